@@ -1,0 +1,36 @@
+# helix_module(NAME [PURE] [DEPS room...] [LIBS library...])
+# One room: library helix_NAME from src/NAME/**.cc, test program helix_NAME_test from tests/NAME/*_test.cc.
+function(helix_module name)
+    cmake_parse_arguments(ARG "PURE" "" "DEPS;LIBS" ${ARGN})
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+    if(NOT sources)
+        set(scope INTERFACE)
+        add_library(helix_${name} INTERFACE)
+    else()
+        set(scope PUBLIC)
+        add_library(helix_${name} STATIC ${sources})
+        target_link_libraries(helix_${name} PRIVATE helix_flags)
+    endif()
+    foreach(dep ${ARG_DEPS})
+        target_link_libraries(helix_${name} ${scope} helix_${dep})
+    endforeach()
+    target_link_libraries(helix_${name} ${scope} ${ARG_LIBS})
+    set_property(GLOBAL APPEND PROPERTY HELIX_ROOMS ${name})
+endfunction()
+
+function(helix_executable name main room)
+    add_executable(${name} ${main})
+    target_link_libraries(${name} PRIVATE helix_${room} helix_flags)
+endfunction()
+
+# helix_test(NAME SOURCES... LIBS room...): a GoogleTest program, one ctest entry per test case.
+# Tests whose suite name ends in "Slow" get the label slow and are left out of the sanitizer runs.
+function(helix_test name)
+    cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+    add_executable(${name} ${ARG_SOURCES})
+    target_link_libraries(${name} PRIVATE ${ARG_LIBS} helix_flags GTest::gmock GTest::gtest_main)
+    target_compile_definitions(${name} PRIVATE
+        HELIX_DATA_DIR="${HELIX_DATA_DIR}" HELIX_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+        HELIX_BINARY="$<TARGET_FILE:helix>")
+    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+endfunction()

@@ -1,0 +1,43 @@
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+option(HELIX_BENCHMARKS "build bench/" OFF)
+option(HELIX_FUZZ "build fuzz/ (needs clang)" OFF)
+set(HELIX_SANITIZE "" CACHE STRING "sanitizers, as -fsanitize= takes them: address,undefined or thread")
+set(HELIX_DATA_DIR "${CMAKE_SOURCE_DIR}/../shared/data" CACHE PATH
+    "reference data (clusters, vocabularies, models); tests that need it skip visibly without it")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+    # Paths relative to the checkout, so that a second clone hits the same cache.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+        CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+endif()
+find_program(MOLD mold)
+if(MOLD)
+    add_link_options(-fuse-ld=mold)
+endif()
+
+# What every target of ours is compiled with. Never -ffast-math: it would break the promise that a row's
+# result does not depend on the batch it is computed in.
+add_library(helix_flags INTERFACE)
+target_compile_options(helix_flags INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor -Wold-style-cast
+    -Woverloaded-virtual -Wnull-dereference -Wimplicit-fallthrough -Werror
+    -fstack-protector-strong -ffp-contract=off)
+target_compile_definitions(helix_flags INTERFACE _GLIBCXX_ASSERTIONS)
+target_include_directories(helix_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ 12 reports these falsely inside std::variant and std::string at -O2.
+    target_compile_options(helix_flags INTERFACE -Wno-error=maybe-uninitialized -Wno-maybe-uninitialized
+        -Wno-restrict -Wno-error=null-dereference -Wno-null-dereference)
+endif()
+if(HELIX_SANITIZE)
+    target_compile_options(helix_flags INTERFACE -fsanitize=${HELIX_SANITIZE} -fno-omit-frame-pointer
+        -fno-sanitize-recover=all)
+    target_link_options(helix_flags INTERFACE -fsanitize=${HELIX_SANITIZE})
+endif()

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/coordinator.h"
+#include "spec/sampling_params.h"
+
+// The seam between the HTTP side and whatever produces tokens (node::CoordinatorServer; a fake in tests).
+
+namespace helix::api {
+
+// What a request's owner hears; called on the service's thread, in order, never after on_finish or
+// on_reject. Implementations must be quick and must not call back into the service.
+class TokenSink {
+  public:
+    virtual ~TokenSink() = default;
+    virtual void on_token(const core::ProducedToken& token) = 0;
+    virtual void on_finish(core::FinishReason reason, const std::string& error) = 0;
+    virtual void on_reject(const core::RejectRequest& rejection) = 0;
+    virtual void on_routed(const core::Pipeline& pipeline) = 0;
+};
+
+class Service {
+  public:
+    virtual ~Service() = default;
+    // Any thread. The id in request is ignored; the one used is returned.
+    virtual core::RequestId submit(core::Request request, std::shared_ptr<TokenSink> sink) = 0;
+    // Any thread. The sink hears nothing after this returns, unless on_finish has already begun.
+    virtual void end(core::RequestId id, core::FinishReason reason) = 0;
+    // Any thread; at most a second old.
+    virtual core::ClusterView view() = 0;
+};
+
+}  // namespace helix::api

@@ -1,0 +1,179 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/messages.h"
+#include "spec/cluster_spec.h"
+#include "spec/model_spec.h"
+#include "spec/placement.h"
+
+namespace helix::core {
+
+// ---- events ---------------------------------------------------------------------------------------
+
+struct Request {
+    RequestId id;  // never used before
+    std::vector<Token> prompt;
+    spec::SamplingParams sampling;
+    std::int32_t max_tokens = 0;     // of output; 0 = as many as the context allows
+    std::int32_t min_tokens = 0;     // stop tokens do not end it before
+    std::vector<Token> stop_tokens;  // end of text and the caller's
+    std::int32_t priority = 0;       // higher goes first
+};
+struct Submitted {
+    Request request;
+};
+// The client went away, or a stop string was found in the text: give everything back.
+struct Ended {
+    RequestId id;
+    FinishReason reason = FinishReason::cancelled;
+};
+// A worker is connected, authenticated and profiled. The same worker may come again with a higher
+// incarnation (it was restarted); the older one is then gone.
+struct WorkerJoined {
+    WorkerId worker;
+    std::uint64_t incarnation = 0;
+    spec::NodeSpec node;                // what the planner may use of it
+    std::vector<spec::LinkSpec> links;  // measured; node indices are worker ids, kCoordinator is us
+    std::string endpoint;
+    std::string public_key;
+};
+struct WorkerLost {
+    WorkerId worker;
+    std::string reason;
+};
+struct FromWorker {
+    WorkerId worker;
+    CoordinatorMessage message;
+};
+// Answer to PlanCluster. Node indices are those of the cluster that PlanCluster carried.
+struct Planned {
+    std::uint64_t plan = 0;
+    spec::Placement placement;
+    std::vector<spec::LinkFlow> flows;
+};
+struct NotPlanned {
+    std::uint64_t plan = 0;
+    std::string reason;
+};
+struct CoordinatorTick {};  // several times a second
+
+using CoordinatorEvent = std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker, Planned,
+                                      NotPlanned, CoordinatorTick>;
+
+// ---- actions --------------------------------------------------------------------------------------
+
+struct SendToWorker {
+    WorkerId worker;
+    WorkerMessage message;
+};
+// Show the client this token; positions come in order, each once.
+struct StreamToken {
+    RequestId id;
+    std::int32_t index = 0;  // 0-based among the output tokens
+    ProducedToken token;
+};
+// Accepted and then ended. After a StreamToken whose token is a stop token, reason is stop.
+struct FinishRequest {
+    RequestId id;
+    FinishReason reason = FinishReason::stop;
+    std::string error;  // for FinishReason::error: what happened, in words for the client
+};
+// Refused before anything was promised.
+enum class RejectReason { too_long, queue_full, never_fits };
+struct RejectRequest {
+    RequestId id;
+    RejectReason reason = RejectReason::queue_full;
+    std::string message;
+    std::int32_t retry_after_s = 0;
+};
+// The request runs on this pipeline now.
+struct RequestRouted {
+    RequestId id;
+    Pipeline pipeline;
+    std::uint32_t attempt = 0;
+};
+// Find a placement for these workers (cluster.nodes[i] is workers[i]); answer Planned or NotPlanned.
+struct PlanCluster {
+    std::uint64_t plan = 0;
+    spec::ClusterSpec cluster;
+    std::vector<WorkerId> workers;
+};
+// For people: "worker 3 joined", "placement 2 in force", ...
+struct Report {
+    std::string text;
+    bool warning = false;
+};
+
+using CoordinatorAction = std::variant<SendToWorker, StreamToken, FinishRequest, RejectRequest,
+                                       RequestRouted, PlanCluster, Report>;
+
+struct CoordinatorConfig {
+    std::int32_t n_layers = 0;
+    std::int32_t context_length = 0;
+    std::int32_t block_size = 16;
+    std::int32_t max_waiting = 1024;    // more are refused with queue_full
+    std::int32_t max_running = 4096;    // sequences in the cluster
+    double kv_high_water = 0.9;         // FEATURES H15, H16
+    double expected_output_tokens = 240;
+    std::int32_t min_workers = 1;       // plan only once so many have joined
+    Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
+};
+
+// What /metrics, the dashboard and the tests see; a copy, cheap enough for once a second.
+struct WorkerView {
+    WorkerId worker;
+    spec::NodeSpec node;
+    std::uint64_t incarnation = 0;
+    LayerRange layers;    // assigned
+    bool ready = false;   // layers loaded
+    std::int64_t total_pages = 0;
+    std::int64_t used_pages = 0;          // as last reported
+    double estimated_pages = 0;           // the coordinator's estimate
+    std::int64_t running = 0;             // requests whose pipeline uses it
+    std::int64_t batches = 0;
+    std::int64_t rows = 0;
+    std::int64_t busy_ns = 0;
+};
+struct ClusterView {
+    std::vector<WorkerView> workers;
+    std::vector<spec::LinkFlow> flows;  // node indices are worker ids
+    std::uint64_t epoch = 0;            // of the placement in force, 0 = none
+    bool serving = false;
+    std::int64_t waiting = 0;
+    std::int64_t running = 0;
+    std::int64_t preemptions = 0;
+    std::int64_t finished = 0;
+    std::int64_t failed = 0;
+    std::int64_t rejected = 0;
+};
+
+// The cluster's policy: admission, routing, placement changes, what is streamed. Deterministic; no I/O.
+//
+// Promises: an accepted request gets its tokens in order, each once, and exactly one FinishRequest; a
+// request that can never fit is rejected with the reason; one that does not fit now waits, by priority and
+// then arrival; when a worker is lost its requests end with an error that says so and every other worker
+// is told to free them.
+class Coordinator {
+  public:
+    explicit Coordinator(const CoordinatorConfig& config);
+    ~Coordinator();
+    Coordinator(Coordinator&&) noexcept;
+    Coordinator& operator=(Coordinator&&) noexcept;
+
+    void step(TimePoint now, const CoordinatorEvent& event, std::vector<CoordinatorAction>& actions);
+    ClusterView view() const;
+
+    struct Impl;
+    const Impl& impl() const { return *impl_; }  // for Invariants
+
+  private:
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace helix::core

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/types.h"
+
+// What coordinator and workers say to each other. Plain data; wire encodes it, sim passes it as it is.
+
+namespace helix::core {
+
+// ---- activations beside a message -----------------------------------------------------------------
+
+// Rows [first_row, first_row + rows) of a buffer of activations that the world holds (a received frame, or
+// the output of a batch). The core only passes it on. buffer 0 = none.
+struct PayloadRef {
+    std::uint64_t buffer = 0;
+    std::uint32_t first_row = 0;
+    std::uint32_t rows = 0;
+    bool operator==(const PayloadRef&) const = default;
+};
+
+// ---- coordinator -> worker ------------------------------------------------------------------------
+
+// How to reach another worker.
+struct Peer {
+    WorkerId worker;
+    std::string endpoint;    // "tcp://host:port" or "inproc://name"
+    std::string public_key;  // Z85, empty without CURVE
+    bool operator==(const Peer&) const = default;
+};
+
+// Hold these layers from now on (empty range = hold none); everything kept for other layers is dropped.
+// The coordinator sends it only when no running request uses the worker.
+struct AssignLayers {
+    std::uint64_t epoch = 0;  // rises with every assignment of this coordinator
+    LayerRange layers;
+    std::int32_t pipeline_groups = 1;  // decodes are split into this many batches in flight
+    std::vector<Peer> peers;
+    bool operator==(const AssignLayers&) const = default;
+};
+
+// What a stage must know of a sequence before its first rows; travels with the rows at position 0.
+struct SequenceStart {
+    Pipeline pipeline;
+    std::int32_t prompt_tokens = 0;
+    spec::SamplingParams sampling;
+    bool operator==(const SequenceStart&) const = default;
+};
+
+// Rows for a stage: from the coordinator (tokens only, to the first stage) or from the stage before
+// (tokens and their activations). Positions of one sequence arrive in order and without gaps.
+struct StageInput {
+    SequenceKey key;
+    std::int32_t first_position = 0;
+    std::vector<Token> tokens;           // the tokens at these positions
+    bool sample = false;                 // draw the token that follows the last row
+    std::optional<SequenceStart> start;  // present iff first_position == 0
+    PayloadRef payload;                  // not encoded: the rows travel as a raw frame
+    bool operator==(const StageInput&) const = default;
+};
+
+struct StageInputs {
+    std::vector<StageInput> inputs;
+    bool operator==(const StageInputs&) const = default;
+};
+
+// The sequences end here: give their pages back. Unknown ones are no error.
+struct FreeSequences {
+    std::vector<SequenceKey> keys;
+    bool operator==(const FreeSequences&) const = default;
+};
+
+using WorkerMessage = std::variant<AssignLayers, StageInputs, FreeSequences>;
+
+// ---- worker -> coordinator ------------------------------------------------------------------------
+
+struct ProducedToken {
+    SequenceKey key;
+    std::int32_t position = 0;  // of this token in the sequence
+    Token token = 0;
+    float logprob = 0;                    // filled when asked for
+    std::vector<spec::TokenLogprob> top;  // best first
+    bool operator==(const ProducedToken&) const = default;
+};
+
+struct TokensProduced {
+    std::vector<ProducedToken> tokens;
+    bool operator==(const TokensProduced&) const = default;
+};
+
+// The assignment is in force: layers loaded, pages ready.
+struct LayersReady {
+    std::uint64_t epoch = 0;
+    LayerRange layers;
+    std::int64_t total_pages = 0;
+    bool operator==(const LayersReady&) const = default;
+};
+
+struct LayersFailed {
+    std::uint64_t epoch = 0;
+    std::string reason;
+    bool operator==(const LayersFailed&) const = default;
+};
+
+// A sequence cannot go on here. out_of_pages = it can be tried again later (the coordinator preempts);
+// otherwise it ends with the reason.
+struct SequenceStuck {
+    SequenceKey key;
+    bool out_of_pages = false;
+    std::string reason;
+    bool operator==(const SequenceStuck&) const = default;
+};
+
+// Sent every report interval: corrects the coordinator's KV estimate (FEATURES H16) and lets it free
+// what should not be here any more.
+struct WorkerReport {
+    std::int64_t used_pages = 0;
+    std::int64_t total_pages = 0;
+    std::int64_t waiting_rows = 0;
+    std::int64_t batches = 0;  // since start
+    std::int64_t rows = 0;     // since start
+    std::int64_t busy_ns = 0;  // since start
+    std::vector<SequenceKey> held;
+    bool operator==(const WorkerReport&) const = default;
+};
+
+using CoordinatorMessage =
+    std::variant<TokensProduced, LayersReady, LayersFailed, SequenceStuck, WorkerReport>;
+
+}  // namespace helix::core

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/id.h"
+#include "base/time.h"
+#include "spec/layer_range.h"
+#include "spec/sampling_params.h"
+
+// The nouns that Coordinator and Worker share.
+
+namespace helix::core {
+
+using base::Duration;
+using base::TimePoint;
+using spec::LayerRange;
+using spec::Token;
+
+using RequestId = base::Id<struct RequestIdTag>;
+using WorkerId = base::Id<struct WorkerIdTag, std::uint32_t>;
+using PageId = std::uint32_t;
+
+// One try at running a request. What carries an older attempt is ignored everywhere (fencing).
+struct SequenceKey {
+    RequestId request;
+    std::uint32_t attempt = 0;
+    auto operator<=>(const SequenceKey&) const = default;
+};
+
+// One hop of a pipeline: the layers this worker really runs for the request.
+struct Stage {
+    WorkerId worker;
+    LayerRange layers;
+    bool operator==(const Stage&) const = default;
+};
+
+// Stages in order; their layers concatenate to exactly [0, L).
+using Pipeline = std::vector<Stage>;
+
+enum class FinishReason { stop, length, cancelled, error };
+
+}  // namespace helix::core

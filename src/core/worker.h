@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/batch_plan.h"
+#include "core/messages.h"
+
+namespace helix::core {
+
+// ---- events: what the world tells a worker --------------------------------------------------------
+
+// From the coordinator, or (StageInputs only) from the stage before.
+struct MessageArrived {
+    WorkerMessage message;
+};
+// Answer to LoadLayers: the weights are in place and the pool has so many pages.
+struct LayersLoaded {
+    std::uint64_t epoch = 0;
+    std::int64_t total_pages = 0;
+};
+struct LayersNotLoaded {
+    std::uint64_t epoch = 0;
+    std::string reason;
+};
+// Answer to RunBatch. tokens: one for each chunk with sample set, in the order of the plan.
+struct BatchFinished {
+    std::uint64_t id = 0;
+    std::vector<ProducedToken> tokens;
+    Duration took;
+};
+struct WorkerTick {};  // at least every WorkerConfig::report_interval
+
+using WorkerEvent =
+    std::variant<MessageArrived, LayersLoaded, LayersNotLoaded, BatchFinished, WorkerTick>;
+
+// ---- actions: what a worker asks the world to do --------------------------------------------------
+
+// Put these layers' weights in place (dropping the others) and answer LayersLoaded or LayersNotLoaded.
+struct LoadLayers {
+    std::uint64_t epoch = 0;
+    LayerRange layers;
+    std::vector<Peer> peers;
+};
+// Run it; at most one batch runs at a time. Answer BatchFinished.
+struct RunBatch {
+    BatchPlan plan;
+};
+// Send to the next stage; each input's payload names rows of the finished batch's output buffer.
+struct SendToPeer {
+    WorkerId peer;
+    StageInputs inputs;
+};
+struct SendToCoordinator {
+    CoordinatorMessage message;
+};
+// Nothing refers to this buffer (a received frame or a batch's output) any more.
+struct ReleaseBuffer {
+    std::uint64_t buffer = 0;
+};
+
+using WorkerAction =
+    std::variant<LoadLayers, RunBatch, SendToPeer, SendToCoordinator, ReleaseBuffer>;
+
+struct WorkerConfig {
+    std::int32_t block_size = 16;        // tokens per page
+    std::int32_t n_layers = 0;           // of the model
+    std::int32_t max_batch_rows = 512;   // decodes and prefill rows of one batch
+    std::int32_t max_batch_seqs = 256;
+    Duration report_interval = base::from_ms(500);
+};
+
+// One worker's policy: which rows run next and where their KV lives. Deterministic; no I/O.
+//
+// Promises: rows of a sequence run in order and once; a batch holds at most one chunk of a sequence;
+// decodes go before prefill chunks, in order of arrival; pages of a freed sequence are back in the pool
+// before the next batch is planned; input for a superseded or freed sequence is dropped silently.
+class Worker {
+  public:
+    Worker(WorkerId self, const WorkerConfig& config);
+    ~Worker();
+    Worker(Worker&&) noexcept;
+    Worker& operator=(Worker&&) noexcept;
+
+    void step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions);
+
+    struct Impl;
+    const Impl& impl() const { return *impl_; }  // for Invariants
+
+  private:
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace helix::core

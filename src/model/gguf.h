@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "model/tensor_type.h"
+
+// Reading GGUF v2 and v3. Every offset and length is checked against the file before it is used; a bad
+// file gives an Error that names the file, the field and what was expected.
+
+namespace helix::model {
+
+// A metadata value. Integers are widened to 64 bits, floats to double.
+using MetaArray = std::variant<std::vector<std::int64_t>, std::vector<double>, std::vector<bool>,
+                               std::vector<std::string>>;
+using MetaValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, MetaArray>;
+
+struct TensorInfo {
+    std::string name;
+    TensorType type = TensorType::f32;
+    std::vector<std::int64_t> shape;  // ggml order: shape[0] is the contiguous dimension (row length)
+    std::uint64_t offset = 0;         // into the tensor data section
+    std::uint64_t bytes = 0;
+
+    std::int64_t row_length() const { return shape.empty() ? 0 : shape[0]; }
+    std::int64_t rows() const;  // product of the other dimensions
+};
+
+// An open, mapped file (or an image of one in memory). Tensor data stays valid while it lives.
+class GgufFile {
+  public:
+    static base::Result<std::shared_ptr<const GgufFile>> open(const std::string& path);
+    // header: the bytes up to the tensor data, as header() of the original gives them; tensors have no
+    // data. A worker that receives weights over the wire starts from this.
+    static base::Result<std::shared_ptr<const GgufFile>> from_header(std::vector<std::byte> header);
+    ~GgufFile();
+    GgufFile(const GgufFile&) = delete;
+    GgufFile& operator=(const GgufFile&) = delete;
+
+    const std::map<std::string, MetaValue, std::less<>>& metadata() const { return metadata_; }
+    const MetaValue* find(std::string_view key) const;
+    // Typed look-ups: not_found when absent, invalid when of another kind or out of range.
+    base::Result<std::int64_t> get_int(std::string_view key) const;
+    base::Result<double> get_float(std::string_view key) const;
+    base::Result<std::string> get_string(std::string_view key) const;
+    base::Result<bool> get_bool(std::string_view key) const;
+
+    const std::vector<TensorInfo>& tensors() const { return tensors_; }
+    const TensorInfo* find_tensor(std::string_view name) const;
+    // The tensor's bytes; empty when this was made from a header alone.
+    std::span<const std::byte> data(const TensorInfo& tensor) const;
+    // Everything before the tensor data section.
+    std::span<const std::byte> header() const;
+
+  private:
+    GgufFile() = default;
+    friend class GgufParser;
+
+    std::map<std::string, MetaValue, std::less<>> metadata_;
+    std::vector<TensorInfo> tensors_;
+    std::map<std::string, std::size_t, std::less<>> tensor_index_;
+    std::span<const std::byte> bytes_;  // the mapping or owned_
+    std::vector<std::byte> owned_;
+    void* mapping_ = nullptr;
+    std::size_t data_offset_ = 0;
+};
+
+}  // namespace helix::model

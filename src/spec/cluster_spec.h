@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace helix::spec {
+
+// One machine of a cluster: a vertex pair of the flow graph (FEATURES H1). Indices into
+// ClusterSpec::nodes name nodes everywhere in plan; runtime worker ids are mapped outside.
+struct NodeSpec {
+    std::string name;    // unique in the cluster
+    std::string type;    // machine type: a key of measured tables or of the catalogue ("A100", "cpu")
+    std::string region;  // "" when unknown
+    std::string host;    // two nodes with one host share its cores; "" = a host of its own
+    std::int64_t memory_bytes = 0;  // for weights and KV together
+    double nic_in_bytes_per_s = 0;  // 0 = never binds
+    double nic_out_bytes_per_s = 0;
+    // Measured by the node itself (node's self-profile); 0 when only the type is known.
+    double decode_s_per_layer = 0;         // one layer, one token of one sequence
+    double decode_batch_s_per_layer = 0;   // one layer, one token of each of 8 sequences
+    double prefill_s_per_token_layer = 0;  // one layer, per token of a long chunk
+};
+
+constexpr std::int32_t kCoordinator = -1;
+
+// A directed link; each direction of a cable is one LinkSpec.
+struct LinkSpec {
+    std::int32_t from = kCoordinator;  // index into ClusterSpec::nodes, or kCoordinator
+    std::int32_t to = kCoordinator;
+    double bandwidth_bytes_per_s = 0;
+    double latency_s = 0;
+};
+
+struct ClusterSpec {
+    std::string name;
+    std::vector<NodeSpec> nodes;
+    std::vector<LinkSpec> links;  // at most one for each ordered pair
+};
+
+}  // namespace helix::spec

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace helix::spec {
+
+// What placement, routing and the simulator need to know of a model; the engine's own view is
+// model::ModelConfig. Sizes in bytes, per layer or per token as the name says.
+struct ModelSpec {
+    std::string name;
+    std::int32_t n_layers = 0;
+    std::int64_t layer_bytes = 0;                 // weights of one layer, as stored
+    std::int64_t embedding_bytes = 0;             // held by whoever runs layer 0
+    std::int64_t head_bytes = 0;                  // output norm and head: whoever runs layer L-1
+    std::int64_t activation_bytes_per_token = 0;  // what crosses a link between two stages
+    std::int64_t token_bytes = 4;                 // what crosses a link to or from the coordinator
+    std::int64_t kv_bytes_per_token_layer = 0;
+    double flops_per_token_layer = 0;  // multiply and add counted as two
+    std::int32_t context_length = 0;
+};
+
+}  // namespace helix::spec

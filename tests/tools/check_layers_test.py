@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Plants violations in a small tree: check_layers.py must find each of them, and nothing in the clean tree."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+sys.dont_write_bytecode = True
+import check_layers  # noqa: E402
+
+CMAKE = """helix_module(base LIBS fmt)
+helix_module(spec PURE DEPS base)
+helix_module(core PURE DEPS spec)
+helix_module(sim DEPS core)
+"""
+
+
+class CheckLayers(unittest.TestCase):
+    def violations(self, files, cmake=CMAKE):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "CMakeLists.txt").write_text(cmake)
+            for name in ("base", "spec", "core", "sim"):
+                (root / "src" / name).mkdir(parents=True)
+            for name, text in files.items():
+                path = root / "src" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            return check_layers.check(root)
+
+    def assert_found(self, files, words, cmake=CMAKE):
+        found = self.violations(files, cmake)
+        self.assertEqual(len(found), 1, found)
+        for word in words:
+            self.assertIn(word, found[0])
+
+    def test_clean_tree_passes(self):
+        self.assertEqual(self.violations({"core/a.h": '#include "base/b.h"\n#include <map>\n',
+                                          "sim/a.cc": '#include "core/a.h"\n#include <thread>\n'}), [])
+
+    def test_upward_include(self):
+        self.assert_found({"core/a.h": '#pragma once\n#include "sim/world.h"\n'}, ["core/a.h:2", "sim"])
+
+    def test_include_of_an_unlisted_room(self):
+        self.assert_found({"base/a.h": '#include "spec/b.h"\n'}, ["base/a.h:1", "spec"])
+
+    def test_every_banned_header_in_every_pure_room(self):
+        for header in ("thread", "mutex", "chrono", "random", "atomic", "unordered_map", "iostream"):
+            for room in ("spec", "core"):
+                self.assert_found({f"{room}/a.cc": f"#include <{header}>\n"}, [f"{room}/a.cc:1", header])
+
+    def test_pure_rooms_stay_pure_when_the_word_is_dropped(self):
+        self.assert_found({"core/a.cc": "#include <mutex>\n"}, ["core"], CMAKE.replace("PURE", ""))
+
+    def test_cycle(self):
+        cycle = CMAKE.replace("helix_module(base LIBS", "helix_module(base DEPS sim LIBS")
+        self.assert_found({}, ["cycle"], cycle)
+
+    def test_unknown_room(self):
+        self.assert_found({"misc/a.h": ""}, ["src/misc"])
+
+    def test_include_without_path(self):
+        self.assert_found({"core/a.cc": '#include "a.h"\n'}, ["core/a.cc:1"])
+
+    def test_long_file(self):
+        self.assert_found({"core/a.cc": "\n" * 900}, ["900 lines"])
+
+
+if __name__ == "__main__":
+    unittest.main()
