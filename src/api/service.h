@@ -9,7 +9,8 @@
 #include "core/coordinator.h"
 #include "spec/sampling_params.h"
 
-// The seam between the HTTP side and whatever produces tokens (node::CoordinatorServer; a fake in tests).
+// The seam between the HTTP side and whatever produces tokens (node::CoordinatorServer; a fake in
+// tests).
 
 namespace helix::api {
 

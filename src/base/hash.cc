@@ -10,6 +10,8 @@ Hash128 hash128(std::span<const std::byte> bytes) {
     return {h.low64, h.high64};
 }
 
-std::string to_hex(const Hash128& hash) { return fmt::format("{:016x}{:016x}", hash.high, hash.low); }
+std::string to_hex(const Hash128& hash) {
+    return fmt::format("{:016x}{:016x}", hash.high, hash.low);
+}
 
 }  // namespace helix::base

@@ -7,8 +7,8 @@
 
 namespace helix::base {
 
-// XXH3, 128 bits: detects corruption and tells contents apart. Not a defence against an adversary; the
-// transport's authentication is.
+// XXH3, 128 bits: detects corruption and tells contents apart. Not a defence against an adversary;
+// the transport's authentication is.
 struct Hash128 {
     std::uint64_t low = 0;
     std::uint64_t high = 0;

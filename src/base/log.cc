@@ -21,22 +21,33 @@ spdlog::logger& logger() {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
     switch (level) {
-        case LogLevel::debug: return spdlog::level::debug;
-        case LogLevel::info: return spdlog::level::info;
-        case LogLevel::warn: return spdlog::level::warn;
-        case LogLevel::error: return spdlog::level::err;
-        case LogLevel::off: return spdlog::level::off;
+        case LogLevel::debug:
+            return spdlog::level::debug;
+        case LogLevel::info:
+            return spdlog::level::info;
+        case LogLevel::warn:
+            return spdlog::level::warn;
+        case LogLevel::error:
+            return spdlog::level::err;
+        case LogLevel::off:
+            return spdlog::level::off;
     }
     return spdlog::level::info;
 }
 
 }  // namespace
 
-void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
+void set_log_level(LogLevel level) {
+    logger().set_level(to_spdlog(level));
+}
 
-bool log_enabled(LogLevel level) { return logger().should_log(to_spdlog(level)); }
+bool log_enabled(LogLevel level) {
+    return logger().should_log(to_spdlog(level));
+}
 
-void log_line(LogLevel level, std::string_view text) { logger().log(to_spdlog(level), text); }
+void log_line(LogLevel level, std::string_view text) {
+    logger().log(to_spdlog(level), text);
+}
 
 bool parse_log_level(std::string_view word, LogLevel& level) {
     constexpr std::pair<std::string_view, LogLevel> kWords[] = {{"debug", LogLevel::debug},

@@ -5,7 +5,8 @@
 
 #include <fmt/format.h>
 
-// Leveled log lines on standard error: time, level, text. The level comes from --log-level or HELIX_LOG.
+// Leveled log lines on standard error: time, level, text. The level comes from --log-level or
+// HELIX_LOG.
 //     LOG_INFO("worker {} joined with {} cores", name, cores);
 
 namespace helix::base {
@@ -20,10 +21,10 @@ bool parse_log_level(std::string_view word, LogLevel& level);
 
 }  // namespace helix::base
 
-#define HELIX_LOG(level, ...)                                                        \
-    do {                                                                             \
-        if (::helix::base::log_enabled(level))                                       \
-            ::helix::base::log_line(level, fmt::format(__VA_ARGS__));                \
+#define HELIX_LOG(level, ...)                                         \
+    do {                                                              \
+        if (::helix::base::log_enabled(level))                        \
+            ::helix::base::log_line(level, fmt::format(__VA_ARGS__)); \
     } while (false)
 #define LOG_DEBUG(...) HELIX_LOG(::helix::base::LogLevel::debug, __VA_ARGS__)
 #define LOG_INFO(...) HELIX_LOG(::helix::base::LogLevel::info, __VA_ARGS__)

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-// Seeded randomness as values. Counter-based: the same (seed, counter) gives the same number on every
-// machine, so nothing has to be carried along when work moves.
+// Seeded randomness as values. Counter-based: the same (seed, counter) gives the same number on
+// every machine, so nothing has to be carried along when work moves.
 
 namespace helix::base {
 
@@ -15,10 +15,14 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
     return x ^ (x >> 31);
 }
 
-constexpr std::uint64_t hash_pair(std::uint64_t a, std::uint64_t b) { return mix64(mix64(a) ^ b); }
+constexpr std::uint64_t hash_pair(std::uint64_t a, std::uint64_t b) {
+    return mix64(mix64(a) ^ b);
+}
 
 // [0, 1), 53 bits.
-constexpr double unit_double(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
+constexpr double unit_double(std::uint64_t bits) {
+    return static_cast<double>(bits >> 11) * 0x1.0p-53;
+}
 
 class Random {
   public:

@@ -39,8 +39,10 @@ struct Ok {};
 template <typename T>
 class [[nodiscard]] Result {
   public:
-    Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by design
-    Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit by design
+    Result(T value)
+        : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
+    Result(Error error)
+        : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit by design
 
     bool ok() const { return state_.index() == 0; }
     explicit operator bool() const { return ok(); }
@@ -70,19 +72,21 @@ class [[nodiscard]] Result {
 using Status = Result<Ok>;
 
 // printf-like helpers live in base/format.h; this one joins what is already text.
-inline Error invalid(std::string message) { return {Errc::invalid, std::move(message)}; }
+inline Error invalid(std::string message) {
+    return {Errc::invalid, std::move(message)};
+}
 
 }  // namespace helix::base
 
 #define HELIX_CONCAT_(a, b) a##b
 #define HELIX_CONCAT(a, b) HELIX_CONCAT_(a, b)
-#define HELIX_TRY_(tmp, declaration, ...)              \
-    auto tmp = (__VA_ARGS__);                          \
-    if (!tmp.ok()) return tmp.error();                 \
+#define HELIX_TRY_(tmp, declaration, ...) \
+    auto tmp = (__VA_ARGS__);             \
+    if (!tmp.ok()) return tmp.error();    \
     declaration = std::move(tmp).value()
 #define TRY(declaration, ...) HELIX_TRY_(HELIX_CONCAT(try_, __LINE__), declaration, __VA_ARGS__)
-#define TRY_VOID(...)                                                                          \
-    do {                                                                                       \
-        auto try_status = (__VA_ARGS__);                                                       \
-        if (!try_status.ok()) return try_status.error();                                       \
+#define TRY_VOID(...)                                    \
+    do {                                                 \
+        auto try_status = (__VA_ARGS__);                 \
+        if (!try_status.ok()) return try_status.error(); \
     } while (false)

@@ -7,26 +7,32 @@
 
 namespace helix::core {
 
-// Rows of one sequence in one batch. Sequences of a batch may run different parts of the worker's layers.
+// Rows of one sequence in one batch. Sequences of a batch may run different parts of the worker's
+// layers.
 struct BatchChunk {
     SequenceKey key;
-    LayerRange layers;                // layers to run here
-    std::int32_t first_position = 0;  // of the first row; rows before it are already in the KV pages
-    std::vector<Token> tokens;        // one per row; the embedding's input when layers.begin == 0
-    PayloadRef input;                 // activations in, when layers.begin > 0
-    std::int32_t output_row = -1;     // first row in the batch's output buffer; -1 = nothing goes on
-    bool sample = false;              // last stage: head and sampler on the last row
-    spec::SamplingParams sampling;    // valid when sample
-    std::vector<Token> history;       // prompt and output so far; only when sampling.needs_history()
-    std::int32_t prompt_tokens = 0;   // how much of history is prompt
+    LayerRange layers;  // layers to run here
+    std::int32_t first_position =
+        0;                           // of the first row; rows before it are already in the KV pages
+    std::vector<Token> tokens;       // one per row; the embedding's input when layers.begin == 0
+    PayloadRef input;                // activations in, when layers.begin > 0
+    std::int32_t output_row = -1;    // first row in the batch's output buffer; -1 = nothing goes on
+    bool sample = false;             // last stage: head and sampler on the last row
+    spec::SamplingParams sampling;   // valid when sample
+    std::vector<Token> history;      // prompt and output so far; only when sampling.needs_history()
+    std::int32_t prompt_tokens = 0;  // how much of history is prompt
     // pages[(layer - layers.begin) * n_blocks + block], n_blocks = pages.size() / layers.size():
     // the page that holds positions [block * block_size, (block + 1) * block_size) of that layer.
     std::vector<PageId> pages;
 };
 
+constexpr std::uint64_t kFirstBatch = std::uint64_t{1} << 63;
+
 // One run of the engine: every chunk through its layers, layer by layer, in ascending order.
 struct BatchPlan {
-    std::uint64_t id = 0;  // also names the batch's output buffer; never 0
+    // Also names the batch's output buffer; from kFirstBatch up, so that it never meets the number
+    // of a received frame (the world counts those from 1).
+    std::uint64_t id = 0;
     std::vector<BatchChunk> chunks;
     std::int32_t output_rows = 0;
 };

@@ -14,7 +14,8 @@
 
 namespace helix::core {
 
-// ---- events ---------------------------------------------------------------------------------------
+// ---- events
+// ---------------------------------------------------------------------------------------
 
 struct Request {
     RequestId id;  // never used before
@@ -63,10 +64,11 @@ struct NotPlanned {
 };
 struct CoordinatorTick {};  // several times a second
 
-using CoordinatorEvent = std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker, Planned,
-                                      NotPlanned, CoordinatorTick>;
+using CoordinatorEvent = std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker,
+                                      Planned, NotPlanned, CoordinatorTick>;
 
-// ---- actions --------------------------------------------------------------------------------------
+// ---- actions
+// --------------------------------------------------------------------------------------
 
 struct SendToWorker {
     WorkerId worker;
@@ -98,7 +100,8 @@ struct RequestRouted {
     Pipeline pipeline;
     std::uint32_t attempt = 0;
 };
-// Find a placement for these workers (cluster.nodes[i] is workers[i]); answer Planned or NotPlanned.
+// Find a placement for these workers (cluster.nodes[i] is workers[i]); answer Planned or
+// NotPlanned.
 struct PlanCluster {
     std::uint64_t plan = 0;
     spec::ClusterSpec cluster;
@@ -117,11 +120,11 @@ struct CoordinatorConfig {
     std::int32_t n_layers = 0;
     std::int32_t context_length = 0;
     std::int32_t block_size = 16;
-    std::int32_t max_waiting = 1024;    // more are refused with queue_full
-    std::int32_t max_running = 4096;    // sequences in the cluster
-    double kv_high_water = 0.9;         // FEATURES H15, H16
+    std::int32_t max_waiting = 1024;  // more are refused with queue_full
+    std::int32_t max_running = 4096;  // sequences in the cluster
+    double kv_high_water = 0.9;       // FEATURES H15, H16
     double expected_output_tokens = 240;
-    std::int32_t min_workers = 1;       // plan only once so many have joined
+    std::int32_t min_workers = 1;          // plan only once so many have joined
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
 };
 
@@ -130,12 +133,12 @@ struct WorkerView {
     WorkerId worker;
     spec::NodeSpec node;
     std::uint64_t incarnation = 0;
-    LayerRange layers;    // assigned
-    bool ready = false;   // layers loaded
+    LayerRange layers;   // assigned
+    bool ready = false;  // layers loaded
     std::int64_t total_pages = 0;
-    std::int64_t used_pages = 0;          // as last reported
-    double estimated_pages = 0;           // the coordinator's estimate
-    std::int64_t running = 0;             // requests whose pipeline uses it
+    std::int64_t used_pages = 0;  // as last reported
+    double estimated_pages = 0;   // the coordinator's estimate
+    std::int64_t running = 0;     // requests whose pipeline uses it
     std::int64_t batches = 0;
     std::int64_t rows = 0;
     std::int64_t busy_ns = 0;
@@ -153,12 +156,13 @@ struct ClusterView {
     std::int64_t rejected = 0;
 };
 
-// The cluster's policy: admission, routing, placement changes, what is streamed. Deterministic; no I/O.
+// The cluster's policy: admission, routing, placement changes, what is streamed. Deterministic; no
+// I/O.
 //
-// Promises: an accepted request gets its tokens in order, each once, and exactly one FinishRequest; a
-// request that can never fit is rejected with the reason; one that does not fit now waits, by priority and
-// then arrival; when a worker is lost its requests end with an error that says so and every other worker
-// is told to free them.
+// Promises: an accepted request gets its tokens in order, each once, and exactly one FinishRequest;
+// a request that can never fit is rejected with the reason; one that does not fit now waits, by
+// priority and then arrival; when a worker is lost its requests end with an error that says so and
+// every other worker is told to free them.
 class Coordinator {
   public:
     explicit Coordinator(const CoordinatorConfig& config);
@@ -166,7 +170,8 @@ class Coordinator {
     Coordinator(Coordinator&&) noexcept;
     Coordinator& operator=(Coordinator&&) noexcept;
 
-    void step(TimePoint now, const CoordinatorEvent& event, std::vector<CoordinatorAction>& actions);
+    void step(TimePoint now, const CoordinatorEvent& event,
+              std::vector<CoordinatorAction>& actions);
     ClusterView view() const;
 
     struct Impl;

@@ -8,14 +8,16 @@
 
 #include "core/types.h"
 
-// What coordinator and workers say to each other. Plain data; wire encodes it, sim passes it as it is.
+// What coordinator and workers say to each other. Plain data; wire encodes it, sim passes it as it
+// is.
 
 namespace helix::core {
 
-// ---- activations beside a message -----------------------------------------------------------------
+// ---- activations beside a message
+// -----------------------------------------------------------------
 
-// Rows [first_row, first_row + rows) of a buffer of activations that the world holds (a received frame, or
-// the output of a batch). The core only passes it on. buffer 0 = none.
+// Rows [first_row, first_row + rows) of a buffer of activations that the world holds (a received
+// frame, or the output of a batch). The core only passes it on. buffer 0 = none.
 struct PayloadRef {
     std::uint64_t buffer = 0;
     std::uint32_t first_row = 0;
@@ -23,7 +25,8 @@ struct PayloadRef {
     bool operator==(const PayloadRef&) const = default;
 };
 
-// ---- coordinator -> worker ------------------------------------------------------------------------
+// ---- coordinator -> worker
+// ------------------------------------------------------------------------
 
 // How to reach another worker.
 struct Peer {
@@ -33,8 +36,10 @@ struct Peer {
     bool operator==(const Peer&) const = default;
 };
 
-// Hold these layers from now on (empty range = hold none); everything kept for other layers is dropped.
-// The coordinator sends it only when no running request uses the worker.
+// Hold these layers from now on (empty range = hold none). If the range changes, everything kept
+// for the old one is dropped: the coordinator then sends it only when no running request uses the
+// worker. With the same range it only renews peers and groups and disturbs nothing. Answered by
+// LayersReady or LayersFailed.
 struct AssignLayers {
     std::uint64_t epoch = 0;  // rises with every assignment of this coordinator
     LayerRange layers;
@@ -76,7 +81,8 @@ struct FreeSequences {
 
 using WorkerMessage = std::variant<AssignLayers, StageInputs, FreeSequences>;
 
-// ---- worker -> coordinator ------------------------------------------------------------------------
+// ---- worker -> coordinator
+// ------------------------------------------------------------------------
 
 struct ProducedToken {
     SequenceKey key;
@@ -106,8 +112,8 @@ struct LayersFailed {
     bool operator==(const LayersFailed&) const = default;
 };
 
-// A sequence cannot go on here. out_of_pages = it can be tried again later (the coordinator preempts);
-// otherwise it ends with the reason.
+// A sequence cannot go on here. out_of_pages = it can be tried again later (the coordinator
+// preempts); otherwise it ends with the reason.
 struct SequenceStuck {
     SequenceKey key;
     bool out_of_pages = false;
@@ -115,8 +121,8 @@ struct SequenceStuck {
     bool operator==(const SequenceStuck&) const = default;
 };
 
-// Sent every report interval: corrects the coordinator's KV estimate (FEATURES H16) and lets it free
-// what should not be here any more.
+// Sent every report interval: corrects the coordinator's KV estimate (FEATURES H16) and lets it
+// free what should not be here any more.
 struct WorkerReport {
     std::int64_t used_pages = 0;
     std::int64_t total_pages = 0;

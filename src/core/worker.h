@@ -12,7 +12,8 @@
 
 namespace helix::core {
 
-// ---- events: what the world tells a worker --------------------------------------------------------
+// ---- events: what the world tells a worker
+// --------------------------------------------------------
 
 // From the coordinator, or (StageInputs only) from the stage before.
 struct MessageArrived {
@@ -38,19 +39,25 @@ struct WorkerTick {};  // at least every WorkerConfig::report_interval
 using WorkerEvent =
     std::variant<MessageArrived, LayersLoaded, LayersNotLoaded, BatchFinished, WorkerTick>;
 
-// ---- actions: what a worker asks the world to do --------------------------------------------------
+// ---- actions: what a worker asks the world to do
+// --------------------------------------------------
 
-// Put these layers' weights in place (dropping the others) and answer LayersLoaded or LayersNotLoaded.
+// These are all the workers that rows may be sent to from now on.
+struct ConnectPeers {
+    std::vector<Peer> peers;
+};
+// Put these layers' weights in place (dropping the others) and answer LayersLoaded or
+// LayersNotLoaded. Never asked for while a batch runs.
 struct LoadLayers {
     std::uint64_t epoch = 0;
     LayerRange layers;
-    std::vector<Peer> peers;
 };
 // Run it; at most one batch runs at a time. Answer BatchFinished.
 struct RunBatch {
     BatchPlan plan;
 };
-// Send to the next stage; each input's payload names rows of the finished batch's output buffer.
+// Send to the next stage; each input's payload names rows of the batch's output buffer. Comes
+// before that buffer's ReleaseBuffer.
 struct SendToPeer {
     WorkerId peer;
     StageInputs inputs;
@@ -64,21 +71,23 @@ struct ReleaseBuffer {
 };
 
 using WorkerAction =
-    std::variant<LoadLayers, RunBatch, SendToPeer, SendToCoordinator, ReleaseBuffer>;
+    std::variant<ConnectPeers, LoadLayers, RunBatch, SendToPeer, SendToCoordinator, ReleaseBuffer>;
 
 struct WorkerConfig {
-    std::int32_t block_size = 16;        // tokens per page
-    std::int32_t n_layers = 0;           // of the model
-    std::int32_t max_batch_rows = 512;   // decodes and prefill rows of one batch
+    std::int32_t block_size = 16;          // tokens per page
+    std::int32_t n_layers = 0;             // of the model
+    std::int32_t max_batch_rows = 512;     // decodes and prefill rows of one batch
+    std::int32_t mixed_prefill_rows = 64;  // prefill rows of a batch that also has decodes
     std::int32_t max_batch_seqs = 256;
     Duration report_interval = base::from_ms(500);
 };
 
 // One worker's policy: which rows run next and where their KV lives. Deterministic; no I/O.
 //
-// Promises: rows of a sequence run in order and once; a batch holds at most one chunk of a sequence;
-// decodes go before prefill chunks, in order of arrival; pages of a freed sequence are back in the pool
-// before the next batch is planned; input for a superseded or freed sequence is dropped silently.
+// Promises: rows of a sequence run in order and once; a batch holds at most one chunk of a
+// sequence; decodes go before prefill chunks, in order of arrival; pages of a freed sequence are
+// back in the pool before the next batch is planned; input for a superseded or freed sequence is
+// dropped silently.
 class Worker {
   public:
     Worker(WorkerId self, const WorkerConfig& config);

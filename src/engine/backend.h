@@ -11,8 +11,8 @@
 
 namespace helix::engine {
 
-// Rows of an incoming activation buffer: [rows, hidden] floats, row-major, as PayloadRef names them. Valid
-// during Backend::run.
+// Rows of an incoming activation buffer: [rows, hidden] floats, row-major, as PayloadRef names
+// them. Valid during Backend::run.
 using PayloadRows = std::function<std::span<const float>(const core::PayloadRef&)>;
 
 struct BatchResult {
@@ -24,13 +24,15 @@ struct BatchResult {
 class Backend {
   public:
     virtual ~Backend() = default;
-    // Holds exactly these layers from now on and sizes the KV pool with the memory that is left; all KV
-    // content is lost. Returns the number of pages (block_size tokens x one layer each). unavailable when
-    // the layers, or the layers and one page each, do not fit; says how many bytes are missing.
+    // Holds exactly these layers from now on and sizes the KV pool with the memory that is left;
+    // all KV content is lost. Returns the number of pages (block_size tokens x one layer each).
+    // unavailable when the layers, or the layers and one page each, do not fit; says how many bytes
+    // are missing.
     virtual base::Result<std::int64_t> load(spec::LayerRange layers) = 0;
-    // Runs the plan's chunks layer by layer. The result of a row does not depend on what else is in the
-    // batch or on how a prompt is cut into chunks, bit for bit.
-    virtual base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) = 0;
+    // Runs the plan's chunks layer by layer. The result of a row does not depend on what else is in
+    // the batch or on how a prompt is cut into chunks, bit for bit.
+    virtual base::Result<BatchResult> run(const core::BatchPlan& plan,
+                                          const PayloadRows& payload) = 0;
     // Floats per activation row.
     virtual std::int32_t hidden_size() const = 0;
 };

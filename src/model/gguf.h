@@ -13,8 +13,8 @@
 #include "base/result.h"
 #include "model/tensor_type.h"
 
-// Reading GGUF v2 and v3. Every offset and length is checked against the file before it is used; a bad
-// file gives an Error that names the file, the field and what was expected.
+// Reading GGUF v2 and v3. Every offset and length is checked against the file before it is used; a
+// bad file gives an Error that names the file, the field and what was expected.
 
 namespace helix::model {
 
@@ -26,8 +26,9 @@ using MetaValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::s
 struct TensorInfo {
     std::string name;
     TensorType type = TensorType::f32;
-    std::vector<std::int64_t> shape;  // ggml order: shape[0] is the contiguous dimension (row length)
-    std::uint64_t offset = 0;         // into the tensor data section
+    std::vector<std::int64_t>
+        shape;                 // ggml order: shape[0] is the contiguous dimension (row length)
+    std::uint64_t offset = 0;  // into the tensor data section
     std::uint64_t bytes = 0;
 
     std::int64_t row_length() const { return shape.empty() ? 0 : shape[0]; }
@@ -38,8 +39,8 @@ struct TensorInfo {
 class GgufFile {
   public:
     static base::Result<std::shared_ptr<const GgufFile>> open(const std::string& path);
-    // header: the bytes up to the tensor data, as header() of the original gives them; tensors have no
-    // data. A worker that receives weights over the wire starts from this.
+    // header: the bytes up to the tensor data, as header() of the original gives them; tensors have
+    // no data. A worker that receives weights over the wire starts from this.
     static base::Result<std::shared_ptr<const GgufFile>> from_header(std::vector<std::byte> header);
     ~GgufFile();
     GgufFile(const GgufFile&) = delete;

@@ -25,8 +25,8 @@ struct ModelConfig {
     std::int32_t context_length = 0;
     float norm_epsilon = 1e-5F;
     float rope_base = 10000.0F;
-    // Multiplies the position: 1 / scaling factor for linear scaling, else 1. LLaMA 3.1 scaling comes as
-    // the tensor rope_freqs.weight (a divisor per frequency), kept in rope_factors.
+    // Multiplies the position: 1 / scaling factor for linear scaling, else 1. LLaMA 3.1 scaling
+    // comes as the tensor rope_freqs.weight (a divisor per frequency), kept in rope_factors.
     float rope_scale = 1.0F;
     std::vector<float> rope_factors;  // [rope_dim / 2] or empty
     bool tied_embeddings = false;     // no output.weight: the head is token_embd.weight

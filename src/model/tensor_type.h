@@ -17,9 +17,9 @@ enum class TensorType : std::uint32_t {
 };
 
 struct TensorTypeInfo {
-    const char* name;           // "q8_0"
-    std::int32_t block_size;    // elements per block
-    std::int32_t block_bytes;   // bytes per block
+    const char* name;          // "q8_0"
+    std::int32_t block_size;   // elements per block
+    std::int32_t block_bytes;  // bytes per block
 };
 
 // nullptr when the number is no type we read.

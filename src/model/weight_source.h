@@ -15,8 +15,8 @@ class WeightSource {
     virtual ~WeightSource() = default;
     // Metadata and tensor list; data() of this file may be empty.
     virtual const GgufFile& file() const = 0;
-    // The tensor's bytes, hash-checked when they came over the wire; valid while the source lives. May
-    // block for a transfer.
+    // The tensor's bytes, hash-checked when they came over the wire; valid while the source lives.
+    // May block for a transfer.
     virtual base::Result<std::span<const std::byte>> tensor(std::string_view name) = 0;
 };
 

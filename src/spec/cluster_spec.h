@@ -9,8 +9,8 @@ namespace helix::spec {
 // One machine of a cluster: a vertex pair of the flow graph (FEATURES H1). Indices into
 // ClusterSpec::nodes name nodes everywhere in plan; runtime worker ids are mapped outside.
 struct NodeSpec {
-    std::string name;    // unique in the cluster
-    std::string type;    // machine type: a key of measured tables or of the catalogue ("A100", "cpu")
+    std::string name;  // unique in the cluster
+    std::string type;  // machine type: a key of measured tables or of the catalogue ("A100", "cpu")
     std::string region;  // "" when unknown
     std::string host;    // two nodes with one host share its cores; "" = a host of its own
     std::int64_t memory_bytes = 0;  // for weights and KV together

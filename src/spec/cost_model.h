@@ -10,8 +10,8 @@ namespace helix::spec {
 class CostModel {
   public:
     virtual ~CostModel() = default;
-    // Seconds for ONE layer of a batch: decode_seqs sequences with one token each and prefill_tokens
-    // tokens of prompts. Both zero = 0.
+    // Seconds for ONE layer of a batch: decode_seqs sequences with one token each and
+    // prefill_tokens tokens of prompts. Both zero = 0.
     virtual double layer_s(const NodeSpec& node, std::int32_t decode_seqs,
                            std::int32_t prefill_tokens) const = 0;
 };
