@@ -34,10 +34,15 @@ struct BatchFinished {
     std::vector<ProducedToken> tokens;
     Duration took;
 };
+// The engine could not run it: its sequences end with the reason.
+struct BatchFailed {
+    std::uint64_t id = 0;
+    std::string reason;
+};
 struct WorkerTick {};  // at least every WorkerConfig::report_interval
 
-using WorkerEvent =
-    std::variant<MessageArrived, LayersLoaded, LayersNotLoaded, BatchFinished, WorkerTick>;
+using WorkerEvent = std::variant<MessageArrived, LayersLoaded, LayersNotLoaded, BatchFinished,
+                                 BatchFailed, WorkerTick>;
 
 // ---- actions: what a worker asks the world to do
 // --------------------------------------------------
@@ -52,7 +57,7 @@ struct LoadLayers {
     std::uint64_t epoch = 0;
     LayerRange layers;
 };
-// Run it; at most one batch runs at a time. Answer BatchFinished.
+// Run it; at most one batch runs at a time. Answer BatchFinished or BatchFailed.
 struct RunBatch {
     BatchPlan plan;
 };

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/types.h"
+
+namespace helix::core {
+
+// The pages of one worker's KV memory: one pool for all its layers, page = block_size tokens x one
+// layer (FEATURES H18, V1). Hands out the lowest free ids first after a reset, then the most
+// recently freed, so equal histories give equal tables.
+class KvBlockPool {
+  public:
+    explicit KvBlockPool(std::int64_t total_pages = 0);
+
+    std::int64_t total() const { return total_; }
+    std::int64_t free_pages() const { return static_cast<std::int64_t>(free_.size()); }
+    std::int64_t used() const { return total_ - free_pages(); }
+
+    // Appends count pages to out; false (and nothing taken) when fewer are free.
+    [[nodiscard]] bool allocate(std::int64_t count, std::vector<PageId>& out);
+    // Every page must be in use; each is then free.
+    void release(const std::vector<PageId>& pages);
+
+  private:
+    std::int64_t total_ = 0;
+    std::vector<PageId> free_;  // a stack
+    std::vector<bool> in_use_;
+};
+
+}  // namespace helix::core

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/block_table.h"
+#include "core/kv_block_pool.h"
+#include "core/worker.h"
+
+// The state behind core::Worker; only its own .cc files and Invariants include this.
+
+namespace helix::core {
+
+// Rows that arrived and are not computed yet: positions [first_position, first_position +
+// tokens.size()).
+struct PendingRows {
+    std::int32_t first_position = 0;
+    std::vector<Token> tokens;
+    bool sample = false;
+    PayloadRef payload;
+    std::uint64_t arrival = 0;  // order among all inputs of this worker
+};
+
+struct Sequence {
+    SequenceKey key;
+    SequenceStart start;
+    std::size_t stage = 0;  // our index in start.pipeline
+    LayerRange layers;
+    std::vector<Token> tokens;  // all that arrived, by position
+    std::int32_t computed =
+        0;  // rows whose KV is in our pages (or will be when the batch finishes)
+    std::deque<PendingRows> pending;
+    BlockTable table;
+    bool in_batch = false;
+    bool ending = false;  // freed while in a batch: goes when the batch has finished
+    bool stuck = false;   // the coordinator was told that pages are missing
+
+    Sequence(const SequenceKey& k, const SequenceStart& s, std::size_t stage_index,
+             std::int32_t block_size)
+        : key(k),
+          start(s),
+          stage(stage_index),
+          layers(s.pipeline[stage_index].layers),
+          table(layers, block_size) {}
+
+    bool is_last_stage() const { return stage + 1 == start.pipeline.size(); }
+    // One row that extends the text, as against a piece of a prompt.
+    bool is_decode(const PendingRows& rows) const {
+        return rows.sample && rows.tokens.size() == 1 && rows.first_position > 0;
+    }
+};
+
+struct Worker::Impl {
+    WorkerId self;
+    WorkerConfig config;
+
+    LayerRange layers;
+    bool ready = false;                    // layers loaded
+    std::optional<AssignLayers> loading;   // LoadLayers is under way
+    std::optional<AssignLayers> deferred;  // came while a batch ran
+    std::int32_t pipeline_groups = 1;
+
+    KvBlockPool pool;
+    std::map<SequenceKey, Sequence> sequences;
+    std::deque<SequenceKey> tombstones;  // freed lately: late rows for them are dropped
+    std::set<SequenceKey> tombstone_set;
+
+    std::map<std::uint64_t, std::int64_t>
+        buffer_uses;  // received frames -> inputs that still need them
+    std::optional<BatchPlan> running;
+    std::uint64_t next_batch = kFirstBatch;
+    std::uint64_t next_arrival = 0;
+
+    TimePoint last_report;
+    std::int64_t batches_done = 0;
+    std::int64_t rows_done = 0;
+    std::int64_t busy_total_ns = 0;
+
+    void on(const MessageArrived& event, std::vector<WorkerAction>& actions);
+    void on(const LayersLoaded& event, std::vector<WorkerAction>& actions);
+    void on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions);
+    void on(const BatchFinished& event, std::vector<WorkerAction>& actions);
+    void on(const BatchFailed& event, std::vector<WorkerAction>& actions);
+
+    void assign(const AssignLayers& message, std::vector<WorkerAction>& actions);
+    void start_loading(const AssignLayers& message, std::vector<WorkerAction>& actions);
+    void accept(const StageInput& input, std::vector<WorkerAction>& actions);
+    // Why the input cannot be taken; empty when it can. Creates the sequence at position 0.
+    std::string admit(const StageInput& input, std::vector<WorkerAction>& actions);
+    void free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions);
+    void erase_sequence(std::map<SequenceKey, Sequence>::iterator it,
+                        std::vector<WorkerAction>& actions);
+    void drop_everything(std::vector<WorkerAction>& actions);
+    void bury(const SequenceKey& key);
+    void release_use(std::uint64_t buffer, std::vector<WorkerAction>& actions);
+
+    void finish_chunk(std::uint64_t batch, const BatchChunk& chunk,
+                      std::map<WorkerId, StageInputs>& outputs);
+    void close_batch(const BatchPlan& plan, std::vector<WorkerAction>& actions);
+    void run_next_batch(std::vector<WorkerAction>& actions);
+    void report(TimePoint now, std::vector<WorkerAction>& actions);
+};
+
+// Fills plan with the rows that run next and takes pages for them; chunks stay empty when nothing
+// can. Adds a SequenceStuck for each sequence whose next row finds no page and whose coordinator
+// does not know yet.
+void schedule_batch(Worker::Impl& state, BatchPlan& plan, std::vector<WorkerAction>& actions);
+
+}  // namespace helix::core
