@@ -74,6 +74,11 @@ struct SendToWorker {
     WorkerId worker;
     WorkerMessage message;
 };
+// It will run: from now on it ends with FinishRequest and nothing else. Comes at once while a
+// placement is in force, else as soon as one is.
+struct AcceptRequest {
+    RequestId id;
+};
 // Show the client this token; positions come in order, each once.
 struct StreamToken {
     RequestId id;
@@ -87,7 +92,7 @@ struct FinishRequest {
     std::string error;  // for FinishReason::error: what happened, in words for the client
 };
 // Refused before anything was promised.
-enum class RejectReason { too_long, queue_full, never_fits };
+enum class RejectReason { too_long, queue_full, never_fits, unavailable };
 struct RejectRequest {
     RequestId id;
     RejectReason reason = RejectReason::queue_full;
@@ -113,8 +118,8 @@ struct Report {
     bool warning = false;
 };
 
-using CoordinatorAction = std::variant<SendToWorker, StreamToken, FinishRequest, RejectRequest,
-                                       RequestRouted, PlanCluster, Report>;
+using CoordinatorAction = std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest,
+                                       RejectRequest, RequestRouted, PlanCluster, Report>;
 
 struct CoordinatorConfig {
     std::int32_t n_layers = 0;
@@ -126,6 +131,12 @@ struct CoordinatorConfig {
     double expected_output_tokens = 240;
     std::int32_t min_workers = 1;          // plan only once so many have joined
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
+    double switch_gain =
+        1.05;  // a new placement must promise so much more flow to replace a whole one
+    Duration preemption_pause = base::from_ms(100);      // per worker: lets freed pages arrive
+    Duration unserved_timeout = base::from_seconds(60);  // waiting while no placement is in force
+    Duration stall_timeout =
+        base::from_seconds(300);  // no token for so long ends a request with an error
 };
 
 // What /metrics, the dashboard and the tests see; a copy, cheap enough for once a second.

@@ -1,0 +1,59 @@
+#include "core/coordinator.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "core/coordinator_state.h"
+
+namespace helix::core {
+
+Coordinator::Coordinator(const CoordinatorConfig& config) : impl_(std::make_unique<Impl>()) {
+    CHECK(config.n_layers > 0 && config.context_length > 0 && config.block_size > 0);
+    CHECK(config.kv_high_water > 0 && config.kv_high_water <= 1);
+    impl_->config = config;
+    impl_->mean_output = config.expected_output_tokens;
+}
+Coordinator::~Coordinator() = default;
+Coordinator::Coordinator(Coordinator&&) noexcept = default;
+Coordinator& Coordinator::operator=(Coordinator&&) noexcept = default;
+
+void Coordinator::step(TimePoint now, const CoordinatorEvent& event,
+                       std::vector<CoordinatorAction>& actions) {
+    std::visit([&](const auto& e) { impl_->on(now, e, actions); }, event);
+    impl_->advance_pending(actions);
+    impl_->dispatch(now, actions);
+    impl_->flush_outbox(actions);
+}
+
+ClusterView Coordinator::view() const {
+    const Impl& state = *impl_;
+    ClusterView view;
+    for (const auto& [id, worker] : state.workers) {
+        WorkerView w;
+        w.worker = id;
+        w.node = worker.joined.node;
+        w.incarnation = worker.joined.incarnation;
+        w.layers = worker.layers;
+        w.ready = worker.ready;
+        w.total_pages = worker.kv.total();
+        w.used_pages = worker.last_report.used_pages;
+        w.estimated_pages = static_cast<double>(worker.kv.charged());
+        w.running = static_cast<std::int64_t>(worker.kv.requests());
+        w.batches = worker.last_report.batches;
+        w.rows = worker.last_report.rows;
+        w.busy_ns = worker.last_report.busy_ns;
+        view.workers.push_back(std::move(w));
+    }
+    view.flows = state.flows;
+    view.epoch = state.epoch_in_force;
+    view.serving = state.epoch_in_force != 0 && state.capacity_tokens() > 0;
+    view.waiting = static_cast<std::int64_t>(state.waiting.size());
+    view.running = static_cast<std::int64_t>(state.requests.size() - state.waiting.size());
+    view.preemptions = state.preemptions;
+    view.finished = state.finished;
+    view.failed = state.failed;
+    view.rejected = state.rejected;
+    return view;
+}
+
+}  // namespace helix::core

@@ -1,0 +1,310 @@
+// Workers that come and go, and the placements that follow.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "core/coordinator_state.h"
+
+namespace helix::core {
+namespace {
+
+std::string layers_text(LayerRange layers) {
+    if (layers.empty()) return "no layers";
+    return "layers " + std::to_string(layers.begin) + "-" + std::to_string(layers.end - 1);
+}
+
+double total_flow(const std::vector<spec::LinkFlow>& flows) {
+    double sum = 0;
+    for (const auto& flow : flows) {
+        if (flow.from == spec::kCoordinator) sum += flow.tokens_per_s;
+    }
+    return sum;
+}
+
+// Machines that can compute at the same time along one pipeline: workers of one host share its
+// cores.
+std::int32_t machines_in_pipeline(const PipelineRouter& router,
+                                  const std::map<WorkerId, WorkerState>& workers) {
+    std::set<std::string> hosts;
+    std::int32_t nameless = 0;
+    for (const auto& node : router.nodes()) {
+        if (node.layers.empty()) continue;
+        const std::string& host = workers.at(node.worker).joined.node.host;
+        if (host.empty()) {
+            ++nameless;
+        } else {
+            hosts.insert(host);
+        }
+    }
+    const auto machines = static_cast<std::int32_t>(hosts.size()) + nameless;
+    return std::max(1, std::min(machines, router.min_depth()));
+}
+
+PipelineRouter make_router(std::int32_t n_layers, const PendingPlacement& plan) {
+    std::vector<PipelineRouter::Node> nodes;
+    for (std::size_t i = 0; i < plan.workers.size(); ++i) {
+        nodes.push_back({plan.workers[i], plan.placement.layers[i]});
+    }
+    return {n_layers, std::move(nodes), plan.flows};
+}
+
+}  // namespace
+
+bool Coordinator::Impl::usable(WorkerId worker, LayerRange layers) const {
+    const auto it = workers.find(worker);
+    return it != workers.end() && it->second.ready && it->second.layers.contains(layers);
+}
+
+bool Coordinator::Impl::in_router(WorkerId worker) const {
+    const auto& nodes = router.nodes();
+    return std::any_of(nodes.begin(), nodes.end(), [&](const PipelineRouter::Node& node) {
+        return node.worker == worker && !node.layers.empty();
+    });
+}
+
+// ---- joining and leaving
+// --------------------------------------------------------------------------
+
+void Coordinator::Impl::on(TimePoint now, const WorkerJoined& event,
+                           std::vector<CoordinatorAction>& actions) {
+    const auto it = workers.find(event.worker);
+    if (it != workers.end()) {
+        if (event.incarnation <= it->second.joined.incarnation) return;  // an old hello, late
+        lose_worker(event.worker, "was restarted", actions);
+    }
+    WorkerState state;
+    state.joined = event;
+    workers.emplace(event.worker, std::move(state));
+    actions.push_back(Report{"worker " + event.node.name + " joined", false});
+    want_plan(now);
+}
+
+void Coordinator::Impl::on(TimePoint now, const WorkerLost& event,
+                           std::vector<CoordinatorAction>& actions) {
+    if (!workers.contains(event.worker)) return;
+    lose_worker(event.worker, event.reason, actions);
+    want_plan(now);
+}
+
+void Coordinator::Impl::lose_worker(WorkerId worker, const std::string& reason,
+                                    std::vector<CoordinatorAction>& actions) {
+    const WorkerState& gone = workers.at(worker);
+    const std::string name = gone.joined.node.name;
+    actions.push_back(Report{"worker " + name + " " + reason, true});
+    workers.at(worker).gone = true;
+    std::vector<RequestId> hit;
+    for (const auto& [id, pages] : gone.kv.charges()) hit.push_back(id);
+    for (const RequestId id : hit) {
+        finish(id, FinishReason::error,
+               "worker " + name + " " + reason + " while it served this request", actions);
+    }
+    if (in_router(worker)) flow_in_force = 0;  // whatever can replace it is a gain
+    capacity_cache.reset();
+    workers.erase(worker);
+    last_preemption.erase(worker);
+    outbox.erase(worker);
+    if (pending && std::find(pending->workers.begin(), pending->workers.end(), worker) !=
+                       pending->workers.end()) {
+        pending.reset();
+    }
+}
+
+void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
+                           std::vector<CoordinatorAction>& actions) {
+    const auto it = workers.find(event.worker);
+    if (it == workers.end()) return;  // lost meanwhile
+    WorkerState& worker = it->second;
+    if (const auto* tokens = std::get_if<TokensProduced>(&event.message)) {
+        on_tokens(now, event.worker, *tokens, actions);
+    } else if (const auto* ready = std::get_if<LayersReady>(&event.message)) {
+        if (ready->epoch != worker.assigned_epoch || ready->layers != worker.layers) return;
+        if (worker.kv.requests() == 0) worker.kv.reset(ready->total_pages);
+        worker.ready = true;
+        capacity_cache.reset();
+    } else if (const auto* failure = std::get_if<LayersFailed>(&event.message)) {
+        if (failure->epoch != worker.assigned_epoch) return;
+        actions.push_back(Report{"worker " + worker.joined.node.name + " could not load " +
+                                     layers_text(worker.layers) + ": " + failure->reason,
+                                 true});
+        worker.failed = true;
+        worker.ready = false;
+        worker.layers = {};
+        pending.reset();
+        want_plan(now);
+    } else if (const auto* stuck = std::get_if<SequenceStuck>(&event.message)) {
+        on_stuck(now, event.worker, *stuck, actions);
+    } else {
+        on_report(event.worker, std::get<WorkerReport>(event.message), actions);
+    }
+}
+
+void Coordinator::Impl::on_report(WorkerId worker, const WorkerReport& message,
+                                  std::vector<CoordinatorAction>& actions) {
+    WorkerState& state = workers.at(worker);
+    state.last_report = message;
+    if (state.kv.requests() > 0) state.kv.set_reported(message.used_pages);
+    FreeSequences strays;
+    for (const SequenceKey& key : message.held) {
+        const auto it = requests.find(key.request);
+        const bool ours =
+            it != requests.end() && it->second.running && it->second.attempt == key.attempt;
+        if (!ours) strays.keys.push_back(key);
+    }
+    if (!strays.keys.empty()) actions.push_back(SendToWorker{worker, std::move(strays)});
+}
+
+// ---- planning
+// -------------------------------------------------------------------------------------
+
+void Coordinator::Impl::want_plan(TimePoint now) {
+    plan_wanted = true;
+    plan_wanted_since = now;
+}
+
+void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
+                           std::vector<CoordinatorAction>& actions) {
+    maybe_plan(now, actions);
+    end_stalled(now, actions);
+    end_unserved(now, actions);
+}
+
+void Coordinator::Impl::maybe_plan(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    if (!plan_wanted || plan_running || (pending && pending->loading)) return;
+    if (now - plan_wanted_since < config.settle) return;
+    PlanCluster plan;
+    std::map<std::int32_t, std::int32_t> index;  // worker id -> node index
+    index[spec::kCoordinator] = spec::kCoordinator;
+    for (const auto& [id, worker] : workers) {
+        if (worker.failed) continue;
+        index[static_cast<std::int32_t>(id.value)] = static_cast<std::int32_t>(plan.workers.size());
+        plan.workers.push_back(id);
+        plan.cluster.nodes.push_back(worker.joined.node);
+    }
+    const std::int32_t enough = epoch_in_force == 0 ? std::max(1, config.min_workers) : 1;
+    if (static_cast<std::int32_t>(plan.workers.size()) < enough) return;
+    for (const auto& [id, worker] : workers) {
+        for (spec::LinkSpec link : worker.joined.links) {
+            const auto from = index.find(link.from);
+            const auto to = index.find(link.to);
+            if (from == index.end() || to == index.end()) continue;  // a peer that left
+            link.from = from->second;
+            link.to = to->second;
+            plan.cluster.links.push_back(link);
+        }
+    }
+    plan_wanted = false;
+    plan.plan = next_plan++;
+    plan_running = plan.plan;
+    plan_workers = plan.workers;
+    actions.push_back(std::move(plan));
+}
+
+void Coordinator::Impl::on(TimePoint, const NotPlanned& event,
+                           std::vector<CoordinatorAction>& actions) {
+    if (plan_running != event.plan) return;
+    plan_running.reset();
+    actions.push_back(Report{"no placement: " + event.reason, true});
+}
+
+void Coordinator::Impl::on(TimePoint now, const Planned& event,
+                           std::vector<CoordinatorAction>& actions) {
+    if (plan_running != event.plan) return;
+    plan_running.reset();
+    CHECK(event.placement.layers.size() == plan_workers.size());
+    PendingPlacement next;
+    next.placement = event.placement;
+    next.workers = plan_workers;
+    next.flows = event.flows;
+    for (std::size_t i = 0; i < plan_workers.size(); ++i) {
+        const auto it = workers.find(plan_workers[i]);
+        if (it == workers.end()) {  // left while we planned
+            want_plan(now);
+            return;
+        }
+        if (it->second.layers == event.placement.layers[i] && it->second.ready) continue;
+        next.changed.insert(plan_workers[i]);
+        if (in_router(plan_workers[i])) next.disrupts = true;
+    }
+    const bool whole = epoch_in_force != 0 && capacity() > 0;
+    if (whole && total_flow(event.flows) < config.switch_gain * flow_in_force) {
+        actions.push_back(
+            Report{"the placement in force stays: a new one would gain too little", false});
+        return;
+    }
+    pending = std::move(next);
+}
+
+// ---- putting a placement in force
+// -----------------------------------------------------------------
+
+void Coordinator::Impl::advance_pending(std::vector<CoordinatorAction>& actions) {
+    if (!pending) return;
+    if (!pending->loading) {
+        for (const WorkerId worker : pending->changed) {
+            if (workers.at(worker).kv.requests() > 0) return;  // let its requests finish
+        }
+        send_assignments(actions);
+    }
+    for (const WorkerId worker : pending->workers) {
+        if (!workers.at(worker).ready) return;
+    }
+    put_in_force(actions);
+}
+
+void Coordinator::Impl::send_assignments(std::vector<CoordinatorAction>& actions) {
+    pending->loading = true;
+    pending->epoch = next_epoch++;
+    const PipelineRouter next_router = make_router(config.n_layers, *pending);
+    AssignLayers message;
+    message.epoch = pending->epoch;
+    message.pipeline_groups = machines_in_pipeline(next_router, workers);
+    for (const WorkerId id : pending->workers) {
+        const WorkerJoined& joined = workers.at(id).joined;
+        message.peers.push_back({id, joined.endpoint, joined.public_key});
+    }
+    for (std::size_t i = 0; i < pending->workers.size(); ++i) {
+        WorkerState& worker = workers.at(pending->workers[i]);
+        message.layers = pending->placement.layers[i];
+        if (pending->changed.contains(pending->workers[i])) worker.ready = false;
+        worker.layers = message.layers;
+        worker.assigned_epoch = message.epoch;
+        capacity_cache.reset();
+        actions.push_back(SendToWorker{pending->workers[i], message});
+    }
+}
+
+void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
+    router = make_router(config.n_layers, *pending);
+    flows.clear();
+    for (spec::LinkFlow flow : pending->flows) {
+        const auto id = [&](std::int32_t node) {
+            if (node == spec::kCoordinator) return node;
+            return static_cast<std::int32_t>(
+                pending->workers[static_cast<std::size_t>(node)].value);
+        };
+        flow.from = id(flow.from);
+        flow.to = id(flow.to);
+        flows.push_back(flow);
+    }
+    flow_in_force = total_flow(flows);
+    epoch_in_force = pending->epoch;
+    std::string text = "placement " + std::to_string(epoch_in_force) + " in force:";
+    for (const WorkerId id : pending->workers) {
+        const WorkerState& worker = workers.at(id);
+        text += " " + worker.joined.node.name + " " + layers_text(worker.layers) + ";";
+    }
+    text.pop_back();
+    pending.reset();
+    capacity_cache.reset();
+    actions.push_back(Report{text, false});
+}
+
+void Coordinator::Impl::flush_outbox(std::vector<CoordinatorAction>& actions) {
+    for (auto& [worker, inputs] : outbox) {
+        if (!inputs.inputs.empty()) actions.push_back(SendToWorker{worker, std::move(inputs)});
+    }
+    outbox.clear();
+}
+
+}  // namespace helix::core

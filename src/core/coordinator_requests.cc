@@ -1,0 +1,347 @@
+// The life of a request: admission, routing, tokens, preemption, end.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "core/coordinator_state.h"
+
+namespace helix::core {
+namespace {
+
+QueueKey queue_key(const RequestState& state) {
+    return {-static_cast<std::int64_t>(state.request.priority), state.order};
+}
+
+std::int32_t length(const RequestState& state) {
+    return static_cast<std::int32_t>(state.request.prompt.size() + state.output.size());
+}
+
+}  // namespace
+
+std::int64_t Coordinator::Impl::blocks_for(std::int64_t tokens) const {
+    return (tokens + config.block_size - 1) / config.block_size;
+}
+
+std::int64_t Coordinator::Impl::expected_pages(const RequestState& state, LayerRange layers) const {
+    const std::int64_t limit =
+        static_cast<std::int64_t>(state.request.prompt.size()) + state.max_output;
+    const auto more = static_cast<std::int64_t>(mean_output) + 1;
+    const std::int64_t tokens = std::min(limit, length(state) + more);
+    return blocks_for(tokens) * layers.size();
+}
+
+std::int64_t Coordinator::Impl::capacity_tokens() const {
+    const auto holds = [&](std::int64_t blocks) {
+        return router.reachable([&](WorkerId worker, LayerRange layers) {
+            return usable(worker, layers) &&
+                   blocks * layers.size() <= workers.at(worker).kv.total();
+        });
+    };
+    std::int64_t low = 0;
+    std::int64_t high = blocks_for(config.context_length);
+    if (!holds(1)) return 0;
+    while (low < high) {
+        const std::int64_t middle = (low + high + 1) / 2;
+        if (holds(middle)) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return std::min<std::int64_t>(low * config.block_size, config.context_length);
+}
+
+// ---- arrival
+// --------------------------------------------------------------------------------------
+
+void Coordinator::Impl::on(TimePoint now, const Submitted& event,
+                           std::vector<CoordinatorAction>& actions) {
+    const Request& request = event.request;
+    CHECK(!requests.contains(request.id));
+    const auto prompt = static_cast<std::int32_t>(request.prompt.size());
+    const auto refuse = [&](RejectReason reason, const std::string& message,
+                            std::int32_t retry_after_s) {
+        ++rejected;
+        actions.push_back(RejectRequest{request.id, reason, message, retry_after_s});
+    };
+    if (prompt == 0) return refuse(RejectReason::never_fits, "the prompt has no tokens", 0);
+    if (prompt + std::max(request.max_tokens, 1) > config.context_length) {
+        return refuse(RejectReason::too_long,
+                      "the prompt has " + std::to_string(prompt) + " tokens and " +
+                          std::to_string(std::max(request.max_tokens, 1)) +
+                          " are asked for; the model's context is " +
+                          std::to_string(config.context_length) + " tokens",
+                      0);
+    }
+    if (static_cast<std::int32_t>(waiting.size()) >= config.max_waiting) {
+        return refuse(RejectReason::queue_full,
+                      "the queue is full (" + std::to_string(config.max_waiting) +
+                          " requests are waiting); try again later",
+                      1);
+    }
+    RequestState state;
+    state.request = request;
+    state.order = next_order++;
+    state.last_progress = now;
+    waiting.emplace(queue_key(state), request.id);
+    ++unaccepted;
+    requests.emplace(request.id, std::move(state));
+}
+
+void Coordinator::Impl::reject(RequestId id, RejectReason reason, const std::string& message,
+                               std::vector<CoordinatorAction>& actions) {
+    const auto it = requests.find(id);
+    CHECK(it != requests.end() && !it->second.accepted && !it->second.running);
+    waiting.erase(queue_key(it->second));
+    requests.erase(it);
+    --unaccepted;
+    ++rejected;
+    actions.push_back(
+        RejectRequest{id, reason, message, reason == RejectReason::unavailable ? 5 : 0});
+}
+
+// ---- waiting -> running
+// ---------------------------------------------------------------------------
+
+std::int64_t Coordinator::Impl::capacity() {
+    if (!capacity_cache) capacity_cache = capacity_tokens();
+    return *capacity_cache;
+}
+
+bool Coordinator::Impl::admit(RequestState& state, std::int64_t capacity_now,
+                              std::vector<CoordinatorAction>& actions) {
+    const std::int64_t wanted = static_cast<std::int64_t>(state.request.prompt.size()) +
+                                std::max(state.request.max_tokens, 1);
+    if (wanted > capacity_now) {
+        reject(state.request.id, RejectReason::never_fits,
+               "prompt and answer may take " + std::to_string(wanted) +
+                   " tokens; the KV memory of this placement holds " +
+                   std::to_string(capacity_now) + " for one request",
+               actions);
+        return false;
+    }
+    state.accepted = true;
+    --unaccepted;
+    actions.push_back(AcceptRequest{state.request.id});
+    return true;
+}
+
+// Starts waiting requests in order until the first that finds no pipeline with room (FEATURES V8: a
+// later, smaller one does not overtake, or the large one would starve).
+void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    if (epoch_in_force == 0 || waiting.empty()) return;
+    const std::int64_t capacity_now = capacity();
+    if (capacity_now == 0) return;  // a worker is missing; a plan is on its way
+    auto running_now = static_cast<std::int32_t>(requests.size() - waiting.size());
+    bool blocked = pending && pending->disrupts;
+    for (auto it = waiting.begin(); it != waiting.end() && !(blocked && unaccepted == 0);) {
+        RequestState& state = requests.at(it->second);
+        ++it;
+        if (!state.accepted && !admit(state, capacity_now, actions)) continue;
+        blocked = blocked || running_now >= config.max_running;
+        if (blocked) continue;  // go on only to accept or refuse the others
+        const auto prompt = static_cast<std::int64_t>(state.request.prompt.size());
+        const std::int64_t room = capacity_now - prompt;
+        const std::int64_t limit = state.request.max_tokens > 0 ? state.request.max_tokens : room;
+        state.max_output = static_cast<std::int32_t>(std::min(limit, room));
+        if (static_cast<std::int64_t>(state.output.size()) >= state.max_output) {
+            finish(state.request.id, FinishReason::error,
+                   "the cluster has shrunk: this request does not fit any more", actions);
+            continue;
+        }
+        const std::int64_t full = blocks_for(prompt + state.max_output);
+        Pipeline pipeline = router.route(length(state), [&](WorkerId worker, LayerRange layers) {
+            return usable(worker, layers) &&
+                   full * layers.size() <= workers.at(worker).kv.total() &&
+                   workers.at(worker).kv.can_add(expected_pages(state, layers),
+                                                 config.kv_high_water);
+        });
+        blocked = pipeline.empty();
+        if (blocked) continue;
+        start(now, state, std::move(pipeline), actions);
+        ++running_now;
+    }
+}
+
+void Coordinator::Impl::start(TimePoint now, RequestState& state, Pipeline pipeline,
+                              std::vector<CoordinatorAction>& actions) {
+    waiting.erase(queue_key(state));
+    state.running = true;
+    ++state.attempt;
+    state.pipeline = std::move(pipeline);
+    state.last_progress = now;
+    for (const Stage& stage : state.pipeline) {
+        workers.at(stage.worker).kv.add(state.request.id, expected_pages(state, stage.layers));
+    }
+    StageInput input;
+    input.key = {state.request.id, state.attempt};
+    input.tokens = state.request.prompt;
+    input.tokens.insert(input.tokens.end(), state.output.begin(), state.output.end());
+    input.sample = true;
+    input.start =
+        SequenceStart{state.pipeline, static_cast<std::int32_t>(state.request.prompt.size()),
+                      state.request.sampling};
+    outbox[state.pipeline.front().worker].inputs.push_back(std::move(input));
+    actions.push_back(RequestRouted{state.request.id, state.pipeline, state.attempt});
+}
+
+// ---- tokens
+// ---------------------------------------------------------------------------------------
+
+void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensProduced& message,
+                                  std::vector<CoordinatorAction>& actions) {
+    for (const ProducedToken& token : message.tokens) {
+        const auto it = requests.find(token.key.request);
+        if (it == requests.end()) continue;  // ended meanwhile
+        RequestState& state = it->second;
+        // Fencing: only the running attempt's last stage, only the position that is next.
+        if (!state.running || token.key.attempt != state.attempt) continue;
+        if (state.pipeline.back().worker != worker || token.position != length(state)) continue;
+        state.output.push_back(token.token);
+        state.last_progress = now;
+        const auto n_output = static_cast<std::int32_t>(state.output.size());
+        actions.push_back(StreamToken{state.request.id, n_output - 1, token});
+        const auto& stops = state.request.stop_tokens;
+        const bool is_stop = std::find(stops.begin(), stops.end(), token.token) != stops.end();
+        if (is_stop && n_output > state.request.min_tokens) {
+            finish(state.request.id, FinishReason::stop, "", actions);
+        } else if (n_output >= state.max_output) {
+            finish(state.request.id, FinishReason::length, "", actions);
+        } else {
+            router.add_load(state.pipeline, 1);
+            StageInput next;
+            next.key = token.key;
+            next.first_position = token.position;
+            next.tokens = {token.token};
+            next.sample = true;
+            outbox[state.pipeline.front().worker].inputs.push_back(std::move(next));
+        }
+    }
+}
+
+// ---- preemption and trouble
+// -----------------------------------------------------------------------
+
+void Coordinator::Impl::on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& message,
+                                 std::vector<CoordinatorAction>& actions) {
+    const auto it = requests.find(message.key.request);
+    if (it == requests.end() || !it->second.running || it->second.attempt != message.key.attempt) {
+        return;
+    }
+    if (!workers.at(worker).kv.charges().contains(message.key.request)) return;  // not its stage
+    if (message.out_of_pages) {
+        preempt_one(now, worker, actions);
+    } else {
+        finish(message.key.request, FinishReason::error,
+               "worker " + workers.at(worker).joined.node.name + ": " + message.reason, actions);
+    }
+}
+
+// Gives a worker pages back: the request of the lowest priority, among them the latest to arrive,
+// goes back to its place in the queue and will recompute (FEATURES V8, V9).
+void Coordinator::Impl::preempt_one(TimePoint now, WorkerId worker,
+                                    std::vector<CoordinatorAction>& actions) {
+    const auto last = last_preemption.find(worker);
+    if (last != last_preemption.end() && now - last->second < config.preemption_pause) return;
+    RequestState* victim = nullptr;
+    for (const auto& [id, pages] : workers.at(worker).kv.charges()) {
+        RequestState& state = requests.at(id);
+        if (victim == nullptr || queue_key(*victim) < queue_key(state)) victim = &state;
+    }
+    CHECK(victim != nullptr);
+    last_preemption[worker] = now;
+    if (workers.at(worker).kv.requests() == 1 && !victim->output.empty()) {
+        // Alone and still out of pages: pages of ended requests are on their way back, or the
+        // worker has less than it said. Recomputing would not help; it stays and is tried again at
+        // the next report.
+        return;
+    }
+    ++preemptions;
+    leave_pipeline(*victim, actions);
+    waiting.emplace(queue_key(*victim), victim->request.id);
+}
+
+void Coordinator::Impl::leave_pipeline(RequestState& state,
+                                       std::vector<CoordinatorAction>& actions) {
+    CHECK(state.running);
+    const SequenceKey key{state.request.id, state.attempt};
+    for (const Stage& stage : state.pipeline) {
+        WorkerState& worker = workers.at(stage.worker);
+        worker.kv.remove(state.request.id);
+        if (!worker.gone) {
+            actions.push_back(SendToWorker{stage.worker, FreeSequences{{key}}});
+        }
+    }
+    const auto box = outbox.find(state.pipeline.front().worker);
+    if (box != outbox.end()) {
+        std::erase_if(box->second.inputs,
+                      [&](const StageInput& input) { return input.key == key; });
+    }
+    state.pipeline.clear();
+    state.running = false;
+}
+
+// ---- the end
+// --------------------------------------------------------------------------------------
+
+void Coordinator::Impl::on(TimePoint, const Ended& event, std::vector<CoordinatorAction>& actions) {
+    if (!requests.contains(event.id)) return;  // it ended by itself at the same time
+    finish(event.id, event.reason, "", actions);
+}
+
+void Coordinator::Impl::finish(RequestId id, FinishReason reason, const std::string& error,
+                               std::vector<CoordinatorAction>& actions) {
+    const auto it = requests.find(id);
+    CHECK(it != requests.end());
+    RequestState& state = it->second;
+    if (state.running) {
+        leave_pipeline(state, actions);
+    } else {
+        waiting.erase(queue_key(state));
+        if (!state.accepted) --unaccepted;
+    }
+    if (reason == FinishReason::stop || reason == FinishReason::length) {
+        ++finished;
+        // A slow mean over what really comes out replaces the configured guess.
+        mean_output += (static_cast<double>(state.output.size()) - mean_output) / 32;
+    } else if (reason == FinishReason::error) {
+        ++failed;
+    }
+    actions.push_back(FinishRequest{id, reason, error});
+    requests.erase(it);
+}
+
+void Coordinator::Impl::end_stalled(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    std::vector<RequestId> stalled;
+    for (const auto& [id, state] : requests) {
+        if (state.running && now - state.last_progress > config.stall_timeout)
+            stalled.push_back(id);
+    }
+    for (const RequestId id : stalled) {
+        finish(id, FinishReason::error,
+               "no token for " + std::to_string(config.stall_timeout.ns / 1'000'000'000) +
+                   " s: the pipeline is stuck",
+               actions);
+    }
+}
+
+// No placement serves: nobody is left waiting for ever.
+void Coordinator::Impl::end_unserved(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    if (waiting.empty() || (epoch_in_force != 0 && capacity() > 0)) return;
+    std::vector<RequestId> late;
+    for (const auto& [key, id] : waiting) {
+        if (now - requests.at(id).last_progress > config.unserved_timeout) late.push_back(id);
+    }
+    const std::string message = "no placement can serve: " + std::to_string(workers.size()) +
+                                " worker(s) joined, not enough to hold the model";
+    for (const RequestId id : late) {
+        if (requests.at(id).accepted) {
+            finish(id, FinishReason::error, message, actions);
+        } else {
+            reject(id, RejectReason::unavailable, message, actions);
+        }
+    }
+}
+
+}  // namespace helix::core

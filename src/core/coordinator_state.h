@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/coordinator.h"
+#include "core/kv_estimate.h"
+#include "core/pipeline_router.h"
+
+// The state behind core::Coordinator; only its own .cc files and Invariants include this.
+
+namespace helix::core {
+
+struct WorkerState {
+    WorkerJoined joined;
+    LayerRange layers;                 // assigned
+    std::uint64_t assigned_epoch = 0;  // of the last AssignLayers sent; 0 = none yet
+    bool ready = false;                // and answered
+    bool gone = false;                 // being taken out: sent nothing any more
+    bool failed = false;               // could not load: left out of plans until it joins anew
+    KvEstimate kv;
+    WorkerReport last_report;
+};
+
+struct RequestState {
+    Request request;
+    std::uint64_t order = 0;  // of arrival
+    std::uint32_t attempt = 0;
+    bool accepted = false;
+    bool running = false;
+    Pipeline pipeline;
+    std::vector<Token> output;
+    std::int32_t max_output = 0;  // max_tokens, or what context and memory allow
+    TimePoint last_progress;
+};
+
+// Waiting requests in the order they will run: priority, then arrival (FEATURES V8, L13).
+using QueueKey = std::tuple<std::int64_t, std::uint64_t>;  // (-priority, order)
+
+// A placement on its way into force.
+struct PendingPlacement {
+    spec::Placement placement;
+    std::vector<WorkerId> workers;  // node index -> worker
+    std::vector<spec::LinkFlow> flows;
+    std::set<WorkerId> changed;  // workers whose layers change
+    bool disrupts = false;       // one of them serves now: nothing new is admitted meanwhile
+    bool loading = false;        // AssignLayers sent
+    std::uint64_t epoch = 0;
+};
+
+struct Coordinator::Impl {
+    CoordinatorConfig config;
+    std::map<WorkerId, WorkerState> workers;
+
+    std::map<RequestId, RequestState> requests;
+    std::map<QueueKey, RequestId> waiting;
+    std::int64_t unaccepted = 0;  // of the waiting
+    std::optional<std::int64_t> capacity_cache;
+    std::uint64_t next_order = 0;
+    double mean_output = 0;  // running mean of finished outputs, for expected lengths
+
+    PipelineRouter router;              // of the placement in force
+    std::vector<spec::LinkFlow> flows;  // in force; node indices are worker ids
+    double flow_in_force = 0;           // tokens/s
+    std::uint64_t epoch_in_force = 0;   // 0 = not serving
+    std::uint64_t next_epoch = 1;
+    std::optional<PendingPlacement> pending;
+
+    bool plan_wanted = false;
+    TimePoint plan_wanted_since;
+    std::optional<std::uint64_t> plan_running;
+    std::vector<WorkerId> plan_workers;
+    std::uint64_t next_plan = 1;
+
+    std::map<WorkerId, TimePoint> last_preemption;
+    std::int64_t preemptions = 0;
+    std::int64_t finished = 0;
+    std::int64_t failed = 0;
+    std::int64_t rejected = 0;
+
+    // Rows for first stages that arose in this step; one message per worker when it ends.
+    std::map<WorkerId, StageInputs> outbox;
+
+    // requests (coordinator_requests.cc)
+    void on(TimePoint now, const Submitted& event, std::vector<CoordinatorAction>& actions);
+    void on(TimePoint now, const Ended& event, std::vector<CoordinatorAction>& actions);
+    void on_tokens(TimePoint now, WorkerId worker, const TokensProduced& message,
+                   std::vector<CoordinatorAction>& actions);
+    void on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& message,
+                  std::vector<CoordinatorAction>& actions);
+    void dispatch(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void start(TimePoint now, RequestState& state, Pipeline pipeline,
+               std::vector<CoordinatorAction>& actions);
+    void preempt_one(TimePoint now, WorkerId worker, std::vector<CoordinatorAction>& actions);
+    // Takes the request off its pipeline and tells the workers that are left.
+    void leave_pipeline(RequestState& state, std::vector<CoordinatorAction>& actions);
+    void finish(RequestId id, FinishReason reason, const std::string& error,
+                std::vector<CoordinatorAction>& actions);
+    void reject(RequestId id, RejectReason reason, const std::string& message,
+                std::vector<CoordinatorAction>& actions);
+    void end_stalled(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void end_unserved(TimePoint now, std::vector<CoordinatorAction>& actions);
+    // Accepts or rejects a request at its first turn; false when it was rejected.
+    bool admit(RequestState& state, std::int64_t capacity_now,
+               std::vector<CoordinatorAction>& actions);
+    std::int64_t blocks_for(std::int64_t tokens) const;
+    std::int64_t expected_pages(const RequestState& state, LayerRange layers) const;
+    // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
+    std::int64_t capacity_tokens() const;
+    std::int64_t capacity();  // the same, remembered until workers or placement change
+
+    // workers and placements (coordinator_cluster.cc)
+    void on(TimePoint now, const WorkerJoined& event, std::vector<CoordinatorAction>& actions);
+    void on(TimePoint now, const WorkerLost& event, std::vector<CoordinatorAction>& actions);
+    void on(TimePoint now, const FromWorker& event, std::vector<CoordinatorAction>& actions);
+    void on(TimePoint now, const Planned& event, std::vector<CoordinatorAction>& actions);
+    void on(TimePoint now, const NotPlanned& event, std::vector<CoordinatorAction>& actions);
+    void on(TimePoint now, const CoordinatorTick& event, std::vector<CoordinatorAction>& actions);
+    void lose_worker(WorkerId worker, const std::string& reason,
+                     std::vector<CoordinatorAction>& actions);
+    void on_report(WorkerId worker, const WorkerReport& message,
+                   std::vector<CoordinatorAction>& actions);
+    void want_plan(TimePoint now);
+    void maybe_plan(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void advance_pending(std::vector<CoordinatorAction>& actions);
+    void send_assignments(std::vector<CoordinatorAction>& actions);
+    void put_in_force(std::vector<CoordinatorAction>& actions);
+    bool usable(WorkerId worker, LayerRange layers) const;
+    bool in_router(WorkerId worker) const;
+    void flush_outbox(std::vector<CoordinatorAction>& actions);
+};
+
+}  // namespace helix::core

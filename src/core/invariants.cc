@@ -1,0 +1,114 @@
+#include "core/invariants.h"
+
+#include <set>
+
+#include "core/coordinator_state.h"
+#include "core/worker_state.h"
+
+namespace helix::core {
+namespace {
+
+std::string name(const SequenceKey& key) {
+    return "request " + std::to_string(key.request.value) + " attempt " +
+           std::to_string(key.attempt);
+}
+
+std::string pipeline_rule(const Coordinator::Impl& state, const RequestState& request) {
+    const std::string who = "request " + std::to_string(request.request.id.value);
+    std::int32_t next = 0;
+    std::set<WorkerId> seen;
+    for (const Stage& stage : request.pipeline) {
+        if (stage.layers.begin != next || stage.layers.empty()) return who + ": stages do not join";
+        next = stage.layers.end;
+        if (!seen.insert(stage.worker).second) return who + ": a worker twice in one pipeline";
+        const auto worker = state.workers.find(stage.worker);
+        if (worker == state.workers.end()) return who + ": runs on a lost worker";
+        if (!worker->second.layers.contains(stage.layers)) {
+            return who + ": runs layers its worker does not hold";
+        }
+        if (!worker->second.kv.charges().contains(request.request.id)) {
+            return who + ": runs without a KV charge";
+        }
+    }
+    if (next != state.config.n_layers) return who + ": pipeline does not end at the last layer";
+    return "";
+}
+
+std::string sequence_rule(const Worker::Impl& state, const Sequence& seq) {
+    const std::string who = name(seq.key);
+    if (!state.layers.contains(seq.layers)) return who + ": layers not held";
+    std::int32_t next = seq.computed;
+    for (const PendingRows& rows : seq.pending) {
+        if (rows.first_position != next) return who + ": a gap in the rows";
+        next += static_cast<std::int32_t>(rows.tokens.size());
+        if (rows.payload.buffer != 0 && !state.buffer_uses.contains(rows.payload.buffer)) {
+            return who + ": rows of a released buffer";
+        }
+    }
+    if (next != static_cast<std::int32_t>(seq.tokens.size()))
+        return who + ": rows and tokens differ";
+    if (seq.table.pages_to_hold(seq.computed) != 0) return who + ": computed rows without a page";
+    return "";
+}
+
+}  // namespace
+
+std::string broken_invariant(const Coordinator& coordinator) {
+    const Coordinator::Impl& state = coordinator.impl();
+    std::int64_t unaccepted = 0;
+    std::size_t waiting = 0;
+    std::size_t charges = 0;
+    std::size_t stages = 0;
+    for (const auto& [id, request] : state.requests) {
+        const QueueKey key{-static_cast<std::int64_t>(request.request.priority), request.order};
+        const auto it = state.waiting.find(key);
+        const bool waits = it != state.waiting.end() && it->second == id;
+        if (waits == request.running) {
+            return "request " + std::to_string(id.value) + ": neither or both waiting and running";
+        }
+        waiting += waits ? 1 : 0;
+        unaccepted += request.accepted ? 0 : 1;
+        stages += request.pipeline.size();
+        if (!request.running) continue;
+        if (!request.accepted) return "a request runs that was not accepted";
+        const std::string rule = pipeline_rule(state, request);
+        if (!rule.empty()) return rule;
+    }
+    if (waiting != state.waiting.size()) return "the queue holds an unknown request";
+    if (unaccepted != state.unaccepted) return "unaccepted requests miscounted";
+    for (const auto& [id, worker] : state.workers) {
+        std::int64_t sum = 0;
+        for (const auto& [request, pages] : worker.kv.charges()) sum += pages;
+        if (sum != worker.kv.charged()) return "KV charges do not add up";
+        charges += worker.kv.requests();
+    }
+    if (charges != stages) return "a KV charge without its stage";
+    if (!state.outbox.empty()) return "rows were left unsent";
+    return "";
+}
+
+std::string broken_invariant(const Worker& worker) {
+    const Worker::Impl& state = worker.impl();
+    std::int64_t pages = 0;
+    std::set<PageId> seen;
+    for (const auto& [key, seq] : state.sequences) {
+        pages += seq.table.page_count();
+        for (const auto& layer : seq.table.by_layer()) {
+            for (const PageId page : layer) {
+                if (!seen.insert(page).second) return name(key) + ": a page has two owners";
+            }
+        }
+        if (seq.in_batch != 0 && !state.running) return name(key) + ": in a batch that is over";
+        if (seq.ending && !seq.in_batch) return name(key) + ": freed but still here";
+        const std::string rule = sequence_rule(state, seq);
+        if (!rule.empty()) return rule;
+    }
+    if (pages != state.pool.used()) return "pages in use do not match the block tables";
+    if (!state.ready && !state.sequences.empty()) return "sequences without layers";
+    if (state.sequences.empty() && !state.running && !state.buffer_uses.empty()) {
+        return "a received buffer was never released";
+    }
+    return "";
+}
+
+}  // namespace helix::core
