@@ -11,6 +11,7 @@ namespace helix::core {
 namespace {
 
 constexpr double kMinFlow = 1e-9;
+constexpr double kTie = 1e-6;
 
 }  // namespace
 
@@ -88,11 +89,14 @@ Pipeline PipelineRouter::route(double weight, const StageFits& fits) {
     std::int32_t at = spec::kCoordinator;
     while (true) {
         Edge* best = nullptr;
+        double best_cost = 0;
         for (Edge& edge : edges_from(at)) {
             if (!may_enter(at, edge, fits, reach)) continue;
-            if (best == nullptr ||
-                edge.load + weight / edge.flow < best->load + weight / best->flow) {
+            // Ties, up to rounding, go to the first edge: no bursts, equal on every machine.
+            const double cost = edge.load + weight / edge.flow;
+            if (best == nullptr || cost < best_cost - kTie * weight / edge.flow) {
                 best = &edge;
+                best_cost = cost;
             }
         }
         if (best == nullptr) {

@@ -1,0 +1,78 @@
+#include "sim/sim_engine.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "sim/toy_model.h"
+
+namespace helix::sim {
+
+void SimEngine::load(spec::LayerRange layers, std::int64_t total_pages) {
+    layers_ = layers;
+    keys_.assign(static_cast<std::size_t>(total_pages * block_size_), 0);
+}
+
+std::uint64_t SimEngine::run_row(const core::BatchChunk& chunk, std::size_t index,
+                                 std::uint64_t row) {
+    const auto block_size = static_cast<std::size_t>(block_size_);
+    const std::size_t n_blocks = chunk.pages.size() / static_cast<std::size_t>(chunk.layers.size());
+    const std::size_t position = static_cast<std::size_t>(chunk.first_position) + index;
+    CHECK(position / block_size < n_blocks);
+    for (std::int32_t layer = chunk.layers.begin; layer < chunk.layers.end; ++layer) {
+        const std::size_t base = static_cast<std::size_t>(layer - chunk.layers.begin) * n_blocks;
+        const auto slot = [&](std::size_t p) -> std::uint64_t& {
+            return keys_.at(chunk.pages[base + p / block_size] * block_size + p % block_size);
+        };
+        slot(position) = toy_key(row, layer);
+        std::uint64_t digest = 0;
+        for (std::size_t p = 0; p <= position; ++p) digest += slot(p);
+        row = toy_layer(row, layer, digest);
+    }
+    return row;
+}
+
+SimEngine::Outcome SimEngine::run(const core::BatchPlan& plan,
+                                  const std::map<std::uint64_t, ToyRows>& buffers) {
+    Outcome outcome;
+    outcome.output.resize(static_cast<std::size_t>(plan.output_rows));
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        CHECK(layers_.contains(chunk.layers));
+        std::uint64_t row = 0;
+        for (std::size_t i = 0; i < chunk.tokens.size(); ++i) {
+            const auto position = chunk.first_position + static_cast<std::int32_t>(i);
+            row = chunk.layers.begin == 0
+                      ? toy_embed(chunk.tokens[i], position)
+                      : buffers.at(chunk.input.buffer).at(chunk.input.first_row + i);
+            row = run_row(chunk, i, row);
+            if (chunk.output_row >= 0) {
+                outcome.output.at(static_cast<std::size_t>(chunk.output_row) + i) = row;
+            }
+        }
+        if (!chunk.sample) continue;
+        const auto position = chunk.first_position + static_cast<std::int32_t>(chunk.tokens.size());
+        outcome.tokens.push_back(
+            {chunk.key, position, toy_sample(row, chunk.sampling.seed, position, vocab_), 0, {}});
+    }
+    return outcome;
+}
+
+double batch_seconds(const core::BatchPlan& plan, const spec::NodeSpec& node,
+                     const spec::CostModel& cost) {
+    std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>>
+        per_layer;  // decodes, prefill rows
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
+        const bool decode = rows == 1 && chunk.first_position > 0;
+        for (std::int32_t layer = chunk.layers.begin; layer < chunk.layers.end; ++layer) {
+            auto& [decodes, prefills] = per_layer[layer];
+            (decode ? decodes : prefills) += rows;
+        }
+    }
+    double seconds = 0;
+    for (const auto& [layer, load] : per_layer) {
+        seconds += cost.layer_s(node, load.first, load.second);
+    }
+    return seconds;
+}
+
+}  // namespace helix::sim

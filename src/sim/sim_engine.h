@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/batch_plan.h"
+#include "spec/cost_model.h"
+
+namespace helix::sim {
+
+// Rows of activations in the simulated world: one number each (sim/toy_model.h).
+using ToyRows = std::vector<std::uint64_t>;
+
+// A worker's engine in virtual time: runs the toy model over real page ids, and says how long a
+// machine with that cost model would have taken.
+class SimEngine {
+  public:
+    SimEngine(std::int32_t block_size, std::int32_t vocab)
+        : block_size_(block_size), vocab_(vocab) {}
+
+    void load(spec::LayerRange layers, std::int64_t total_pages);
+    // tokens: one per chunk with sample set. output: plan.output_rows rows.
+    struct Outcome {
+        std::vector<core::ProducedToken> tokens;
+        ToyRows output;
+    };
+    Outcome run(const core::BatchPlan& plan, const std::map<std::uint64_t, ToyRows>& buffers);
+
+  private:
+    std::uint64_t run_row(const core::BatchChunk& chunk, std::size_t index, std::uint64_t row);
+
+    std::int32_t block_size_;
+    std::int32_t vocab_;
+    spec::LayerRange layers_;
+    std::vector<std::uint64_t> keys_;  // [page][slot]
+};
+
+double batch_seconds(const core::BatchPlan& plan, const spec::NodeSpec& node,
+                     const spec::CostModel& cost);
+
+}  // namespace helix::sim

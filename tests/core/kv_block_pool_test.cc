@@ -1,0 +1,102 @@
+#include "core/kv_block_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/random.h"
+#include "core/block_table.h"
+#include "core/kv_estimate.h"
+
+namespace helix::core {
+namespace {
+
+TEST(KvBlockPool, TakesNothingWhenTooFewAreFree) {
+    KvBlockPool pool(3);
+    std::vector<PageId> pages;
+    EXPECT_FALSE(pool.allocate(4, pages));
+    EXPECT_TRUE(pages.empty());
+    EXPECT_TRUE(pool.allocate(3, pages));
+    EXPECT_EQ(pool.free_pages(), 0);
+    pool.release(pages);
+    EXPECT_EQ(pool.free_pages(), 3);
+}
+
+TEST(KvBlockPoolDeathTest, FreeingAPageTwiceAborts) {
+    KvBlockPool pool(2);
+    std::vector<PageId> pages;
+    ASSERT_TRUE(pool.allocate(1, pages));
+    pool.release(pages);
+    EXPECT_DEATH(pool.release(pages), "CHECK failed");
+}
+
+TEST(BlockTable, ThreeOfEightLayersTakeThreeEighths) {
+    KvBlockPool pool(800);
+    BlockTable all({0, 8}, 16);
+    BlockTable three({2, 5}, 16);
+    ASSERT_TRUE(all.grow(160, pool));
+    EXPECT_EQ(pool.used(), 80);
+    ASSERT_TRUE(three.grow(160, pool));
+    EXPECT_EQ(pool.used(), 110);
+    all.release_all(pool);
+    three.release_all(pool);
+    EXPECT_EQ(pool.used(), 0);
+}
+
+TEST(BlockTable, WastesLessThanOneBlockPerLayer) {
+    KvBlockPool pool(1000);
+    BlockTable table({0, 4}, 16);
+    for (std::int64_t tokens = 1; tokens <= 200; ++tokens) {
+        ASSERT_TRUE(table.grow(tokens, pool));
+        EXPECT_EQ(table.page_count(), 4 * ((tokens + 15) / 16));
+        EXPECT_EQ(table.pages_to_hold(tokens), 0);
+    }
+    EXPECT_EQ(table.flatten(17).size(), 8U);
+}
+
+TEST(BlockTable, RandomGrowthAndReleaseKeepsPagesDisjoint) {
+    base::Random random(11);
+    KvBlockPool pool(500);
+    std::vector<BlockTable> tables(8, BlockTable({0, 3}, 4));
+    std::vector<std::int64_t> lengths(8, 0);
+    for (int step = 0; step < 20000; ++step) {
+        const auto i = static_cast<std::size_t>(random.below(8));
+        if (random.chance(0.05)) {
+            tables[i].release_all(pool);
+            lengths[i] = 0;
+        } else {
+            const std::int64_t wanted = lengths[i] + random.between(1, 5);
+            const bool fits = tables[i].pages_to_hold(wanted) <= pool.free_pages();
+            ASSERT_EQ(tables[i].grow(wanted, pool), fits);
+            if (fits) lengths[i] = wanted;
+        }
+        std::set<PageId> seen;
+        std::int64_t pages = 0;
+        for (const BlockTable& table : tables) {
+            for (const auto& layer : table.by_layer()) {
+                seen.insert(layer.begin(), layer.end());
+                pages += static_cast<std::int64_t>(layer.size());
+            }
+        }
+        ASSERT_EQ(static_cast<std::int64_t>(seen.size()), pages);
+        ASSERT_EQ(pool.used(), pages);
+    }
+}
+
+TEST(KvEstimate, HighWaterMarkAndReportsBound) {
+    KvEstimate kv;
+    kv.reset(100);
+    EXPECT_TRUE(kv.can_add(100, 0.9));  // nobody there: whatever fits
+    EXPECT_FALSE(kv.can_add(101, 0.9));
+    kv.add({1}, 50);
+    EXPECT_TRUE(kv.can_add(40, 0.9));
+    EXPECT_FALSE(kv.can_add(41, 0.9));
+    kv.set_reported(70);  // the worker knows better
+    EXPECT_FALSE(kv.can_add(21, 0.9));
+    EXPECT_TRUE(kv.can_add(20, 0.9));
+    kv.remove({1});
+    EXPECT_EQ(kv.used(), 0);
+}
+
+}  // namespace
+}  // namespace helix::core
