@@ -1,0 +1,57 @@
+# make demo    a running cluster: one coordinator, three unequal workers, a small model of our own
+# make test    everything that is checked, as CI does it
+# Each installs what it needs (Debian 12, root or sudo), builds and runs.
+
+SHELL := /bin/bash
+JOBS ?= $(shell nproc)
+MODEL ?=
+BUILD := build/release
+
+.PHONY: all build demo demo-check test bench format format-check tidy layers asan fuzz clean help
+
+all: build
+
+help:
+	@sed -n 's/^# //p' Makefile
+
+build:
+	@tools/install-deps.sh
+	@cmake --preset release $(CMAKE_ARGS) >$(or $(TMPDIR),/tmp)/helix-configure.log || { tail -20 $(or $(TMPDIR),/tmp)/helix-configure.log; exit 1; }
+	@cmake --build --preset release --target helix -j $(JOBS)
+
+demo: build
+	@python3 tools/demo.py --binary $(BUILD)/bin/helix $(if $(MODEL),--model $(MODEL))
+
+demo-check: build
+	@python3 tools/demo.py --binary $(BUILD)/bin/helix --check $(if $(MODEL),--model $(MODEL))
+
+# Formatting, layers, clang-tidy, the fast tests under ASan and UBSan, then all tests of the release build.
+test:
+	@tools/install-deps.sh --test
+	@tools/check.sh
+
+bench:
+	@tools/install-deps.sh --test
+	@cmake --preset bench >/dev/null && cmake --build --preset bench -j $(JOBS)
+	@bench/run.sh build/bench/bin
+
+format:
+	@git ls-files '*.h' '*.cc' | xargs clang-format -i
+
+format-check:
+	@git ls-files '*.h' '*.cc' | xargs clang-format --dry-run -Werror
+
+tidy:
+	@tools/tidy.sh $(BUILD)
+
+layers:
+	@python3 tools/check_layers.py .
+
+asan:
+	@cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && ctest --preset asan
+
+fuzz:
+	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS)
+
+clean:
+	@rm -rf build

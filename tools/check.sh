@@ -1,0 +1,31 @@
+#!/bin/bash
+# What CI runs and what a developer runs before a commit. Every step says its name and its time; the first
+# failure ends it. ctest over the release build comes last.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+jobs=$(nproc)
+
+step() {
+    local name=$1 began=$SECONDS
+    shift
+    echo "== $name"
+    "$@"
+    echo "== $name: $((SECONDS - began)) s"
+}
+
+format() { git ls-files '*.h' '*.cc' | xargs clang-format --dry-run -Werror; }
+configure() { cmake --preset "$1" >"build/$1.log" 2>&1 || { tail -20 "build/$1.log"; return 1; }; }
+clients() { (cd tests/clients && npm ci --silent --no-audit --no-fund); }
+build() { cmake --build --preset "$1" -j "$jobs" -- --quiet; }
+
+mkdir -p build
+step format format
+step layers python3 tools/check_layers.py .
+step "configure release" configure release
+step "build release" build release
+step tidy tools/tidy.sh build/release
+step "npm clients" clients
+step "configure asan" configure asan
+step "build asan" build asan
+step "ctest asan (fast tests)" ctest --preset asan -j "$jobs"
+step "ctest release" ctest --preset release

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Installs what Helix needs on Debian 12, as root or with sudo. Does nothing when it is all there.
+#   tools/install-deps.sh          to build and run
+#   tools/install-deps.sh --test   and what the tests need besides
+set -eu
+
+packages="build-essential cmake ninja-build ccache mold pkg-config python3
+libzmq3-dev libsodium-dev protobuf-compiler libprotobuf-dev libboost-dev nlohmann-json3-dev libcli11-dev
+libspdlog-dev libfmt-dev libdnnl-dev liblemon-dev libpcre2-dev libutf8proc-dev libxxhash-dev
+libtomlplusplus-dev libgtest-dev libgmock-dev"
+if [ "${1:-}" = "--test" ]; then
+    packages="$packages clang-format clang-tidy python3-jinja2 nodejs curl"
+    # A nodejs from elsewhere brings its own npm and refuses Debian's.
+    command -v npm >/dev/null 2>&1 || packages="$packages npm"
+fi
+
+missing=""
+for package in $packages; do
+    case "$package" in
+        nodejs) command -v node >/dev/null 2>&1 && continue ;;
+    esac
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+done
+[ -z "$missing" ] && exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "these packages are missing and this is no Debian, so install them yourself:$missing" >&2
+    exit 1
+fi
+as_root=""
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null 2>&1 || {
+        echo "run this as root, or install sudo: packages are missing:$missing" >&2
+        exit 1
+    }
+    as_root="sudo"
+fi
+echo "installing:$missing"
+$as_root apt-get update -qq
+# shellcheck disable=SC2086  # the list is meant to be split
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
+    </dev/null >/tmp/helix-apt.log 2>&1 || {
+    tail -20 /tmp/helix-apt.log >&2
+    exit 1
+}
