@@ -14,11 +14,13 @@
 #include "model/tensor_type.h"
 
 // Reading GGUF v2 and v3. Every offset and length is checked against the file before it is used; a
-// bad file gives an Error that names the file, the field and what was expected.
+// bad file gives an Error that names the file, the field and what was expected. Format: ggml's
+// docs/gguf.md.
 
 namespace helix::model {
 
-// A metadata value. Integers are widened to 64 bits, floats to double.
+// A metadata value. Signed integers are widened to int64, unsigned ones to uint64, floats to
+// double; an array of integers is one of int64.
 using MetaArray = std::variant<std::vector<std::int64_t>, std::vector<double>, std::vector<bool>,
                                std::vector<std::string>>;
 using MetaValue = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, MetaArray>;
@@ -42,9 +44,19 @@ class GgufFile {
     // header: the bytes up to the tensor data, as header() of the original gives them; tensors have
     // no data. A worker that receives weights over the wire starts from this.
     static base::Result<std::shared_ptr<const GgufFile>> from_header(std::vector<std::byte> header);
+    // A whole file that is already in memory; label takes the place of the path in errors.
+    static base::Result<std::shared_ptr<const GgufFile>> from_image(std::vector<std::byte> image,
+                                                                    std::string label);
     ~GgufFile();
     GgufFile(const GgufFile&) = delete;
     GgufFile& operator=(const GgufFile&) = delete;
+
+    // The path it was opened by, or what stands for it in errors.
+    const std::string& label() const { return label_; }
+    std::uint32_t version() const { return version_; }
+    std::uint64_t alignment() const { return alignment_; }
+    // False when this was made from a header alone.
+    bool has_data() const { return !header_only_; }
 
     const std::map<std::string, MetaValue, std::less<>>& metadata() const { return metadata_; }
     const MetaValue* find(std::string_view key) const;
@@ -65,6 +77,10 @@ class GgufFile {
     GgufFile() = default;
     friend class GgufParser;
 
+    std::string label_;
+    std::uint32_t version_ = 0;
+    std::uint64_t alignment_ = 32;
+    bool header_only_ = false;
     std::map<std::string, MetaValue, std::less<>> metadata_;
     std::vector<TensorInfo> tensors_;
     std::map<std::string, std::size_t, std::less<>> tensor_index_;

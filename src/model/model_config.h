@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -32,8 +33,18 @@ struct ModelConfig {
     bool tied_embeddings = false;     // no output.weight: the head is token_embd.weight
 };
 
+// Checks that the file holds every tensor of the model in the right shape, and none besides. A file
+// made from a header alone is an error when the model needs the data of rope_freqs.weight; use its
+// WeightSource.
 base::Result<ModelConfig> read_model_config(const GgufFile& file);
-// The planner's view; layer_bytes is the largest layer's.
+class WeightSource;
+base::Result<ModelConfig> read_model_config(WeightSource& source);
+// The planner's view, also from a header alone. layer_bytes is the largest layer's; K and V are
+// binary16.
 base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file);
+// general.name, else the file's name without its ending.
+std::string model_name(const GgufFile& file);
+// 7 for "blk.7.ffn_up.weight", -1 for a tensor outside the layers.
+std::int32_t layer_of_tensor(std::string_view name);
 
 }  // namespace helix::model

@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
 
 namespace helix::model {
 
@@ -24,5 +27,17 @@ struct TensorTypeInfo {
 
 // nullptr when the number is no type we read.
 const TensorTypeInfo* tensor_type_info(TensorType type);
+// nullptr when the name is no type we read; names are lower case.
+const TensorType* tensor_type_by_name(std::string_view name);
+// "f32, f16, ...": every type we read.
+std::string tensor_type_names();
+// The name ggml gives a type number, also of types we do not read; nullptr when it has none.
+const char* ggml_type_name(std::uint32_t number);
+
+// Reference conversions of whole blocks, exact as the formats define them. bytes holds a whole
+// number of blocks; out has block_size floats for each.
+void dequantize_row(TensorType type, std::span<const std::byte> bytes, float* out);
+// values holds a whole number of blocks; out has block_bytes bytes for each.
+void quantize_row(TensorType type, std::span<const float> values, std::byte* out);
 
 }  // namespace helix::model

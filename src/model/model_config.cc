@@ -1,0 +1,172 @@
+#include "model/model_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "model/arch/architecture.h"
+#include "model/weight_source.h"
+
+namespace helix::model {
+namespace {
+
+constexpr const Architecture* kArchitectures[] = {&kLlama};
+constexpr char kRopeFactors[] = "rope_freqs.weight";
+
+base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
+    TRY(std::string name, file.get_string("general.architecture"));
+    std::vector<std::string_view> supported;
+    for (const Architecture* architecture : kArchitectures) {
+        supported.push_back(architecture->name);
+        if (architecture->name != name) continue;
+        TRY(ModelConfig config, architecture->read(file));
+        config.architecture = std::move(name);
+        config.name = model_name(file);
+        return config;
+    }
+    return base::invalid(fmt::format("{}: architecture \"{}\" is not supported; supported: {}",
+                                     file.label(), name, fmt::join(supported, ", ")));
+}
+
+// bytes holds the tensor rope_freqs.weight.
+base::Result<std::vector<float>> read_rope_factors(const GgufFile& file,
+                                                   std::span<const std::byte> bytes) {
+    std::vector<float> factors(bytes.size() / sizeof(float));
+    std::memcpy(factors.data(), bytes.data(), bytes.size());
+    const auto usable = [](float factor) { return std::isfinite(factor) && factor > 0; };
+    if (!std::all_of(factors.begin(), factors.end(), usable)) {
+        return base::invalid(fmt::format("{}: tensor {}: expected finite numbers above zero",
+                                         file.label(), kRopeFactors));
+    }
+    return factors;
+}
+
+struct LayerSize {
+    std::int64_t bytes = 0;
+    std::int64_t matrix_elements = 0;
+};
+
+std::vector<LayerSize> layer_sizes(const GgufFile& file, const ModelConfig& config) {
+    std::vector<LayerSize> sizes(static_cast<std::size_t>(config.n_layers));
+    for (const TensorInfo& tensor : file.tensors()) {
+        const std::int32_t layer = layer_of_tensor(tensor.name);
+        if (layer < 0 || layer >= config.n_layers) continue;
+        LayerSize& size = sizes[static_cast<std::size_t>(layer)];
+        size.bytes += static_cast<std::int64_t>(tensor.bytes);
+        if (tensor.shape.size() > 1) size.matrix_elements += tensor.row_length() * tensor.rows();
+    }
+    return sizes;
+}
+
+std::int64_t bytes_of(const GgufFile& file, std::string_view name) {
+    const TensorInfo* tensor = file.find_tensor(name);
+    return tensor == nullptr ? 0 : static_cast<std::int64_t>(tensor->bytes);
+}
+
+}  // namespace
+
+std::string model_name(const GgufFile& file) {
+    if (auto name = file.get_string("general.name"); name.ok() && !name->empty()) return *name;
+    return std::filesystem::path(file.label()).stem().string();
+}
+
+std::int32_t layer_of_tensor(std::string_view name) {
+    if (!name.starts_with("blk.")) return -1;
+    std::int32_t layer = 0;
+    std::size_t at = 4;
+    for (; at < name.size() && name[at] >= '0' && name[at] <= '9' && at < 12; ++at) {
+        layer = layer * 10 + (name[at] - '0');
+    }
+    return at > 4 && at < name.size() && name[at] == '.' ? layer : -1;
+}
+
+base::Result<const TensorInfo*> expect_tensor(const GgufFile& file, std::string_view name,
+                                              const std::vector<std::int64_t>& shape) {
+    const TensorInfo* tensor = file.find_tensor(name);
+    const auto wrong = [&](const std::string& text) {
+        return base::invalid(fmt::format("{}: tensor {}: {}", file.label(), name, text));
+    };
+    if (tensor == nullptr) return wrong("missing");
+    if (tensor->shape != shape) {
+        return wrong(fmt::format("shape [{}], expected [{}]", fmt::join(tensor->shape, ", "),
+                                 fmt::join(shape, ", ")));
+    }
+    if (shape.size() == 1 && tensor->type != TensorType::f32) {
+        return wrong(fmt::format("type {}, expected f32", tensor_type_info(tensor->type)->name));
+    }
+    return tensor;
+}
+
+base::Result<std::int32_t> expect_int(const GgufFile& file, std::string_view key, std::int64_t low,
+                                      std::int64_t high) {
+    TRY(const std::int64_t value, file.get_int(key));
+    if (value < low || value > high) {
+        return base::invalid(fmt::format("{}: metadata {}: {}, expected {} to {}", file.label(),
+                                         key, value, low, high));
+    }
+    return static_cast<std::int32_t>(value);
+}
+
+base::Result<std::int32_t> optional_int(const GgufFile& file, std::string_view key,
+                                        std::int64_t low, std::int64_t high,
+                                        std::int32_t otherwise) {
+    if (file.find(key) == nullptr) return otherwise;
+    return expect_int(file, key, low, high);
+}
+
+base::Result<float> optional_positive(const GgufFile& file, std::string_view key, float otherwise) {
+    if (file.find(key) == nullptr) return otherwise;
+    TRY(const double value, file.get_float(key));
+    const auto narrow = static_cast<float>(value);
+    if (!std::isfinite(narrow) || narrow <= 0) {
+        return base::invalid(fmt::format("{}: metadata {}: {}, expected a finite number above zero",
+                                         file.label(), key, value));
+    }
+    return narrow;
+}
+
+base::Result<ModelConfig> read_model_config(const GgufFile& file) {
+    TRY(ModelConfig config, read_hyperparameters(file));
+    const TensorInfo* factors = file.find_tensor(kRopeFactors);
+    if (factors == nullptr) return config;
+    if (!file.has_data()) {
+        return base::invalid(fmt::format("{}: tensor {}: its data is needed and a header has none",
+                                         file.label(), kRopeFactors));
+    }
+    TRY(config.rope_factors, read_rope_factors(file, file.data(*factors)));
+    return config;
+}
+
+base::Result<ModelConfig> read_model_config(WeightSource& source) {
+    TRY(ModelConfig config, read_hyperparameters(source.file()));
+    if (source.file().find_tensor(kRopeFactors) == nullptr) return config;
+    TRY(const auto bytes, source.tensor(kRopeFactors));
+    TRY(config.rope_factors, read_rope_factors(source.file(), bytes));
+    return config;
+}
+
+base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
+    TRY(const ModelConfig config, read_hyperparameters(file));
+    spec::ModelSpec spec;
+    spec.name = config.name;
+    spec.n_layers = config.n_layers;
+    spec.context_length = config.context_length;
+    for (const LayerSize& size : layer_sizes(file, config)) {
+        spec.layer_bytes = std::max(spec.layer_bytes, size.bytes);
+        spec.flops_per_token_layer =
+            std::max(spec.flops_per_token_layer, 2.0 * static_cast<double>(size.matrix_elements));
+    }
+    spec.embedding_bytes = bytes_of(file, "token_embd.weight");
+    spec.head_bytes =
+        bytes_of(file, "output_norm.weight") +
+        (config.tied_embeddings ? spec.embedding_bytes : bytes_of(file, "output.weight"));
+    spec.activation_bytes_per_token = std::int64_t{config.hidden} * 4;
+    spec.kv_bytes_per_token_layer = std::int64_t{config.n_kv_heads} * config.head_dim * 2 * 2;
+    return spec;
+}
+
+}  // namespace helix::model

@@ -1,0 +1,85 @@
+#include "model/quant/q6_k.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "model/quant/half.h"
+
+namespace helix::model::quant {
+namespace {
+
+// Where element e (0-255) lies in low and high.
+struct Place {
+    int low;
+    int low_shift;
+    int high;
+    int high_shift;
+};
+constexpr Place place_of(int element) {
+    const int half = element / 128;
+    const int k = element % 128 / 32;
+    const int i = element % 32;
+    return {half * 64 + k % 2 * 32 + i, k < 2 ? 0 : 4, half * 32 + i, 2 * k};
+}
+
+void dequantize(const std::byte* bytes, std::size_t blocks, float* out) {
+    for (std::size_t b = 0; b < blocks; ++b) {
+        BlockQ6K block;
+        std::memcpy(&block, bytes + b * sizeof block, sizeof block);
+        const float scale = half_to_float(block.scale);
+        for (int e = 0; e < 256; ++e) {
+            const Place at = place_of(e);
+            const int q = ((block.low[at.low] >> at.low_shift) & 15) |
+                          (((block.high[at.high] >> at.high_shift) & 3) << 4);
+            *out++ = scale * static_cast<float>(block.scales[e / 16]) * static_cast<float>(q - 32);
+        }
+    }
+}
+
+// The extreme element of a group becomes -32; the extreme group scale becomes -128.
+BlockQ6K quantize_block(const float* values) {
+    float steps[16];
+    float extreme_step = 0;
+    for (int group = 0; group < 16; ++group) {
+        float extreme = 0;
+        for (int i = 0; i < 16; ++i) {
+            const float value = values[group * 16 + i];
+            if (std::fabs(value) > std::fabs(extreme)) extreme = value;
+        }
+        steps[group] = extreme / -32.0F;
+        if (std::fabs(steps[group]) > std::fabs(extreme_step)) extreme_step = steps[group];
+    }
+    BlockQ6K block{};
+    block.scale = float_to_half(extreme_step / -128.0F);
+    const float scale = half_to_float(block.scale);
+    const auto level = [](float value, float unit, long low, long high) {
+        return unit != 0 ? std::clamp(std::lrintf(value / unit), low, high) : 0L;
+    };
+    for (int group = 0; group < 16; ++group) {
+        block.scales[group] = static_cast<std::int8_t>(level(steps[group], scale, -128, 127));
+    }
+    for (int e = 0; e < 256; ++e) {
+        const float step = scale * static_cast<float>(block.scales[e / 16]);
+        const unsigned q = static_cast<unsigned>(level(values[e], step, -32, 31) + 32);
+        const Place at = place_of(e);
+        std::uint8_t& low = block.low[at.low];
+        std::uint8_t& high = block.high[at.high];
+        low = static_cast<std::uint8_t>(low | ((q & 15U) << at.low_shift));
+        high = static_cast<std::uint8_t>(high | ((q >> 4U) << at.high_shift));
+    }
+    return block;
+}
+
+void quantize(const float* values, std::size_t blocks, std::byte* out) {
+    for (std::size_t b = 0; b < blocks; ++b) {
+        const BlockQ6K block = quantize_block(values + b * 256);
+        std::memcpy(out + b * sizeof block, &block, sizeof block);
+    }
+}
+
+}  // namespace
+
+const Format kQ6K{TensorType::q6_k, {"q6_k", 256, sizeof(BlockQ6K)}, dequantize, quantize};
+
+}  // namespace helix::model::quant
