@@ -1,0 +1,224 @@
+#include "model/info.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace helix::model {
+namespace {
+
+std::string scaled(double value, double unit, const auto& suffixes) {
+    std::size_t step = 0;
+    while (value >= unit && step + 1 < std::size(suffixes)) {
+        value /= unit;
+        ++step;
+    }
+    const int decimals = step == 0 ? 0 : value < 10 ? 2 : value < 100 ? 1 : 0;
+    return fmt::format("{:.{}f}{}", value, decimals, suffixes[step]);
+}
+
+std::string string_or_empty(const GgufFile& file, std::string_view key) {
+    auto value = file.get_string(key);
+    return value.ok() ? std::move(*value) : std::string();
+}
+
+std::vector<TypeShare> type_shares(const GgufFile& file) {
+    std::map<std::string, TypeShare> by_type;
+    for (const TensorInfo& tensor : file.tensors()) {
+        TypeShare& share = by_type[tensor_type_info(tensor.type)->name];
+        ++share.tensors;
+        share.elements += tensor.row_length() * tensor.rows();
+        share.bytes += static_cast<std::int64_t>(tensor.bytes);
+    }
+    std::vector<TypeShare> shares;
+    for (auto& [type, share] : by_type) {
+        share.type = type;
+        shares.push_back(share);
+    }
+    std::stable_sort(shares.begin(), shares.end(),
+                     [](const TypeShare& a, const TypeShare& b) { return a.bytes > b.bytes; });
+    return shares;
+}
+
+std::int64_t count_tokens(const GgufFile& file) {
+    const MetaValue* value = file.find("tokenizer.ggml.tokens");
+    const auto* array = value == nullptr ? nullptr : std::get_if<MetaArray>(value);
+    const auto* tokens = array == nullptr ? nullptr : std::get_if<std::vector<std::string>>(array);
+    return tokens == nullptr ? 0 : static_cast<std::int64_t>(tokens->size());
+}
+
+std::int64_t total_bytes(const GgufFile& file) {
+    std::uint64_t end = 0;
+    for (const TensorInfo& tensor : file.tensors())
+        end = std::max(end, tensor.offset + tensor.bytes);
+    return static_cast<std::int64_t>(file.header().size() + end);
+}
+
+class TextLines {
+  public:
+    void line(std::string_view label, std::string_view value) {
+        text_ += fmt::format("  {:<18}{}\n", label, value);
+    }
+    void title(std::string_view text) { text_ += fmt::format("{}\n", text); }
+    std::string take() { return std::move(text_); }
+
+  private:
+    std::string text_;
+};
+
+void add_config_lines(TextLines& out, const ModelInfo& info) {
+    const ModelConfig& config = *info.config;
+    const spec::ModelSpec& spec = info.spec;
+    out.line("layers", fmt::format("{} of {}", config.n_layers, human_bytes(spec.layer_bytes)));
+    out.line("embedding", human_bytes(spec.embedding_bytes));
+    out.line("output head", fmt::format("{}{}", human_bytes(spec.head_bytes),
+                                        config.tied_embeddings ? " (the embedding's)" : ""));
+    out.line("hidden size", fmt::format("{}, feed-forward {}", config.hidden, config.ffn));
+    out.line("attention", fmt::format("{} heads of {}, {} KV heads", config.n_heads,
+                                      config.head_dim, config.n_kv_heads));
+    std::string rope = fmt::format("{} of {} dimensions, base {}", config.rope_dim, config.head_dim,
+                                   config.rope_base);
+    if (config.rope_scale != 1.0F) rope += fmt::format(", scaled by {}", config.rope_scale);
+    if (!config.rope_factors.empty()) rope += ", a factor per frequency";
+    out.line("rope", rope);
+    out.line("context", fmt::format("{} tokens", config.context_length));
+    const std::int64_t kv = spec.kv_bytes_per_token_layer;
+    out.line("KV cache", fmt::format("{} a token ({} a layer), {} a full context",
+                                     human_bytes(kv * config.n_layers), human_bytes(kv),
+                                     human_bytes(kv * config.n_layers * config.context_length)));
+    out.line("between stages", human_bytes(spec.activation_bytes_per_token) + " a token");
+    out.line("work", scaled(spec.flops_per_token_layer, 1000.0,
+                            std::array{" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}) +
+                         " a token and layer");
+}
+
+nlohmann::json config_json(const ModelConfig& config) {
+    return {{"layers", config.n_layers},
+            {"hidden", config.hidden},
+            {"heads", config.n_heads},
+            {"kv_heads", config.n_kv_heads},
+            {"head_dim", config.head_dim},
+            {"rope_dim", config.rope_dim},
+            {"feed_forward", config.ffn},
+            {"vocab", config.vocab},
+            {"context_length", config.context_length},
+            {"norm_epsilon", config.norm_epsilon},
+            {"rope_base", config.rope_base},
+            {"rope_scale", config.rope_scale},
+            {"rope_factors", config.rope_factors.size()},
+            {"tied_embeddings", config.tied_embeddings}};
+}
+
+nlohmann::json spec_json(const spec::ModelSpec& spec) {
+    return {{"layer_bytes", spec.layer_bytes},
+            {"embedding_bytes", spec.embedding_bytes},
+            {"head_bytes", spec.head_bytes},
+            {"activation_bytes_per_token", spec.activation_bytes_per_token},
+            {"kv_bytes_per_token_layer", spec.kv_bytes_per_token_layer},
+            {"kv_bytes_per_token", spec.kv_bytes_per_token_layer * spec.n_layers},
+            {"flops_per_token_layer", spec.flops_per_token_layer}};
+}
+
+}  // namespace
+
+std::string human_count(std::int64_t count) {
+    return scaled(static_cast<double>(count), 1000.0, std::array{"", " K", " M", " B", " T"});
+}
+
+std::string human_bytes(std::int64_t bytes) {
+    return scaled(static_cast<double>(bytes), 1024.0,
+                  std::array{" B", " KiB", " MiB", " GiB", " TiB"});
+}
+
+ModelInfo collect_info(const GgufFile& file) {
+    ModelInfo info;
+    info.path = file.label();
+    info.name = model_name(file);
+    info.architecture = string_or_empty(file, "general.architecture");
+    info.gguf_version = file.version();
+    info.file_bytes = total_bytes(file);
+    info.tensors = static_cast<std::int64_t>(file.tensors().size());
+    info.types = type_shares(file);
+    for (const TypeShare& share : info.types) info.parameters += share.elements;
+    info.tokenizer = string_or_empty(file, "tokenizer.ggml.model");
+    info.pre_tokenizer = string_or_empty(file, "tokenizer.ggml.pre");
+    info.tokens = count_tokens(file);
+    info.chat_template = file.find("tokenizer.chat_template") != nullptr;
+    if (file.tensors().empty()) {
+        info.problem = "the file holds no weights (a vocabulary alone)";
+        return info;
+    }
+    auto config = read_model_config(file);
+    auto spec = read_model_spec(file);
+    if (config.ok() && spec.ok()) {
+        info.config = std::move(*config);
+        info.spec = std::move(*spec);
+    } else {
+        info.problem = config.ok() ? spec.error().message : config.error().message;
+    }
+    return info;
+}
+
+std::string describe_text(const GgufFile& file) {
+    const ModelInfo info = collect_info(file);
+    TextLines out;
+    out.title(info.path);
+    out.line("name", info.name);
+    out.line("architecture", info.architecture.empty() ? "not given" : info.architecture);
+    out.line("parameters",
+             fmt::format("{} in {} tensors", human_count(info.parameters), info.tensors));
+    out.line("size", fmt::format("{} (GGUF v{})", human_bytes(info.file_bytes), info.gguf_version));
+    std::int64_t weight_bytes = 0;
+    for (const TypeShare& share : info.types) weight_bytes += share.bytes;
+    for (const TypeShare& share : info.types) {
+        out.line(&share == info.types.data() ? "quantisation" : "",
+                 fmt::format(
+                     "{:<5}{:>6.2f} %{:>10}{:>6} tensors", share.type,
+                     100.0 * static_cast<double>(share.bytes) / static_cast<double>(weight_bytes),
+                     human_bytes(share.bytes), share.tensors));
+    }
+    if (info.config) add_config_lines(out, info);
+    std::string tokenizer = info.tokenizer.empty() ? "none" : info.tokenizer;
+    if (!info.pre_tokenizer.empty()) tokenizer += " / " + info.pre_tokenizer;
+    out.line("vocabulary", fmt::format("{} tokens, tokenizer {}", info.tokens, tokenizer));
+    out.line("chat template", info.chat_template ? "yes" : "no");
+    out.line("runs here", info.problem.empty() ? "yes" : "no: " + info.problem);
+    return out.take();
+}
+
+std::string describe_json(const GgufFile& file) {
+    const ModelInfo info = collect_info(file);
+    nlohmann::json types = nlohmann::json::array();
+    for (const TypeShare& share : info.types) {
+        types.push_back({{"type", share.type},
+                         {"tensors", share.tensors},
+                         {"elements", share.elements},
+                         {"bytes", share.bytes}});
+    }
+    nlohmann::json out{
+        {"path", info.path},
+        {"name", info.name},
+        {"architecture", info.architecture},
+        {"gguf_version", info.gguf_version},
+        {"bytes", info.file_bytes},
+        {"parameters", info.parameters},
+        {"tensors", info.tensors},
+        {"types", std::move(types)},
+        {"tokenizer",
+         {{"model", info.tokenizer}, {"pre", info.pre_tokenizer}, {"tokens", info.tokens}}},
+        {"chat_template", info.chat_template},
+        {"runnable", info.problem.empty()}};
+    if (info.config) {
+        out["config"] = config_json(*info.config);
+        out["spec"] = spec_json(info.spec);
+    } else {
+        out["problem"] = info.problem;
+    }
+    // Names may hold bytes that are not UTF-8; they are shown as U+FFFD.
+    return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace helix::model

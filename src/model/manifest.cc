@@ -1,0 +1,99 @@
+#include "model/manifest.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace helix::model {
+namespace {
+
+base::Hash128 combine(const ModelManifest& manifest) {
+    std::vector<std::byte> bytes;
+    const auto add = [&](const base::Hash128& hash) {
+        for (const std::uint64_t word : {hash.low, hash.high}) {
+            for (int shift = 0; shift < 64; shift += 8) {
+                bytes.push_back(static_cast<std::byte>(word >> shift));
+            }
+        }
+    };
+    add(base::hash128(manifest.header));
+    for (const TensorDigest& tensor : manifest.tensors) add(tensor.hash);
+    return base::hash128(bytes);
+}
+
+}  // namespace
+
+base::Result<ModelManifest> build_manifest(const GgufFile& file, unsigned threads) {
+    if (!file.has_data()) {
+        return base::invalid(file.label() + ": has no tensor data, nothing to take hashes of");
+    }
+    ModelManifest manifest;
+    manifest.header.assign(file.header().begin(), file.header().end());
+    for (const TensorInfo& tensor : file.tensors()) {
+        manifest.tensors.push_back({tensor.name, tensor.bytes, {}});
+    }
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+        for (std::size_t i = next++; i < manifest.tensors.size(); i = next++) {
+            manifest.tensors[i].hash = base::hash128(file.data(file.tensors()[i]));
+        }
+    };
+    if (threads == 0) threads = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
+    std::vector<std::thread> pool;
+    for (unsigned i = 1; i < threads; ++i) pool.emplace_back(work);
+    work();
+    for (std::thread& thread : pool) thread.join();
+    manifest.model_hash = combine(manifest);
+    return manifest;
+}
+
+base::Result<base::Hash128> hash_model_file(const std::string& path) {
+    TRY(const auto file, GgufFile::open(path));
+    TRY(const ModelManifest manifest, build_manifest(*file));
+    return manifest.model_hash;
+}
+
+base::Status check_model_file(const std::string& path, const base::Hash128& expected) {
+    TRY(const base::Hash128 found, hash_model_file(path));
+    if (found == expected) return base::Ok{};
+    return base::invalid(fmt::format("{}: model hash {}, expected {}", path, base::to_hex(found),
+                                     base::to_hex(expected)));
+}
+
+base::Result<std::shared_ptr<const GgufFile>> open_manifest(const ModelManifest& manifest) {
+    TRY(auto file, GgufFile::from_header(manifest.header));
+    if (file->tensors().size() != manifest.tensors.size()) {
+        return base::invalid(fmt::format("model manifest: {} tensors, its header lists {}",
+                                         manifest.tensors.size(), file->tensors().size()));
+    }
+    for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+        const TensorInfo& listed = file->tensors()[i];
+        const TensorDigest& digest = manifest.tensors[i];
+        if (digest.name == listed.name && digest.bytes == listed.bytes) continue;
+        return base::invalid(
+            fmt::format("model manifest: tensor {} of {} bytes, its header lists {} of {} bytes",
+                        digest.name, digest.bytes, listed.name, listed.bytes));
+    }
+    if (combine(manifest) != manifest.model_hash) {
+        return base::invalid(fmt::format("model manifest: the contents give the hash {}, not {}",
+                                         base::to_hex(combine(manifest)),
+                                         base::to_hex(manifest.model_hash)));
+    }
+    return file;
+}
+
+base::Status check_tensor(const TensorDigest& expected, std::span<const std::byte> bytes) {
+    if (bytes.size() != expected.bytes) {
+        return base::invalid(fmt::format("tensor {}: {} bytes, expected {}", expected.name,
+                                         bytes.size(), expected.bytes));
+    }
+    const base::Hash128 found = base::hash128(bytes);
+    if (found == expected.hash) return base::Ok{};
+    return base::invalid(fmt::format("tensor {}: hash {}, expected {}", expected.name,
+                                     base::to_hex(found), base::to_hex(expected.hash)));
+}
+
+}  // namespace helix::model

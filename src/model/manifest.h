@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/result.h"
+#include "model/gguf.h"
+
+// What identifies a model's content: two files with the same model hash hold the same header and
+// weights. A worker that has the manifest can check each tensor that it receives over the wire.
+
+namespace helix::model {
+
+struct TensorDigest {
+    std::string name;
+    std::uint64_t bytes = 0;
+    base::Hash128 hash;
+    bool operator==(const TensorDigest&) const = default;
+};
+
+struct ModelManifest {
+    std::vector<std::byte> header;      // GgufFile::header()
+    std::vector<TensorDigest> tensors;  // in the file's order
+    base::Hash128 model_hash;           // of the header's hash and the tensors' hashes, in order
+};
+
+// Reads the whole file once, on several threads (0: one per core, at most four).
+base::Result<ModelManifest> build_manifest(const GgufFile& file, unsigned threads = 0);
+base::Result<base::Hash128> hash_model_file(const std::string& path);
+// Whether the file at path is the model with this hash; the error says what differs or why it
+// cannot be read.
+base::Status check_model_file(const std::string& path, const base::Hash128& expected);
+// For a manifest that came from elsewhere: the header parses, lists exactly these tensors with
+// these sizes, and the model hash fits. Returns the header as a file without data.
+base::Result<std::shared_ptr<const GgufFile>> open_manifest(const ModelManifest& manifest);
+// The bytes are this tensor's.
+base::Status check_tensor(const TensorDigest& expected, std::span<const std::byte> bytes);
+
+}  // namespace helix::model

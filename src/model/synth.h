@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "model/tensor_type.h"
+
+// Models with the shape of real ones and random weights, for tests and benchmarks: they load,
+// tokenise text and run at the real model's speed, and say nothing sensible.
+
+namespace helix::model {
+
+struct SynthShape {
+    std::string name;
+    std::int32_t n_layers = 0;
+    std::int32_t hidden = 0;
+    std::int32_t n_heads = 0;
+    std::int32_t n_kv_heads = 0;
+    std::int32_t ffn = 0;
+    std::int32_t vocab = 0;  // at least kMinSynthVocabulary
+    std::int32_t context_length = 0;
+    float rope_base = 10000.0F;
+    bool tied_embeddings = false;
+};
+
+// tiny, tiny-tied, small (the least that K-quants allow), llama-160m, llama-1b, llama-2-7b, ...
+const std::vector<SynthShape>& synth_shapes();
+
+struct SynthOptions {
+    std::string shape = "tiny";
+    std::string quant = "q8_0";  // of every matrix; norms are f32
+    std::uint64_t seed = 0;
+    std::string path;
+    unsigned threads = 0;  // 0: one per core. Does not change the file.
+};
+
+// Bytes of tensor data written so far, and in all.
+using SynthProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+// The same file for the same shape, quant and seed on every machine. progress may be empty.
+base::Status synth_model(const SynthOptions& options, const SynthProgress& progress = {});
+// The same with a shape of the caller's own.
+base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthOptions& options,
+                         const SynthProgress& progress = {});
+
+}  // namespace helix::model
