@@ -1,0 +1,152 @@
+#include "text/byte_bpe_encoder.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace helix::text {
+namespace {
+
+// Words seen in one call are remembered up to these bounds.
+constexpr std::size_t kMaxRememberedWords = 1 << 16;
+constexpr std::size_t kMaxRememberedLength = 64;
+
+std::uint64_t pair_key(Token left, Token right) {
+    return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) |
+           static_cast<std::uint32_t>(right);
+}
+
+// Bytes C0, C1 and F5 to FF are in no UTF-8 text.
+bool occurs_in_utf8(std::size_t byte) {
+    return byte != 0xc0 && byte != 0xc1 && byte < 0xf5;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<const TextEncoder>> ByteBpeEncoder::create(
+    const Vocabulary& vocabulary, PreTokenizer pre_tokenizer) {
+    std::unique_ptr<ByteBpeEncoder> encoder(
+        new ByteBpeEncoder(vocabulary, std::move(pre_tokenizer)));
+    TRY_VOID(encoder->build());
+    return std::unique_ptr<const TextEncoder>(std::move(encoder));
+}
+
+base::Status ByteBpeEncoder::build() {
+    if (vocabulary_.merges.empty()) {
+        return base::invalid(
+            "tokenizer.ggml.merges: missing, a \"gpt2\" tokenizer needs its merges");
+    }
+    std::unordered_map<std::string_view, Token> ids;
+    ids.reserve(vocabulary_.tokens.size());
+    for (std::size_t i = 0; i < vocabulary_.tokens.size(); ++i) {
+        const auto id = static_cast<Token>(i);
+        if (!ids.emplace(vocabulary_.tokens[i], id).second) continue;
+        if (!pre_tokenizer_.whole_words_first() || !encodes_text(vocabulary_.kinds[i])) continue;
+        if (auto bytes = alphabet_.bytes(vocabulary_.tokens[i])) {
+            whole_words_.emplace(std::move(*bytes), id);
+        }
+    }
+    std::size_t missing = 0;
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+        const auto found = ids.find(alphabet_.character(static_cast<unsigned char>(byte)));
+        byte_tokens_[byte] = found == ids.end() ? vocabulary_.unknown.value_or(-1) : found->second;
+        if (found == ids.end() && occurs_in_utf8(byte)) ++missing;
+    }
+    if (missing > 0) {
+        LOG_WARN("tokenizer.ggml.tokens: {} bytes have no token; text with them is encoded {}",
+                 missing, vocabulary_.unknown ? "as the unknown token" : "without them");
+    }
+    merges_.reserve(vocabulary_.merges.size());
+    for (std::size_t rank = 0; rank < vocabulary_.merges.size(); ++rank) {
+        TRY_VOID(add_merge(rank, ids));
+    }
+    return base::Ok{};
+}
+
+base::Status ByteBpeEncoder::add_merge(std::size_t rank,
+                                       const std::unordered_map<std::string_view, Token>& ids) {
+    const std::string& merge = vocabulary_.merges[rank];
+    const std::size_t space = merge.find(' ', 1);
+    if (space == std::string::npos || space + 1 == merge.size()) {
+        return base::invalid(fmt::format(
+            "tokenizer.ggml.merges: entry {} is \"{}\", expected two tokens with a space between",
+            rank, merge));
+    }
+    const std::string left = merge.substr(0, space);
+    const std::string right = merge.substr(space + 1);
+    std::array<Token, 3> found{};
+    const std::array<std::string, 3> parts{left, right, left + right};
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const auto id = ids.find(parts[i]);
+        if (id == ids.end()) {
+            return base::invalid(
+                fmt::format("tokenizer.ggml.merges: entry {} is \"{}\", but \"{}\" is not a token",
+                            rank, merge, parts[i]));
+        }
+        found[i] = id->second;
+    }
+    if (encodes_text(vocabulary_.kinds[static_cast<std::size_t>(found[2])])) {
+        merges_.emplace(pair_key(found[0], found[1]), Merge{static_cast<double>(rank), found[2]});
+    }
+    return base::Ok{};
+}
+
+std::optional<Merge> ByteBpeEncoder::find(std::string_view /*text*/, const Symbol& left,
+                                          const Symbol& right) const {
+    const auto found = merges_.find(pair_key(left.token, right.token));
+    if (found == merges_.end()) return std::nullopt;
+    return found->second;
+}
+
+void ByteBpeEncoder::encode_word(std::string_view word, std::vector<Symbol>& symbols,
+                                 std::vector<Token>& out) const {
+    if (pre_tokenizer_.whole_words_first()) {
+        const auto whole = whole_words_.find(std::string(word));
+        if (whole != whole_words_.end()) {
+            out.push_back(whole->second);
+            return;
+        }
+    }
+    symbols.clear();
+    for (const char byte : word) {
+        append_symbol(symbols, 1, byte_tokens_[static_cast<unsigned char>(byte)]);
+    }
+    merge_symbols(word, *this, symbols);
+    for (std::int32_t i = 0; i >= 0; i = symbols[static_cast<std::size_t>(i)].next) {
+        const Token token = symbols[static_cast<std::size_t>(i)].token;
+        if (token >= 0) out.push_back(token);
+    }
+}
+
+void ByteBpeEncoder::encode(std::string_view text, bool /*at_start*/,
+                            std::vector<Token>& out) const {
+    CHECK(text.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()));
+    // word -> where its tokens already stand in out
+    std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> seen;
+    std::vector<Symbol> symbols;
+    for (const std::string_view word : pre_tokenizer_.split(text)) {
+        const auto known = seen.find(word);
+        if (known != seen.end()) {
+            const auto [begin, count] = known->second;
+            for (std::size_t i = 0; i < count; ++i) out.push_back(out[begin + i]);
+            continue;
+        }
+        const std::size_t begin = out.size();
+        encode_word(word, symbols, out);
+        if (word.size() <= kMaxRememberedLength && seen.size() < kMaxRememberedWords) {
+            seen.emplace(word, std::pair(begin, out.size() - begin));
+        }
+    }
+}
+
+std::string ByteBpeEncoder::decode_token(Token token) const {
+    const std::string& text = vocabulary_.tokens[static_cast<std::size_t>(token)];
+    // Tokens that were added to a vocabulary later are sometimes written as they are.
+    return alphabet_.bytes(text).value_or(text);
+}
+
+}  // namespace helix::text

@@ -1,0 +1,144 @@
+#include "text/spm_encoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "text/utf8.h"
+
+namespace helix::text {
+namespace {
+
+constexpr std::string_view kSpace = "\xe2\x96\x81";  // "▁"
+
+std::string escape_spaces(std::string_view text, bool prefix) {
+    std::string out;
+    out.reserve(text.size() + text.size() / 2 + kSpace.size());
+    if (prefix) out += kSpace;
+    for (const char c : text) {
+        if (c == ' ') {
+            out += kSpace;
+        } else {
+            out.push_back(c);
+        }
+    }
+    return out;
+}
+
+// The byte that a token "<0x0A>" stands for.
+std::optional<unsigned char> byte_of(std::string_view text) {
+    if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
+    unsigned value = 0;
+    for (const char c : text.substr(3, 2)) {
+        if (c >= '0' && c <= '9') {
+            value = value * 16 + static_cast<unsigned>(c - '0');
+        } else if (c >= 'A' && c <= 'F') {
+            value = value * 16 + static_cast<unsigned>(c - 'A' + 10);
+        } else {
+            return std::nullopt;
+        }
+    }
+    return static_cast<unsigned char>(value);
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<const TextEncoder>> SpmEncoder::create(const Vocabulary& vocabulary) {
+    std::unique_ptr<SpmEncoder> encoder(new SpmEncoder(vocabulary));
+    TRY_VOID(encoder->build());
+    return std::unique_ptr<const TextEncoder>(std::move(encoder));
+}
+
+base::Status SpmEncoder::build() {
+    const std::size_t n = vocabulary_.tokens.size();
+    if (vocabulary_.scores.size() != n) {
+        return base::invalid(
+            "tokenizer.ggml.scores: missing, a \"llama\" tokenizer needs one per token");
+    }
+    byte_tokens_.fill(-1);
+    token_of_.reserve(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::string& token = vocabulary_.tokens[i];
+        if (std::isnan(vocabulary_.scores[i])) {
+            return base::invalid(fmt::format("tokenizer.ggml.scores: token {} has score NaN", i));
+        }
+        if (vocabulary_.kinds[i] == TokenKind::byte) {
+            const auto byte = byte_of(token);
+            if (!byte) {
+                return base::invalid(fmt::format(
+                    "tokenizer.ggml.tokens: token {} is of type byte, but \"{}\" is not <0xXX>", i,
+                    token));
+            }
+            byte_tokens_[*byte] = static_cast<Token>(i);
+        } else if (encodes_text(vocabulary_.kinds[i]) && !token.empty()) {
+            token_of_.emplace(token, static_cast<Token>(i));
+            longest_token_ = std::max(longest_token_, token.size());
+        }
+    }
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+        if (byte_tokens_[byte] >= 0) continue;
+        if (!vocabulary_.unknown) {
+            return base::invalid(fmt::format(
+                "tokenizer.ggml.tokens: no token <0x{:02X}> and no tokenizer.ggml.unknown_token_id",
+                byte));
+        }
+        byte_tokens_[byte] = *vocabulary_.unknown;
+    }
+    return base::Ok{};
+}
+
+std::optional<Merge> SpmEncoder::find(std::string_view text, const Symbol& left,
+                                      const Symbol& right) const {
+    const std::size_t length = std::size_t{left.length} + right.length;
+    if (length > longest_token_) return std::nullopt;
+    const auto found = token_of_.find(text.substr(left.begin, length));
+    if (found == token_of_.end()) return std::nullopt;
+    return Merge{-static_cast<double>(vocabulary_.scores[static_cast<std::size_t>(found->second)]),
+                 found->second};
+}
+
+void SpmEncoder::encode(std::string_view raw, bool at_start, std::vector<Token>& out) const {
+    const std::string text = escape_spaces(raw, at_start && *vocabulary_.add_space_prefix);
+    CHECK(text.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()));
+    std::vector<Symbol> symbols;
+    symbols.reserve(text.size());
+    for (std::string_view rest = text; !rest.empty();) {
+        const std::size_t length = utf8_prefix(rest).length;
+        const auto found = token_of_.find(rest.substr(0, length));
+        append_symbol(symbols, static_cast<std::uint32_t>(length),
+                      found == token_of_.end() ? -1 : found->second);
+        rest.remove_prefix(length);
+    }
+    merge_symbols(text, *this, symbols);
+    for (std::int32_t i = symbols.empty() ? -1 : 0; i >= 0;) {
+        const Symbol& symbol = symbols[static_cast<std::size_t>(i)];
+        if (symbol.token >= 0) {
+            out.push_back(symbol.token);
+        } else {
+            for (const char byte : std::string_view(text).substr(symbol.begin, symbol.length)) {
+                out.push_back(byte_tokens_[static_cast<unsigned char>(byte)]);
+            }
+        }
+        i = symbol.next;
+    }
+}
+
+std::string SpmEncoder::decode_token(Token token) const {
+    const auto index = static_cast<std::size_t>(token);
+    const std::string_view text = vocabulary_.tokens[index];
+    if (vocabulary_.kinds[index] == TokenKind::byte) {
+        return std::string(1, static_cast<char>(*byte_of(text)));
+    }
+    std::string out;
+    for (std::size_t i = 0; i < text.size();) {
+        const bool space = text.substr(i).starts_with(kSpace);
+        out.push_back(space ? ' ' : text[i]);
+        i += space ? kSpace.size() : 1;
+    }
+    return out;
+}
+
+}  // namespace helix::text

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/result.h"
+#include "text/symbol_merge.h"
+#include "text/text_encoder.h"
+
+namespace helix::text {
+
+// tokenizer.ggml.model "llama": SentencePiece BPE. Spaces are written "▁"; neighbouring pieces
+// merge when the joined text is a token, highest score first; a character that is no token becomes
+// <0xXX> bytes.
+class SpmEncoder final : public TextEncoder, private MergeRules {
+  public:
+    // vocabulary has all defaults filled in and outlives the result.
+    static base::Result<std::unique_ptr<const TextEncoder>> create(const Vocabulary& vocabulary);
+
+    void encode(std::string_view text, bool at_start, std::vector<Token>& out) const override;
+    std::string decode_token(Token token) const override;
+
+  private:
+    explicit SpmEncoder(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+    base::Status build();
+    std::optional<Merge> find(std::string_view text, const Symbol& left,
+                              const Symbol& right) const override;
+
+    const Vocabulary& vocabulary_;
+    std::unordered_map<std::string_view, Token> token_of_;  // views into vocabulary_
+    std::size_t longest_token_ = 0;                         // bytes
+    std::array<Token, 256> byte_tokens_{};  // the unknown token where there is no <0xXX>
+};
+
+}  // namespace helix::text

@@ -1,0 +1,153 @@
+#include "text/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+
+namespace helix::text {
+namespace {
+
+using base::Errc;
+using base::Result;
+using base::Status;
+using model::GgufFile;
+using model::MetaArray;
+
+// A key that the file may leave out: nothing for not_found, any other error passes on.
+template <typename T>
+Result<std::optional<T>> if_present(Result<T> value) {
+    if (value.ok()) return std::optional<T>(std::move(*value));
+    if (value.error().code == Errc::not_found) return std::optional<T>();
+    return value.error();
+}
+
+// nullptr when the key is absent; an error when it holds anything but an array of T.
+template <typename T>
+Result<const std::vector<T>*> find_array(const GgufFile& file, std::string_view key,
+                                         const char* expected) {
+    const model::MetaValue* value = file.find(key);
+    if (value == nullptr) return static_cast<const std::vector<T>*>(nullptr);
+    const auto* array = std::get_if<MetaArray>(value);
+    const auto* typed = array == nullptr ? nullptr : std::get_if<std::vector<T>>(array);
+    if (typed == nullptr) return base::invalid(fmt::format("{}: expected {}", key, expected));
+    return typed;
+}
+
+Result<std::optional<Token>> read_token_id(const GgufFile& file, std::string_view key,
+                                           std::size_t n_tokens) {
+    TRY(const auto id, if_present(file.get_int(key)));
+    if (!id) return std::optional<Token>();
+    if (*id < 0 || static_cast<std::uint64_t>(*id) >= n_tokens) {
+        return base::invalid(
+            fmt::format("{}: token id {} is outside [0, {}), the vocabulary", key, *id, n_tokens));
+    }
+    return std::optional<Token>(static_cast<Token>(*id));
+}
+
+Status read_scores(const GgufFile& file, Vocabulary& vocabulary) {
+    constexpr std::string_view kKey = "tokenizer.ggml.scores";
+    TRY(const auto* scores, find_array<double>(file, kKey, "an array of floats"));
+    if (scores == nullptr) return base::Ok{};
+    vocabulary.scores.reserve(scores->size());
+    for (const double score : *scores) vocabulary.scores.push_back(static_cast<float>(score));
+    return base::Ok{};
+}
+
+Status read_kinds(const GgufFile& file, Vocabulary& vocabulary) {
+    constexpr std::string_view kKey = "tokenizer.ggml.token_type";
+    TRY(const auto* kinds, find_array<std::int64_t>(file, kKey, "an array of integers"));
+    if (kinds == nullptr) return base::Ok{};
+    vocabulary.kinds.reserve(kinds->size());
+    for (std::size_t i = 0; i < kinds->size(); ++i) {
+        const std::int64_t kind = (*kinds)[i];
+        if (kind < 0 || kind > 6) {
+            return base::invalid(
+                fmt::format("{}: token {} has type {}, known are 0 to 6", kKey, i, kind));
+        }
+        vocabulary.kinds.push_back(static_cast<TokenKind>(kind));
+    }
+    return base::Ok{};
+}
+
+Status read_special_ids(const GgufFile& file, Vocabulary& vocabulary) {
+    const std::size_t n = vocabulary.tokens.size();
+    TRY(vocabulary.bos, read_token_id(file, "tokenizer.ggml.bos_token_id", n));
+    TRY(vocabulary.eos, read_token_id(file, "tokenizer.ggml.eos_token_id", n));
+    TRY(vocabulary.eot, read_token_id(file, "tokenizer.ggml.eot_token_id", n));
+    TRY(vocabulary.eom, read_token_id(file, "tokenizer.ggml.eom_token_id", n));
+    TRY(vocabulary.unknown, read_token_id(file, "tokenizer.ggml.unknown_token_id", n));
+    TRY(vocabulary.add_bos, if_present(file.get_bool("tokenizer.ggml.add_bos_token")));
+    TRY(vocabulary.add_eos, if_present(file.get_bool("tokenizer.ggml.add_eos_token")));
+    TRY(vocabulary.add_space_prefix, if_present(file.get_bool("tokenizer.ggml.add_space_prefix")));
+    return base::Ok{};
+}
+
+Status check_id(const char* key, std::optional<Token> id, std::size_t n_tokens) {
+    if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < n_tokens)) return base::Ok{};
+    return base::invalid(
+        fmt::format("tokenizer.ggml.{}: token id {} is outside [0, {})", key, *id, n_tokens));
+}
+
+Status check_size(const char* key, std::size_t n, std::size_t n_tokens) {
+    if (n == 0 || n == n_tokens) return base::Ok{};
+    return base::invalid(fmt::format(
+        "tokenizer.ggml.{}: {} entries, but tokenizer.ggml.tokens has {}", key, n, n_tokens));
+}
+
+}  // namespace
+
+Result<Vocabulary> read_vocabulary(const GgufFile& file) {
+    Vocabulary vocabulary;
+    TRY(vocabulary.model, file.get_string("tokenizer.ggml.model"));
+    TRY(auto pre, if_present(file.get_string("tokenizer.ggml.pre")));
+    if (pre) vocabulary.pre = std::move(*pre);
+    TRY(const auto* tokens,
+        find_array<std::string>(file, "tokenizer.ggml.tokens", "an array of strings"));
+    if (tokens == nullptr) {
+        return base::Error{Errc::not_found,
+                           "tokenizer.ggml.tokens: missing, the file has no vocabulary"};
+    }
+    vocabulary.tokens = *tokens;
+    TRY_VOID(read_scores(file, vocabulary));
+    TRY_VOID(read_kinds(file, vocabulary));
+    TRY(const auto* merges,
+        find_array<std::string>(file, "tokenizer.ggml.merges", "an array of strings"));
+    if (merges != nullptr) vocabulary.merges = *merges;
+    TRY_VOID(read_special_ids(file, vocabulary));
+    TRY(auto chat_template, if_present(file.get_string("tokenizer.chat_template")));
+    if (chat_template) vocabulary.chat_template = std::move(*chat_template);
+    TRY_VOID(validate(vocabulary));
+    return vocabulary;
+}
+
+Status validate(const Vocabulary& vocabulary) {
+    const std::size_t n = vocabulary.tokens.size();
+    if (n == 0) return base::invalid("tokenizer.ggml.tokens: empty, expected at least one token");
+    if (n > static_cast<std::size_t>(std::numeric_limits<Token>::max())) {
+        return base::invalid(fmt::format("tokenizer.ggml.tokens: {} tokens are too many", n));
+    }
+    TRY_VOID(check_size("scores", vocabulary.scores.size(), n));
+    TRY_VOID(check_size("token_type", vocabulary.kinds.size(), n));
+    TRY_VOID(check_id("bos_token_id", vocabulary.bos, n));
+    TRY_VOID(check_id("eos_token_id", vocabulary.eos, n));
+    TRY_VOID(check_id("eot_token_id", vocabulary.eot, n));
+    TRY_VOID(check_id("eom_token_id", vocabulary.eom, n));
+    TRY_VOID(check_id("unknown_token_id", vocabulary.unknown, n));
+    std::unordered_map<std::string_view, std::size_t> seen;
+    seen.reserve(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        const auto [at, is_new] = seen.emplace(vocabulary.tokens[i], i);
+        if (!is_new && !vocabulary.tokens[i].empty()) {
+            return base::invalid(fmt::format("tokenizer.ggml.tokens: {} and {} are both \"{}\"",
+                                             at->second, i, vocabulary.tokens[i]));
+        }
+    }
+    return base::Ok{};
+}
+
+}  // namespace helix::text

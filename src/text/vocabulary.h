@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/gguf.h"
+#include "spec/layer_range.h"
+
+namespace helix::text {
+
+using spec::Token;
+
+// The numbers are GGUF's (tokenizer.ggml.token_type).
+enum class TokenKind : std::uint8_t {
+    undefined = 0,
+    normal = 1,
+    unknown = 2,
+    control = 3,  // <s>, <|eot_id|>: never in text that a user wrote
+    user_defined = 4,
+    unused = 5,
+    byte = 6,  // <0xXX>
+};
+
+// What a model file says about its tokenizer, before anything is built from it. Tests fill it by
+// hand.
+struct Vocabulary {
+    std::string model;  // "llama": SentencePiece-style BPE; "gpt2": byte-level BPE
+    std::string pre;    // pre-tokenizer of a gpt2 vocabulary; empty when the file names none
+    std::vector<std::string> tokens;  // as the file writes them: "▁the", "Ġthe", "<0x0A>"
+    std::vector<float> scores;        // llama: one per token, higher merges first
+    std::vector<TokenKind> kinds;     // one per token, or empty: all normal (<0xXX> of llama: byte)
+    std::vector<std::string> merges;  // gpt2: "left right", best first
+    // Absent when the file has no such key; the Tokenizer then takes the model's convention.
+    std::optional<Token> bos, eos, eot, eom, unknown;
+    std::optional<bool> add_bos, add_eos, add_space_prefix;
+    std::string chat_template;  // Jinja source, empty when the file has none
+};
+
+// Reads and validates; errors name the metadata key.
+base::Result<Vocabulary> read_vocabulary(const model::GgufFile& file);
+
+// Sizes agree, ids are in range, no text stands for two tokens. What a kind of tokenizer needs
+// beyond that (scores, merges) is checked when it is built.
+base::Status validate(const Vocabulary& vocabulary);
+
+}  // namespace helix::text
