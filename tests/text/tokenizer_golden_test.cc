@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "text/pre_tokenizer.h"
+#include "text/tokenizer.h"
+
+// tests/golden/*.json, written by tools/tokenizer_vectors.py: expected ids from code that shares
+// nothing with ours. tools/compare_tokenizer.py makes files of the same form from another program's
+// answers.
+
+namespace helix::text {
+namespace {
+
+using nlohmann::json;
+
+json load(const std::string& path) {
+    std::ifstream in(path);
+    return json::parse(in, nullptr, false);
+}
+
+std::string golden(const char* name) {
+    return std::string(HELIX_SOURCE_DIR) + "/tests/golden/" + name;
+}
+
+void set_id(const json& from, const char* key, std::optional<Token>& id) {
+    if (from.contains(key)) id = from.at(key).get<Token>();
+}
+
+// Keys that a later suite leaves out stay as they were.
+void update(Vocabulary& v, const json& from) {
+    v.model = from.value("model", v.model);
+    v.pre = from.value("pre", v.pre);
+    if (from.contains("tokens")) v.tokens = from.at("tokens").get<std::vector<std::string>>();
+    if (from.contains("scores")) v.scores = from.at("scores").get<std::vector<float>>();
+    if (from.contains("merges")) v.merges = from.at("merges").get<std::vector<std::string>>();
+    if (from.contains("types")) {
+        v.kinds.clear();
+        for (const json& type : from.at("types"))
+            v.kinds.push_back(TokenKind{type.get<std::uint8_t>()});
+    }
+    set_id(from, "bos", v.bos);
+    set_id(from, "eos", v.eos);
+    set_id(from, "unknown", v.unknown);
+}
+
+// Encodes every case of a suite and counts the differences; the first few are shown.
+std::size_t mismatches(const Tokenizer& tokenizer, const json& cases) {
+    std::size_t wrong = 0;
+    for (const json& item : cases) {
+        const auto text = item.at("text").get<std::string>();
+        const auto expected = item.at("ids").get<std::vector<Token>>();
+        const auto ids =
+            tokenizer.encode(text, {.add_special = item.value("add_special", false),
+                                    .parse_special = item.value("parse_special", false)});
+        if (ids == expected) continue;
+        if (++wrong <= 5) {
+            ADD_FAILURE() << item.at("text").dump(-1, ' ', true) << "\n  expected "
+                          << testing::PrintToString(expected) << "\n  got      "
+                          << testing::PrintToString(ids);
+        }
+    }
+    return wrong;
+}
+
+void check_vectors(const std::string& path, std::size_t least) {
+    const json suites = load(path);
+    ASSERT_TRUE(suites.is_array()) << path;
+    Vocabulary vocabulary;
+    std::size_t checked = 0;
+    for (const json& suite : suites) {
+        update(vocabulary, suite.at("vocabulary"));
+        const auto tokenizer = Tokenizer::create(vocabulary);
+        ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+        EXPECT_EQ(mismatches(**tokenizer, suite.at("cases")), 0U) << "pre: " << vocabulary.pre;
+        checked += suite.at("cases").size();
+    }
+    EXPECT_GE(checked, least);
+}
+
+TEST(TokenizerGolden, SentencePieceIdsEqualTheNaiveEncoder) {
+    check_vectors(golden("tokenizer_spm.json"), 300);
+}
+
+TEST(TokenizerGolden, ByteLevelIdsEqualTheNaiveEncoderForEachPreTokenizer) {
+    check_vectors(golden("tokenizer_byte_bpe.json"), 600);
+}
+
+TEST(TokenizerGolden, WordsEqualTheHandWrittenSplitters) {
+    const json suites = load(golden("pre_tokenizer.json"));
+    ASSERT_TRUE(suites.is_array());
+    ASSERT_EQ(suites.size(), 5U);
+    for (const json& suite : suites) {
+        const auto name = suite.at("pre").get<std::string>();
+        const auto pre_tokenizer = PreTokenizer::create(name);
+        ASSERT_TRUE(pre_tokenizer.ok()) << pre_tokenizer.error().message;
+        for (const json& item : suite.at("cases")) {
+            const auto text = item.at("text").get<std::string>();
+            const auto words = pre_tokenizer->split(text);
+            EXPECT_EQ(std::vector<std::string>(words.begin(), words.end()),
+                      item.at("words").get<std::vector<std::string>>())
+                << name;
+        }
+    }
+}
+
+// Another program's answers, only when tools/compare_tokenizer.py hands a file over.
+TEST(TokenizerPeer, IdsEqualThePeersAnswers) {
+    const char* path = std::getenv("HELIX_TOKENIZER_PEER_VECTORS");
+    if (path == nullptr) GTEST_SKIP() << "run by tools/compare_tokenizer.py";
+    const json suite = load(path);
+    ASSERT_TRUE(suite.is_object()) << path;
+    const auto file = model::GgufFile::open(suite.at("gguf").get<std::string>());
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    auto vocabulary = read_vocabulary(**file);
+    ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
+    const auto tokenizer = Tokenizer::create(std::move(*vocabulary));
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+    const std::size_t wrong = mismatches(**tokenizer, suite.at("cases"));
+    std::cout << "compared " << suite.at("cases").size() << " mismatches " << wrong << "\n";
+    EXPECT_EQ(wrong, 0U);
+}
+
+}  // namespace
+}  // namespace helix::text
