@@ -36,6 +36,8 @@ struct ClusterSpec {
     std::string name;
     std::vector<NodeSpec> nodes;
     std::vector<LinkSpec> links;  // at most one for each ordered pair
+    double coordinator_nic_in_bytes_per_s = 0;  // 0 = never binds
+    double coordinator_nic_out_bytes_per_s = 0;
 };
 
 }  // namespace helix::spec
