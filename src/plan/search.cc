@@ -1,0 +1,311 @@
+#include "plan/search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace helix::plan {
+namespace {
+
+using spec::LayerRange;
+using spec::Placement;
+using Layers = std::vector<LayerRange>;
+
+constexpr double kHot = 0.03;
+constexpr double kCold = 0.0003;
+constexpr double kTargetStep = 1.01;  // the target lies this far above the best flow
+constexpr double kFirstPhase = 0.75;  // of the iterations
+constexpr int kCycles = 4;            // annealing cycles in a phase
+constexpr std::int64_t kStopEvery = 64;
+
+std::size_t at(std::int32_t index) {
+    return static_cast<std::size_t>(index);
+}
+
+// The moves; each leaves every range within the node's memory.
+class Mover {
+  public:
+    Mover(const Evaluator& evaluator, base::Random& random)
+        : evaluator_(evaluator), random_(random) {}
+
+    // weakest: the layer that is served least.
+    void move(Layers& layers, std::int32_t weakest) {
+        const std::int32_t i = random_node();
+        switch (random_.below(12)) {
+            case 0:
+            case 1:
+            case 2:
+                place_beside(layers, i);
+                break;
+            case 3:
+            case 4:
+                place_over(layers, i, weakest);
+                break;
+            case 5:
+            case 6:
+                set(layers, i, {layers[at(i)].begin, layers[at(i)].end + step()});
+                break;
+            case 7:
+                set(layers, i, {layers[at(i)].begin + step(), layers[at(i)].end});
+                break;
+            case 8:
+                shift(layers, i);
+                break;
+            case 9:
+                exchange(layers, i, random_node());
+                break;
+            case 10:
+                move_boundary(layers, i);
+                break;
+            default:
+                if (random_.chance(0.2)) layers[at(i)] = {};
+                break;
+        }
+    }
+
+  private:
+    std::int32_t random_node() {
+        return static_cast<std::int32_t>(
+            random_.below(static_cast<std::uint64_t>(evaluator_.n_nodes())));
+    }
+    std::int32_t random_size(std::int32_t most) {
+        if (random_.chance(0.4)) return most;
+        return static_cast<std::int32_t>(random_.between(1, most));
+    }
+    std::int32_t step() {
+        const auto size = static_cast<std::int32_t>(random_.between(1, 2));
+        return random_.chance(0.5) ? size : -size;
+    }
+
+    // The range cut to [0, L) and to what node i holds; kept as it was if nothing remains.
+    void set(Layers& layers, std::int32_t i, LayerRange range) {
+        const std::int32_t n_layers = evaluator_.n_layers();
+        range = spec::intersect(range, {0, n_layers});
+        const NodeCapacity& capacity = evaluator_.node(i);
+        range.end = std::min(range.end, range.begin + capacity.most());
+        while (!range.empty() && !capacity.fits(range, n_layers)) {
+            if (range.begin == 0) {
+                --range.end;
+            } else {
+                ++range.begin;
+            }
+        }
+        if (!range.empty()) layers[at(i)] = range;
+    }
+
+    // Before or after another node's range.
+    void place_beside(Layers& layers, std::int32_t i) {
+        const std::int32_t most = evaluator_.node(i).most();
+        if (most == 0) return;
+        const LayerRange other = layers[at(random_node())];
+        const LayerRange second = layers[at(random_node())];
+        LayerRange range;
+        if (random_.chance(0.3)) {  // from one's end to another's begin, or over the same layers
+            range = random_.chance(0.5) ? LayerRange{other.end, second.begin} : other;
+        } else if (random_.chance(0.5)) {
+            range = {other.end, other.end + random_size(most)};
+        } else {
+            range = {other.begin - random_size(most), other.begin};
+        }
+        set(layers, i, range);
+    }
+
+    void place_over(Layers& layers, std::int32_t i, std::int32_t layer) {
+        const std::int32_t most = evaluator_.node(i).most();
+        if (most == 0) return;
+        const std::int32_t size = std::min(random_size(most), evaluator_.n_layers());
+        const auto before = static_cast<std::int32_t>(random_.between(0, size - 1));
+        const std::int32_t begin = std::clamp(layer - before, 0, evaluator_.n_layers() - size);
+        set(layers, i, {begin, begin + size});
+    }
+
+    void shift(Layers& layers, std::int32_t i) {
+        const std::int32_t by = step();
+        const LayerRange range = layers[at(i)];
+        if (range.begin + by < 0 || range.end + by > evaluator_.n_layers()) return;
+        set(layers, i, {range.begin + by, range.end + by});
+    }
+
+    void exchange(Layers& layers, std::int32_t i, std::int32_t k) {
+        const LayerRange mine = layers[at(i)];
+        const LayerRange other = layers[at(k)];
+        if (mine.empty() || other.empty()) return;
+        set(layers, i, other);
+        set(layers, k, mine);
+    }
+
+    // Everything that ends or begins where node i ends, one or two layers on.
+    void move_boundary(Layers& layers, std::int32_t i) {
+        const std::int32_t boundary = layers[at(i)].end;
+        if (boundary == 0 || boundary >= evaluator_.n_layers()) return;
+        const std::int32_t moved = boundary + step();
+        for (std::int32_t k = 0; k < evaluator_.n_nodes(); ++k) {
+            const LayerRange range = layers[at(k)];
+            if (range.end == boundary) set(layers, k, {range.begin, moved});
+            if (range.begin == boundary) set(layers, k, {moved, range.end});
+        }
+    }
+
+    const Evaluator& evaluator_;
+    base::Random& random_;
+};
+
+struct Judged {
+    double flow = 0;
+    double shortfall = 0;  // 0 where the target is met, about 1 where nothing flows
+    std::int32_t weakest = 0;
+};
+
+class Search {
+  public:
+    Search(const Evaluator& evaluator, const SearchOptions& options)
+        : evaluator_(evaluator),
+          options_(options),
+          random_(options.seed),
+          mover_(evaluator, random_) {}
+
+    SearchResult run(const std::vector<Placement>& starts) {
+        for (const Placement& start : starts) {
+            const double flow = evaluator_.flow(start.layers);
+            if (result_.most_flow.layers.empty() || flow > result_.flow) {
+                result_.most_flow = start;
+                result_.flow = flow;
+            }
+        }
+        const auto first =
+            static_cast<std::int64_t>(static_cast<double>(options_.iterations) * kFirstPhase);
+        for (int cycle = 0; cycle < kCycles && !stopped_; ++cycle)
+            towards_flow(first / kCycles, cycle > 0);
+        const double floor = result_.flow * (1 - options_.flow_tolerance);
+        Placement start = result_.most_flow;
+        double depth = evaluator_.depth_estimate(start.layers);
+        for (const Placement& other : starts) {
+            const double other_depth = evaluator_.depth_estimate(other.layers);
+            if (other_depth < depth && evaluator_.flow(other.layers) >= floor) {
+                start = other;
+                depth = other_depth;
+            }
+        }
+        if (result_.flow > 0) towards_depth(options_.iterations - result_.iterations, start, floor);
+        return std::move(result_);
+    }
+
+  private:
+    bool out_of_time() {
+        if (!stopped_ && options_.stop && result_.iterations % kStopEvery == 0)
+            stopped_ = options_.stop();
+        return stopped_;
+    }
+
+    Judged judge(const Layers& layers, double target) {
+        evaluator_.coverage(layers, coverage_);
+        Judged judged;
+        double missing = 0;
+        double least = coverage_[0];
+        for (std::size_t l = 0; l < coverage_.size(); ++l) {
+            if (coverage_[l] < least) {
+                least = coverage_[l];
+                judged.weakest = static_cast<std::int32_t>(l);
+            }
+            missing += std::max(0.0, 1 - coverage_[l] / target);
+        }
+        judged.flow = evaluator_.flow_is_least_coverage() ? least : evaluator_.flow(layers);
+        judged.shortfall = 0.5 * missing / static_cast<double>(coverage_.size()) +
+                           0.5 * std::max(0.0, 1 - judged.flow / target);
+        return judged;
+    }
+
+    bool accept(double change, double temperature) {
+        return change <= 0 || random_.uniform() < std::exp(-change / temperature);
+    }
+
+    static double temperature(std::int64_t done, std::int64_t budget) {
+        return kHot *
+               std::pow(kCold / kHot, static_cast<double>(done) / static_cast<double>(budget));
+    }
+
+    // Cycles after the first begin from the best found.
+    void towards_flow(std::int64_t budget, bool reheated) {
+        Layers current = result_.most_flow.layers;
+        double target = next_target();
+        Judged judged = judge(current, target);
+        for (std::int64_t k = 0; k < budget && !out_of_time(); ++k) {
+            ++result_.iterations;
+            if (options_.upper_bound > 0 && result_.flow >= options_.upper_bound * (1 - 1e-9))
+                return;
+            const double heat = temperature(k, budget) * (reheated ? 0.5 : 1.0);
+            Layers moved = current;
+            mover_.move(moved, judged.weakest);
+            if (moved == current) continue;
+            const Judged next = judge(moved, target);
+            if (!accept(next.shortfall - judged.shortfall, heat)) continue;
+            current = std::move(moved);
+            judged = next;
+            if (judged.flow <= result_.flow) continue;
+            result_.flow = judged.flow;
+            result_.most_flow.layers = current;
+            target = next_target();
+            judged = judge(current, target);
+        }
+    }
+
+    double next_target() const {
+        if (result_.flow <= 0) return std::max(options_.upper_bound * 0.1, 1e-9);
+        const double target = result_.flow * kTargetStep;
+        return options_.upper_bound > 0
+                   ? std::max(result_.flow, std::min(target, options_.upper_bound))
+                   : target;
+    }
+
+    void towards_depth(std::int64_t budget, const Placement& start, double floor) {
+        Layers current = start.layers;
+        const double scale = std::max(1.0, evaluator_.depth_estimate(current));
+        const auto energy = [&](const Layers& layers, const Judged& judged) {
+            return evaluator_.depth_estimate(layers) / scale + 10 * judged.shortfall;
+        };
+        Judged judged = judge(current, floor);
+        double value = energy(current, judged);
+        double least = evaluator_.depth_estimate(result_.most_flow.layers);
+        const auto keep = [&](const Layers& layers, double flow) {
+            const double depth = evaluator_.depth_estimate(layers);
+            if (flow < floor || depth >= least * (1 - 1e-9)) return;
+            least = depth;
+            result_.shallower.push_back({layers});
+            if (result_.shallower.size() > 8) result_.shallower.erase(result_.shallower.begin());
+        };
+        keep(current, judged.flow);
+        for (std::int64_t k = 0; k < budget && !out_of_time(); ++k) {
+            ++result_.iterations;
+            Layers moved = current;
+            mover_.move(moved, judged.weakest);
+            if (moved == current) continue;
+            const Judged next = judge(moved, floor);
+            const double next_value = energy(moved, next);
+            if (!accept(next_value - value, temperature(k, budget))) continue;
+            current = std::move(moved);
+            judged = next;
+            value = next_value;
+            keep(current, judged.flow);
+        }
+    }
+
+    const Evaluator& evaluator_;
+    const SearchOptions& options_;
+    base::Random random_;
+    Mover mover_;
+    SearchResult result_;
+    std::vector<double> coverage_;
+    bool stopped_ = false;
+};
+
+}  // namespace
+
+SearchResult search_placement(const Evaluator& evaluator, const std::vector<Placement>& starts,
+                              const SearchOptions& options) {
+    CHECK(!starts.empty());
+    return Search(evaluator, options).run(starts);
+}
+
+}  // namespace helix::plan
