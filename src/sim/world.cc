@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "core/describe.h"
 #include "core/invariants.h"
 
 namespace helix::sim {
@@ -151,6 +152,11 @@ bool World::run_until_idle(double max_seconds) {
     return open_ == 0;
 }
 
+void World::trace(const std::string& who, const std::string& what) const {
+    if (trace_)
+        trace_(fmt::format("{:9.4f} {:<2} {}", (now_ - core::TimePoint{}).seconds(), who, what));
+}
+
 // ---- stepping the cores
 // ---------------------------------------------------------------------------
 
@@ -158,7 +164,10 @@ void World::coordinator_event(const core::CoordinatorEvent& event) {
     std::vector<core::CoordinatorAction> actions;
     coordinator_.step(now_, event, actions);
     check_sound(core::broken_invariant(coordinator_));
-    for (const core::CoordinatorAction& action : actions) perform(action);
+    for (const core::CoordinatorAction& action : actions) {
+        trace("c", core::describe(action));
+        perform(action);
+    }
 }
 
 void World::worker_event(core::WorkerId id, std::uint64_t incarnation,
@@ -168,7 +177,10 @@ void World::worker_event(core::WorkerId id, std::uint64_t incarnation,
     std::vector<core::WorkerAction> actions;
     machine.worker->step(now_, event, actions);
     check_sound(core::broken_invariant(*machine.worker));
-    for (const core::WorkerAction& action : actions) perform(machine, action);
+    for (const core::WorkerAction& action : actions) {
+        trace("w" + std::to_string(id.value), core::describe(action));
+        perform(machine, action);
+    }
 }
 
 void World::send(std::int32_t from, std::int32_t to, double bytes, std::function<void()> deliver) {
@@ -217,9 +229,7 @@ void World::perform(const core::CoordinatorAction& action) {
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
         at(now_ + base::from_ms(10),
            [this, request = *plan] { coordinator_event(plan_(request)); });
-    } else {
-        LOG_DEBUG("{:.3f} {}", (now_ - core::TimePoint{}).seconds(), std::get<core::Report>(action).text);
-    }
+    }  // Report is for people; the trace has it
 }
 
 // ---- what a worker asks for

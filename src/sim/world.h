@@ -65,6 +65,8 @@ class World {
     core::ClusterView view() const { return coordinator_.view(); }
     const core::Worker* worker(core::WorkerId id) const;
     std::int64_t pages_in_use() const;
+    // Called with a line for each action that coordinator ("c") and workers ("w0") ask for.
+    void set_trace(std::function<void(const std::string&)> trace) { trace_ = std::move(trace); }
     // Of every event so far: equal for equal runs.
     std::uint64_t digest() const { return digest_; }
 
@@ -83,6 +85,7 @@ class World {
     void run_batch(Machine& machine, const core::BatchPlan& plan);
     void send_rows(Machine& machine, const core::SendToPeer& action);
     void schedule_ticks();
+    void trace(const std::string& who, const std::string& what) const;
 
     WorldConfig config_;
     Plan plan_;
@@ -92,6 +95,7 @@ class World {
     std::map<core::RequestId, Outcome> outcomes_;
     std::map<std::pair<std::int32_t, std::int32_t>, core::TimePoint> link_free_;
     std::map<std::pair<core::TimePoint, std::uint64_t>, std::function<void()>> events_;
+    std::function<void(const std::string&)> trace_;
     core::TimePoint now_;
     std::uint64_t next_event_ = 0;
     std::uint64_t next_request_ = 1;

@@ -1,0 +1,162 @@
+#include "core/describe.h"
+
+#include "core/batch_plan.h"
+
+namespace helix::core {
+namespace {
+
+template <typename T>
+std::string num(T value) {
+    return std::to_string(value);
+}
+
+std::string key_text(const SequenceKey& key) {
+    return "r" + num(key.request.value) + "." + num(key.attempt);
+}
+
+std::string range_text(LayerRange layers) {
+    return "[" + num(layers.begin) + "," + num(layers.end) + ")";
+}
+
+std::string rows_text(std::int32_t first, std::size_t count) {
+    const std::string from = "@" + num(first);
+    return count == 1 ? from : from + ".." + num(first + static_cast<std::int32_t>(count) - 1);
+}
+
+std::string reason_text(FinishReason reason) {
+    switch (reason) {
+        case FinishReason::stop:
+            return "stop";
+        case FinishReason::length:
+            return "length";
+        case FinishReason::cancelled:
+            return "cancelled";
+        case FinishReason::error:
+            return "error";
+    }
+    return "?";
+}
+
+std::string reason_text(RejectReason reason) {
+    switch (reason) {
+        case RejectReason::too_long:
+            return "too long";
+        case RejectReason::queue_full:
+            return "queue full";
+        case RejectReason::never_fits:
+            return "never fits";
+        case RejectReason::unavailable:
+            return "unavailable";
+    }
+    return "?";
+}
+
+std::string inputs_text(const StageInputs& message) {
+    std::string text;
+    for (const StageInput& input : message.inputs) {
+        text += " " + key_text(input.key) + rows_text(input.first_position, input.tokens.size());
+        if (input.sample) text += "+sample";
+    }
+    return text;
+}
+
+std::string message_text(const WorkerMessage& message) {
+    if (const auto* assign = std::get_if<AssignLayers>(&message)) {
+        return "assign " + range_text(assign->layers) + " epoch " + num(assign->epoch);
+    }
+    if (const auto* inputs = std::get_if<StageInputs>(&message))
+        return "rows" + inputs_text(*inputs);
+    std::string text = "free";
+    for (const SequenceKey& key : std::get<FreeSequences>(message).keys)
+        text += " " + key_text(key);
+    return text;
+}
+
+std::string message_text(const CoordinatorMessage& message) {
+    if (const auto* tokens = std::get_if<TokensProduced>(&message)) {
+        std::string text = "tokens";
+        for (const ProducedToken& token : tokens->tokens) {
+            text += " " + key_text(token.key) + "@" + num(token.position);
+        }
+        return text;
+    }
+    if (const auto* ready = std::get_if<LayersReady>(&message)) {
+        return "ready " + range_text(ready->layers) + " with " + num(ready->total_pages) + " pages";
+    }
+    if (const auto* failed = std::get_if<LayersFailed>(&message)) {
+        return "not loaded: " + failed->reason;
+    }
+    if (const auto* stuck = std::get_if<SequenceStuck>(&message)) {
+        return "stuck " + key_text(stuck->key) + ": " + stuck->reason;
+    }
+    const auto& report = std::get<WorkerReport>(message);
+    return "report " + num(report.used_pages) + "/" + num(report.total_pages) + " pages, " +
+           num(report.held.size()) + " sequences";
+}
+
+std::string plan_text(const BatchPlan& plan) {
+    std::string text;
+    for (const BatchChunk& chunk : plan.chunks) {
+        text += " " + key_text(chunk.key) + rows_text(chunk.first_position, chunk.tokens.size()) +
+                range_text(chunk.layers);
+        if (chunk.sample) text += "+sample";
+    }
+    return text;
+}
+
+}  // namespace
+
+std::string describe(const Pipeline& pipeline) {
+    std::string text;
+    for (const Stage& stage : pipeline) {
+        text += (text.empty() ? "w" : " w") + num(stage.worker.value) + range_text(stage.layers);
+    }
+    return text;
+}
+
+std::string describe(const CoordinatorAction& action) {
+    if (const auto* a = std::get_if<SendToWorker>(&action)) {
+        return "to w" + num(a->worker.value) + ": " + message_text(a->message);
+    }
+    if (const auto* a = std::get_if<AcceptRequest>(&action)) return "accept r" + num(a->id.value);
+    if (const auto* a = std::get_if<StreamToken>(&action)) {
+        return "stream r" + num(a->id.value) + " #" + num(a->index);
+    }
+    if (const auto* a = std::get_if<FinishRequest>(&action)) {
+        return "finish r" + num(a->id.value) + " " + reason_text(a->reason) +
+               (a->error.empty() ? "" : ": " + a->error);
+    }
+    if (const auto* a = std::get_if<RejectRequest>(&action)) {
+        return "reject r" + num(a->id.value) + " " + reason_text(a->reason) + ": " + a->message;
+    }
+    if (const auto* a = std::get_if<RequestRouted>(&action)) {
+        return "route r" + num(a->id.value) + "." + num(a->attempt) + " over " +
+               describe(a->pipeline);
+    }
+    if (const auto* a = std::get_if<PlanCluster>(&action)) {
+        return "plan " + num(a->plan) + " for " + num(a->workers.size()) + " workers";
+    }
+    const auto& report = std::get<Report>(action);
+    return (report.warning ? "warn: " : "say: ") + report.text;
+}
+
+std::string describe(const WorkerAction& action) {
+    if (const auto* a = std::get_if<ConnectPeers>(&action)) {
+        return "connect " + num(a->peers.size()) + " peers";
+    }
+    if (const auto* a = std::get_if<LoadLayers>(&action)) return "load " + range_text(a->layers);
+    if (const auto* a = std::get_if<RunBatch>(&action)) {
+        return "batch " + num(a->plan.id - kFirstBatch) + ":" + plan_text(a->plan);
+    }
+    if (const auto* a = std::get_if<SendToPeer>(&action)) {
+        return "to w" + num(a->peer.value) + ":" + inputs_text(a->inputs);
+    }
+    if (const auto* a = std::get_if<SendToCoordinator>(&action)) {
+        return "to coordinator: " + message_text(a->message);
+    }
+    const std::uint64_t buffer = std::get<ReleaseBuffer>(action).buffer;
+    return buffer >= kFirstBatch ? "release output of batch " + num(buffer - kFirstBatch)
+                                 : "release frame " + num(buffer);
+}
+
+}  // namespace helix::core

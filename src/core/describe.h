@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "core/coordinator.h"
+#include "core/worker.h"
+
+namespace helix::core {
+
+// One line for logs and golden traces: "route request 3 over w0[0,4) w1[4,8)", "batch 2: r1 decode
+// @17 ...".
+std::string describe(const CoordinatorAction& action);
+std::string describe(const WorkerAction& action);
+std::string describe(const Pipeline& pipeline);
+
+}  // namespace helix::core
