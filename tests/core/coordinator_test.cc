@@ -1,0 +1,182 @@
+#include "core/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include "core/invariants.h"
+
+namespace helix::core {
+namespace {
+
+// A coordinator with one worker that holds the whole model, driven by hand.
+class CoordinatorTest : public ::testing::Test {
+  protected:
+    CoordinatorTest() : coordinator_(config()) {
+        WorkerJoined joined;
+        joined.worker = {0};
+        joined.incarnation = 1;
+        joined.node.name = "solo";
+        step(joined);
+        now_ = now_ + base::from_seconds(1);
+        const auto actions = step(CoordinatorTick{});
+        const auto* plan = find<PlanCluster>(actions);
+        EXPECT_NE(plan, nullptr);
+        Planned planned;
+        planned.plan = plan->plan;
+        planned.placement.layers = {{0, 4}};
+        planned.flows = {{spec::kCoordinator, 0, 5}, {0, spec::kCoordinator, 5}};
+        step(planned);
+        step(FromWorker{{0}, LayersReady{1, {0, 4}, 400}});
+    }
+
+    static CoordinatorConfig config() {
+        CoordinatorConfig config;
+        config.n_layers = 4;
+        config.context_length = 128;
+        config.block_size = 4;
+        return config;
+    }
+
+    std::vector<CoordinatorAction> step(const CoordinatorEvent& event) {
+        std::vector<CoordinatorAction> actions;
+        coordinator_.step(now_, event, actions);
+        EXPECT_EQ(broken_invariant(coordinator_), "");
+        return actions;
+    }
+
+    template <typename T>
+    static const T* find(const std::vector<CoordinatorAction>& actions) {
+        for (const CoordinatorAction& action : actions) {
+            if (const auto* found = std::get_if<T>(&action)) return found;
+        }
+        return nullptr;
+    }
+
+    static Request request(std::uint64_t id) {
+        Request made;
+        made.id = {id};
+        made.prompt = {1, 2, 3};
+        made.max_tokens = 10;
+        made.stop_tokens = {99};
+        return made;
+    }
+
+    std::vector<CoordinatorAction> token(std::uint64_t id, std::uint32_t attempt,
+                                         std::int32_t position, Token value) {
+        return step(FromWorker{
+            {0}, TokensProduced{{ProducedToken{{{id}, attempt}, position, value, 0, {}}}}});
+    }
+
+    TimePoint now_;
+    Coordinator coordinator_;
+};
+
+TEST_F(CoordinatorTest, LateDuplicateAndForeignTokensAreNeverStreamed) {
+    step(Submitted{request(1)});
+    EXPECT_NE(find<StreamToken>(token(1, 1, 3, 7)), nullptr);
+    EXPECT_EQ(find<StreamToken>(token(1, 1, 3, 7)), nullptr) << "a duplicate";
+    EXPECT_EQ(find<StreamToken>(token(1, 2, 4, 7)), nullptr) << "an attempt that does not exist";
+    EXPECT_EQ(find<StreamToken>(token(1, 1, 6, 7)), nullptr) << "a gap";
+    EXPECT_EQ(find<StreamToken>(token(5, 1, 3, 7)), nullptr) << "an unknown request";
+    EXPECT_NE(find<StreamToken>(token(1, 1, 4, 8)), nullptr);
+}
+
+TEST_F(CoordinatorTest, ASupersededAttemptIsFencedOff) {
+    step(Submitted{request(1)});
+    step(Submitted{request(2)});
+    token(2, 1, 3, 7);
+    const auto actions = step(FromWorker{{0}, SequenceStuck{{{2}, 1}, true, "no page"}});
+    EXPECT_EQ(find<RequestRouted>(actions)->attempt, 2U) << "the latest gives way and tries again";
+    EXPECT_EQ(find<StreamToken>(token(2, 1, 4, 8)), nullptr);
+    EXPECT_NE(find<StreamToken>(token(2, 2, 4, 8)), nullptr);
+}
+
+TEST_F(CoordinatorTest, TheStopTokenEndsItAndEverythingIsFreed) {
+    step(Submitted{request(1)});
+    token(1, 1, 3, 7);
+    const auto actions = token(1, 1, 4, 99);
+    ASSERT_NE(find<FinishRequest>(actions), nullptr);
+    EXPECT_EQ(find<FinishRequest>(actions)->reason, FinishReason::stop);
+    const auto* freed = find<SendToWorker>(actions);
+    ASSERT_NE(freed, nullptr);
+    EXPECT_TRUE(std::holds_alternative<FreeSequences>(freed->message));
+    EXPECT_EQ(coordinator_.view().running, 0);
+    EXPECT_EQ(coordinator_.view().workers[0].estimated_pages, 0);
+}
+
+TEST_F(CoordinatorTest, MinTokensOutlastsAStopToken) {
+    Request made = request(1);
+    made.min_tokens = 2;
+    step(Submitted{made});
+    EXPECT_EQ(find<FinishRequest>(token(1, 1, 3, 99)), nullptr);
+    EXPECT_EQ(find<FinishRequest>(token(1, 1, 4, 99)), nullptr);
+    EXPECT_NE(find<FinishRequest>(token(1, 1, 5, 99)), nullptr);
+}
+
+TEST_F(CoordinatorTest, AReportFreesWhatShouldNotBeThere) {
+    step(Submitted{request(1)});
+    WorkerReport report;
+    report.held = {{{1}, 1}, {{7}, 3}};
+    const auto actions = step(FromWorker{{0}, report});
+    const auto* out = find<SendToWorker>(actions);
+    ASSERT_NE(out, nullptr);
+    EXPECT_EQ(std::get<FreeSequences>(out->message).keys, (std::vector<SequenceKey>{{{7}, 3}}));
+}
+
+TEST_F(CoordinatorTest, TokensOfOneMessageGoOutInOneMessage) {
+    step(Submitted{request(1)});
+    step(Submitted{request(2)});
+    const auto actions =
+        step(FromWorker{{0}, TokensProduced{{{{{1}, 1}, 3, 7, 0, {}}, {{{2}, 1}, 3, 7, 0, {}}}}});
+    int messages = 0;
+    for (const auto& action : actions) {
+        messages += std::holds_alternative<SendToWorker>(action) ? 1 : 0;
+    }
+    EXPECT_EQ(messages, 1);
+}
+
+TEST_F(CoordinatorTest, NoTokenForTooLongEndsARequestWithAnError) {
+    step(Submitted{request(1)});
+    now_ = now_ + base::from_seconds(301);
+    const auto actions = step(CoordinatorTick{});
+    ASSERT_NE(find<FinishRequest>(actions), nullptr);
+    EXPECT_EQ(find<FinishRequest>(actions)->reason, FinishReason::error);
+}
+
+TEST_F(CoordinatorTest, ARestartedWorkerReplacesItsOldSelf) {
+    step(Submitted{request(1)});
+    WorkerJoined again;
+    again.worker = {0};
+    again.incarnation = 2;
+    again.node.name = "solo";
+    auto actions = step(again);
+    ASSERT_NE(find<FinishRequest>(actions), nullptr);
+    EXPECT_EQ(find<FinishRequest>(actions)->error,
+              "worker solo was restarted while it served this request");
+    again.incarnation = 1;
+    EXPECT_TRUE(step(again).empty()) << "an old hello, late";
+}
+
+TEST_F(CoordinatorTest, AFailedLoadLeavesTheWorkerOutOfTheNextPlan) {
+    WorkerJoined joined;
+    joined.worker = {1};
+    joined.incarnation = 1;
+    joined.node.name = "second";
+    step(joined);
+    now_ = now_ + base::from_seconds(1);
+    const auto planning = step(CoordinatorTick{});
+    const auto* plan = find<PlanCluster>(planning);
+    ASSERT_NE(plan, nullptr);
+    Planned planned;
+    planned.plan = plan->plan;
+    planned.placement.layers = {{0, 2}, {2, 4}};
+    planned.flows = {{spec::kCoordinator, 0, 50}, {0, 1, 50}, {1, spec::kCoordinator, 50}};
+    step(planned);
+    step(FromWorker{{1}, LayersFailed{2, "disk full"}});
+    now_ = now_ + base::from_seconds(1);
+    const auto actions = step(CoordinatorTick{});
+    ASSERT_NE(find<PlanCluster>(actions), nullptr);
+    EXPECT_EQ(find<PlanCluster>(actions)->workers, (std::vector<WorkerId>{{0}}));
+}
+
+}  // namespace
+}  // namespace helix::core
