@@ -1,0 +1,239 @@
+#include "model/tensor_type.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "model/quant/half.h"
+
+namespace helix::model {
+namespace {
+
+constexpr TensorType kAll[] = {TensorType::f32,  TensorType::f16,  TensorType::bf16,
+                               TensorType::q8_0, TensorType::q4_0, TensorType::q4_k,
+                               TensorType::q6_k};
+
+std::vector<float> dequantize(TensorType type, const std::vector<std::uint8_t>& bytes) {
+    const TensorTypeInfo& info = *tensor_type_info(type);
+    std::vector<float> out(bytes.size() / static_cast<std::size_t>(info.block_bytes) *
+                           static_cast<std::size_t>(info.block_size));
+    dequantize_row(type, std::as_bytes(std::span(bytes)), out.data());
+    return out;
+}
+
+std::vector<float> round_trip(TensorType type, const std::vector<float>& values) {
+    const TensorTypeInfo& info = *tensor_type_info(type);
+    std::vector<std::uint8_t> bytes(values.size() / static_cast<std::size_t>(info.block_size) *
+                                    static_cast<std::size_t>(info.block_bytes));
+    quantize_row(type, values, std::as_writable_bytes(std::span(bytes)).data());
+    return dequantize(type, bytes);
+}
+
+// Roughly normal, deviation one.
+std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
+    base::Random random(seed);
+    std::vector<float> values(count);
+    for (float& value : values) {
+        double sum = 0;
+        for (int i = 0; i < 12; ++i) sum += random.uniform();
+        value = static_cast<float>(sum - 6);
+    }
+    return values;
+}
+
+double relative_error(const std::vector<float>& a, const std::vector<float>& b) {
+    double difference = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        difference += std::pow(double{a[i]} - double{b[i]}, 2);
+        size += std::pow(double{a[i]}, 2);
+    }
+    return std::sqrt(difference / size);
+}
+
+// The value of a binary16 pattern by its definition, for all but infinities and NaN.
+double half_by_definition(unsigned bits) {
+    const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
+    const int exponent = static_cast<int>((bits >> 10) & 31U);
+    const double fraction = (bits & 1023U) / 1024.0;
+    return sign *
+           (exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1 + fraction, exponent - 15));
+}
+
+TEST(Half, EveryPatternHasItsDefinedValueAndComesBack) {
+    for (unsigned bits = 0; bits < 65536; ++bits) {
+        const auto half = static_cast<std::uint16_t>(bits);
+        const float value = quant::half_to_float(half);
+        if (((bits >> 10) & 31U) != 31) {
+            ASSERT_EQ(double{value}, half_by_definition(bits)) << bits;
+            ASSERT_EQ(quant::float_to_half(value), half) << bits;
+        } else if ((bits & 1023U) == 0) {
+            ASSERT_TRUE(std::isinf(value)) << bits;
+            ASSERT_EQ(quant::float_to_half(value), half) << bits;
+        } else {
+            ASSERT_TRUE(std::isnan(value)) << bits;
+            ASSERT_TRUE(std::isnan(quant::half_to_float(quant::float_to_half(value)))) << bits;
+        }
+    }
+}
+
+TEST(Half, RoundsToNearestWithTiesToEven) {
+    for (unsigned bits = 0; bits < 0x7bff; ++bits) {  // midpoints of neighbours
+        const double low = half_by_definition(bits);
+        const double high = half_by_definition(bits + 1);
+        const auto middle =
+            static_cast<float>((low + high) / 2);  // exact: one more bit than binary16
+        const unsigned even = bits % 2 == 0 ? bits : bits + 1;
+        ASSERT_EQ(quant::float_to_half(middle), even) << bits;
+        const float infinity = std::numeric_limits<float>::infinity();
+        ASSERT_EQ(quant::float_to_half(std::nextafter(middle, infinity)), bits + 1) << bits;
+        ASSERT_EQ(quant::float_to_half(std::nextafter(middle, -infinity)), bits) << bits;
+    }
+    EXPECT_EQ(quant::float_to_half(65519.0F), 0x7bffU);
+    EXPECT_EQ(quant::float_to_half(65520.0F), 0x7c00U);
+    EXPECT_EQ(quant::float_to_half(-1e30F), 0xfc00U);
+}
+
+TEST(Bfloat, IsTheUpperHalfOfAFloatRoundedToEven) {
+    EXPECT_EQ(quant::bfloat_to_float(0x3fc0), 1.5F);
+    EXPECT_EQ(quant::float_to_bfloat(1.5F), 0x3fc0U);
+    EXPECT_EQ(quant::float_to_bfloat(std::bit_cast<float>(0x3f808000U)),
+              0x3f80U);  // tie, down to even
+    EXPECT_EQ(quant::float_to_bfloat(std::bit_cast<float>(0x3f818000U)),
+              0x3f82U);  // tie, up to even
+    EXPECT_EQ(quant::float_to_bfloat(std::bit_cast<float>(0x3f808001U)), 0x3f81U);
+    EXPECT_TRUE(std::isnan(quant::bfloat_to_float(quant::float_to_bfloat(std::nanf("")))));
+}
+
+TEST(TensorType, TableKnowsEachTypeByNumberAndName) {
+    for (const TensorType type : kAll) {
+        const TensorTypeInfo* info = tensor_type_info(type);
+        ASSERT_NE(info, nullptr);
+        ASSERT_NE(tensor_type_by_name(info->name), nullptr);
+        EXPECT_EQ(*tensor_type_by_name(info->name), type);
+        EXPECT_STREQ(ggml_type_name(static_cast<std::uint32_t>(type)), info->name);
+    }
+    EXPECT_EQ(tensor_type_info(static_cast<TensorType>(3)), nullptr);
+    EXPECT_EQ(tensor_type_by_name("q4_1"), nullptr);
+    EXPECT_EQ(ggml_type_name(100000), nullptr);
+}
+
+TEST(Quant, Q8_0BlockIsScaleTimesSignedBytes) {
+    std::vector<std::uint8_t> block(34);
+    block[1] = 0x38;  // 0x3800: 0.5
+    for (int i = 0; i < 32; ++i)
+        block[static_cast<std::size_t>(2 + i)] = static_cast<std::uint8_t>(i + 240);
+    const std::vector<float> out = dequantize(TensorType::q8_0, block);
+    for (int i = 0; i < 32; ++i)
+        EXPECT_EQ(double{out[static_cast<std::size_t>(i)]}, 0.5 * (i - 16));
+}
+
+TEST(Quant, Q4_0BlockHasLowNibblesFirst) {
+    std::vector<std::uint8_t> block(18);
+    block[1] = 0xc0;  // 0xc000: -2
+    for (unsigned i = 0; i < 16; ++i) block[2 + i] = static_cast<std::uint8_t>(i | ((15 - i) << 4));
+    const std::vector<float> out = dequantize(TensorType::q4_0, block);
+    for (int i = 0; i < 16; ++i) {
+        EXPECT_EQ(double{out[static_cast<std::size_t>(i)]}, -2.0 * (i - 8));
+        EXPECT_EQ(double{out[static_cast<std::size_t>(i + 16)]}, -2.0 * (15 - i - 8));
+    }
+}
+
+TEST(Quant, Q4KBlockUnpacksSixBitScalesAndMins) {
+    // Group scales and mins that use all six bits, packed by the format's rule written out bit by
+    // bit.
+    constexpr std::array<unsigned, 8> scales{1, 62, 33, 17, 45, 63, 20, 50};
+    constexpr std::array<unsigned, 8> mins{63, 2, 40, 21, 18, 35, 60, 49};
+    std::vector<std::uint8_t> block(144);
+    block[1] = 0x34;  // 0x3400: 0.25
+    block[3] = 0x3c;  // 0x3c00: 1
+    for (unsigned j = 0; j < 4; ++j) {
+        block[4 + j] = static_cast<std::uint8_t>(scales[j] + ((scales[j + 4] >> 4) << 6));
+        block[8 + j] = static_cast<std::uint8_t>(mins[j] + ((mins[j + 4] >> 4) << 6));
+        block[12 + j] = static_cast<std::uint8_t>((scales[j + 4] % 16) + ((mins[j + 4] % 16) << 4));
+    }
+    for (unsigned i = 0; i < 128; ++i) block[16 + i] = static_cast<std::uint8_t>(i * 37 + 11);
+    const std::vector<float> out = dequantize(TensorType::q4_k, block);
+    for (unsigned e = 0; e < 256; ++e) {
+        const unsigned group = e / 32;
+        const unsigned byte = block[16 + group / 2 * 32 + e % 32];
+        const unsigned nibble = group % 2 == 0 ? byte % 16 : byte / 16;
+        EXPECT_EQ(double{out[e]}, 0.25 * scales[group] * nibble - 1.0 * mins[group]) << e;
+    }
+}
+
+TEST(Quant, Q6KBlockJoinsFourAndTwoBits) {
+    std::vector<std::uint8_t> block(210);
+    for (unsigned i = 0; i < 128; ++i) block[i] = static_cast<std::uint8_t>(i * 73 + 5);
+    for (unsigned i = 0; i < 64; ++i) block[128 + i] = static_cast<std::uint8_t>(i * 151 + 29);
+    for (unsigned i = 0; i < 16; ++i) block[192 + i] = static_cast<std::uint8_t>(i * 16 + 3);
+    block[209] = 0x30;  // 0x3000: 0.125
+    const std::vector<float> out = dequantize(TensorType::q6_k, block);
+    for (unsigned e = 0; e < 256; ++e) {
+        const unsigned half = e / 128;
+        const unsigned quarter = e % 128 / 32;
+        const unsigned i = e % 32;
+        const unsigned low_byte = block[half * 64 + (quarter % 2) * 32 + i];
+        const unsigned low = quarter < 2 ? low_byte % 16 : low_byte / 16;
+        const unsigned high = (unsigned{block[128 + half * 32 + i]} >> (2 * quarter)) % 4;
+        const int scale = static_cast<std::int8_t>(block[192 + e / 16]);
+        const int q = static_cast<int>(low + 16 * high) - 32;
+        EXPECT_EQ(double{out[e]}, 0.125 * scale * q) << e;
+    }
+}
+
+TEST(Quant, RoundTripErrorIsThatOfTheBitsKept) {
+    const std::vector<float> values = random_values(256 * 64, 5);
+    const std::pair<TensorType, double> limits[] = {
+        {TensorType::f32, 0.0},    {TensorType::f16, 3e-4},  {TensorType::bf16, 3e-3},
+        {TensorType::q8_0, 0.008}, {TensorType::q4_0, 0.11}, {TensorType::q4_k, 0.10},
+        {TensorType::q6_k, 0.03}};
+    for (const auto& [type, limit] : limits) {
+        EXPECT_LE(relative_error(values, round_trip(type, values)), limit)
+            << tensor_type_info(type)->name;
+    }
+}
+
+TEST(Quant, ZeroRowsStayZeroAndConstantRowsStayClose) {
+    for (const TensorType type : kAll) {
+        const char* name = tensor_type_info(type)->name;
+        for (const float value : round_trip(type, std::vector<float>(512, 0.0F))) {
+            ASSERT_EQ(value, 0.0F) << name;
+        }
+        for (const float constant : {0.75F, -0.75F}) {
+            for (const float value : round_trip(type, std::vector<float>(512, constant))) {
+                ASSERT_NEAR(value, constant, 0.02) << name;
+            }
+        }
+    }
+}
+
+TEST(Quant, ExtremesOfABlockAreKept) {
+    std::vector<float> values = random_values(512, 9);
+    values[37] = 9.0F;
+    values[300] = -11.0F;
+    for (const TensorType type : kAll) {
+        const std::vector<float> back = round_trip(type, values);
+        EXPECT_NEAR(back[37], 9.0F, 0.35) << tensor_type_info(type)->name;
+        EXPECT_NEAR(back[300], -11.0F, 0.35) << tensor_type_info(type)->name;
+    }
+}
+
+TEST(Quant, RowsAreIndependentOfTheirNeighbours) {
+    const std::vector<float> values = random_values(1024, 21);
+    for (const TensorType type : kAll) {
+        const std::vector<float> whole = round_trip(type, values);
+        const std::vector<float> part =
+            round_trip(type, {values.begin() + 512, values.begin() + 768});
+        EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 512))
+            << tensor_type_info(type)->name;
+    }
+}
+
+}  // namespace
+}  // namespace helix::model
