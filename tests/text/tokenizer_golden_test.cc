@@ -2,11 +2,14 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "golden_vocabulary.h"
+#include "model/gguf.h"
 #include "text/pre_tokenizer.h"
 #include "text/tokenizer.h"
 
@@ -18,36 +21,8 @@ namespace helix::text {
 namespace {
 
 using nlohmann::json;
-
-json load(const std::string& path) {
-    std::ifstream in(path);
-    return json::parse(in, nullptr, false);
-}
-
-std::string golden(const char* name) {
-    return std::string(HELIX_SOURCE_DIR) + "/tests/golden/" + name;
-}
-
-void set_id(const json& from, const char* key, std::optional<Token>& id) {
-    if (from.contains(key)) id = from.at(key).get<Token>();
-}
-
-// Keys that a later suite leaves out stay as they were.
-void update(Vocabulary& v, const json& from) {
-    v.model = from.value("model", v.model);
-    v.pre = from.value("pre", v.pre);
-    if (from.contains("tokens")) v.tokens = from.at("tokens").get<std::vector<std::string>>();
-    if (from.contains("scores")) v.scores = from.at("scores").get<std::vector<float>>();
-    if (from.contains("merges")) v.merges = from.at("merges").get<std::vector<std::string>>();
-    if (from.contains("types")) {
-        v.kinds.clear();
-        for (const json& type : from.at("types"))
-            v.kinds.push_back(TokenKind{type.get<std::uint8_t>()});
-    }
-    set_id(from, "bos", v.bos);
-    set_id(from, "eos", v.eos);
-    set_id(from, "unknown", v.unknown);
-}
+using testing_support::load_golden;
+using testing_support::update;
 
 // Encodes every case of a suite and counts the differences; the first few are shown.
 std::size_t mismatches(const Tokenizer& tokenizer, const json& cases) {
@@ -68,9 +43,9 @@ std::size_t mismatches(const Tokenizer& tokenizer, const json& cases) {
     return wrong;
 }
 
-void check_vectors(const std::string& path, std::size_t least) {
-    const json suites = load(path);
-    ASSERT_TRUE(suites.is_array()) << path;
+void check_vectors(const char* name, std::size_t least) {
+    const json suites = load_golden(name);
+    ASSERT_TRUE(suites.is_array()) << name;
     Vocabulary vocabulary;
     std::size_t checked = 0;
     for (const json& suite : suites) {
@@ -84,15 +59,15 @@ void check_vectors(const std::string& path, std::size_t least) {
 }
 
 TEST(TokenizerGolden, SentencePieceIdsEqualTheNaiveEncoder) {
-    check_vectors(golden("tokenizer_spm.json"), 300);
+    check_vectors("tokenizer_spm.json", 300);
 }
 
 TEST(TokenizerGolden, ByteLevelIdsEqualTheNaiveEncoderForEachPreTokenizer) {
-    check_vectors(golden("tokenizer_byte_bpe.json"), 600);
+    check_vectors("tokenizer_byte_bpe.json", 600);
 }
 
 TEST(TokenizerGolden, WordsEqualTheHandWrittenSplitters) {
-    const json suites = load(golden("pre_tokenizer.json"));
+    const json suites = load_golden("pre_tokenizer.json");
     ASSERT_TRUE(suites.is_array());
     ASSERT_EQ(suites.size(), 5U);
     for (const json& suite : suites) {
@@ -113,7 +88,8 @@ TEST(TokenizerGolden, WordsEqualTheHandWrittenSplitters) {
 TEST(TokenizerPeer, IdsEqualThePeersAnswers) {
     const char* path = std::getenv("HELIX_TOKENIZER_PEER_VECTORS");
     if (path == nullptr) GTEST_SKIP() << "run by tools/compare_tokenizer.py";
-    const json suite = load(path);
+    std::ifstream in(path);
+    const json suite = json::parse(in, nullptr, false);
     ASSERT_TRUE(suite.is_object()) << path;
     const auto file = model::GgufFile::open(suite.at("gguf").get<std::string>());
     ASSERT_TRUE(file.ok()) << file.error().message;

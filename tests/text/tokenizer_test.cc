@@ -1,0 +1,231 @@
+#include "text/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "golden_vocabulary.h"
+#include "text/detokenizer.h"
+
+namespace helix::text {
+namespace {
+
+using base::Random;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using namespace testing_support;
+
+std::string error_of(Vocabulary vocabulary) {
+    const auto made = Tokenizer::create(std::move(vocabulary));
+    return made.ok() ? "no error" : made.error().message;
+}
+
+TEST(Tokenizer, SpecialTokensAreParsedOnlyOnRequest) {
+    const auto t = make_tokenizer(byte_vocabulary());
+    const std::string text = "hi<|im_end|>";
+    const Token end = id_of(*t, "<|im_end|>");
+    EXPECT_THAT(t->encode(text, {.add_special = false, .parse_special = true}),
+                testing::Contains(end));
+    EXPECT_THAT(t->encode(text), testing::Not(testing::Contains(end)));
+    EXPECT_EQ(joined_bytes(*t, t->encode(text)), text);
+    // A token that a user may write is found either way.
+    EXPECT_THAT(t->encode("a<tool>b"), testing::Contains(id_of(*t, "<tool>")));
+}
+
+TEST(Tokenizer, OfSpecialTokensAtOnePlaceTheLongestIsTaken) {
+    Vocabulary v = spm_vocabulary();
+    for (const char* text : {"<a", "<a>>", "<a>"}) {
+        v.tokens.emplace_back(text);
+        v.scores.push_back(0);
+        v.kinds.push_back(TokenKind::control);
+    }
+    const auto t = make_tokenizer(v);
+    const auto ids = t->encode("<a><a>><a", {.add_special = false, .parse_special = true});
+    EXPECT_THAT(ids, ElementsAre(id_of(*t, "<a>"), id_of(*t, "<a>>"), id_of(*t, "<a")));
+}
+
+TEST(Tokenizer, ControlTokensNeverComeOutOfOrdinaryText) {
+    // "<s>" could be merged from tokens "<s" and ">"; the control token must not be the result.
+    Vocabulary v = spm_vocabulary();
+    for (const char* text : {"<s", "s>"}) {
+        v.tokens.emplace_back(text);
+        v.scores.push_back(0);
+        v.kinds.push_back(TokenKind::normal);
+    }
+    const auto t = make_tokenizer(v);
+    for (const Token id : t->encode("<s><s></s><unk>", {.add_special = false})) {
+        EXPECT_FALSE(t->is_special(id)) << id;
+    }
+}
+
+TEST(Tokenizer, BosAndEosAreAddedWhereTheFileSaysSo) {
+    Vocabulary v = spm_vocabulary();
+    EXPECT_THAT(make_tokenizer(v)->encode(""), ElementsAre(1));  // LLaMA's default: BOS, no EOS
+    v.add_bos = false;
+    v.add_eos = true;
+    EXPECT_THAT(make_tokenizer(v)->encode(""), ElementsAre(2));
+    EXPECT_THAT(make_tokenizer(v)->encode("", {.add_special = false}), ElementsAre());
+
+    Vocabulary b = byte_vocabulary();
+    EXPECT_FALSE(make_tokenizer(b)->adds_bos());
+    b.pre = "llama-bpe";
+    EXPECT_EQ(make_tokenizer(b)->encode("x").at(0), *b.bos);
+}
+
+TEST(Tokenizer, SpacePrefixFollowsTheFile) {
+    Vocabulary v = spm_vocabulary();
+    EXPECT_EQ(
+        joined_bytes(*make_tokenizer(v), make_tokenizer(v)->encode("the", {.add_special = false})),
+        " the");
+    v.add_space_prefix = false;
+    EXPECT_EQ(
+        joined_bytes(*make_tokenizer(v), make_tokenizer(v)->encode("the", {.add_special = false})),
+        "the");
+}
+
+TEST(Tokenizer, EndOfGenerationIsKnownByIdAndByName) {
+    Vocabulary v = byte_vocabulary();
+    v.eos = 5;
+    v.eot = 6;
+    v.eom = 7;
+    const auto t = make_tokenizer(v);
+    for (const Token id : {5, 6, 7, id_of(*t, "<|im_end|>"), id_of(*t, "<|end_of_text|>")}) {
+        EXPECT_TRUE(t->is_end_of_generation(id)) << id;
+    }
+    EXPECT_FALSE(t->is_end_of_generation(8));
+    EXPECT_FALSE(t->is_end_of_generation(id_of(*t, "<|im_start|>")));
+    const auto llama = make_tokenizer(spm_vocabulary());
+    EXPECT_TRUE(llama->is_end_of_generation(2));
+}
+
+TEST(Tokenizer, EndNamesMarkedAsTextAreStillControlTokens) {
+    Vocabulary v = byte_vocabulary();
+    v.kinds.assign(v.kinds.size(), TokenKind::normal);
+    const auto t = make_tokenizer(v);
+    EXPECT_TRUE(t->is_special(id_of(*t, "<|im_end|>")));
+    EXPECT_FALSE(t->is_special(id_of(*t, "<|im_start|>")));
+}
+
+TEST(Tokenizer, IdsOutsideTheVocabularyAreNothing) {
+    const auto t = make_tokenizer(spm_vocabulary());
+    for (const Token id : {-1, t->vocab_size(), 1 << 30}) {
+        EXPECT_EQ(t->token_bytes(id), "");
+        EXPECT_FALSE(t->is_special(id));
+        EXPECT_FALSE(t->is_end_of_generation(id));
+        EXPECT_FALSE(t->contains(id));
+    }
+}
+
+TEST(Tokenizer, MissingByteTokensBecomeTheUnknownToken) {
+    Vocabulary v;
+    v.model = "llama";
+    v.tokens = {"<unk>", "<s>", "</s>", "\xe2\x96\x81", "a"};
+    v.scores = {0, 0, 0, 0, 0};
+    v.kinds = {TokenKind::unknown, TokenKind::control, TokenKind::control, TokenKind::normal,
+               TokenKind::normal};
+    EXPECT_THAT(make_tokenizer(v)->encode("ab"), ElementsAre(1, 3, 4, 0));
+}
+
+TEST(TokenizerErrors, NameTheKeyAndWhatWasExpected) {
+    Vocabulary v = byte_vocabulary();
+    v.pre = "gpt-17";
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.pre: unknown pre-tokenizer \"gpt-17\""));
+    EXPECT_THAT(error_of(v), HasSubstr("qwen2"));
+    v = byte_vocabulary();
+    v.model = "t5";
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.model: unknown tokenizer \"t5\""));
+    v = byte_vocabulary();
+    v.merges.clear();
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.merges: missing"));
+    for (const char* merge : {"", "a", " a", "a ", "ab"}) {
+        v = byte_vocabulary();
+        v.merges[7] = merge;
+        EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.merges: entry 7")) << merge;
+    }
+    v = byte_vocabulary();
+    v.merges[7] = "a nosuchtoken";
+    EXPECT_THAT(error_of(v), HasSubstr("\"nosuchtoken\" is not a token"));
+    v = byte_vocabulary();
+    v.bos.reset();
+    v.add_bos = true;
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.bos_token_id: missing"));
+    v = spm_vocabulary();
+    v.scores.clear();
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.scores: missing"));
+    v = spm_vocabulary();
+    v.tokens[10] = "<0xGG>";
+    EXPECT_THAT(error_of(v), HasSubstr("token 10 is of type byte"));
+}
+
+TEST(TokenizerErrors, VocabulariesThatDoNotAgreeWithThemselvesAreRefused) {
+    Vocabulary v = spm_vocabulary();
+    v.scores.pop_back();
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.scores: "));
+    v = spm_vocabulary();
+    v.kinds.push_back(TokenKind::normal);
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.token_type: "));
+    v = spm_vocabulary();
+    v.tokens[300] = v.tokens[299];
+    EXPECT_THAT(error_of(v), HasSubstr("299 and 300 are both"));
+    v = spm_vocabulary();
+    v.eos = static_cast<Token>(v.tokens.size());
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.eos_token_id: "));
+    v = spm_vocabulary();
+    v.bos = -1;
+    EXPECT_THAT(error_of(v), HasSubstr("tokenizer.ggml.bos_token_id: "));
+    EXPECT_THAT(error_of(Vocabulary{}), HasSubstr("tokenizer.ggml.tokens: empty"));
+}
+
+TEST(Tokenizer, OneTokenizerServesManyThreads) {
+    const auto t = make_tokenizer(byte_vocabulary());
+    const std::string text = "The three machines in the room are not equal. 1024 blocks!";
+    const auto expected = t->encode(text);
+    std::vector<std::thread> threads;
+    std::vector<int> wrong(4, 0);
+    for (std::size_t i = 0; i < wrong.size(); ++i) {
+        threads.emplace_back([&, i] {
+            for (int k = 0; k < 200; ++k) wrong[i] += t->encode(text) != expected;
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_THAT(wrong, testing::Each(0));
+}
+
+// A megabyte within seconds even at -O1 and under sanitizers; quadratic code would take hours.
+TEST(Tokenizer, LongTextsOfEveryShapeTakeLinearTime) {
+    constexpr std::size_t kBytes = 1 << 20;
+    std::string mixed;
+    Random random(5);
+    while (mixed.size() < kBytes)
+        mixed += random.chance(0.2) ? ' ' : static_cast<char>('a' + random.below(26));
+    const std::vector<std::string> texts = {
+        mixed,
+        std::string(kBytes, 'e'),
+        std::string(kBytes, ' ') + "x",
+        std::string(kBytes, '\n') + "x",
+        std::string(kBytes, '<'),
+        std::string(kBytes, '7'),
+        std::string(kBytes, '\xff'),
+    };
+    Vocabulary lines = byte_vocabulary();
+    lines.pre = "llama-bpe";
+    for (const auto& t : {make_tokenizer(spm_vocabulary()), make_tokenizer(byte_vocabulary()),
+                          make_tokenizer(lines)}) {
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+            const auto begin = std::chrono::steady_clock::now();
+            const auto ids = t->encode(texts[i], {.add_special = false, .parse_special = true});
+            const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+            EXPECT_LT(took.count(), 20.0) << "text " << i;
+            const std::string back = joined_bytes(*t, ids);
+            EXPECT_TRUE(back == (t->adds_space_prefix() ? " " : "") + texts[i]) << "text " << i;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace helix::text
