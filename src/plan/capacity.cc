@@ -1,5 +1,7 @@
 #include "plan/capacity.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -76,6 +78,31 @@ CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const ModelS
             CHECK(seconds > 0);
             capacity.tokens_per_s.push_back(1.0 / (static_cast<double>(j) * seconds));
             capacity.kv_tokens.push_back(kv_tokens);
+        }
+        table.nodes.push_back(std::move(capacity));
+    }
+    return table;
+}
+
+base::Result<CapacityTable> capacity_from_tables(const spec::ClusterSpec& cluster,
+                                                 const spec::ProfileTables& tables,
+                                                 const spec::TypeThroughput& throughput) {
+    TRY_VOID(tables.check(cluster));
+    CapacityTable table;
+    for (const NodeSpec& node : cluster.nodes) {
+        const spec::ProfileTables::Machine& machine = tables.machines().at(node.type);
+        const auto found = throughput.find(node.type);
+        if (found == throughput.end()) {
+            return base::invalid(fmt::format(
+                "node {}: the machine mix has no throughputs for type {}", node.name, node.type));
+        }
+        const auto listed = static_cast<std::int32_t>(found->second.size()) - 1;
+        const std::int32_t most = std::min({machine.max_layers, listed, tables.model().n_layers});
+        NodeCapacity capacity;
+        for (auto& row : capacity.max_layers) row = {most, most};
+        for (std::size_t j = 0; j <= static_cast<std::size_t>(most); ++j) {
+            capacity.tokens_per_s.push_back(found->second[j]);
+            capacity.kv_tokens.push_back(machine.held[j].kv_tokens_per_layer);
         }
         table.nodes.push_back(std::move(capacity));
     }

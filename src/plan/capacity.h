@@ -9,6 +9,7 @@
 #include "spec/cost_model.h"
 #include "spec/layer_range.h"
 #include "spec/model_spec.h"
+#include "spec/profile_tables.h"
 
 namespace helix::plan {
 
@@ -57,5 +58,11 @@ struct MemoryRule {
 CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                                   const spec::CostModel& costs, const Workload& workload,
                                   const MemoryRule& rule);
+
+// The paper's figures: T_j of a machine mix (spec::read_node_throughput), layer limits and KV room
+// from the measured tables. Errors: a machine type that one of them lacks.
+base::Result<CapacityTable> capacity_from_tables(const spec::ClusterSpec& cluster,
+                                                 const spec::ProfileTables& tables,
+                                                 const spec::TypeThroughput& throughput);
 
 }  // namespace helix::plan

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "spec/cluster_spec.h"
+
+// Cluster files: JSON of the schema "helix-cluster-1" (exchange), and TOML (for people). Both give
+// links sorted by (from, to). Every error names the file, the place in it and what was expected.
+//
+// TOML; every quantity is a string with its unit (units.h), unknown keys are errors:
+//
+//     name = "office"
+//     [coordinator]                # optional
+//     region = "cellar"            # for links by region
+//     nic = "10 Gbit/s"            # or nic_in, nic_out; without: never binds
+//     [types.A100]                 # optional: what machines of a type share
+//     memory = "40 GB"
+//     nic = "80 Gbit/s"
+//     [[machines]]
+//     name = "rack"                # with count: rack-0, rack-1, ...; without a name: the type
+//     type = "A100"
+//     count = 2                    # 1 if not given
+//     region = "cellar"
+//     host = ""                    # machines with one host share its cores
+//     memory = "24 GB"             # here or in the type
+//     decode_per_layer = "1.2 ms"  # optional measurements, as NodeSpec has them
+//     decode_batch8_per_layer = "3 ms"
+//     prefill_per_token_layer = "20 us"
+//     [links]                      # pairs that nothing names have no link
+//     default = {bandwidth = "1 Gbit/s", latency = "1 ms"}
+//     same_region = {bandwidth = "10 Gbit/s", latency = "200 us"}
+//     [[links.regions]]
+//     between = ["cellar", "roof"]
+//     bandwidth = "100 Mbit/s"
+//     latency = "50 ms"
+//     [[links.pairs]]              # wins over regions, same_region and default
+//     between = ["rack-0", "coordinator"]  # or from = "..", to = ".." for one direction
+//     bandwidth = "1 Gbit/s"
+//     latency = "1 ms"
+//
+// JSON beyond the schema: a node may have name, host, memory_bytes and the measured fields of
+// NodeSpec, and links that differ by direction stand in directed_links {from, to: node id or
+// "coordinator"}.
+
+namespace helix::spec {
+
+// By the ending of the path, .json or .toml.
+base::Result<ClusterSpec> read_cluster_file(const std::string& path);
+base::Status write_cluster_file(const std::string& path, const ClusterSpec& cluster);
+
+// file is only for messages.
+base::Result<ClusterSpec> parse_cluster_json(std::string_view text, const std::string& file);
+base::Result<ClusterSpec> parse_cluster_toml(std::string_view text, const std::string& file);
+std::string cluster_to_json(const ClusterSpec& cluster);
+std::string cluster_to_toml(const ClusterSpec& cluster);
+
+// Names are unique and not "coordinator", memory and bandwidths above 0, links between different
+// existing ends, at most one each way. Sorts the links.
+base::Status finish_cluster(ClusterSpec& cluster, const std::string& file);
+
+}  // namespace helix::spec

@@ -1,0 +1,93 @@
+#include "spec/json_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace helix::spec {
+
+base::Error JsonPlace::complaint(std::string_view text) const {
+    return base::invalid(path_.empty() ? fmt::format("{}: {}", file_, text)
+                                       : fmt::format("{}: {}: {}", file_, path_, text));
+}
+
+base::Error JsonPlace::error(std::string_view expected) const {
+    std::string found = value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    if (found.size() > 60) found = found.substr(0, 57) + "...";
+    return complaint(fmt::format("expected {}, found {}", expected, found));
+}
+
+base::Result<JsonPlace> JsonPlace::member(const char* key) const {
+    TRY_VOID(expect_object());
+    if (!value_->contains(key)) return complaint(fmt::format("has no \"{}\"", key));
+    return child(key);
+}
+
+JsonPlace JsonPlace::child(const std::string& key) const {
+    return {(*value_)[key], file_, path_.empty() ? key : path_ + "." + key};
+}
+
+JsonPlace JsonPlace::element(std::size_t index) const {
+    return {(*value_)[index], file_, fmt::format("{}[{}]", path_, index)};
+}
+
+base::Status JsonPlace::expect_object() const {
+    if (!value_->is_object()) return error("an object");
+    return base::Ok{};
+}
+
+base::Result<std::size_t> JsonPlace::array_size() const {
+    if (!value_->is_array()) return error("an array");
+    return value_->size();
+}
+
+base::Result<double> JsonPlace::number() const {
+    if (!value_->is_number()) return error("a number");
+    const auto number = value_->get<double>();
+    if (!std::isfinite(number)) return error("a finite number");
+    return number;
+}
+
+base::Result<std::int64_t> JsonPlace::integer() const {
+    TRY(const double number, this->number());
+    if (number != std::floor(number) || std::abs(number) > 9e15) return error("a whole number");
+    return static_cast<std::int64_t>(number);
+}
+
+base::Result<std::int32_t> JsonPlace::index(std::int64_t below) const {
+    TRY(const std::int64_t number, integer());
+    if (number < 0 || number >= below)
+        return error(fmt::format("a number from 0 to {}", below - 1));
+    return static_cast<std::int32_t>(number);
+}
+
+base::Result<std::string> JsonPlace::text() const {
+    if (!value_->is_string()) return error("a string");
+    return value_->get<std::string>();
+}
+
+base::Result<double> JsonPlace::number_or(const char* key, double otherwise) const {
+    if (!has(key)) return otherwise;
+    return child(key).number();
+}
+
+base::Result<std::string> JsonPlace::text_or(const char* key, std::string otherwise) const {
+    if (!has(key)) return otherwise;
+    return child(key).text();
+}
+
+base::Result<nlohmann::json> parse_json(std::string_view text, const std::string& file) {
+    try {
+        return nlohmann::json::parse(text);
+    } catch (const nlohmann::json::parse_error& error) {
+        const auto end =
+            text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
+        return base::invalid(fmt::format("{}:{}: is not JSON: {}", file,
+                                         1 + std::count(text.begin(), end, '\n'), error.what()));
+    } catch (const nlohmann::json::exception& error) {
+        return base::invalid(fmt::format("{}: is not JSON: {}", file, error.what()));
+    }
+}
+
+}  // namespace helix::spec

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "spec/cost_model.h"
+#include "spec/model_spec.h"
+
+namespace helix::spec {
+
+// A rising curve through measured points: straight lines between them, the last one continued
+// beyond.
+class TimeCurve {
+  public:
+    // x strictly rising, at least two points.
+    TimeCurve(std::vector<double> x, std::vector<double> y);
+    double at(double x) const;
+    double measured_up_to() const { return x_.back(); }
+
+  private:
+    std::vector<double> x_;
+    std::vector<double> y_;
+};
+
+// Measured tables of one model on machine types, as data/profiles has them: seconds of one layer
+// against the prompt tokens of a batch and against its number of decoding sequences, and what each
+// type can hold.
+class ProfileTables final : public CostModel {
+  public:
+    struct HeldLayers {                  // of a machine that holds j layers
+        double kv_tokens_per_layer = 0;  // context whose KV fits
+        double prompt_max_tokens = 0;    // largest batch, prompts
+        double decode_max_tokens = 0;    // largest batch, sequences
+    };
+    struct Machine {
+        TimeCurve prompt_s;
+        TimeCurve decode_s;
+        std::int32_t max_layers = 0;
+        std::vector<HeldLayers> held;  // [j], 0 <= j <= max_layers
+    };
+
+    // Reads directory/models.json, <model>_limits.csv and <model>_<type>_{prompt,decode}_time.csv
+    // of every type in the limits.
+    static base::Result<ProfileTables> read(const std::string& directory, const std::string& model);
+
+    // The node's type must be known: check() before.
+    double layer_s(const NodeSpec& node, std::int32_t decode_seqs,
+                   std::int32_t prefill_tokens) const override;
+    base::Status check(const ClusterSpec& cluster) const;
+
+    const ModelSpec& model() const {
+        return model_;
+    }  // KV bytes, FLOPs and context are not in the files: 0
+    const std::map<std::string, Machine>& machines() const { return machines_; }
+
+  private:
+    ModelSpec model_;
+    std::map<std::string, Machine> machines_;
+};
+
+// T_j of each machine type, [j] from 0 (T_0 = 0), for one mix of machines: the paper's rule depends
+// on the mix (PAPER.md 1.3). Reads directory/<model>_node_throughput.csv.
+using TypeThroughput = std::map<std::string, std::vector<double>>;
+base::Result<TypeThroughput> read_node_throughput(const std::string& directory,
+                                                  const std::string& model, const std::string& mix);
+
+}  // namespace helix::spec

@@ -1,0 +1,162 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "plan/bounds.h"
+#include "plan/flow_graph.h"
+#include "plan/heuristics.h"
+#include "plan/planner.h"
+#include "spec/cluster_file.h"
+#include "spec/placement_file.h"
+#include "spec/profile_tables.h"
+
+// The published placements, clusters and tables of the paper (read where they are; not part of this
+// project).
+
+namespace helix::plan {
+namespace {
+
+const std::string kData = HELIX_DATA_DIR;
+
+bool have_data() {
+    return std::filesystem::exists(kData + "/layouts");
+}
+
+// The machine mix that the published T_j of a cluster stand under.
+std::string mix_of(const std::string& cluster) {
+    static const std::map<std::string, std::string> mixes = {
+        {"distributed24", "single24"},    {"single24_a100", "a100x4"},
+        {"single24_l4", "l4x8"},          {"single24_t4", "t4x12"},
+        {"distributed24_a100", "a100x4"}, {"distributed24_l4", "l4x8"},
+        {"distributed24_t4", "t4x12"}};
+    const auto found = mixes.find(cluster);
+    return found == mixes.end() ? cluster : found->second;
+}
+
+struct Problem {
+    spec::ClusterSpec cluster;
+    spec::ModelSpec model;
+    CapacityTable capacities;
+};
+
+Problem load(const std::string& cluster, const std::string& model) {
+    Problem problem;
+    auto read = spec::read_cluster_file(kData + "/clusters/" + cluster + ".json");
+    EXPECT_TRUE(read.ok()) << read.error().message;
+    problem.cluster = std::move(*read);
+    const auto tables = spec::ProfileTables::read(kData + "/profiles", model);
+    EXPECT_TRUE(tables.ok()) << tables.error().message;
+    const auto throughput = spec::read_node_throughput(kData + "/profiles", model, mix_of(cluster));
+    EXPECT_TRUE(throughput.ok()) << throughput.error().message;
+    auto capacities = capacity_from_tables(problem.cluster, *tables, *throughput);
+    EXPECT_TRUE(capacities.ok()) << capacities.error().message;
+    problem.capacities = std::move(*capacities);
+    problem.model = tables->model();
+    return problem;
+}
+
+TEST(PublishedLayouts, EvaluateToThePublishedMaxFlows) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    std::vector<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(kData + "/layouts")) {
+        paths.push_back(entry.path().string());
+    }
+    std::sort(paths.begin(), paths.end());
+    int evaluated = 0;
+    int beyond_limits = 0;
+    for (const std::string& path : paths) {
+        const auto layout = spec::read_placement_file(path);
+        ASSERT_TRUE(layout.ok()) << layout.error().message;
+        ASSERT_TRUE(layout->max_flow_tokens_per_s.has_value());
+        if (layout->cluster.find(' ') != std::string::npos) {  // a subset with ids of its own
+            ++beyond_limits;
+            continue;
+        }
+        const Problem problem = load(layout->cluster, layout->model);
+        const auto fits =
+            check_placement(problem.cluster, problem.model, problem.capacities, layout->placement);
+        if (!fits.ok()) {  // hand-written separate pipelines hold more layers than have a T_j
+            EXPECT_NE(path.find("separate"), std::string::npos) << fits.error().message;
+            ++beyond_limits;
+            continue;
+        }
+        ++evaluated;
+        const FlowOptions options{
+            .partial = true, .convention = Convention::reference, .only_links = layout->links};
+        const FlowGraph graph = build_flow_graph(problem.cluster, problem.model, problem.capacities,
+                                                 layout->placement, options);
+        const double published = *layout->max_flow_tokens_per_s;
+        EXPECT_NEAR(solve_max_flow(graph.network).value, published, published * 1e-6) << path;
+        const FlowPlan flow = plan_flow(problem.cluster, graph);
+        EXPECT_NEAR(flow.tokens_per_s, published, published * 1e-6) << path;
+        EXPECT_FALSE(flow.cut.empty());
+        const Bounds bounds = flow_bounds(problem.cluster, problem.model, problem.capacities);
+        EXPECT_LE(published, bounds.best * (1 + 1e-9)) << path;
+    }
+    EXPECT_EQ(evaluated, 26);
+    EXPECT_EQ(beyond_limits, 12);
+}
+
+TEST(PublishedLayouts, BothConventionsAgreeWithTheKnownDifference) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    const auto layout =
+        spec::read_placement_file(kData + "/layouts/distributed24__llama2-70b__swarm.json");
+    ASSERT_TRUE(layout.ok()) << layout.error().message;
+    const Problem problem = load(layout->cluster, layout->model);
+    FlowOptions options{
+        .partial = true, .convention = Convention::paper, .only_links = layout->links};
+    const auto value = [&] {
+        return solve_max_flow(build_flow_graph(problem.cluster, problem.model, problem.capacities,
+                                               layout->placement, options)
+                                  .network)
+            .value;
+    };
+    EXPECT_NEAR(value(), 616.456, 0.001);
+    options.convention = Convention::reference;
+    EXPECT_NEAR(value(), 616.380, 0.001);
+}
+
+TEST(PublishedLayouts, BoundsAreTheKnownOnes) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    const struct {
+        const char* cluster;
+        const char* model;
+        double paper;
+        double capped;
+    } known[] = {{"single24", "llama2-70b", 2803.86, 2045.64},
+                 {"highhet42", "llama2-70b", 7104.26, 6528.9},
+                 {"single24", "llama1-30b", 1755.01, 1563.7},
+                 {"ablation10", "llama1-30b", 364.51, 340.7}};
+    for (const auto& [cluster, model, paper, capped] : known) {
+        const Problem problem = load(cluster, model);
+        const Bounds bounds = flow_bounds(problem.cluster, problem.model, problem.capacities);
+        EXPECT_NEAR(bounds.paper, paper, 0.01) << cluster << ' ' << model;
+        EXPECT_NEAR(bounds.capped, capped, 0.1) << cluster << ' ' << model;
+    }
+}
+
+TEST(PublishedLayouts, SwarmRuleGivesThePublishedSwarmFlow) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    const struct {
+        const char* cluster;
+        const char* model;
+        double flow;
+    } known[] = {{"single24", "llama2-70b", 757.8532},
+                 {"highhet42", "llama2-70b", 4892.2424},
+                 {"single24", "llama1-30b", 889.8336}};
+    for (const auto& [cluster, model, flow] : known) {
+        const Problem problem = load(cluster, model);
+        PlanOptions options;
+        options.method = Method::swarm;
+        options.capacities = &problem.capacities;
+        const auto report = plan(problem.cluster, problem.model, options);
+        ASSERT_TRUE(report.ok()) << report.error().message;
+        EXPECT_NEAR(report->max_flow_tokens_per_s, flow, 1e-3) << cluster << ' ' << model;
+    }
+}
+
+}  // namespace
+}  // namespace helix::plan
