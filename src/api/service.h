@@ -19,8 +19,8 @@ namespace helix::api {
 class TokenSink {
   public:
     virtual ~TokenSink() = default;
-    // The request will get an answer: it is queued or running. At most once, before everything else but
-    // on_reject; the coordinator's answer to Submitted held no RejectRequest for it.
+    // The request will get an answer: it is queued or running. At most once, before everything else
+    // but on_reject; the coordinator's answer to Submitted held no RejectRequest for it.
     virtual void on_accepted() {}
     virtual void on_token(const core::ProducedToken& token) = 0;
     virtual void on_finish(core::FinishReason reason, const std::string& error) = 0;

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/completion_request.h"
+#include "core/messages.h"
+
+// The bytes of answers (FEATURES 4.3, 4.4): one writer for one request, so that all that is
+// constant in its chunks is put together once.
+
+namespace helix::api {
+
+struct Usage {
+    std::int64_t prompt_tokens = 0;
+    std::int64_t completion_tokens = 0;
+};
+
+// Log-probabilities of the tokens of one chunk or of the whole answer, as JSON.
+class LogprobText {
+  public:
+    LogprobText(Endpoint endpoint, const TextCodec& codec) : endpoint_(endpoint), codec_(&codec) {}
+    void add(const core::ProducedToken& token);
+    bool empty() const { return tokens_ == 0; }
+    // The value of "logprobs": an object, or null when there is nothing. Starts anew for the next
+    // chunk.
+    std::string take();
+
+  private:
+    void add_chat(const core::ProducedToken& token);
+    void add_plain(const core::ProducedToken& token);
+
+    Endpoint endpoint_;
+    const TextCodec* codec_;
+    std::int64_t tokens_ = 0;
+    std::int64_t text_offset_ = 0;  // of the next token in the answer, in bytes
+    std::string content_;           // chat: items of content
+    std::string texts_;             // completions: items of the four arrays
+    std::string logprobs_;
+    std::string tops_;
+    std::string offsets_;
+};
+
+struct ChoiceText {
+    std::string text;
+    std::string logprobs = "null";
+    std::string finish_reason;
+};
+
+class AnswerText {
+  public:
+    AnswerText(const CompletionRequest& request, std::string id, std::int64_t created,
+               std::string_view model);
+
+    // Each appends one event to out. usage, where it is asked for in every chunk, is what was
+    // produced so far.
+    void first_chunk(std::string& out, std::size_t choice, const Usage& usage) const;
+    void text_chunk(std::string& out, std::size_t choice, std::string_view text,
+                    std::string_view logprobs, const Usage& usage) const;
+    void last_chunk(std::string& out, std::size_t choice, std::string_view finish_reason,
+                    const Usage& usage) const;
+    void usage_chunk(std::string& out, const Usage& usage) const;
+
+    std::string whole(const std::vector<ChoiceText>& choices, const Usage& usage) const;
+
+    const std::string& id() const { return id_; }
+
+  private:
+    void open_choice(std::string& out, std::size_t choice) const;
+    void close_chunk(std::string& out, std::string_view logprobs, std::string_view finish_reason,
+                     const Usage& usage) const;
+
+    bool chat_;
+    bool include_usage_;
+    bool continuous_usage_;
+    std::string id_;
+    std::string chunk_head_;  // data: {"id":..., up to choices' value
+    std::string whole_head_;
+};
+
+}  // namespace helix::api

@@ -1,0 +1,83 @@
+#include "api/api_server.h"
+
+#include <chrono>
+
+#include "api/completion.h"
+#include "api/context.h"
+#include "api/error.h"
+#include "api/routes.h"
+#include "base/check.h"
+
+namespace helix::api {
+namespace {
+
+base::TimePoint steady_now() {
+    return {std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count()};
+}
+
+std::int64_t unix_now() {
+    return std::chrono::duration_cast<std::chrono::seconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
+}  // namespace
+
+struct ApiServer::Impl {
+    Impl(ApiOptions options, Service& service, std::unique_ptr<const TextCodec> codec,
+         std::unique_ptr<net::HttpServer> server)
+        : context(std::move(options), service, std::move(codec)), http(std::move(server)) {}
+
+    void tick() {
+        const base::TimePoint now = context.options.clock();
+        for (const auto& completion : context.active) completion->on_tick(now);
+    }
+
+    ApiContext context;
+    std::unique_ptr<net::HttpServer> http;  // goes first: its thread uses the context
+};
+
+base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options, Service& service,
+                                                          std::unique_ptr<const TextCodec> codec) {
+    CHECK(options.model.context_length > 0);
+    if (!options.clock) options.clock = steady_now;
+    if (!options.unix_time) options.unix_time = unix_now;
+    if (options.http.id_seed == 0) options.http.id_seed = base::mix64(options.seed);
+    TRY(auto http, net::HttpServer::listen(options.http));
+    auto impl =
+        std::make_unique<Impl>(std::move(options), service, std::move(codec), std::move(http));
+    ApiContext& context = impl->context;
+    context.post = impl->http->poster();
+    context.connections = [server = impl->http.get()] { return server->connections(); };
+    impl->http->start(
+        [&context](const std::shared_ptr<net::HttpExchange>& exchange) {
+            route(context, exchange);
+        },
+        [](int status, std::string_view message) {
+            return error_response(from_status(status, message));
+        },
+        [impl = impl.get()] { impl->tick(); });
+    return std::unique_ptr<ApiServer>(new ApiServer(std::move(impl)));
+}
+
+ApiServer::ApiServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ApiServer::~ApiServer() {
+    stop();
+}
+
+std::uint16_t ApiServer::port() const {
+    return impl_->http->port();
+}
+
+void ApiServer::drain() {
+    impl_->context.draining = true;
+}
+
+void ApiServer::stop(base::Duration grace) {
+    drain();
+    impl_->http->stop(grace);
+    CHECK(impl_->context.active.empty());
+}
+
+}  // namespace helix::api

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/service.h"
+#include "api/text_codec.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "net/http_server.h"
+
+// The OpenAI-compatible HTTP interface (FEATURES section 4) in front of a Service.
+
+namespace helix::api {
+
+// What /v1/models says of the model that is served; 0 = not said.
+struct ModelInfo {
+    std::string id;
+    std::vector<std::string> aliases;  // other names that requests may use
+    std::int64_t created = 0;          // Unix seconds
+    std::int32_t context_length = 0;   // also the limit that requests are held to; must be said
+    std::int64_t n_params = 0;
+    std::int64_t size_bytes = 0;
+    std::int32_t hidden = 0;
+    std::int32_t n_layers = 0;
+};
+
+struct ApiOptions {
+    net::HttpServerOptions http;
+    ModelInfo model;
+    std::vector<std::string> api_keys;  // empty = open to all
+    std::uint64_t seed = 0;             // of ids and of requests that bring no seed
+    base::Duration ping_interval = base::from_seconds(15);
+    std::size_t recent_requests = 256;
+    std::string version = "0.1.0";
+    std::function<base::TimePoint()> clock;   // empty = the steady clock
+    std::function<std::int64_t()> unix_time;  // seconds; empty = the system's clock
+};
+
+class ApiServer {
+  public:
+    // service must outlive the server.
+    static base::Result<std::unique_ptr<ApiServer>> start(ApiOptions options, Service& service,
+                                                          std::unique_ptr<const TextCodec> codec);
+    ~ApiServer();  // stop(0)
+    ApiServer(const ApiServer&) = delete;
+    ApiServer& operator=(const ApiServer&) = delete;
+
+    std::uint16_t port() const;
+    // Any thread. New completions are answered 503 and /health/ready says 503; those under way go
+    // on.
+    void drain();
+    // Lets answers under way finish for up to grace; the rest are ended in the service. Not from
+    // one of the service's callbacks.
+    void stop(base::Duration grace = {});
+
+    struct Impl;
+
+  private:
+    explicit ApiServer(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace helix::api

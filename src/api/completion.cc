@@ -1,0 +1,412 @@
+#include "api/completion.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "net/sse.h"
+
+namespace helix::api {
+namespace {
+
+using core::FinishReason;
+
+// Carries what the service says over to the server's thread.
+class PostingSink : public TokenSink {
+  public:
+    PostingSink(std::shared_ptr<Completion> completion, std::size_t choice,
+                std::function<void(net::HttpServer::Task)> post)
+        : completion_(std::move(completion)), choice_(choice), post_(std::move(post)) {}
+
+    void on_accepted() override {
+        post_([c = completion_, i = choice_] { c->accepted(i); });
+    }
+    void on_token(const core::ProducedToken& token) override {
+        post_([c = completion_, i = choice_, token] { c->token(i, token); });
+    }
+    void on_finish(FinishReason reason, const std::string& error) override {
+        post_([c = completion_, i = choice_, reason, error] { c->finished(i, reason, error); });
+    }
+    void on_reject(const core::RejectRequest& rejection) override {
+        post_([c = completion_, i = choice_, rejection] { c->rejected(i, rejection); });
+    }
+    void on_routed(const core::Pipeline& pipeline) override {
+        post_([c = completion_, i = choice_, pipeline] { c->routed(i, pipeline); });
+    }
+
+  private:
+    std::shared_ptr<Completion> completion_;
+    std::size_t choice_;
+    std::function<void(net::HttpServer::Task)> post_;
+};
+
+std::string new_id(ApiContext& context, Endpoint endpoint) {
+    return fmt::format("{}{:016x}", endpoint == Endpoint::chat ? "chatcmpl-" : "cmpl-",
+                       context.random.next());
+}
+
+Outcome outcome_of(FinishReason reason) {
+    switch (reason) {
+        case FinishReason::stop:
+            return Outcome::stop;
+        case FinishReason::length:
+            return Outcome::length;
+        case FinishReason::cancelled:
+            return Outcome::abort;
+        case FinishReason::error:
+            break;
+    }
+    return Outcome::error;
+}
+
+constexpr const char* kStateNames[] = {"stop", "length", "abort", "error"};
+
+}  // namespace
+
+struct Completion::Choice {
+    Choice(Endpoint endpoint, const TextCodec& codec) : logprobs(endpoint, codec) {}
+
+    core::RequestId id;
+    std::unique_ptr<TextOutput> output;
+    LogprobText logprobs;
+    ChoiceText whole;    // only what is not streamed
+    std::string prefix;  // echoed before the first text
+    std::shared_ptr<RequestRecord> record;
+    std::int64_t prompt_tokens = 0;
+    std::int64_t tokens = 0;
+    base::TimePoint routed_at;
+    base::TimePoint first_token_at;
+    base::TimePoint last_token_at;
+    bool accepted = false;
+    bool started = false;  // its first chunk is out
+    bool done = false;
+};
+
+Completion::Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> exchange,
+                       CompletionRequest request)
+    : context_(context),
+      exchange_(std::move(exchange)),
+      request_(std::move(request)),
+      answer_(request_, new_id(context, request_.endpoint), context.options.unix_time(),
+              request_.model.empty() ? context.options.model.id : request_.model),
+      arrived_(now()),
+      last_write_(arrived_) {
+    if (!request_.ignore_eos) stop_tokens_ = context.codec->end_tokens();
+    stop_tokens_.insert(stop_tokens_.end(), request_.stop_token_ids.begin(),
+                        request_.stop_token_ids.end());
+}
+
+Completion::~Completion() = default;
+
+void Completion::start() {
+    std::vector<std::vector<Token>> prompts;
+    if (const auto error = encode_prompts(prompts)) {
+        context_.respond(*exchange_, error_response(*error));
+        return;
+    }
+    context_.active.insert(shared_from_this());
+    exchange_->on_gone([self = weak_from_this()] {
+        if (const auto completion = self.lock()) completion->gone();
+    });
+    if (!request_.seed) request_.seed = context_.random.next();
+    request_.sampling.seed = *request_.seed;
+    context_.metrics.params_n.observe(1);
+    if (request_.max_tokens > 0) context_.metrics.params_max_tokens.observe(request_.max_tokens);
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+        choices_.push_back(std::make_unique<Choice>(request_.endpoint, *context_.codec));
+    }
+    for (std::size_t i = 0; i < prompts.size(); ++i) submit(std::move(prompts[i]), i);
+}
+
+std::optional<ApiError> Completion::encode_prompts(std::vector<std::vector<Token>>& prompts) const {
+    if (request_.endpoint == Endpoint::chat) {
+        ChatPrompt prompt;
+        prompt.messages = &request_.messages;
+        if (!request_.tools.is_null()) prompt.tools = &request_.tools;
+        if (!request_.kwargs.is_null()) prompt.kwargs = &request_.kwargs;
+        prompt.add_generation_prompt = request_.add_generation_prompt;
+        auto tokens = context_.codec->encode_chat(prompt);
+        if (!tokens.ok()) {
+            ApiError error = from_error(tokens.error());
+            error.param = "messages";
+            return error;
+        }
+        prompts.push_back(std::move(tokens).value());
+    }
+    for (const PlainPrompt& prompt : request_.prompts) {
+        const auto* text = std::get_if<std::string>(&prompt);
+        prompts.push_back(text != nullptr ? context_.codec->encode(*text, true)
+                                          : std::get<std::vector<Token>>(prompt));
+    }
+    for (const std::vector<Token>& prompt : prompts) {
+        if (auto error = check_length(prompt.size())) return error;
+    }
+    return {};
+}
+
+std::optional<ApiError> Completion::check_length(std::size_t prompt_tokens) const {
+    const char* field = request_.endpoint == Endpoint::chat ? "messages" : "prompt";
+    if (prompt_tokens == 0) return bad_field(field, "The prompt is empty.");
+    const auto context = static_cast<std::int64_t>(context_.options.model.context_length);
+    const auto prompt = static_cast<std::int64_t>(prompt_tokens);
+    const std::int64_t wanted = std::max<std::int64_t>(request_.max_tokens, 1);
+    if (prompt + wanted <= context) return {};
+    ApiError error = bad_field(
+        field,
+        fmt::format("This model's maximum context length is {} tokens, but {} were asked for ({} "
+                    "in the {}, {} in the completion). Please shorten one of them.",
+                    context, prompt + wanted, prompt, field, wanted));
+    error.code = "context_length_exceeded";
+    return error;
+}
+
+void Completion::submit(std::vector<Token> prompt, std::size_t index) {
+    Choice& choice = *choices_[index];
+    choice.output = context_.codec->output(request_.stop, request_.skip_special_tokens);
+    choice.prompt_tokens = static_cast<std::int64_t>(prompt.size());
+    prompt_tokens_ += choice.prompt_tokens;
+    if (request_.echo) choice.prefix = context_.codec->decode(prompt, request_.skip_special_tokens);
+    choice.record = context_.log.add();
+    choice.record->id = answer_.id();
+    choice.record->choice = index;
+    choice.record->chat = request_.endpoint == Endpoint::chat;
+    choice.record->stream = request_.stream;
+    choice.record->created = context_.options.unix_time();
+    choice.record->prompt_tokens = choice.prompt_tokens;
+
+    core::Request request;
+    request.prompt = std::move(prompt);
+    request.sampling = request_.sampling;
+    request.max_tokens = request_.max_tokens;
+    request.min_tokens = request_.min_tokens;
+    request.stop_tokens = stop_tokens_;
+    request.priority = request_.priority;
+    choice.id = context_.service.submit(
+        std::move(request),
+        std::make_shared<PostingSink>(shared_from_this(), index, context_.post));
+}
+
+bool Completion::is_stop_token(Token token) const {
+    return std::find(stop_tokens_.begin(), stop_tokens_.end(), token) != stop_tokens_.end();
+}
+
+Usage Completion::usage() const {
+    Usage usage;
+    usage.prompt_tokens = prompt_tokens_;
+    for (const auto& choice : choices_) usage.completion_tokens += choice->tokens;
+    return usage;
+}
+
+void Completion::accepted(std::size_t choice) {
+    if (over_ || choices_[choice]->accepted) return;
+    choices_[choice]->accepted = true;
+    const bool all =
+        std::all_of(choices_.begin(), choices_.end(), [](const auto& c) { return c->accepted; });
+    if (all && request_.stream) open_stream();
+}
+
+void Completion::open_stream() {
+    opened_ = true;
+    exchange_->begin_stream(200, net::kSseContentType,
+                            {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
+    emit(std::exchange(pending_, {}));
+}
+
+void Completion::emit(std::string_view events) {
+    if (!opened_) {
+        pending_ += events;
+        return;
+    }
+    if (events.empty()) return;
+    last_write_ = now();
+    exchange_->write(events);
+}
+
+void Completion::on_tick(base::TimePoint now) {
+    if (!opened_ || now - last_write_ < context_.options.ping_interval) return;
+    emit(net::kSsePing);
+}
+
+void Completion::routed(std::size_t choice, const core::Pipeline& pipeline) {
+    accepted(choice);
+    Choice& c = *choices_[choice];
+    if (over_ || c.done) return;
+    if (c.record->queue_s < 0) {
+        c.routed_at = now();
+        c.record->queue_s = (c.routed_at - arrived_).seconds();
+    }
+    c.record->state = "running";
+    c.record->pipeline = pipeline;
+}
+
+void Completion::note_token(Choice& choice) {
+    const base::TimePoint at = now();
+    ++choice.tokens;
+    if (choice.tokens == 1) {
+        choice.first_token_at = at;
+        choice.record->ttft_s = (at - arrived_).seconds();
+        context_.metrics.ttft.observe(choice.record->ttft_s);
+    } else {
+        context_.metrics.time_per_output_token.observe((at - choice.last_token_at).seconds());
+        const double decoding = (at - choice.first_token_at).seconds();
+        if (decoding > 0) {
+            choice.record->tokens_per_s = static_cast<double>(choice.tokens - 1) / decoding;
+        }
+    }
+    choice.last_token_at = at;
+    choice.record->completion_tokens = choice.tokens;
+    ++context_.metrics.generation_tokens_total;
+}
+
+void Completion::token(std::size_t choice, const core::ProducedToken& token) {
+    accepted(choice);
+    Choice& c = *choices_[choice];
+    if (over_ || c.done) return;
+    note_token(c);
+    const bool may_stop = c.tokens >= request_.min_tokens;
+    // The token that ends the answer is counted, but is no part of its text.
+    if (may_stop && is_stop_token(token.token)) return;
+    if (request_.wants_logprobs()) c.logprobs.add(token);
+    show(choice, c.output->push(token.token, may_stop));
+    if (c.output->stopped()) {
+        context_.service.end(c.id, FinishReason::stop);
+        complete_choice(choice, FinishReason::stop);
+    }
+}
+
+// text "" still carries log-probabilities, once there is text to go with them.
+void Completion::show(std::size_t index, std::string text) {
+    Choice& c = *choices_[index];
+    if (text.empty() && c.prefix.empty()) return;
+    if (!c.prefix.empty()) text.insert(0, std::exchange(c.prefix, {}));
+    if (!request_.stream) {
+        c.whole.text += text;
+        return;
+    }
+    std::string events;
+    const Usage so_far = usage();
+    if (!c.started) answer_.first_chunk(events, index, so_far);
+    c.started = true;
+    answer_.text_chunk(events, index, text, c.logprobs.take(), so_far);
+    emit(events);
+}
+
+void Completion::finished(std::size_t choice, FinishReason reason, const std::string& error) {
+    accepted(choice);
+    Choice& c = *choices_[choice];
+    if (over_ || c.done) return;
+    if (reason == FinishReason::stop || reason == FinishReason::length) {
+        complete_choice(choice, reason);
+        return;
+    }
+    c.done = true;
+    record_end(c, outcome_of(reason));
+    fail(unavailable(error.empty() ? "The server ended this request." : error, 1));
+}
+
+void Completion::complete_choice(std::size_t index, FinishReason reason) {
+    Choice& c = *choices_[index];
+    if (!c.output->stopped()) show(index, c.output->finish());
+    c.done = true;
+    record_end(c, outcome_of(reason));
+    const char* name = reason == FinishReason::stop ? "stop" : "length";
+    if (request_.stream) {
+        std::string events;
+        const Usage so_far = usage();
+        if (!c.started) answer_.first_chunk(events, index, so_far);
+        c.started = true;
+        if (!c.logprobs.empty()) answer_.text_chunk(events, index, "", c.logprobs.take(), so_far);
+        answer_.last_chunk(events, index, name, so_far);
+        emit(events);
+    } else {
+        c.whole.logprobs = c.logprobs.take();
+        c.whole.finish_reason = name;
+    }
+    if (std::all_of(choices_.begin(), choices_.end(), [](const auto& ch) { return ch->done; })) {
+        complete_answer();
+    }
+}
+
+void Completion::record_end(Choice& choice, Outcome outcome) {
+    choice.record->state = kStateNames[static_cast<std::size_t>(outcome)];
+    Metrics& m = context_.metrics;
+    ++m.outcomes[static_cast<std::size_t>(outcome)];
+    m.prompt_tokens_total += static_cast<std::uint64_t>(choice.prompt_tokens);
+    m.prompt_tokens.observe(static_cast<double>(choice.prompt_tokens));
+    m.generation_tokens.observe(static_cast<double>(choice.tokens));
+    const base::TimePoint at = now();
+    m.e2e.observe((at - arrived_).seconds());
+    if (choice.record->queue_s < 0) return;
+    m.queue.observe(choice.record->queue_s);
+    m.inference.observe((at - choice.routed_at).seconds());
+    if (choice.tokens == 0) return;
+    m.prefill.observe((choice.first_token_at - choice.routed_at).seconds());
+    m.decode.observe((choice.last_token_at - choice.first_token_at).seconds());
+}
+
+void Completion::complete_answer() {
+    if (request_.stream) {
+        std::string events;
+        answer_.usage_chunk(events, usage());
+        events += net::kSseDone;
+        emit(events);
+        exchange_->end_stream();
+    } else {
+        std::vector<ChoiceText> texts;
+        texts.reserve(choices_.size());
+        for (const auto& choice : choices_) texts.push_back(std::move(choice->whole));
+        net::HttpResponse response;
+        response.body = answer_.whole(texts, usage());
+        context_.respond(*exchange_, response);
+    }
+    leave();
+}
+
+void Completion::rejected(std::size_t choice, const core::RejectRequest& rejection) {
+    if (over_) return;
+    choices_[choice]->done = true;
+    choices_[choice]->record->state = "rejected";
+    fail(from_rejection(rejection));
+}
+
+// Before the status line: an error answer. After it: an error event, and the stream ends without
+// [DONE].
+void Completion::fail(const ApiError& error) {
+    if (opened_) {
+        std::string event;
+        net::append_sse_event(event, error_json(error));
+        emit(event);
+        exchange_->end_stream();
+        ++context_.metrics.http_errors;
+    } else {
+        context_.respond(*exchange_, error_response(error));
+    }
+    end_choices(FinishReason::cancelled, Outcome::abort);
+    leave();
+}
+
+void Completion::gone() {
+    if (over_) return;
+    LOG_DEBUG("{}: the client is gone", answer_.id());
+    end_choices(FinishReason::cancelled, Outcome::abort);
+    leave();
+}
+
+void Completion::end_choices(FinishReason reason, Outcome outcome) {
+    for (const auto& choice : choices_) {
+        if (choice->done) continue;
+        choice->done = true;
+        context_.service.end(choice->id, reason);
+        record_end(*choice, outcome);
+    }
+}
+
+void Completion::leave() {
+    over_ = true;
+    context_.active.erase(shared_from_this());
+}
+
+}  // namespace helix::api

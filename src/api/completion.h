@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/answer_text.h"
+#include "api/completion_request.h"
+#include "api/context.h"
+#include "api/metrics.h"
+#include "api/request_log.h"
+#include "base/time.h"
+#include "net/http_server.h"
+
+namespace helix::api {
+
+// One request to one of the two completion endpoints, from its checked body to the end of its
+// answer. Lives on the HTTP server's thread; what the service says arrives there through sinks that
+// post.
+//
+// Promises: the status line goes out only when the service has accepted every choice; each choice
+// that the service began and did not end itself is given back to it, whatever happens to the
+// client.
+class Completion : public std::enable_shared_from_this<Completion> {
+  public:
+    Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> exchange,
+               CompletionRequest request);
+    ~Completion();
+
+    void start();
+    void on_tick(base::TimePoint now);
+
+    // From the service, by choice.
+    void accepted(std::size_t choice);
+    void routed(std::size_t choice, const core::Pipeline& pipeline);
+    void token(std::size_t choice, const core::ProducedToken& token);
+    void finished(std::size_t choice, core::FinishReason reason, const std::string& error);
+    void rejected(std::size_t choice, const core::RejectRequest& rejection);
+    // The client is.
+    void gone();
+
+  private:
+    struct Choice;
+
+    std::optional<ApiError> encode_prompts(std::vector<std::vector<Token>>& prompts) const;
+    std::optional<ApiError> check_length(std::size_t prompt_tokens) const;
+    void submit(std::vector<Token> prompt, std::size_t index);
+    bool is_stop_token(Token token) const;
+    void open_stream();
+    void emit(std::string_view events);
+    void show(std::size_t index, std::string text);
+    void note_token(Choice& choice);
+    void complete_choice(std::size_t index, core::FinishReason reason);
+    void record_end(Choice& choice, Outcome outcome);
+    void complete_answer();
+    void fail(const ApiError& error);
+    // Ends what still runs in the service.
+    void end_choices(core::FinishReason reason, Outcome outcome);
+    void leave();
+    base::TimePoint now() const { return context_.options.clock(); }
+    Usage usage() const;
+
+    ApiContext& context_;
+    std::shared_ptr<net::HttpExchange> exchange_;
+    CompletionRequest request_;
+    std::vector<Token> stop_tokens_;
+    AnswerText answer_;
+    std::vector<std::unique_ptr<Choice>> choices_;
+    std::string pending_;  // events that came before all choices were accepted
+    base::TimePoint arrived_;
+    base::TimePoint last_write_;
+    std::int64_t prompt_tokens_ = 0;
+    bool opened_ = false;
+    bool over_ = false;
+};
+
+}  // namespace helix::api

@@ -1,0 +1,309 @@
+#include "api/completion_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "api/field_reader.h"
+
+namespace helix::api {
+namespace {
+
+using nlohmann::json;
+using MaybeError = std::optional<ApiError>;
+
+constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMinInt64 = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
+constexpr std::int32_t kDefaultCompletionTokens = 16;  // OpenAI's, of /v1/completions
+constexpr int kMaxDepth = 64;
+
+// Brackets outside strings; a parser that builds a tree would be asked to build it as deep.
+int nesting_depth(std::string_view text) {
+    int depth = 0;
+    int deepest = 0;
+    bool in_string = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (in_string) {
+            if (c == '\\') ++i;
+            if (c == '"') in_string = false;
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            deepest = std::max(deepest, ++depth);
+        } else if (c == '}' || c == ']') {
+            --depth;
+        }
+    }
+    return deepest;
+}
+
+void read_sampling(FieldReader& fields, CompletionRequest& request) {
+    spec::SamplingParams& s = request.sampling;
+    fields.number("temperature", 0, 100, s.temperature);
+    fields.number("top_p", 0, 1, s.top_p);
+    fields.integer("top_k", -1, kMaxInt32, s.top_k);
+    s.top_k = std::max(s.top_k, 0);
+    fields.number("min_p", 0, 1, s.min_p);
+    fields.number("repetition_penalty", 0.01, 100, s.repetition_penalty);
+    fields.number("frequency_penalty", -2, 2, s.frequency_penalty);
+    fields.number("presence_penalty", -2, 2, s.presence_penalty);
+    std::int64_t seed = 0;
+    fields.integer("seed", kMinInt64, kMaxInt64, seed);
+    if (fields.find("seed") != nullptr) request.seed = static_cast<std::uint64_t>(seed);
+}
+
+void read_logit_bias(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
+    const json* bias = fields.find("logit_bias");
+    if (bias == nullptr) return;
+    if (!bias->is_object()) {
+        return fields.fail("logit_bias",
+                           "expected an object from token ids to numbers, got " + kind_of(*bias));
+    }
+    for (const auto& [key, value] : bias->items()) {
+        Token token = -1;
+        const auto end = std::from_chars(key.data(), key.data() + key.size(), token);
+        if (end.ec != std::errc() || end.ptr != key.data() + key.size() || token < 0 ||
+            token >= limits.vocab_size) {
+            return fields.fail("logit_bias", fmt::format("'{}' is not a token id from 0 to {}", key,
+                                                         limits.vocab_size - 1));
+        }
+        if (!value.is_number() || value.get<double>() < -100 || value.get<double>() > 100) {
+            return fields.fail("logit_bias",
+                               fmt::format("expected a number from -100 to 100 for token {}", key));
+        }
+        request.sampling.logit_bias.emplace_back(token, value.get<float>());
+    }
+}
+
+// Reads token ids; false when one is none.
+bool read_tokens(const json& array, const RequestLimits& limits, std::vector<Token>& out) {
+    for (const json& item : array) {
+        const auto id = as_integer(item);
+        if (!id || *id < 0 || *id >= limits.vocab_size) return false;
+        out.push_back(static_cast<Token>(*id));
+    }
+    return true;
+}
+
+void read_stop(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
+    if (const json* stop = fields.find("stop")) {
+        const json list = stop->is_string() ? json::array({*stop}) : *stop;
+        const bool fits = list.is_array() && list.size() <= limits.max_stop_strings &&
+                          std::all_of(list.begin(), list.end(), [](const json& s) {
+                              return s.is_string() && !s.get_ref<const std::string&>().empty();
+                          });
+        if (!fits) {
+            return fields.fail(
+                "stop", fmt::format("expected a non-empty string or an array of at most {} of them",
+                                    limits.max_stop_strings));
+        }
+        request.stop = list.get<std::vector<std::string>>();
+    }
+    if (const json* ids = fields.find("stop_token_ids")) {
+        if (!ids->is_array() || !read_tokens(*ids, limits, request.stop_token_ids)) {
+            fields.fail("stop_token_ids", fmt::format("expected an array of token ids from 0 to {}",
+                                                      limits.vocab_size - 1));
+        }
+    }
+}
+
+void read_lengths(FieldReader& fields, CompletionRequest& request) {
+    if (request.endpoint == Endpoint::completions) request.max_tokens = kDefaultCompletionTokens;
+    const char* name =
+        fields.find("max_completion_tokens") != nullptr ? "max_completion_tokens" : "max_tokens";
+    std::int32_t limit = 0;
+    fields.integer(name, -1, kMaxInt32, limit);
+    if (fields.find(name) != nullptr) {
+        if (limit == 0) return fields.fail(name, "expected at least 1, or -1 for no limit, got 0");
+        request.max_tokens = std::max(limit, 0);
+    }
+    fields.integer("min_tokens", 0, kMaxInt32, request.min_tokens);
+    if (request.max_tokens > 0 && request.min_tokens > request.max_tokens) {
+        fields.fail("min_tokens", fmt::format("{} is more than {} = {}", request.min_tokens, name,
+                                              request.max_tokens));
+    }
+}
+
+void read_stream(FieldReader& fields, CompletionRequest& request, MaybeError& nested) {
+    fields.boolean("stream", request.stream);
+    const json* options = fields.find("stream_options");
+    if (options == nullptr) return;
+    if (!options->is_object()) {
+        return fields.fail("stream_options", "expected an object, got " + kind_of(*options));
+    }
+    FieldReader inner(*options, "stream_options.");
+    inner.boolean("include_usage", request.include_usage);
+    inner.boolean("continuous_usage_stats", request.continuous_usage);
+    request.continuous_usage = request.continuous_usage && request.include_usage;
+    nested = inner.error();
+}
+
+// What is part of the interface but not of this server yet: said, not ignored.
+void refuse_unsupported(FieldReader& fields) {
+    std::int64_t n = 1;
+    fields.integer("n", 1, kMaxInt32, n);
+    if (n > 1) fields.fail("n", "several choices for one prompt are not supported yet; use n=1");
+    std::int64_t best_of = 1;
+    fields.integer("best_of", 0, kMaxInt32, best_of);
+    if (best_of > 1) fields.fail("best_of", "not supported yet; use best_of=1");
+    bool beam = false;
+    fields.boolean("use_beam_search", beam);
+    if (beam) fields.fail("use_beam_search", "beam search is not supported yet");
+    std::string suffix;
+    fields.text("suffix", suffix);
+    if (!suffix.empty()) fields.fail("suffix", "inserting text is not supported");
+    const json* format = fields.find("response_format");
+    if (format == nullptr) return;
+    const auto type = format->is_object() ? format->find("type") : format->end();
+    if (!format->is_object() || type == format->end() || !type->is_string()) {
+        return fields.fail("response_format", "expected an object with a type");
+    }
+    if (*type != "text") {
+        fields.fail(
+            "response_format",
+            fmt::format("type {} is not supported yet; use {{\"type\":\"text\"}}", type->dump()));
+    }
+}
+
+void read_tools(FieldReader& fields, CompletionRequest& request) {
+    const json* choice = fields.find("tool_choice");
+    if (choice != nullptr && *choice != "none" && *choice != "auto") {
+        return fields.fail("tool_choice",
+                           "only \"none\" and \"auto\" are supported yet, got " + choice->dump());
+    }
+    const json* tools = fields.find("tools");
+    if (tools == nullptr) return;
+    if (!tools->is_array())
+        return fields.fail("tools", "expected an array, got " + kind_of(*tools));
+    for (std::size_t i = 0; i < tools->size(); ++i) {
+        const json& tool = (*tools)[i];
+        const bool named = tool.is_object() && tool.contains("function") &&
+                           tool["function"].is_object() && tool["function"].contains("name") &&
+                           tool["function"]["name"].is_string();
+        if (!named)
+            return fields.fail(fmt::format("tools[{}].function.name", i), "expected a string");
+    }
+    if (!tools->empty() && (choice == nullptr || *choice != "none")) request.tools = *tools;
+}
+
+void read_chat(FieldReader& fields, json& body, CompletionRequest& request, MaybeError& nested) {
+    bool logprobs = false;
+    fields.boolean("logprobs", logprobs);
+    std::int32_t top = 0;
+    fields.integer("top_logprobs", 0, 20, top);
+    if (top > 0 && !logprobs) fields.fail("top_logprobs", "needs logprobs to be true");
+    if (logprobs) request.sampling.n_logprobs = top;
+    fields.boolean("add_generation_prompt", request.add_generation_prompt);
+    if (const json* kwargs = fields.find("chat_template_kwargs")) {
+        if (!kwargs->is_object()) {
+            return fields.fail("chat_template_kwargs",
+                               "expected an object, got " + kind_of(*kwargs));
+        }
+        request.kwargs = *kwargs;
+    }
+    read_tools(fields, request);
+    if (fields.find("messages") == nullptr) return fields.fail("messages", "is required");
+    request.messages = std::move(body["messages"]);
+    nested = normalise_messages(request.messages);
+}
+
+void read_prompts(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
+    const json* prompt = fields.find("prompt");
+    const auto wrong = [&] {
+        fields.fail("prompt",
+                    fmt::format("expected a string, an array of at most {} strings, or an "
+                                "array (of arrays) of token ids from 0 to {}",
+                                limits.max_prompts, limits.vocab_size - 1));
+    };
+    if (prompt == nullptr) return fields.fail("prompt", "is required");
+    if (prompt->is_string()) {
+        request.prompts.emplace_back(prompt->get<std::string>());
+        return;
+    }
+    if (!prompt->is_array() || prompt->empty()) return wrong();
+    std::vector<Token> tokens;
+    if (prompt->front().is_number()) {
+        if (!read_tokens(*prompt, limits, tokens)) return wrong();
+        request.prompts.emplace_back(std::move(tokens));
+        return;
+    }
+    if (prompt->size() > limits.max_prompts) return wrong();
+    for (const json& item : *prompt) {
+        tokens.clear();
+        if (item.is_string()) {
+            request.prompts.emplace_back(item.get<std::string>());
+        } else if (item.is_array() && !item.empty() && read_tokens(item, limits, tokens)) {
+            request.prompts.emplace_back(tokens);
+        } else {
+            return wrong();
+        }
+    }
+}
+
+void read_plain(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
+    // false is what some clients send for "none".
+    const json* logprobs = fields.find("logprobs");
+    if (logprobs != nullptr && *logprobs != false) {
+        fields.integer("logprobs", 0, 20, request.sampling.n_logprobs);
+    }
+    fields.boolean("echo", request.echo);
+    if (request.echo && request.wants_logprobs()) {
+        fields.fail("echo",
+                    "log-probabilities of the prompt are not supported; use echo or logprobs");
+    }
+    read_prompts(fields, limits, request);
+}
+
+}  // namespace
+
+std::optional<ApiError> parse_json_object(std::string_view body, json& object) {
+    if (nesting_depth(body) > kMaxDepth) {
+        return bad_field("", fmt::format("The body is JSON nested more than {} deep.", kMaxDepth));
+    }
+    try {
+        object = json::parse(body);
+    } catch (const json::exception& e) {
+        // The text of the error may quote a whole string of the body.
+        return bad_field("", fmt::format("The body is not valid JSON: {:.300}", e.what()));
+    }
+    if (!object.is_object()) {
+        return bad_field("", "The body must be a JSON object, got " + kind_of(object) + ".");
+    }
+    return {};
+}
+
+std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_view body,
+                                                 const RequestLimits& limits,
+                                                 CompletionRequest& request) {
+    json object;
+    if (MaybeError error = parse_json_object(body, object)) return error;
+    request.endpoint = endpoint;
+    FieldReader fields(object);
+    MaybeError nested_stream;
+    MaybeError nested_messages;
+    fields.text("model", request.model);
+    read_sampling(fields, request);
+    read_logit_bias(fields, limits, request);
+    read_stop(fields, limits, request);
+    read_lengths(fields, request);
+    read_stream(fields, request, nested_stream);
+    fields.boolean("ignore_eos", request.ignore_eos);
+    fields.boolean("skip_special_tokens", request.skip_special_tokens);
+    std::int32_t vllm_priority = 0;
+    fields.integer("priority", -kMaxInt32, kMaxInt32, vllm_priority);
+    request.priority = -vllm_priority;
+    refuse_unsupported(fields);
+    if (endpoint == Endpoint::chat) {
+        read_chat(fields, object, request, nested_messages);
+    } else {
+        read_plain(fields, limits, request);
+    }
+    if (fields.failed()) return fields.error();
+    return nested_stream ? nested_stream : nested_messages;
+}
+
+}  // namespace helix::api

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "api/error.h"
+#include "api/text_codec.h"
+#include "spec/sampling_params.h"
+
+// The bodies of /v1/chat/completions and /v1/completions, checked (FEATURES 4.2).
+
+namespace helix::api {
+
+enum class Endpoint { chat, completions };
+
+// A prompt of /v1/completions.
+using PlainPrompt = std::variant<std::string, std::vector<Token>>;
+
+struct CompletionRequest {
+    Endpoint endpoint = Endpoint::chat;
+    std::string model;  // "" = whatever is served
+
+    // chat
+    nlohmann::json messages;  // as ChatPrompt wants them
+    nlohmann::json tools;     // null = none
+    nlohmann::json kwargs;    // chat_template_kwargs; null = none
+    bool add_generation_prompt = true;
+
+    // completions: one choice for each
+    std::vector<PlainPrompt> prompts;
+    bool echo = false;
+
+    spec::SamplingParams sampling;      // without the seed
+    std::optional<std::uint64_t> seed;  // absent = any
+    std::int32_t max_tokens = 0;        // 0 = as many as the context allows
+    std::int32_t min_tokens = 0;
+    std::vector<std::string> stop;
+    std::vector<Token> stop_token_ids;
+    bool ignore_eos = false;
+    bool skip_special_tokens = true;
+    std::int32_t priority = 0;  // higher first, as in core (vLLM's field means the opposite)
+
+    bool stream = false;
+    bool include_usage = false;
+    bool continuous_usage = false;  // usage in every chunk
+
+    bool wants_logprobs() const { return sampling.n_logprobs >= 0; }
+};
+
+struct RequestLimits {
+    std::int32_t vocab_size = 0;
+    std::int32_t context_length = 0;
+    std::size_t max_prompts = 128;
+    std::size_t max_stop_strings = 64;
+};
+
+// The error names the field; request is usable only when there is none.
+std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_view body,
+                                                 const RequestLimits& limits,
+                                                 CompletionRequest& request);
+
+// A JSON object nested at most 64 deep, or the error.
+std::optional<ApiError> parse_json_object(std::string_view body, nlohmann::json& object);
+
+// Checks messages and brings them into the form that ChatPrompt wants.
+std::optional<ApiError> normalise_messages(nlohmann::json& messages);
+
+}  // namespace helix::api

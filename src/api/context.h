@@ -1,0 +1,46 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <set>
+
+#include "api/api_server.h"
+#include "api/metrics.h"
+#include "api/request_log.h"
+#include "base/random.h"
+#include "net/http_server.h"
+
+namespace helix::api {
+
+class Completion;
+
+// What all requests of one server share. Used on the HTTP server's thread only, but for draining.
+struct ApiContext {
+    ApiContext(ApiOptions o, Service& s, std::unique_ptr<const TextCodec> c)
+        : options(std::move(o)),
+          service(s),
+          codec(std::move(c)),
+          metrics(options.model.context_length),
+          log(options.recent_requests),
+          random(options.seed) {}
+
+    // Answers and counts.
+    void respond(net::HttpExchange& exchange, const net::HttpResponse& response) {
+        if (response.status >= 400) ++metrics.http_errors;
+        exchange.respond(response);
+    }
+
+    ApiOptions options;
+    Service& service;
+    std::unique_ptr<const TextCodec> codec;
+    Metrics metrics;
+    RequestLog log;
+    base::Random random;
+    std::function<void(net::HttpServer::Task)> post;
+    std::function<std::size_t()> connections;
+    std::set<std::shared_ptr<Completion>> active;
+    std::atomic<bool> draining{false};
+};
+
+}  // namespace helix::api

@@ -1,0 +1,122 @@
+#include "api/error.h"
+
+#include "api/json_text.h"
+
+namespace helix::api {
+namespace {
+
+void append_or_null(std::string& out, std::string_view text) {
+    if (text.empty()) {
+        out += "null";
+    } else {
+        append_json_string(out, text);
+    }
+}
+
+}  // namespace
+
+ApiError bad_field(std::string param, std::string message) {
+    ApiError error;
+    error.message = std::move(message);
+    error.param = std::move(param);
+    return error;
+}
+
+ApiError model_not_found(std::string_view model) {
+    ApiError error;
+    error.status = 404;
+    error.message = "The model '" + std::string(model) + "' does not exist.";
+    error.param = "model";
+    error.code = "model_not_found";
+    return error;
+}
+
+ApiError unavailable(std::string message, std::int32_t retry_after_s) {
+    return {503, std::move(message), "unavailable_error", "", "overloaded", retry_after_s};
+}
+
+ApiError internal_error(std::string message) {
+    return {500, std::move(message), "server_error", "", "internal_error", 0};
+}
+
+ApiError from_error(const base::Error& error) {
+    using base::Errc;
+    switch (error.code) {
+        case Errc::invalid:
+            return bad_field("", error.message);
+        case Errc::not_found:
+            return {404, error.message, "invalid_request_error", "", "not_found", 0};
+        case Errc::too_large:
+            return {413, error.message, "invalid_request_error", "", "too_large", 0};
+        case Errc::denied:
+            return {403, error.message, "invalid_request_error", "", "denied", 0};
+        case Errc::overloaded:
+            return {429, error.message, "rate_limit_error", "", "rate_limit_exceeded", 1};
+        case Errc::unavailable:
+            return unavailable(error.message, 1);
+        case Errc::io:
+        case Errc::internal:
+            break;
+    }
+    return internal_error(error.message);
+}
+
+ApiError from_rejection(const core::RejectRequest& rejection) {
+    switch (rejection.reason) {
+        case core::RejectReason::queue_full:
+            return {429, rejection.message,     "rate_limit_error",
+                    "",  "rate_limit_exceeded", std::max(1, rejection.retry_after_s)};
+        case core::RejectReason::too_long: {
+            ApiError error = bad_field("messages", rejection.message);
+            error.code = "context_length_exceeded";
+            return error;
+        }
+        case core::RejectReason::never_fits: {
+            ApiError error = bad_field("", rejection.message);
+            error.code = "never_fits";
+            return error;
+        }
+    }
+    return internal_error(rejection.message);
+}
+
+ApiError from_status(int status, std::string_view message) {
+    ApiError error;
+    error.status = status;
+    error.message = message;
+    if (status == 413) {
+        error.message = "The request body is larger than this server takes.";
+        error.code = "request_too_large";
+    } else if (status == 503) {
+        error = unavailable(error.message, 1);
+    } else if (status >= 500) {
+        error = internal_error(error.message);
+    }
+    return error;
+}
+
+std::string error_json(const ApiError& error) {
+    std::string out = "{\"error\":{\"message\":";
+    append_json_string(out, error.message);
+    out += ",\"type\":";
+    append_json_string(out, error.type);
+    out += ",\"param\":";
+    append_or_null(out, error.param);
+    out += ",\"code\":";
+    append_or_null(out, error.code);
+    out += "}}";
+    return out;
+}
+
+net::HttpResponse error_response(const ApiError& error) {
+    net::HttpResponse response;
+    response.status = error.status;
+    response.body = error_json(error);
+    if (error.retry_after_s > 0) {
+        response.headers.emplace_back("retry-after", std::to_string(error.retry_after_s));
+    }
+    if (error.status == 401) response.headers.emplace_back("www-authenticate", "Bearer");
+    return response;
+}
+
+}  // namespace helix::api

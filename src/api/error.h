@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "core/coordinator.h"
+#include "net/http_message.h"
+
+namespace helix::api {
+
+// An OpenAI error (FEATURES 4.5). param names the field that is wrong; "" and code "" become null.
+struct ApiError {
+    int status = 400;
+    std::string message;
+    std::string type = "invalid_request_error";
+    std::string param;
+    std::string code;
+    std::int32_t retry_after_s = 0;  // 0 = no Retry-After header
+};
+
+ApiError bad_field(std::string param, std::string message);
+ApiError model_not_found(std::string_view model);
+ApiError unavailable(std::string message, std::int32_t retry_after_s);
+ApiError internal_error(std::string message);
+ApiError from_error(const base::Error& error);
+ApiError from_rejection(const core::RejectRequest& rejection);
+// For what the HTTP server itself refuses.
+ApiError from_status(int status, std::string_view message);
+
+// {"error":{"message","type","param","code"}}
+std::string error_json(const ApiError& error);
+net::HttpResponse error_response(const ApiError& error);
+
+}  // namespace helix::api

@@ -1,0 +1,225 @@
+#include "api/metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace helix::api {
+namespace {
+
+constexpr double kTtftBounds[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
+                                  1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
+constexpr double kPerTokenBounds[] = {.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
+                                      .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
+constexpr double kLatencyBounds[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
+                                     30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+constexpr double kCountBounds[] = {1, 2, 5, 10, 20};
+
+// 1, 2, 5, 10, 20, 50, ... up to longest.
+std::vector<double> length_bounds(std::int32_t longest) {
+    std::vector<double> bounds;
+    for (double decade = 1;; decade *= 10) {
+        for (const double step : {1.0, 2.0, 5.0}) {
+            if (step * decade > std::max(longest, 1)) return bounds;
+            bounds.push_back(step * decade);
+        }
+    }
+}
+
+std::string number(double value) {
+    return fmt::format("{}", value);
+}
+
+constexpr std::string_view kGauge = "gauge";
+constexpr std::string_view kCounter = "counter";
+
+void write_requests(PrometheusText& text, const Metrics& m) {
+    text.family("vllm:request_success_total", kCounter, "Finished requests by reason.");
+    constexpr std::array<std::string_view, kOutcomes> kNames = {"stop", "length", "abort", "error"};
+    for (std::size_t i = 0; i < kOutcomes; ++i) {
+        text.sample("vllm:request_success_total", static_cast<double>(m.outcomes[i]),
+                    metric_label("finished_reason", kNames[i]));
+    }
+    text.single("vllm:prompt_tokens_total", kCounter, "Prompt tokens taken in.",
+                static_cast<double>(m.prompt_tokens_total));
+    text.single("vllm:generation_tokens_total", kCounter, "Tokens generated.",
+                static_cast<double>(m.generation_tokens_total));
+    text.histogram("vllm:time_to_first_token_seconds", "From the request to its first token.",
+                   m.ttft);
+    text.histogram("vllm:time_per_output_token_seconds", "Between two tokens of one request.",
+                   m.time_per_output_token);
+    text.histogram("vllm:e2e_request_latency_seconds", "From the request to its end.", m.e2e);
+    text.histogram("vllm:request_queue_time_seconds", "From the request to its pipeline.", m.queue);
+    text.histogram("vllm:request_inference_time_seconds", "From the pipeline to the end.",
+                   m.inference);
+    text.histogram("vllm:request_prefill_time_seconds", "From the pipeline to the first token.",
+                   m.prefill);
+    text.histogram("vllm:request_decode_time_seconds", "From the first token to the last.",
+                   m.decode);
+    text.histogram("vllm:request_prompt_tokens", "Prompt lengths.", m.prompt_tokens);
+    text.histogram("vllm:request_generation_tokens", "Answer lengths.", m.generation_tokens);
+    text.histogram("vllm:request_params_max_tokens", "max_tokens asked for.", m.params_max_tokens);
+    text.histogram("vllm:request_params_n", "n asked for.", m.params_n);
+}
+
+void write_cluster(PrometheusText& text, const core::ClusterView& view) {
+    double used = 0;
+    double total = 0;
+    for (const core::WorkerView& worker : view.workers) {
+        used += static_cast<double>(worker.used_pages);
+        total += static_cast<double>(worker.total_pages);
+    }
+    text.single("vllm:num_requests_running", kGauge, "Requests on a pipeline.",
+                static_cast<double>(view.running));
+    text.single("vllm:num_requests_waiting", kGauge, "Requests waiting for a pipeline.",
+                static_cast<double>(view.waiting));
+    text.single("vllm:kv_cache_usage_perc", kGauge, "KV pages in use, 1 = all.",
+                total > 0 ? used / total : 0);
+    text.single("vllm:num_preemptions_total", kCounter, "Requests set back to waiting.",
+                static_cast<double>(view.preemptions));
+    text.single("helix_cluster_serving", kGauge, "1 when a placement is in force.",
+                view.serving ? 1 : 0);
+    text.single("helix_placement_epoch", kGauge, "Number of the placement in force.",
+                static_cast<double>(view.epoch));
+    text.single("helix_requests_finished_total", kCounter, "Requests the cluster finished.",
+                static_cast<double>(view.finished));
+    text.single("helix_requests_failed_total", kCounter, "Requests that ended with an error.",
+                static_cast<double>(view.failed));
+    text.single("helix_requests_rejected_total", kCounter, "Requests refused before acceptance.",
+                static_cast<double>(view.rejected));
+}
+
+using WorkerValue = double (*)(const core::WorkerView&);
+
+void write_workers(PrometheusText& text, const core::ClusterView& view, std::string_view name,
+                   std::string_view type, std::string_view help, WorkerValue value) {
+    text.family(name, type, help);
+    for (const core::WorkerView& worker : view.workers) {
+        text.sample(name, value(worker),
+                    metric_label("worker", std::to_string(worker.worker.value)) + "," +
+                        metric_label("name", worker.node.name));
+    }
+}
+
+void write_all_workers(PrometheusText& text, const core::ClusterView& view) {
+    using Worker = core::WorkerView;
+    write_workers(text, view, "helix_worker_ready", kGauge, "1 when its layers are loaded.",
+                  [](const Worker& w) { return w.ready ? 1.0 : 0.0; });
+    write_workers(text, view, "helix_worker_layers", kGauge, "Layers it holds.",
+                  [](const Worker& w) { return static_cast<double>(w.layers.size()); });
+    write_workers(text, view, "helix_worker_kv_pages", kGauge, "KV pages it has.",
+                  [](const Worker& w) { return static_cast<double>(w.total_pages); });
+    write_workers(text, view, "helix_worker_kv_pages_used", kGauge, "KV pages in use, as reported.",
+                  [](const Worker& w) { return static_cast<double>(w.used_pages); });
+    write_workers(text, view, "helix_worker_kv_pages_estimated", kGauge,
+                  "KV pages in use, as the coordinator estimates.",
+                  [](const Worker& w) { return w.estimated_pages; });
+    write_workers(text, view, "helix_worker_requests", kGauge, "Requests whose pipeline uses it.",
+                  [](const Worker& w) { return static_cast<double>(w.running); });
+    write_workers(text, view, "helix_worker_batches_total", kCounter, "Batches it ran.",
+                  [](const Worker& w) { return static_cast<double>(w.batches); });
+    write_workers(text, view, "helix_worker_rows_total", kCounter,
+                  "Rows (token times stage) it ran.",
+                  [](const Worker& w) { return static_cast<double>(w.rows); });
+    write_workers(text, view, "helix_worker_busy_seconds_total", kCounter, "Time it computed.",
+                  [](const Worker& w) { return static_cast<double>(w.busy_ns) * 1e-9; });
+    text.family("helix_link_flow_tokens_per_second", kGauge, "Planned flow of each link.");
+    for (const spec::LinkFlow& flow : view.flows) {
+        text.sample("helix_link_flow_tokens_per_second", flow.tokens_per_s,
+                    metric_label("from", std::to_string(flow.from)) + "," +
+                        metric_label("to", std::to_string(flow.to)));
+    }
+}
+
+}  // namespace
+
+Histogram::Histogram(std::span<const double> bounds)
+    : bounds_(bounds.begin(), bounds.end()), counts_(bounds.size() + 1) {}
+
+void Histogram::observe(double value) {
+    const auto bound = std::lower_bound(bounds_.begin(), bounds_.end(), value);
+    ++counts_[static_cast<std::size_t>(bound - bounds_.begin())];
+    sum_ += value;
+    ++count_;
+}
+
+std::string metric_label(std::string_view name, std::string_view value) {
+    std::string out(name);
+    out += "=\"";
+    for (const char c : value) {
+        if (c == '\\' || c == '"') out += '\\';
+        if (c == '\n') {
+            out += "\\n";
+        } else {
+            out += c;
+        }
+    }
+    out += '"';
+    return out;
+}
+
+void PrometheusText::family(std::string_view name, std::string_view type, std::string_view help) {
+    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+}
+
+void PrometheusText::sample(std::string_view name, double value, std::string_view more_labels) {
+    out_ += name;
+    out_ += '{';
+    out_ += labels_;
+    if (!more_labels.empty() && !labels_.empty()) out_ += ',';
+    out_ += more_labels;
+    out_ += "} ";
+    out_ += number(value);
+    out_ += '\n';
+}
+
+void PrometheusText::single(std::string_view name, std::string_view type, std::string_view help,
+                            double value) {
+    family(name, type, help);
+    sample(name, value);
+}
+
+void PrometheusText::histogram(std::string_view name, std::string_view help,
+                               const Histogram& histogram) {
+    family(name, "histogram", help);
+    const std::string bucket = std::string(name) + "_bucket";
+    std::uint64_t below = 0;
+    for (std::size_t i = 0; i < histogram.bounds().size(); ++i) {
+        below += histogram.counts()[i];
+        sample(bucket, static_cast<double>(below),
+               metric_label("le", number(histogram.bounds()[i])));
+    }
+    sample(bucket, static_cast<double>(histogram.count()), metric_label("le", "+Inf"));
+    sample(std::string(name) + "_sum", histogram.sum());
+    sample(std::string(name) + "_count", static_cast<double>(histogram.count()));
+}
+
+Metrics::Metrics(std::int32_t context_length)
+    : ttft(kTtftBounds),
+      time_per_output_token(kPerTokenBounds),
+      e2e(kLatencyBounds),
+      queue(kLatencyBounds),
+      inference(kLatencyBounds),
+      prefill(kLatencyBounds),
+      decode(kLatencyBounds),
+      prompt_tokens(length_bounds(context_length)),
+      generation_tokens(length_bounds(context_length)),
+      params_max_tokens(length_bounds(context_length)),
+      params_n(kCountBounds) {}
+
+std::string metrics_text(const Metrics& metrics, const core::ClusterView& view,
+                         std::string_view model, std::size_t connections) {
+    PrometheusText text(metric_label("model_name", model) + "," + metric_label("engine", "0"));
+    write_cluster(text, view);
+    write_requests(text, metrics);
+    write_all_workers(text, view);
+    text.single("helix_http_connections", kGauge, "Open HTTP connections.",
+                static_cast<double>(connections));
+    text.single("helix_http_requests_total", kCounter, "HTTP requests.",
+                static_cast<double>(metrics.http_requests));
+    text.single("helix_http_errors_total", kCounter, "HTTP requests answered 4xx or 5xx.",
+                static_cast<double>(metrics.http_errors));
+    return text.take();
+}
+
+}  // namespace helix::api

@@ -1,0 +1,85 @@
+#include "api/request_log.h"
+
+#include <nlohmann/json.hpp>
+
+namespace helix::api {
+namespace {
+
+using nlohmann::json;
+
+json or_null(double value) {
+    return value < 0 ? json() : json(value);
+}
+
+json layers_json(core::LayerRange layers) {
+    return json::array({layers.begin, layers.end});
+}
+
+json record_json(const RequestRecord& record) {
+    json pipeline = json::array();
+    for (const core::Stage& stage : record.pipeline) {
+        pipeline.push_back({{"worker", stage.worker.value}, {"layers", layers_json(stage.layers)}});
+    }
+    return {{"id", record.id},
+            {"choice", record.choice},
+            {"endpoint", record.chat ? "chat" : "completions"},
+            {"stream", record.stream},
+            {"created", record.created},
+            {"state", record.state},
+            {"prompt_tokens", record.prompt_tokens},
+            {"completion_tokens", record.completion_tokens},
+            {"queue_s", or_null(record.queue_s)},
+            {"ttft_s", or_null(record.ttft_s)},
+            {"tokens_per_s", or_null(record.tokens_per_s)},
+            {"pipeline", std::move(pipeline)}};
+}
+
+json worker_json(const core::WorkerView& worker) {
+    return {{"id", worker.worker.value},
+            {"name", worker.node.name},
+            {"type", worker.node.type},
+            {"region", worker.node.region},
+            {"incarnation", worker.incarnation},
+            {"memory_bytes", worker.node.memory_bytes},
+            {"layers", layers_json(worker.layers)},
+            {"ready", worker.ready},
+            {"kv_pages", worker.total_pages},
+            {"kv_pages_used", worker.used_pages},
+            {"kv_pages_estimated", worker.estimated_pages},
+            {"requests", worker.running},
+            {"batches", worker.batches},
+            {"rows", worker.rows},
+            {"busy_s", static_cast<double>(worker.busy_ns) * 1e-9}};
+}
+
+}  // namespace
+
+std::shared_ptr<RequestRecord> RequestLog::add() {
+    records_.push_front(std::make_shared<RequestRecord>());
+    if (records_.size() > capacity_) records_.pop_back();
+    return capacity_ > 0 ? records_.front() : std::make_shared<RequestRecord>();
+}
+
+nlohmann::json RequestLog::to_json() const {
+    json out = json::array();
+    for (const auto& record : records_) out.push_back(record_json(*record));
+    return out;
+}
+
+nlohmann::json cluster_json(const core::ClusterView& view, const RequestLog& log) {
+    json workers = json::array();
+    for (const core::WorkerView& worker : view.workers) workers.push_back(worker_json(worker));
+    json flows = json::array();
+    for (const spec::LinkFlow& flow : view.flows) {
+        flows.push_back(
+            {{"from", flow.from}, {"to", flow.to}, {"tokens_per_s", flow.tokens_per_s}});
+    }
+    return {{"serving", view.serving},   {"epoch", view.epoch},
+            {"waiting", view.waiting},   {"running", view.running},
+            {"finished", view.finished}, {"failed", view.failed},
+            {"rejected", view.rejected}, {"preemptions", view.preemptions},
+            {"workers", workers},        {"flows", flows},
+            {"requests", log.to_json()}};
+}
+
+}  // namespace helix::api

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "core/coordinator.h"
+
+// The last requests and what became of them, for the dashboard and for people who debug.
+
+namespace helix::api {
+
+struct RequestRecord {
+    std::string id;
+    std::size_t choice = 0;
+    bool chat = true;
+    bool stream = false;
+    std::int64_t created = 0;      // Unix seconds
+    std::string state = "queued";  // queued, running, stop, length, abort, error, rejected
+    std::int64_t prompt_tokens = 0;
+    std::int64_t completion_tokens = 0;
+    double queue_s = -1;       // until it had a pipeline; -1 = not yet
+    double ttft_s = -1;        // until the first token; -1 = not yet
+    double tokens_per_s = -1;  // after the first token; -1 = fewer than two tokens
+    core::Pipeline pipeline;
+};
+
+class RequestLog {
+  public:
+    explicit RequestLog(std::size_t capacity) : capacity_(capacity) {}
+    // The caller goes on to fill the record in.
+    std::shared_ptr<RequestRecord> add();
+    // Newest first.
+    nlohmann::json to_json() const;
+
+  private:
+    std::size_t capacity_;
+    std::deque<std::shared_ptr<RequestRecord>> records_;
+};
+
+// The body of /helix/cluster.
+nlohmann::json cluster_json(const core::ClusterView& view, const RequestLog& log);
+
+}  // namespace helix::api

@@ -1,0 +1,323 @@
+#include "api/routes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "api/completion.h"
+#include "api/completion_request.h"
+#include "api/field_reader.h"
+#include "api/json_text.h"
+
+namespace helix::api {
+namespace {
+
+using Exchange = std::shared_ptr<net::HttpExchange>;
+using nlohmann::json;
+
+net::HttpResponse json_response(const json& body) {
+    net::HttpResponse response;
+    response.body = body.dump();
+    return response;
+}
+
+net::HttpResponse loading() {
+    net::HttpResponse response;
+    response.status = 503;
+    // llama-server's shape, which tools that wait for a model look for.
+    response.body =
+        R"({"error":{"code":503,"message":"Loading model","type":"unavailable_error","param":null}})";
+    response.headers = {{"retry-after", "1"}};
+    return response;
+}
+
+void health(ApiContext& context, const Exchange& exchange) {
+    const bool serving = context.service.view().serving;
+    context.respond(*exchange, serving ? json_response({{"status", "ok"}}) : loading());
+}
+
+void ready(ApiContext& context, const Exchange& exchange) {
+    if (context.draining) {
+        context.respond(*exchange, error_response(unavailable("The server is draining.", 5)));
+        return;
+    }
+    health(context, exchange);
+}
+
+void live(ApiContext& context, const Exchange& exchange) {
+    context.respond(*exchange, json_response({{"status", "ok"}}));
+}
+
+void version(ApiContext& context, const Exchange& exchange) {
+    context.respond(*exchange, json_response({{"version", context.options.version}}));
+}
+
+void metrics(ApiContext& context, const Exchange& exchange) {
+    net::HttpResponse response;
+    response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    response.body = metrics_text(context.metrics, context.service.view(), context.options.model.id,
+                                 context.connections());
+    context.respond(*exchange, response);
+}
+
+void cluster(ApiContext& context, const Exchange& exchange) {
+    context.respond(*exchange, json_response(cluster_json(context.service.view(), context.log)));
+}
+
+// ---- models
+// ----------------------------------------------------------------------------------------
+
+json model_json(const ApiContext& context, const std::string& id) {
+    const ModelInfo& model = context.options.model;
+    return {{"id", id},
+            {"object", "model"},
+            {"created", model.created},
+            {"owned_by", "helix"},
+            {"root", model.id},
+            {"max_model_len", model.context_length},
+            {"meta",
+             {{"n_ctx_train", model.context_length},
+              {"n_vocab", context.codec->vocab_size()},
+              {"n_embd", model.hidden},
+              {"n_layer", model.n_layers},
+              {"n_params", model.n_params},
+              {"size", model.size_bytes}}},
+            {"architecture", {{"input_modalities", {"text"}}, {"output_modalities", {"text"}}}}};
+}
+
+bool serves(const ApiContext& context, const std::string& id) {
+    const ModelInfo& model = context.options.model;
+    return id == model.id ||
+           std::find(model.aliases.begin(), model.aliases.end(), id) != model.aliases.end();
+}
+
+void models(ApiContext& context, const Exchange& exchange) {
+    json data = json::array({model_json(context, context.options.model.id)});
+    for (const std::string& alias : context.options.model.aliases) {
+        data.push_back(model_json(context, alias));
+    }
+    context.respond(*exchange, json_response({{"object", "list"}, {"data", std::move(data)}}));
+}
+
+void model(ApiContext& context, const Exchange& exchange, const std::string& id) {
+    context.respond(*exchange, serves(context, id) ? json_response(model_json(context, id))
+                                                   : error_response(model_not_found(id)));
+}
+
+// ---- completions
+// -----------------------------------------------------------------------------------
+
+RequestLimits limits_of(const ApiContext& context) {
+    RequestLimits limits;
+    limits.vocab_size = context.codec->vocab_size();
+    limits.context_length = context.options.model.context_length;
+    return limits;
+}
+
+void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint) {
+    CompletionRequest request;
+    auto error =
+        parse_completion_request(endpoint, exchange->request().body, limits_of(context), request);
+    if (!error && !request.model.empty() && !serves(context, request.model)) {
+        error = model_not_found(request.model);
+    }
+    if (!error && context.draining) error = unavailable("The server is shutting down.", 5);
+    if (error) {
+        context.respond(*exchange, error_response(*error));
+        return;
+    }
+    std::make_shared<Completion>(context, exchange, std::move(request))->start();
+}
+
+void chat(ApiContext& context, const Exchange& exchange) {
+    complete(context, exchange, Endpoint::chat);
+}
+
+void plain(ApiContext& context, const Exchange& exchange) {
+    complete(context, exchange, Endpoint::completions);
+}
+
+// ---- tokens
+// ----------------------------------------------------------------------------------------
+
+// vLLM's body {"prompt" or "messages", "add_special_tokens"}, or llama-server's
+// {"content","add_special"}.
+std::optional<ApiError> tokenize_body(ApiContext& context, json& body, std::vector<Token>& tokens) {
+    FieldReader fields(body);
+    bool chat_prompt = true;
+    fields.boolean("add_generation_prompt", chat_prompt);
+    const bool vllm = fields.find("prompt") != nullptr;
+    bool special = vllm;
+    fields.boolean(vllm ? "add_special_tokens" : "add_special", special);
+    std::string text;
+    fields.text(vllm ? "prompt" : "content", text);
+    if (fields.failed()) return fields.error();
+    if (fields.find("messages") != nullptr) {
+        if (auto error = normalise_messages(body["messages"])) return error;
+        ChatPrompt prompt;
+        prompt.messages = &body["messages"];
+        prompt.add_generation_prompt = chat_prompt;
+        auto encoded = context.codec->encode_chat(prompt);
+        if (!encoded.ok()) return from_error(encoded.error());
+        tokens = std::move(encoded).value();
+        return {};
+    }
+    if (!vllm && fields.find("content") == nullptr) {
+        return bad_field("prompt", "'prompt': one of prompt, content and messages is required");
+    }
+    tokens = context.codec->encode(text, special);
+    return {};
+}
+
+void tokenize(ApiContext& context, const Exchange& exchange) {
+    json body;
+    std::vector<Token> tokens;
+    auto error = parse_json_object(exchange->request().body, body);
+    if (!error) error = tokenize_body(context, body, tokens);
+    context.respond(*exchange,
+                    error ? error_response(*error)
+                          : json_response({{"count", tokens.size()},
+                                           {"max_model_len", context.options.model.context_length},
+                                           {"tokens", tokens}}));
+}
+
+void detokenize(ApiContext& context, const Exchange& exchange) {
+    json body;
+    auto error = parse_json_object(exchange->request().body, body);
+    std::vector<Token> tokens;
+    if (!error) {
+        const std::int32_t vocab = context.codec->vocab_size();
+        bool good = body.contains("tokens") && body["tokens"].is_array();
+        for (const json& item : good ? body["tokens"] : json::array()) {
+            const auto id = as_integer(item);
+            good = good && id && *id >= 0 && *id < vocab;
+            if (good) tokens.push_back(static_cast<Token>(*id));
+        }
+        if (!good) {
+            error = bad_field(
+                "tokens",
+                fmt::format("'tokens': expected an array of token ids from 0 to {}", vocab - 1));
+        }
+    }
+    if (error) {
+        context.respond(*exchange, error_response(*error));
+        return;
+    }
+    std::string text;
+    append_json_string(text, context.codec->decode(tokens, false));
+    net::HttpResponse response;
+    response.body = "{\"prompt\":" + text + ",\"content\":" + text + "}";
+    context.respond(*exchange, response);
+}
+
+// ---- dispatch
+// --------------------------------------------------------------------------------------
+
+struct Route {
+    std::string_view path;  // without a leading /v1, which is accepted before each
+    std::string_view method;
+    bool open;  // needs no key
+    void (*handle)(ApiContext&, const Exchange&);
+};
+
+constexpr std::array kRoutes = {
+    Route{"/chat/completions", "POST", false, chat},
+    Route{"/completions", "POST", false, plain},
+    Route{"/models", "GET", false, models},
+    Route{"/health", "GET", true, health},
+    Route{"/health/ready", "GET", true, ready},
+    Route{"/health/live", "GET", true, live},
+    Route{"/metrics", "GET", false, metrics},
+    Route{"/version", "GET", false, version},
+    Route{"/tokenize", "POST", false, tokenize},
+    Route{"/detokenize", "POST", false, detokenize},
+    Route{"/helix/cluster", "GET", false, cluster},
+};
+
+// Takes the same time wherever the two differ.
+bool same_secret(std::string_view a, std::string_view b) {
+    unsigned difference = a.size() == b.size() ? 0 : 1;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        difference |=
+            static_cast<unsigned char>(a[i]) ^
+            static_cast<unsigned>(b.empty() ? 0 : static_cast<unsigned char>(b[i % b.size()]));
+    }
+    return difference == 0;
+}
+
+bool authorised(const ApiContext& context, const net::HttpRequest& request) {
+    if (context.options.api_keys.empty()) return true;
+    std::string_view given = request.header("authorization");
+    if (!given.starts_with("Bearer ") && !given.starts_with("bearer ")) return false;
+    given.remove_prefix(7);
+    bool good = false;
+    for (const std::string& key : context.options.api_keys) good |= same_secret(given, key);
+    return good;
+}
+
+ApiError wrong_key() {
+    return {401, "Incorrect API key provided.", "invalid_request_error", "", "invalid_api_key", 0};
+}
+
+ApiError no_such_path(const net::HttpRequest& request) {
+    return {404,
+            fmt::format("There is no {} {}.", request.method, request.path),
+            "invalid_request_error",
+            "",
+            "not_found",
+            0};
+}
+
+bool is_json(std::string_view content_type) {
+    std::string type(content_type.substr(0, content_type.find(';')));
+    std::transform(type.begin(), type.end(), type.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    while (!type.empty() && type.back() == ' ') type.pop_back();
+    return type.empty() || type == "application/json" || type.ends_with("+json");
+}
+
+void dispatch(ApiContext& context, const Exchange& exchange, const Route& found,
+              std::string_view method) {
+    const net::HttpRequest& request = exchange->request();
+    if (!found.open && !authorised(context, request)) {
+        context.respond(*exchange, error_response(wrong_key()));
+    } else if (method != found.method) {
+        net::HttpResponse response = error_response(
+            {405, fmt::format("{} takes {}, not {}.", request.path, found.method, request.method),
+             "invalid_request_error", "", "method_not_allowed", 0});
+        response.headers.emplace_back("allow", std::string(found.method) + ", OPTIONS");
+        context.respond(*exchange, response);
+    } else if (method == "POST" && !is_json(request.header("content-type"))) {
+        context.respond(*exchange,
+                        error_response({415, "The content type must be application/json.",
+                                        "invalid_request_error", "", "unsupported_media_type", 0}));
+    } else {
+        found.handle(context, exchange);
+    }
+}
+
+}  // namespace
+
+void route(ApiContext& context, const Exchange& exchange) {
+    ++context.metrics.http_requests;
+    const net::HttpRequest& request = exchange->request();
+    std::string_view path = request.path;
+    if (path.starts_with("/v1/")) path.remove_prefix(3);
+    const std::string_view method =
+        request.method == "HEAD" ? "GET" : std::string_view(request.method);
+    for (const Route& candidate : kRoutes) {
+        if (candidate.path == path) return dispatch(context, exchange, candidate, method);
+    }
+    constexpr std::string_view kModels = "/models/";
+    if (!authorised(context, request)) {
+        context.respond(*exchange, error_response(wrong_key()));
+    } else if (path.starts_with(kModels) && path.size() > kModels.size() && method == "GET") {
+        model(context, exchange, std::string(path.substr(kModels.size())));
+    } else {
+        context.respond(*exchange, error_response(no_such_path(request)));
+    }
+}
+
+}  // namespace helix::api

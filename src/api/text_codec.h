@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "spec/layer_range.h"
+
+// All that the API asks of a model's tokenizer and chat template.
+
+namespace helix::api {
+
+using spec::Token;
+
+// The text of one answer, as it grows. What push() and finish() return, joined, is whole UTF-8
+// characters and never holds a stop string or anything after it.
+class TextOutput {
+  public:
+    virtual ~TextOutput() = default;
+    // What may be shown now that token is known; often "" (half a character, or perhaps the
+    // beginning of a stop string). Stop strings count only where may_stop.
+    virtual std::string push(Token token, bool may_stop) = 0;
+    // The answer ends here: what was held back.
+    virtual std::string finish() = 0;
+    // A stop string was found; push() returned all that came before it.
+    virtual bool stopped() const = 0;
+};
+
+// Values outlive the call. messages: array of objects with role and content (a string or null), and
+// for tools tool_calls (arguments as objects) and tool_call_id.
+struct ChatPrompt {
+    const nlohmann::json* messages = nullptr;
+    const nlohmann::json* tools = nullptr;   // null = none
+    const nlohmann::json* kwargs = nullptr;  // null = none; an object: more names for the template
+    bool add_generation_prompt = true;
+};
+
+class TextCodec {
+  public:
+    virtual ~TextCodec() = default;
+    // An error is the caller's: the template refused the messages.
+    virtual base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const = 0;
+    // Control tokens written out in text are text here, never control.
+    virtual std::vector<Token> encode(std::string_view text, bool add_special) const = 0;
+    virtual std::string decode(std::span<const Token> tokens, bool skip_special) const = 0;
+    virtual std::string token_bytes(Token token) const = 0;
+    virtual const std::vector<Token>& end_tokens() const = 0;
+    virtual std::int32_t vocab_size() const = 0;
+    virtual std::unique_ptr<TextOutput> output(std::vector<std::string> stop_strings,
+                                               bool skip_special) const = 0;
+};
+
+}  // namespace helix::api

@@ -1,0 +1,426 @@
+#include "net/http_connection.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <exception>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace helix::net {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+
+namespace {
+
+// Of a client that sends its next request early; the rest stays in the socket.
+constexpr std::size_t kReadAheadBytes = std::size_t{64} << 10U;
+constexpr base::Duration kLinger = base::from_seconds(2);
+constexpr base::Duration kForever = {};
+
+using Parser = http::request_parser<http::string_body>;
+
+int status_of(const error_code& ec) {
+    if (ec == http::error::body_limit) return 413;
+    if (ec == http::error::header_limit) return 431;
+    return 400;
+}
+
+std::string lower(std::string_view text) {
+    std::string out(text);
+    for (char& c : out) {
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+    return out;
+}
+
+HttpRequest take_request(Parser& parser) {
+    auto message = parser.release();
+    HttpRequest request;
+    request.method = std::string(message.method_string());
+    const std::string target(message.target());
+    const std::size_t question = target.find('?');
+    request.path = percent_decode(std::string_view(target).substr(0, question));
+    if (question != std::string::npos) request.query = target.substr(question + 1);
+    for (const auto& field : message) {
+        request.headers.emplace_back(lower(std::string(field.name_string())),
+                                     std::string(field.value()));
+    }
+    request.body = std::move(message.body());
+    return request;
+}
+
+}  // namespace
+
+HttpConnection::HttpConnection(HttpLoop& loop, asio::ip::tcp::socket socket)
+    : loop_(loop),
+      socket_(std::move(socket)),
+      wake_(loop.io, Clock::time_point::max()),
+      write_progress_(Clock::now()) {
+    error_code ec;
+    socket_.non_blocking(true, ec);
+    socket_.set_option(asio::ip::tcp::no_delay(true), ec);
+    if (loop_.options.send_buffer_bytes > 0) {
+        socket_.set_option(asio::socket_base::send_buffer_size(loop_.options.send_buffer_bytes),
+                           ec);
+    }
+}
+
+void HttpConnection::start() {
+    enter(Phase::idle, loop_.options.header_timeout);
+    asio::co_spawn(
+        loop_.io, [self = shared_from_this()] { return self->read_loop(); }, asio::detached);
+    asio::co_spawn(
+        loop_.io, [self = shared_from_this()] { return self->serve(); }, asio::detached);
+}
+
+void HttpConnection::start_refusing() {
+    asio::co_spawn(
+        loop_.io, [self = shared_from_this()] { return self->read_loop(); }, asio::detached);
+    asio::co_spawn(
+        loop_.io, [self = shared_from_this()] { return self->refuse(503, "too many connections"); },
+        asio::detached);
+}
+
+void HttpConnection::enter(Phase phase, base::Duration limit) {
+    phase_ = phase;
+    deadline_ = limit == kForever ? Clock::time_point::max()
+                                  : Clock::now() + std::chrono::nanoseconds(limit.ns);
+}
+
+void HttpConnection::check_deadline(Clock::time_point now) {
+    if (closed_) return;
+    if (write_waiting_ &&
+        now - write_progress_ > std::chrono::nanoseconds(loop_.options.write_timeout.ns)) {
+        close();
+        return;
+    }
+    if (now < deadline_) return;
+    if (phase_ == Phase::header || phase_ == Phase::body) {
+        deadline_ = Clock::time_point::max();
+        asio::co_spawn(
+            loop_.io,
+            [self = shared_from_this()] {
+                return self->refuse(408, "the request took too long to arrive");
+            },
+            asio::detached);
+        return;
+    }
+    close();
+}
+
+void HttpConnection::close() {
+    if (closed_) return;
+    closed_ = true;
+    error_code ec;
+    socket_.close(ec);
+    wake();
+    if (exchange_) {
+        exchange_->connection_ = nullptr;
+        if (!exchange_->done_ && exchange_->gone_) {
+            // Not from inside the call that found out: that may be the exchange's own write().
+            asio::post(loop_.io, std::move(exchange_->gone_));
+        }
+        exchange_->gone_ = nullptr;
+        exchange_.reset();
+    }
+    loop_.connections.erase(shared_from_this());
+}
+
+void HttpConnection::wake() {
+    wake_.cancel();
+}
+
+HttpConnection::Awaitable<void> HttpConnection::wait_for_wake() {
+    error_code ignored;
+    co_await wake_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+}
+
+// Reads all the time, also while an answer streams: that is how a client that goes away is noticed.
+HttpConnection::Awaitable<void> HttpConnection::read_loop() {
+    const auto self = shared_from_this();
+    while (!closed_) {
+        if (phase_ == Phase::handling && in_.size() >= kReadAheadBytes) {
+            co_await wait_for_wake();
+            continue;
+        }
+        error_code ec;
+        co_await socket_.async_wait(asio::socket_base::wait_read,
+                                    asio::redirect_error(asio::use_awaitable, ec));
+        if (closed_) co_return;
+        const std::size_t n = ec ? 0 : socket_.read_some(asio::buffer(loop_.scratch), ec);
+        if (ec == asio::error::would_block) continue;
+        if (ec) {
+            read_closed_ = true;
+            wake();
+            const bool answered = exchange_ && exchange_->done_;
+            if ((phase_ == Phase::handling && !answered) || phase_ == Phase::linger) close();
+            co_return;
+        }
+        if (phase_ != Phase::linger) in_.append(loop_.scratch.data(), n);
+        wake();
+    }
+}
+
+HttpConnection::Awaitable<void> HttpConnection::serve() {
+    const auto self = shared_from_this();
+    while (!closed_ && !loop_.stopping) {
+        HttpRequest request;
+        if (!co_await read_request(request)) {
+            if (phase_ == Phase::linger) co_return;  // refuse() closes
+            break;
+        }
+        co_await serve_one(std::move(request));
+        if (!keep_alive_) {
+            if (!closed_) co_await linger();
+            break;
+        }
+        enter(Phase::idle, loop_.options.idle_timeout);
+    }
+    close();
+}
+
+HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& request) {
+    Parser parser;
+    parser.eager(true);
+    parser.header_limit(static_cast<std::uint32_t>(loop_.options.max_header_bytes));
+    parser.body_limit(loop_.options.max_body_bytes);
+    bool continued = false;
+    while (!parser.is_done()) {
+        error_code ec;
+        if (!in_.empty()) {
+            if (phase_ == Phase::idle) enter(Phase::header, loop_.options.header_timeout);
+            in_.erase(0, parser.put(asio::buffer(in_), ec));
+            if (ec && ec != http::error::need_more) {
+                co_await refuse(status_of(ec), ec.message());
+                co_return false;
+            }
+            if (parser.is_done()) break;
+            if (parser.is_header_done() && phase_ == Phase::header) {
+                enter(Phase::body, loop_.options.body_timeout);
+            }
+            const bool expects =
+                parser.is_header_done() && !continued &&
+                lower(std::string(parser.get()[http::field::expect])) == "100-continue";
+            if (expects) {
+                continued = true;
+                send("HTTP/1.1 100 Continue\r\n\r\n");
+            }
+            if (!ec && !in_.empty()) continue;
+        }
+        if (read_closed_ || closed_) co_return false;
+        co_await wait_for_wake();
+        // A time-out is being answered, or we are stopping.
+        if (closed_ || phase_ == Phase::linger) co_return false;
+    }
+    http_1_0_ = parser.get().version() < 11;
+    keep_alive_ = parser.get().keep_alive() && !http_1_0_;
+    request = take_request(parser);
+    const std::string_view given = request.header("x-request-id");
+    request.request_id = is_plain_word(given) ? std::string(given) : new_request_id();
+    co_return true;
+}
+
+std::string HttpConnection::new_request_id() {
+    return fmt::format("req_{:016x}", loop_.ids.next());
+}
+
+HttpConnection::Awaitable<void> HttpConnection::serve_one(HttpRequest request) {
+    enter(Phase::handling, kForever);
+    exchange_ = std::make_shared<HttpExchange>(this, std::move(request));
+    const std::shared_ptr<HttpExchange> exchange = exchange_;
+    try {
+        if (exchange->request().method == "OPTIONS" && !loop_.options.allow_origin.empty()) {
+            answer_preflight(*exchange);
+        } else {
+            loop_.handler(exchange);
+        }
+    } catch (const std::exception& e) {
+        LOG_ERROR("request {}: {}", exchange->request().request_id, e.what());
+        if (exchange->open() && !exchange->started()) {
+            exchange->respond(loop_.error_page(500, "internal error"));
+        }
+        close();
+    }
+    if (read_closed_ && !exchange->done_) close();
+    while (!closed_ && !exchange->done_) co_await wait_for_wake();
+    co_await drain_writes();
+    if (exchange_) exchange_->connection_ = nullptr;
+    exchange_.reset();
+}
+
+HttpConnection::Awaitable<void> HttpConnection::drain_writes() {
+    while (!closed_ && sent_ < out_.size()) co_await wait_for_wake();
+}
+
+void HttpConnection::answer_preflight(HttpExchange& exchange) {
+    const std::string_view wanted = exchange.request().header("access-control-request-headers");
+    HttpResponse response;
+    response.status = 204;
+    response.content_type.clear();
+    response.headers = {
+        {"access-control-allow-methods", "GET, POST, OPTIONS"},
+        {"access-control-allow-headers", wanted.empty() ? "*" : std::string(wanted)},
+        {"access-control-max-age", "86400"}};
+    exchange.respond(response);
+}
+
+// An answer to something that is no request; the connection ends with it.
+HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string message) {
+    const auto self = shared_from_this();
+    const HttpResponse page = loop_.error_page(status, message);
+    keep_alive_ = false;
+    ResponseHead head;
+    head.status = page.status;
+    head.content_type = page.content_type;
+    head.headers = &page.headers;
+    const std::string id = new_request_id();
+    head.request_id = id;
+    head.allow_origin = loop_.options.allow_origin;
+    head.content_length = page.body.size();
+    head.keep_alive = false;
+    enter(Phase::linger, kLinger);
+    send(format_head(head) + page.body);
+    co_await drain_writes();
+    co_await linger();
+    close();
+}
+
+// A close with unread input resets the connection and may take our last answer with it: so say that
+// we are done and read on for a moment.
+HttpConnection::Awaitable<void> HttpConnection::linger() {
+    enter(Phase::linger, kLinger);
+    in_.clear();
+    error_code ec;
+    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ec);
+    while (!closed_ && !read_closed_) co_await wait_for_wake();
+}
+
+void HttpConnection::send(std::string_view bytes) {
+    if (closed_) return;
+    if (sent_ == out_.size()) {
+        out_.clear();
+        sent_ = 0;
+    }
+    out_ += bytes;
+    if (!write_waiting_) write_some();
+    if (!closed_ && out_.size() - sent_ > loop_.options.max_queued_bytes && exchange_ &&
+        exchange_->started_ && !exchange_->done_) {
+        LOG_DEBUG("request {}: the client reads too slowly, disconnected",
+                  exchange_->request().request_id);
+        close();
+    }
+}
+
+void HttpConnection::write_some() {
+    while (sent_ < out_.size()) {
+        error_code ec;
+        const std::size_t n =
+            socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), ec);
+        sent_ += n;
+        if (n > 0) write_progress_ = Clock::now();
+        if (ec == asio::error::would_block) {
+            if (!write_waiting_) write_progress_ = Clock::now();
+            write_waiting_ = true;
+            socket_.async_wait(asio::socket_base::wait_write,
+                               [self = shared_from_this()](const error_code& failed) {
+                                   self->write_waiting_ = false;
+                                   if (self->closed_) return;
+                                   if (failed) return self->close();
+                                   self->write_some();
+                               });
+            break;
+        }
+        if (ec) return close();
+    }
+    if (sent_ == out_.size()) {
+        out_.clear();
+        sent_ = 0;
+        if (!exchange_ || exchange_->done_) wake();
+    } else if (sent_ > out_.size() / 2) {
+        out_.erase(0, sent_);
+        sent_ = 0;
+    }
+}
+
+ResponseHead HttpConnection::head_for(const HttpExchange& exchange, int status,
+                                      std::string_view content_type) const {
+    ResponseHead head;
+    head.status = status;
+    head.content_type = content_type;
+    head.request_id = exchange.request().request_id;
+    head.allow_origin = loop_.options.allow_origin;
+    head.keep_alive = keep_alive_ && !loop_.stopping;
+    return head;
+}
+
+// ---- HttpExchange
+// -----------------------------------------------------------------------------------
+
+std::size_t HttpExchange::queued_bytes() const {
+    return open() ? connection_->out_.size() - connection_->sent_ : 0;
+}
+
+void HttpExchange::respond(const HttpResponse& response) {
+    if (!open()) return;
+    CHECK(!started_);
+    started_ = true;
+    ResponseHead head = connection_->head_for(*this, response.status, response.content_type);
+    connection_->keep_alive_ = head.keep_alive;
+    head.headers = &response.headers;
+    head.content_length = response.body.size();
+    std::string text = format_head(head);
+    if (request_.method != "HEAD") text += response.body;
+    finish();
+    connection_->send(text);
+}
+
+void HttpExchange::begin_stream(int status, std::string_view content_type,
+                                const HttpHeaders& headers) {
+    if (!open()) return;
+    CHECK(!started_);
+    started_ = true;
+    chunked_ = !connection_->http_1_0_;
+    ResponseHead head = connection_->head_for(*this, status, content_type);
+    connection_->keep_alive_ = head.keep_alive && chunked_;
+    head.headers = &headers;
+    head.framing = chunked_ ? Framing::chunked : Framing::close;
+    connection_->send(format_head(head));
+}
+
+void HttpExchange::write(std::string_view data) {
+    if (!open() || data.empty()) return;
+    CHECK(started_);
+    if (!chunked_) return connection_->send(data);
+    std::string chunk;
+    chunk.reserve(data.size() + 16);
+    append_chunk(chunk, data);
+    connection_->send(chunk);
+}
+
+void HttpExchange::end_stream() {
+    if (!open()) return;
+    CHECK(started_);
+    finish();
+    if (chunked_) connection_->send("0\r\n\r\n");
+    if (connection_ != nullptr) connection_->wake();
+}
+
+void HttpExchange::finish() {
+    done_ = true;
+    gone_ = nullptr;
+    connection_->wake();
+}
+
+}  // namespace helix::net

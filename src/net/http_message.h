@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// Requests and answers as plain data, and the text around them.
+
+namespace helix::net {
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpRequest {
+    std::string method;   // "GET", as sent
+    std::string path;     // percent-decoded, without the query
+    std::string query;    // after '?', as sent
+    HttpHeaders headers;  // names in lower case
+    std::string body;
+    std::string request_id;  // the client's x-request-id if it is a plain word, else one of ours
+
+    // "" when absent; the first of several. name in lower case.
+    std::string_view header(std::string_view name) const;
+};
+
+struct HttpResponse {
+    int status = 200;
+    std::string content_type = "application/json";
+    std::string body;
+    HttpHeaders headers;
+};
+
+// "OK", "Not Found"; "Unknown" for a status that we never send.
+std::string_view status_text(int status);
+
+// Undoes %XX; a '%' without two hexadecimal digits stays as it is.
+std::string percent_decode(std::string_view text);
+
+// May this text stand in a header as it is (letters, digits, "-_.:/", at most 128)?
+bool is_plain_word(std::string_view text);
+
+// How a body is delimited on the wire.
+enum class Framing {
+    length,   // content-length
+    chunked,  // HTTP/1.1 streams
+    close,    // HTTP/1.0 streams: the end of the connection ends the body
+};
+
+struct ResponseHead {
+    int status = 200;
+    std::string_view content_type;
+    const HttpHeaders* headers = nullptr;
+    std::string_view request_id;
+    std::string_view allow_origin;  // "" = no CORS headers
+    Framing framing = Framing::length;
+    std::size_t content_length = 0;
+    bool keep_alive = true;
+};
+
+// Status line, headers and the empty line after them.
+std::string format_head(const ResponseHead& head);
+
+// One chunk of a chunked body, appended to out. data must not be empty: an empty chunk ends the
+// body.
+void append_chunk(std::string& out, std::string_view data);
+
+}  // namespace helix::net

@@ -1,0 +1,221 @@
+#include "net/http_server.h"
+
+#include <sys/resource.h>
+
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <mutex>
+#include <thread>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "net/http_connection.h"
+
+namespace helix::net {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using tcp = asio::ip::tcp;
+
+namespace {
+
+// Tasks from other threads. One wake-up of the loop takes all that came in meanwhile, so a service
+// that produces a token for each of a thousand streams wakes it a few times, not a thousand.
+class Mailbox {
+  public:
+    explicit Mailbox(asio::io_context& io) : io_(&io) {}
+
+    void post(HttpServer::Task task, const std::shared_ptr<Mailbox>& self) {
+        const std::lock_guard lock(mutex_);
+        if (io_ == nullptr) return;
+        tasks_.push_back(std::move(task));
+        if (tasks_.size() == 1) asio::post(*io_, [self] { self->drain(); });
+    }
+
+    // Nothing posted from now on is run, nor what still waits.
+    void close() {
+        std::vector<HttpServer::Task> dropped;
+        const std::lock_guard lock(mutex_);
+        io_ = nullptr;
+        dropped.swap(tasks_);
+    }
+
+  private:
+    void drain() {
+        std::vector<HttpServer::Task> tasks;
+        {
+            const std::lock_guard lock(mutex_);
+            tasks.swap(tasks_);
+        }
+        for (HttpServer::Task& task : tasks) {
+            task();
+            task = nullptr;
+        }
+    }
+
+    std::mutex mutex_;
+    asio::io_context* io_;
+    std::vector<HttpServer::Task> tasks_;
+};
+
+HttpResponse plain_error(int status, std::string_view message) {
+    return {status, "text/plain", std::string(message) + "\n", {}};
+}
+
+}  // namespace
+
+struct HttpServer::Impl {
+    explicit Impl(HttpServerOptions o)
+        : loop(std::move(o)),
+          acceptor(loop.io),
+          timer(loop.io),
+          mailbox(std::make_shared<Mailbox>(loop.io)) {}
+
+    asio::awaitable<void> accept_loop();
+    asio::awaitable<void> tick_loop();
+    void begin_stop(base::Duration grace);
+
+    HttpLoop loop;
+    tcp::acceptor acceptor;
+    asio::steady_timer timer;
+    Task on_tick;
+    std::shared_ptr<Mailbox> mailbox;
+    std::thread thread;
+    Clock::time_point stop_deadline = Clock::time_point::max();
+    std::atomic<std::size_t> connection_count{0};
+    std::uint16_t port = 0;
+};
+
+asio::awaitable<void> HttpServer::Impl::accept_loop() {
+    while (acceptor.is_open()) {
+        tcp::socket socket(loop.io);
+        error_code ec;
+        co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, ec));
+        if (!acceptor.is_open() || loop.stopping) break;
+        if (ec) {
+            // Most likely out of file descriptors: wait for some to come back.
+            LOG_WARN("http: accept failed: {}", ec.message());
+            asio::steady_timer pause(loop.io, std::chrono::milliseconds(100));
+            co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ec));
+            continue;
+        }
+        auto connection = std::make_shared<HttpConnection>(loop, std::move(socket));
+        loop.connections.insert(connection);
+        connection_count = loop.connections.size();
+        if (loop.connections.size() > loop.options.max_connections) {
+            connection->start_refusing();
+        } else {
+            connection->start();
+        }
+    }
+}
+
+asio::awaitable<void> HttpServer::Impl::tick_loop() {
+    for (;;) {
+        error_code ec;
+        const bool quick = loop.stopping;
+        timer.expires_after(quick ? std::chrono::milliseconds(5)
+                                  : std::chrono::nanoseconds(loop.options.tick.ns));
+        co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ec));
+        const Clock::time_point now = Clock::now();
+        const std::vector<std::shared_ptr<HttpConnection>> all(loop.connections.begin(),
+                                                               loop.connections.end());
+        for (const auto& connection : all) {
+            connection->check_deadline(now);
+            if (loop.stopping && (connection->idle() || now >= stop_deadline)) connection->close();
+        }
+        connection_count = loop.connections.size();
+        if (loop.stopping && loop.connections.empty()) co_return;
+        if (on_tick) on_tick();
+    }
+}
+
+void HttpServer::Impl::begin_stop(base::Duration grace) {
+    loop.stopping = true;
+    stop_deadline = Clock::now() + std::chrono::nanoseconds(grace.ns);
+    error_code ec;
+    acceptor.close(ec);
+    timer.cancel();
+}
+
+base::Result<std::unique_ptr<HttpServer>> HttpServer::listen(HttpServerOptions options) {
+    auto impl = std::make_unique<Impl>(std::move(options));
+    const HttpServerOptions& o = impl->loop.options;
+    const auto failed = [&o](const error_code& ec) {
+        return base::Error{base::Errc::io, fmt::format("cannot listen for HTTP on {}:{}: {}",
+                                                       o.address, o.port, ec.message())};
+    };
+    error_code ec;
+    const auto address = asio::ip::make_address(o.address, ec);
+    if (ec) return failed(ec);
+    const tcp::endpoint endpoint(address, o.port);
+    impl->acceptor.open(endpoint.protocol(), ec);
+    if (ec) return failed(ec);
+    impl->acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
+    if (ec) return failed(ec);
+    impl->acceptor.bind(endpoint, ec);
+    if (ec) return failed(ec);
+    impl->acceptor.listen(asio::socket_base::max_listen_connections, ec);
+    if (ec) return failed(ec);
+    impl->port = impl->acceptor.local_endpoint(ec).port();
+    return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+}
+
+HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+HttpServer::~HttpServer() {
+    stop();
+}
+
+std::uint16_t HttpServer::port() const {
+    return impl_->port;
+}
+
+void HttpServer::start(Handler handler, ErrorPage error_page, Task on_tick) {
+    CHECK(!impl_->thread.joinable());
+    impl_->loop.handler = std::move(handler);
+    impl_->loop.error_page = error_page ? std::move(error_page) : ErrorPage(plain_error);
+    impl_->on_tick = std::move(on_tick);
+    asio::co_spawn(
+        impl_->loop.io, [impl = impl_.get()] { return impl->accept_loop(); }, asio::detached);
+    asio::co_spawn(
+        impl_->loop.io, [impl = impl_.get()] { return impl->tick_loop(); }, asio::detached);
+    impl_->thread = std::thread([impl = impl_.get()] { impl->loop.io.run(); });
+}
+
+void HttpServer::stop(base::Duration grace) {
+    if (!impl_->thread.joinable()) return;
+    asio::post(impl_->loop.io, [impl = impl_.get(), grace] { impl->begin_stop(grace); });
+    impl_->thread.join();
+    impl_->mailbox->close();
+}
+
+void HttpServer::post(Task task) {
+    impl_->mailbox->post(std::move(task), impl_->mailbox);
+}
+
+std::function<void(HttpServer::Task)> HttpServer::poster() const {
+    return [mailbox = impl_->mailbox](Task task) { mailbox->post(std::move(task), mailbox); };
+}
+
+std::size_t HttpServer::connections() const {
+    return impl_->connection_count;
+}
+
+std::size_t raise_open_file_limit() {
+    rlimit limit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+    if (limit.rlim_cur < limit.rlim_max) {
+        rlimit raised = limit;
+        raised.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+    }
+    return limit.rlim_cur;
+}
+
+}  // namespace helix::net

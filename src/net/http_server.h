@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "net/http_message.h"
+
+// HTTP/1.1 with keep-alive and streamed answers, on one thread of its own. Everything that is
+// handed out (handlers, exchanges, posted tasks, ticks) runs on that thread; post() is the way in
+// from others.
+
+namespace helix::net {
+
+class HttpConnection;
+
+struct HttpServerOptions {
+    std::string address = "127.0.0.1";
+    std::uint16_t port = 0;  // 0 = one that is free
+    std::size_t max_header_bytes = std::size_t{32} << 10U;
+    std::size_t max_body_bytes = std::size_t{16} << 20U;
+    std::size_t max_connections = 16384;
+    // What may wait for a slow reader; more disconnects it.
+    std::size_t max_queued_bytes = std::size_t{1} << 20U;
+    std::int32_t send_buffer_bytes = 0;                      // of the socket; 0 = the system's
+    base::Duration header_timeout = base::from_seconds(10);  // from the first byte, or the connect
+    base::Duration body_timeout = base::from_seconds(60);
+    base::Duration idle_timeout = base::from_seconds(75);   // between two requests
+    base::Duration write_timeout = base::from_seconds(30);  // without any progress
+    base::Duration tick = base::from_ms(250);               // also the grain of the time-outs
+    std::string allow_origin = "*";                         // CORS; "" = none
+    std::uint64_t id_seed = 0;                              // of x-request-id
+};
+
+// One request and its answer. Either respond(), or begin_stream(), any number of write()s and
+// end_stream(). When the client is gone all of these do nothing.
+class HttpExchange {
+  public:
+    HttpExchange(HttpConnection* connection, HttpRequest request)
+        : connection_(connection), request_(std::move(request)) {}
+
+    const HttpRequest& request() const { return request_; }
+    // Is there still a client, and is the answer not complete yet?
+    bool open() const { return connection_ != nullptr && !done_; }
+    bool started() const { return started_; }
+    // Bytes accepted by write() that the socket did not take yet.
+    std::size_t queued_bytes() const;
+
+    void respond(const HttpResponse& response);
+    void begin_stream(int status, std::string_view content_type, const HttpHeaders& headers);
+    void write(std::string_view data);
+    void end_stream();
+    // Called once, from the event loop, when the client goes away before the answer is complete: it
+    // closed, failed, or did not read fast enough.
+    void on_gone(std::function<void()> callback) { gone_ = std::move(callback); }
+
+  private:
+    friend class HttpConnection;
+    void finish();
+
+    HttpConnection* connection_;  // null once it is gone
+    HttpRequest request_;
+    std::function<void()> gone_;
+    bool started_ = false;
+    bool chunked_ = true;
+    bool done_ = false;
+};
+
+class HttpServer {
+  public:
+    using Handler = std::function<void(const std::shared_ptr<HttpExchange>&)>;
+    using Task = std::function<void()>;
+    // Answers for what never reaches the handler: malformed, too large, too slow, too many.
+    using ErrorPage = std::function<HttpResponse(int status, std::string_view message)>;
+
+    // Listens from now on; requests are handled after start().
+    static base::Result<std::unique_ptr<HttpServer>> listen(HttpServerOptions options);
+    ~HttpServer();  // stop(0)
+    HttpServer(const HttpServer&) = delete;
+    HttpServer& operator=(const HttpServer&) = delete;
+
+    std::uint16_t port() const;
+    // on_tick runs every options.tick.
+    void start(Handler handler, ErrorPage error_page = {}, Task on_tick = {});
+    // Stops accepting, lets answers under way finish for up to grace, closes the rest; then no
+    // callback runs any more. Not from the server's own thread.
+    void stop(base::Duration grace = {});
+
+    // Any thread. Runs task on the server's thread, in order; dropped once the server has stopped.
+    // Cheap in bulk: one wake-up serves all that is waiting.
+    void post(Task task);
+    // A handle on post() that may outlive the server.
+    std::function<void(Task)> poster() const;
+
+    std::size_t connections() const;  // any thread
+
+    struct Impl;
+
+  private:
+    explicit HttpServer(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+// Raises the soft limit of open files to the hard one; returns what it is now.
+std::size_t raise_open_file_limit();
+
+}  // namespace helix::net
