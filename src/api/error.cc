@@ -1,5 +1,7 @@
 #include "api/error.h"
 
+#include <algorithm>
+
 #include "api/json_text.h"
 
 namespace helix::api {
@@ -66,6 +68,8 @@ ApiError from_rejection(const core::RejectRequest& rejection) {
         case core::RejectReason::queue_full:
             return {429, rejection.message,     "rate_limit_error",
                     "",  "rate_limit_exceeded", std::max(1, rejection.retry_after_s)};
+        case core::RejectReason::unavailable:
+            return unavailable(rejection.message, std::max(1, rejection.retry_after_s));
         case core::RejectReason::too_long: {
             ApiError error = bad_field("messages", rejection.message);
             error.code = "context_length_exceeded";

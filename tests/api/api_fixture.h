@@ -1,0 +1,69 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "../net/http_test_client.h"
+#include "api/api_server.h"
+#include "byte_codec.h"
+#include "fake_service.h"
+#include "net/sse.h"
+
+namespace helix::api {
+
+// The real server on a free port of the loopback, a service that the test plays, a model of bytes.
+class ApiTest : public ::testing::Test {
+  protected:
+    using Json = nlohmann::json;
+
+    ApiTest() {
+        options_.model.id = "byte-model";
+        options_.model.aliases = {"gpt-x"};
+        options_.model.created = 1700000000;
+        options_.model.context_length = 200;
+        options_.seed = 7;
+        options_.unix_time = [] { return std::int64_t{1234567890}; };
+        options_.http.tick = base::from_ms(10);
+        core::ClusterView view;
+        view.serving = true;
+        view.epoch = 1;
+        service_.set_view(view);
+    }
+
+    void start() {
+        auto server = ApiServer::start(options_, service_, std::make_unique<ByteCodec>());
+        ASSERT_TRUE(server.ok()) << server.error().message;
+        server_ = std::move(server).value();
+    }
+    net::TestClient client() {
+        if (!server_) start();
+        return net::TestClient(server_->port());
+    }
+    net::TestClient::Response get(const std::string& path, const std::string& headers = {}) {
+        auto c = client();
+        c.request("GET", path, {}, headers);
+        return c.read_response();
+    }
+    net::TestClient::Response post(const std::string& path, const std::string& body,
+                                   const std::string& headers = {}) {
+        auto c = client();
+        c.request("POST", path, body, headers);
+        return c.read_response();
+    }
+    static std::vector<std::string> events(const std::string& body) {
+        std::vector<std::string> out;
+        net::SseParser parser([&out](std::string_view data) { out.emplace_back(data); });
+        parser.push(body);
+        return out;
+    }
+
+    ApiOptions options_;
+    FakeService service_;
+    std::unique_ptr<ApiServer> server_;
+};
+
+}  // namespace helix::api

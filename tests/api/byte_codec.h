@@ -1,0 +1,91 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "api/text_codec.h"
+#include "text/stop_matcher.h"
+
+namespace helix::api {
+
+constexpr Token kByteEnd = 256;      // ends a turn
+constexpr Token kByteSpecial = 257;  // "<special>", hidden unless asked for
+
+// A model of bytes: token 65 is "A". Characters of several bytes come out whole.
+class ByteOutput : public TextOutput {
+  public:
+    ByteOutput(std::vector<std::string> stops, bool skip_special)
+        : matcher_(std::move(stops)), skip_special_(skip_special) {}
+
+    std::string push(Token token, bool may_stop) override {
+        if (token >= 256) {
+            if (token == kByteSpecial && !skip_special_) waiting_ += "<special>";
+        } else {
+            waiting_ += static_cast<char>(token);
+        }
+        // At most three bytes of an unfinished character stay.
+        std::size_t whole = waiting_.size();
+        for (std::size_t back = 1; back <= 3 && back <= waiting_.size(); ++back) {
+            const auto byte = static_cast<unsigned char>(waiting_[waiting_.size() - back]);
+            if ((byte & 0xC0U) == 0x80U) continue;
+            const std::size_t size = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : byte >= 0xC0U ? 2 : 1;
+            if (size > back) whole = waiting_.size() - back;
+            break;
+        }
+        const std::string text = waiting_.substr(0, whole);
+        waiting_.erase(0, whole);
+        return may_stop ? matcher_.feed(text) : text;
+    }
+    std::string finish() override { return matcher_.flush() + std::exchange(waiting_, {}); }
+    bool stopped() const override { return matcher_.matched().has_value(); }
+
+  private:
+    text::StopMatcher matcher_;
+    bool skip_special_;
+    std::string waiting_;
+};
+
+class ByteCodec : public TextCodec {
+  public:
+    base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const override {
+        std::string text;
+        if (prompt.tools != nullptr) text += "tools:" + prompt.tools->dump() + "\n";
+        for (const nlohmann::json& message : *prompt.messages) {
+            if (message["role"] == "function")
+                return base::invalid("this template takes no functions");
+            text += message["role"].get<std::string>() + ":";
+            if (message["content"].is_string()) text += message["content"].get<std::string>();
+            text += "\n";
+        }
+        if (prompt.add_generation_prompt) text += "assistant:";
+        return encode(text, true);
+    }
+    std::vector<Token> encode(std::string_view text, bool) const override {
+        std::vector<Token> tokens;
+        for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+        return tokens;
+    }
+    std::string decode(std::span<const Token> tokens, bool skip_special) const override {
+        ByteOutput output({}, skip_special);
+        std::string text;
+        for (const Token token : tokens) text += output.push(token, false);
+        return text + output.finish();
+    }
+    std::string token_bytes(Token token) const override {
+        if (token == kByteEnd) return "<end>";
+        if (token == kByteSpecial) return "<special>";
+        return std::string(1, static_cast<char>(token));
+    }
+    const std::vector<Token>& end_tokens() const override { return end_tokens_; }
+    std::int32_t vocab_size() const override { return 258; }
+    std::unique_ptr<TextOutput> output(std::vector<std::string> stops,
+                                       bool skip_special) const override {
+        return std::make_unique<ByteOutput>(std::move(stops), skip_special);
+    }
+
+  private:
+    std::vector<Token> end_tokens_ = {kByteEnd};
+};
+
+}  // namespace helix::api

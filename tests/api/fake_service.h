@@ -1,0 +1,116 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/service.h"
+
+namespace helix::api {
+
+// A request that reached the service; the test plays the cluster by calling the sink.
+struct FakeRequest {
+    core::RequestId id;
+    core::Request request;
+    std::shared_ptr<TokenSink> sink;
+
+    std::string prompt() const {
+        std::string text;
+        for (const core::Token token : request.prompt) text += static_cast<char>(token);
+        return text;
+    }
+    void accept() { sink->on_accepted(); }
+    void route() { sink->on_routed({{core::WorkerId{1}, {0, 2}}, {core::WorkerId{2}, {2, 4}}}); }
+    void token(core::Token token) {
+        core::ProducedToken produced;
+        produced.key.request = id;
+        produced.token = token;
+        produced.logprob = -0.5F;
+        if (request.sampling.n_logprobs > 0) produced.top = {{token, -0.5F}, {'?', -1.25F}};
+        sink->on_token(produced);
+    }
+    // A token for each byte.
+    void say(std::string_view text) {
+        for (const char c : text) token(static_cast<unsigned char>(c));
+    }
+    void finish(core::FinishReason reason, const std::string& error = {}) {
+        sink->on_finish(reason, error);
+    }
+};
+
+class FakeService : public Service {
+  public:
+    core::RequestId submit(core::Request request, std::shared_ptr<TokenSink> sink) override {
+        const std::lock_guard lock(mutex_);
+        const core::RequestId id{++last_id_};
+        if (reject_) {
+            core::RejectRequest rejection = *reject_;
+            rejection.id = id;
+            sink->on_reject(rejection);
+            return id;
+        }
+        waiting_.push_back({id, std::move(request), std::move(sink)});
+        changed_.notify_all();
+        return id;
+    }
+    void end(core::RequestId id, core::FinishReason reason) override {
+        const std::lock_guard lock(mutex_);
+        ended_[id.value] = reason;
+        changed_.notify_all();
+    }
+    core::ClusterView view() override {
+        const std::lock_guard lock(mutex_);
+        return view_;
+    }
+
+    // The next request that nobody has taken yet; waits for up to ten seconds.
+    std::optional<FakeRequest> next() {
+        std::unique_lock lock(mutex_);
+        if (!changed_.wait_for(lock, std::chrono::seconds(10),
+                               [this] { return !waiting_.empty(); })) {
+            return {};
+        }
+        FakeRequest request = std::move(waiting_.front());
+        waiting_.pop_front();
+        return request;
+    }
+    // How the API gave the request back; nothing after ten seconds without.
+    std::optional<core::FinishReason> wait_ended(core::RequestId id) {
+        std::unique_lock lock(mutex_);
+        if (!changed_.wait_for(lock, std::chrono::seconds(10),
+                               [&] { return ended_.count(id.value) > 0; })) {
+            return {};
+        }
+        return ended_[id.value];
+    }
+    bool was_ended(core::RequestId id) {
+        const std::lock_guard lock(mutex_);
+        return ended_.count(id.value) > 0;
+    }
+    void set_view(core::ClusterView view) {
+        const std::lock_guard lock(mutex_);
+        view_ = std::move(view);
+    }
+    // From now on every request is refused like this.
+    void reject_all(std::optional<core::RejectRequest> rejection) {
+        const std::lock_guard lock(mutex_);
+        reject_ = std::move(rejection);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<FakeRequest> waiting_;
+    std::map<std::uint64_t, core::FinishReason> ended_;
+    std::optional<core::RejectRequest> reject_;
+    core::ClusterView view_;
+    std::uint64_t last_id_ = 0;
+};
+
+}  // namespace helix::api

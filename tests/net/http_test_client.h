@@ -1,0 +1,172 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "net/http_message.h"
+
+namespace helix::net {
+
+// A client with no manners of its own: it sends the bytes it is given and shows what comes back.
+// Every wait ends after ten seconds, with what there is by then.
+class TestClient {
+  public:
+    explicit TestClient(std::uint16_t port, int receive_buffer = 0) {
+        fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (receive_buffer > 0) {
+            ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+        }
+        sockaddr_in address{};
+        address.sin_family = AF_INET;
+        address.sin_port = htons(port);
+        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    }
+    ~TestClient() { close(); }
+    TestClient(const TestClient&) = delete;
+    TestClient& operator=(const TestClient&) = delete;
+
+    bool connected() const { return connected_; }
+    void close() {
+        if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    }
+    void send(std::string_view bytes) {
+        while (!bytes.empty()) {
+            const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+            if (n <= 0) return;
+            bytes.remove_prefix(static_cast<std::size_t>(n));
+        }
+    }
+
+    // One request with a JSON body (none when empty); headers as "name: value\r\n" lines.
+    void request(std::string_view method, std::string_view path, std::string_view body = {},
+                 std::string_view headers = {}) {
+        std::string text =
+            std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nhost: test\r\n";
+        if (!body.empty()) {
+            text += "content-length: " + std::to_string(body.size()) + "\r\n";
+            if (headers.find("content-type") == std::string_view::npos) {
+                text += "content-type: application/json\r\n";
+            }
+        }
+        text += std::string(headers) + "\r\n" + std::string(body);
+        send(text);
+    }
+
+    struct Response {
+        int status = 0;  // 0 = the connection ended first
+        HttpHeaders headers;
+        std::string body;
+        bool complete = false;
+        std::string header(std::string_view name) const {
+            for (const auto& [key, value] : headers) {
+                if (key == name) return value;
+            }
+            return {};
+        }
+    };
+
+    // Status and headers; the body stays unread.
+    Response read_head() {
+        Response response;
+        if (!fill_until([this] { return in_.find("\r\n\r\n") != std::string::npos; }))
+            return response;
+        const std::size_t end = in_.find("\r\n\r\n") + 2;
+        std::string_view head = std::string_view(in_).substr(0, end);
+        response.status = std::atoi(std::string(head.substr(9, 3)).c_str());
+        head.remove_prefix(head.find("\r\n") + 2);
+        while (!head.empty()) {
+            const std::string_view line = head.substr(0, head.find("\r\n"));
+            const std::size_t colon = line.find(": ");
+            response.headers.emplace_back(line.substr(0, colon), line.substr(colon + 2));
+            head.remove_prefix(line.size() + 2);
+        }
+        in_.erase(0, end + 2);
+        return response;
+    }
+
+    Response read_response(bool has_body = true) {
+        Response response = read_head();
+        if (response.status == 0 || !has_body || response.status == 204) return response;
+        if (response.header("transfer-encoding") == "chunked") {
+            std::string chunk;
+            while (read_chunk(chunk)) {
+                if (chunk.empty()) {
+                    response.complete = true;
+                    break;
+                }
+                response.body += chunk;
+            }
+        } else if (!response.header("content-length").empty()) {
+            const auto size = std::stoul(response.header("content-length"));
+            response.complete = fill_until([&] { return in_.size() >= size; });
+            response.body = in_.substr(0, size);
+            in_.erase(0, response.body.size());
+        } else {
+            fill_until([] { return false; });
+            response.complete = eof_;
+            response.body = std::exchange(in_, {});
+        }
+        return response;
+    }
+
+    // One chunk of a chunked body, "" = its end; false when the connection ended or ten seconds
+    // passed.
+    bool read_chunk(std::string& chunk) {
+        if (!fill_until([this] { return in_.find("\r\n") != std::string::npos; })) return false;
+        const std::size_t line = in_.find("\r\n");
+        const std::size_t size = std::stoul(in_.substr(0, line), nullptr, 16);
+        if (!fill_until([&] { return in_.size() >= line + 2 + size + 2; })) return false;
+        chunk = in_.substr(line + 2, size);
+        in_.erase(0, line + 2 + size + 2);
+        return true;
+    }
+
+    // True once the server has closed; what it still sent is dropped.
+    bool wait_closed() {
+        while (fill()) in_.clear();
+        return eof_;
+    }
+
+  private:
+    template <typename Done>
+    bool fill_until(Done done) {
+        while (!done()) {
+            if (!fill()) return done();
+        }
+        return true;
+    }
+    bool fill() {
+        pollfd poller{fd_, POLLIN, 0};
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+            deadline_ - std::chrono::steady_clock::now());
+        if (left.count() <= 0 || ::poll(&poller, 1, static_cast<int>(left.count())) <= 0)
+            return false;
+        char buffer[16384];
+        const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
+        if (n <= 0) eof_ = true;
+        if (n <= 0) return false;
+        in_.append(buffer, static_cast<std::size_t>(n));
+        deadline_ = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        return true;
+    }
+
+    int fd_ = -1;
+    bool connected_ = false;
+    bool eof_ = false;
+    std::string in_;
+    std::chrono::steady_clock::time_point deadline_ =
+        std::chrono::steady_clock::now() + std::chrono::seconds(10);
+};
+
+}  // namespace helix::net
