@@ -1,0 +1,374 @@
+#include "net/http_server.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "http_test_client.h"
+
+namespace helix::net {
+namespace {
+
+using base::from_ms;
+using base::from_seconds;
+
+// Waits for something that the server's thread sets.
+class Flag {
+  public:
+    void set() {
+        const std::lock_guard lock(mutex_);
+        set_ = true;
+        changed_.notify_all();
+    }
+    bool wait() {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, std::chrono::seconds(10), [this] { return set_; });
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool set_ = false;
+};
+
+class HttpServerTest : public ::testing::Test {
+  protected:
+    HttpServerTest() { options_.tick = from_ms(10); }
+
+    void start(HttpServer::Handler handler) {
+        auto server = HttpServer::listen(options_);
+        ASSERT_TRUE(server.ok()) << server.error().message;
+        server_ = std::move(server).value();
+        server_->start(std::move(handler));
+    }
+    // Answers with method, path, query and body.
+    void start_echo() {
+        start([](const std::shared_ptr<HttpExchange>& exchange) {
+            const HttpRequest& r = exchange->request();
+            exchange->respond(
+                {200, "text/plain", r.method + " " + r.path + " [" + r.query + "] " + r.body, {}});
+        });
+    }
+
+    HttpServerOptions options_;
+    std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, KeepAliveServesRequestsOneAfterTheOther) {
+    start_echo();
+    TestClient client(server_->port());
+    for (int i = 0; i < 3; ++i) {
+        client.request("POST", "/a%20b?x=1", "body" + std::to_string(i));
+        const auto response = client.read_response();
+        EXPECT_EQ(response.status, 200);
+        EXPECT_EQ(response.body, "POST /a b [x=1] body" + std::to_string(i));
+        EXPECT_EQ(response.header("connection"), "keep-alive");
+    }
+}
+
+TEST_F(HttpServerTest, PipelinedRequestsAreAnsweredInOrder) {
+    start_echo();
+    TestClient client(server_->port());
+    client.send("GET /1 HTTP/1.1\r\nhost: t\r\n\r\nGET /2 HTTP/1.1\r\nhost: t\r\n\r\n");
+    EXPECT_EQ(client.read_response().body, "GET /1 [] ");
+    EXPECT_EQ(client.read_response().body, "GET /2 [] ");
+}
+
+TEST_F(HttpServerTest, ARequestMayArriveByteByByteAndChunked) {
+    start_echo();
+    TestClient client(server_->port());
+    const std::string text =
+        "POST /x HTTP/1.1\r\nhost: t\r\ntransfer-encoding: "
+        "chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n";
+    for (const char c : text) client.send(std::string_view(&c, 1));
+    EXPECT_EQ(client.read_response().body, "POST /x [] abcde");
+}
+
+TEST_F(HttpServerTest, ExpectContinueIsAnsweredBeforeTheBody) {
+    start_echo();
+    TestClient client(server_->port());
+    client.send("POST /x HTTP/1.1\r\nhost: t\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n");
+    EXPECT_EQ(client.read_head().status, 100);
+    client.send("ok");
+    EXPECT_EQ(client.read_response().body, "POST /x [] ok");
+}
+
+TEST_F(HttpServerTest, TheClientsRequestIdComesBackAndOursIsUnique) {
+    start_echo();
+    TestClient client(server_->port());
+    client.request("GET", "/", {}, "x-request-id: mine-1\r\n");
+    EXPECT_EQ(client.read_response().header("x-request-id"), "mine-1");
+    client.request("GET", "/", {}, "x-request-id: not a \"word\"\r\n");
+    const std::string first = client.read_response().header("x-request-id");
+    client.request("GET", "/");
+    const std::string second = client.read_response().header("x-request-id");
+    EXPECT_TRUE(first.starts_with("req_")) << first;
+    EXPECT_NE(first, second);
+}
+
+TEST_F(HttpServerTest, PreflightIsAnsweredWithWhatTheBrowserAskedFor) {
+    start_echo();
+    TestClient client(server_->port());
+    client.request("OPTIONS", "/v1/x", {}, "access-control-request-headers: authorization,x-y\r\n");
+    const auto response = client.read_response();
+    EXPECT_EQ(response.status, 204);
+    EXPECT_EQ(response.header("access-control-allow-origin"), "*");
+    EXPECT_EQ(response.header("access-control-allow-headers"), "authorization,x-y");
+    client.request("GET", "/");
+    EXPECT_EQ(client.read_response().header("access-control-allow-origin"), "*");
+}
+
+TEST_F(HttpServerTest, HeadHasTheLengthButNoBody) {
+    start_echo();
+    TestClient client(server_->port());
+    client.request("HEAD", "/");
+    const auto response = client.read_response(false);
+    EXPECT_EQ(response.status, 200);
+    EXPECT_EQ(response.header("content-length"), "10");
+    client.request("GET", "/next");
+    EXPECT_EQ(client.read_response().body, "GET /next [] ");
+}
+
+TEST_F(HttpServerTest, TooLargeABodyIs413AlsoWhenItsLengthIsNotAnnounced) {
+    options_.max_body_bytes = 1000;
+    start_echo();
+    TestClient announced(server_->port());
+    announced.request("POST", "/", std::string(5000, 'x'));
+    EXPECT_EQ(announced.read_response().status, 413);
+    EXPECT_TRUE(announced.wait_closed());
+    TestClient chunked(server_->port());
+    chunked.send("POST / HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n7d0\r\n" +
+                 std::string(2000, 'x') + "\r\n0\r\n\r\n");
+    EXPECT_EQ(chunked.read_response().status, 413);
+}
+
+TEST_F(HttpServerTest, TooLargeAHeaderIs431AndNonsenseIs400) {
+    start_echo();
+    TestClient large(server_->port());
+    large.send("GET / HTTP/1.1\r\nx: " + std::string(100000, 'y') + "\r\n\r\n");
+    EXPECT_EQ(large.read_response().status, 431);
+    TestClient nonsense(server_->port());
+    nonsense.send("\x01\x02 this is not HTTP\r\n\r\n");
+    EXPECT_EQ(nonsense.read_response().status, 400);
+    TestClient both(server_->port());
+    both.send("POST / HTTP/1.1\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\nabc");
+    EXPECT_EQ(both.read_response().status, 400);
+}
+
+TEST_F(HttpServerTest, SlowHeadersAndSlowBodiesAre408AndIdleConnectionsAreClosed) {
+    options_.header_timeout = from_ms(50);
+    options_.body_timeout = from_ms(50);
+    options_.idle_timeout = from_ms(50);
+    start_echo();
+    TestClient header(server_->port());
+    header.send("GET / HT");
+    EXPECT_EQ(header.read_response().status, 408);
+    TestClient body(server_->port());
+    body.send("POST / HTTP/1.1\r\ncontent-length: 10\r\n\r\nabc");
+    EXPECT_EQ(body.read_response().status, 408);
+    TestClient silent(server_->port());
+    EXPECT_TRUE(silent.wait_closed());
+    TestClient idle(server_->port());
+    idle.request("GET", "/");
+    EXPECT_EQ(idle.read_response().status, 200);
+    EXPECT_TRUE(idle.wait_closed());
+}
+
+TEST_F(HttpServerTest, AStreamIsFedFromAnotherThreadAndTheConnectionLivesOn) {
+    std::thread feeder;
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
+        if (exchange->request().path != "/stream") return exchange->respond({});
+        exchange->begin_stream(200, "text/event-stream", {});
+        feeder = std::thread([this, exchange] {
+            for (int i = 0; i < 100; ++i) {
+                server_->post([exchange, i] { exchange->write(std::to_string(i) + ","); });
+            }
+            server_->post([exchange] { exchange->end_stream(); });
+        });
+    });
+    TestClient client(server_->port());
+    client.request("GET", "/stream");
+    const auto response = client.read_response();
+    feeder.join();
+    std::string expected;
+    for (int i = 0; i < 100; ++i) expected += std::to_string(i) + ",";
+    EXPECT_TRUE(response.complete);
+    EXPECT_EQ(response.body, expected);
+    client.request("GET", "/");
+    EXPECT_EQ(client.read_response().status, 200);
+}
+
+TEST_F(HttpServerTest, AStreamToHttp10IsNotChunkedAndEndsWithTheConnection) {
+    start([](const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->begin_stream(200, "text/plain", {});
+        exchange->write("a");
+        exchange->write("b");
+        exchange->end_stream();
+    });
+    TestClient client(server_->port());
+    client.send("GET / HTTP/1.0\r\n\r\n");
+    const auto response = client.read_response();
+    EXPECT_EQ(response.header("transfer-encoding"), "");
+    EXPECT_EQ(response.body, "ab");
+    EXPECT_TRUE(response.complete);
+}
+
+TEST_F(HttpServerTest, AClientThatLeavesMidStreamIsNoticedWithoutWriting) {
+    Flag gone;
+    std::shared_ptr<HttpExchange> kept;
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
+        kept = exchange;
+        exchange->on_gone([&gone] { gone.set(); });
+        exchange->begin_stream(200, "text/plain", {});
+        exchange->write("first");
+    });
+    TestClient client(server_->port());
+    client.request("GET", "/");
+    std::string chunk;
+    client.read_head();
+    ASSERT_TRUE(client.read_chunk(chunk));
+    client.close();
+    EXPECT_TRUE(gone.wait());
+    server_->stop();
+    EXPECT_FALSE(kept->open());
+    kept->write("to nobody");
+    kept->end_stream();
+}
+
+TEST_F(HttpServerTest, AClientThatLeavesBeforeTheAnswerIsNoticedToo) {
+    Flag gone;
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->on_gone([&gone, exchange] { gone.set(); });
+    });
+    TestClient client(server_->port());
+    client.request("GET", "/");
+    client.close();
+    EXPECT_TRUE(gone.wait());
+}
+
+TEST_F(HttpServerTest, ASlowReaderIsDisconnectedAtTheBoundAndOthersGoOn) {
+    options_.max_queued_bytes = 100000;
+    options_.send_buffer_bytes = 4096;
+    Flag gone;
+    std::atomic<std::size_t> accepted_bytes{0};
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
+        if (exchange->request().path == "/") return exchange->respond({});
+        exchange->on_gone([&gone] { gone.set(); });
+        exchange->begin_stream(200, "text/plain", {});
+        const std::string block(1000, 'x');
+        for (int i = 0; i < 100000 && exchange->open(); ++i) {
+            exchange->write(block);
+            accepted_bytes += block.size();
+        }
+    });
+    TestClient slow(server_->port(), 4096);
+    slow.request("GET", "/stream");
+    EXPECT_TRUE(gone.wait());
+    EXPECT_LT(accepted_bytes, 2000000U);
+    TestClient other(server_->port());
+    other.request("GET", "/");
+    EXPECT_EQ(other.read_response().status, 200);
+}
+
+TEST_F(HttpServerTest, AReaderThatStallsIsDisconnectedInTheEnd) {
+    options_.send_buffer_bytes = 4096;
+    options_.write_timeout = from_ms(100);
+    Flag gone;
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->on_gone([&gone] { gone.set(); });
+        exchange->begin_stream(200, "text/plain", {});
+        exchange->write(std::string(500000, 'x'));
+    });
+    TestClient stalled(server_->port(), 4096);
+    stalled.request("GET", "/");
+    EXPECT_TRUE(gone.wait());
+}
+
+TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreRefusedWith503) {
+    options_.max_connections = 2;
+    start_echo();
+    TestClient a(server_->port());
+    TestClient b(server_->port());
+    a.request("GET", "/");
+    EXPECT_EQ(a.read_response().status, 200);
+    b.request("GET", "/");
+    EXPECT_EQ(b.read_response().status, 200);
+    TestClient c(server_->port());
+    EXPECT_EQ(c.read_response().status, 503);
+    EXPECT_EQ(a.connected(), true);
+}
+
+TEST_F(HttpServerTest, AGracefulStopLetsAnswersFinishAndRefusesNewConnections) {
+    Flag started;
+    std::shared_ptr<HttpExchange> kept;
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
+        kept = exchange;
+        exchange->begin_stream(200, "text/plain", {});
+        exchange->write("a");
+        started.set();
+    });
+    TestClient idle(server_->port());
+    TestClient client(server_->port());
+    client.request("GET", "/");
+    ASSERT_TRUE(started.wait());
+    std::thread stopper([this] { server_->stop(from_seconds(10)); });
+    EXPECT_TRUE(idle.wait_closed());
+    EXPECT_FALSE(TestClient(server_->port()).connected());
+    server_->post([&kept] {
+        kept->write("b");
+        kept->end_stream();
+    });
+    const auto response = client.read_response();
+    EXPECT_EQ(response.body, "ab");
+    EXPECT_TRUE(response.complete);
+    client.close();
+    stopper.join();
+}
+
+TEST_F(HttpServerTest, AStopWithoutGraceEndsStreamsAndTellsTheirOwners) {
+    Flag started;
+    Flag gone;
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->on_gone([&gone] { gone.set(); });
+        exchange->begin_stream(200, "text/plain", {});
+        started.set();
+    });
+    TestClient client(server_->port());
+    client.request("GET", "/");
+    ASSERT_TRUE(started.wait());
+    server_->stop();
+    EXPECT_TRUE(gone.wait());
+    EXPECT_TRUE(client.wait_closed());
+}
+
+TEST_F(HttpServerTest, AnExceptionInTheHandlerIsA500AndTheServerLives) {
+    start([](const std::shared_ptr<HttpExchange>& exchange) {
+        if (exchange->request().path == "/bad") throw std::bad_alloc();
+        exchange->respond({});
+    });
+    TestClient client(server_->port());
+    client.request("GET", "/bad");
+    EXPECT_EQ(client.read_response().status, 500);
+    TestClient other(server_->port());
+    other.request("GET", "/");
+    EXPECT_EQ(other.read_response().status, 200);
+}
+
+TEST(HttpServer, ListeningOnATakenOrWrongAddressIsAnErrorThatNamesIt) {
+    HttpServerOptions options;
+    auto first = HttpServer::listen(options);
+    ASSERT_TRUE(first.ok());
+    options.port = (*first)->port();
+    const auto second = HttpServer::listen(options);
+    ASSERT_FALSE(second.ok());
+    EXPECT_NE(second.error().message.find(std::to_string(options.port)), std::string::npos);
+    options.address = "not-an-address";
+    EXPECT_FALSE(HttpServer::listen(options).ok());
+}
+
+}  // namespace
+}  // namespace helix::net
