@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/result.h"
+
+namespace helix::engine {
+
+// Zeroed memory straight from the kernel, page aligned, in huge pages where it can have them; physical
+// memory is taken at first touch. What large weights and the KV pool live in.
+class AlignedBuffer {
+  public:
+    AlignedBuffer() = default;
+    static base::Result<AlignedBuffer> allocate(std::size_t bytes);
+    ~AlignedBuffer();
+    AlignedBuffer(AlignedBuffer&& other) noexcept;
+    AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
+
+    std::byte* data() { return data_; }
+    const std::byte* data() const { return data_; }
+    std::size_t size() const { return size_; }
+
+  private:
+    std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+}  // namespace helix::engine

@@ -1,0 +1,72 @@
+#include <cstring>
+
+#include "engine/ops/formats.h"
+#include "engine/ops/half.h"
+
+// Q4_K: blocks of 256: half d, half dmin, 12 bytes of eight 6-bit scales and eight 6-bit mins, 128 bytes of
+// nibbles (columns 64i .. 64i+31 low, 64i+32 .. 64i+63 high, in bytes 32i ..). For column c of the eighth j:
+// w = d * scale[j] * q - dmin * min[j].
+
+namespace helix::engine::ops {
+namespace {
+
+struct Eighths {
+    std::uint8_t scale[8];
+    std::uint8_t min[8];
+};
+
+Eighths unpack_scales(const std::byte* s) {
+    Eighths e;
+    const auto at = [&](int i) { return static_cast<unsigned>(s[i]); };
+    for (int j = 0; j < 4; ++j) {
+        e.scale[j] = static_cast<std::uint8_t>(at(j) & 63U);
+        e.min[j] = static_cast<std::uint8_t>(at(j + 4) & 63U);
+        e.scale[j + 4] = static_cast<std::uint8_t>((at(j + 8) & 15U) | ((at(j) >> 6U) << 4U));
+        e.min[j + 4] = static_cast<std::uint8_t>((at(j + 8) >> 4U) | ((at(j + 4) >> 6U) << 4U));
+    }
+    return e;
+}
+
+// Element c (0 .. 31) of the eighth j.
+unsigned nibble(const std::byte* block, int j, int c) {
+    const auto byte = static_cast<unsigned>(block[16 + 32 * (j / 2) + c]);
+    return j % 2 == 0 ? byte & 15U : byte >> 4U;
+}
+
+void pack_unit(const std::byte* const* blocks, std::byte* out) {
+    for (int row = 0; row < 16; ++row) {
+        const std::byte* block = blocks[row];
+        std::memcpy(out + 2 * row, block, 2);
+        std::memcpy(out + 32 + 2 * row, block + 2, 2);
+        const Eighths e = unpack_scales(block + 4);
+        for (int j = 0; j < 8; ++j) {
+            std::byte* eighth = out + 64 + 288 * j;
+            eighth[row] = std::byte{e.scale[j]};
+            eighth[16 + row] = std::byte{e.min[j]};
+            for (int i = 0; i < 16; ++i) {
+                const unsigned both = nibble(block, j, i) | (nibble(block, j, i + 16) << 4U);
+                eighth[32 + (i / 4) * 64 + row * 4 + i % 4] = static_cast<std::byte>(both);
+            }
+        }
+    }
+}
+
+void dequantise(const std::byte* block, float* out) {
+    std::uint16_t d[2];
+    std::memcpy(d, block, sizeof d);
+    const Eighths e = unpack_scales(block + 4);
+    for (int j = 0; j < 8; ++j) {
+        const float scale = half_to_float(d[0]) * static_cast<float>(e.scale[j]);
+        const float min = half_to_float(d[1]) * static_cast<float>(e.min[j]);
+        for (int c = 0; c < 32; ++c) out[32 * j + c] = scale * static_cast<float>(nibble(block, j, c)) - min;
+    }
+}
+
+}  // namespace
+
+const Format& q4_k_format() {
+    static constexpr Format kFormat{"q4_k", 256, 144, 64 + 8 * 288, true, pack_unit, dequantise};
+    return kFormat;
+}
+
+}  // namespace helix::engine::ops

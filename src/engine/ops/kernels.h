@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/ops/packed_matrix.h"
+
+// The inner loops, compiled once for each instruction set from the same source (op_*_kernel.h). All variants
+// give the same bits: integer sums are exact, and floats are combined in an order that does not depend on
+// the vector width. No kernel's result for a row depends on the other rows.
+
+namespace helix::engine::ops {
+
+enum class Isa { portable, avx2, avx512 };
+
+const char* to_string(Isa isa);
+bool supported(Isa isa);
+Isa best_isa();
+
+// Activations of some rows as int8: x[c] is about scale[c / 32] * q[c], |q| <= 127. A row with a NaN or an
+// infinity in it has NaN as that block's scale.
+struct QuantisedRows {
+    const std::int8_t* q = nullptr;       // [rows, cols]
+    const float* scale = nullptr;         // [rows, cols / 32]
+    const std::int32_t* sum16 = nullptr;  // [rows, cols / 16], sums of q
+};
+
+struct MatmulInput {
+    const float* floats = nullptr;  // [rows, cols], for formats that take floats
+    QuantisedRows quantised;        // for the others
+    std::int64_t rows = 0;
+};
+
+struct MatmulOutput {
+    float* data = nullptr;    // [rows, stride]; column i is the matrix' row i
+    std::int64_t stride = 0;  // floats
+    bool accumulate = false;  // add to what is there
+};
+
+// Panels [begin, end) of the matrix times every row of the input.
+using MatmulKernel = void (*)(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
+                              const MatmulInput& input, const MatmulOutput& output);
+
+// One query row and one KV head: the query heads that share it, over positions [0, n_positions).
+struct AttentionTask {
+    const float* q = nullptr;  // [n_heads, head_dim]
+    float* out = nullptr;      // [n_heads, head_dim]
+    int n_heads = 0;
+    int head_dim = 0;
+    int n_positions = 0;
+    float scale = 1;                         // of the scores
+    const std::byte* const* pages = nullptr;  // page of each block, in order
+    int block_size = 0;
+    int kv_head = 0;
+    const struct KvLayout* layout = nullptr;
+    float* scratch = nullptr;  // attention_scratch() floats
+};
+
+struct Kernels {
+    Isa isa;
+    MatmulKernel matmul_f32, matmul_f16, matmul_bf16, matmul_q8_0, matmul_q4_0, matmul_q4_k, matmul_q6_k;
+    // x[n] -> q[n], scale[n / 32], sum16[n / 16]; n is a multiple of 32.
+    void (*quantise_row)(const float* x, std::int64_t n, std::int8_t* q, float* scale, std::int32_t* sum16);
+    // y = x / sqrt(mean(x^2) + epsilon) * weight
+    void (*rms_norm)(const float* x, const float* weight, std::int64_t n, float epsilon, float* y);
+    // y = gate / (1 + exp(-gate)) * up; y may be gate.
+    void (*swiglu)(const float* gate, const float* up, std::int64_t n, float* y);
+    // y = exp((x - shift) * factor), 0 below e^-87; relative error under 2e-7.
+    void (*exp_row)(const float* x, std::int64_t n, float shift, float factor, float* y);
+    void (*attention_f16)(const AttentionTask& task);
+    void (*attention_f32)(const AttentionTask& task);
+
+    MatmulKernel matmul(model::TensorType type) const;
+};
+
+// The table of an instruction set that this machine has.
+const Kernels& kernels(Isa isa);
+
+}  // namespace helix::engine::ops

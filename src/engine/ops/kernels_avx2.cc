@@ -1,0 +1,23 @@
+#include "engine/ops/kernels_includes.h"
+
+#if defined(__x86_64__)
+
+namespace helix::engine::ops {
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+namespace avx2 {
+namespace {
+#include "engine/ops/simd_avx2.h"
+#include "engine/ops/op_variants.h"
+}  // namespace
+}  // namespace avx2
+#pragma GCC pop_options
+
+const Kernels& avx2_kernels() {
+    static const Kernels kTable = avx2::make_table(Isa::avx2);
+    return kTable;
+}
+
+}  // namespace helix::engine::ops
+
+#endif

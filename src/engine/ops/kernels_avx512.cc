@@ -1,0 +1,27 @@
+#include "engine/ops/kernels_includes.h"
+
+#if defined(__x86_64__)
+
+namespace helix::engine::ops {
+// g++ 12 takes the "undefined" registers of its own header for mistakes (GCC bug 105593).
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
+namespace avx512 {
+namespace {
+#include "engine/ops/simd_avx512.h"
+#include "engine/ops/op_variants.h"
+}  // namespace
+}  // namespace avx512
+#pragma GCC pop_options
+#pragma GCC diagnostic pop
+
+const Kernels& avx512_kernels() {
+    static const Kernels kTable = avx512::make_table(Isa::avx512);
+    return kTable;
+}
+
+}  // namespace helix::engine::ops
+
+#endif

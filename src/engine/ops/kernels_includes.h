@@ -1,0 +1,27 @@
+#pragma once
+
+// What the kernels use, included before any target region: functions from these headers must be compiled for
+// the machine that everything else is compiled for.
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "engine/ops/half.h"
+#include "engine/ops/kernels.h"
+#include "engine/ops/kv_layout.h"
+#include "engine/ops/packed_matrix.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace helix::engine::ops {
+
+const Kernels& portable_kernels();
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+
+}  // namespace helix::engine::ops

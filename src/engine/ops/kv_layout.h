@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+namespace helix::engine::ops {
+
+enum class KvType { f16, f32 };
+
+// What is in a page: the keys and values of block_size positions of one layer.
+//   keys    [n_kv_heads, head_dim, positions]: transposed, so that 16 scores fill a vector
+//   values  [n_kv_heads, block_size, dims]
+// positions and dims are block_size and head_dim rounded up to 16.
+struct KvLayout {
+    KvType type = KvType::f16;
+    int n_kv_heads = 0;
+    int head_dim = 0;
+    int block_size = 0;
+
+    static std::int64_t round_up(std::int64_t n) { return (n + 15) / 16 * 16; }
+    std::int64_t element_bytes() const { return type == KvType::f16 ? 2 : 4; }
+    std::int64_t positions() const { return round_up(block_size); }
+    std::int64_t dims() const { return round_up(head_dim); }
+    // Offsets in bytes.
+    std::int64_t keys_of_head(int head) const { return head * head_dim * positions() * element_bytes(); }
+    std::int64_t values_of_head(int head) const {
+        return keys_of_head(n_kv_heads) + head * block_size * dims() * element_bytes();
+    }
+    std::int64_t page_bytes() const { return values_of_head(n_kv_heads); }
+};
+
+}  // namespace helix::engine::ops

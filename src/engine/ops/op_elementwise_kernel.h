@@ -1,0 +1,102 @@
+// Quantisation of activations, RMSNorm, SwiGLU and exp. Included in a variant's namespace.
+
+// e^x for x in [-87.3, 88.3], clamped outside: x = n ln 2 + r, and a polynomial of degree 6 for e^r
+// (Taylor coefficients; |r| <= ln 2 / 2 leaves 1.2e-7 relative).
+HELIX_INLINE Floats exp(Floats x) {
+    x = max(min(x, set1(88.3F)), set1(-87.3F));
+    const Floats n = round(mul(x, set1(1.44269504F)));
+    // ln 2 in two parts; the first has 9 bits, so n times it is exact.
+    Floats r = fma(n, set1(-0.693359375F), x);
+    r = fma(n, set1(2.12194440e-4F), r);
+    Floats y = set1(1.0F / 720.0F);
+    y = fma(y, r, set1(1.0F / 120.0F));
+    y = fma(y, r, set1(1.0F / 24.0F));
+    y = fma(y, r, set1(1.0F / 6.0F));
+    y = fma(y, r, set1(0.5F));
+    y = fma(y, r, set1(1.0F));
+    y = fma(y, r, set1(1.0F));
+    // n is in [-126, 127]: adding it to the exponent leaves a normal number.
+    return from_bits(add(bits_of(y), shift_left_23(to_ints(n))));
+}
+
+void quantise_row(const float* x, std::int64_t n, std::int8_t* q, float* scale, std::int32_t* sum16) {
+    const Ints magnitude = set1(0x7fffffff);
+    for (std::int64_t b = 0; b < n / 32; ++b) {
+        const Floats lo = load(x + 32 * b);
+        const Floats hi = load(x + 32 * b + 16);
+        // Magnitudes of floats are ordered as their bits are; NaN and infinity come out on top.
+        const std::int32_t top =
+            reduce_max(max(bit_and(bits_of(lo), magnitude), bit_and(bits_of(hi), magnitude)));
+        const float largest = std::bit_cast<float>(top);
+        const bool broken = top >= 0x7f800000;
+        const bool zero = largest < 1e-30F;
+        Ints q_lo = set1(0);
+        Ints q_hi = set1(0);
+        if (!broken && !zero) {
+            const Floats inverse = set1(127.0F / largest);
+            q_lo = to_ints(mul(lo, inverse));
+            q_hi = to_ints(mul(hi, inverse));
+        }
+        scale[b] = broken ? std::numeric_limits<float>::quiet_NaN() : zero ? 0.0F : largest / 127.0F;
+        store_i8(q + 32 * b, q_lo);
+        store_i8(q + 32 * b + 16, q_hi);
+        sum16[2 * b] = reduce_add(q_lo);
+        sum16[2 * b + 1] = reduce_add(q_hi);
+    }
+}
+
+void rms_norm(const float* x, const float* weight, std::int64_t n, float epsilon, float* y) {
+    Floats squares = set1(0.0F);
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const Floats v = load(x + i);
+        squares = fma(v, v, squares);
+    }
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) {
+        const Floats v = load_first(x + i, rest, 0.0F);
+        squares = fma(v, v, squares);
+    }
+    const float mean = reduce_add(squares) / static_cast<float>(n);
+    const Floats factor = set1(1.0F / std::sqrt(mean + epsilon));
+    for (i = 0; i + 16 <= n; i += 16) store(y + i, mul(mul(load(x + i), factor), load(weight + i)));
+    if (rest > 0) {
+        const Floats w = load_first(weight + i, rest, 0.0F);
+        store_first(y + i, rest, mul(mul(load_first(x + i, rest, 0.0F), factor), w));
+    }
+}
+
+HELIX_INLINE Floats silu_times(Floats gate, Floats up) {
+    const Floats one = set1(1.0F);
+    const Floats silu = div(gate, add(one, exp(sub(set1(0.0F), gate))));
+    return mul(silu, up);
+}
+
+void swiglu(const float* gate, const float* up, std::int64_t n, float* y) {
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) store(y + i, silu_times(load(gate + i), load(up + i)));
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) {
+        const Floats g = load_first(gate + i, rest, 0.0F);
+        store_first(y + i, rest, silu_times(g, load_first(up + i, rest, 0.0F)));
+    }
+}
+
+// Lanes of x that are below the smallest argument of exp become 0.
+HELIX_INLINE Floats exp_or_zero(Floats x) {
+    // exp() clamps at -87.3, where it gives 1.2e-38; scaling and shifting by that makes it an exact zero.
+    const Floats smallest = exp(set1(-100.0F));
+    return max(sub(exp(x), smallest), set1(0.0F));
+}
+
+void exp_row(const float* x, std::int64_t n, float shift, float factor, float* y) {
+    const Floats minus_shift = set1(-shift);
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        store(y + i, exp_or_zero(mul(add(load(x + i), minus_shift), set1(factor))));
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) {
+        const Floats v = load_first(x + i, rest, shift);
+        store_first(y + i, rest, exp_or_zero(mul(add(v, minus_shift), set1(factor))));
+    }
+}

@@ -1,0 +1,37 @@
+// The body of kernels_<isa>.cc: every kernel, in the namespace of that variant, and its table. The including
+// file has included kernels_includes.h and opened the namespace and, where needed, a target region.
+
+// An array in registers, indexed by int.
+template <typename T, int kSize>
+struct Array {
+    T v[static_cast<std::size_t>(kSize)];
+    HELIX_INLINE T& operator[](int i) { return v[i]; }
+    HELIX_INLINE const T& operator[](int i) const { return v[i]; }
+};
+
+HELIX_INLINE Floats load_float(const std::byte* p) {
+    return load(static_cast<const float*>(static_cast<const void*>(p)));
+}
+
+#include "engine/ops/op_matmul_kernel.h"
+#include "engine/ops/op_elementwise_kernel.h"
+#include "engine/ops/op_attention_kernel.h"
+
+Kernels make_table(Isa isa) {
+    Kernels k{};
+    k.isa = isa;
+    k.matmul_f32 = float_matmul<F32>;
+    k.matmul_f16 = float_matmul<F16>;
+    k.matmul_bf16 = float_matmul<Bf16>;
+    k.matmul_q8_0 = quantised_matmul<Q8_0>;
+    k.matmul_q4_0 = quantised_matmul<Q4_0>;
+    k.matmul_q4_k = quantised_matmul<Q4_K>;
+    k.matmul_q6_k = quantised_matmul<Q6_K>;
+    k.quantise_row = quantise_row;
+    k.rms_norm = rms_norm;
+    k.swiglu = swiglu;
+    k.exp_row = exp_row;
+    k.attention_f16 = attention<KvF16>;
+    k.attention_f32 = attention<KvF32>;
+    return k;
+}
