@@ -13,10 +13,11 @@ namespace helix::engine {
 base::Result<AlignedBuffer> AlignedBuffer::allocate(std::size_t bytes) {
     AlignedBuffer buffer;
     if (bytes == 0) return buffer;
-    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) {
-        return base::Error{base::Errc::unavailable,
-                           fmt::format("cannot allocate {} bytes: {}", bytes, std::strerror(errno))};
+        return base::Error{base::Errc::unavailable, fmt::format("cannot allocate {} bytes: {}",
+                                                                bytes, std::strerror(errno))};
     }
     // Only a wish: without huge pages everything works, a little slower.
     madvise(at, bytes, MADV_HUGEPAGE);

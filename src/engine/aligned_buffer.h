@@ -7,8 +7,8 @@
 
 namespace helix::engine {
 
-// Zeroed memory straight from the kernel, page aligned, in huge pages where it can have them; physical
-// memory is taken at first touch. What large weights and the KV pool live in.
+// Zeroed memory straight from the kernel, page aligned, in huge pages where it can have them;
+// physical memory is taken at first touch. What large weights and the KV pool live in.
 class AlignedBuffer {
   public:
     AlignedBuffer() = default;

@@ -7,14 +7,15 @@
 
 namespace helix::engine {
 
-// Threads that run the tasks of one step together with the caller. Which thread runs which task is left to
-// chance, so tasks must not depend on it. One thread calls run() at a time.
+// Threads that run the tasks of one step together with the caller. Which thread runs which task is
+// left to chance, so tasks must not depend on it. One thread calls run() at a time.
 //
-// Idle threads spin for some tens of microseconds and then sleep: several processes may share these cores.
+// Idle threads spin for some tens of microseconds and then sleep: several processes may share these
+// cores.
 class ThreadPool {
   public:
-    // threads counts the caller, who is thread 0. cpus: cores to pin to, thread i to cpus[i % size]; the
-    // caller is pinned at its first run(). Empty = not pinned.
+    // threads counts the caller, who is thread 0. cpus: cores to pin to, thread i to cpus[i %
+    // size]; the caller is pinned at its first run(). Empty = not pinned.
     explicit ThreadPool(int threads, std::vector<int> cpus = {});
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
@@ -29,9 +30,12 @@ class ThreadPool {
             for (std::int64_t i = 0; i < count; ++i) task(i, 0);
             return;
         }
-        run_shared(count, [](void* context, std::int64_t i, int thread) {
-            (*static_cast<std::remove_reference_t<Task>*>(context))(i, thread);
-        }, &task);
+        run_shared(
+            count,
+            [](void* context, std::int64_t i, int thread) {
+                (*static_cast<std::remove_reference_t<Task>*>(context))(i, thread);
+            },
+            const_cast<void*>(static_cast<const void*>(&task)));
     }
 
   private:

@@ -1,7 +1,6 @@
 #include <cstring>
 
 #include "engine/ops/formats.h"
-#include "engine/ops/half.h"
 
 // F32, F16 and BF16: values one after another.
 
@@ -13,29 +12,20 @@ void pack_unit(const std::byte* const* blocks, std::byte* out) {
     for (int i = 0; i < 16; ++i) std::memcpy(out + i * kBytes, blocks[i], kBytes);
 }
 
-void dequantise_f32(const std::byte* block, float* out) { std::memcpy(out, block, sizeof(float)); }
-
-template <float (*kConvert)(std::uint16_t)>
-void dequantise_16(const std::byte* block, float* out) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, block, sizeof bits);
-    *out = kConvert(bits);
-}
-
 }  // namespace
 
 const Format& f32_format() {
-    static constexpr Format kFormat{"f32", 1, 4, 64, false, pack_unit<4>, dequantise_f32};
+    static constexpr Format kFormat{"f32", 1, 4, 64, false, pack_unit<4>};
     return kFormat;
 }
 
 const Format& f16_format() {
-    static constexpr Format kFormat{"f16", 1, 2, 32, false, pack_unit<2>, dequantise_16<half_to_float>};
+    static constexpr Format kFormat{"f16", 1, 2, 32, false, pack_unit<2>};
     return kFormat;
 }
 
 const Format& bf16_format() {
-    static constexpr Format kFormat{"bf16", 1, 2, 32, false, pack_unit<2>, dequantise_16<bfloat_to_float>};
+    static constexpr Format kFormat{"bf16", 1, 2, 32, false, pack_unit<2>};
     return kFormat;
 }
 

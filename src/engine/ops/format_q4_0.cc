@@ -1,10 +1,9 @@
 #include <cstring>
 
 #include "engine/ops/formats.h"
-#include "engine/ops/half.h"
 
-// Q4_0: blocks of 32: half d, 16 bytes; element i < 16 is the low nibble of byte i, i + 16 the high one;
-// w = d * (q - 8).
+// Q4_0: blocks of 32: half d, 16 bytes; element i < 16 is the low nibble of byte i, i + 16 the high
+// one; w = d * (q - 8).
 
 namespace helix::engine::ops {
 namespace {
@@ -17,21 +16,10 @@ void pack_unit(const std::byte* const* blocks, std::byte* out) {
     }
 }
 
-void dequantise(const std::byte* block, float* out) {
-    std::uint16_t d = 0;
-    std::memcpy(&d, block, sizeof d);
-    const float scale = half_to_float(d);
-    for (int i = 0; i < 16; ++i) {
-        const auto byte = static_cast<unsigned>(block[2 + i]);
-        out[i] = scale * static_cast<float>(static_cast<int>(byte & 15U) - 8);
-        out[i + 16] = scale * static_cast<float>(static_cast<int>(byte >> 4U) - 8);
-    }
-}
-
 }  // namespace
 
 const Format& q4_0_format() {
-    static constexpr Format kFormat{"q4_0", 32, 18, 288, true, pack_unit, dequantise};
+    static constexpr Format kFormat{"q4_0", 32, 18, 288, true, pack_unit};
     return kFormat;
 }
 

@@ -1,11 +1,10 @@
 #include <cstring>
 
 #include "engine/ops/formats.h"
-#include "engine/ops/half.h"
 
-// Q4_K: blocks of 256: half d, half dmin, 12 bytes of eight 6-bit scales and eight 6-bit mins, 128 bytes of
-// nibbles (columns 64i .. 64i+31 low, 64i+32 .. 64i+63 high, in bytes 32i ..). For column c of the eighth j:
-// w = d * scale[j] * q - dmin * min[j].
+// Q4_K: blocks of 256: half d, half dmin, 12 bytes of eight 6-bit scales and eight 6-bit mins, 128
+// bytes of nibbles (columns 64i .. 64i+31 low, 64i+32 .. 64i+63 high, in bytes 32i ..). For column
+// c of the eighth j: w = d * scale[j] * q - dmin * min[j].
 
 namespace helix::engine::ops {
 namespace {
@@ -51,21 +50,10 @@ void pack_unit(const std::byte* const* blocks, std::byte* out) {
     }
 }
 
-void dequantise(const std::byte* block, float* out) {
-    std::uint16_t d[2];
-    std::memcpy(d, block, sizeof d);
-    const Eighths e = unpack_scales(block + 4);
-    for (int j = 0; j < 8; ++j) {
-        const float scale = half_to_float(d[0]) * static_cast<float>(e.scale[j]);
-        const float min = half_to_float(d[1]) * static_cast<float>(e.min[j]);
-        for (int c = 0; c < 32; ++c) out[32 * j + c] = scale * static_cast<float>(nibble(block, j, c)) - min;
-    }
-}
-
 }  // namespace
 
 const Format& q4_k_format() {
-    static constexpr Format kFormat{"q4_k", 256, 144, 64 + 8 * 288, true, pack_unit, dequantise};
+    static constexpr Format kFormat{"q4_k", 256, 144, 64 + 8 * 288, true, pack_unit};
     return kFormat;
 }
 

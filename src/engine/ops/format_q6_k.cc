@@ -1,12 +1,11 @@
 #include <cstring>
 
 #include "engine/ops/formats.h"
-#include "engine/ops/half.h"
 
-// Q6_K: blocks of 256: 128 bytes of low four bits, 64 bytes of high two bits, 16 int8 scales (one for 16
-// columns), half d; w = d * scale * (q - 32). In each half of 128 columns: columns 0-31 and 64-95 are the
-// low and high nibbles of bytes 0-31, 32-63 and 96-127 those of bytes 32-63; the high bits of columns
-// l, l+32, l+64, l+96 are bits 0-1, 2-3, 4-5, 6-7 of byte l.
+// Q6_K: blocks of 256: 128 bytes of low four bits, 64 bytes of high two bits, 16 int8 scales (one
+// for 16 columns), half d; w = d * scale * (q - 32). In each half of 128 columns: columns 0-31 and
+// 64-95 are the low and high nibbles of bytes 0-31, 32-63 and 96-127 those of bytes 32-63; the high
+// bits of columns l, l+32, l+64, l+96 are bits 0-1, 2-3, 4-5, 6-7 of byte l.
 
 namespace helix::engine::ops {
 namespace {
@@ -40,7 +39,8 @@ void pack_eighth(const std::byte* block, int j, int row, std::byte* eighth) {
         for (int v = 0; v < 2; ++v) {
             unsigned bits = 0;
             for (unsigned g = 0; g < 4; ++g) {
-                bits |= (value(block, 32 * j + 16 * v + 4 * static_cast<int>(g) + i) >> 4U) << (2 * g);
+                bits |= (value(block, 32 * j + 16 * v + 4 * static_cast<int>(g) + i) >> 4U)
+                        << (2 * g);
             }
             high[v * 64 + row * 4 + i] = static_cast<std::byte>(bits);
         }
@@ -54,19 +54,10 @@ void pack_unit(const std::byte* const* blocks, std::byte* out) {
     }
 }
 
-void dequantise(const std::byte* block, float* out) {
-    std::uint16_t d = 0;
-    std::memcpy(&d, block + kDOffset, sizeof d);
-    for (int c = 0; c < 256; ++c) {
-        const auto scale = static_cast<float>(static_cast<std::int8_t>(block[kScaleOffset + c / 16]));
-        out[c] = half_to_float(d) * scale * static_cast<float>(static_cast<int>(value(block, c)) - 32);
-    }
-}
-
 }  // namespace
 
 const Format& q6_k_format() {
-    static constexpr Format kFormat{"q6_k", 256, 210, 32 + 8 * 416, true, pack_unit, dequantise};
+    static constexpr Format kFormat{"q6_k", 256, 210, 32 + 8 * 416, true, pack_unit};
     return kFormat;
 }
 

@@ -1,7 +1,6 @@
 #include <cstring>
 
 #include "engine/ops/formats.h"
-#include "engine/ops/half.h"
 
 // Q8_0: blocks of 32: half d, int8 q[32]; w = d * q.
 
@@ -21,17 +20,10 @@ void pack_unit(const std::byte* const* blocks, std::byte* out) {
     }
 }
 
-void dequantise(const std::byte* block, float* out) {
-    std::uint16_t d = 0;
-    std::memcpy(&d, block, sizeof d);
-    const float scale = half_to_float(d);
-    for (int i = 0; i < 32; ++i) out[i] = scale * static_cast<float>(static_cast<std::int8_t>(block[2 + i]));
-}
-
 }  // namespace
 
 const Format& q8_0_format() {
-    static constexpr Format kFormat{"q8_0", 32, 34, 544, true, pack_unit, dequantise};
+    static constexpr Format kFormat{"q8_0", 32, 34, 544, true, pack_unit};
     return kFormat;
 }
 

@@ -7,8 +7,8 @@
 
 namespace helix::engine::ops {
 
-// What the engine must know of a weight format, but for its matmul kernel (format_<name>_kernel.h). One
-// file each: format_<name>.cc.
+// What the engine must know of a weight format, but for its matmul kernel (format_<name>_kernel.h).
+// One file each: format_<name>.cc.
 struct Format {
     const char* name;
     int block_cols;        // elements of a block in the file, and columns of a packed unit
@@ -17,7 +17,6 @@ struct Format {
     bool quantised_input;  // the kernel reads int8 activations
     // blocks: the same block of 16 rows.
     void (*pack_unit)(const std::byte* const* blocks, std::byte* out);
-    void (*dequantise_block)(const std::byte* block, float* out);
 };
 
 // nullptr for a type that we do not know.

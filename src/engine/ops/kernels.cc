@@ -7,9 +7,12 @@ namespace helix::engine::ops {
 
 const char* to_string(Isa isa) {
     switch (isa) {
-        case Isa::portable: return "portable";
-        case Isa::avx2: return "avx2";
-        case Isa::avx512: return "avx512";
+        case Isa::portable:
+            return "portable";
+        case Isa::avx2:
+            return "avx2";
+        case Isa::avx512:
+            return "avx512";
     }
     return "?";
 }
@@ -19,9 +22,9 @@ bool supported(Isa isa) {
 #if defined(__x86_64__)
     const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
     if (isa == Isa::avx2) return avx2;
-    return avx2 && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
-           __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
-           __builtin_cpu_supports("avx512vnni") != 0;
+    return avx2 && __builtin_cpu_supports("avx512f") != 0 &&
+           __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+           __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512vnni") != 0;
 #else
     return false;
 #endif
@@ -43,13 +46,20 @@ const Kernels& kernels(Isa isa) {
 
 MatmulKernel Kernels::matmul(model::TensorType type) const {
     switch (type) {
-        case model::TensorType::f32: return matmul_f32;
-        case model::TensorType::f16: return matmul_f16;
-        case model::TensorType::bf16: return matmul_bf16;
-        case model::TensorType::q8_0: return matmul_q8_0;
-        case model::TensorType::q4_0: return matmul_q4_0;
-        case model::TensorType::q4_k: return matmul_q4_k;
-        case model::TensorType::q6_k: return matmul_q6_k;
+        case model::TensorType::f32:
+            return matmul_f32;
+        case model::TensorType::f16:
+            return matmul_f16;
+        case model::TensorType::bf16:
+            return matmul_bf16;
+        case model::TensorType::q8_0:
+            return matmul_q8_0;
+        case model::TensorType::q4_0:
+            return matmul_q4_0;
+        case model::TensorType::q4_k:
+            return matmul_q4_k;
+        case model::TensorType::q6_k:
+            return matmul_q6_k;
     }
     CHECK(false);
 }

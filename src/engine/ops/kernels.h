@@ -5,11 +5,13 @@
 
 #include "engine/ops/packed_matrix.h"
 
-// The inner loops, compiled once for each instruction set from the same source (op_*_kernel.h). All variants
-// give the same bits: integer sums are exact, and floats are combined in an order that does not depend on
-// the vector width. No kernel's result for a row depends on the other rows.
+// The inner loops, compiled once for each instruction set from the same source (op_*_kernel.h). All
+// variants give the same bits: integer sums are exact, and floats are combined in an order that
+// does not depend on the vector width. No kernel's result for a row depends on the other rows.
 
 namespace helix::engine::ops {
+
+struct KvLayout;
 
 enum class Isa { portable, avx2, avx512 };
 
@@ -17,8 +19,8 @@ const char* to_string(Isa isa);
 bool supported(Isa isa);
 Isa best_isa();
 
-// Activations of some rows as int8: x[c] is about scale[c / 32] * q[c], |q| <= 127. A row with a NaN or an
-// infinity in it has NaN as that block's scale.
+// Activations of some rows as int8: x[c] is about scale[c / 32] * q[c], |q| <= 127. A row with a
+// NaN or an infinity in it has NaN as that block's scale.
 struct QuantisedRows {
     const std::int8_t* q = nullptr;       // [rows, cols]
     const float* scale = nullptr;         // [rows, cols / 32]
@@ -41,6 +43,8 @@ struct MatmulOutput {
 using MatmulKernel = void (*)(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
                               const MatmulInput& input, const MatmulOutput& output);
 
+constexpr int kAttentionHeadTile = 4;  // query heads that an attention kernel takes at a time
+
 // One query row and one KV head: the query heads that share it, over positions [0, n_positions).
 struct AttentionTask {
     const float* q = nullptr;  // [n_heads, head_dim]
@@ -48,25 +52,29 @@ struct AttentionTask {
     int n_heads = 0;
     int head_dim = 0;
     int n_positions = 0;
-    float scale = 1;                         // of the scores
+    float scale = 1;                          // of the scores
     const std::byte* const* pages = nullptr;  // page of each block, in order
     int block_size = 0;
     int kv_head = 0;
-    const struct KvLayout* layout = nullptr;
-    float* scratch = nullptr;  // attention_scratch() floats
+    const KvLayout* layout = nullptr;
+    float* scratch =
+        nullptr;  // kAttentionHeadTile * (n_positions rounded up to 16, plus 16) floats
 };
 
 struct Kernels {
     Isa isa;
-    MatmulKernel matmul_f32, matmul_f16, matmul_bf16, matmul_q8_0, matmul_q4_0, matmul_q4_k, matmul_q6_k;
+    MatmulKernel matmul_f32, matmul_f16, matmul_bf16, matmul_q8_0, matmul_q4_0, matmul_q4_k,
+        matmul_q6_k;
     // x[n] -> q[n], scale[n / 32], sum16[n / 16]; n is a multiple of 32.
-    void (*quantise_row)(const float* x, std::int64_t n, std::int8_t* q, float* scale, std::int32_t* sum16);
+    void (*quantise_row)(const float* x, std::int64_t n, std::int8_t* q, float* scale,
+                         std::int32_t* sum16);
     // y = x / sqrt(mean(x^2) + epsilon) * weight
     void (*rms_norm)(const float* x, const float* weight, std::int64_t n, float epsilon, float* y);
     // y = gate / (1 + exp(-gate)) * up; y may be gate.
     void (*swiglu)(const float* gate, const float* up, std::int64_t n, float* y);
     // y = exp((x - shift) * factor), 0 below e^-87; relative error under 2e-7.
     void (*exp_row)(const float* x, std::int64_t n, float shift, float factor, float* y);
+    void (*to_half)(const float* x, std::int64_t n, std::uint16_t* y);
     void (*attention_f16)(const AttentionTask& task);
     void (*attention_f32)(const AttentionTask& task);
 

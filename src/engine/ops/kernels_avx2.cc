@@ -8,6 +8,7 @@ namespace helix::engine::ops {
 namespace avx2 {
 namespace {
 #include "engine/ops/simd_avx2.h"
+
 #include "engine/ops/op_variants.h"
 }  // namespace
 }  // namespace avx2

@@ -11,6 +11,7 @@ namespace helix::engine::ops {
 namespace avx512 {
 namespace {
 #include "engine/ops/simd_avx512.h"
+
 #include "engine/ops/op_variants.h"
 }  // namespace
 }  // namespace avx512

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the kernels use, included before any target region: functions from these headers must be compiled for
-// the machine that everything else is compiled for.
+// What the kernels use, included before any target region: functions from these headers must be
+// compiled for the machine that everything else is compiled for.
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -9,16 +9,20 @@
 #include <cstring>
 #include <limits>
 
-#include "engine/ops/half.h"
 #include "engine/ops/kernels.h"
 #include "engine/ops/kv_layout.h"
 #include "engine/ops/packed_matrix.h"
+#include "model/quant/half.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 namespace helix::engine::ops {
+
+using model::quant::bfloat_to_float;
+using model::quant::float_to_half;
+using model::quant::half_to_float;
 
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();

@@ -4,6 +4,7 @@ namespace helix::engine::ops {
 namespace portable {
 namespace {
 #include "engine/ops/simd_portable.h"
+
 #include "engine/ops/op_variants.h"
 }  // namespace
 }  // namespace portable

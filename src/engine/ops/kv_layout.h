@@ -21,7 +21,9 @@ struct KvLayout {
     std::int64_t positions() const { return round_up(block_size); }
     std::int64_t dims() const { return round_up(head_dim); }
     // Offsets in bytes.
-    std::int64_t keys_of_head(int head) const { return head * head_dim * positions() * element_bytes(); }
+    std::int64_t keys_of_head(int head) const {
+        return head * head_dim * positions() * element_bytes();
+    }
     std::int64_t values_of_head(int head) const {
         return keys_of_head(n_kv_heads) + head * block_size * dims() * element_bytes();
     }

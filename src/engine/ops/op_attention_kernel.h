@@ -1,8 +1,8 @@
 // Attention of one query row over paged keys and values. Included in a variant's namespace.
 //
-// Two passes: all scores (one fma per dimension, ascending), then softmax and the weighted sum of values
-// (one fma per position, ascending; after every 256 positions the partial sum is added to the total). The
-// order depends neither on the page size nor on how many rows are in the batch.
+// Two passes: all scores (one fma per dimension, ascending), then softmax and the weighted sum of
+// values (one fma per position, ascending; after every 256 positions the partial sum is added to
+// the total). The order depends neither on the page size nor on how many rows are in the batch.
 
 struct KvF16 {
     static constexpr int kBytes = 2;
@@ -13,7 +13,6 @@ struct KvF32 {
     HELIX_INLINE static Floats load(const std::byte* p) { return load_float(p); }
 };
 
-constexpr int kHeadTile = 4;
 constexpr int kSplit = 256;
 
 // Scores of kHeads query heads against 16 positions.
@@ -34,13 +33,15 @@ void all_scores(const AttentionTask& task, const float* q, float* scores, std::i
     const std::int64_t stride = layout.positions() * Kv::kBytes;
     const std::int64_t offset = layout.keys_of_head(task.kv_head);
     for (int first = 0, block = 0; first < task.n_positions; first += task.block_size, ++block) {
-        const int last = first + task.block_size < task.n_positions ? first + task.block_size : task.n_positions;
+        const int last =
+            first + task.block_size < task.n_positions ? first + task.block_size : task.n_positions;
         for (int at = first; at < last; at += 16) {
             Array<Floats, kHeads> sums;
             score_16<Kv, kHeads>(task.pages[block] + offset + (at - first) * Kv::kBytes, stride, q,
                                  task.head_dim, sums);
             const int n = last - at < 16 ? last - at : 16;
-            for (int h = 0; h < kHeads; ++h) store_first(scores + h * room + at, n, mul(sums[h], set1(task.scale)));
+            for (int h = 0; h < kHeads; ++h)
+                store_first(scores + h * room + at, n, mul(sums[h], set1(task.scale)));
         }
     }
 }
@@ -50,7 +51,8 @@ HELIX_INLINE float softmax_weights(float* scores, int n) {
     Floats top = set1(-std::numeric_limits<float>::infinity());
     int i = 0;
     for (; i + 16 <= n; i += 16) top = max(load(scores + i), top);
-    if (i < n) top = max(load_first(scores + i, n - i, -std::numeric_limits<float>::infinity()), top);
+    if (i < n)
+        top = max(load_first(scores + i, n - i, -std::numeric_limits<float>::infinity()), top);
     const Floats shift = set1(reduce_max(top));
     Floats sums = set1(0.0F);
     for (i = 0; i + 16 <= n; i += 16) {
@@ -68,8 +70,8 @@ HELIX_INLINE float softmax_weights(float* scores, int n) {
 
 // Adds up 16 * kDims dimensions of the values for kHeads heads.
 template <class Kv, int kHeads, int kDims>
-void weighted_values(const AttentionTask& task, const float* weights, std::int64_t room, const Array<float, kHeads>& norm,
-                     int first_dim, float* out) {
+void weighted_values(const AttentionTask& task, const float* weights, std::int64_t room,
+                     const Array<float, kHeads>& norm, int first_dim, float* out) {
     const KvLayout& layout = *task.layout;
     const std::int64_t stride = layout.dims() * Kv::kBytes;
     const std::int64_t offset = layout.values_of_head(task.kv_head) + first_dim * Kv::kBytes;
@@ -85,15 +87,15 @@ void weighted_values(const AttentionTask& task, const float* weights, std::int64
             const std::byte* row = task.pages[block] + offset + in_block * stride;
             for (int d = 0; d < kDims; ++d) {
                 const Floats v = Kv::load(row + 16 * d * Kv::kBytes);
-                for (int h = 0; h < kHeads; ++h) part[h * kDims + d] = fma(v, set1(weights[h * room + at]), part[h * kDims + d]);
+                for (int h = 0; h < kHeads; ++h)
+                    part[h * kDims + d] = fma(v, set1(weights[h * room + at]), part[h * kDims + d]);
             }
             if (++in_block == task.block_size) {
                 in_block = 0;
                 ++block;
             }
         }
-        for (int i = 0; i < kHeads * kDims; ++i)
-            total[i] = add(total[i], part[i]);
+        for (int i = 0; i < kHeads * kDims; ++i) total[i] = add(total[i], part[i]);
     }
     for (int h = 0; h < kHeads; ++h) {
         for (int d = 0; d < kDims; ++d) {
@@ -111,16 +113,19 @@ void attend_heads(const AttentionTask& task, int head) {
     float* out = task.out + head * task.head_dim;
     all_scores<Kv, kHeads>(task, q, task.scratch, room);
     Array<float, kHeads> norm;
-    for (int h = 0; h < kHeads; ++h) norm[h] = 1.0F / softmax_weights(task.scratch + h * room, task.n_positions);
+    for (int h = 0; h < kHeads; ++h)
+        norm[h] = 1.0F / softmax_weights(task.scratch + h * room, task.n_positions);
     int dim = 0;
     for (; dim + 16 < task.head_dim; dim += 32)
         weighted_values<Kv, kHeads, 2>(task, task.scratch, room, norm, dim, out);
-    if (dim < task.head_dim) weighted_values<Kv, kHeads, 1>(task, task.scratch, room, norm, dim, out);
+    if (dim < task.head_dim)
+        weighted_values<Kv, kHeads, 1>(task, task.scratch, room, norm, dim, out);
 }
 
 template <class Kv>
 void attention(const AttentionTask& task) {
     int head = 0;
-    for (; head + kHeadTile <= task.n_heads; head += kHeadTile) attend_heads<Kv, kHeadTile>(task, head);
+    for (; head + kAttentionHeadTile <= task.n_heads; head += kAttentionHeadTile)
+        attend_heads<Kv, kAttentionHeadTile>(task, head);
     for (; head < task.n_heads; ++head) attend_heads<Kv, 1>(task, head);
 }

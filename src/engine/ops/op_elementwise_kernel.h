@@ -1,9 +1,10 @@
 // Quantisation of activations, RMSNorm, SwiGLU and exp. Included in a variant's namespace.
 
-// e^x for x in [-87.3, 88.3], clamped outside: x = n ln 2 + r, and a polynomial of degree 6 for e^r
-// (Taylor coefficients; |r| <= ln 2 / 2 leaves 1.2e-7 relative).
+// e^x for x in [-87.3, 88.3], clamped outside; NaN stays NaN (max and min give their second
+// argument then). x = n ln 2 + r, and a polynomial of degree 6 for e^r (Taylor coefficients; |r| <=
+// ln 2 / 2 leaves 1.2e-7 relative).
 HELIX_INLINE Floats exp(Floats x) {
-    x = max(min(x, set1(88.3F)), set1(-87.3F));
+    x = max(set1(-87.3F), min(set1(88.3F), x));
     const Floats n = round(mul(x, set1(1.44269504F)));
     // ln 2 in two parts; the first has 9 bits, so n times it is exact.
     Floats r = fma(n, set1(-0.693359375F), x);
@@ -19,7 +20,8 @@ HELIX_INLINE Floats exp(Floats x) {
     return from_bits(add(bits_of(y), shift_left_23(to_ints(n))));
 }
 
-void quantise_row(const float* x, std::int64_t n, std::int8_t* q, float* scale, std::int32_t* sum16) {
+void quantise_row(const float* x, std::int64_t n, std::int8_t* q, float* scale,
+                  std::int32_t* sum16) {
     const Ints magnitude = set1(0x7fffffff);
     for (std::int64_t b = 0; b < n / 32; ++b) {
         const Floats lo = load(x + 32 * b);
@@ -37,7 +39,9 @@ void quantise_row(const float* x, std::int64_t n, std::int8_t* q, float* scale, 
             q_lo = to_ints(mul(lo, inverse));
             q_hi = to_ints(mul(hi, inverse));
         }
-        scale[b] = broken ? std::numeric_limits<float>::quiet_NaN() : zero ? 0.0F : largest / 127.0F;
+        scale[b] = broken ? std::numeric_limits<float>::quiet_NaN()
+                   : zero ? 0.0F
+                          : largest / 127.0F;
         store_i8(q + 32 * b, q_lo);
         store_i8(q + 32 * b + 16, q_hi);
         sum16[2 * b] = reduce_add(q_lo);
@@ -84,9 +88,10 @@ void swiglu(const float* gate, const float* up, std::int64_t n, float* y) {
 
 // Lanes of x that are below the smallest argument of exp become 0.
 HELIX_INLINE Floats exp_or_zero(Floats x) {
-    // exp() clamps at -87.3, where it gives 1.2e-38; scaling and shifting by that makes it an exact zero.
+    // exp() clamps at -87.3, where it gives 1.2e-38; scaling and shifting by that makes it an exact
+    // zero.
     const Floats smallest = exp(set1(-100.0F));
-    return max(sub(exp(x), smallest), set1(0.0F));
+    return max(set1(0.0F), sub(exp(x), smallest));
 }
 
 void exp_row(const float* x, std::int64_t n, float shift, float factor, float* y) {
@@ -99,4 +104,12 @@ void exp_row(const float* x, std::int64_t n, float shift, float factor, float* y
         const Floats v = load_first(x + i, rest, shift);
         store_first(y + i, rest, exp_or_zero(mul(add(v, minus_shift), set1(factor))));
     }
+}
+
+// x[n] as halves.
+void to_half(const float* x, std::int64_t n, std::uint16_t* y) {
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        store_half(static_cast<std::byte*>(static_cast<void*>(y + i)), load(x + i));
+    for (; i < n; ++i) y[i] = float_to_half(x[i]);
 }

@@ -1,8 +1,9 @@
 // Matrix times rows, for every format. Included in a variant's namespace (see op_variants.h).
 //
-// Quantised: for each unit of 32 columns the sum of byte products is an exact int32; its float value times
-// (weight scale * activation scale) is added by one fma. Float: one fma per column; after every 64 columns
-// the partial sum is added to the total. Both in ascending order, so a result depends on its row alone.
+// Quantised: for each unit of 32 columns the sum of byte products is an exact int32; its float
+// value times (weight scale * activation scale) is added by one fma. Float: one fma per column;
+// after every 64 columns the partial sum is added to the total. Both in ascending order, so a
+// result depends on its row alone.
 
 // Rows of one call of a panel kernel.
 template <int kRows>
@@ -20,8 +21,8 @@ struct Q8_0 {
     static constexpr int kUnitBytes = 544;
     static constexpr int kBlocks = 1;  // of 32 columns in a unit
     template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x, std::int64_t b,
-                                      Array<Floats, kRows>& total) {
+    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
+                                      std::int64_t b, Array<Floats, kRows>& total) {
         const Floats d = load_half(p);
         Bytes w[8];
         for (int g = 0; g < 8; ++g) w[g] = load_bytes(p + 32 + 64 * g);
@@ -60,8 +61,8 @@ struct Q4_0 {
     static constexpr int kUnitBytes = 288;
     static constexpr int kBlocks = 1;
     template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x, std::int64_t b,
-                                      Array<Floats, kRows>& total) {
+    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
+                                      std::int64_t b, Array<Floats, kRows>& total) {
         const Floats d = load_half(p);
         Bytes w[8];
         load_nibbles(p + 32, w);
@@ -76,8 +77,8 @@ struct Q4_K {
     static constexpr int kUnitBytes = 64 + 8 * 288;
     static constexpr int kBlocks = 8;
     template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x, std::int64_t b0,
-                                      Array<Floats, kRows>& total) {
+    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
+                                      std::int64_t b0, Array<Floats, kRows>& total) {
         const Floats d = load_half(p);
         const Floats dmin = load_half(p + 32);
         for (int j = 0; j < 8; ++j) {
@@ -114,8 +115,8 @@ struct Q6_K {
     }
 
     template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x, std::int64_t b0,
-                                      Array<Floats, kRows>& total) {
+    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
+                                      std::int64_t b0, Array<Floats, kRows>& total) {
         const Floats d = load_half(p);
         for (int j = 0; j < 8; ++j) {
             const std::byte* eighth = p + 32 + 416 * j;
@@ -140,8 +141,8 @@ struct Q6_K {
     }
 };
 
-HELIX_INLINE void store_result(Floats result, std::int64_t row, std::int64_t first, std::int64_t n_rows,
-                               const MatmulOutput& output) {
+HELIX_INLINE void store_result(Floats result, std::int64_t row, std::int64_t first,
+                               std::int64_t n_rows, const MatmulOutput& output) {
     float* at = output.data + row * output.stride + first;
     const std::int64_t left = n_rows - first;
     if (left >= 16) {
@@ -153,8 +154,8 @@ HELIX_INLINE void store_result(Floats result, std::int64_t row, std::int64_t fir
 }
 
 template <class Format, int kRows>
-void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const QuantisedRows& x, std::int64_t row,
-                     const MatmulOutput& output) {
+void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const QuantisedRows& x,
+                     std::int64_t row, const MatmulOutput& output) {
     const std::int64_t cols = matrix.cols();
     QuantisedTile<kRows> tile;
     for (int r = 0; r < kRows; ++r) {
@@ -167,16 +168,18 @@ void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const Quant
     const std::byte* p = matrix.panel(panel);
     for (std::int64_t b = 0; b < cols / 32; b += Format::kBlocks, p += Format::kUnitBytes) {
         if constexpr (kRows == 1) {
-            for (int line = 0; line < Format::kUnitBytes; line += 64) __builtin_prefetch(p + 4096 + line);
+            for (int line = 0; line < Format::kUnitBytes; line += 64)
+                __builtin_prefetch(p + 4096 + line);
         }
         Format::template add_unit<kRows>(p, tile, b, total);
     }
-    for (int r = 0; r < kRows; ++r) store_result(total[r], row + r, panel * 16, matrix.rows(), output);
+    for (int r = 0; r < kRows; ++r)
+        store_result(total[r], row + r, panel * 16, matrix.rows(), output);
 }
 
 template <class Format>
-void quantised_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end, const MatmulInput& input,
-                      const MatmulOutput& output) {
+void quantised_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
+                      const MatmulInput& input, const MatmulOutput& output) {
     for (std::int64_t panel = begin; panel < end; ++panel) {
         std::int64_t row = 0;
         if constexpr (kMaxRows >= 8) {
@@ -187,15 +190,14 @@ void quantised_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64
             quantised_panel<Format, 4>(matrix, panel, input.quantised, row, output);
         for (; row + 2 <= input.rows; row += 2)
             quantised_panel<Format, 2>(matrix, panel, input.quantised, row, output);
-        if (row < input.rows) quantised_panel<Format, 1>(matrix, panel, input.quantised, row, output);
+        if (row < input.rows)
+            quantised_panel<Format, 1>(matrix, panel, input.quantised, row, output);
     }
 }
 
 struct F32 {
     static constexpr int kColumnBytes = 64;
-    HELIX_INLINE static Floats load_column(const std::byte* p) {
-        return load_float(p);
-    }
+    HELIX_INLINE static Floats load_column(const std::byte* p) { return load_float(p); }
 };
 struct F16 {
     static constexpr int kColumnBytes = 32;
@@ -219,13 +221,14 @@ void float_panels(const PackedMatrix& matrix, std::int64_t panel, const float* x
         for (int i = 0; i < kPanels * kRows; ++i) part[i] = set1(0.0F);
         for (std::int64_t c = chunk; c < chunk_end; ++c) {
             for (int p = 0; p < kPanels; ++p) {
-                const Floats w = Format::load_column(matrix.panel(panel + p) + c * Format::kColumnBytes);
+                const Floats w =
+                    Format::load_column(matrix.panel(panel + p) + c * Format::kColumnBytes);
                 for (int r = 0; r < kRows; ++r)
-                    part[p * kRows + r] = fma(w, set1(x[(row + r) * cols + c]), part[p * kRows + r]);
+                    part[p * kRows + r] =
+                        fma(w, set1(x[(row + r) * cols + c]), part[p * kRows + r]);
             }
         }
-        for (int i = 0; i < kPanels * kRows; ++i)
-            total[i] = add(total[i], part[i]);
+        for (int i = 0; i < kPanels * kRows; ++i) total[i] = add(total[i], part[i]);
     }
     for (int p = 0; p < kPanels; ++p) {
         for (int r = 0; r < kRows; ++r)
@@ -234,8 +237,8 @@ void float_panels(const PackedMatrix& matrix, std::int64_t panel, const float* x
 }
 
 template <class Format>
-void float_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end, const MatmulInput& input,
-                  const MatmulOutput& output) {
+void float_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
+                  const MatmulInput& input, const MatmulOutput& output) {
     for (std::int64_t panel = begin; panel < end;) {
         const bool four = panel + 4 <= end;
         std::int64_t row = 0;

@@ -1,5 +1,6 @@
-// The body of kernels_<isa>.cc: every kernel, in the namespace of that variant, and its table. The including
-// file has included kernels_includes.h and opened the namespace and, where needed, a target region.
+// The body of kernels_<isa>.cc: every kernel, in the namespace of that variant, and its table. The
+// including file has included kernels_includes.h and opened the namespace and, where needed, a
+// target region.
 
 // An array in registers, indexed by int.
 template <typename T, int kSize>
@@ -14,7 +15,9 @@ HELIX_INLINE Floats load_float(const std::byte* p) {
 }
 
 #include "engine/ops/op_matmul_kernel.h"
+
 #include "engine/ops/op_elementwise_kernel.h"
+
 #include "engine/ops/op_attention_kernel.h"
 
 Kernels make_table(Isa isa) {
@@ -31,6 +34,7 @@ Kernels make_table(Isa isa) {
     k.rms_norm = rms_norm;
     k.swiglu = swiglu;
     k.exp_row = exp_row;
+    k.to_half = to_half;
     k.attention_f16 = attention<KvF16>;
     k.attention_f32 = attention<KvF32>;
     return k;

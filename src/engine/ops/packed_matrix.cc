@@ -22,57 +22,62 @@ const Format& format_of(model::TensorType type) {
 
 const Format* find_format(model::TensorType type) {
     switch (type) {
-        case model::TensorType::f32: return &f32_format();
-        case model::TensorType::f16: return &f16_format();
-        case model::TensorType::bf16: return &bf16_format();
-        case model::TensorType::q8_0: return &q8_0_format();
-        case model::TensorType::q4_0: return &q4_0_format();
-        case model::TensorType::q4_k: return &q4_k_format();
-        case model::TensorType::q6_k: return &q6_k_format();
+        case model::TensorType::f32:
+            return &f32_format();
+        case model::TensorType::f16:
+            return &f16_format();
+        case model::TensorType::bf16:
+            return &bf16_format();
+        case model::TensorType::q8_0:
+            return &q8_0_format();
+        case model::TensorType::q4_0:
+            return &q4_0_format();
+        case model::TensorType::q4_k:
+            return &q4_k_format();
+        case model::TensorType::q6_k:
+            return &q6_k_format();
     }
     return nullptr;
 }
 
-bool takes_quantised_input(model::TensorType type) { return format_of(type).quantised_input; }
-
-void dequantise_row(model::TensorType type, const std::byte* row, std::span<float> out) {
-    const Format& format = format_of(type);
-    const auto block = static_cast<std::size_t>(format.block_cols);
-    CHECK(out.size() % block == 0);
-    for (std::size_t i = 0; i < out.size() / block; ++i) {
-        format.dequantise_block(row + i * static_cast<std::size_t>(format.block_bytes), out.data() + i * block);
-    }
+bool takes_quantised_input(model::TensorType type) {
+    return format_of(type).quantised_input;
 }
 
-std::int64_t PackedMatrix::packed_bytes(model::TensorType type, std::int64_t rows, std::int64_t cols) {
+std::int64_t PackedMatrix::packed_bytes(model::TensorType type, std::int64_t rows,
+                                        std::int64_t cols) {
     const Format& format = format_of(type);
     return (rows + kPanelRows - 1) / kPanelRows * (cols / format.block_cols) * format.unit_bytes;
 }
 
-base::Result<PackedMatrix> PackedMatrix::pack(model::TensorType type, std::int64_t rows, std::int64_t cols,
-                                              std::span<const std::byte> data, ThreadPool& pool) {
+base::Result<PackedMatrix> PackedMatrix::pack(model::TensorType type, std::int64_t rows,
+                                              std::int64_t cols, std::span<const std::byte> data,
+                                              ThreadPool& pool) {
     const Format* format = find_format(type);
     if (format == nullptr) {
-        return base::invalid(fmt::format("tensor type {} is not supported", static_cast<unsigned>(type)));
+        return base::invalid(
+            fmt::format("tensor type {} is not supported", static_cast<unsigned>(type)));
     }
     if (rows <= 0 || cols <= 0 || cols % format->block_cols != 0) {
-        return base::invalid(fmt::format("a matrix of {} rows of {} columns cannot be {}: rows are blocks of {}",
-                                         rows, cols, format->name, format->block_cols));
+        return base::invalid(
+            fmt::format("a matrix of {} rows of {} columns cannot be {}: rows are blocks of {}",
+                        rows, cols, format->name, format->block_cols));
     }
     const std::int64_t units = cols / format->block_cols;
     const std::int64_t row_bytes = units * format->block_bytes;
     if (static_cast<std::int64_t>(data.size()) != rows * row_bytes) {
-        return base::invalid(fmt::format("{} matrix of {} x {}: {} bytes expected, {} found", format->name, rows,
-                                         cols, rows * row_bytes, data.size()));
+        return base::invalid(fmt::format("{} matrix of {} x {}: {} bytes expected, {} found",
+                                         format->name, rows, cols, rows * row_bytes, data.size()));
     }
     PackedMatrix matrix;
     matrix.type_ = type;
     matrix.rows_ = rows;
     matrix.cols_ = cols;
     matrix.panel_bytes_ = units * format->unit_bytes;
-    TRY(matrix.buffer_, AlignedBuffer::allocate(static_cast<std::size_t>(matrix.panels() * matrix.panel_bytes_)));
-    // Blocks of zero bytes are zeros in every format that has no offset in it; q4_0 and q6_k have, but
-    // their scale is zero then.
+    TRY(matrix.buffer_,
+        AlignedBuffer::allocate(static_cast<std::size_t>(matrix.panels() * matrix.panel_bytes_)));
+    // Blocks of zero bytes are zeros in every format that has no offset in it; q4_0 and q6_k have,
+    // but their scale is zero then.
     std::vector<std::byte> zero_row(static_cast<std::size_t>(format->block_bytes), std::byte{0});
     pool.run(matrix.panels(), [&](std::int64_t p, int) {
         std::byte* out = matrix.buffer_.data() + p * matrix.panel_bytes_;
@@ -81,7 +86,8 @@ base::Result<PackedMatrix> PackedMatrix::pack(model::TensorType type, std::int64
             for (std::int64_t i = 0; i < kPanelRows; ++i) {
                 const std::int64_t row = p * kPanelRows + i;
                 blocks[static_cast<std::size_t>(i)] =
-                    row < rows ? data.data() + row * row_bytes + u * format->block_bytes : zero_row.data();
+                    row < rows ? data.data() + row * row_bytes + u * format->block_bytes
+                               : zero_row.data();
             }
             format->pack_unit(blocks.data(), out);
         }

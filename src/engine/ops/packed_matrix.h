@@ -13,26 +13,29 @@ namespace helix::engine::ops {
 
 constexpr int kPanelRows = 16;
 
-// A weight matrix [rows, cols] (one output per row) in the kernels' layout: panels of 16 rows, so that lane
-// i of a vector belongs to row i of the panel and every output is summed over the columns in ascending
-// order, whatever the vector width and the number of rows of the input. Takes as many bytes as the GGUF
-// blocks (Q4_K: 3 % more). The last panel is filled up with zero rows.
+// A weight matrix [rows, cols] (one output per row) in the kernels' layout: panels of 16 rows, so
+// that lane i of a vector belongs to row i of the panel and every output is summed over the columns
+// in ascending order, whatever the vector width and the number of rows of the input. Takes as many
+// bytes as the GGUF blocks (Q4_K: 3 % more). The last panel is filled up with zero rows.
 //
 // A panel is a sequence of units along the columns:
 //   f32, f16, bf16   1 column:     [16] values
 //   q8_0             32 columns:   [16] half scales, [8][16][4] bytes w + 128
-//   q4_0             32 columns:   [16] half scales, [4][16][4] bytes; group g of 4 columns is in the low
+//   q4_0             32 columns:   [16] half scales, [4][16][4] bytes; group g of 4 columns is in
+//   the low
 //                                  nibbles of [g] for g < 4, in the high ones of [g - 4] otherwise
-//   q4_k             256 columns:  [16] half d, [16] half dmin, then 8 x ([16] scale, [16] min, nibbles as q4_0)
-//   q6_k             256 columns:  [16] half d, then 8 x ([16] scale of columns 0-15, [16] of 16-31, low four
-//                                  bits as q4_0, [2][16][4] bytes: bits 2g' and 2g'+1 of [g / 4] are the high
-//                                  bits of group g, g' = g % 4)
+//   q4_k             256 columns:  [16] half d, [16] half dmin, then 8 x ([16] scale, [16] min,
+//   nibbles as q4_0) q6_k             256 columns:  [16] half d, then 8 x ([16] scale of columns
+//   0-15, [16] of 16-31, low four
+//                                  bits as q4_0, [2][16][4] bytes: bits 2g' and 2g'+1 of [g / 4]
+//                                  are the high bits of group g, g' = g % 4)
 class PackedMatrix {
   public:
     PackedMatrix() = default;
     // data: rows * cols elements as GGUF stores them. cols must be a multiple of the type's block.
-    static base::Result<PackedMatrix> pack(model::TensorType type, std::int64_t rows, std::int64_t cols,
-                                           std::span<const std::byte> data, ThreadPool& pool);
+    static base::Result<PackedMatrix> pack(model::TensorType type, std::int64_t rows,
+                                           std::int64_t cols, std::span<const std::byte> data,
+                                           ThreadPool& pool);
     // Bytes that pack() will allocate.
     static std::int64_t packed_bytes(model::TensorType type, std::int64_t rows, std::int64_t cols);
 
@@ -53,8 +56,5 @@ class PackedMatrix {
 
 // Does the kernel for this type read quantised activations?
 bool takes_quantised_input(model::TensorType type);
-
-// One row of GGUF blocks as floats: out.size() elements. For embedding look-ups.
-void dequantise_row(model::TensorType type, const std::byte* row, std::span<float> out);
 
 }  // namespace helix::engine::ops

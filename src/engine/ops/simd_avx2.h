@@ -1,4 +1,5 @@
-// Sixteen lanes as two AVX2 registers; needs FMA and F16C. See simd_portable.h for what each function does.
+// Sixteen lanes as two AVX2 registers; needs FMA and F16C. See simd_portable.h for what each
+// function does.
 
 #define HELIX_INLINE [[gnu::always_inline]] inline
 
@@ -22,8 +23,12 @@ HELIX_INLINE __m128i load_raw_128(const void* p) {
     return _mm_loadu_si128(static_cast<const __m128i*>(p));
 }
 
-HELIX_INLINE Floats set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-HELIX_INLINE Floats load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+HELIX_INLINE Floats set1(float x) {
+    return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+HELIX_INLINE Floats load(const float* p) {
+    return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
 HELIX_INLINE Floats load_half(const std::byte* p) {
     return {_mm256_cvtph_ps(load_raw_128(p)), _mm256_cvtph_ps(load_raw_128(p + 16))};
 }
@@ -68,7 +73,9 @@ HELIX_INLINE Floats round(Floats a) {
     constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
     return {_mm256_round_ps(a.lo, kMode), _mm256_round_ps(a.hi, kMode)};
 }
-HELIX_INLINE Ints to_ints(Floats a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
+HELIX_INLINE Ints to_ints(Floats a) {
+    return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};
+}
 HELIX_INLINE Floats to_floats(Ints a) {
     return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
 }
@@ -79,7 +86,9 @@ HELIX_INLINE Floats from_bits(Ints a) {
     return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)};
 }
 
-HELIX_INLINE Ints set1(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+HELIX_INLINE Ints set1(std::int32_t x) {
+    return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+}
 HELIX_INLINE Ints add(Ints a, Ints b) {
     return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
 }
@@ -111,7 +120,9 @@ HELIX_INLINE void store_i8(std::int8_t* p, Ints a) {
     std::memcpy(p, &bytes, sizeof bytes);
 }
 
-HELIX_INLINE Bytes load_bytes(const std::byte* p) { return {load_raw(p), load_raw(p + 32)}; }
+HELIX_INLINE Bytes load_bytes(const std::byte* p) {
+    return {load_raw(p), load_raw(p + 32)};
+}
 HELIX_INLINE Bytes bit_or(Bytes a, Bytes b) {
     return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
 }
@@ -128,8 +139,8 @@ HELIX_INLINE Bytes and_shift_left(Bytes a, std::uint8_t mask) {
             _mm256_slli_epi16(_mm256_and_si256(a.hi, m), kShift)};
 }
 
-// The 16-bit pair sums of maddubs would saturate for two products of 255 * 127, so bytes of 128 and more
-// are taken as 128 + the rest: w*x = (w & 127)*x + (w & 128)*x, where each pair sum fits.
+// The 16-bit pair sums of maddubs would saturate for two products of 255 * 127, so bytes of 128 and
+// more are taken as 128 + the rest: w*x = (w & 127)*x + (w & 128)*x, where each pair sum fits.
 HELIX_INLINE __m256i dot4_half(__m256i sums, __m256i w, __m256i x) {
     const __m256i ones = _mm256_set1_epi16(1);
     const __m256i low = _mm256_and_si256(w, _mm256_set1_epi8(0x7f));

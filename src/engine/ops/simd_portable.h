@@ -1,6 +1,6 @@
-// Sixteen lanes in plain C++. simd_avx2.h and simd_avx512.h have the same names with the same results, bit
-// for bit, so every kernel is written once. Included inside a namespace of the variant's own, after the
-// standard headers; so no #pragma once and no includes here.
+// Sixteen lanes in plain C++. simd_avx2.h and simd_avx512.h have the same names with the same
+// results, bit for bit, so every kernel is written once. Included inside a namespace of the
+// variant's own, after the standard headers; so no #pragma once and no includes here.
 
 #define HELIX_INLINE [[gnu::always_inline]] inline
 
@@ -85,9 +85,14 @@ HELIX_INLINE Floats round(Floats a) {
     for (float& lane : a.v) lane = std::nearbyint(lane);
     return a;
 }
+// What does not fit, and NaN, gives the smallest integer.
 HELIX_INLINE Ints to_ints(Floats a) {
     Ints r;
-    for (int i = 0; i < 16; ++i) r.v[i] = static_cast<std::int32_t>(std::nearbyint(a.v[i]));
+    for (int i = 0; i < 16; ++i) {
+        const float lane = std::nearbyint(a.v[i]);
+        const bool fits = lane >= -0x1.0p31F && lane < 0x1.0p31F;
+        r.v[i] = fits ? static_cast<std::int32_t>(lane) : std::numeric_limits<std::int32_t>::min();
+    }
     return r;
 }
 HELIX_INLINE Floats to_floats(Ints a) {
@@ -95,8 +100,12 @@ HELIX_INLINE Floats to_floats(Ints a) {
     for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(a.v[i]);
     return r;
 }
-HELIX_INLINE Ints bits_of(Floats a) { return std::bit_cast<Ints>(a); }
-HELIX_INLINE Floats from_bits(Ints a) { return std::bit_cast<Floats>(a); }
+HELIX_INLINE Ints bits_of(Floats a) {
+    return std::bit_cast<Ints>(a);
+}
+HELIX_INLINE Floats from_bits(Ints a) {
+    return std::bit_cast<Floats>(a);
+}
 
 HELIX_INLINE Ints set1(std::int32_t x) {
     Ints r;
@@ -170,7 +179,9 @@ HELIX_INLINE Ints dot4(Ints sums, Bytes w, const std::int8_t* x) {
 }
 
 // For bytes below 128.
-HELIX_INLINE Ints dot4_small(Ints sums, Bytes w, const std::int8_t* x) { return dot4(sums, w, x); }
+HELIX_INLINE Ints dot4_small(Ints sums, Bytes w, const std::int8_t* x) {
+    return dot4(sums, w, x);
+}
 
 // Folded in halves: lane i with i+8, then i+4, i+2, i+1.
 HELIX_INLINE float reduce_add(Floats a) {

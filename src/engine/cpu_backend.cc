@@ -1,0 +1,396 @@
+#include "engine/cpu_backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "engine/ops/rope.h"
+
+namespace helix::engine {
+namespace {
+
+constexpr const char* kEmbedding = "token_embd.weight";
+constexpr const char* kOutputNorm = "output_norm.weight";
+constexpr const char* kHead = "output.weight";
+
+std::size_t size_of(std::int64_t n) {
+    return static_cast<std::size_t>(n);
+}
+
+void resize(std::vector<float>& buffer, std::int64_t size) {
+    if (buffer.size() < size_of(size)) buffer.resize(size_of(size));
+}
+
+// What the kernel says can be taken without swapping; 0 when it does not say.
+std::int64_t available_bytes() {
+    std::ifstream meminfo("/proc/meminfo");
+    std::string word;
+    std::int64_t kib = 0;
+    while (meminfo >> word) {
+        if (word == "MemAvailable:" && meminfo >> kib) return kib * 1024;
+    }
+    return 0;
+}
+
+int machine_threads() {
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+base::Status check_config(const model::ModelConfig& c) {
+    if (c.n_layers <= 0 || c.hidden <= 0 || c.n_heads <= 0 || c.n_kv_heads <= 0 ||
+        c.head_dim <= 0 || c.ffn <= 0 || c.vocab <= 0) {
+        return base::invalid("the model has a dimension that is not positive");
+    }
+    if (c.n_heads % c.n_kv_heads != 0) {
+        return base::invalid(
+            fmt::format("{} query heads cannot share {} key-value heads", c.n_heads, c.n_kv_heads));
+    }
+    if (c.rope_dim < 0 || c.rope_dim % 2 != 0 || c.rope_dim > c.head_dim) {
+        return base::invalid(
+            fmt::format("rope dimension {} does not fit heads of {}", c.rope_dim, c.head_dim));
+    }
+    if (!c.rope_factors.empty() && std::ssize(c.rope_factors) != c.rope_dim / 2) {
+        return base::invalid(fmt::format("{} rope factors found, {} expected",
+                                         c.rope_factors.size(), c.rope_dim / 2));
+    }
+    return base::Ok{};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Backend>> CpuBackend::create(
+    std::shared_ptr<model::WeightSource> weights, model::ModelConfig config, CpuOptions options) {
+    CHECK(weights != nullptr);
+    TRY_VOID(check_config(config));
+    if (options.block_size < 1)
+        return base::invalid(fmt::format("block size {}: at least 1", options.block_size));
+    if (options.threads < 0) return base::invalid(fmt::format("{} threads", options.threads));
+    if (options.memory_bytes < 0) return base::invalid("the memory budget is negative");
+    if (options.isa && !ops::supported(*options.isa)) {
+        return base::invalid(fmt::format("this machine has no {}", ops::to_string(*options.isa)));
+    }
+    const int cores = machine_threads();
+    for (const int cpu : options.cpus) {
+        if (cpu < 0 || cpu >= cores)
+            return base::invalid(fmt::format("core {}: this machine has {}", cpu, cores));
+    }
+    if (options.threads == 0)
+        options.threads = options.cpus.empty() ? cores : static_cast<int>(options.cpus.size());
+    TRY(auto architecture, make_architecture(config));
+    return std::unique_ptr<Backend>(new CpuBackend(std::move(weights), std::move(config),
+                                                   std::move(options), std::move(architecture)));
+}
+
+CpuBackend::CpuBackend(std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
+                       CpuOptions options, std::unique_ptr<Architecture> architecture)
+    : weights_(std::move(weights)),
+      config_(std::move(config)),
+      options_(std::move(options)),
+      architecture_(std::move(architecture)),
+      kernels_(ops::kernels(options_.isa.value_or(ops::best_isa()))),
+      pool_(options_.threads, options_.cpus),
+      kv_layout_{options_.kv_type, config_.n_kv_heads, config_.head_dim, options_.block_size},
+      samplers_(size_of(options_.threads), Sampler(kernels_)) {}
+
+// ---- loading
+// --------------------------------------------------------------------------------------
+
+base::Result<std::int64_t> CpuBackend::weight_bytes(const WeightLoader& loader,
+                                                    spec::LayerRange layers) const {
+    std::int64_t sum = 0;
+    for (std::int32_t l = layers.begin; l < layers.end; ++l) {
+        TRY(const std::int64_t bytes, architecture_->layer_bytes(loader, l));
+        sum += bytes;
+    }
+    if (layers.begin == 0) {
+        TRY(const std::int64_t bytes, loader.bytes(kEmbedding));
+        sum += bytes;
+    }
+    if (layers.end == config_.n_layers) {
+        TRY(const std::int64_t head, loader.bytes(config_.tied_embeddings ? kEmbedding : kHead));
+        TRY(const std::int64_t norm, loader.bytes(kOutputNorm));
+        sum += head + norm;
+    }
+    return sum;
+}
+
+base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange layers) {
+    for (std::int32_t l = 0; l < config_.n_layers; ++l) {
+        if (!layers.contains(l)) architecture_->drop_layer(l);
+    }
+    head_ = {};
+    output_norm_.clear();
+    embedding_ = {};
+    for (std::int32_t l = layers.begin; l < layers.end; ++l) {
+        if (!architecture_->has_layer(l)) TRY_VOID(architecture_->load_layer(loader, l));
+    }
+    if (layers.begin == 0) {
+        const model::TensorInfo* info = weights_->file().find_tensor(kEmbedding);
+        CHECK(info != nullptr);
+        if (info->row_length() != config_.hidden || info->rows() != config_.vocab) {
+            return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found",
+                                             kEmbedding, config_.vocab, config_.hidden,
+                                             info->rows(), info->row_length()));
+        }
+        TRY(embedding_, weights_->tensor(kEmbedding));
+        CHECK(embedding_.size() == info->bytes);
+        embedding_type_ = info->type;
+    }
+    if (layers.end == config_.n_layers) {
+        TRY(head_, loader.matrix(config_.tied_embeddings ? kEmbedding : kHead, config_.vocab,
+                                 config_.hidden));
+        TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
+    }
+    return base::Ok{};
+}
+
+base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
+    layers_ = {};
+    n_pages_ = 0;
+    kv_pool_ = {};
+    WeightLoader loader(*weights_, pool_);
+    if (layers.empty()) {
+        for (std::int32_t l = 0; l < config_.n_layers; ++l) architecture_->drop_layer(l);
+        head_ = {};
+        return std::int64_t{0};
+    }
+    if (layers.begin < 0 || layers.end > config_.n_layers) {
+        return base::invalid(fmt::format("layers [{}, {}) of a model with {}", layers.begin,
+                                         layers.end, config_.n_layers));
+    }
+    TRY(const std::int64_t weights, weight_bytes(loader, layers));
+    const std::int64_t budget =
+        options_.memory_bytes > 0 ? options_.memory_bytes : available_bytes() / 5 * 4;
+    const std::int64_t page = kv_layout_.page_bytes();
+    const std::int64_t least = weights + layers.size() * page;
+    if (least > budget) {
+        return base::Error{
+            base::Errc::unavailable,
+            fmt::format("layers [{}, {}) need {} bytes of weights and at least {} of KV pages; the "
+                        "memory budget is {}: {} bytes are missing",
+                        layers.begin, layers.end, weights, layers.size() * page, budget,
+                        least - budget)};
+    }
+    TRY_VOID(load_weights(loader, layers));
+    constexpr std::int64_t kMaxPages = 1LL << 31;
+    const std::int64_t pages = std::min((budget - weights) / page, kMaxPages);
+    TRY(kv_pool_, AlignedBuffer::allocate(size_of(pages * page)));
+    n_pages_ = pages;
+    layers_ = layers;
+    return pages;
+}
+
+// ---- running
+// --------------------------------------------------------------------------------------
+
+base::Status CpuBackend::check_chunk(const core::BatchChunk& chunk,
+                                     const core::BatchPlan& plan) const {
+    const auto bad = [&](std::string what) {
+        return base::invalid(
+            fmt::format("request {} in batch {}: {}", chunk.key.request.value, plan.id, what));
+    };
+    if (chunk.layers.empty() || !layers_.contains(chunk.layers)) {
+        return bad(fmt::format("layers [{}, {}) are not within [{}, {}), which are loaded",
+                               chunk.layers.begin, chunk.layers.end, layers_.begin, layers_.end));
+    }
+    const std::int64_t rows = std::ssize(chunk.tokens);
+    const std::int64_t blocks = std::ssize(chunk.pages) / chunk.layers.size();
+    if (rows == 0 || chunk.first_position < 0) return bad("it has no rows or a negative position");
+    if (std::ssize(chunk.pages) % chunk.layers.size() != 0 ||
+        blocks * options_.block_size < chunk.first_position + rows) {
+        return bad(fmt::format("{} pages for {} layers cannot hold {} positions",
+                               chunk.pages.size(), chunk.layers.size(),
+                               chunk.first_position + rows));
+    }
+    for (const core::PageId page : chunk.pages) {
+        if (page >= n_pages_) return bad(fmt::format("page {} of {}", page, n_pages_));
+    }
+    for (const spec::Token token : chunk.tokens) {
+        if (token < 0 || token >= config_.vocab) {
+            return bad(fmt::format("token {}; the vocabulary has {}", token, config_.vocab));
+        }
+    }
+    if (chunk.output_row >= 0 && chunk.output_row + rows > plan.output_rows)
+        return bad("output rows out of range");
+    if (chunk.sample && chunk.layers.end != config_.n_layers) {
+        return bad(fmt::format("cannot sample after layer {}", chunk.layers.end));
+    }
+    return base::Ok{};
+}
+
+base::Status CpuBackend::copy_input(const core::BatchChunk& chunk, const PayloadRows& payload,
+                                    float* rows) const {
+    const std::int64_t hidden = config_.hidden;
+    const std::int64_t n = std::ssize(chunk.tokens);
+    if (chunk.layers.begin == 0) {
+        const std::int64_t row_bytes = std::ssize(embedding_) / config_.vocab;
+        for (std::int64_t r = 0; r < n; ++r) {
+            const auto at = size_of(chunk.tokens[size_of(r)] * row_bytes);
+            model::dequantize_row(embedding_type_, embedding_.subspan(at, size_of(row_bytes)),
+                                  rows + r * hidden);
+        }
+        return base::Ok{};
+    }
+    const std::span<const float> input = payload(chunk.input);
+    if (std::ssize(input) != n * hidden) {
+        return base::invalid(
+            fmt::format("request {}: {} activations expected for {} rows, {} received",
+                        chunk.key.request.value, n * hidden, n, input.size()));
+    }
+    std::memcpy(rows, input.data(), input.size_bytes());
+    return base::Ok{};
+}
+
+// Makes the rows of exactly the chunks that run this layer active.
+base::Status CpuBackend::activate(const core::BatchPlan& plan, std::int32_t layer,
+                                  const PayloadRows& payload) {
+    const bool same = std::none_of(
+        plan.chunks.begin(), plan.chunks.end(), [layer](const core::BatchChunk& chunk) {
+            return chunk.layers.begin == layer || chunk.layers.end == layer;
+        });
+    if (same) return base::Ok{};
+    next_active_.clear();
+    std::int64_t rows = 0;
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        if (!chunk.layers.contains(layer)) continue;
+        next_active_.push_back({&chunk, rows});
+        rows += std::ssize(chunk.tokens);
+    }
+    const std::int64_t hidden = config_.hidden;
+    const auto rope_dim = size_of(config_.rope_dim);
+    resize(next_hidden_, rows * hidden);
+    resize(rope_, rows * config_.rope_dim);
+    for (const ActiveChunk& next : next_active_) {
+        const core::BatchChunk& chunk = *next.chunk;
+        float* to = next_hidden_.data() + next.first_row * hidden;
+        if (chunk.layers.begin == layer) {
+            TRY_VOID(copy_input(chunk, payload, to));
+        } else {
+            const auto old =
+                std::find_if(active_.begin(), active_.end(),
+                             [&](const ActiveChunk& a) { return a.chunk == next.chunk; });
+            std::copy_n(hidden_.data() + old->first_row * hidden, std::ssize(chunk.tokens) * hidden,
+                        to);
+        }
+        for (std::size_t r = 0; r < chunk.tokens.size(); ++r) {
+            ops::rope_table(
+                config_, chunk.first_position + static_cast<std::int32_t>(r),
+                std::span(rope_).subspan((size_of(next.first_row) + r) * rope_dim, rope_dim));
+        }
+    }
+    std::swap(hidden_, next_hidden_);
+    std::swap(active_, next_active_);
+    return base::Ok{};
+}
+
+void CpuBackend::run_layer(std::int32_t layer) {
+    sequences_.clear();
+    pages_.clear();
+    std::int64_t rows = 0;
+    for (const ActiveChunk& active : active_) {
+        const core::BatchChunk& chunk = *active.chunk;
+        const std::size_t blocks = chunk.pages.size() / size_of(chunk.layers.size());
+        const std::size_t first = size_of(layer - chunk.layers.begin) * blocks;
+        for (std::size_t b = 0; b < blocks; ++b) {
+            pages_.push_back(kv_pool_.data() + chunk.pages[first + b] * kv_layout_.page_bytes());
+        }
+        rows += std::ssize(chunk.tokens);
+    }
+    std::size_t at = 0;
+    for (const ActiveChunk& active : active_) {
+        const core::BatchChunk& chunk = *active.chunk;
+        sequences_.push_back(
+            {active.first_row, std::ssize(chunk.tokens), chunk.first_position, pages_.data() + at});
+        at += chunk.pages.size() / size_of(chunk.layers.size());
+    }
+    const Device device{kernels_, pool_, kv_layout_};
+    const LayerRows layer_rows{std::span(hidden_).first(size_of(rows * config_.hidden)),
+                               std::span(rope_).first(size_of(rows * config_.rope_dim)), sequences_,
+                               rows};
+    architecture_->run_layer(device, layer, layer_rows);
+}
+
+// Hands on the rows of the chunks whose last layer this was.
+void CpuBackend::finish_chunks(std::int32_t layer, BatchResult& result) {
+    const std::int64_t hidden = config_.hidden;
+    for (const ActiveChunk& active : active_) {
+        const core::BatchChunk& chunk = *active.chunk;
+        if (chunk.layers.end != layer + 1) continue;
+        const float* rows = hidden_.data() + active.first_row * hidden;
+        const std::int64_t n = std::ssize(chunk.tokens);
+        if (chunk.output_row >= 0) {
+            std::copy_n(rows, n * hidden, result.output.data() + chunk.output_row * hidden);
+        }
+        if (chunk.sample) {
+            const std::int64_t count = std::ssize(to_sample_);
+            resize(last_rows_, (count + 1) * hidden);
+            kernels_.rms_norm(rows + (n - 1) * hidden, output_norm_.data(), hidden,
+                              config_.norm_epsilon, last_rows_.data() + count * hidden);
+            to_sample_.push_back(&chunk);
+        }
+    }
+}
+
+base::Status CpuBackend::sample(BatchResult& result) {
+    const std::int64_t rows = std::ssize(to_sample_);
+    if (rows == 0) return base::Ok{};
+    const std::int64_t vocab = config_.vocab;
+    resize(logits_, rows * vocab);
+    head_rows_.set(last_rows_.data(), rows, config_.hidden);
+    const ops::MatmulJob head[] = {{&head_, {logits_.data(), vocab, false}}};
+    ops::matmul(kernels_, pool_, head_rows_, head);
+    std::vector<base::Error> errors(size_of(rows));
+    std::vector<std::uint8_t> failed(size_of(rows), 0);
+    result.tokens.resize(size_of(rows));
+    pool_.run(rows, [&](std::int64_t r, int thread) {
+        const core::BatchChunk& chunk = *to_sample_[size_of(r)];
+        const SampleInput input{
+            std::span<const float>(logits_).subspan(size_of(r * vocab), size_of(vocab)),
+            chunk.history, chunk.prompt_tokens,
+            chunk.first_position + static_cast<std::int32_t>(chunk.tokens.size())};
+        auto produced = samplers_[size_of(thread)].sample(input, chunk.sampling);
+        if (!produced.ok()) {
+            errors[size_of(r)] = produced.error();
+            failed[size_of(r)] = 1;
+            return;
+        }
+        produced->key = chunk.key;
+        result.tokens[size_of(r)] = std::move(produced).value();
+    });
+    for (std::size_t r = 0; r < failed.size(); ++r) {
+        if (failed[r] == 0) continue;
+        return base::Error{
+            errors[r].code,
+            fmt::format("request {}: {}", to_sample_[r]->key.request.value, errors[r].message)};
+    }
+    return base::Ok{};
+}
+
+base::Result<BatchResult> CpuBackend::run(const core::BatchPlan& plan, const PayloadRows& payload) {
+    BatchResult result;
+    if (plan.chunks.empty()) return result;
+    spec::LayerRange all = plan.chunks.front().layers;
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        TRY_VOID(check_chunk(chunk, plan));
+        all = {std::min(all.begin, chunk.layers.begin), std::max(all.end, chunk.layers.end)};
+    }
+    result.output.resize(size_of(std::int64_t{plan.output_rows} * config_.hidden));
+    active_.clear();
+    to_sample_.clear();
+    for (std::int32_t layer = all.begin; layer < all.end; ++layer) {
+        TRY_VOID(activate(plan, layer, payload));
+        if (active_.empty()) continue;
+        run_layer(layer);
+        finish_chunks(layer, result);
+    }
+    TRY_VOID(sample(result));
+    return result;
+}
+
+}  // namespace helix::engine

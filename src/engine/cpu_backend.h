@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/aligned_buffer.h"
+#include "engine/arch/architecture.h"
+#include "engine/backend.h"
+#include "engine/ops/kernels.h"
+#include "engine/ops/kv_layout.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/packed_matrix.h"
+#include "engine/sampler.h"
+#include "engine/thread_pool.h"
+#include "model/model_config.h"
+#include "model/weight_source.h"
+
+namespace helix::engine {
+
+struct CpuOptions {
+    int threads = 0;        // 0 = one for each core of the machine
+    std::vector<int> cpus;  // cores to pin the threads to; empty = not pinned
+    // For weights and KV pages; work space (some MB) comes on top. 0 = four fifths of what the
+    // machine has free when the layers are loaded. Pages take physical memory only once they are
+    // used.
+    std::int64_t memory_bytes = 0;
+    std::int32_t block_size = 16;  // tokens of a page
+    ops::KvType kv_type = ops::KvType::f16;
+    std::optional<ops::Isa> isa;  // empty = the best of this machine; all give the same bits
+};
+
+// Runs a model's layers on the cores of this machine.
+class CpuBackend final : public Backend {
+  public:
+    // invalid: an architecture, shape or option that cannot be run.
+    static base::Result<std::unique_ptr<Backend>> create(
+        std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
+        CpuOptions options);
+
+    base::Result<std::int64_t> load(spec::LayerRange layers) override;
+    base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
+    std::int32_t hidden_size() const override { return config_.hidden; }
+
+  private:
+    struct ActiveChunk {
+        const core::BatchChunk* chunk;
+        std::int64_t first_row;
+    };
+
+    CpuBackend(std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
+               CpuOptions options, std::unique_ptr<Architecture> architecture);
+
+    base::Result<std::int64_t> weight_bytes(const WeightLoader& loader,
+                                            spec::LayerRange layers) const;
+    base::Status load_weights(WeightLoader& loader, spec::LayerRange layers);
+    base::Status check_chunk(const core::BatchChunk& chunk, const core::BatchPlan& plan) const;
+    base::Status activate(const core::BatchPlan& plan, std::int32_t layer,
+                          const PayloadRows& payload);
+    base::Status copy_input(const core::BatchChunk& chunk, const PayloadRows& payload,
+                            float* rows) const;
+    void run_layer(std::int32_t layer);
+    void finish_chunks(std::int32_t layer, BatchResult& result);
+    base::Status sample(BatchResult& result);
+
+    std::shared_ptr<model::WeightSource> weights_;
+    model::ModelConfig config_;
+    CpuOptions options_;
+    std::unique_ptr<Architecture> architecture_;
+    const ops::Kernels& kernels_;
+    ThreadPool pool_;
+    ops::KvLayout kv_layout_;
+
+    spec::LayerRange layers_;  // loaded
+    std::span<const std::byte> embedding_;
+    model::TensorType embedding_type_ = model::TensorType::f32;
+    std::vector<float> output_norm_;
+    ops::PackedMatrix head_;
+    AlignedBuffer kv_pool_;
+    std::int64_t n_pages_ = 0;
+
+    // Of the batch that runs, and kept as work space. Rows of the active chunks are compact, in
+    // plan order.
+    std::vector<ActiveChunk> active_, next_active_;
+    std::vector<float> hidden_, next_hidden_;  // [rows, hidden]
+    std::vector<float> rope_;                  // [rows, rope_dim]
+    std::vector<LayerSequence> sequences_;
+    std::vector<std::byte*> pages_;
+    std::vector<const core::BatchChunk*> to_sample_;  // in order of their last rows in last_rows_
+    std::vector<float> last_rows_;
+    std::vector<float> logits_;
+    ops::MatmulRows head_rows_;
+    std::vector<Sampler> samplers_;  // one for each thread
+};
+
+}  // namespace helix::engine

@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <cmath>
+
+#include "engine/ops/attention.h"
+
+namespace helix::engine::ops {
+
+void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout, int n_heads,
+                    std::span<const AttentionRows> sequences, const float* q, float* out) {
+    const int group = n_heads / layout.n_kv_heads;
+    const std::int64_t width = static_cast<std::int64_t>(n_heads) * layout.head_dim;
+    tasks_.clear();
+    int longest = 0;
+    for (const AttentionRows& sequence : sequences) {
+        for (std::int64_t r = 0; r < sequence.rows; ++r) {
+            for (int head = 0; head < layout.n_kv_heads; ++head) {
+                AttentionTask task;
+                const std::int64_t at = (sequence.first_row + r) * width +
+                                        static_cast<std::int64_t>(head) * group * layout.head_dim;
+                task.q = q + at;
+                task.out = out + at;
+                task.n_heads = group;
+                task.head_dim = layout.head_dim;
+                task.n_positions = sequence.first_position + static_cast<int>(r) + 1;
+                task.scale = 1.0F / std::sqrt(static_cast<float>(layout.head_dim));
+                task.pages = sequence.pages;
+                task.block_size = layout.block_size;
+                task.kv_head = head;
+                task.layout = &layout;
+                longest = std::max(longest, task.n_positions);
+                tasks_.push_back(task);
+            }
+        }
+    }
+    const auto room =
+        static_cast<std::size_t>(KvLayout::round_up(longest) + 16) * kAttentionHeadTile;
+    scratch_.resize(static_cast<std::size_t>(pool.size()));
+    for (std::vector<float>& scratch : scratch_) {
+        if (scratch.size() < room) scratch.resize(room);
+    }
+    const auto attend = layout.type == KvType::f16 ? kernels.attention_f16 : kernels.attention_f32;
+    const auto one = [&](std::int64_t i, int thread) {
+        AttentionTask& task = tasks_[static_cast<std::size_t>(i)];
+        task.scratch = scratch_[static_cast<std::size_t>(thread)].data();
+        attend(task);
+    };
+    const auto count = static_cast<std::int64_t>(tasks_.size());
+    constexpr std::int64_t kSharedWork = 64 << 10;  // multiplications worth waking the others for
+    if (count * group * layout.head_dim * longest < kSharedWork) {
+        for (std::int64_t i = 0; i < count; ++i) one(i, 0);
+    } else {
+        pool.run(count, one);
+    }
+}
+
+}  // namespace helix::engine::ops

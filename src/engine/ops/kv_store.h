@@ -1,0 +1,12 @@
+#pragma once
+
+#include "engine/ops/kernels.h"
+#include "engine/ops/kv_layout.h"
+
+namespace helix::engine::ops {
+
+// Writes the key and value [n_kv_heads, head_dim] of one position into slot `in_block` of its page.
+void kv_store(const Kernels& kernels, const KvLayout& layout, const float* key, const float* value,
+              int in_block, std::byte* page);
+
+}  // namespace helix::engine::ops

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/ops/kernels.h"
+#include "engine/ops/packed_matrix.h"
+#include "engine/thread_pool.h"
+
+namespace helix::engine::ops {
+
+// Rows on their way into matrices, as floats and, once quantise() was called, as int8 too.
+class MatmulRows {
+  public:
+    // x: [rows, cols], not copied. Must stay until the last use.
+    void set(const float* x, std::int64_t rows, std::int64_t cols);
+    // Does nothing the second time.
+    void quantise(const Kernels& kernels, ThreadPool& pool);
+    const MatmulInput& input() const { return input_; }
+
+  private:
+    MatmulInput input_;
+    std::int64_t cols_ = 0;
+    std::vector<std::int8_t> q_;
+    std::vector<float> scale_;
+    std::vector<std::int32_t> sum16_;
+};
+
+struct MatmulJob {
+    const PackedMatrix* matrix;
+    MatmulOutput output;
+};
+
+// output = rows x matrix, transposed, for each job; the work is split over the pool by output
+// columns. Each result depends on its row and the matrix only: same bits for any number of rows and
+// threads.
+void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
+            std::span<const MatmulJob> jobs);
+
+}  // namespace helix::engine::ops

@@ -1,0 +1,52 @@
+#include "engine/weight_loader.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace helix::engine {
+
+base::Result<const model::TensorInfo*> WeightLoader::find(std::string_view name) const {
+    const model::TensorInfo* info = source_.file().find_tensor(name);
+    if (info == nullptr) {
+        return base::Error{base::Errc::not_found, fmt::format("the model has no tensor {}", name)};
+    }
+    return info;
+}
+
+base::Result<std::int64_t> WeightLoader::bytes(std::string_view name) const {
+    TRY(const model::TensorInfo* info, find(name));
+    if (info->shape.size() < 2) return static_cast<std::int64_t>(info->bytes);
+    return ops::PackedMatrix::packed_bytes(info->type, info->rows(), info->row_length());
+}
+
+base::Result<ops::PackedMatrix> WeightLoader::matrix(std::string_view name, std::int64_t rows,
+                                                     std::int64_t cols) {
+    TRY(const model::TensorInfo* info, find(name));
+    if (info->rows() != rows || info->row_length() != cols) {
+        return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found", name,
+                                         rows, cols, info->rows(), info->row_length()));
+    }
+    TRY(const std::span<const std::byte> data, source_.tensor(name));
+    auto packed = ops::PackedMatrix::pack(info->type, rows, cols, data, pool_);
+    if (!packed.ok()) {
+        return base::Error{packed.error().code,
+                           fmt::format("tensor {}: {}", name, packed.error().message)};
+    }
+    return packed;
+}
+
+base::Result<std::vector<float>> WeightLoader::vector(std::string_view name, std::int64_t size) {
+    TRY(const model::TensorInfo* info, find(name));
+    TRY(const std::span<const std::byte> data, source_.tensor(name));
+    std::vector<float> values(static_cast<std::size_t>(size));
+    if (info->type != model::TensorType::f32 || data.size() != values.size() * sizeof(float)) {
+        return base::invalid(fmt::format("tensor {}: {} floats expected, {} bytes of type {} found",
+                                         name, size, data.size(),
+                                         static_cast<unsigned>(info->type)));
+    }
+    std::memcpy(values.data(), data.data(), data.size());
+    return values;
+}
+
+}  // namespace helix::engine

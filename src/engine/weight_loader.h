@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/ops/packed_matrix.h"
+#include "engine/thread_pool.h"
+#include "model/weight_source.h"
+
+namespace helix::engine {
+
+// Brings tensors of a weight source into the form that the kernels take. Errors name the tensor.
+class WeightLoader {
+  public:
+    WeightLoader(model::WeightSource& source, ThreadPool& pool) : source_(source), pool_(pool) {}
+
+    // rows: outputs; cols: inputs.
+    base::Result<ops::PackedMatrix> matrix(std::string_view name, std::int64_t rows,
+                                           std::int64_t cols);
+    // A float32 vector, as norms are.
+    base::Result<std::vector<float>> vector(std::string_view name, std::int64_t size);
+    // Bytes that matrix() or vector() will hold.
+    base::Result<std::int64_t> bytes(std::string_view name) const;
+
+  private:
+    base::Result<const model::TensorInfo*> find(std::string_view name) const;
+
+    model::WeightSource& source_;
+    ThreadPool& pool_;
+};
+
+}  // namespace helix::engine
