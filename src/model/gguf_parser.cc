@@ -22,6 +22,8 @@ using gguf::ValueType;
 
 constexpr std::uint64_t kMaxKeyBytes = 65535;      // the format's limit
 constexpr std::uint64_t kMaxTensorNameBytes = 64;  // the format's limit
+// Keeps every sum of bytes and of elements within 63 bits, also when only the header is at hand.
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMaxAlignment = 1U << 20;
 // The smallest records of their kinds: an 8-byte length each, then type and a one-byte value; or
 // dimension count, one dimension, type and offset.
@@ -377,8 +379,8 @@ base::Status GgufParser::place_tensors() {
         context_ = "tensor " + tensor.name;
         std::uint64_t end = 0;
         if (__builtin_add_overflow(tensor.offset, tensor.bytes, &end) ||
-            __builtin_add_overflow(end, data_offset, &end)) {
-            return fail(fmt::format("offset {} with {} bytes overflows 64 bits", tensor.offset,
+            __builtin_add_overflow(end, data_offset, &end) || end > kMaxFileBytes) {
+            return fail(fmt::format("offset {} with {} bytes ends beyond 2^62", tensor.offset,
                                     tensor.bytes));
         }
         if (!file_.header_only_ && end > bytes_.size()) {

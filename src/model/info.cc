@@ -20,6 +20,10 @@ std::string scaled(double value, double unit, const auto& suffixes) {
     return fmt::format("{:.{}f}{}", value, decimals, suffixes[step]);
 }
 
+std::string bytes_text(double bytes) {
+    return scaled(bytes, 1024.0, std::array{" B", " KiB", " MiB", " GiB", " TiB"});
+}
+
 std::string string_or_empty(const GgufFile& file, std::string_view key) {
     auto value = file.get_string(key);
     return value.ok() ? std::move(*value) : std::string();
@@ -88,7 +92,8 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     const std::int64_t kv = spec.kv_bytes_per_token_layer;
     out.line("KV cache", fmt::format("{} a token ({} a layer), {} a full context",
                                      human_bytes(kv * config.n_layers), human_bytes(kv),
-                                     human_bytes(kv * config.n_layers * config.context_length)));
+                                     bytes_text(static_cast<double>(kv * config.n_layers) *
+                                                config.context_length)));
     out.line("between stages", human_bytes(spec.activation_bytes_per_token) + " a token");
     out.line("work", scaled(spec.flops_per_token_layer, 1000.0,
                             std::array{" FLOP", " kFLOP", " MFLOP", " GFLOP", " TFLOP"}) +
@@ -129,8 +134,7 @@ std::string human_count(std::int64_t count) {
 }
 
 std::string human_bytes(std::int64_t bytes) {
-    return scaled(static_cast<double>(bytes), 1024.0,
-                  std::array{" B", " KiB", " MiB", " GiB", " TiB"});
+    return bytes_text(static_cast<double>(bytes));
 }
 
 ModelInfo collect_info(const GgufFile& file) {

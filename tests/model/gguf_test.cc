@@ -246,7 +246,7 @@ std::vector<Malformed> malformed_tensors() {
         {"beyond the end", one().tensor("blk.3.ffn_up.weight", {8}, kTypeF32, 32).pad().zeros(36),
          "m.gguf: tensor blk.3.ffn_up.weight: data ends at byte 160, the file has 132"},
         {"offset overflow", one().tensor("a", {8}, kTypeF32, ~std::uint64_t{31}).pad().zeros(32),
-         "m.gguf: tensor a: offset 18446744073709551584 with 32 bytes overflows 64 bits"},
+         "m.gguf: tensor a: offset 18446744073709551584 with 32 bytes ends beyond 2^62"},
         {"name twice",
          GgufBytes().preamble(2, 0).tensor("a", {1}, kTypeF32, 0).tensor("a", {1}, kTypeF32, 32),
          "m.gguf: tensor a: the name appears twice"},

@@ -19,10 +19,14 @@ struct GroupScaleMin {
     std::uint8_t min;
 };
 constexpr GroupScaleMin group_scale_min(const std::uint8_t (&packed)[12], int group) {
-    const auto byte = [](unsigned v) { return static_cast<std::uint8_t>(v); };
-    if (group < 4) return {byte(packed[group] & 63U), byte(packed[group + 4] & 63U)};
-    return {byte((packed[group + 4] & 15U) | ((packed[group - 4] >> 6U) << 4U)),
-            byte((packed[group + 4] >> 4U) | ((packed[group] >> 6U) << 4U))};
+    const auto at = [&](int i) { return unsigned{packed[i]}; };
+    unsigned scale = at(group) & 63U;
+    unsigned min = at(group + 4) & 63U;
+    if (group >= 4) {
+        scale = (at(group + 4) & 15U) | ((at(group - 4) >> 6U) << 4U);
+        min = (at(group + 4) >> 4U) | ((at(group) >> 6U) << 4U);
+    }
+    return {static_cast<std::uint8_t>(scale), static_cast<std::uint8_t>(min)};
 }
 
 extern const Format kQ4K;

@@ -30,9 +30,10 @@ void dequantize(const std::byte* bytes, std::size_t blocks, float* out) {
         const float scale = half_to_float(block.scale);
         for (int e = 0; e < 256; ++e) {
             const Place at = place_of(e);
+            const std::int8_t group_scale = block.scales[e / 16];
             const int q = ((block.low[at.low] >> at.low_shift) & 15) |
                           (((block.high[at.high] >> at.high_shift) & 3) << 4);
-            *out++ = scale * static_cast<float>(block.scales[e / 16]) * static_cast<float>(q - 32);
+            *out++ = scale * static_cast<float>(group_scale) * static_cast<float>(q - 32);
         }
     }
 }
@@ -60,7 +61,8 @@ BlockQ6K quantize_block(const float* values) {
         block.scales[group] = static_cast<std::int8_t>(level(steps[group], scale, -128, 127));
     }
     for (int e = 0; e < 256; ++e) {
-        const float step = scale * static_cast<float>(block.scales[e / 16]);
+        const std::int8_t group_scale = block.scales[e / 16];
+        const float step = scale * static_cast<float>(group_scale);
         const unsigned q = static_cast<unsigned>(level(values[e], step, -32, 31) + 32);
         const Place at = place_of(e);
         std::uint8_t& low = block.low[at.low];
