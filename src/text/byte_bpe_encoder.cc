@@ -7,13 +7,10 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "text/word_memory.h"
 
 namespace helix::text {
 namespace {
-
-// Words seen in one call are remembered up to these bounds.
-constexpr std::size_t kMaxRememberedWords = 1 << 16;
-constexpr std::size_t kMaxRememberedLength = 64;
 
 std::uint64_t pair_key(Token left, Token right) {
     return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) |
@@ -125,21 +122,13 @@ void ByteBpeEncoder::encode_word(std::string_view word, std::vector<Symbol>& sym
 void ByteBpeEncoder::encode(std::string_view text, bool /*at_start*/,
                             std::vector<Token>& out) const {
     CHECK(text.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()));
-    // word -> where its tokens already stand in out
-    std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> seen;
+    WordMemory memory(out);
     std::vector<Symbol> symbols;
     for (const std::string_view word : pre_tokenizer_.split(text)) {
-        const auto known = seen.find(word);
-        if (known != seen.end()) {
-            const auto [begin, count] = known->second;
-            for (std::size_t i = 0; i < count; ++i) out.push_back(out[begin + i]);
-            continue;
-        }
+        if (memory.repeat(word)) continue;
         const std::size_t begin = out.size();
         encode_word(word, symbols, out);
-        if (word.size() <= kMaxRememberedLength && seen.size() < kMaxRememberedWords) {
-            seen.emplace(word, std::pair(begin, out.size() - begin));
-        }
+        memory.remember(word, begin);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "text/utf8.h"
+#include "text/word_memory.h"
 
 namespace helix::text {
 namespace {
@@ -26,6 +27,13 @@ std::string escape_spaces(std::string_view text, bool prefix) {
         }
     }
     return out;
+}
+
+// Where the word at the front of text ends: before a "▁" that follows another character.
+std::size_t word_length(std::string_view text) {
+    std::size_t at = 0;
+    while (text.substr(at).starts_with(kSpace)) at += kSpace.size();
+    return std::min(text.find(kSpace, at), text.size());
 }
 
 // The byte that a token "<0x0A>" stands for.
@@ -76,6 +84,7 @@ base::Status SpmEncoder::build() {
         } else if (encodes_text(vocabulary_.kinds[i]) && !token.empty()) {
             token_of_.emplace(token, static_cast<Token>(i));
             longest_token_ = std::max(longest_token_, token.size());
+            words_are_apart_ = words_are_apart_ && word_length(token) == token.size();
         }
     }
     for (std::size_t byte = 0; byte < 256; ++byte) {
@@ -103,22 +112,36 @@ std::optional<Merge> SpmEncoder::find(std::string_view text, const Symbol& left,
 void SpmEncoder::encode(std::string_view raw, bool at_start, std::vector<Token>& out) const {
     const std::string text = escape_spaces(raw, at_start && *vocabulary_.add_space_prefix);
     CHECK(text.size() < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()));
+    WordMemory memory(out);
     std::vector<Symbol> symbols;
-    symbols.reserve(text.size());
     for (std::string_view rest = text; !rest.empty();) {
+        const std::string_view word =
+            rest.substr(0, words_are_apart_ ? word_length(rest) : rest.size());
+        rest.remove_prefix(word.size());
+        if (memory.repeat(word)) continue;
+        const std::size_t begin = out.size();
+        encode_word(word, symbols, out);
+        memory.remember(word, begin);
+    }
+}
+
+void SpmEncoder::encode_word(std::string_view word, std::vector<Symbol>& symbols,
+                             std::vector<Token>& out) const {
+    symbols.clear();
+    for (std::string_view rest = word; !rest.empty();) {
         const std::size_t length = utf8_prefix(rest).length;
         const auto found = token_of_.find(rest.substr(0, length));
         append_symbol(symbols, static_cast<std::uint32_t>(length),
                       found == token_of_.end() ? -1 : found->second);
         rest.remove_prefix(length);
     }
-    merge_symbols(text, *this, symbols);
-    for (std::int32_t i = symbols.empty() ? -1 : 0; i >= 0;) {
+    merge_symbols(word, *this, symbols);
+    for (std::int32_t i = 0; i >= 0;) {
         const Symbol& symbol = symbols[static_cast<std::size_t>(i)];
         if (symbol.token >= 0) {
             out.push_back(symbol.token);
         } else {
-            for (const char byte : std::string_view(text).substr(symbol.begin, symbol.length)) {
+            for (const char byte : word.substr(symbol.begin, symbol.length)) {
                 out.push_back(byte_tokens_[static_cast<unsigned char>(byte)]);
             }
         }

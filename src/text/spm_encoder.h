@@ -25,12 +25,17 @@ class SpmEncoder final : public TextEncoder, private MergeRules {
   private:
     explicit SpmEncoder(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
     base::Status build();
+    void encode_word(std::string_view word, std::vector<Symbol>& symbols,
+                     std::vector<Token>& out) const;
     std::optional<Merge> find(std::string_view text, const Symbol& left,
                               const Symbol& right) const override;
 
     const Vocabulary& vocabulary_;
     std::unordered_map<std::string_view, Token> token_of_;  // views into vocabulary_
-    std::size_t longest_token_ = 0;                         // bytes
+    // No token has a "▁" after another character, so merges stay between one run of "▁" and the
+    // next.
+    bool words_are_apart_ = true;
+    std::size_t longest_token_ = 0;         // bytes
     std::array<Token, 256> byte_tokens_{};  // the unknown token where there is no <0xXX>
 };
 

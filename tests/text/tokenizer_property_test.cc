@@ -80,6 +80,21 @@ TEST(TokenizerProperty, SentencePieceGivesBackEveryByteButTheSpaceSign) {
     }
 }
 
+TEST(TokenizerProperty, EncodingWordByWordChangesNothing) {
+    const auto by_words = make_tokenizer(spm_vocabulary());
+    Vocabulary v = spm_vocabulary();
+    v.tokens.emplace_back("q\xe2\x96\x81");  // the corpus has no word that ends in q
+    v.scores.push_back(0);
+    v.kinds.push_back(TokenKind::normal);
+    const auto whole = make_tokenizer(v);
+    EXPECT_EQ(whole->encode("q q").at(2), whole->vocab_size() - 1);
+    for (std::uint64_t seed = 0; seed < kTexts; ++seed) {
+        const std::string text = random_text(seed, seed % 2 == 1);
+        if (text.find('q') != std::string::npos) continue;
+        ASSERT_EQ(by_words->encode(text), whole->encode(text)) << "seed " << seed;
+    }
+}
+
 TEST(TokenizerProperty, CuttingATextAtASpecialTokenEncodesThePartsApart) {
     Vocabulary v = byte_vocabulary();
     v.pre = "qwen2";
