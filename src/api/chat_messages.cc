@@ -9,7 +9,7 @@
 namespace helix::api {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::ordered_json;
 using MaybeError = std::optional<ApiError>;
 
 constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
@@ -20,11 +20,11 @@ ApiError wrong(const std::string& field, const std::string& message) {
 }
 
 // An array of text parts becomes one string.
-MaybeError join_parts(const std::string& field, json& content) {
+MaybeError join_parts(const std::string& field, Json& content) {
     std::string text;
     for (std::size_t i = 0; i < content.size(); ++i) {
         const std::string where = fmt::format("{}[{}]", field, i);
-        const json& part = content[i];
+        const Json& part = content[i];
         if (part.is_string()) {
             text += (i > 0 ? "\n" : "") + part.get<std::string>();
             continue;
@@ -50,7 +50,7 @@ MaybeError join_parts(const std::string& field, json& content) {
     return {};
 }
 
-MaybeError check_tool_calls(const std::string& field, json& calls) {
+MaybeError check_tool_calls(const std::string& field, Json& calls) {
     if (!calls.is_array()) return wrong(field, "expected an array, got " + kind_of(calls));
     for (std::size_t i = 0; i < calls.size(); ++i) {
         const std::string where = fmt::format("{}[{}].function", field, i);
@@ -58,14 +58,14 @@ MaybeError check_tool_calls(const std::string& field, json& calls) {
             !calls[i]["function"].is_object()) {
             return wrong(where, "expected an object");
         }
-        json& function = calls[i]["function"];
+        Json& function = calls[i]["function"];
         if (!function.contains("name") || !function["name"].is_string()) {
             return wrong(where + ".name", "expected a string");
         }
         // On the wire arguments are JSON inside a string; templates want the object.
         const auto arguments = function.find("arguments");
         if (arguments == function.end() || !arguments->is_string()) continue;
-        json parsed;
+        Json parsed;
         if (!parse_json_object(arguments->get_ref<const std::string&>(), parsed)) {
             *arguments = std::move(parsed);
         }
@@ -73,13 +73,13 @@ MaybeError check_tool_calls(const std::string& field, json& calls) {
     return {};
 }
 
-MaybeError check_message(const std::string& where, json& message) {
+MaybeError check_message(const std::string& where, Json& message) {
     if (!message.is_object()) return wrong(where, "expected an object, got " + kind_of(message));
     const auto role = message.find("role");
     if (role == message.end() || !role->is_string()) {
         return wrong(where + ".role", "expected a string");
     }
-    const auto& name = role->get_ref<const std::string&>();
+    const auto name = role->get<std::string>();  // a copy: message grows below
     if (std::find(kRoles.begin(), kRoles.end(), name) == kRoles.end()) {
         return wrong(
             where + ".role",
@@ -94,7 +94,7 @@ MaybeError check_message(const std::string& where, json& message) {
         }
     }
     const std::string field = where + ".content";
-    json& content = message["content"];
+    Json& content = message["content"];
     if (content.is_string()) return {};
     if (content.is_array()) return join_parts(field, content);
     if (content.is_null()) {
@@ -106,7 +106,7 @@ MaybeError check_message(const std::string& where, json& message) {
 
 }  // namespace
 
-std::optional<ApiError> normalise_messages(json& messages) {
+std::optional<ApiError> normalise_messages(Json& messages) {
     if (!messages.is_array()) {
         return wrong("messages", "expected an array, got " + kind_of(messages));
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 
@@ -11,7 +12,7 @@
 namespace helix::api {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::ordered_json;
 using MaybeError = std::optional<ApiError>;
 
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
@@ -19,13 +20,21 @@ constexpr std::int64_t kMinInt64 = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // OpenAI's, of /v1/completions
 constexpr int kMaxDepth = 64;
+constexpr std::int64_t kMaxComparisons = 4'000'000;  // some milliseconds
 
-// Brackets outside strings; a parser that builds a tree would be asked to build it as deep.
-int nesting_depth(std::string_view text) {
+// What parsing would cost, without parsing. Objects keep the order of their members (templates show
+// it), which makes each new member compare its name with those before it.
+struct Shape {
     int depth = 0;
-    int deepest = 0;
+    std::int64_t comparisons = 0;
+};
+
+Shape shape_of(std::string_view text) {
+    Shape shape;
+    std::array<std::int64_t, kMaxDepth + 1> members{};
+    int depth = 0;
     bool in_string = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
+    for (std::size_t i = 0; i < text.size() && shape.depth <= kMaxDepth; ++i) {
         const char c = text[i];
         if (in_string) {
             if (c == '\\') ++i;
@@ -33,12 +42,15 @@ int nesting_depth(std::string_view text) {
         } else if (c == '"') {
             in_string = true;
         } else if (c == '{' || c == '[') {
-            deepest = std::max(deepest, ++depth);
+            shape.depth = std::max(shape.depth, ++depth);
+            if (depth <= kMaxDepth) members[static_cast<std::size_t>(depth)] = 0;
         } else if (c == '}' || c == ']') {
-            --depth;
+            depth = std::max(depth - 1, 0);
+        } else if (c == ':') {
+            shape.comparisons += members[static_cast<std::size_t>(depth)]++;
         }
     }
-    return deepest;
+    return shape;
 }
 
 void read_sampling(FieldReader& fields, CompletionRequest& request) {
@@ -57,7 +69,7 @@ void read_sampling(FieldReader& fields, CompletionRequest& request) {
 }
 
 void read_logit_bias(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
-    const json* bias = fields.find("logit_bias");
+    const Json* bias = fields.find("logit_bias");
     if (bias == nullptr) return;
     if (!bias->is_object()) {
         return fields.fail("logit_bias",
@@ -80,8 +92,8 @@ void read_logit_bias(FieldReader& fields, const RequestLimits& limits, Completio
 }
 
 // Reads token ids; false when one is none.
-bool read_tokens(const json& array, const RequestLimits& limits, std::vector<Token>& out) {
-    for (const json& item : array) {
+bool read_tokens(const Json& array, const RequestLimits& limits, std::vector<Token>& out) {
+    for (const Json& item : array) {
         const auto id = as_integer(item);
         if (!id || *id < 0 || *id >= limits.vocab_size) return false;
         out.push_back(static_cast<Token>(*id));
@@ -90,10 +102,10 @@ bool read_tokens(const json& array, const RequestLimits& limits, std::vector<Tok
 }
 
 void read_stop(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
-    if (const json* stop = fields.find("stop")) {
-        const json list = stop->is_string() ? json::array({*stop}) : *stop;
+    if (const Json* stop = fields.find("stop")) {
+        const Json list = stop->is_string() ? Json::array({*stop}) : *stop;
         const bool fits = list.is_array() && list.size() <= limits.max_stop_strings &&
-                          std::all_of(list.begin(), list.end(), [](const json& s) {
+                          std::all_of(list.begin(), list.end(), [](const Json& s) {
                               return s.is_string() && !s.get_ref<const std::string&>().empty();
                           });
         if (!fits) {
@@ -103,7 +115,7 @@ void read_stop(FieldReader& fields, const RequestLimits& limits, CompletionReque
         }
         request.stop = list.get<std::vector<std::string>>();
     }
-    if (const json* ids = fields.find("stop_token_ids")) {
+    if (const Json* ids = fields.find("stop_token_ids")) {
         if (!ids->is_array() || !read_tokens(*ids, limits, request.stop_token_ids)) {
             fields.fail("stop_token_ids", fmt::format("expected an array of token ids from 0 to {}",
                                                       limits.vocab_size - 1));
@@ -130,7 +142,7 @@ void read_lengths(FieldReader& fields, CompletionRequest& request) {
 
 void read_stream(FieldReader& fields, CompletionRequest& request, MaybeError& nested) {
     fields.boolean("stream", request.stream);
-    const json* options = fields.find("stream_options");
+    const Json* options = fields.find("stream_options");
     if (options == nullptr) return;
     if (!options->is_object()) {
         return fields.fail("stream_options", "expected an object, got " + kind_of(*options));
@@ -156,7 +168,7 @@ void refuse_unsupported(FieldReader& fields) {
     std::string suffix;
     fields.text("suffix", suffix);
     if (!suffix.empty()) fields.fail("suffix", "inserting text is not supported");
-    const json* format = fields.find("response_format");
+    const Json* format = fields.find("response_format");
     if (format == nullptr) return;
     const auto type = format->is_object() ? format->find("type") : format->end();
     if (!format->is_object() || type == format->end() || !type->is_string()) {
@@ -170,17 +182,17 @@ void refuse_unsupported(FieldReader& fields) {
 }
 
 void read_tools(FieldReader& fields, CompletionRequest& request) {
-    const json* choice = fields.find("tool_choice");
+    const Json* choice = fields.find("tool_choice");
     if (choice != nullptr && *choice != "none" && *choice != "auto") {
         return fields.fail("tool_choice",
                            "only \"none\" and \"auto\" are supported yet, got " + choice->dump());
     }
-    const json* tools = fields.find("tools");
+    const Json* tools = fields.find("tools");
     if (tools == nullptr) return;
     if (!tools->is_array())
         return fields.fail("tools", "expected an array, got " + kind_of(*tools));
     for (std::size_t i = 0; i < tools->size(); ++i) {
-        const json& tool = (*tools)[i];
+        const Json& tool = (*tools)[i];
         const bool named = tool.is_object() && tool.contains("function") &&
                            tool["function"].is_object() && tool["function"].contains("name") &&
                            tool["function"]["name"].is_string();
@@ -190,7 +202,7 @@ void read_tools(FieldReader& fields, CompletionRequest& request) {
     if (!tools->empty() && (choice == nullptr || *choice != "none")) request.tools = *tools;
 }
 
-void read_chat(FieldReader& fields, json& body, CompletionRequest& request, MaybeError& nested) {
+void read_chat(FieldReader& fields, Json& body, CompletionRequest& request, MaybeError& nested) {
     bool logprobs = false;
     fields.boolean("logprobs", logprobs);
     std::int32_t top = 0;
@@ -198,7 +210,7 @@ void read_chat(FieldReader& fields, json& body, CompletionRequest& request, Mayb
     if (top > 0 && !logprobs) fields.fail("top_logprobs", "needs logprobs to be true");
     if (logprobs) request.sampling.n_logprobs = top;
     fields.boolean("add_generation_prompt", request.add_generation_prompt);
-    if (const json* kwargs = fields.find("chat_template_kwargs")) {
+    if (const Json* kwargs = fields.find("chat_template_kwargs")) {
         if (!kwargs->is_object()) {
             return fields.fail("chat_template_kwargs",
                                "expected an object, got " + kind_of(*kwargs));
@@ -212,7 +224,7 @@ void read_chat(FieldReader& fields, json& body, CompletionRequest& request, Mayb
 }
 
 void read_prompts(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
-    const json* prompt = fields.find("prompt");
+    const Json* prompt = fields.find("prompt");
     const auto wrong = [&] {
         fields.fail("prompt",
                     fmt::format("expected a string, an array of at most {} strings, or an "
@@ -232,7 +244,7 @@ void read_prompts(FieldReader& fields, const RequestLimits& limits, CompletionRe
         return;
     }
     if (prompt->size() > limits.max_prompts) return wrong();
-    for (const json& item : *prompt) {
+    for (const Json& item : *prompt) {
         tokens.clear();
         if (item.is_string()) {
             request.prompts.emplace_back(item.get<std::string>());
@@ -246,7 +258,7 @@ void read_prompts(FieldReader& fields, const RequestLimits& limits, CompletionRe
 
 void read_plain(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
     // false is what some clients send for "none".
-    const json* logprobs = fields.find("logprobs");
+    const Json* logprobs = fields.find("logprobs");
     if (logprobs != nullptr && *logprobs != false) {
         fields.integer("logprobs", 0, 20, request.sampling.n_logprobs);
     }
@@ -260,13 +272,17 @@ void read_plain(FieldReader& fields, const RequestLimits& limits, CompletionRequ
 
 }  // namespace
 
-std::optional<ApiError> parse_json_object(std::string_view body, json& object) {
-    if (nesting_depth(body) > kMaxDepth) {
+std::optional<ApiError> parse_json_object(std::string_view body, Json& object) {
+    const Shape shape = shape_of(body);
+    if (shape.depth > kMaxDepth) {
         return bad_field("", fmt::format("The body is JSON nested more than {} deep.", kMaxDepth));
     }
+    if (shape.comparisons > kMaxComparisons) {
+        return bad_field("", "The body has objects with too many members.");
+    }
     try {
-        object = json::parse(body);
-    } catch (const json::exception& e) {
+        object = Json::parse(body);
+    } catch (const Json::exception& e) {
         // The text of the error may quote a whole string of the body.
         return bad_field("", fmt::format("The body is not valid JSON: {:.300}", e.what()));
     }
@@ -279,7 +295,7 @@ std::optional<ApiError> parse_json_object(std::string_view body, json& object) {
 std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_view body,
                                                  const RequestLimits& limits,
                                                  CompletionRequest& request) {
-    json object;
+    Json object;
     if (MaybeError error = parse_json_object(body, object)) return error;
     request.endpoint = endpoint;
     FieldReader fields(object);

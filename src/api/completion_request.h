@@ -26,9 +26,9 @@ struct CompletionRequest {
     std::string model;  // "" = whatever is served
 
     // chat
-    nlohmann::json messages;  // as ChatPrompt wants them
-    nlohmann::json tools;     // null = none
-    nlohmann::json kwargs;    // chat_template_kwargs; null = none
+    nlohmann::ordered_json messages;  // as ChatPrompt wants them
+    nlohmann::ordered_json tools;     // null = none
+    nlohmann::ordered_json kwargs;    // chat_template_kwargs; null = none
     bool add_generation_prompt = true;
 
     // completions: one choice for each
@@ -65,9 +65,9 @@ std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_
                                                  CompletionRequest& request);
 
 // A JSON object nested at most 64 deep, or the error.
-std::optional<ApiError> parse_json_object(std::string_view body, nlohmann::json& object);
+std::optional<ApiError> parse_json_object(std::string_view body, nlohmann::ordered_json& object);
 
 // Checks messages and brings them into the form that ChatPrompt wants.
-std::optional<ApiError> normalise_messages(nlohmann::json& messages);
+std::optional<ApiError> normalise_messages(nlohmann::ordered_json& messages);
 
 }  // namespace helix::api

@@ -7,7 +7,7 @@
 
 namespace helix::api {
 
-std::optional<std::int64_t> as_integer(const nlohmann::json& value) {
+std::optional<std::int64_t> as_integer(const nlohmann::ordered_json& value) {
     if (value.is_number_unsigned()) {
         const auto n = value.get<std::uint64_t>();
         if (n > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return {};
@@ -21,24 +21,24 @@ std::optional<std::int64_t> as_integer(const nlohmann::json& value) {
     return {};
 }
 
-std::string kind_of(const nlohmann::json& value) {
+std::string kind_of(const nlohmann::ordered_json& value) {
     switch (value.type()) {
-        case nlohmann::json::value_t::null:
+        case nlohmann::ordered_json::value_t::null:
             return "null";
-        case nlohmann::json::value_t::object:
+        case nlohmann::ordered_json::value_t::object:
             return "an object";
-        case nlohmann::json::value_t::array:
+        case nlohmann::ordered_json::value_t::array:
             return "an array";
-        case nlohmann::json::value_t::string:
+        case nlohmann::ordered_json::value_t::string:
             return "a string";
-        case nlohmann::json::value_t::boolean:
+        case nlohmann::ordered_json::value_t::boolean:
             return "a boolean";
         default:
             return "a number";
     }
 }
 
-const nlohmann::json* FieldReader::find(const char* name) const {
+const nlohmann::ordered_json* FieldReader::find(const char* name) const {
     const auto it = object_.find(name);
     return it == object_.end() || it->is_null() ? nullptr : &*it;
 }

@@ -14,7 +14,7 @@ namespace helix::api {
 // business.
 class FieldReader {
   public:
-    using Json = nlohmann::json;
+    using Json = nlohmann::ordered_json;
     explicit FieldReader(const Json& object, std::string prefix = {})
         : object_(object), prefix_(std::move(prefix)) {}
 
@@ -41,9 +41,9 @@ class FieldReader {
 };
 
 // A whole number, also when written as 3.0; nothing when value is anything else or beyond 64 bits.
-std::optional<std::int64_t> as_integer(const nlohmann::json& value);
+std::optional<std::int64_t> as_integer(const nlohmann::ordered_json& value);
 
 // "a string", "an array", ...: for messages.
-std::string kind_of(const nlohmann::json& value);
+std::string kind_of(const nlohmann::ordered_json& value);
 
 }  // namespace helix::api

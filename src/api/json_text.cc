@@ -4,42 +4,10 @@
 #include <charconv>
 #include <cmath>
 
+#include "text/utf8.h"
+
 namespace helix::api {
 namespace {
-
-// Length of the well-formed UTF-8 sequence at the start of text (Unicode table 3-7), or 0; then
-// `wrong` is the length of the maximal wrong piece.
-std::size_t utf8_length(std::string_view text, std::size_t& wrong) {
-    const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned char lead = byte(0);
-    std::size_t size = 0;
-    unsigned char low = 0x80;
-    unsigned char high = 0xBF;
-    wrong = 1;
-    if (lead < 0x80) return 1;
-    if (lead >= 0xC2 && lead <= 0xDF) {
-        size = 2;
-    } else if (lead >= 0xE0 && lead <= 0xEF) {
-        size = 3;
-        if (lead == 0xE0) low = 0xA0;
-        if (lead == 0xED) high = 0x9F;
-    } else if (lead >= 0xF0 && lead <= 0xF4) {
-        size = 4;
-        if (lead == 0xF0) low = 0x90;
-        if (lead == 0xF4) high = 0x8F;
-    } else {
-        return 0;
-    }
-    for (std::size_t i = 1; i < size; ++i) {
-        if (i >= text.size() || byte(i) < low || byte(i) > high) {
-            wrong = i;
-            return 0;
-        }
-        low = 0x80;
-        high = 0xBF;
-    }
-    return size;
-}
 
 void append_control(std::string& out, char c) {
     switch (c) {
@@ -81,16 +49,16 @@ void append_json_string(std::string& out, std::string_view text) {
             ++i;
             continue;
         }
-        std::size_t wrong = 0;
-        const std::size_t length = byte < 0x80 ? 0 : utf8_length(text.substr(i), wrong);
-        if (length > 0) {
-            i += length;
+        text::Utf8Prefix prefix{text::Utf8Prefix::Kind::invalid, 1};
+        if (byte >= 0x80) prefix = text::utf8_prefix(text.substr(i));
+        if (prefix.kind == text::Utf8Prefix::Kind::character) {
+            i += prefix.length;
             continue;
         }
         out += text.substr(done, i - done);
         if (byte >= 0x80) {
-            out += "\xEF\xBF\xBD";
-            i += wrong;
+            out += text::kReplacement;
+            i += prefix.length;
         } else {
             if (c == '"' || c == '\\') {
                 out += '\\';

@@ -15,7 +15,8 @@ namespace helix::api {
 namespace {
 
 using Exchange = std::shared_ptr<net::HttpExchange>;
-using nlohmann::json;
+using nlohmann::json;                 // of answers
+using Json = nlohmann::ordered_json;  // of requests: templates show the order
 
 net::HttpResponse json_response(const json& body) {
     net::HttpResponse response;
@@ -144,7 +145,7 @@ void plain(ApiContext& context, const Exchange& exchange) {
 
 // vLLM's body {"prompt" or "messages", "add_special_tokens"}, or llama-server's
 // {"content","add_special"}.
-std::optional<ApiError> tokenize_body(ApiContext& context, json& body, std::vector<Token>& tokens) {
+std::optional<ApiError> tokenize_body(ApiContext& context, Json& body, std::vector<Token>& tokens) {
     FieldReader fields(body);
     bool chat_prompt = true;
     fields.boolean("add_generation_prompt", chat_prompt);
@@ -172,7 +173,7 @@ std::optional<ApiError> tokenize_body(ApiContext& context, json& body, std::vect
 }
 
 void tokenize(ApiContext& context, const Exchange& exchange) {
-    json body;
+    Json body;
     std::vector<Token> tokens;
     auto error = parse_json_object(exchange->request().body, body);
     if (!error) error = tokenize_body(context, body, tokens);
@@ -184,13 +185,13 @@ void tokenize(ApiContext& context, const Exchange& exchange) {
 }
 
 void detokenize(ApiContext& context, const Exchange& exchange) {
-    json body;
+    Json body;
     auto error = parse_json_object(exchange->request().body, body);
     std::vector<Token> tokens;
     if (!error) {
         const std::int32_t vocab = context.codec->vocab_size();
         bool good = body.contains("tokens") && body["tokens"].is_array();
-        for (const json& item : good ? body["tokens"] : json::array()) {
+        for (const Json& item : good ? body["tokens"] : Json::array()) {
             const auto id = as_integer(item);
             good = good && id && *id >= 0 && *id < vocab;
             if (good) tokens.push_back(static_cast<Token>(*id));

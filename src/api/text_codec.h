@@ -34,9 +34,10 @@ class TextOutput {
 // Values outlive the call. messages: array of objects with role and content (a string or null), and
 // for tools tool_calls (arguments as objects) and tool_call_id.
 struct ChatPrompt {
-    const nlohmann::json* messages = nullptr;
-    const nlohmann::json* tools = nullptr;   // null = none
-    const nlohmann::json* kwargs = nullptr;  // null = none; an object: more names for the template
+    const nlohmann::ordered_json* messages = nullptr;
+    const nlohmann::ordered_json* tools = nullptr;  // null = none
+    const nlohmann::ordered_json* kwargs =
+        nullptr;  // null = none; an object: more names for the template
     bool add_generation_prompt = true;
 };
 
@@ -45,7 +46,8 @@ class TextCodec {
     virtual ~TextCodec() = default;
     // An error is the caller's: the template refused the messages.
     virtual base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const = 0;
-    // Control tokens written out in text are text here, never control.
+    // A raw prompt: control tokens written out in it are control tokens, for whoever writes the
+    // whole prompt speaks for every role. add_special: begin it as the model's file says.
     virtual std::vector<Token> encode(std::string_view text, bool add_special) const = 0;
     virtual std::string decode(std::span<const Token> tokens, bool skip_special) const = 0;
     virtual std::string token_bytes(Token token) const = 0;

@@ -23,7 +23,7 @@ struct HttpServerOptions {
     std::string address = "127.0.0.1";
     std::uint16_t port = 0;  // 0 = one that is free
     std::size_t max_header_bytes = std::size_t{32} << 10U;
-    std::size_t max_body_bytes = std::size_t{16} << 20U;
+    std::size_t max_body_bytes = std::size_t{4} << 20U;
     std::size_t max_connections = 16384;
     // What may wait for a slow reader; more disconnects it.
     std::size_t max_queued_bytes = std::size_t{1} << 20U;

@@ -51,7 +51,7 @@ class ByteCodec : public TextCodec {
     base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const override {
         std::string text;
         if (prompt.tools != nullptr) text += "tools:" + prompt.tools->dump() + "\n";
-        for (const nlohmann::json& message : *prompt.messages) {
+        for (const nlohmann::ordered_json& message : *prompt.messages) {
             if (message["role"] == "function")
                 return base::invalid("this template takes no functions");
             text += message["role"].get<std::string>() + ":";

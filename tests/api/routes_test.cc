@@ -3,6 +3,12 @@
 namespace helix::api {
 namespace {
 
+std::string many_members(int count) {
+    std::string body = "{\"m\":0";
+    for (int i = 0; i < count; ++i) body += ",\"" + std::to_string(i) + "\":0";
+    return body + "}";
+}
+
 TEST_F(ApiTest, MalformedBodiesAreA400ThatNamesTheFieldAndTheServerLives) {
     start();
     const std::string user = R"("messages":[{"role":"user","content":"x"}])";
@@ -18,6 +24,7 @@ TEST_F(ApiTest, MalformedBodiesAreA400ThatNamesTheFieldAndTheServerLives) {
         {chat, "[1,2]", ""},
         {chat, "{\"messages\":\"\xFF\"}", ""},
         {chat, std::string(100000, '['), ""},
+        {chat, many_members(5000), ""},
         {chat, "{}", "messages"},
         {chat, R"({"messages":{}})", "messages"},
         {chat, R"({"messages":[]})", "messages"},

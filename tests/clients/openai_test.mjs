@@ -1,0 +1,182 @@
+// The openai package, as anybody installs it, against HELIX_BASE_URL (".../v1"). Knows nothing of the model
+// behind it but that it answers; prints one line a check and exits 1 when one fails.
+import assert from 'node:assert/strict';
+import OpenAI from 'openai';
+
+const baseURL = process.env.HELIX_BASE_URL;
+assert.ok(baseURL, 'HELIX_BASE_URL is not set');
+const client = new OpenAI({ baseURL, apiKey: process.env.HELIX_API_KEY ?? 'none', maxRetries: 0 });
+const messages = [{ role: 'user', content: 'Say something about machines.' }];
+let model = process.env.HELIX_MODEL;
+let failed = 0;
+
+async function check(name, body) {
+  try {
+    await body();
+    console.log(`ok    ${name}`);
+  } catch (error) {
+    failed += 1;
+    console.log(`FAIL  ${name}\n${error.stack}`);
+  }
+}
+
+async function collect(stream) {
+  const chunks = [];
+  for await (const chunk of stream) chunks.push(chunk);
+  const text = chunks.map((c) => c.choices[0]?.delta?.content ?? c.choices[0]?.text ?? '').join('');
+  return { chunks, text };
+}
+
+const greedy = (more = {}) => ({ model, messages, temperature: 0, max_tokens: 24, ...more });
+
+await check('models.list and models.retrieve', async () => {
+  const page = await client.models.list();
+  assert.ok(page.data.length > 0);
+  model ??= page.data[0].id;
+  assert.equal((await client.models.retrieve(model)).id, model);
+});
+
+await check('chat.completions.create', async () => {
+  const answer = await client.chat.completions.create(greedy());
+  assert.equal(answer.object, 'chat.completion');
+  assert.equal(answer.choices.length, 1);
+  assert.equal(answer.choices[0].message.role, 'assistant');
+  assert.ok(answer.choices[0].message.content.length > 0);
+  assert.ok(['stop', 'length'].includes(answer.choices[0].finish_reason));
+  const { prompt_tokens, completion_tokens, total_tokens } = answer.usage;
+  assert.ok(prompt_tokens > 0 && completion_tokens > 0 && completion_tokens <= 24);
+  assert.equal(total_tokens, prompt_tokens + completion_tokens);
+  assert.ok(answer._request_id);
+});
+
+await check('a stream says what the whole answer says, with usage on request', async () => {
+  const whole = await client.chat.completions.create(greedy());
+  const { chunks, text } = await collect(
+    await client.chat.completions.create(greedy({ stream: true, stream_options: { include_usage: true } })),
+  );
+  assert.equal(text, whole.choices[0].message.content);
+  assert.equal(chunks[0].choices[0].delta.role, 'assistant');
+  assert.equal(new Set(chunks.map((c) => c.id)).size, 1);
+  assert.deepEqual(chunks.at(-1).choices, []);
+  assert.deepEqual(chunks.at(-1).usage, whole.usage);
+  assert.equal(chunks.at(-2).choices[0].finish_reason, whole.choices[0].finish_reason);
+  assert.ok(chunks.slice(0, -1).every((c) => c.usage === null));
+});
+
+await check('the .stream() helper', async () => {
+  const stream = client.chat.completions.stream(greedy());
+  const deltas = [];
+  stream.on('content', (delta) => deltas.push(delta));
+  const final = await stream.finalChatCompletion();
+  assert.equal(deltas.join(''), final.choices[0].message.content);
+  assert.equal(await stream.finalContent(), final.choices[0].message.content);
+  assert.equal(final.choices[0].message.role, 'assistant');
+});
+
+await check('abort in the middle of a stream', async () => {
+  const stream = await client.chat.completions.create(
+    { model, messages, stream: true, ignore_eos: true },
+  );
+  let seen = 0;
+  for await (const chunk of stream) {
+    assert.ok(chunk.id);
+    seen += 1;
+    if (seen === 3) stream.controller.abort();
+  }
+  assert.ok(seen >= 3);
+  assert.ok((await client.chat.completions.create(greedy())).choices[0].message.content.length > 0);
+});
+
+await check('an aborted .stream() helper rejects with APIUserAbortError', async () => {
+  const stream = client.chat.completions.stream({ model, messages, ignore_eos: true });
+  stream.on('content', () => stream.abort());
+  await assert.rejects(stream.done(), OpenAI.APIUserAbortError);
+});
+
+await check('legacy completions, whole and streamed', async () => {
+  const body = { model, prompt: 'One day', temperature: 0, max_tokens: 12 };
+  const whole = await client.completions.create(body);
+  assert.equal(whole.object, 'text_completion');
+  const { text } = await collect(await client.completions.create({ ...body, stream: true }));
+  assert.equal(text, whole.choices[0].text);
+  const echoed = await client.completions.create({ ...body, echo: true });
+  assert.equal(echoed.choices[0].text, `One day${whole.choices[0].text}`);
+});
+
+await check('a stop string ends the text before it', async () => {
+  const text = (await client.chat.completions.create(greedy())).choices[0].message.content;
+  const stop = text.slice(5, 8);
+  const answer = await client.chat.completions.create(greedy({ stop: [stop] }));
+  assert.equal(answer.choices[0].message.content, text.slice(0, text.indexOf(stop)));
+  assert.equal(answer.choices[0].finish_reason, 'stop');
+  const { text: streamed } = await collect(
+    await client.chat.completions.create(greedy({ stop, stream: true })),
+  );
+  assert.equal(streamed, answer.choices[0].message.content);
+});
+
+await check('log-probabilities, whole and streamed', async () => {
+  const options = greedy({ max_tokens: 6, logprobs: true, top_logprobs: 1 });
+  const whole = await client.chat.completions.create(options);
+  const content = whole.choices[0].logprobs.content;
+  assert.ok(content.length > 0 && content.every((t) => t.logprob <= 0 && t.top_logprobs.length === 1));
+  const final = await client.chat.completions.stream(options).finalChatCompletion();
+  assert.deepEqual(final.choices[0].logprobs.content, content);
+});
+
+await check('the same seed says the same', async () => {
+  const options = { model, messages, max_tokens: 12, temperature: 1, seed: 11 };
+  const first = await client.chat.completions.create(options);
+  const second = await client.chat.completions.create(options);
+  assert.equal(first.choices[0].message.content, second.choices[0].message.content);
+});
+
+await check('content parts, a system message and unknown fields', async () => {
+  const answer = await client.chat.completions.create(greedy({
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: [{ type: 'text', text: 'Hello' }, { type: 'text', text: 'there' }] },
+    ],
+    max_tokens: undefined,
+    max_completion_tokens: 8,
+    user: 'tester',
+    metadata: { a: 'b' },
+    store: false,
+    some_future_field: { x: [1] },
+  }));
+  assert.ok(answer.usage.completion_tokens <= 8);
+});
+
+await check('errors have their classes, parameters and codes', async () => {
+  await assert.rejects(client.chat.completions.create(greedy({ model: 'no-such-model' })), (e) => {
+    assert.ok(e instanceof OpenAI.NotFoundError);
+    assert.equal(e.code, 'model_not_found');
+    return true;
+  });
+  await assert.rejects(client.chat.completions.create(greedy({ temperature: 'hot' })), (e) => {
+    assert.ok(e instanceof OpenAI.BadRequestError);
+    assert.equal(e.param, 'temperature');
+    assert.equal(e.type, 'invalid_request_error');
+    assert.ok(e.requestID);
+    return true;
+  });
+  const long = [{ role: 'user', content: 'machine '.repeat(100000) }];
+  await assert.rejects(client.chat.completions.create(greedy({ messages: long, stream: true })), (e) => {
+    assert.ok(e instanceof OpenAI.BadRequestError);
+    assert.equal(e.code, 'context_length_exceeded');
+    return true;
+  });
+  await assert.rejects(client.models.retrieve('no-such-model'), OpenAI.NotFoundError);
+});
+
+await check('eight streams at once', async () => {
+  const expected = (await client.chat.completions.create(greedy())).choices[0].message.content;
+  const texts = await Promise.all(
+    Array.from({ length: 8 }, async () =>
+      (await collect(await client.chat.completions.create(greedy({ stream: true })))).text),
+  );
+  assert.deepEqual(texts, Array(8).fill(expected));
+});
+
+console.log(failed === 0 ? 'all checks passed' : `${failed} checks failed`);
+process.exit(failed === 0 ? 0 : 1);

@@ -1,0 +1,37 @@
+#!/bin/bash
+# Runs the openai npm client's test against a server:
+#     run.sh --base-url http://127.0.0.1:8000     one that runs already
+#     run.sh --server PROGRAM                     one that PROGRAM starts; it prints its address and serves until its input ends
+# --work DIR: where the packages go (default: a temporary directory). Exits 77, "skipped", without node, npm or packages.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+work="" base_url="" server=""
+while [ $# -gt 0 ]; do
+    case $1 in
+        --work) work=$2 ;;
+        --base-url) base_url=$2 ;;
+        --server) server=$2 ;;
+        *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
+    esac
+    shift 2
+done
+for tool in node npm; do
+    command -v $tool >/dev/null || { echo "SKIPPED: no $tool"; exit 77; }
+done
+if [ -z "$work" ]; then
+    work=$(mktemp -d)
+    trap 'rm -rf "$work"' EXIT
+fi
+mkdir -p "$work"
+cp "$here/package.json" "$here/package-lock.json" "$here/openai_test.mjs" "$work/"
+cd "$work"
+if ! cmp -s package-lock.json installed.lock; then
+    npm ci --no-audit --no-fund --loglevel=error || { echo "SKIPPED: npm ci could not get the packages"; exit 77; }
+    cp package-lock.json installed.lock
+fi
+if [ -n "$server" ]; then
+    coproc SERVER { exec "$server"; }
+    read -r base_url <&"${SERVER[0]}"
+fi
+[ -n "$base_url" ] || { echo "run.sh: --base-url or --server is needed" >&2; exit 2; }
+HELIX_BASE_URL=${base_url%/}/v1 node openai_test.mjs
