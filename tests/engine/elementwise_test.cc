@@ -1,0 +1,179 @@
+// RMSNorm, SwiGLU, exp, quantisation of activations and rope against double precision.
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "engine/ops/rope.h"
+#include "op_helpers.h"
+
+namespace helix::engine::test {
+namespace {
+
+constexpr std::size_t kSizes[] = {1, 5, 16, 31, 64, 172, 2048};
+
+class OnIsa : public testing::TestWithParam<ops::Isa> {
+  protected:
+    const ops::Kernels& kernels_ = ops::kernels(GetParam());
+    const ops::Kernels& portable_ = ops::kernels(ops::Isa::portable);
+};
+
+using Elementwise = OnIsa;
+
+TEST_P(Elementwise, RmsNormEqualsTheFormula) {
+    base::Random random(21);
+    for (const std::size_t n : kSizes) {
+        const auto x = random_floats(random, n, 5);
+        const auto weight = random_floats(random, n);
+        std::vector<float> y(n), same(n);
+        kernels_.rms_norm(x.data(), weight.data(), static_cast<std::int64_t>(n), 1e-5F, y.data());
+        double squares = 0;
+        for (const float v : x) squares += static_cast<double>(v) * static_cast<double>(v);
+        const double factor = 1 / std::sqrt(squares / static_cast<double>(n) + 1e-5);
+        for (std::size_t i = 0; i < n; ++i) {
+            const double exact =
+                static_cast<double>(x[i]) * factor * static_cast<double>(weight[i]);
+            ASSERT_NEAR(y[i], exact, 2e-6 * std::abs(exact)) << n << ", " << i;
+        }
+        portable_.rms_norm(x.data(), weight.data(), static_cast<std::int64_t>(n), 1e-5F,
+                           same.data());
+        EXPECT_TRUE(same_bits(y, same)) << n;
+    }
+}
+
+TEST_P(Elementwise, SwigluEqualsTheFormula) {
+    base::Random random(22);
+    for (const std::size_t n : kSizes) {
+        const auto gate = random_floats(random, n, 20);
+        const auto up = random_floats(random, n);
+        std::vector<float> y(n), same(n);
+        kernels_.swiglu(gate.data(), up.data(), static_cast<std::int64_t>(n), y.data());
+        for (std::size_t i = 0; i < n; ++i) {
+            const double g = static_cast<double>(gate[i]);
+            const double exact = g / (1 + std::exp(-g)) * static_cast<double>(up[i]);
+            ASSERT_NEAR(y[i], exact, 1e-6 * std::abs(exact) + 1e-30) << gate[i] << " * " << up[i];
+        }
+        portable_.swiglu(gate.data(), up.data(), static_cast<std::int64_t>(n), same.data());
+        EXPECT_TRUE(same_bits(y, same)) << n;
+        auto in_place = gate;
+        kernels_.swiglu(in_place.data(), up.data(), static_cast<std::int64_t>(n), in_place.data());
+        EXPECT_TRUE(same_bits(in_place, y));
+    }
+}
+
+TEST_P(Elementwise, ExpIsAccurateToTwoUnitsAndZeroFarBelow) {
+    std::vector<float> x;
+    for (int i = 0; i <= 87 * 64; ++i) x.push_back(static_cast<float>(-i) / 64.0F);
+    x.insert(x.end(), {-87.4F, -100.0F, -1e30F});
+    std::vector<float> y(x.size());
+    kernels_.exp_row(x.data(), static_cast<std::int64_t>(x.size()), 0.0F, 1.0F, y.data());
+    for (std::size_t i = 0; i + 3 < x.size(); ++i) {
+        const double exact = std::exp(static_cast<double>(x[i]));
+        ASSERT_NEAR(y[i], exact, 2.4e-7 * exact + 2.4e-38) << x[i];
+    }
+    for (std::size_t i = x.size() - 3; i < x.size(); ++i) EXPECT_EQ(y[i], 0.0F) << x[i];
+    EXPECT_EQ(y[0], 1.0F);
+    const float three = 3.0F;
+    kernels_.exp_row(&three, 1, 4.0F, 0.5F, y.data());
+    EXPECT_NEAR(y[0], std::exp(-0.5), 1e-7);
+}
+
+TEST_P(Elementwise, NotANumberIsPassedOn) {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> x{1.0F, nan, 2.0F};
+    const std::vector<float> one{1.0F, 1.0F, 1.0F};
+    std::vector<float> y(3);
+    kernels_.swiglu(x.data(), one.data(), 3, y.data());
+    EXPECT_TRUE(std::isnan(y[1]));
+    EXPECT_FALSE(std::isnan(y[2]));
+    kernels_.exp_row(x.data(), 3, 0.0F, 1.0F, y.data());
+    EXPECT_TRUE(std::isnan(y[1]));
+    kernels_.rms_norm(x.data(), one.data(), 3, 1e-5F, y.data());
+    EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]) && std::isnan(y[2]));
+}
+
+TEST_P(Elementwise, QuantisationIsWithinHalfAStep) {
+    base::Random random(23);
+    const std::size_t n = 32 * 40;
+    auto x = random_floats(random, n, 3);
+    std::fill(x.begin(), x.begin() + 32, 0.0F);
+    x[64] = std::numeric_limits<float>::infinity();
+    x[96] = std::numeric_limits<float>::quiet_NaN();
+    std::fill(x.begin() + 128, x.begin() + 160, 1e-38F);
+    std::vector<std::int8_t> q(n), q_same(n);
+    std::vector<float> scale(n / 32), scale_same(n / 32);
+    std::vector<std::int32_t> sums(n / 16), sums_same(n / 16);
+    kernels_.quantise_row(x.data(), n, q.data(), scale.data(), sums.data());
+    portable_.quantise_row(x.data(), n, q_same.data(), scale_same.data(), sums_same.data());
+    EXPECT_EQ(q, q_same);
+    EXPECT_EQ(sums, sums_same);
+    EXPECT_TRUE(std::isnan(scale[2]) && std::isnan(scale[3]));
+    EXPECT_EQ(scale[0], 0.0F);
+    EXPECT_EQ(scale[4], 0.0F);
+    for (std::size_t i = 0; i < n; ++i) {
+        if (i >= 64 && i < 128) continue;
+        const double step = static_cast<double>(scale[i / 32]);
+        EXPECT_NEAR(static_cast<double>(q[i]) * step, x[i], 0.5001 * step + 1e-30) << i;
+        EXPECT_LE(std::abs(q[i]), 127);
+    }
+    for (std::size_t b = 0; b < sums.size(); ++b) {
+        std::int32_t sum = 0;
+        for (std::size_t i = 0; i < 16; ++i) sum += q[16 * b + i];
+        EXPECT_EQ(sums[b], sum);
+    }
+}
+
+TEST_P(Elementwise, HalvesRoundToNearestEven) {
+    base::Random random(24);
+    std::vector<float> x = random_floats(random, 1000, 30);
+    for (const float special : {65504.0F, 65519.9F, 65520.0F, 1e9F, 6e-8F, 2.9e-8F, 3.1e-5F, -0.0F,
+                                1.00048828125F, 1.00146484375F}) {
+        x.push_back(special);
+        x.push_back(-special);
+    }
+    std::vector<std::uint16_t> y(x.size()), same(x.size());
+    kernels_.to_half(x.data(), static_cast<std::int64_t>(x.size()), y.data());
+    portable_.to_half(x.data(), static_cast<std::int64_t>(x.size()), same.data());
+    EXPECT_EQ(y, same);
+}
+
+std::string isa_name(const testing::TestParamInfo<ops::Isa>& info) {
+    return ops::to_string(info.param);
+}
+INSTANTIATE_TEST_SUITE_P(Isas, Elementwise, testing::ValuesIn(machine_isas()), isa_name);
+
+TEST(Rope, RotatesAdjacentPairsByTheAngleOfTheirFrequency) {
+    model::ModelConfig config;
+    config.head_dim = 20;
+    config.rope_dim = 16;
+    config.rope_base = 50000;
+    config.rope_scale = 0.25F;
+    config.rope_factors = {1, 1, 1.5F, 2, 4, 8, 8, 8};
+    base::Random random(25);
+    for (const std::int32_t position : {0, 1, 7, 1000, 131071}) {
+        const auto before = random_floats(random, 3 * 20);
+        auto after = before;
+        std::vector<float> table(16);
+        ops::rope_table(config, position, table);
+        ops::rope_row(table, 3, 20, after.data());
+        for (std::size_t head = 0; head < 3; ++head) {
+            for (std::size_t i = 0; i < 8; ++i) {
+                const double angle = position * 0.25 *
+                                     std::pow(50000.0, -2.0 * static_cast<double>(i) / 16.0) /
+                                     static_cast<double>(config.rope_factors[i]);
+                const double a = before[head * 20 + 2 * i];
+                const double b = before[head * 20 + 2 * i + 1];
+                EXPECT_NEAR(after[head * 20 + 2 * i], a * std::cos(angle) - b * std::sin(angle),
+                            2e-6);
+                EXPECT_NEAR(after[head * 20 + 2 * i + 1], a * std::sin(angle) + b * std::cos(angle),
+                            2e-6);
+            }
+            for (std::size_t i = 16; i < 20; ++i)
+                EXPECT_EQ(after[head * 20 + i], before[head * 20 + i]);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace helix::engine::test

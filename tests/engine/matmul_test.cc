@@ -1,0 +1,243 @@
+#include "engine/ops/matmul.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "op_helpers.h"
+
+namespace helix::engine::test {
+namespace {
+
+struct Shape {
+    std::int64_t outputs, cols, rows;
+};
+
+std::int64_t fitting_cols(TensorType type, std::int64_t cols) {
+    const std::int64_t block = model::tensor_type_info(type)->block_size;
+    // Quantised activations come in blocks of 32 too.
+    const std::int64_t step =
+        ops::takes_quantised_input(type) ? std::max<std::int64_t>(block, 32) : block;
+    return (cols + step - 1) / step * step;
+}
+
+ops::PackedMatrix packed(TensorType type, const Shape& shape, const StoredMatrix& stored,
+                         ThreadPool& pool) {
+    auto matrix = ops::PackedMatrix::pack(type, shape.outputs, shape.cols, stored.bytes, pool);
+    EXPECT_TRUE(matrix.ok()) << matrix.error().message;
+    return std::move(matrix).value();
+}
+
+std::vector<float> product(ops::Isa isa, ThreadPool& pool, const ops::PackedMatrix& matrix,
+                           const float* x, std::int64_t rows) {
+    std::vector<float> y(static_cast<std::size_t>(rows * matrix.rows()), -7.0F);
+    ops::MatmulRows input;
+    input.set(x, rows, matrix.cols());
+    const ops::MatmulJob job[] = {{&matrix, {y.data(), matrix.rows(), false}}};
+    ops::matmul(ops::kernels(isa), pool, input, job);
+    return y;
+}
+
+class Matmul : public testing::TestWithParam<TensorType> {};
+
+// Against double precision over the dequantised weights. Bound: an activation of a block of 32 with
+// greatest magnitude a is off by at most a / 254 when it is quantised; floats round by 2^-24 at
+// each of the sums.
+TEST_P(Matmul, IsWithinTheQuantisationBoundOfDoublePrecision) {
+    const TensorType type = GetParam();
+    base::Random random(11);
+    ThreadPool pool(2);
+    for (Shape shape :
+         {Shape{1, 1, 1}, {16, 32, 1}, {17, 64, 2}, {33, 160, 3}, {70, 256, 9}, {130, 768, 5}}) {
+        shape.cols = fitting_cols(type, shape.cols);
+        const StoredMatrix w = random_matrix(random, type, static_cast<std::size_t>(shape.outputs),
+                                             static_cast<std::size_t>(shape.cols));
+        const auto x =
+            random_floats(random, static_cast<std::size_t>(shape.rows * shape.cols), 3.0);
+        const ops::PackedMatrix matrix = packed(type, shape, w, pool);
+        const auto y = product(ops::best_isa(), pool, matrix, x.data(), shape.rows);
+        for (std::int64_t r = 0; r < shape.rows; ++r) {
+            for (std::int64_t o = 0; o < shape.outputs; ++o) {
+                double exact = 0, magnitude = 0, quantisation = 0;
+                for (std::int64_t b = 0; b < shape.cols; b += 32) {
+                    double largest = 0, weights = 0;
+                    for (std::int64_t c = b; c < std::min(b + 32, shape.cols); ++c) {
+                        const double wv = w.values[static_cast<std::size_t>(o * shape.cols + c)];
+                        const double xv = x[static_cast<std::size_t>(r * shape.cols + c)];
+                        exact += wv * xv;
+                        magnitude += std::abs(wv * xv);
+                        weights += std::abs(wv);
+                        largest = std::max(largest, std::abs(xv));
+                    }
+                    quantisation += weights * largest / 254;
+                }
+                const double rounding =
+                    1e-6 + 0x1.0p-24 * static_cast<double>(shape.cols) * magnitude;
+                const double bound = ops::takes_quantised_input(type)
+                                         ? quantisation * 1.001 + 2e-6 * magnitude + 1e-6
+                                         : rounding;
+                ASSERT_NEAR(y[static_cast<std::size_t>(r * shape.outputs + o)], exact, bound)
+                    << model::tensor_type_info(type)->name << " " << shape.outputs << " x "
+                    << shape.cols << ", row " << r << ", output " << o;
+            }
+        }
+    }
+}
+
+// Activations that int8 holds exactly leave only float rounding: no error hides behind the bound
+// above.
+TEST_P(Matmul, IsExactUpToRoundingWhenActivationsNeedNoQuantisation) {
+    const TensorType type = GetParam();
+    base::Random random(12);
+    ThreadPool pool(1);
+    const Shape shape{50, 512, 3};
+    const StoredMatrix w = random_matrix(random, type, 50, 512);
+    std::vector<float> x(3 * 512);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        x[i] = static_cast<float>(i % 32 == 5 ? 127 : random.between(-127, 127)) * 0.25F;
+    }
+    const ops::PackedMatrix matrix = packed(type, shape, w, pool);
+    const auto y = product(ops::best_isa(), pool, matrix, x.data(), 3);
+    for (std::size_t r = 0; r < 3; ++r) {
+        for (std::size_t o = 0; o < 50; ++o) {
+            double exact = 0, magnitude = 0;
+            for (std::size_t c = 0; c < 512; ++c) {
+                const double term = static_cast<double>(w.values[o * 512 + c]) *
+                                    static_cast<double>(x[r * 512 + c]);
+                exact += term;
+                magnitude += std::abs(term);
+            }
+            ASSERT_NEAR(y[r * 50 + o], exact, 2e-6 * magnitude) << "row " << r << ", output " << o;
+        }
+    }
+}
+
+TEST_P(Matmul, EveryInstructionSetGivesTheSameBits) {
+    const TensorType type = GetParam();
+    base::Random random(13);
+    ThreadPool pool(2);
+    Shape shape{83, fitting_cols(type, 300), 13};
+    const StoredMatrix w = random_matrix(random, type, 83, static_cast<std::size_t>(shape.cols));
+    const auto x = random_floats(random, static_cast<std::size_t>(shape.rows * shape.cols), 2.0);
+    const ops::PackedMatrix matrix = packed(type, shape, w, pool);
+    const auto expected = product(ops::Isa::portable, pool, matrix, x.data(), shape.rows);
+    for (const ops::Isa isa : machine_isas()) {
+        EXPECT_TRUE(same_bits(product(isa, pool, matrix, x.data(), shape.rows), expected))
+            << ops::to_string(isa);
+    }
+}
+
+TEST_P(Matmul, ARowDoesNotDependOnTheOthersNorOnTheThreads) {
+    const TensorType type = GetParam();
+    base::Random random(14);
+    ThreadPool one(1), three(3);
+    Shape shape{1030, fitting_cols(type, 300), 21};
+    const StoredMatrix w = random_matrix(random, type, 1030, static_cast<std::size_t>(shape.cols));
+    const auto x = random_floats(random, static_cast<std::size_t>(shape.rows * shape.cols), 2.0);
+    const ops::PackedMatrix matrix = packed(type, shape, w, three);
+    for (const ops::Isa isa : machine_isas()) {
+        const auto together = product(isa, three, matrix, x.data(), shape.rows);
+        for (std::int64_t r = 0; r < shape.rows; ++r) {
+            const auto alone = product(isa, one, matrix, x.data() + r * shape.cols, 1);
+            const auto row = std::span(together).subspan(static_cast<std::size_t>(r * 1030), 1030);
+            ASSERT_TRUE(same_bits(alone, row)) << ops::to_string(isa) << ", row " << r;
+        }
+        for (const std::int64_t cut : {1, 4, 6, 16}) {
+            const auto head = product(isa, one, matrix, x.data(), cut);
+            ASSERT_TRUE(same_bits(head, std::span(together).first(head.size()))) << cut << " rows";
+        }
+    }
+}
+
+TEST_P(Matmul, AccumulateAddsToWhatIsThere) {
+    const TensorType type = GetParam();
+    base::Random random(15);
+    ThreadPool pool(1);
+    Shape shape{37, fitting_cols(type, 64), 5};
+    const StoredMatrix w = random_matrix(random, type, 37, static_cast<std::size_t>(shape.cols));
+    const auto x = random_floats(random, static_cast<std::size_t>(shape.rows * shape.cols));
+    const ops::PackedMatrix matrix = packed(type, shape, w, pool);
+    const auto plain = product(ops::best_isa(), pool, matrix, x.data(), 5);
+    auto sums = random_floats(random, plain.size());
+    auto expected = sums;
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += plain[i];
+    ops::MatmulRows input;
+    input.set(x.data(), 5, shape.cols);
+    const ops::MatmulJob job[] = {{&matrix, {sums.data(), 37, true}}};
+    ops::matmul(ops::kernels(ops::best_isa()), pool, input, job);
+    EXPECT_TRUE(same_bits(sums, expected));
+}
+
+TEST_P(Matmul, ANotANumberInARowComesOutOfThatRowAlone) {
+    const TensorType type = GetParam();
+    base::Random random(16);
+    ThreadPool pool(1);
+    Shape shape{20, fitting_cols(type, 64), 3};
+    const StoredMatrix w = random_matrix(random, type, 20, static_cast<std::size_t>(shape.cols));
+    auto x = random_floats(random, static_cast<std::size_t>(shape.rows * shape.cols));
+    x[static_cast<std::size_t>(shape.cols + 40)] = std::numeric_limits<float>::quiet_NaN();
+    const ops::PackedMatrix matrix = packed(type, shape, w, pool);
+    for (const ops::Isa isa : machine_isas()) {
+        const auto y = product(isa, pool, matrix, x.data(), 3);
+        for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i / 20 == 1) << i;
+    }
+}
+
+std::string type_name(const testing::TestParamInfo<TensorType>& info) {
+    return model::tensor_type_info(info.param)->name;
+}
+INSTANTIATE_TEST_SUITE_P(Types, Matmul, testing::ValuesIn(kAllTypes), type_name);
+
+// The extremes of the integer formats: every byte value against +-127, where a 16-bit sum would
+// saturate.
+TEST(MatmulExtremes, NoIntegerSumOverflows) {
+    ThreadPool pool(1);
+    for (const TensorType type :
+         {TensorType::q8_0, TensorType::q4_0, TensorType::q4_k, TensorType::q6_k}) {
+        const auto block = static_cast<std::size_t>(model::tensor_type_info(type)->block_bytes);
+        const auto block_cols = static_cast<std::size_t>(model::tensor_type_info(type)->block_size);
+        for (const int fill : {0x00, 0x7f, 0x80, 0xff}) {
+            StoredMatrix w;
+            w.bytes.assign(16 * 256 / block_cols * block, static_cast<std::byte>(fill));
+            // A half 1.0 wherever a scale is.
+            const std::size_t scale_at = type == TensorType::q6_k ? 208 : 0;
+            for (std::size_t b = 0; b < w.bytes.size(); b += block) {
+                for (std::size_t i = 0; i < (type == TensorType::q4_k ? 4U : 2U); i += 2) {
+                    w.bytes[b + scale_at + i] = std::byte{0x00};
+                    w.bytes[b + scale_at + i + 1] = std::byte{0x3c};
+                }
+            }
+            w.values.resize(16 * 256);
+            model::dequantize_row(type, w.bytes, w.values.data());
+            const ops::PackedMatrix matrix = packed(type, {16, 256, 1}, w, pool);
+            for (const float sign : {-127.0F, 127.0F}) {
+                const std::vector<float> x(256, sign);
+                double exact = 0;
+                for (std::size_t c = 0; c < 256; ++c)
+                    exact += static_cast<double>(w.values[c]) * static_cast<double>(sign);
+                for (const ops::Isa isa : machine_isas()) {
+                    const auto y = product(isa, pool, matrix, x.data(), 1);
+                    EXPECT_NEAR(y[0], exact, 1e-6 * std::abs(exact))
+                        << model::tensor_type_info(type)->name << " filled with " << fill << " on "
+                        << to_string(isa);
+                }
+            }
+        }
+    }
+}
+
+TEST(PackedMatrix, RefusesAShapeThatIsNotWholeBlocksAndAWrongSize) {
+    ThreadPool pool(1);
+    const std::vector<std::byte> data(34 * 3);
+    const auto odd = ops::PackedMatrix::pack(TensorType::q8_0, 3, 33, data, pool);
+    ASSERT_FALSE(odd.ok());
+    EXPECT_NE(odd.error().message.find("blocks of 32"), std::string::npos) << odd.error().message;
+    const auto small = ops::PackedMatrix::pack(TensorType::q8_0, 4, 32, data, pool);
+    ASSERT_FALSE(small.ok());
+    EXPECT_NE(small.error().message.find("136 bytes expected, 102 found"), std::string::npos)
+        << small.error().message;
+}
+
+}  // namespace
+}  // namespace helix::engine::test
