@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "wire/messages.h"
+
+// Messages to bytes and back. Whatever the bytes are, decode returns a message that keeps every
+// stated range and limit, or an Error (invalid, too_large) that names the field; it never crashes.
+
+namespace helix::wire {
+
+// What one message may hold. A worker with more is not ours.
+constexpr std::size_t kMaxMessageBytes = 32U << 20U;   // the encoded message
+constexpr std::size_t kMaxPayloadBytes = 128U << 20U;  // the raw frame beside it
+constexpr std::int32_t kMaxLayers = 4096;
+constexpr std::int32_t kMaxWorkers = 4096;
+constexpr std::int32_t kMaxHiddenSize = 1 << 18;
+constexpr std::int32_t kMaxVocabSize = 1 << 24;
+constexpr std::int32_t kMaxPosition = 1 << 24;  // of a token in a sequence
+constexpr int kMaxItems = 1 << 20;              // inputs, tokens, keys of one message
+constexpr int kMaxLogprobs = 1024;
+constexpr int kMaxTensors = 1 << 17;
+constexpr std::size_t kMaxTextBytes = 4096;  // names, endpoints, reasons
+constexpr std::uint32_t kMaxChunkBytes = 4U << 20U;
+constexpr std::uint64_t kMaxHeaderBytes = 1ULL << 30U;
+constexpr std::uint32_t kMaxPingBytes = 8U << 20U;
+
+// What the receiver knows of its session; 0 = not known yet, and then messages that need it are
+// refused.
+struct SessionLimits {
+    std::int32_t n_layers = 0;
+    std::int32_t hidden_size = 0;  // a row of activations is hidden_size floats
+};
+
+// Rows of a StageInput (payload.rows > 0) must equal its tokens; the sender puts them into the raw
+// frame, inputs in order. buffer and first_row are not encoded.
+std::string encode(const Message& message);
+
+// payload_bytes: size of the raw frame beside the message, 0 = none; it is checked against what the
+// message says. Decoded StageInputs have payload.first_row and rows set and buffer 0.
+base::Result<Message> decode(std::span<const std::byte> bytes, std::size_t payload_bytes,
+                             const SessionLimits& limits);
+
+// For log lines: "StageInputs".
+const char* message_name(const Message& message);
+
+}  // namespace helix::wire

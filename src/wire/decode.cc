@@ -1,0 +1,469 @@
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "wire/codec.h"
+#include "wire/helix.pb.h"
+
+// Every field is checked here, once; behind decode() nobody has to.
+
+namespace helix::wire {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Ok;
+using base::Result;
+using base::Status;
+
+Status in_range(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (low <= value && value <= high) return Ok{};
+    return base::invalid(fmt::format("{} is {}, expected {} to {}", field, value, low, high));
+}
+
+Status at_most(const char* field, std::uint64_t value, std::uint64_t limit) {
+    if (value <= limit) return Ok{};
+    return Error{Errc::too_large,
+                 fmt::format("{} is {}, at most {} is allowed", field, value, limit)};
+}
+
+Status finite(const char* field, double value, double low) {
+    if (std::isfinite(value) && value >= low) return Ok{};
+    return base::invalid(
+        fmt::format("{} is {}, expected a number of at least {}", field, value, low));
+}
+
+Status text(const char* field, const std::string& value) {
+    return at_most(field, value.size(), kMaxTextBytes);
+}
+
+core::SequenceKey get(const pb::SequenceKey& from) {
+    return {core::RequestId{from.request()}, from.attempt()};
+}
+
+base::Hash128 get(const pb::Hash128& from) {
+    return {from.low(), from.high()};
+}
+
+Result<core::LayerRange> get_layers(const pb::LayerRange& from, const SessionLimits& limits) {
+    const std::int32_t most = limits.n_layers > 0 ? limits.n_layers : kMaxLayers;
+    TRY_VOID(in_range("layers.begin", from.begin(), 0, most));
+    TRY_VOID(in_range("layers.end", from.end(), from.begin(), most));
+    return core::LayerRange{from.begin(), from.end()};
+}
+
+Result<core::Pipeline> get_pipeline(const pb::SequenceStart& from, const SessionLimits& limits) {
+    TRY_VOID(in_range("pipeline stages", from.pipeline_size(), 1, kMaxLayers));
+    core::Pipeline pipeline;
+    std::int32_t next = 0;
+    for (const pb::Stage& stage : from.pipeline()) {
+        TRY(const core::LayerRange layers, get_layers(stage.layers(), limits));
+        if (layers.begin != next || layers.empty()) {
+            return base::invalid(
+                fmt::format("pipeline stage holds layers [{}, {}), expected to start at {}",
+                            layers.begin, layers.end, next));
+        }
+        next = layers.end;
+        pipeline.push_back({core::WorkerId{stage.worker()}, layers});
+    }
+    if (limits.n_layers > 0 && next != limits.n_layers) {
+        return base::invalid(
+            fmt::format("pipeline ends at layer {}, the model has {}", next, limits.n_layers));
+    }
+    return pipeline;
+}
+
+Result<spec::SamplingParams> get_sampling(const pb::SamplingParams& from) {
+    TRY_VOID(finite("temperature", static_cast<double>(from.temperature()), 0));
+    TRY_VOID(finite("top_p", static_cast<double>(from.top_p()), 0));
+    TRY_VOID(in_range("top_k", from.top_k(), 0, kMaxVocabSize));
+    TRY_VOID(finite("min_p", static_cast<double>(from.min_p()), 0));
+    TRY_VOID(finite("repetition_penalty", static_cast<double>(from.repetition_penalty()), 0));
+    constexpr double kAny = -1e30;
+    TRY_VOID(finite("frequency_penalty", static_cast<double>(from.frequency_penalty()), kAny));
+    TRY_VOID(finite("presence_penalty", static_cast<double>(from.presence_penalty()), kAny));
+    TRY_VOID(in_range("n_logprobs", from.n_logprobs(), -1, kMaxLogprobs));
+    TRY_VOID(in_range("logit biases", from.bias_values_size(), from.bias_tokens_size(),
+                      from.bias_tokens_size()));
+    TRY_VOID(in_range("logit biases", from.bias_tokens_size(), 0, kMaxItems));
+    spec::SamplingParams params;
+    params.temperature = from.temperature();
+    params.top_p = from.top_p();
+    params.top_k = from.top_k();
+    params.min_p = from.min_p();
+    params.repetition_penalty = from.repetition_penalty();
+    params.frequency_penalty = from.frequency_penalty();
+    params.presence_penalty = from.presence_penalty();
+    for (int i = 0; i < from.bias_tokens_size(); ++i) {
+        TRY_VOID(in_range("biased token", from.bias_tokens(i), 0, kMaxVocabSize));
+        const float bias = from.bias_values(i);
+        if (std::isnan(bias)) return base::invalid("logit bias is not a number");
+        params.logit_bias.emplace_back(from.bias_tokens(i), bias);
+    }
+    params.seed = from.seed();
+    params.n_logprobs = from.n_logprobs();
+    return params;
+}
+
+Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const SessionLimits& limits) {
+    core::SequenceStart start;
+    TRY(start.pipeline, get_pipeline(from, limits));
+    TRY_VOID(in_range("prompt_tokens", from.prompt_tokens(), 1, kMaxPosition));
+    start.prompt_tokens = from.prompt_tokens();
+    TRY(start.sampling, get_sampling(from.sampling()));
+    return start;
+}
+
+Result<core::StageInput> get_input(const pb::StageInput& from, const SessionLimits& limits) {
+    core::StageInput input;
+    input.key = get(from.key());
+    TRY_VOID(in_range("tokens of a stage input", from.tokens_size(), 1, kMaxItems));
+    TRY_VOID(
+        in_range("first_position", from.first_position(), 0, kMaxPosition - from.tokens_size()));
+    input.first_position = from.first_position();
+    for (const std::int32_t token : from.tokens())
+        TRY_VOID(in_range("token", token, 0, kMaxVocabSize));
+    input.tokens.assign(from.tokens().begin(), from.tokens().end());
+    input.sample = from.sample();
+    if (from.has_start() != (from.first_position() == 0)) {
+        return base::invalid("a stage input must carry its start exactly at position 0");
+    }
+    if (from.has_start()) {
+        TRY(input.start, get_start(from.start(), limits));
+    }
+    return input;
+}
+
+Result<Message> get(const pb::StageInputs& from, std::size_t payload_bytes,
+                    const SessionLimits& limits) {
+    TRY_VOID(in_range("stage inputs", from.inputs_size(), 1, kMaxItems));
+    core::StageInputs message;
+    message.inputs.reserve(static_cast<std::size_t>(from.inputs_size()));
+    std::uint64_t rows = 0;
+    for (const pb::StageInput& one : from.inputs()) {
+        TRY(core::StageInput input, get_input(one, limits));
+        if (one.has_rows()) {
+            const auto count = static_cast<std::uint32_t>(one.tokens_size());
+            input.payload = {0, static_cast<std::uint32_t>(rows), count};
+            rows += count;
+            TRY_VOID(at_most("rows of a message", rows, kMaxItems));
+        }
+        message.inputs.push_back(std::move(input));
+    }
+    const std::uint64_t row_bytes = static_cast<std::uint64_t>(limits.hidden_size) * sizeof(float);
+    if (rows > 0 && row_bytes == 0) return base::invalid("activations before the model is known");
+    if (rows * row_bytes != payload_bytes) {
+        return base::invalid(
+            fmt::format("raw frame has {} bytes, {} rows of {} bytes were announced", payload_bytes,
+                        rows, row_bytes));
+    }
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::AssignLayers& from, const SessionLimits& limits) {
+    core::AssignLayers message;
+    message.epoch = from.epoch();
+    TRY(message.layers, get_layers(from.layers(), limits));
+    TRY_VOID(in_range("pipeline_groups", from.pipeline_groups(), 1, kMaxLayers));
+    message.pipeline_groups = from.pipeline_groups();
+    TRY_VOID(in_range("peers", from.peers_size(), 0, kMaxWorkers));
+    for (const pb::Peer& peer : from.peers()) {
+        TRY_VOID(text("endpoint", peer.endpoint()));
+        TRY_VOID(text("public_key", peer.public_key()));
+        message.peers.push_back(
+            {core::WorkerId{peer.worker()}, peer.endpoint(), peer.public_key()});
+    }
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::FreeSequences& from) {
+    TRY_VOID(in_range("keys", from.keys_size(), 0, kMaxItems));
+    core::FreeSequences message;
+    for (const pb::SequenceKey& key : from.keys()) message.keys.push_back(get(key));
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::TokensProduced& from) {
+    TRY_VOID(in_range("tokens", from.tokens_size(), 1, kMaxItems));
+    core::TokensProduced message;
+    for (const pb::ProducedToken& one : from.tokens()) {
+        core::ProducedToken token;
+        token.key = get(one.key());
+        TRY_VOID(in_range("position", one.position(), 0, kMaxPosition));
+        token.position = one.position();
+        TRY_VOID(in_range("token", one.token(), 0, kMaxVocabSize));
+        token.token = one.token();
+        token.logprob = one.logprob();
+        TRY_VOID(in_range("top tokens", one.top_tokens_size(), 0, kMaxLogprobs + 1));
+        TRY_VOID(in_range("top logprobs", one.top_logprobs_size(), one.top_tokens_size(),
+                          one.top_tokens_size()));
+        for (int i = 0; i < one.top_tokens_size(); ++i) {
+            TRY_VOID(in_range("top token", one.top_tokens(i), 0, kMaxVocabSize));
+            token.top.push_back({one.top_tokens(i), one.top_logprobs(i)});
+        }
+        message.tokens.push_back(std::move(token));
+    }
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::LayersReady& from, const SessionLimits& limits) {
+    core::LayersReady message;
+    message.epoch = from.epoch();
+    TRY(message.layers, get_layers(from.layers(), limits));
+    TRY_VOID(
+        in_range("total_pages", from.total_pages(), 0, std::numeric_limits<std::int32_t>::max()));
+    message.total_pages = from.total_pages();
+    return Message{message};
+}
+
+Result<Message> get(const pb::WorkerReport& from) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    TRY_VOID(in_range("total_pages", from.total_pages(), 0, kMost));
+    TRY_VOID(in_range("used_pages", from.used_pages(), 0, from.total_pages()));
+    TRY_VOID(in_range("waiting_rows", from.waiting_rows(), 0, kMost));
+    TRY_VOID(in_range("batches", from.batches(), 0, kMost));
+    TRY_VOID(in_range("rows", from.rows(), 0, kMost));
+    TRY_VOID(in_range("busy_ns", from.busy_ns(), 0, kMost));
+    TRY_VOID(in_range("held sequences", from.held_size(), 0, kMaxItems));
+    core::WorkerReport message;
+    message.used_pages = from.used_pages();
+    message.total_pages = from.total_pages();
+    message.waiting_rows = from.waiting_rows();
+    message.batches = from.batches();
+    message.rows = from.rows();
+    message.busy_ns = from.busy_ns();
+    for (const pb::SequenceKey& key : from.held()) message.held.push_back(get(key));
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::Hello& from) {
+    TRY_VOID(text("name", from.name()));
+    TRY_VOID(text("host", from.host()));
+    TRY_VOID(text("type", from.type()));
+    TRY_VOID(text("region", from.region()));
+    TRY_VOID(text("endpoint", from.endpoint()));
+    TRY_VOID(text("public_key", from.public_key()));
+    TRY_VOID(text("backend", from.backend()));
+    TRY_VOID(in_range("cores", from.cores(), 1, 1 << 16));
+    TRY_VOID(in_range("memory_bytes", from.memory_bytes(), 1, std::int64_t{1} << 50));
+    Hello message;
+    message.protocol = from.protocol();
+    message.incarnation = from.incarnation();
+    message.name = from.name();
+    message.host = from.host();
+    message.type = from.type();
+    message.region = from.region();
+    message.cores = from.cores();
+    message.memory_bytes = from.memory_bytes();
+    message.endpoint = from.endpoint();
+    message.public_key = from.public_key();
+    message.backend = from.backend();
+    return Message{std::move(message)};
+}
+
+Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 50;
+    TRY_VOID(text("model name", from.name()));
+    TRY_VOID(in_range("n_layers", from.n_layers(), 1, kMaxLayers));
+    TRY_VOID(in_range("layer_bytes", from.layer_bytes(), 0, kMost));
+    TRY_VOID(in_range("embedding_bytes", from.embedding_bytes(), 0, kMost));
+    TRY_VOID(in_range("head_bytes", from.head_bytes(), 0, kMost));
+    TRY_VOID(in_range("activation_bytes_per_token", from.activation_bytes_per_token(), 0, kMost));
+    TRY_VOID(in_range("token_bytes", from.token_bytes(), 0, kMost));
+    TRY_VOID(in_range("kv_bytes_per_token_layer", from.kv_bytes_per_token_layer(), 0, kMost));
+    TRY_VOID(finite("flops_per_token_layer", from.flops_per_token_layer(), 0));
+    TRY_VOID(in_range("context_length", from.context_length(), 1, kMaxPosition));
+    spec::ModelSpec model;
+    model.name = from.name();
+    model.n_layers = from.n_layers();
+    model.layer_bytes = from.layer_bytes();
+    model.embedding_bytes = from.embedding_bytes();
+    model.head_bytes = from.head_bytes();
+    model.activation_bytes_per_token = from.activation_bytes_per_token();
+    model.token_bytes = from.token_bytes();
+    model.kv_bytes_per_token_layer = from.kv_bytes_per_token_layer();
+    model.flops_per_token_layer = from.flops_per_token_layer();
+    model.context_length = from.context_length();
+    return model;
+}
+
+Result<Message> get(const pb::Welcome& from) {
+    Welcome message;
+    message.worker = core::WorkerId{from.worker()};
+    TRY(message.model, get(from.model()));
+    message.model_hash = get(from.model_hash());
+    TRY_VOID(in_range("hidden_size", from.hidden_size(), 1, kMaxHiddenSize));
+    message.hidden_size = from.hidden_size();
+    TRY_VOID(in_range("vocab_size", from.vocab_size(), 1, kMaxVocabSize));
+    message.vocab_size = from.vocab_size();
+    TRY_VOID(in_range("block_size", from.block_size(), 1, 4096));
+    message.block_size = from.block_size();
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::ProfileRequest& from) {
+    TRY_VOID(in_range("peers", from.peers_size(), 0, kMaxWorkers));
+    ProfileRequest message;
+    for (const pb::Peer& peer : from.peers()) {
+        TRY_VOID(text("endpoint", peer.endpoint()));
+        TRY_VOID(text("public_key", peer.public_key()));
+        TRY_VOID(text("host", peer.host()));
+        message.peers.push_back(
+            {core::WorkerId{peer.worker()}, peer.endpoint(), peer.public_key(), peer.host()});
+    }
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::AllowKeys& from) {
+    TRY_VOID(in_range("keys", from.keys_size(), 0, kMaxWorkers));
+    AllowKeys message;
+    for (const std::string& key : from.keys()) {
+        TRY_VOID(in_range("length of a key", static_cast<std::int64_t>(key.size()), 40, 40));
+        message.keys.push_back(key);
+    }
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::ProfileReport& from) {
+    TRY_VOID(finite("decode_s_per_layer", from.decode_s_per_layer(), 0));
+    TRY_VOID(finite("decode_batch_s_per_layer", from.decode_batch_s_per_layer(), 0));
+    TRY_VOID(finite("prefill_s_per_token_layer", from.prefill_s_per_token_layer(), 0));
+    TRY_VOID(in_range("links", from.links_size(), 0, 2 * (kMaxWorkers + 1)));
+    ProfileReport message;
+    message.decode_s_per_layer = from.decode_s_per_layer();
+    message.decode_batch_s_per_layer = from.decode_batch_s_per_layer();
+    message.prefill_s_per_token_layer = from.prefill_s_per_token_layer();
+    for (const pb::Link& link : from.links()) {
+        TRY_VOID(finite("bandwidth_bytes_per_s", link.bandwidth_bytes_per_s(), 0));
+        TRY_VOID(finite("latency_s", link.latency_s(), 0));
+        TRY_VOID(in_range("link.from", link.from(), spec::kCoordinator, 1 << 30));
+        TRY_VOID(in_range("link.to", link.to(), spec::kCoordinator, 1 << 30));
+        message.links.push_back(
+            {link.from(), link.to(), link.bandwidth_bytes_per_s(), link.latency_s()});
+    }
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::Manifest& from) {
+    TRY_VOID(at_most("header_bytes", from.header_bytes(), kMaxHeaderBytes));
+    TRY_VOID(in_range("tensors", from.tensors_size(), 0, kMaxTensors));
+    Manifest message;
+    message.header_bytes = from.header_bytes();
+    message.header_hash = get(from.header_hash());
+    for (const pb::ManifestTensor& tensor : from.tensors()) {
+        TRY_VOID(text("tensor name", tensor.name()));
+        TRY_VOID(at_most("tensor bytes", tensor.bytes(), 1ULL << 44U));
+        message.tensors.push_back({tensor.name(), tensor.bytes(), get(tensor.hash())});
+    }
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::ChunkRequest& from) {
+    TRY_VOID(in_range("tensor", from.tensor(), kHeaderChunk, kMaxTensors));
+    TRY_VOID(at_most("length", from.length(), kMaxChunkBytes));
+    TRY_VOID(at_most("offset", from.offset(), 1ULL << 44U));
+    return Message{ChunkRequest{from.tensor(), from.offset(), from.length()}};
+}
+
+Result<Message> get(const pb::Chunk& from, std::size_t payload_bytes) {
+    TRY_VOID(in_range("tensor", from.tensor(), kHeaderChunk, kMaxTensors));
+    TRY_VOID(at_most("length", from.length(), kMaxChunkBytes));
+    TRY_VOID(at_most("offset", from.offset(), 1ULL << 44U));
+    TRY_VOID(text("error", from.error()));
+    const std::size_t expected = from.error().empty() ? from.length() : 0;
+    if (payload_bytes != expected) {
+        return base::invalid(fmt::format("raw frame has {} bytes, a chunk of {} was announced",
+                                         payload_bytes, expected));
+    }
+    return Message{Chunk{from.tensor(), from.offset(), from.length(), from.error()}};
+}
+
+Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
+                         const SessionLimits& limits) {
+    switch (from.body_case()) {
+        case pb::Envelope::kAssignLayers:
+            return get(from.assign_layers(), limits);
+        case pb::Envelope::kStageInputs:
+            return get(from.stage_inputs(), payload_bytes, limits);
+        case pb::Envelope::kFreeSequences:
+            return get(from.free_sequences());
+        case pb::Envelope::kTokensProduced:
+            return get(from.tokens_produced());
+        case pb::Envelope::kLayersReady:
+            return get(from.layers_ready(), limits);
+        case pb::Envelope::kLayersFailed: {
+            TRY_VOID(text("reason", from.layers_failed().reason()));
+            return Message{
+                core::LayersFailed{from.layers_failed().epoch(), from.layers_failed().reason()}};
+        }
+        case pb::Envelope::kSequenceStuck: {
+            const pb::SequenceStuck& stuck = from.sequence_stuck();
+            TRY_VOID(text("reason", stuck.reason()));
+            return Message{
+                core::SequenceStuck{get(stuck.key()), stuck.out_of_pages(), stuck.reason()}};
+        }
+        case pb::Envelope::kWorkerReport:
+            return get(from.worker_report());
+        case pb::Envelope::kHello:
+            return get(from.hello());
+        case pb::Envelope::kWelcome:
+            return get(from.welcome());
+        case pb::Envelope::kRefused: {
+            TRY_VOID(text("reason", from.refused().reason()));
+            return Message{Refused{from.refused().reason(), from.refused().final()}};
+        }
+        case pb::Envelope::kProfileRequest:
+            return get(from.profile_request());
+        case pb::Envelope::kProfileReport:
+            return get(from.profile_report());
+        case pb::Envelope::kManifestRequest:
+            return Message{ManifestRequest{}};
+        case pb::Envelope::kManifest:
+            return get(from.manifest());
+        case pb::Envelope::kChunkRequest:
+            return get(from.chunk_request());
+        case pb::Envelope::kChunk:
+            return get(from.chunk(), payload_bytes);
+        case pb::Envelope::kPing: {
+            TRY_VOID(at_most("reply_bytes", from.ping().reply_bytes(), kMaxPingBytes));
+            return Message{Ping{from.ping().id(), from.ping().reply_bytes()}};
+        }
+        case pb::Envelope::kPong:
+            return Message{Pong{from.pong().id()}};
+        case pb::Envelope::kPeerHello:
+            return Message{PeerHello{from.peer_hello().protocol(),
+                                     core::WorkerId{from.peer_hello().worker()},
+                                     from.peer_hello().incarnation()}};
+        case pb::Envelope::kGoodbye: {
+            TRY_VOID(text("reason", from.goodbye().reason()));
+            return Message{Goodbye{from.goodbye().reason()}};
+        }
+        case pb::Envelope::kAllowKeys: return get(from.allow_keys());
+        case pb::Envelope::BODY_NOT_SET:
+            break;
+    }
+    return base::invalid("message of no known kind");
+}
+
+bool carries_frame(const pb::Envelope& from) {
+    return from.has_stage_inputs() || from.has_chunk() || from.has_ping() || from.has_pong();
+}
+
+}  // namespace
+
+Result<Message> decode(std::span<const std::byte> bytes, std::size_t payload_bytes,
+                       const SessionLimits& limits) {
+    TRY_VOID(at_most("message size", bytes.size(), kMaxMessageBytes));
+    TRY_VOID(at_most("raw frame size", payload_bytes, kMaxPayloadBytes));
+    pb::Envelope envelope;
+    if (!envelope.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+        return base::invalid(fmt::format("{} bytes that are no message of ours", bytes.size()));
+    }
+    if (payload_bytes > 0 && !carries_frame(envelope)) {
+        return base::invalid("a raw frame beside a message that has none");
+    }
+    return get_body(envelope, payload_bytes, limits);
+}
+
+}  // namespace helix::wire

@@ -1,0 +1,269 @@
+#include "base/check.h"
+#include "wire/codec.h"
+#include "wire/helix.pb.h"
+
+namespace helix::wire {
+namespace {
+
+void put(const core::SequenceKey& key, pb::SequenceKey& out) {
+    out.set_request(key.request.value);
+    out.set_attempt(key.attempt);
+}
+
+void put(const core::LayerRange& range, pb::LayerRange& out) {
+    out.set_begin(range.begin);
+    out.set_end(range.end);
+}
+
+void put(const base::Hash128& hash, pb::Hash128& out) {
+    out.set_low(hash.low);
+    out.set_high(hash.high);
+}
+
+void put(const spec::SamplingParams& params, pb::SamplingParams& out) {
+    out.set_temperature(params.temperature);
+    out.set_top_p(params.top_p);
+    out.set_top_k(params.top_k);
+    out.set_min_p(params.min_p);
+    out.set_repetition_penalty(params.repetition_penalty);
+    out.set_frequency_penalty(params.frequency_penalty);
+    out.set_presence_penalty(params.presence_penalty);
+    for (const auto& [token, bias] : params.logit_bias) {
+        out.add_bias_tokens(token);
+        out.add_bias_values(bias);
+    }
+    out.set_seed(params.seed);
+    out.set_n_logprobs(params.n_logprobs);
+}
+
+void put(const core::SequenceStart& start, pb::SequenceStart& out) {
+    for (const core::Stage& stage : start.pipeline) {
+        pb::Stage& to = *out.add_pipeline();
+        to.set_worker(stage.worker.value);
+        put(stage.layers, *to.mutable_layers());
+    }
+    out.set_prompt_tokens(start.prompt_tokens);
+    put(start.sampling, *out.mutable_sampling());
+}
+
+void put(const core::StageInput& input, pb::StageInput& out) {
+    CHECK(input.payload.rows == 0 || input.payload.rows == input.tokens.size());
+    put(input.key, *out.mutable_key());
+    out.set_first_position(input.first_position);
+    out.mutable_tokens()->Assign(input.tokens.begin(), input.tokens.end());
+    out.set_sample(input.sample);
+    if (input.start.has_value()) put(*input.start, *out.mutable_start());
+    out.set_has_rows(input.payload.rows > 0);
+}
+
+void put(const core::ProducedToken& token, pb::ProducedToken& out) {
+    put(token.key, *out.mutable_key());
+    out.set_position(token.position);
+    out.set_token(token.token);
+    out.set_logprob(token.logprob);
+    for (const spec::TokenLogprob& top : token.top) {
+        out.add_top_tokens(top.token);
+        out.add_top_logprobs(top.logprob);
+    }
+}
+
+void put(const spec::ModelSpec& model, pb::ModelSpec& out) {
+    out.set_name(model.name);
+    out.set_n_layers(model.n_layers);
+    out.set_layer_bytes(model.layer_bytes);
+    out.set_embedding_bytes(model.embedding_bytes);
+    out.set_head_bytes(model.head_bytes);
+    out.set_activation_bytes_per_token(model.activation_bytes_per_token);
+    out.set_token_bytes(model.token_bytes);
+    out.set_kv_bytes_per_token_layer(model.kv_bytes_per_token_layer);
+    out.set_flops_per_token_layer(model.flops_per_token_layer);
+    out.set_context_length(model.context_length);
+}
+
+// One overload per message kind: fills the right member of the envelope.
+struct Encoder {
+    pb::Envelope& out;
+
+    void operator()(const core::AssignLayers& m) const {
+        pb::AssignLayers& to = *out.mutable_assign_layers();
+        to.set_epoch(m.epoch);
+        put(m.layers, *to.mutable_layers());
+        to.set_pipeline_groups(m.pipeline_groups);
+        for (const core::Peer& peer : m.peers) {
+            pb::Peer& p = *to.add_peers();
+            p.set_worker(peer.worker.value);
+            p.set_endpoint(peer.endpoint);
+            p.set_public_key(peer.public_key);
+        }
+    }
+    void operator()(const core::StageInputs& m) const {
+        pb::StageInputs& to = *out.mutable_stage_inputs();
+        for (const core::StageInput& input : m.inputs) put(input, *to.add_inputs());
+    }
+    void operator()(const core::FreeSequences& m) const {
+        pb::FreeSequences& to = *out.mutable_free_sequences();
+        for (const core::SequenceKey& key : m.keys) put(key, *to.add_keys());
+    }
+    void operator()(const core::TokensProduced& m) const {
+        pb::TokensProduced& to = *out.mutable_tokens_produced();
+        for (const core::ProducedToken& token : m.tokens) put(token, *to.add_tokens());
+    }
+    void operator()(const core::LayersReady& m) const {
+        pb::LayersReady& to = *out.mutable_layers_ready();
+        to.set_epoch(m.epoch);
+        put(m.layers, *to.mutable_layers());
+        to.set_total_pages(m.total_pages);
+    }
+    void operator()(const core::LayersFailed& m) const {
+        out.mutable_layers_failed()->set_epoch(m.epoch);
+        out.mutable_layers_failed()->set_reason(m.reason);
+    }
+    void operator()(const core::SequenceStuck& m) const {
+        pb::SequenceStuck& to = *out.mutable_sequence_stuck();
+        put(m.key, *to.mutable_key());
+        to.set_out_of_pages(m.out_of_pages);
+        to.set_reason(m.reason);
+    }
+    void operator()(const core::WorkerReport& m) const {
+        pb::WorkerReport& to = *out.mutable_worker_report();
+        to.set_used_pages(m.used_pages);
+        to.set_total_pages(m.total_pages);
+        to.set_waiting_rows(m.waiting_rows);
+        to.set_batches(m.batches);
+        to.set_rows(m.rows);
+        to.set_busy_ns(m.busy_ns);
+        for (const core::SequenceKey& key : m.held) put(key, *to.add_held());
+    }
+    void operator()(const Hello& m) const {
+        pb::Hello& to = *out.mutable_hello();
+        to.set_protocol(m.protocol);
+        to.set_incarnation(m.incarnation);
+        to.set_name(m.name);
+        to.set_host(m.host);
+        to.set_type(m.type);
+        to.set_region(m.region);
+        to.set_cores(m.cores);
+        to.set_memory_bytes(m.memory_bytes);
+        to.set_endpoint(m.endpoint);
+        to.set_public_key(m.public_key);
+        to.set_backend(m.backend);
+    }
+    void operator()(const Welcome& m) const {
+        pb::Welcome& to = *out.mutable_welcome();
+        to.set_worker(m.worker.value);
+        put(m.model, *to.mutable_model());
+        put(m.model_hash, *to.mutable_model_hash());
+        to.set_hidden_size(m.hidden_size);
+        to.set_vocab_size(m.vocab_size);
+        to.set_block_size(m.block_size);
+    }
+    void operator()(const Refused& m) const {
+        out.mutable_refused()->set_reason(m.reason);
+        out.mutable_refused()->set_final(m.final);
+    }
+    void operator()(const ProfileRequest& m) const {
+        pb::ProfileRequest& to = *out.mutable_profile_request();
+        for (const ProbePeer& peer : m.peers) {
+            pb::Peer& p = *to.add_peers();
+            p.set_worker(peer.worker.value);
+            p.set_endpoint(peer.endpoint);
+            p.set_public_key(peer.public_key);
+            p.set_host(peer.host);
+        }
+    }
+    void operator()(const ProfileReport& m) const {
+        pb::ProfileReport& to = *out.mutable_profile_report();
+        to.set_decode_s_per_layer(m.decode_s_per_layer);
+        to.set_decode_batch_s_per_layer(m.decode_batch_s_per_layer);
+        to.set_prefill_s_per_token_layer(m.prefill_s_per_token_layer);
+        for (const spec::LinkSpec& link : m.links) {
+            pb::Link& l = *to.add_links();
+            l.set_from(link.from);
+            l.set_to(link.to);
+            l.set_bandwidth_bytes_per_s(link.bandwidth_bytes_per_s);
+            l.set_latency_s(link.latency_s);
+        }
+    }
+    void operator()(const ManifestRequest&) const { out.mutable_manifest_request(); }
+    void operator()(const Manifest& m) const {
+        pb::Manifest& to = *out.mutable_manifest();
+        to.set_header_bytes(m.header_bytes);
+        put(m.header_hash, *to.mutable_header_hash());
+        for (const ManifestTensor& tensor : m.tensors) {
+            pb::ManifestTensor& t = *to.add_tensors();
+            t.set_name(tensor.name);
+            t.set_bytes(tensor.bytes);
+            put(tensor.hash, *t.mutable_hash());
+        }
+    }
+    void operator()(const ChunkRequest& m) const {
+        pb::ChunkRequest& to = *out.mutable_chunk_request();
+        to.set_tensor(m.tensor);
+        to.set_offset(m.offset);
+        to.set_length(m.length);
+    }
+    void operator()(const Chunk& m) const {
+        pb::Chunk& to = *out.mutable_chunk();
+        to.set_tensor(m.tensor);
+        to.set_offset(m.offset);
+        to.set_length(m.length);
+        to.set_error(m.error);
+    }
+    void operator()(const Ping& m) const {
+        out.mutable_ping()->set_id(m.id);
+        out.mutable_ping()->set_reply_bytes(m.reply_bytes);
+    }
+    void operator()(const Pong& m) const { out.mutable_pong()->set_id(m.id); }
+    void operator()(const PeerHello& m) const {
+        pb::PeerHello& to = *out.mutable_peer_hello();
+        to.set_protocol(m.protocol);
+        to.set_worker(m.worker.value);
+        to.set_incarnation(m.incarnation);
+    }
+    void operator()(const AllowKeys& m) const {
+        pb::AllowKeys& to = *out.mutable_allow_keys();
+        for (const std::string& key : m.keys) to.add_keys(key);
+    }
+    void operator()(const Goodbye& m) const { out.mutable_goodbye()->set_reason(m.reason); }
+};
+
+struct Namer {
+    const char* operator()(const core::AssignLayers&) const { return "AssignLayers"; }
+    const char* operator()(const core::StageInputs&) const { return "StageInputs"; }
+    const char* operator()(const core::FreeSequences&) const { return "FreeSequences"; }
+    const char* operator()(const core::TokensProduced&) const { return "TokensProduced"; }
+    const char* operator()(const core::LayersReady&) const { return "LayersReady"; }
+    const char* operator()(const core::LayersFailed&) const { return "LayersFailed"; }
+    const char* operator()(const core::SequenceStuck&) const { return "SequenceStuck"; }
+    const char* operator()(const core::WorkerReport&) const { return "WorkerReport"; }
+    const char* operator()(const Hello&) const { return "Hello"; }
+    const char* operator()(const Welcome&) const { return "Welcome"; }
+    const char* operator()(const Refused&) const { return "Refused"; }
+    const char* operator()(const ProfileRequest&) const { return "ProfileRequest"; }
+    const char* operator()(const ProfileReport&) const { return "ProfileReport"; }
+    const char* operator()(const ManifestRequest&) const { return "ManifestRequest"; }
+    const char* operator()(const Manifest&) const { return "Manifest"; }
+    const char* operator()(const ChunkRequest&) const { return "ChunkRequest"; }
+    const char* operator()(const Chunk&) const { return "Chunk"; }
+    const char* operator()(const Ping&) const { return "Ping"; }
+    const char* operator()(const Pong&) const { return "Pong"; }
+    const char* operator()(const PeerHello&) const { return "PeerHello"; }
+    const char* operator()(const AllowKeys&) const { return "AllowKeys"; }
+    const char* operator()(const Goodbye&) const { return "Goodbye"; }
+};
+
+}  // namespace
+
+std::string encode(const Message& message) {
+    pb::Envelope envelope;
+    std::visit(Encoder{envelope}, message);
+    std::string bytes;
+    CHECK(envelope.SerializeToString(&bytes));
+    return bytes;
+}
+
+const char* message_name(const Message& message) {
+    return std::visit(Namer{}, message);
+}
+
+}  // namespace helix::wire

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/hash.h"
+#include "core/messages.h"
+#include "spec/cluster_spec.h"
+#include "spec/model_spec.h"
+
+// What coordinator and workers say besides core's messages: joining, measuring, weights. Plain
+// data.
+
+namespace helix::wire {
+
+// Raised whenever an older peer could misunderstand a message.
+constexpr std::uint32_t kProtocolVersion = 1;
+
+// ---- joining
+// --------------------------------------------------------------------------------------
+
+// A worker's first words to the coordinator.
+struct Hello {
+    std::uint32_t protocol = kProtocolVersion;
+    std::uint64_t incarnation = 0;  // rises with every join of the same worker
+    std::string name;
+    std::string host;  // identifies the machine; equal for processes on one machine
+    std::string type;
+    std::string region;
+    std::int32_t cores = 0;
+    std::int64_t memory_bytes = 0;
+    std::string
+        endpoint;  // where peers reach it; host "*" = the host the coordinator is reached at
+    std::string public_key;  // Z85, empty without CURVE
+    std::string backend;     // "cpu", "modelled"
+    bool operator==(const Hello&) const = default;
+};
+
+// The coordinator's answer: what is served here.
+struct Welcome {
+    core::WorkerId worker;
+    spec::ModelSpec model;
+    base::Hash128 model_hash;
+    std::int32_t hidden_size = 0;
+    std::int32_t vocab_size = 0;
+    std::int32_t block_size = 0;
+};
+
+// Not this worker, or not now. final: trying again without changing something is useless.
+struct Refused {
+    std::string reason;
+    bool final = false;
+    bool operator==(const Refused&) const = default;
+};
+
+struct Goodbye {
+    std::string reason;
+    bool operator==(const Goodbye&) const = default;
+};
+
+// A worker's first words to another worker.
+struct PeerHello {
+    std::uint32_t protocol = kProtocolVersion;
+    core::WorkerId worker;
+    std::uint64_t incarnation = 0;
+    bool operator==(const PeerHello&) const = default;
+};
+
+// Public keys of all workers of the cluster (Z85): who may connect to a worker from now on.
+struct AllowKeys {
+    std::vector<std::string> keys;
+    bool operator==(const AllowKeys&) const = default;
+};
+
+// ---- measuring
+// ------------------------------------------------------------------------------------
+
+struct ProbePeer {
+    core::WorkerId worker;
+    std::string endpoint;
+    std::string public_key;
+    std::string host;
+    bool operator==(const ProbePeer&) const = default;
+};
+
+// Measure yourself and the links to the coordinator and these peers.
+struct ProfileRequest {
+    std::vector<ProbePeer> peers;
+    bool operator==(const ProfileRequest&) const = default;
+};
+
+struct ProfileReport {
+    double decode_s_per_layer = 0;
+    double decode_batch_s_per_layer = 0;
+    double prefill_s_per_token_layer = 0;
+    std::vector<spec::LinkSpec> links;  // node indices are worker ids
+};
+
+// The raw frame beside it is padding; the answer carries reply_bytes of padding.
+struct Ping {
+    std::uint64_t id = 0;
+    std::uint32_t reply_bytes = 0;
+    bool operator==(const Ping&) const = default;
+};
+struct Pong {
+    std::uint64_t id = 0;
+    bool operator==(const Pong&) const = default;
+};
+
+// ---- weights
+// --------------------------------------------------------------------------------------
+
+struct ManifestRequest {
+    bool operator==(const ManifestRequest&) const = default;
+};
+struct ManifestTensor {
+    std::string name;
+    std::uint64_t bytes = 0;
+    base::Hash128 hash;
+    bool operator==(const ManifestTensor&) const = default;
+};
+// The served file: its header (everything before the tensor data) and its tensors.
+struct Manifest {
+    std::uint64_t header_bytes = 0;
+    base::Hash128 header_hash;
+    std::vector<ManifestTensor> tensors;
+    bool operator==(const Manifest&) const = default;
+};
+
+constexpr std::int32_t kHeaderChunk = -1;  // in place of a tensor's index: the file's header
+
+// length bytes of tensors[tensor] from offset on.
+struct ChunkRequest {
+    std::int32_t tensor = kHeaderChunk;
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;
+    bool operator==(const ChunkRequest&) const = default;
+};
+// The bytes are the raw frame; error is set when there are none.
+struct Chunk {
+    std::int32_t tensor = kHeaderChunk;
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;
+    std::string error;
+    bool operator==(const Chunk&) const = default;
+};
+
+using Message =
+    std::variant<core::AssignLayers, core::StageInputs, core::FreeSequences, core::TokensProduced,
+                 core::LayersReady, core::LayersFailed, core::SequenceStuck, core::WorkerReport,
+                 Hello, Welcome, Refused, ProfileRequest, ProfileReport, ManifestRequest, Manifest,
+                 ChunkRequest, Chunk, Ping, Pong, PeerHello, Goodbye, AllowKeys>;
+
+}  // namespace helix::wire
