@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/backend.h"
+#include "spec/cost_model.h"
+#include "spec/model_spec.h"
+
+namespace helix::engine {
+
+struct ModelledOptions {
+    spec::NodeSpec node;  // whose time it takes
+    std::shared_ptr<const spec::CostModel> cost;
+    spec::ModelSpec model;
+    std::int32_t hidden_size = 8;  // floats per row that really travel; at least kModelledRowFloats
+    std::int32_t vocab_size = 32000;
+    std::int32_t block_size = 16;
+    std::int64_t memory_bytes = 0;
+    double time_scale = 1;  // 0.1 = ten times faster than the modelled machine
+};
+
+constexpr std::int32_t kModelledRowFloats = 8;
+
+// A machine that computes nothing but takes its time: real batches, real KV pages, real rows
+// between stages, and tokens that depend on every token before and every layer, through the pages
+// and rows, as a model's would. So the text is the same on every pipeline; a row that skipped a
+// layer, a page of another sequence or a wrong position is an error or another text.
+class ModelledBackend final : public Backend {
+  public:
+    // Invalid options are an error that names the option.
+    static base::Result<std::unique_ptr<ModelledBackend>> create(ModelledOptions options);
+
+    base::Result<std::int64_t> load(spec::LayerRange layers) override;
+    base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
+    std::int32_t hidden_size() const override { return options_.hidden_size; }
+
+    // Seconds the modelled machine takes for the plan, time scale not applied.
+    double plan_seconds(const core::BatchPlan& plan) const;
+
+  private:
+    struct FreeDeleter {
+        void operator()(std::uint32_t* memory) const;
+    };
+
+    explicit ModelledBackend(ModelledOptions options) : options_(std::move(options)) {}
+    base::Status run_chunk(const core::BatchChunk& chunk, std::span<const float> rows,
+                           BatchResult& result);
+    base::Result<std::uint64_t> run_row(const core::BatchChunk& chunk, std::size_t row,
+                                        std::span<const float> in);
+    core::ProducedToken draw(const core::BatchChunk& chunk, std::uint64_t hash) const;
+
+    ModelledOptions options_;
+    spec::LayerRange layers_;
+    std::int64_t total_pages_ = 0;
+    // [total_pages, block_size]: what a position left in a layer, as 32 bits; untouched parts of it
+    // take no memory.
+    std::unique_ptr<std::uint32_t[], FreeDeleter> pages_;
+};
+
+// The token that follows these tokens, whatever the pipeline: what a run of the backend must give.
+spec::Token modelled_next_token(std::span<const spec::Token> tokens, std::int32_t n_layers,
+                                std::int32_t vocab_size, const spec::SamplingParams& sampling);
+
+}  // namespace helix::engine
