@@ -29,6 +29,7 @@ function(helix_test name)
     cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
     add_executable(${name} ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE ${ARG_LIBS} helix_flags GTest::gmock GTest::gtest_main)
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
     target_compile_definitions(${name} PRIVATE
         HELIX_DATA_DIR="${HELIX_DATA_DIR}" HELIX_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
         HELIX_BINARY="$<TARGET_FILE:helix>")
