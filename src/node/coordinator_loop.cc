@@ -1,0 +1,293 @@
+// The coordinator's loop: events in, actions out.
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "node/clock.h"
+#include "node/coordinator_server.h"
+
+namespace helix::node {
+
+using base::Errc;
+using base::Status;
+
+namespace {
+
+constexpr base::Duration kTickEvery = base::from_ms(50);
+constexpr base::Duration kViewEvery = base::from_ms(250);
+constexpr base::Duration kSilentLimit = base::from_ms(15000);  // a worker whose loop hangs
+constexpr int kMostMessagesAtOnce = 4096;
+constexpr std::size_t kMostOwed = 4096;  // pieces of weights
+
+}  // namespace
+
+void CoordinatorServer::run() {
+    net::ZmqSocket* const socket = socket_.get();
+    while (!stopping_.load()) {
+        net::wait({&socket, 1}, wakeup_.fd(), last_tick_ + kTickEvery - now());
+        wakeup_.clear();
+        take_link_events();
+        receive();
+        take_plans();
+        take_submissions();
+        if (now() - last_tick_ >= kTickEvery) on_tick();
+        perform();
+    }
+    for (const std::string& connection : roster_.connections()) {
+        const Status sent = send(connection, wire::Goodbye{"it is shutting down"});
+        if (!sent.ok()) LOG_DEBUG("goodbye: {}", sent.error().message);
+    }
+    socket_.reset();
+}
+
+void CoordinatorServer::step(const core::CoordinatorEvent& event) {
+    core_.step(now(), event, actions_);
+}
+
+void CoordinatorServer::take_submissions() {
+    std::vector<core::CoordinatorEvent> events;
+    {
+        const std::lock_guard lock(mutex_);
+        events.swap(submissions_);
+    }
+    for (const core::CoordinatorEvent& event : events) step(event);
+}
+
+void CoordinatorServer::take_plans() {
+    for (PlanResult& result : planner_->take_results()) {
+        const std::uint64_t number = result.question.plan;
+        if (!result.report.ok()) {
+            step(core::NotPlanned{number, result.report.error().message});
+            continue;
+        }
+        step(core::Planned{number, result.report->placement, result.report->flows});
+        const std::lock_guard lock(mutex_);
+        last_plan_ = LastPlan{std::move(*result.report), std::move(result.question.cluster),
+                              std::move(result.question.workers)};
+    }
+}
+
+void CoordinatorServer::on_tick() {
+    last_tick_ = now();
+    for (const std::string& connection : roster_.silent(last_tick_, kSilentLimit)) {
+        socket_->ban(connection);
+        lose(connection, "stopped answering");
+    }
+    step(core::CoordinatorTick{});
+    std::vector<OwedWeights> owed = std::exchange(owed_, {});
+    for (const OwedWeights& one : owed) send_weights(one.connection, one.answer);
+    if (last_tick_ - last_view_ < kViewEvery) return;
+    last_view_ = last_tick_;
+    core::ClusterView view = core_.view();
+    const std::lock_guard lock(mutex_);
+    view_ = std::move(view);
+}
+
+// ---- workers
+// --------------------------------------------------------------------------------------
+
+void CoordinatorServer::take_link_events() {
+    for (const net::LinkEvent& event : socket_->take_events()) {
+        if (event.kind == net::LinkEventKind::refused) {
+            LOG_WARN("refused a connection: {}", event.detail);
+        } else if (event.kind == net::LinkEventKind::disconnected && !event.connection.empty()) {
+            lose(event.connection, "was lost (its connection broke)");
+        }
+    }
+}
+
+void CoordinatorServer::receive() {
+    for (int i = 0; i < kMostMessagesAtOnce; ++i) {
+        std::optional<net::Received> received = socket_->receive();
+        if (!received.has_value()) return;
+        const std::string connection = received->from;
+        on_message(connection, std::move(*received));
+    }
+}
+
+void CoordinatorServer::on_message(const std::string& connection, net::Received received) {
+    auto message = wire::decode(received.header.bytes, received.payload.bytes.size(), limits_);
+    if (received.malformed)
+        return cut_off(connection, "sent a message of the wrong number of frames");
+    if (!message.ok())
+        return cut_off(connection, "sent no message of ours: " + message.error().message);
+    WorkerEntry* entry = roster_.find(connection);
+    if (entry != nullptr) {
+        entry->last_heard = now();
+        return on_session_message(connection, *entry, std::move(*message));
+    }
+    const auto* hello = std::get_if<wire::Hello>(&*message);
+    if (hello != nullptr) return on_hello(connection, *hello, received.public_key);
+    // Of a worker that was lost meanwhile, or a stranger: it has to start anew.
+    const Status sent = send(connection, wire::Refused{"say Hello first", false});
+    if (!sent.ok()) LOG_DEBUG("refuse: {}", sent.error().message);
+}
+
+void CoordinatorServer::on_hello(const std::string& connection, const wire::Hello& hello,
+                                 const std::string& proven_key) {
+    auto greeted = roster_.greet(now(), connection, hello, proven_key);
+    if (!greeted.ok()) {
+        LOG_WARN("refused worker \"{}\": {}", hello.name, greeted.error().message);
+        const wire::Refused refused{greeted.error().message, greeted.error().code == Errc::invalid};
+        const Status sent = send(connection, refused);
+        if (!sent.ok()) LOG_DEBUG("refuse: {}", sent.error().message);
+        return;
+    }
+    const WorkerEntry& entry = **greeted;
+    LOG_INFO("worker {} \"{}\" says hello: {} cores, {:.1f} GB, {}", entry.worker.value, hello.name,
+             hello.cores, static_cast<double>(hello.memory_bytes) / 1e9, hello.backend);
+    const ServedModel& model = options_.model;
+    const wire::Welcome welcome{entry.worker,      model.spec,       model.hash,
+                                model.hidden_size, model.vocab_size, options_.core.block_size};
+    const wire::ProfileRequest profile{roster_.probe_peers(entry.worker)};
+    share_keys();
+    if (!send(connection, welcome).ok() || !send(connection, profile).ok()) {
+        lose(connection, "was lost (it does not take its messages)");
+    }
+}
+
+void CoordinatorServer::share_keys() {
+    if (!options_.key.has_value()) return;
+    const wire::AllowKeys keys{roster_.public_keys()};
+    for (const std::string& connection : roster_.connections()) {
+        const Status sent = send(connection, keys);
+        if (!sent.ok()) LOG_WARN("keys: {}", sent.error().message);
+    }
+}
+
+void CoordinatorServer::on_session_message(const std::string& connection, WorkerEntry& entry,
+                                           wire::Message message) {
+    const core::WorkerId worker = entry.worker;
+    const auto to_core = [&](auto* from_worker) {
+        if (!entry.joined) return cut_off(connection, "worked before it was let in");
+        step(core::FromWorker{worker, std::move(*from_worker)});
+    };
+    if (auto* tokens = std::get_if<core::TokensProduced>(&message)) {
+        to_core(tokens);
+    } else if (auto* ready = std::get_if<core::LayersReady>(&message)) {
+        to_core(ready);
+    } else if (auto* failed = std::get_if<core::LayersFailed>(&message)) {
+        to_core(failed);
+    } else if (auto* stuck = std::get_if<core::SequenceStuck>(&message)) {
+        to_core(stuck);
+    } else if (auto* report = std::get_if<core::WorkerReport>(&message)) {
+        if (entry.joined) to_core(report);  // reports begin with the Welcome
+    } else if (const auto* profile = std::get_if<wire::ProfileReport>(&message)) {
+        on_profile(connection, entry, *profile);
+    } else if (const auto* ping = std::get_if<wire::Ping>(&message)) {
+        const net::Frame padding = net::Frame::of(std::string(ping->reply_bytes, '\0'));
+        const Status sent = send(connection, wire::Pong{ping->id}, padding);
+        if (!sent.ok()) LOG_WARN("pong: {}", sent.error().message);
+    } else if (std::holds_alternative<wire::ManifestRequest>(message)) {
+        send_weights(connection, answer_manifest(options_.model));
+    } else if (const auto* chunk = std::get_if<wire::ChunkRequest>(&message)) {
+        send_weights(connection, answer_chunk(options_.model, *chunk));
+    } else if (const auto* bye = std::get_if<wire::Goodbye>(&message)) {
+        lose(connection, bye->reason.empty() ? "left" : "left (" + bye->reason + ")");
+    } else {
+        cut_off(connection,
+                fmt::format("sent a {}, which no worker sends", wire::message_name(message)));
+    }
+}
+
+void CoordinatorServer::on_profile(const std::string& connection, WorkerEntry& entry,
+                                   const wire::ProfileReport& report) {
+    if (entry.joined) return cut_off(connection, "measured itself twice");
+    entry.joined = true;
+    step(to_joined(entry, report));
+}
+
+void CoordinatorServer::cut_off(const std::string& connection, const std::string& why) {
+    WorkerEntry* entry = roster_.find(connection);
+    LOG_WARN("cut off {}: it {}", entry == nullptr ? "a connection" : "worker " + entry->hello.name,
+             why);
+    socket_->ban(connection);
+    lose(connection, "was cut off: it " + why);
+}
+
+void CoordinatorServer::lose(const std::string& connection, const std::string& reason) {
+    const std::optional<WorkerEntry> gone = roster_.remove(connection);
+    if (!gone.has_value()) return;
+    to_workers_.erase(gone->worker);
+    if (gone->joined) step(core::WorkerLost{gone->worker, reason});
+}
+
+Status CoordinatorServer::send(const std::string& connection, const wire::Message& message,
+                               const net::Frame& payload) {
+    return socket_->send(connection, net::Frame::of(wire::encode(message)), payload);
+}
+
+void CoordinatorServer::send_weights(const std::string& connection, const WeightAnswer& answer) {
+    // The bytes are the mapped file's: nothing is copied, however slow the worker takes them.
+    const net::Frame frame{options_.model.weights, answer.bytes};
+    const Status sent = send(connection, answer.message, frame);
+    if (sent.ok() || sent.error().code != Errc::overloaded) return;
+    if (owed_.size() < kMostOwed) {
+        owed_.push_back({connection, answer});
+    } else {
+        lose(connection, "was lost (it does not take its weights)");
+    }
+}
+
+// ---- actions
+// --------------------------------------------------------------------------------------
+
+void CoordinatorServer::perform() {
+    // Losing a worker while sending makes new actions; each round loses at least one, so this ends.
+    while (!actions_.empty()) {
+        std::vector<core::CoordinatorAction> actions = std::exchange(actions_, {});
+        for (core::CoordinatorAction& action : actions) {
+            if (auto* send_to = std::get_if<core::SendToWorker>(&action)) {
+                to_workers_[send_to->worker].add(std::move(send_to->message));
+            } else if (auto* question = std::get_if<core::PlanCluster>(&action)) {
+                planner_->ask(std::move(*question));
+            } else if (const auto* report = std::get_if<core::Report>(&action)) {
+                if (report->warning) {
+                    LOG_WARN("{}", report->text);
+                } else {
+                    LOG_INFO("{}", report->text);
+                }
+            } else {
+                perform_for_clients(action);
+            }
+        }
+        flush_workers();
+    }
+}
+
+void CoordinatorServer::perform_for_clients(core::CoordinatorAction& action) {
+    if (const auto* token = std::get_if<core::StreamToken>(&action)) {
+        sinks_.tell(token->id, false, [&](api::TokenSink& sink) { sink.on_token(token->token); });
+    } else if (const auto* finish = std::get_if<core::FinishRequest>(&action)) {
+        sinks_.tell(finish->id, true,
+                    [&](api::TokenSink& sink) { sink.on_finish(finish->reason, finish->error); });
+    } else if (const auto* rejection = std::get_if<core::RejectRequest>(&action)) {
+        sinks_.tell(rejection->id, true, [&](api::TokenSink& sink) { sink.on_reject(*rejection); });
+    } else if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
+        sinks_.tell(routed->id, false,
+                    [&](api::TokenSink& sink) { sink.on_routed(routed->pipeline); });
+    } else {
+        const core::RequestId id = std::get<core::AcceptRequest>(action).id;
+        sinks_.tell(id, false, [](api::TokenSink& sink) { sink.on_accepted(); });
+    }
+}
+
+void CoordinatorServer::flush_workers() {
+    std::map<core::WorkerId, MessageMerger> all = std::exchange(to_workers_, {});
+    for (auto& [worker, merger] : all) {
+        const std::string connection = roster_.connection_of(worker);
+        if (connection.empty()) continue;  // lost in this turn
+        for (core::WorkerMessage& message : merger.take()) {
+            const Status sent = std::visit(
+                [&](auto& one) { return send(connection, wire::Message(std::move(one))); },
+                message);
+            if (sent.ok()) continue;
+            socket_->ban(connection);
+            lose(connection, fmt::format("was lost ({})", sent.error().message));
+            break;
+        }
+    }
+}
+
+}  // namespace helix::node

@@ -1,0 +1,156 @@
+#include "node/coordinator_server.h"
+
+#include <atomic>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+#include "node/clock.h"
+
+namespace helix::node {
+
+using base::Ok;
+using base::Result;
+using base::Status;
+
+namespace {
+
+constexpr base::Duration kPlanLimit = base::from_ms(3000);
+
+core::CoordinatorConfig core_config(const CoordinatorOptions& options) {
+    core::CoordinatorConfig config = options.core;
+    config.n_layers = options.model.spec.n_layers;
+    config.context_length = options.model.spec.context_length;
+    return config;
+}
+
+}  // namespace
+
+CoordinatorServer::CoordinatorServer(CoordinatorOptions options)
+    : options_(std::move(options)), core_(core_config(options_)) {
+    static std::atomic<std::uint64_t> next{0};
+    const std::uint64_t number = next.fetch_add(1);
+    inproc_endpoint_ = fmt::format("inproc://helix-coordinator-{}", number);
+    zap_domain_ = fmt::format("coordinator-{}", number);
+    limits_ = {options_.model.spec.n_layers, options_.model.hidden_size};
+}
+
+Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(CoordinatorOptions options) {
+    TRY_VOID(net::check_key_needed(options.listen_host, options.key.has_value(), options.insecure));
+    std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options)));
+    TRY_VOID(server->open());
+    server->thread_ = std::thread([raw = server.get()] { raw->run(); });
+    server->start_local_worker();
+    return server;
+}
+
+Status CoordinatorServer::open() {
+    TRY(context_, net::ZmqContext::create());
+    std::optional<net::KeyPair> keys;
+    if (options_.key.has_value()) {
+        keys = options_.key->pair;
+        join_info_.public_key = keys->public_key;
+        TRY_VOID(open_key_check());
+    }
+    TRY(socket_, net::RouterSocket::create(context_, keys, zap_domain_, options_.transport));
+    const bool v6 = options_.listen_host.find(':') != std::string::npos;
+    const std::string host = v6 ? "[" + options_.listen_host + "]" : options_.listen_host;
+    TRY(const std::string bound,
+        socket_->bind(fmt::format("tcp://{}:{}", host, options_.listen_port)));
+    TRY(const Address address, parse_address(bound.substr(std::string("tcp://").size())));
+    join_info_.cluster_port = address.port;
+    TRY_VOID(socket_->bind(inproc_endpoint_));
+    PlanFunction planner = options_.planner;
+    if (!planner) planner = planner_for(options_.model.spec, kPlanLimit);
+    planner_ = std::make_unique<PlannerThread>(std::move(planner), wakeup_);
+    last_tick_ = now();
+    return Ok{};
+}
+
+Status CoordinatorServer::open_key_check() {
+    const std::string path = options_.key->allow_path;
+    TRY_VOID(
+        net::read_allow_list(path));  // a bad list is an error now, not when the first one knocks
+    context_->allow(zap_domain_, [path](std::string_view key) {
+        // Read anew for each connection: workers are added while we serve.
+        const auto allowed = net::read_allow_list(path);
+        if (!allowed.ok()) {
+            LOG_ERROR("{}", allowed.error().message);
+            return false;
+        }
+        for (const net::AllowedWorker& worker : *allowed) {
+            if (worker.public_key == key) return true;
+        }
+        return false;
+    });
+    return Ok{};
+}
+
+void CoordinatorServer::start_local_worker() {
+    if (!options_.local_worker.has_value()) return;
+    WorkerOptions worker = *options_.local_worker;
+    if (options_.key.has_value()) {
+        worker.key = net::WorkerKey{worker.name, options_.key->pair, options_.key->pair.public_key};
+    }
+    local_place_.context = context_;
+    local_place_.endpoint = inproc_endpoint_;
+    local_place_.weights = options_.model.weights;
+    const bool v6 = options_.listen_host.find(':') != std::string::npos;
+    const std::string host = v6 ? "[" + options_.listen_host + "]" : options_.listen_host;
+    local_place_.listen_endpoint = fmt::format("tcp://{}:0", host);
+    const bool every = host == "*" || host == "0.0.0.0" || host == "[::]";
+    if (every && worker.peer_host.empty()) worker.peer_host = "*";
+    local_worker_ = std::make_unique<WorkerServer>(std::move(worker));
+    local_thread_ = std::thread([this] {
+        const Status ended = local_worker_->run(local_place_);
+        if (!ended.ok()) LOG_ERROR("the worker in this process: {}", ended.error().message);
+    });
+}
+
+CoordinatorServer::~CoordinatorServer() {
+    if (local_worker_ != nullptr) local_worker_->stop();
+    if (local_thread_.joinable()) local_thread_.join();
+    stopping_.store(true);
+    wakeup_.wake();
+    if (thread_.joinable()) thread_.join();
+    planner_.reset();
+    sinks_.finish_all("the server is shutting down");
+    if (context_ != nullptr) context_->forget(zap_domain_);
+}
+
+// ---- other threads
+// --------------------------------------------------------------------------------
+
+core::RequestId CoordinatorServer::submit(core::Request request,
+                                          std::shared_ptr<api::TokenSink> sink) {
+    request.id = core::RequestId{next_request_.fetch_add(1)};
+    const core::RequestId id = request.id;
+    sinks_.add(id, std::move(sink));
+    {
+        const std::lock_guard lock(mutex_);
+        submissions_.emplace_back(core::Submitted{std::move(request)});
+    }
+    wakeup_.wake();
+    return id;
+}
+
+void CoordinatorServer::end(core::RequestId id, core::FinishReason reason) {
+    sinks_.drop(id);
+    {
+        const std::lock_guard lock(mutex_);
+        submissions_.emplace_back(core::Ended{id, reason});
+    }
+    wakeup_.wake();
+}
+
+core::ClusterView CoordinatorServer::view() {
+    const std::lock_guard lock(mutex_);
+    return view_;
+}
+
+std::optional<CoordinatorServer::LastPlan> CoordinatorServer::last_plan() const {
+    const std::lock_guard lock(mutex_);
+    return last_plan_;
+}
+
+}  // namespace helix::node

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/service.h"
+#include "node/join.h"
+#include "node/planner_thread.h"
+#include "node/request_sinks.h"
+#include "node/served_model.h"
+#include "node/worker_options.h"
+#include "node/worker_roster.h"
+#include "node/worker_server.h"
+
+namespace helix::node {
+
+struct CoordinatorOptions {
+    ServedModel model;
+    core::CoordinatorConfig core;           // n_layers and context_length are taken from the model
+    std::string listen_host = "127.0.0.1";  // of the cluster port; "*" = every address
+    std::uint16_t listen_port = 0;          // 0 = any free one
+    std::optional<net::CoordinatorKey> key;
+    bool insecure = false;
+    PlanFunction planner;                       // empty = planner_for(model)
+    std::optional<WorkerOptions> local_worker;  // also be a worker
+    net::TransportOptions transport;
+};
+
+// Owns a core::Coordinator and performs its actions: workers on the cluster port, the planner,
+// weights, and whoever submits requests through api::Service.
+class CoordinatorServer final : public api::Service {
+  public:
+    static base::Result<std::unique_ptr<CoordinatorServer>> start(CoordinatorOptions options);
+    // Open requests end with an error.
+    ~CoordinatorServer() override;
+    CoordinatorServer(const CoordinatorServer&) = delete;
+    CoordinatorServer& operator=(const CoordinatorServer&) = delete;
+
+    core::RequestId submit(core::Request request, std::shared_ptr<api::TokenSink> sink) override;
+    void end(core::RequestId id, core::FinishReason reason) override;
+    core::ClusterView view() override;
+
+    // The body for GET /helix/join. Any thread.
+    std::string join_json() const { return to_json(join_info_); }
+    const JoinInfo& join_info() const { return join_info_; }
+    // The last placement's report and the workers that its nodes are, once there is one. Any
+    // thread.
+    struct LastPlan {
+        plan::PlanReport report;
+        spec::ClusterSpec cluster;
+        std::vector<core::WorkerId> workers;
+    };
+    std::optional<LastPlan> last_plan() const;
+
+  private:
+    explicit CoordinatorServer(CoordinatorOptions options);
+    base::Status open();
+    base::Status open_key_check();
+    void start_local_worker();
+
+    // ---- the loop's thread
+    void run();
+    void take_submissions();
+    void take_plans();
+    void take_link_events();
+    void receive();
+    void on_message(const std::string& connection, net::Received received);
+    void on_hello(const std::string& connection, const wire::Hello& hello,
+                  const std::string& proven_key);
+    void on_session_message(const std::string& connection, WorkerEntry& entry,
+                            wire::Message message);
+    void on_profile(const std::string& connection, WorkerEntry& entry,
+                    const wire::ProfileReport& report);
+    void share_keys();
+    void on_tick();
+    void cut_off(const std::string& connection, const std::string& why);
+    void lose(const std::string& connection, const std::string& reason);
+    void step(const core::CoordinatorEvent& event);
+    void perform();
+    void perform_for_clients(core::CoordinatorAction& action);
+    void flush_workers();
+    base::Status send(const std::string& connection, const wire::Message& message,
+                      const net::Frame& payload = {});
+    void send_weights(const std::string& connection, const WeightAnswer& answer);
+
+    CoordinatorOptions options_;
+    JoinInfo join_info_;
+    std::string inproc_endpoint_;
+    std::string zap_domain_;
+    std::shared_ptr<net::ZmqContext> context_;
+    std::unique_ptr<net::RouterSocket> socket_;
+    wire::SessionLimits limits_;
+    net::Wakeup wakeup_;
+    std::unique_ptr<PlannerThread> planner_;
+    std::atomic<bool> stopping_{false};
+    std::atomic<std::uint64_t> next_request_{1};
+    RequestSinks sinks_;
+
+    core::Coordinator core_;
+    WorkerRoster roster_;
+    std::vector<core::CoordinatorAction> actions_;
+    std::map<core::WorkerId, MessageMerger> to_workers_;
+    struct OwedWeights {
+        std::string connection;
+        WeightAnswer answer;
+    };
+    std::vector<OwedWeights> owed_;  // the socket was full
+    base::TimePoint last_tick_;
+    base::TimePoint last_view_;
+
+    mutable std::mutex mutex_;
+    std::vector<core::CoordinatorEvent> submissions_;
+    core::ClusterView view_;
+    std::optional<LastPlan> last_plan_;
+
+    std::unique_ptr<WorkerServer> local_worker_;
+    CoordinatorPlace local_place_;
+    std::thread local_thread_;
+    std::thread thread_;
+};
+
+}  // namespace helix::node

@@ -1,0 +1,128 @@
+#include "node/engine_thread.h"
+
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "node/clock.h"
+
+namespace helix::node {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+EngineThread::EngineThread(std::shared_ptr<BackendProvider> provider, BackendRequest request,
+                           double speed, const net::Wakeup& done)
+    : provider_(std::move(provider)), request_(std::move(request)), speed_(speed), done_(done) {
+    thread_ = std::thread([this] { work(); });
+}
+
+EngineThread::~EngineThread() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+void EngineThread::push(Task task) {
+    {
+        const std::lock_guard lock(mutex_);
+        tasks_.push_back(std::move(task));
+    }
+    changed_.notify_all();
+}
+
+void EngineThread::profile() {
+    push(ProfileTask{});
+}
+
+void EngineThread::load(std::uint64_t epoch, spec::LayerRange layers) {
+    push(LoadTask{epoch, layers});
+}
+
+void EngineThread::run(core::BatchPlan plan, std::map<std::uint64_t, net::Frame> buffers) {
+    push(RunTask{std::move(plan), std::move(buffers)});
+}
+
+std::vector<EngineEvent> EngineThread::take_events() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(events_, {});
+}
+
+void EngineThread::work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+        if (stopping_) return;
+        Task task = std::move(tasks_.front());
+        tasks_.pop_front();
+        lock.unlock();
+        EngineEvent event = std::visit([this](const auto& t) { return perform(t); }, task);
+        task = ProfileTask{};  // gives its buffers back
+        lock.lock();
+        events_.push_back(std::move(event));
+        done_.wake();
+    }
+}
+
+EngineEvent EngineThread::perform(const ProfileTask& /*task*/) {
+    try {
+        Result<SelfProfile> profile = provider_->profile(request_);
+        if (profile.ok() && speed_ < 1) {
+            profile->decode_s_per_layer /= speed_;
+            profile->decode_batch_s_per_layer /= speed_;
+            profile->prefill_s_per_token_layer /= speed_;
+        }
+        return EngineProfiled{std::move(profile)};
+    } catch (const std::exception& exception) {  // a library's, or no memory
+        return EngineProfiled{Error{Errc::unavailable, exception.what()}};
+    }
+}
+
+Result<std::int64_t> EngineThread::load_layers(spec::LayerRange layers) {
+    try {
+        if (backend_ == nullptr) {
+            TRY(backend_, provider_->make(request_));
+        }
+        return backend_->load(layers);
+    } catch (const std::exception& exception) {
+        return Error{Errc::unavailable, exception.what()};
+    }
+}
+
+EngineEvent EngineThread::perform(const LoadTask& task) {
+    return EngineLoaded{task.epoch, load_layers(task.layers)};
+}
+
+EngineEvent EngineThread::perform(const RunTask& task) {
+    CHECK(backend_ != nullptr);
+    const auto hidden = static_cast<std::size_t>(backend_->hidden_size());
+    const engine::PayloadRows rows = [&](const core::PayloadRef& ref) -> std::span<const float> {
+        const auto found = task.buffers.find(ref.buffer);
+        CHECK(found != task.buffers.end());
+        const std::span<const std::byte> bytes = found->second.bytes;
+        const std::size_t first = ref.first_row * hidden;
+        const std::size_t count = ref.rows * hidden;
+        CHECK((first + count) * sizeof(float) <= bytes.size());
+        return {reinterpret_cast<const float*>(bytes.data()) + first, count};
+    };
+    const base::TimePoint start = now();
+    try {
+        EngineRan ran{task.plan.id, backend_->run(task.plan, rows), {}};
+        ran.took = now() - start;
+        if (speed_ < 1) {
+            const base::Duration rest = base::from_seconds(ran.took.seconds() * (1 / speed_ - 1));
+            std::this_thread::sleep_for(std::chrono::nanoseconds(rest.ns));
+            ran.took = ran.took + rest;
+        }
+        return ran;
+    } catch (const std::exception& exception) {
+        return EngineRan{task.plan.id, Error{Errc::internal, exception.what()}, now() - start};
+    }
+}
+
+}  // namespace helix::node

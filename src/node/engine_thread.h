@@ -1,0 +1,83 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "core/batch_plan.h"
+#include "net/zmq_frame.h"
+#include "net/zmq_transport.h"
+#include "node/backend_provider.h"
+
+namespace helix::node {
+
+// What the engine has done.
+struct EngineProfiled {
+    base::Result<SelfProfile> profile;
+};
+struct EngineLoaded {
+    std::uint64_t epoch = 0;
+    base::Result<std::int64_t> pages;
+};
+struct EngineRan {
+    std::uint64_t batch = 0;
+    base::Result<engine::BatchResult> result;
+    base::Duration took;
+};
+using EngineEvent = std::variant<EngineProfiled, EngineLoaded, EngineRan>;
+
+// Runs a Backend on a thread of its own, so that the loop that owns this stays responsive. Tasks
+// run in order; their ends come back through take_events() after a wake-up.
+class EngineThread {
+  public:
+    // speed below 1 slows batches down to that share (to try unequal machines on equal ones).
+    EngineThread(std::shared_ptr<BackendProvider> provider, BackendRequest request, double speed,
+                 const net::Wakeup& done);
+    ~EngineThread();  // waits for the task at hand
+    EngineThread(const EngineThread&) = delete;
+    EngineThread& operator=(const EngineThread&) = delete;
+
+    void profile();
+    void load(std::uint64_t epoch, spec::LayerRange layers);
+    // buffers: every payload that the plan names.
+    void run(core::BatchPlan plan, std::map<std::uint64_t, net::Frame> buffers);
+    std::vector<EngineEvent> take_events();
+
+  private:
+    struct ProfileTask {};
+    struct LoadTask {
+        std::uint64_t epoch = 0;
+        spec::LayerRange layers;
+    };
+    struct RunTask {
+        core::BatchPlan plan;
+        std::map<std::uint64_t, net::Frame> buffers;
+    };
+    using Task = std::variant<ProfileTask, LoadTask, RunTask>;
+
+    void push(Task task);
+    void work();
+    EngineEvent perform(const ProfileTask& task);
+    EngineEvent perform(const LoadTask& task);
+    EngineEvent perform(const RunTask& task);
+    base::Result<std::int64_t> load_layers(spec::LayerRange layers);
+
+    std::shared_ptr<BackendProvider> provider_;
+    BackendRequest request_;
+    double speed_;
+    const net::Wakeup& done_;
+    std::unique_ptr<engine::Backend> backend_;  // the thread's
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<Task> tasks_;
+    std::vector<EngineEvent> events_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace helix::node

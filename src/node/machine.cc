@@ -1,0 +1,34 @@
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <string>
+
+#include "node/worker_session.h"
+
+namespace helix::node {
+
+std::string machine_id() {
+    // The machine's own id; containers of one machine share it where it is mounted, and the boot's
+    // id tells machines apart where there is none.
+    for (const char* path : {"/etc/machine-id", "/proc/sys/kernel/random/boot_id"}) {
+        std::ifstream file(path);
+        std::string id;
+        if (file >> id && !id.empty()) return id;
+    }
+    std::array<char, 256> name = {};
+    ::gethostname(name.data(), name.size() - 1);
+    return name.data();
+}
+
+std::int64_t machine_memory_bytes() {
+    std::ifstream file("/proc/meminfo");
+    std::string word;
+    while (file >> word) {
+        std::int64_t kib = 0;
+        if (word == "MemAvailable:" && file >> kib && kib > 0) return kib * 1024;
+    }
+    return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace helix::node

@@ -1,0 +1,172 @@
+#include "node/peer_links.h"
+
+#include <atomic>
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace helix::node {
+
+using base::Errc;
+using base::Error;
+using base::Ok;
+using base::Result;
+using base::Status;
+
+std::string endpoint_host(const std::string& endpoint) {
+    constexpr std::string_view kScheme = "tcp://";
+    if (!endpoint.starts_with(kScheme)) return "";
+    const std::size_t colon = endpoint.rfind(':');
+    if (colon < kScheme.size()) return "";
+    return endpoint.substr(kScheme.size(), colon - kScheme.size());
+}
+
+Result<std::unique_ptr<PeerLinks>> PeerLinks::create(Options options) {
+    static std::atomic<std::uint64_t> next{0};
+    std::unique_ptr<PeerLinks> links(new PeerLinks(std::move(options)));
+    const Options& set = links->options_;
+    links->domain_ = fmt::format("worker-{}", next.fetch_add(1));
+    TRY(links->listener_,
+        net::RouterSocket::create(set.context, set.keys, links->domain_, set.transport));
+    TRY(links->endpoint_, links->listener_->bind(set.listen_endpoint));
+    return links;
+}
+
+PeerLinks::~PeerLinks() {
+    options_.context->forget(domain_);
+}
+
+void PeerLinks::set_self(core::WorkerId self, std::uint64_t incarnation) {
+    self_ = self;
+    incarnation_ = incarnation;
+}
+
+void PeerLinks::allow(std::set<std::string> keys) {
+    if (!options_.keys.has_value()) return;
+    options_.context->allow(domain_, [keys = std::move(keys)](std::string_view key) {
+        return keys.contains(std::string(key));
+    });
+}
+
+void PeerLinks::connect(const std::vector<core::Peer>& peers) {
+    std::map<core::WorkerId, Link> next;
+    for (const core::Peer& peer : peers) {
+        if (peer.worker == self_) continue;
+        const auto old = links_.find(peer.worker);
+        if (old != links_.end() && old->second.peer == peer) {
+            next.emplace(peer.worker, std::move(old->second));
+        } else {
+            next.emplace(peer.worker, Link{peer, nullptr, std::nullopt});
+        }
+    }
+    links_ = std::move(next);
+}
+
+Status PeerLinks::open(Link& link) {
+    std::string endpoint = link.peer.endpoint;
+    if (endpoint_host(endpoint) == "*") {
+        endpoint.replace(endpoint.find('*'), 1, options_.coordinator_host);
+    }
+    TRY(link.socket, net::DealerSocket::connect(options_.context, endpoint, options_.keys,
+                                                link.peer.public_key, options_.transport));
+    return link.socket->send(
+        net::Frame::of(wire::encode(wire::PeerHello{wire::kProtocolVersion, self_, incarnation_})));
+}
+
+Status PeerLinks::send(core::WorkerId peer, const wire::Message& message,
+                       const net::Frame& payload) {
+    const auto found = links_.find(peer);
+    if (found == links_.end()) {
+        return Error{Errc::unavailable, fmt::format("worker {} is no peer", peer.value)};
+    }
+    if (found->second.socket == nullptr) TRY_VOID(open(found->second));
+    return found->second.socket->send(net::Frame::of(wire::encode(message)), payload);
+}
+
+void PeerLinks::receive_from_listener(const wire::SessionLimits& limits,
+                                      std::vector<Arrived>& arrived) {
+    while (std::optional<net::Received> got = listener_->receive()) {
+        auto message = got->malformed
+                           ? Result<wire::Message>(base::invalid("wrong number of frames"))
+                           : wire::decode(got->header.bytes, got->payload.bytes.size(), limits);
+        const auto known = greeted_.find(got->from);
+        if (message.ok() && known == greeted_.end()) {
+            const auto* hello = std::get_if<wire::PeerHello>(&*message);
+            if (hello == nullptr || hello->protocol != wire::kProtocolVersion) {
+                message = base::invalid("expected a PeerHello of this version first");
+            } else {
+                greeted_[got->from] = hello->worker;
+                continue;
+            }
+        }
+        const bool for_us = message.ok() && (std::holds_alternative<core::StageInputs>(*message) ||
+                                             std::holds_alternative<wire::Ping>(*message));
+        if (message.ok() && !for_us) {
+            message = base::invalid(fmt::format("{} from a peer", wire::message_name(*message)));
+        }
+        if (!message.ok()) {
+            LOG_WARN("cut off a peer: {}", message.error().message);
+            listener_->ban(got->from);
+            continue;
+        }
+        arrived.push_back({std::move(*message), std::move(got->payload), got->from, known->second});
+    }
+}
+
+std::vector<PeerLinks::Arrived> PeerLinks::receive(const wire::SessionLimits& limits) {
+    std::vector<Arrived> arrived;
+    receive_from_listener(limits, arrived);
+    for (auto& [worker, link] : links_) {
+        while (link.socket != nullptr) {
+            std::optional<net::Received> got = link.socket->receive();
+            if (!got.has_value()) break;
+            auto message = wire::decode(got->header.bytes, got->payload.bytes.size(), limits);
+            if (!message.ok() || got->malformed || !std::holds_alternative<wire::Pong>(*message)) {
+                LOG_WARN("worker {} answered something else than a Pong; ignored", worker.value);
+                continue;
+            }
+            arrived.push_back({std::move(*message), {}, {}, worker});
+        }
+    }
+    return arrived;
+}
+
+void PeerLinks::reply(const std::string& connection, const wire::Message& message,
+                      const net::Frame& payload) {
+    const Status sent = listener_->send(connection, net::Frame::of(wire::encode(message)), payload);
+    if (!sent.ok()) LOG_DEBUG("answer to a peer: {}", sent.error().message);
+}
+
+void PeerLinks::watch(base::TimePoint now) {
+    for (const net::LinkEvent& event : listener_->take_events()) {
+        if (event.kind == net::LinkEventKind::disconnected) greeted_.erase(event.connection);
+        if (event.kind == net::LinkEventKind::refused)
+            LOG_WARN("refused a peer at {}", event.detail);
+    }
+    for (auto& [worker, link] : links_) {
+        if (link.socket == nullptr) continue;
+        for (const net::LinkEvent& event : link.socket->take_events()) {
+            if (event.kind == net::LinkEventKind::connected) continue;
+            LOG_WARN("the link to worker {} broke: {}", worker.value, event.detail);
+            if (!link.broken_since.has_value()) link.broken_since = now;
+        }
+    }
+}
+
+std::optional<core::WorkerId> PeerLinks::broken(base::TimePoint now, base::Duration grace) const {
+    for (const auto& [worker, link] : links_) {
+        // What was under way on a broken link is lost, also when it comes back.
+        if (link.broken_since.has_value() && now - *link.broken_since > grace) return worker;
+    }
+    return std::nullopt;
+}
+
+void PeerLinks::add_sockets(std::vector<net::ZmqSocket*>& sockets) const {
+    sockets.push_back(listener_.get());
+    for (const auto& [worker, link] : links_) {
+        if (link.socket != nullptr) sockets.push_back(link.socket.get());
+    }
+}
+
+}  // namespace helix::node

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "core/messages.h"
+#include "net/zmq_transport.h"
+#include "wire/codec.h"
+
+namespace helix::node {
+
+// A worker's side of the links to the other workers: one socket that they connect to, and one
+// socket to each of them, opened when there is something to send. Owned by the worker's loop.
+class PeerLinks {
+  public:
+    struct Options {
+        std::shared_ptr<net::ZmqContext> context;
+        std::optional<net::KeyPair> keys;
+        std::string listen_endpoint;   // "tcp://127.0.0.1:0"
+        std::string coordinator_host;  // stands for "*" in a peer's endpoint
+        net::TransportOptions transport;
+    };
+    static base::Result<std::unique_ptr<PeerLinks>> create(Options options);
+    ~PeerLinks();
+    PeerLinks(const PeerLinks&) = delete;
+    PeerLinks& operator=(const PeerLinks&) = delete;
+
+    const std::string& endpoint() const { return endpoint_; }
+    void set_self(core::WorkerId self, std::uint64_t incarnation);
+    // Public keys that may connect; only with CURVE.
+    void allow(std::set<std::string> keys);
+    // These and no others from now on.
+    void connect(const std::vector<core::Peer>& peers);
+    // unavailable: no such peer. overloaded: it does not take its messages.
+    base::Status send(core::WorkerId peer, const wire::Message& message, const net::Frame& payload);
+
+    struct Arrived {
+        wire::Message message;
+        net::Frame payload;
+        std::string connection;  // for reply()
+        std::optional<core::WorkerId>
+            from;  // known after its PeerHello; set for answers on our sockets
+    };
+    // What has come in, decoded; senders of anything else are cut off and logged.
+    std::vector<Arrived> receive(const wire::SessionLimits& limits);
+    void reply(const std::string& connection, const wire::Message& message,
+               const net::Frame& payload);
+
+    // A peer whose link has been broken for longer than grace although nobody took it off the list.
+    std::optional<core::WorkerId> broken(base::TimePoint now, base::Duration grace) const;
+    void watch(base::TimePoint now);
+    void add_sockets(std::vector<net::ZmqSocket*>& sockets) const;
+
+  private:
+    struct Link {
+        core::Peer peer;
+        std::unique_ptr<net::DealerSocket> socket;
+        std::optional<base::TimePoint> broken_since;
+    };
+
+    explicit PeerLinks(Options options) : options_(std::move(options)) {}
+    base::Status open(Link& link);
+    void receive_from_listener(const wire::SessionLimits& limits, std::vector<Arrived>& arrived);
+
+    Options options_;
+    std::string domain_;
+    std::string endpoint_;
+    core::WorkerId self_;
+    std::uint64_t incarnation_ = 0;
+    std::unique_ptr<net::RouterSocket> listener_;
+    std::map<core::WorkerId, Link> links_;
+    std::map<std::string, core::WorkerId> greeted_;  // connection -> who it said it is
+};
+
+// host of "tcp://host:port"; "" when there is none.
+std::string endpoint_host(const std::string& endpoint);
+
+}  // namespace helix::node

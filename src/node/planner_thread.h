@@ -1,0 +1,54 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "core/coordinator.h"
+#include "net/zmq_transport.h"
+#include "plan/planner.h"
+
+namespace helix::node {
+
+using PlanFunction =
+    std::function<base::Result<plan::PlanReport>(const spec::ClusterSpec& cluster)>;
+
+struct PlanResult {
+    core::PlanCluster question;
+    base::Result<plan::PlanReport> report;
+};
+
+// Searches placements on a thread of its own; one at a time, in order.
+class PlannerThread {
+  public:
+    PlannerThread(PlanFunction function, const net::Wakeup& done);
+    ~PlannerThread();
+    PlannerThread(const PlannerThread&) = delete;
+    PlannerThread& operator=(const PlannerThread&) = delete;
+
+    void ask(core::PlanCluster question);
+    std::vector<PlanResult> take_results();
+
+  private:
+    void work();
+
+    PlanFunction function_;
+    const net::Wakeup& done_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<core::PlanCluster> questions_;
+    std::vector<PlanResult> results_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+// plan::plan with at most this long to search.
+PlanFunction planner_for(const spec::ModelSpec& model, base::Duration limit);
+
+}  // namespace helix::node

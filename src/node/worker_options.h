@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "net/key.h"
+#include "net/zmq_transport.h"
+#include "node/backend_provider.h"
+
+namespace helix::node {
+
+// How a worker is run. Sizes in bytes, 0 = what the machine has.
+struct WorkerOptions {
+    std::string name;  // unique in the cluster; empty = host name and process id
+    std::string host;  // identifies the machine; empty = its machine id
+    std::string type;  // of machine, for measured tables; "" = only what it measures itself
+    std::string region;
+    std::int64_t memory_bytes = 0;
+    std::int32_t threads = 0;
+    double speed = 1;  // below 1: slowed down to that share
+    std::shared_ptr<BackendProvider> backend;
+    std::optional<net::WorkerKey> key;
+    bool insecure = false;
+    std::string model_file;           // local weights, used when their hash is the served one's
+    std::filesystem::path cache_dir;  // of weights received; empty = none
+    std::string peer_host;            // address that peers reach this worker at; empty = found out
+    bool probe_same_host = false;     // measure links to workers of the same host, too
+    net::TransportOptions transport;
+};
+
+}  // namespace helix::node

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "core/coordinator.h"
+#include "wire/messages.h"
+
+namespace helix::node {
+
+// A worker's connection, from its Hello on.
+struct WorkerEntry {
+    core::WorkerId worker;
+    std::uint64_t incarnation = 0;
+    wire::Hello hello;
+    bool joined = false;  // measured and known to the core
+    base::TimePoint greeted;
+    base::TimePoint last_heard;
+};
+
+// Which connection is which worker. A name keeps its worker id for as long as the coordinator
+// lives.
+class WorkerRoster {
+  public:
+    // denied: the name is in use, or the hello is not acceptable; the message is for the worker.
+    base::Result<WorkerEntry*> greet(base::TimePoint now, const std::string& connection,
+                                     const wire::Hello& hello, const std::string& proven_key);
+    WorkerEntry* find(const std::string& connection);
+    // Empty when it is not here.
+    std::string connection_of(core::WorkerId worker) const;
+    std::optional<WorkerEntry> remove(const std::string& connection);
+
+    // For a new worker: everyone here before it. So of each two workers the later one measures the link.
+    std::vector<wire::ProbePeer> probe_peers(core::WorkerId self) const;
+    std::vector<std::string> public_keys() const;
+    std::vector<std::string> connections() const;
+    // Connections that were silent for longer than limit.
+    std::vector<std::string> silent(base::TimePoint now, base::Duration limit) const;
+
+  private:
+    std::map<std::string, WorkerEntry> entries_;
+    std::map<std::string, core::WorkerId> ids_;
+    std::map<core::WorkerId, std::string> connection_of_;
+    std::map<core::WorkerId, std::uint64_t> last_incarnation_;
+};
+
+core::WorkerJoined to_joined(const WorkerEntry& entry, const wire::ProfileReport& report);
+
+}  // namespace helix::node

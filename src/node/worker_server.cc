@@ -1,0 +1,144 @@
+#include "node/worker_server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "node/clock.h"
+#include "node/join.h"
+
+namespace helix::node {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Ok;
+using base::Result;
+using base::Status;
+
+constexpr base::Duration kFirstPause = base::from_ms(200);
+constexpr base::Duration kLongestPause = base::from_ms(5000);
+constexpr int kAskTimeoutMs = 2000;
+
+std::string default_name() {
+    std::array<char, 256> host = {};
+    ::gethostname(host.data(), host.size() - 1);
+    return fmt::format("{}-{}", host.data(), ::getpid());
+}
+
+}  // namespace
+
+WorkerServer::WorkerServer(WorkerOptions options) : options_(std::move(options)) {
+    CHECK(options_.backend != nullptr);
+    if (options_.name.empty()) {
+        options_.name = options_.key.has_value() ? options_.key->name : default_name();
+    }
+    // Later starts of one worker count higher: microseconds of the calendar.
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    incarnation_ = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(since).count());
+}
+
+void WorkerServer::stop() {
+    stopping_.store(true);
+    wakeup_.wake();
+}
+
+void WorkerServer::pause(base::Duration duration) {
+    const base::TimePoint until = now() + duration;
+    while (!stopping_.load() && now() < until) {
+        net::wait({}, wakeup_.fd(), until - now());
+        wakeup_.clear();
+    }
+}
+
+template <typename Find>
+Status WorkerServer::run_sessions(const Find& find) {
+    base::Duration rest = kFirstPause;
+    std::string said;
+    while (!stopping_.load()) {
+        Result<CoordinatorPlace> place = find();
+        SessionResult result;
+        if (place.ok()) {
+            WorkerSession session(options_, *place, ++incarnation_, wakeup_, stopping_);
+            result = session.run();
+        } else {
+            const Errc code = place.error().code;
+            const bool final = code == Errc::denied || code == Errc::invalid;
+            result = {final ? SessionEnd::refused : SessionEnd::lost, place.error().message, false};
+        }
+        if (result.end == SessionEnd::stopped) break;
+        if (result.end == SessionEnd::refused) return Error{Errc::denied, result.reason};
+        if (result.joined) rest = kFirstPause;
+        if (result.reason != said) LOG_WARN("{}; trying again", result.reason);
+        said = result.joined ? "" : result.reason;
+        pause(rest);
+        rest = std::min(rest * 2, kLongestPause);
+    }
+    return Ok{};
+}
+
+Status WorkerServer::run(const std::string& join) {
+    TRY_VOID(parse_address(join));
+    TRY(context_, net::ZmqContext::create());
+    return run_sessions([&] { return find(join); });
+}
+
+Status WorkerServer::run(const CoordinatorPlace& place) {
+    return run_sessions([&]() -> Result<CoordinatorPlace> { return place; });
+}
+
+Result<std::string> WorkerServer::find_public_key(const std::string& offered,
+                                                  const std::string& host) const {
+    if (options_.key.has_value()) {
+        const std::string& trusted = options_.key->coordinator_public_key;
+        if (offered == trusted) return trusted;
+        return Error{Errc::denied,
+                     fmt::format("{} is not the coordinator that this worker's key was made "
+                                 "for ({} key)",
+                                 host, offered.empty() ? "it has no" : "it has another")};
+    }
+    if (!offered.empty()) {
+        return Error{Errc::denied,
+                     fmt::format("{} demands a key: run \"helix key new --worker NAME\" where the "
+                                 "coordinator runs and give the file here with --key",
+                                 host)};
+    }
+    TRY_VOID(net::check_key_needed(host, false, options_.insecure));
+    return std::string();
+}
+
+Result<CoordinatorPlace> WorkerServer::find(const std::string& join) {
+    TRY(const Address address, parse_address(join));
+    CoordinatorPlace place;
+    place.context = context_;
+    Result<JoinInfo> info = ask_join_info(address, kAskTimeoutMs);
+    std::uint16_t port = address.port;
+    if (info.ok()) {
+        TRY(place.public_key, find_public_key(info->public_key, address.host));
+        port = info->cluster_port;
+    } else if (info.error().code == Errc::not_found) {
+        return Error{Errc::unavailable, info.error().message};
+    } else {
+        // No HTTP there: perhaps the cluster port itself was given.
+        LOG_DEBUG("{}", info.error().message);
+        const std::string offered =
+            options_.key.has_value() ? options_.key->coordinator_public_key : std::string();
+        TRY(place.public_key, find_public_key(offered, address.host));
+    }
+    TRY(std::string local, local_address_towards(address));
+    if (local.find(':') != std::string::npos) local = "[" + local + "]";
+    const bool v6 = address.host.find(':') != std::string::npos;
+    const std::string host = v6 ? "[" + address.host + "]" : address.host;
+    place.endpoint = fmt::format("tcp://{}:{}", host, port);
+    place.listen_endpoint = fmt::format("tcp://{}:0", local);
+    return place;
+}
+
+}  // namespace helix::node

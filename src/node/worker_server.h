@@ -1,0 +1,42 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "node/worker_options.h"
+#include "node/worker_session.h"
+
+namespace helix::node {
+
+// A worker: joins its coordinator, serves, and joins again as a new incarnation when the
+// coordinator was gone.
+class WorkerServer {
+  public:
+    explicit WorkerServer(WorkerOptions options);
+
+    // join: "HOST:PORT", the coordinator's HTTP address or its cluster port. Until stop(), which is
+    // no error, or something that waiting cannot mend.
+    base::Status run(const std::string& join);
+    // In the coordinator's process.
+    base::Status run(const CoordinatorPlace& place);
+    // Any thread; async-signal-safe.
+    void stop();
+
+  private:
+    base::Result<CoordinatorPlace> find(const std::string& join);
+    base::Result<std::string> find_public_key(const std::string& offered,
+                                              const std::string& host) const;
+    template <typename Find>
+    base::Status run_sessions(const Find& find);
+    void pause(base::Duration duration);
+
+    WorkerOptions options_;
+    std::shared_ptr<net::ZmqContext> context_;
+    net::Wakeup wakeup_;
+    std::atomic<bool> stopping_{false};
+    std::uint64_t incarnation_ = 0;
+};
+
+}  // namespace helix::node

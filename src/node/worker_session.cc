@@ -1,0 +1,433 @@
+#include "node/worker_session.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "model/local_weights.h"
+#include "node/clock.h"
+#include "node/wire_weights.h"
+
+namespace helix::node {
+namespace {
+
+using base::Error;
+using base::Ok;
+using base::Result;
+using base::Status;
+
+constexpr base::Duration kTickEvery = base::from_ms(100);
+constexpr base::Duration kWelcomeWithin = base::from_ms(5000);
+constexpr base::Duration kBrokenGrace = base::from_ms(3000);
+constexpr int kMostMessagesAtOnce = 4096;  // before the engine gets its turn
+// Links between processes of one machine, where nobody measures them.
+constexpr double kSameHostBytesPerS = 2e9;
+constexpr double kSameHostLatencyS = 50e-6;
+
+}  // namespace
+
+WorkerSession::WorkerSession(const WorkerOptions& options, const CoordinatorPlace& place,
+                             std::uint64_t incarnation, const net::Wakeup& wakeup,
+                             const std::atomic<bool>& stopping)
+    : options_(options),
+      place_(place),
+      incarnation_(incarnation),
+      wakeup_(wakeup),
+      stopping_(stopping),
+      fetcher_(wakeup) {}
+
+WorkerSession::~WorkerSession() {
+    fetcher_.cancel("the worker leaves");
+}
+
+void WorkerSession::end(SessionEnd how, std::string reason) {
+    if (!result_.has_value()) result_ = SessionResult{how, std::move(reason), welcome_.has_value()};
+}
+
+SessionResult WorkerSession::run() {
+    const Status opened = open();
+    if (!opened.ok()) return {SessionEnd::lost, opened.error().message, false};
+    while (!result_.has_value()) loop();
+    if (result_->end == SessionEnd::stopped) {
+        coordinator_->set_linger(base::from_ms(500));
+        send(wire::Goodbye{result_->reason});
+    }
+    fetcher_.cancel(result_->reason);
+    engine_.reset();
+    return *result_;
+}
+
+Status WorkerSession::open() {
+    std::optional<net::KeyPair> keys;
+    if (options_.key.has_value()) keys = options_.key->pair;
+    PeerLinks::Options links{place_.context, keys, place_.listen_endpoint,
+                             endpoint_host(place_.endpoint), options_.transport};
+    TRY(peers_, PeerLinks::create(std::move(links)));
+    TRY(coordinator_, net::DealerSocket::connect(place_.context, place_.endpoint, keys,
+                                                 place_.public_key, options_.transport));
+    opened_ = now();
+    last_tick_ = opened_;
+    send(hello());
+    return Ok{};
+}
+
+wire::Hello WorkerSession::hello() const {
+    wire::Hello hello;
+    hello.incarnation = incarnation_;
+    hello.name = options_.name;
+    hello.host = options_.host.empty() ? machine_id() : options_.host;
+    hello.type = options_.type;
+    hello.region = options_.region;
+    hello.cores = options_.threads > 0
+                      ? options_.threads
+                      : std::max(1, static_cast<std::int32_t>(std::thread::hardware_concurrency()));
+    hello.memory_bytes = options_.memory_bytes > 0 ? options_.memory_bytes : machine_memory_bytes();
+    hello.endpoint = peers_->endpoint();
+    if (!options_.peer_host.empty()) {
+        hello.endpoint = fmt::format("tcp://{}{}", options_.peer_host,
+                                     hello.endpoint.substr(hello.endpoint.rfind(':')));
+    }
+    if (options_.key.has_value()) hello.public_key = options_.key->pair.public_key;
+    hello.backend = options_.backend->name();
+    return hello;
+}
+
+// ---- one turn
+// -------------------------------------------------------------------------------------
+
+void WorkerSession::loop() {
+    std::vector<net::ZmqSocket*> sockets{coordinator_.get()};
+    peers_->add_sockets(sockets);
+    net::wait(sockets, wakeup_.fd(), last_tick_ + kTickEvery - now());
+    wakeup_.clear();
+    if (stopping_.load()) return end(SessionEnd::stopped, "was stopped");
+    for (const net::LinkEvent& event : coordinator_->take_events()) {
+        if (event.kind == net::LinkEventKind::disconnected && welcome_.has_value()) {
+            return end(SessionEnd::lost, "the coordinator is gone");
+        }
+        if (event.kind == net::LinkEventKind::refused) {
+            return end(SessionEnd::lost, "the coordinator refused the connection: " + event.detail);
+        }
+    }
+    receive_from_coordinator();
+    receive_from_peers();
+    take_engine_events();
+    for (const wire::Message& request : fetcher_.take_requests()) send(request);
+    if (now() - last_tick_ >= kTickEvery) on_tick();
+    perform();
+}
+
+void WorkerSession::on_tick() {
+    last_tick_ = now();
+    peers_->watch(last_tick_);
+    if (const auto broken = peers_->broken(last_tick_, kBrokenGrace)) {
+        return end(SessionEnd::lost, fmt::format("the link to worker {} broke", broken->value));
+    }
+    if (!welcome_.has_value()) {
+        if (last_tick_ - opened_ > kWelcomeWithin) {
+            end(SessionEnd::lost, fmt::format("no answer from {}", place_.endpoint));
+        }
+        return;
+    }
+    if (probe_.has_value()) {
+        probe_->on_time(last_tick_);
+        if (probe_->done()) finish_probe();
+    }
+    step(core::WorkerTick{});
+}
+
+void WorkerSession::receive_from_coordinator() {
+    for (int i = 0; i < kMostMessagesAtOnce && !result_.has_value(); ++i) {
+        std::optional<net::Received> got = coordinator_->receive();
+        if (!got.has_value()) break;
+        auto message = wire::decode(got->header.bytes, got->payload.bytes.size(), limits_);
+        if (got->malformed || !message.ok()) {
+            return end(SessionEnd::lost,
+                       "the coordinator sent something else than a message: " +
+                           (message.ok() ? "too many frames" : message.error().message));
+        }
+        on_message(std::move(*message), std::move(got->payload));
+    }
+}
+
+void WorkerSession::receive_from_peers() {
+    for (PeerLinks::Arrived& arrived : peers_->receive(limits_)) {
+        if (const auto* ping = std::get_if<wire::Ping>(&arrived.message)) {
+            const net::Frame padding = net::Frame::of(std::string(ping->reply_bytes, '\0'));
+            peers_->reply(arrived.connection, wire::Pong{ping->id}, padding);
+        } else if (const auto* pong = std::get_if<wire::Pong>(&arrived.message)) {
+            if (probe_.has_value()) probe_->on_pong(now(), pong->id);
+        } else if (welcome_.has_value()) {
+            add_inputs(std::move(std::get<core::StageInputs>(arrived.message)),
+                       std::move(arrived.payload));
+        }
+    }
+    if (probe_.has_value() && probe_->done()) finish_probe();
+    // All that has arrived goes in together, so that it can be batched together.
+    for (core::WorkerMessage& message : inbox_.take())
+        step(core::MessageArrived{std::move(message)});
+}
+
+void WorkerSession::take_engine_events() {
+    if (engine_ == nullptr) return;
+    for (EngineEvent& event : engine_->take_events()) {
+        if (auto* profiled = std::get_if<EngineProfiled>(&event)) {
+            on_profiled(profiled->profile);
+        } else if (auto* loaded = std::get_if<EngineLoaded>(&event)) {
+            if (loaded->pages.ok()) {
+                step(core::LayersLoaded{loaded->epoch, *loaded->pages});
+            } else {
+                step(core::LayersNotLoaded{loaded->epoch, loaded->pages.error().message});
+            }
+        } else {
+            on_ran(std::move(std::get<EngineRan>(event)));
+        }
+    }
+}
+
+// ---- messages
+// -------------------------------------------------------------------------------------
+
+void WorkerSession::on_message(wire::Message message, net::Frame payload) {
+    if (auto* inputs = std::get_if<core::StageInputs>(&message)) {
+        if (welcome_.has_value()) add_inputs(std::move(*inputs), std::move(payload));
+    } else if (auto* assign = std::get_if<core::AssignLayers>(&message)) {
+        if (welcome_.has_value()) inbox_.add(std::move(*assign));
+    } else if (auto* freed = std::get_if<core::FreeSequences>(&message)) {
+        if (welcome_.has_value()) inbox_.add(std::move(*freed));
+    } else if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
+        on_welcome(*welcome);
+    } else if (const auto* refused = std::get_if<wire::Refused>(&message)) {
+        end(refused->final ? SessionEnd::refused : SessionEnd::lost,
+            "the coordinator says: " + refused->reason);
+    } else if (const auto* profile = std::get_if<wire::ProfileRequest>(&message)) {
+        on_profile_request(*profile);
+    } else if (auto* allow = std::get_if<wire::AllowKeys>(&message)) {
+        peers_->allow({allow->keys.begin(), allow->keys.end()});
+    } else if (auto* manifest = std::get_if<wire::Manifest>(&message)) {
+        fetcher_.on_manifest(std::move(*manifest));
+    } else if (const auto* chunk = std::get_if<wire::Chunk>(&message)) {
+        fetcher_.on_chunk(*chunk, payload);
+    } else if (const auto* pong = std::get_if<wire::Pong>(&message)) {
+        if (probe_.has_value()) probe_->on_pong(now(), pong->id);
+    } else if (const auto* bye = std::get_if<wire::Goodbye>(&message)) {
+        end(SessionEnd::lost, "the coordinator leaves: " + bye->reason);
+    } else {
+        end(SessionEnd::lost, fmt::format("the coordinator sent a {}, which no worker expects",
+                                          wire::message_name(message)));
+    }
+}
+
+void WorkerSession::on_welcome(const wire::Welcome& welcome) {
+    if (welcome_.has_value()) return end(SessionEnd::lost, "the coordinator said Welcome twice");
+    welcome_ = welcome;
+    limits_ = {welcome.model.n_layers, welcome.hidden_size};
+    core::WorkerConfig config;
+    config.block_size = welcome.block_size;
+    config.n_layers = welcome.model.n_layers;
+    worker_.emplace(welcome.worker, config);
+    peers_->set_self(welcome.worker, incarnation_);
+    const wire::Hello self = hello();
+    BackendRequest request{welcome, self.memory_bytes, self.cores, [this] { return weights(); }};
+    engine_ = std::make_unique<EngineThread>(options_.backend, std::move(request), options_.speed,
+                                             wakeup_);
+    LOG_INFO("joined as worker {} \"{}\": {}, {} layers", welcome.worker.value, options_.name,
+             welcome.model.name, welcome.model.n_layers);
+}
+
+void WorkerSession::on_profile_request(const wire::ProfileRequest& request) {
+    if (!welcome_.has_value()) return end(SessionEnd::lost, "asked to measure before the Welcome");
+    probe_peers_ = request.peers;
+    report_ = {};
+    engine_->profile();
+}
+
+void WorkerSession::on_profiled(const Result<SelfProfile>& profile) {
+    if (!profile.ok()) {
+        send(wire::Goodbye{"cannot measure itself: " + profile.error().message});
+        return end(SessionEnd::lost, "cannot measure this machine: " + profile.error().message);
+    }
+    report_.decode_s_per_layer = profile->decode_s_per_layer;
+    report_.decode_batch_s_per_layer = profile->decode_batch_s_per_layer;
+    report_.prefill_s_per_token_layer = profile->prefill_s_per_token_layer;
+    const std::string host = hello().host;
+    const auto self = static_cast<std::int32_t>(welcome_->worker.value);
+    std::deque<std::int32_t> targets{spec::kCoordinator};
+    std::vector<core::Peer> peers;
+    for (const wire::ProbePeer& peer : probe_peers_) {
+        const auto other = static_cast<std::int32_t>(peer.worker.value);
+        if (peer.host == host && !options_.probe_same_host) {
+            report_.links.push_back({self, other, kSameHostBytesPerS, kSameHostLatencyS});
+            report_.links.push_back({other, self, kSameHostBytesPerS, kSameHostLatencyS});
+            continue;
+        }
+        targets.push_back(other);
+        peers.push_back({peer.worker, peer.endpoint, peer.public_key});
+    }
+    peers_->connect(peers);
+    probe_.emplace(self, std::move(targets),
+                   [this](std::int32_t target, const wire::Ping& ping, std::uint32_t padding) {
+                       const net::Frame frame = net::Frame::of(std::string(padding, '\0'));
+                       if (target == spec::kCoordinator) return send(ping, frame);
+                       const core::WorkerId peer{static_cast<std::uint32_t>(target)};
+                       const Status sent = peers_->send(peer, ping, frame);
+                       if (!sent.ok()) LOG_WARN("ping: {}", sent.error().message);
+                   });
+    probe_->start(now());
+}
+
+void WorkerSession::finish_probe() {
+    std::vector<spec::LinkSpec> links = probe_->links();
+    append_to(report_.links, std::move(links));
+    probe_.reset();
+    LOG_INFO(
+        "measured: {:.3f} ms per layer for one token, {:.3f} ms for 8, {:.4f} ms per prompt token",
+        report_.decode_s_per_layer * 1e3, report_.decode_batch_s_per_layer * 1e3,
+        report_.prefill_s_per_token_layer * 1e3);
+    send(report_);
+}
+
+Result<std::shared_ptr<model::WeightSource>> WorkerSession::weights() {
+    if (weights_ != nullptr) return weights_;
+    if (place_.weights != nullptr) {
+        weights_ = place_.weights;
+        return weights_;
+    }
+    if (!options_.model_file.empty()) {
+        const Status same = model::check_model_file(options_.model_file, welcome_->model_hash);
+        if (same.ok()) {
+            TRY(std::unique_ptr<model::LocalWeights> local,
+                model::LocalWeights::open(options_.model_file));
+            weights_ = std::move(local);
+            return weights_;
+        }
+        LOG_WARN("{}; the weights come from the coordinator", same.error().message);
+    }
+    TRY(std::unique_ptr<WireWeights> wire_weights,
+        WireWeights::open(fetcher_, welcome_->model_hash, options_.cache_dir));
+    weights_ = std::move(wire_weights);
+    return weights_;
+}
+
+// ---- rows in and out
+// ------------------------------------------------------------------------------
+
+void WorkerSession::add_inputs(core::StageInputs inputs, net::Frame payload) {
+    if (!payload.bytes.empty()) {
+        const std::uint64_t buffer = next_buffer_++;
+        for (core::StageInput& input : inputs.inputs) {
+            if (input.payload.rows > 0) input.payload.buffer = buffer;
+        }
+        buffers_.emplace(buffer, std::move(payload));
+    }
+    inbox_.add(std::move(inputs));
+}
+
+void WorkerSession::on_ran(EngineRan ran) {
+    if (!ran.result.ok()) {
+        LOG_ERROR("batch {} failed: {}", ran.batch - core::kFirstBatch, ran.result.error().message);
+        return step(core::BatchFailed{ran.batch, ran.result.error().message});
+    }
+    buffers_.emplace(ran.batch, net::Frame::of(std::move(ran.result->output)));
+    step(core::BatchFinished{ran.batch, std::move(ran.result->tokens), ran.took});
+}
+
+void WorkerSession::step(const core::WorkerEvent& event) {
+    if (worker_.has_value()) worker_->step(now(), event, actions_);
+}
+
+void WorkerSession::perform() {
+    std::vector<core::WorkerAction> actions = std::exchange(actions_, {});
+    core::TokensProduced tokens;  // of all that happened in this turn: one message
+    for (core::WorkerAction& action : actions) {
+        if (auto* run = std::get_if<core::RunBatch>(&action)) {
+            start_batch(std::move(run->plan));
+        } else if (auto* to_peer = std::get_if<core::SendToPeer>(&action)) {
+            append_to(to_peers_[to_peer->peer].inputs, std::move(to_peer->inputs.inputs));
+        } else if (auto* to_coordinator = std::get_if<core::SendToCoordinator>(&action)) {
+            if (auto* produced = std::get_if<core::TokensProduced>(&to_coordinator->message)) {
+                append_to(tokens.tokens, std::move(produced->tokens));
+            } else {
+                std::visit([this](auto& message) { send(wire::Message(std::move(message))); },
+                           to_coordinator->message);
+            }
+        } else if (const auto* release = std::get_if<core::ReleaseBuffer>(&action)) {
+            released_.push_back(release->buffer);
+        } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
+            engine_->load(load->epoch, load->layers);
+        } else {
+            peers_->connect(std::get<core::ConnectPeers>(action).peers);
+        }
+    }
+    if (!tokens.tokens.empty()) send(std::move(tokens));
+    flush_peers();
+    for (const std::uint64_t buffer : released_) buffers_.erase(buffer);
+    released_.clear();
+}
+
+void WorkerSession::start_batch(core::BatchPlan plan) {
+    std::map<std::uint64_t, net::Frame> needed;
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        const std::uint64_t buffer = chunk.input.buffer;
+        if (buffer != 0) needed.emplace(buffer, buffers_.at(buffer));
+    }
+    engine_->run(std::move(plan), std::move(needed));
+}
+
+void WorkerSession::flush_peers() {
+    for (auto& [peer, inputs] : to_peers_) send_to_peer(peer, std::move(inputs));
+    to_peers_.clear();
+}
+
+void WorkerSession::send_to_peer(core::WorkerId peer, core::StageInputs inputs) {
+    const std::size_t row_bytes = static_cast<std::size_t>(limits_.hidden_size) * sizeof(float);
+    net::Frame frame;
+    std::vector<std::span<const std::byte>> pieces;
+    bool contiguous = true;
+    std::size_t bytes = 0;
+    for (const core::StageInput& input : inputs.inputs) {
+        const net::Frame& buffer = buffers_.at(input.payload.buffer);
+        const std::size_t first = input.payload.first_row * row_bytes;
+        const std::size_t size = input.payload.rows * row_bytes;
+        CHECK(first + size <= buffer.bytes.size());
+        pieces.push_back(buffer.bytes.subspan(first, size));
+        if (pieces.size() > 1) {
+            const auto& before = pieces[pieces.size() - 2];
+            contiguous = contiguous && before.data() + before.size() == pieces.back().data();
+        } else {
+            frame.owner = buffer.owner;
+        }
+        bytes += size;
+    }
+    if (contiguous) {
+        frame.bytes = {pieces.front().data(), bytes};
+    } else {
+        auto gathered = std::make_shared<std::vector<std::byte>>();
+        gathered->reserve(bytes);
+        for (const auto& piece : pieces)
+            gathered->insert(gathered->end(), piece.begin(), piece.end());
+        frame = {gathered, std::span<const std::byte>(*gathered)};
+    }
+    const Status sent = peers_->send(peer, inputs, frame);
+    if (sent.ok()) return;
+    for (const core::StageInput& input : inputs.inputs) {
+        send(core::SequenceStuck{input.key, false,
+                                 fmt::format("worker {}: {}", peer.value, sent.error().message)});
+    }
+}
+
+void WorkerSession::send(const wire::Message& message, const net::Frame& payload) {
+    const Status sent = coordinator_->send(net::Frame::of(wire::encode(message)), payload);
+    if (!sent.ok()) {
+        end(SessionEnd::lost, fmt::format("{} to the coordinator: {}", wire::message_name(message),
+                                          sent.error().message));
+    }
+}
+
+}  // namespace helix::node

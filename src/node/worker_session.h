@@ -1,0 +1,114 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/worker.h"
+#include "node/engine_thread.h"
+#include "node/link_probe.h"
+#include "node/message_merger.h"
+#include "node/peer_links.h"
+#include "node/weight_fetcher.h"
+#include "node/worker_options.h"
+
+namespace helix::node {
+
+// Where a session finds its coordinator.
+struct CoordinatorPlace {
+    std::shared_ptr<net::ZmqContext> context;
+    std::string endpoint;                          // "tcp://host:port" or "inproc://name"
+    std::string public_key;                        // Z85, empty = without CURVE
+    std::string listen_endpoint;                   // for peers
+    std::shared_ptr<model::WeightSource> weights;  // in the same process; null = over the wire
+};
+
+enum class SessionEnd {
+    stopped,  // we were asked to
+    lost,     // the coordinator went away or makes no sense: try again
+    refused,  // trying again is useless
+};
+struct SessionResult {
+    SessionEnd end = SessionEnd::lost;
+    std::string reason;
+    bool joined = false;  // it had been let in
+};
+
+// One incarnation of a worker, from Hello to the end: performs the actions of a core::Worker.
+// Everything it held is gone when it ends.
+class WorkerSession {
+  public:
+    WorkerSession(const WorkerOptions& options, const CoordinatorPlace& place,
+                  std::uint64_t incarnation, const net::Wakeup& wakeup,
+                  const std::atomic<bool>& stopping);
+    ~WorkerSession();
+    WorkerSession(const WorkerSession&) = delete;
+    WorkerSession& operator=(const WorkerSession&) = delete;
+
+    SessionResult run();
+
+  private:
+    base::Status open();
+    wire::Hello hello() const;
+    void loop();
+    void end(SessionEnd how, std::string reason);
+    void receive_from_coordinator();
+    void receive_from_peers();
+    void take_engine_events();
+    void on_tick();
+
+    void on_message(wire::Message message, net::Frame payload);
+    void on_welcome(const wire::Welcome& welcome);
+    void on_profile_request(const wire::ProfileRequest& request);
+    void on_profiled(const base::Result<SelfProfile>& profile);
+    void finish_probe();
+    void on_ran(EngineRan ran);
+    void add_inputs(core::StageInputs inputs, net::Frame payload);
+    void step(const core::WorkerEvent& event);
+
+    void perform();
+    void start_batch(core::BatchPlan plan);
+    void flush_peers();
+    void send_to_peer(core::WorkerId peer, core::StageInputs inputs);
+    void send(const wire::Message& message, const net::Frame& payload = {});
+    base::Result<std::shared_ptr<model::WeightSource>> weights();
+
+    const WorkerOptions& options_;
+    const CoordinatorPlace& place_;
+    std::uint64_t incarnation_;
+    const net::Wakeup& wakeup_;
+    const std::atomic<bool>& stopping_;
+    std::optional<SessionResult> result_;
+
+    std::unique_ptr<net::DealerSocket> coordinator_;
+    std::unique_ptr<PeerLinks> peers_;
+    wire::SessionLimits limits_;
+    std::optional<wire::Welcome> welcome_;
+    std::optional<core::Worker> worker_;
+    base::TimePoint opened_;
+    base::TimePoint last_tick_;
+
+    MessageMerger inbox_;
+    std::vector<core::WorkerAction> actions_;
+    std::map<std::uint64_t, net::Frame> buffers_;  // rows: received frames and batch outputs
+    std::uint64_t next_buffer_ = 1;
+    std::vector<std::uint64_t> released_;
+    std::map<core::WorkerId, core::StageInputs> to_peers_;
+
+    std::vector<wire::ProbePeer> probe_peers_;
+    wire::ProfileReport report_;
+    std::optional<LinkProbe> probe_;
+
+    WeightFetcher fetcher_;
+    std::shared_ptr<model::WeightSource> weights_;  // the engine thread's
+    std::unique_ptr<EngineThread> engine_;          // last: its thread uses the above
+};
+
+// This machine, as Hello tells it.
+std::string machine_id();
+std::int64_t machine_memory_bytes();
+
+}  // namespace helix::node

@@ -1,0 +1,173 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/modelled_backend.h"
+#include "node/coordinator_server.h"
+#include "node/modelled_provider.h"
+#include "node/worker_server.h"
+
+// A cluster of modelled workers in this process, over real sockets.
+
+namespace helix::node::testing {
+
+// Every layer takes the same time, whatever the batch.
+class FlatCost final : public spec::CostModel {
+  public:
+    explicit FlatCost(double layer_s) : layer_s_(layer_s) {}
+    double layer_s(const spec::NodeSpec&, std::int32_t decodes,
+                   std::int32_t prefill) const override {
+        return decodes + prefill > 0 ? layer_s_ : 0;
+    }
+
+  private:
+    double layer_s_;
+};
+
+inline spec::ModelSpec small_model(std::int32_t n_layers = 12) {
+    spec::ModelSpec model;
+    model.name = "paper-thin";
+    model.n_layers = n_layers;
+    model.layer_bytes = 1'000'000;
+    model.embedding_bytes = 100'000;
+    model.head_bytes = 100'000;
+    model.activation_bytes_per_token = engine::kModelledRowFloats * 4;
+    model.kv_bytes_per_token_layer = 64;
+    model.flops_per_token_layer = 1e6;
+    model.context_length = 2048;
+    return model;
+}
+
+inline constexpr std::int32_t kVocab = 1000;
+
+// Remembers what a request's owner heard.
+class RecordingSink final : public api::TokenSink {
+  public:
+    void on_token(const core::ProducedToken& token) override {
+        const std::lock_guard lock(mutex_);
+        tokens_.push_back(token.token);
+        changed_.notify_all();
+    }
+    void on_finish(core::FinishReason reason, const std::string& error) override {
+        const std::lock_guard lock(mutex_);
+        reason_ = reason;
+        error_ = error;
+        done_ = true;
+        changed_.notify_all();
+    }
+    void on_reject(const core::RejectRequest& rejection) override {
+        const std::lock_guard lock(mutex_);
+        rejection_ = rejection.message;
+        done_ = true;
+        changed_.notify_all();
+    }
+    void on_routed(const core::Pipeline& pipeline) override {
+        const std::lock_guard lock(mutex_);
+        pipeline_ = pipeline;
+        changed_.notify_all();
+    }
+
+    bool wait_for(const std::function<bool(const RecordingSink&)>& until, int seconds = 20) {
+        std::unique_lock lock(mutex_);
+        return changed_.wait_for(lock, std::chrono::seconds(seconds), [&] { return until(*this); });
+    }
+    bool wait_done(int seconds = 20) {
+        return wait_for([](const RecordingSink& s) { return s.done_; }, seconds);
+    }
+
+    std::vector<spec::Token> tokens_;
+    core::FinishReason reason_ = core::FinishReason::cancelled;
+    std::string error_;
+    std::string rejection_;
+    core::Pipeline pipeline_;
+    bool done_ = false;
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+};
+
+inline WorkerOptions modelled_worker(const std::string& name, std::int32_t layers_of_memory,
+                                     double layer_s = 20e-6) {
+    WorkerOptions options;
+    options.name = name;
+    // Weights of so many layers and some room for KV.
+    options.memory_bytes = layers_of_memory * 1'200'000 + 300'000;
+    options.threads = 1;
+    options.backend = std::make_shared<ModelledProvider>(spec::NodeSpec{},
+                                                         std::make_shared<FlatCost>(layer_s), 1.0);
+    return options;
+}
+
+class RunningWorker {
+  public:
+    RunningWorker(WorkerOptions options, const std::string& join) : server_(std::move(options)) {
+        thread_ = std::thread([this, join] { status_ = server_.run(join); });
+    }
+    ~RunningWorker() { stop(); }
+    void stop() {
+        server_.stop();
+        if (thread_.joinable()) thread_.join();
+    }
+    // Until it gives up by itself.
+    base::Status join() {
+        thread_.join();
+        return status_;
+    }
+
+  private:
+    WorkerServer server_;
+    base::Status status_ = base::Ok{};
+    std::thread thread_;
+};
+
+inline CoordinatorOptions modelled_coordinator(std::int32_t min_workers) {
+    CoordinatorOptions options;
+    options.model = modelled_model(small_model(), kVocab);
+    options.core.min_workers = min_workers;
+    options.core.settle = base::from_ms(100);
+    return options;
+}
+
+inline std::string cluster_address(const CoordinatorServer& server) {
+    return "127.0.0.1:" + std::to_string(server.join_info().cluster_port);
+}
+
+inline bool eventually(const std::function<bool()>& condition, int seconds = 20) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    while (std::chrono::steady_clock::now() < until) {
+        if (condition()) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return condition();
+}
+
+inline core::Request greedy(std::vector<spec::Token> prompt, std::int32_t max_tokens) {
+    core::Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = max_tokens;
+    request.sampling.temperature = 0;
+    return request;
+}
+
+// What the modelled model says after prompt, whatever the cluster.
+inline std::vector<spec::Token> expected_tokens(std::vector<spec::Token> prompt, std::int32_t count,
+                                                std::int32_t n_layers = 12) {
+    spec::SamplingParams sampling;
+    sampling.temperature = 0;
+    std::vector<spec::Token> out;
+    for (std::int32_t i = 0; i < count; ++i) {
+        out.push_back(engine::modelled_next_token(prompt, n_layers, kVocab, sampling));
+        prompt.push_back(out.back());
+    }
+    return out;
+}
+
+}  // namespace helix::node::testing
