@@ -12,7 +12,7 @@
 
 namespace helix::node {
 
-// How a worker is run. Sizes in bytes, 0 = what the machine has.
+// How a worker is run. 0 = what the machine has: all cores, four fifths of the memory that is free.
 struct WorkerOptions {
     std::string name;  // unique in the cluster; empty = host name and process id
     std::string host;  // identifies the machine; empty = its machine id

@@ -35,7 +35,8 @@ class WorkerRoster {
     std::string connection_of(core::WorkerId worker) const;
     std::optional<WorkerEntry> remove(const std::string& connection);
 
-    // For a new worker: everyone here before it. So of each two workers the later one measures the link.
+    // For a new worker: everyone here before it. So of each two workers the later one measures the
+    // link.
     std::vector<wire::ProbePeer> probe_peers(core::WorkerId self) const;
     std::vector<std::string> public_keys() const;
     std::vector<std::string> connections() const;

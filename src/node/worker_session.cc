@@ -73,11 +73,12 @@ Status WorkerSession::open() {
                                                  place_.public_key, options_.transport));
     opened_ = now();
     last_tick_ = opened_;
-    send(hello());
+    hello_ = make_hello();
+    send(hello_);
     return Ok{};
 }
 
-wire::Hello WorkerSession::hello() const {
+wire::Hello WorkerSession::make_hello() const {
     wire::Hello hello;
     hello.incarnation = incarnation_;
     hello.name = options_.name;
@@ -87,7 +88,8 @@ wire::Hello WorkerSession::hello() const {
     hello.cores = options_.threads > 0
                       ? options_.threads
                       : std::max(1, static_cast<std::int32_t>(std::thread::hardware_concurrency()));
-    hello.memory_bytes = options_.memory_bytes > 0 ? options_.memory_bytes : machine_memory_bytes();
+    hello.memory_bytes =
+        options_.memory_bytes > 0 ? options_.memory_bytes : machine_memory_bytes() / 5 * 4;
     hello.endpoint = peers_->endpoint();
     if (!options_.peer_host.empty()) {
         hello.endpoint = fmt::format("tcp://{}{}", options_.peer_host,
@@ -233,8 +235,8 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     config.n_layers = welcome.model.n_layers;
     worker_.emplace(welcome.worker, config);
     peers_->set_self(welcome.worker, incarnation_);
-    const wire::Hello self = hello();
-    BackendRequest request{welcome, self.memory_bytes, self.cores, [this] { return weights(); }};
+    BackendRequest request{welcome, hello_.memory_bytes, hello_.cores,
+                           [this] { return weights(); }};
     engine_ = std::make_unique<EngineThread>(options_.backend, std::move(request), options_.speed,
                                              wakeup_);
     LOG_INFO("joined as worker {} \"{}\": {}, {} layers", welcome.worker.value, options_.name,
@@ -256,13 +258,12 @@ void WorkerSession::on_profiled(const Result<SelfProfile>& profile) {
     report_.decode_s_per_layer = profile->decode_s_per_layer;
     report_.decode_batch_s_per_layer = profile->decode_batch_s_per_layer;
     report_.prefill_s_per_token_layer = profile->prefill_s_per_token_layer;
-    const std::string host = hello().host;
     const auto self = static_cast<std::int32_t>(welcome_->worker.value);
     std::deque<std::int32_t> targets{spec::kCoordinator};
     std::vector<core::Peer> peers;
     for (const wire::ProbePeer& peer : probe_peers_) {
         const auto other = static_cast<std::int32_t>(peer.worker.value);
-        if (peer.host == host && !options_.probe_same_host) {
+        if (peer.host == hello_.host && !options_.probe_same_host) {
             report_.links.push_back({self, other, kSameHostBytesPerS, kSameHostLatencyS});
             report_.links.push_back({other, self, kSameHostBytesPerS, kSameHostLatencyS});
             continue;

@@ -52,7 +52,7 @@ class WorkerSession {
 
   private:
     base::Status open();
-    wire::Hello hello() const;
+    wire::Hello make_hello() const;
     void loop();
     void end(SessionEnd how, std::string reason);
     void receive_from_coordinator();
@@ -86,6 +86,7 @@ class WorkerSession {
     std::unique_ptr<net::DealerSocket> coordinator_;
     std::unique_ptr<PeerLinks> peers_;
     wire::SessionLimits limits_;
+    wire::Hello hello_;
     std::optional<wire::Welcome> welcome_;
     std::optional<core::Worker> worker_;
     base::TimePoint opened_;

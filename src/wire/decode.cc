@@ -211,8 +211,7 @@ Result<Message> get(const pb::LayersReady& from, const SessionLimits& limits) {
     core::LayersReady message;
     message.epoch = from.epoch();
     TRY(message.layers, get_layers(from.layers(), limits));
-    TRY_VOID(
-        in_range("total_pages", from.total_pages(), 0, std::numeric_limits<std::int32_t>::max()));
+    TRY_VOID(in_range("total_pages", from.total_pages(), 0, std::int64_t{1} << 32));
     message.total_pages = from.total_pages();
     return Message{message};
 }
@@ -439,7 +438,8 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             TRY_VOID(text("reason", from.goodbye().reason()));
             return Message{Goodbye{from.goodbye().reason()}};
         }
-        case pb::Envelope::kAllowKeys: return get(from.allow_keys());
+        case pb::Envelope::kAllowKeys:
+            return get(from.allow_keys());
         case pb::Envelope::BODY_NOT_SET:
             break;
     }
