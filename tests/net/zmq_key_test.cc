@@ -1,0 +1,90 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "net/key.h"
+
+namespace helix::net {
+namespace {
+
+namespace fs = std::filesystem;
+
+class KeyFiles : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        std::string name = (fs::temp_directory_path() / "helix-key-XXXXXX").string();
+        ASSERT_NE(::mkdtemp(name.data()), nullptr);
+        dir_ = name;
+    }
+    void TearDown() override { fs::remove_all(dir_); }
+    std::string path(const char* name) const { return (dir_ / name).string(); }
+
+    fs::path dir_;
+};
+
+TEST_F(KeyFiles, AWorkersKeyNamesItsCoordinatorAndIsOnItsList) {
+    const auto coordinator = new_coordinator_key(path("c.key"));
+    ASSERT_TRUE(coordinator.ok()) << coordinator.error().message;
+    const auto worker = new_worker_key(path("c.key"), "den", path("den.key"));
+    ASSERT_TRUE(worker.ok()) << worker.error().message;
+    const auto read = read_worker_key(path("den.key"));
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(read->name, "den");
+    EXPECT_EQ(read->coordinator_public_key, coordinator->pair.public_key);
+    EXPECT_EQ(read->pair.secret_key, worker->pair.secret_key);
+    const auto list = read_allow_list(coordinator->allow_path);
+    ASSERT_TRUE(list.ok());
+    ASSERT_EQ(list->size(), 1U);
+    EXPECT_EQ((*list)[0].name, "den");
+    EXPECT_EQ((*list)[0].public_key, read->pair.public_key);
+    struct stat info = {};
+    ASSERT_EQ(::stat(path("den.key").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777U, 0600U);
+}
+
+TEST_F(KeyFiles, NothingIsOverwritten) {
+    ASSERT_TRUE(new_coordinator_key(path("c.key")).ok());
+    EXPECT_FALSE(new_coordinator_key(path("c.key")).ok());
+    ASSERT_TRUE(new_worker_key(path("c.key"), "den", path("den.key")).ok());
+    EXPECT_FALSE(new_worker_key(path("c.key"), "den", path("other.key")).ok());
+    EXPECT_FALSE(new_worker_key(path("c.key"), "attic", path("den.key")).ok());
+    EXPECT_FALSE(new_worker_key(path("c.key"), "two words", path("two.key")).ok());
+}
+
+TEST_F(KeyFiles, BadFilesAreErrorsThatNameThem) {
+    ASSERT_TRUE(new_coordinator_key(path("c.key")).ok());
+    const auto wrong_kind = read_worker_key(path("c.key"));
+    ASSERT_FALSE(wrong_kind.ok());
+    EXPECT_NE(wrong_kind.error().message.find("c.key"), std::string::npos);
+    ASSERT_EQ(::chmod(path("c.key").c_str(), 0644), 0);
+    const auto open = read_coordinator_key(path("c.key"));
+    ASSERT_FALSE(open.ok());
+    EXPECT_NE(open.error().message.find("chmod 600"), std::string::npos);
+    EXPECT_FALSE(read_coordinator_key(path("absent.key")).ok());
+    std::ofstream(path("list")) << "den notakey\n";
+    const auto list = read_allow_list(path("list"));
+    ASSERT_FALSE(list.ok());
+    EXPECT_NE(list.error().message.find(":1:"), std::string::npos);
+    const auto absent = read_allow_list(path("no-list"));
+    ASSERT_TRUE(absent.ok());
+    EXPECT_TRUE(absent->empty());
+}
+
+TEST(KeyNeeded, OnlyOnAddressesThatOtherMachinesReach) {
+    for (const char* host : {"127.0.0.1", "127.3.4.5", "localhost", "::1"}) {
+        EXPECT_TRUE(check_key_needed(host, false, false).ok()) << host;
+    }
+    for (const char* host : {"0.0.0.0", "*", "192.0.2.7", "example.org"}) {
+        const auto status = check_key_needed(host, false, false);
+        ASSERT_FALSE(status.ok()) << host;
+        EXPECT_NE(status.error().message.find("helix key new"), std::string::npos);
+        EXPECT_TRUE(check_key_needed(host, true, false).ok());
+        EXPECT_TRUE(check_key_needed(host, false, true).ok());
+    }
+}
+
+}  // namespace
+}  // namespace helix::net

@@ -1,0 +1,235 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "wire/codec.h"
+
+// Valid messages at random, of every kind.
+
+namespace helix::wire::testing {
+
+class RandomMessages {
+  public:
+    RandomMessages(std::uint64_t seed, const SessionLimits& limits)
+        : random_(seed), limits_(limits) {}
+
+    // kind: index into Message, below std::variant_size_v<Message>.
+    Message next(std::size_t kind) {
+        switch (kind) {
+            case 0:
+                return assign();
+            case 1:
+                return inputs();
+            case 2:
+                return core::FreeSequences{keys()};
+            case 3:
+                return tokens();
+            case 4:
+                return core::LayersReady{random_.next(), layers(), number(1000)};
+            case 5:
+                return core::LayersFailed{random_.next(), text()};
+            case 6:
+                return core::SequenceStuck{key(), random_.chance(0.5), text()};
+            case 7:
+                return report();
+            case 8:
+                return hello();
+            case 9:
+                return welcome();
+            case 10:
+                return Refused{text(), random_.chance(0.5)};
+            case 11:
+                return profile_request();
+            case 12:
+                return profile_report();
+            case 13:
+                return ManifestRequest{};
+            case 14:
+                return manifest();
+            case 15:
+                return ChunkRequest{small(5) - 1, random_.below(1U << 30U), length()};
+            case 16:
+                return Chunk{small(5) - 1, random_.below(1U << 30U), length(), ""};
+            case 17:
+                return Ping{random_.next(), length()};
+            case 18:
+                return Pong{random_.next()};
+            case 19:
+                return PeerHello{kProtocolVersion, worker(), random_.next()};
+            case 20:
+                return Goodbye{text()};
+            default:
+                return AllowKeys{{std::string(40, 'k'), std::string(40, 'q')}};
+        }
+    }
+
+    // What the sender would put beside it.
+    static std::size_t payload_bytes(const Message& message, const SessionLimits& limits) {
+        std::size_t bytes = 0;
+        if (const auto* stage = std::get_if<core::StageInputs>(&message)) {
+            for (const core::StageInput& input : stage->inputs) {
+                bytes += input.payload.rows * static_cast<std::size_t>(limits.hidden_size) * 4;
+            }
+        }
+        if (const auto* chunk = std::get_if<Chunk>(&message)) bytes = chunk->length;
+        return bytes;
+    }
+
+    base::Random& random() { return random_; }
+
+  private:
+    std::int32_t small(std::uint64_t bound) {
+        return static_cast<std::int32_t>(random_.below(bound));
+    }
+    std::int64_t number(std::uint64_t bound) {
+        return static_cast<std::int64_t>(random_.below(bound));
+    }
+    std::uint32_t length() { return static_cast<std::uint32_t>(random_.below(kMaxChunkBytes)) + 1; }
+    float real() { return static_cast<float>(random_.uniform()); }
+    core::WorkerId worker() {
+        return core::WorkerId{static_cast<std::uint32_t>(random_.below(50))};
+    }
+    core::SequenceKey key() {
+        return {core::RequestId{random_.next()}, static_cast<std::uint32_t>(random_.below(9))};
+    }
+    std::string text() {
+        return std::string(random_.below(200), static_cast<char>('a' + small(26)));
+    }
+    std::vector<core::SequenceKey> keys() {
+        std::vector<core::SequenceKey> out(random_.below(5));
+        for (auto& one : out) one = key();
+        return out;
+    }
+    core::LayerRange layers() {
+        const std::int32_t begin = small(static_cast<std::uint64_t>(limits_.n_layers) + 1);
+        return {begin, begin + small(static_cast<std::uint64_t>(limits_.n_layers - begin) + 1)};
+    }
+    core::AssignLayers assign() {
+        core::AssignLayers m{random_.next(), layers(), 1 + small(8), {}};
+        for (std::uint64_t i = random_.below(4); i > 0; --i)
+            m.peers.push_back({worker(), text(), text()});
+        return m;
+    }
+    spec::SamplingParams sampling() {
+        spec::SamplingParams p;
+        p.temperature = real() * 2;
+        p.top_p = real();
+        p.top_k = small(100);
+        p.min_p = real();
+        p.repetition_penalty = 1 + real();
+        p.frequency_penalty = real() - 1;
+        p.presence_penalty = real();
+        for (std::uint64_t i = random_.below(4); i > 0; --i)
+            p.logit_bias.emplace_back(small(999), real());
+        p.seed = random_.next();
+        p.n_logprobs = small(20) - 1;
+        return p;
+    }
+    core::SequenceStart start() {
+        core::SequenceStart s;
+        for (std::int32_t next = 0; next < limits_.n_layers;) {
+            const std::int32_t end =
+                next + 1 + small(static_cast<std::uint64_t>(limits_.n_layers - next));
+            s.pipeline.push_back({worker(), {next, end}});
+            next = end;
+        }
+        s.prompt_tokens = 1 + small(999);
+        s.sampling = sampling();
+        return s;
+    }
+    core::StageInputs inputs() {
+        core::StageInputs m;
+        std::uint32_t row = 0;
+        for (std::uint64_t i = 1 + random_.below(6); i > 0; --i) {
+            core::StageInput input;
+            input.key = key();
+            input.first_position = random_.chance(0.3) ? 0 : 1 + small(5000);
+            input.tokens.resize(1 + random_.below(7));
+            for (auto& token : input.tokens) token = small(kMaxVocabSize);
+            input.sample = random_.chance(0.5);
+            if (input.first_position == 0) input.start = start();
+            if (random_.chance(0.6)) {
+                input.payload = {0, row, static_cast<std::uint32_t>(input.tokens.size())};
+                row += input.payload.rows;
+            }
+            m.inputs.push_back(std::move(input));
+        }
+        return m;
+    }
+    core::TokensProduced tokens() {
+        core::TokensProduced m;
+        for (std::uint64_t i = 1 + random_.below(6); i > 0; --i) {
+            core::ProducedToken token{key(), small(9999), small(9999), -real(), {}};
+            for (std::uint64_t k = random_.below(5); k > 0; --k)
+                token.top.push_back({small(9), -real()});
+            m.tokens.push_back(std::move(token));
+        }
+        return m;
+    }
+    core::WorkerReport report() {
+        core::WorkerReport m;
+        m.total_pages = number(100000);
+        m.used_pages = number(static_cast<std::uint64_t>(m.total_pages) + 1);
+        m.waiting_rows = number(9999);
+        m.batches = number(1U << 31U);
+        m.rows = number(1U << 31U);
+        m.busy_ns = number(std::uint64_t{1} << 60U);
+        m.held = keys();
+        return m;
+    }
+    Hello hello() {
+        return {static_cast<std::uint32_t>(random_.below(3)),
+                random_.next(),
+                text(),
+                text(),
+                text(),
+                text(),
+                1 + small(64),
+                1 + number(1ULL << 40U),
+                text(),
+                text(),
+                text()};
+    }
+    Welcome welcome() {
+        Welcome m;
+        m.worker = worker();
+        m.model = {
+            text(), 1 + small(80), number(9999),      number(9999),   number(9999), number(9999),
+            4,      number(9999),  random_.uniform(), 1 + small(9999)};
+        m.model_hash = {random_.next(), random_.next()};
+        m.hidden_size = 1 + small(9999);
+        m.vocab_size = 1 + small(99999);
+        m.block_size = 1 + small(64);
+        return m;
+    }
+    ProfileRequest profile_request() {
+        ProfileRequest m;
+        for (std::uint64_t i = random_.below(4); i > 0; --i) {
+            m.peers.push_back({worker(), text(), text(), text()});
+        }
+        return m;
+    }
+    ProfileReport profile_report() {
+        ProfileReport m{random_.uniform(), random_.uniform(), random_.uniform(), {}};
+        for (std::uint64_t i = random_.below(4); i > 0; --i) {
+            m.links.push_back(
+                {small(9) - 1, small(9) - 1, random_.uniform() * 1e9, random_.uniform()});
+        }
+        return m;
+    }
+    Manifest manifest() {
+        Manifest m{random_.below(1U << 20U), {random_.next(), random_.next()}, {}};
+        for (std::uint64_t i = random_.below(9); i > 0; --i) {
+            m.tensors.push_back(
+                {text(), random_.below(1U << 30U), {random_.next(), random_.next()}});
+        }
+        return m;
+    }
+
+    base::Random random_;
+    SessionLimits limits_;
+};
+
+}  // namespace helix::wire::testing
