@@ -1,0 +1,309 @@
+#!/usr/bin/python3
+"""Trains the demo model from scratch and writes it as a GGUF file.
+
+    tools/demo_model/train.py --out models/helix-demo.gguf --seed 1
+
+Stages: corpus -> vocabulary -> train -> export -> check. Needs Debian's python3-torch; on one
+thread of a current processor it takes about half an hour. See README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import pathlib
+import random
+import sys
+import time
+from typing import Dict, Iterator, List, Tuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import corpus
+import gguf
+import vocabulary as vocab_module
+from check import check_file
+from vocabulary import BOS, EOS, Vocabulary, render
+
+HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, FFN = 192, 8, 6, 2, 32, 512
+VOCABULARY, CONTEXT, EPSILON, ROPE_BASE = 2048, 1024, 1e-5, 10000.0
+USER_WEIGHT = 0.1  # of the loss on what the user says, against 1 for what the model says
+GROUP = HEADS // KV_HEADS
+
+Example = Tuple[List[int], List[float]]
+
+
+# ---- corpus -> token rows ----------------------------------------------------------------------
+def encode_document(vocab: Vocabulary, turns: corpus.Document, rng: random.Random) -> Example:
+    """Token ids of the rendered document, and the loss weight of each token as a target."""
+    ids, weights = [BOS], [0.0]
+    draw = rng.random()
+    if turns[0][0] != "story" and draw < 0.04:  # a doubled or a missing <s> should do no harm
+        ids, weights = ([BOS, BOS], [0.0, 0.0]) if draw < 0.02 else ([], [])
+    for role, text in turns:
+        if role == "story":
+            body, head, weight = vocab.encode_plain(text), [], 1.0
+        else:
+            head = [vocab.ids[f"<|{role}|>"]] + vocab.encode_plain("\n")
+            body = vocab.encode_plain("\n" + text.strip())[len(head) - 1:]
+            weight = 1.0 if role == "assistant" else USER_WEIGHT
+        ids += head + body + [EOS]
+        weights += [0.0] * len(head) + [weight] * (len(body) + 1)
+    return ids, weights
+
+
+class Packer:
+    """Fills rows of `length` tokens with whole documents; document numbers keep them apart."""
+
+    def __init__(self, vocab: Vocabulary, seed: int) -> None:
+        self.vocab, self.rng, self.left = vocab, random.Random(seed), []  # type: ignore[var-annotated]
+
+    def example(self, length: int) -> Example:
+        while True:
+            if length > 512 and self.rng.random() < 0.5:
+                turns = corpus.chat(self.rng, self.rng.randint(8, 24))
+            else:
+                turns = corpus.draw_document(self.rng)
+            ids, weights = encode_document(self.vocab, turns, self.rng)
+            if len(ids) <= length:
+                return ids, weights
+
+    def row(self, length: int) -> Tuple[List[int], List[float], List[int]]:
+        ids: List[int] = []
+        weights: List[float] = []
+        document: List[int] = []
+        number = 0
+        while len(ids) < length:
+            space = length - len(ids)
+            fitting = [i for i, e in enumerate(self.left) if len(e[0]) <= space]
+            if fitting:
+                more, more_weights = self.left.pop(fitting[0])
+            else:
+                more, more_weights = self.example(length)
+                if len(more) > space:
+                    if len(self.left) < 64:
+                        self.left.append((more, more_weights))
+                        continue
+                    more, more_weights = more[:space], more_weights[:space]
+            ids += more
+            weights += more_weights
+            document += [number] * len(more)
+            number += 1
+        return ids, weights, document
+
+    def batch(self, rows: int, length: int) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Tokens [rows, length], target weights likewise and the attention mask to add."""
+        drawn = [self.row(length) for _ in range(rows)]
+        ids = torch.tensor([d[0] for d in drawn])
+        weights = torch.tensor([d[1] for d in drawn])
+        document = torch.tensor([d[2] for d in drawn])
+        seen = (document[:, :, None] == document[:, None, :]).tril()
+        mask = torch.where(seen, 0.0, -1e9)[:, None]
+        return ids, weights, mask
+
+
+# ---- model -------------------------------------------------------------------------------------
+def make_parameters(seed: int) -> Dict[str, torch.Tensor]:
+    """Tensors under their GGUF names; matrices are [out, in]."""
+    torch.manual_seed(seed)
+    shapes = {"q": HEADS * HEAD_DIM, "k": KV_HEADS * HEAD_DIM, "v": KV_HEADS * HEAD_DIM}
+    parameters = {"token_embd.weight": torch.randn(VOCABULARY, HIDDEN) * 0.02}
+    for i in range(LAYERS):
+        prefix = f"blk.{i}."
+        parameters[prefix + "attn_norm.weight"] = torch.ones(HIDDEN)
+        for name, size in shapes.items():
+            parameters[f"{prefix}attn_{name}.weight"] = torch.randn(size, HIDDEN) * HIDDEN ** -0.5
+        parameters[prefix + "attn_output.weight"] = torch.randn(HIDDEN, HIDDEN) * 0.004
+        parameters[prefix + "ffn_norm.weight"] = torch.ones(HIDDEN)
+        for name in ("gate", "up"):
+            parameters[f"{prefix}ffn_{name}.weight"] = torch.randn(FFN, HIDDEN) * HIDDEN ** -0.5
+        parameters[prefix + "ffn_down.weight"] = torch.randn(HIDDEN, FFN) * 0.004
+    parameters["output_norm.weight"] = torch.ones(HIDDEN)
+    return parameters
+
+
+def rms_norm(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + EPSILON) * scale
+
+
+def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+
+def forward(p: Dict[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Logits [rows * length, vocabulary]."""
+    rows, length = ids.shape
+    angle = torch.arange(length)[:, None] * ROPE_BASE ** (-torch.arange(0, HEAD_DIM, 2) / HEAD_DIM)
+    cos, sin = angle.cos()[:, None], angle.sin()[:, None]
+    x = F.embedding(ids, p["token_embd.weight"]).view(rows * length, HIDDEN)
+    for i in range(LAYERS):
+        def weight(name: str) -> torch.Tensor:
+            return p[f"blk.{i}.{name}.weight"]
+        h = rms_norm(x, weight("attn_norm"))
+        joined = torch.cat([weight("attn_q"), weight("attn_k"), weight("attn_v")])
+        qkv = F.linear(h, joined).view(rows, length, HEADS + 2 * KV_HEADS, HEAD_DIM)
+        qk = rotate(qkv[:, :, :HEADS + KV_HEADS], cos, sin)
+        q = qk[:, :, :HEADS].transpose(1, 2).reshape(rows * KV_HEADS, GROUP * length, HEAD_DIM)
+        k = qk[:, :, HEADS:].transpose(1, 2).reshape(rows * KV_HEADS, length, HEAD_DIM)
+        v = qkv[:, :, HEADS + KV_HEADS:].transpose(1, 2).reshape(rows * KV_HEADS, length, HEAD_DIM)
+        scores = torch.bmm(q * HEAD_DIM ** -0.5, k.transpose(1, 2))
+        scores = torch.softmax(scores.view(rows, HEADS, length, length) + mask, -1)
+        mixed = torch.bmm(scores.view(rows * KV_HEADS, GROUP * length, length), v)
+        mixed = mixed.view(rows, HEADS, length, HEAD_DIM).transpose(1, 2)
+        x = x + F.linear(mixed.reshape(rows * length, HIDDEN), weight("attn_output"))
+        h = rms_norm(x, weight("ffn_norm"))
+        gate_up = F.linear(h, torch.cat([weight("ffn_gate"), weight("ffn_up")]))
+        gate, up = gate_up.chunk(2, -1)
+        x = x + F.linear(F.silu(gate) * up, weight("ffn_down"))
+    return F.linear(rms_norm(x, p["output_norm.weight"]), p["token_embd.weight"])
+
+
+# ---- training ----------------------------------------------------------------------------------
+class Muon:
+    """Momentum whose update is made nearly orthogonal by Newton-Schulz steps; for matrices.
+
+    K. Jordan et al., "Muon: an optimizer for hidden layers in neural networks", 2024.
+    """
+
+    def __init__(self, matrices: List[torch.Tensor], momentum: float = 0.95) -> None:
+        self.matrices, self.momentum = matrices, momentum
+        self.buffers = [torch.zeros_like(m) for m in matrices]
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        for matrix, buffer in zip(self.matrices, self.buffers):
+            buffer.lerp_(matrix.grad, 1 - self.momentum)
+            x = matrix.grad.lerp(buffer, self.momentum).bfloat16()
+            tall = x.shape[0] > x.shape[1]
+            x = x.t() if tall else x
+            x = x / (x.norm() + 1e-7)
+            for _ in range(5):
+                a = x @ x.t()
+                x = 3.4445 * x + (-4.7750 * a + 2.0315 * (a @ a)) @ x
+            x = (x.t() if tall else x).float()
+            matrix.add_(x, alpha=-rate * max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5)
+
+
+def rate_at(step: int, steps: int) -> float:
+    """Share of the full learning rate: short warm-up, constant, then linear to zero."""
+    return min(1.0, (step + 1) / 30, (steps - step) / (0.5 * steps))
+
+
+def batch_shapes(steps: int) -> Iterator[Tuple[int, int]]:
+    """(rows, length) per step: mostly short rows, at the end some long ones."""
+    for step in range(steps):
+        late = step > 0.6 * steps
+        yield (2, 1024) if late and step % 8 == 0 else (8, 256)
+
+
+def train(vocab: Vocabulary, seed: int, steps: int) -> Dict[str, torch.Tensor]:
+    parameters = make_parameters(seed)
+    for tensor in parameters.values():
+        tensor.requires_grad_()
+    matrices = [t for n, t in parameters.items() if t.ndim == 2 and n.startswith("blk.")]
+    others = [t for n, t in parameters.items() if t.ndim == 1 or not n.startswith("blk.")]
+    muon = Muon(matrices)
+    adam = torch.optim.Adam(others, lr=4e-3, betas=(0.9, 0.95), eps=1e-10)
+    packer, began, shown, tokens = Packer(vocab, seed), time.time(), 0.0, 0
+    for step, (rows, length) in enumerate(batch_shapes(steps)):
+        ids, weights, mask = packer.batch(rows, length)
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = forward(parameters, ids, mask)
+        targets, target_weights = ids[:, 1:].reshape(-1), weights[:, 1:].reshape(-1)
+        logits = logits.float().view(rows, length, -1)[:, :-1].reshape(-1, VOCABULARY)
+        losses = F.cross_entropy(logits, targets, reduction="none")
+        loss = (losses * target_weights).sum() / target_weights.sum()
+        for tensor in parameters.values():
+            tensor.grad = None
+        loss.backward()
+        rate = rate_at(step, steps)
+        muon.step(0.02 * rate)
+        adam.param_groups[0]["lr"] = 4e-3 * rate
+        adam.step()
+        tokens += rows * length
+        shown = loss.item() if step == 0 else 0.9 * shown + 0.1 * loss.item()
+        if step % 20 == 0 or step == steps - 1:
+            speed = tokens / (time.time() - began)
+            print(f"step {step:5d}/{steps}  loss {shown:.4f}  {speed:.0f} tokens/s  "
+                  f"{time.time() - began:.0f} s", flush=True)
+    return {name: tensor.detach() for name, tensor in parameters.items()}
+
+
+# ---- export ------------------------------------------------------------------------------------
+def export(path: str, vocab: Vocabulary, parameters: Dict[str, torch.Tensor]) -> None:
+    text, u32, f32 = gguf.STRING, gguf.U32, gguf.F32
+    metadata = [
+        ("general.architecture", text, "llama"),
+        ("general.name", text, "helix-demo"),
+        ("general.author", text, "Helix contributors"),
+        ("general.license", text, "apache-2.0"),
+        ("general.description", text, "Small model for the Helix demo, trained on generated text"),
+        ("general.file_type", u32, 7),
+        ("general.quantization_version", u32, 2),
+        ("llama.context_length", u32, CONTEXT),
+        ("llama.embedding_length", u32, HIDDEN),
+        ("llama.block_count", u32, LAYERS),
+        ("llama.feed_forward_length", u32, FFN),
+        ("llama.attention.head_count", u32, HEADS),
+        ("llama.attention.head_count_kv", u32, KV_HEADS),
+        ("llama.attention.layer_norm_rms_epsilon", f32, EPSILON),
+        ("llama.rope.dimension_count", u32, HEAD_DIM),
+        ("llama.rope.freq_base", f32, ROPE_BASE),
+        ("llama.vocab_size", u32, VOCABULARY),
+        ("tokenizer.ggml.model", text, "llama"),
+        ("tokenizer.ggml.tokens", (gguf.ARRAY, text), vocab.pieces),
+        ("tokenizer.ggml.scores", (gguf.ARRAY, f32), vocab.scores),
+        ("tokenizer.ggml.token_type", (gguf.ARRAY, gguf.I32), vocab.types),
+        ("tokenizer.ggml.bos_token_id", u32, BOS),
+        ("tokenizer.ggml.eos_token_id", u32, EOS),
+        ("tokenizer.ggml.unknown_token_id", u32, vocab_module.UNK),
+        ("tokenizer.ggml.add_bos_token", gguf.BOOL, True),
+        ("tokenizer.ggml.add_eos_token", gguf.BOOL, False),
+        ("tokenizer.ggml.add_space_prefix", gguf.BOOL, True),
+        ("tokenizer.chat_template", text, vocab_module.CHAT_TEMPLATE),
+    ]
+    tensors = [(name, tensor.numpy(), gguf.TENSOR_F32 if tensor.ndim == 1 else gguf.TENSOR_Q8_0)
+               for name, tensor in parameters.items()]
+    gguf.write(path, metadata, tensors)
+
+
+def logits_for_check(path: str, ids: List[int]) -> np.ndarray:
+    """torch's logits with the weights as they are in the file, in full precision."""
+    _, arrays = gguf.read(path)
+    parameters = {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+    mask = torch.full((len(ids), len(ids)), -1e9).triu(1)[None, None]
+    with torch.no_grad():
+        return forward(parameters, torch.tensor([ids]), mask).numpy()
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__,
+                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--out", default="models/helix-demo.gguf", help="file to write")
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--steps", type=int, default=2000, help="training steps of 2048 tokens")
+    options.add_argument("--threads", type=int, default=1)
+    args = options.parse_args()
+    torch.set_num_threads(args.threads)
+    rng = random.Random(args.seed + 1000)
+    print("corpus: 20000 documents for the vocabulary", flush=True)
+    texts = [render(corpus.draw_document(rng)) for _ in range(20000)]
+    vocab = Vocabulary.train(texts, VOCABULARY)
+    sizes = [len(vocab.encode(text)) for text in texts[:500]]
+    assert len(vocab.pieces) == VOCABULARY, "the corpus has too few different words"
+    print(f"vocabulary: {len(vocab.pieces)} pieces, {sum(sizes) / 500:.0f} tokens per document, "
+          f"{sum(map(len, texts[:500])) / sum(sizes):.2f} characters per token", flush=True)
+    parameters = train(vocab, args.seed, args.steps)
+    count = sum(t.numel() for t in parameters.values())
+    pathlib.Path(args.out).parent.mkdir(parents=True, exist_ok=True)
+    export(args.out, vocab, parameters)
+    print(f"export: {count} parameters, {pathlib.Path(args.out).stat().st_size} bytes -> {args.out}")
+    ids = vocab.encode(render([("user", "What is a pipeline?")], True))
+    return check_file(args.out, logits_for_check(args.out, ids), ids)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
