@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pathlib
 import random
+import re
 from typing import Dict, List, NamedTuple, Tuple
 
 import stories
@@ -272,6 +273,30 @@ def what_is(rng: random.Random, topic: Topic, brief: bool) -> Tuple[str, str]:
     return question, answer
 
 
+INDIRECT = [(re.compile(r"^How (?:do|can) I (.+)\?$"), ["how I can {0}", "how to {0}"]),
+            (re.compile(r"^How do you (.+)\?$"), ["how you {0}", "how to {0}"]),
+            (re.compile(r"^How do we (.+)\?$"), ["how we {0}", "how to {0}"]),
+            (re.compile(r"^Why do (we|I) (.+)\?$"), ["why {0} {1}"]),
+            (re.compile(r"^Why should I (.+)\?$"), ["why I should {0}"]),
+            (re.compile(r"^How does (.+) work\?$"), ["how {0} works"]),
+            (re.compile(r"^How do (.+s) work\?$"), ["how {0} work"]),
+            (re.compile(r"^What does (.+) do\?$"), ["what {0} does"]),
+            (re.compile(r"^What happens (.+)\?$"), ["what happens {0}"]),
+            (re.compile(r"^What is the difference between (.+)\?$"), ["the difference between {0}"])]
+
+
+def indirect(rng: random.Random, question: str) -> str:
+    """ "How does X work?" as "Can you explain how X works?", where the form is a known one."""
+    for pattern, forms in INDIRECT:
+        match = pattern.match(question)
+        if match:
+            part = rng.choice(forms).format(*match.groups())
+            return rng.choice([f"Can you explain {part}?", f"Please explain {part}.", f"Explain {part}.",
+                               f"Can you explain to me {part}?", f"I would like to know {part}.",
+                               f"Could you explain {part}?", f"Do you know {part}?"])
+    return question
+
+
 def blur(rng: random.Random, question: str) -> str:
     """The same question as people type it."""
     draw = rng.random()
@@ -285,7 +310,7 @@ def blur(rng: random.Random, question: str) -> str:
         question = rng.choice(["Hello! ", "Hi! ", "Please help me. ", "I have a question. ", "One question: ",
                                "Now tell me: ", "Hi, ", "OK. "]) + question
     elif draw < 0.28:
-        question += rng.choice([" Thank you!", " Please be brief.", " Please.", " Thanks!"])
+        question += rng.choice([" Thank you!", " Please.", " Thanks!"])
     return question
 
 
@@ -296,9 +321,11 @@ def ask(rng: random.Random, brief: bool = False) -> Tuple[str, str]:
         topic = rng.choice(TOPICS)
         while topic.names[0] in ("a friend", "bread") and rng.random() < 0.5:
             topic = rng.choice(TOPICS)
-        if topic.facets and rng.random() < 0.6:
+        if topic.facets and not brief and rng.random() < 0.6:
             facet = rng.choice(topic.facets)
             question, answer = rng.choice(facet.questions), rng.choice(facet.answers)
+            if rng.random() < 0.25:
+                question = indirect(rng, question)
         else:
             question, answer = what_is(rng, topic, brief)
     elif draw < 0.80:

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "model/gguf.h"
+#include "text/detokenizer.h"
+#include "text/tokenizer.h"
+
+// The model of the repository, against what the Python tools that made it wrote down
+// (tools/demo_model/check.py --vectors).
+
+namespace helix::text {
+namespace {
+
+class DemoModel : public testing::Test {
+  protected:
+    void SetUp() override {
+        const std::string root = HELIX_SOURCE_DIR;
+        std::ifstream in(root + "/tests/golden/helix-demo.json");
+        ASSERT_TRUE(in) << "no tests/golden/helix-demo.json";
+        vectors_ = nlohmann::json::parse(in);
+        auto file = model::GgufFile::open(root + "/models/helix-demo.gguf");
+        ASSERT_TRUE(file.ok()) << file.error().message;
+        auto vocabulary = read_vocabulary(**file);
+        ASSERT_TRUE(vocabulary.ok()) << vocabulary.error().message;
+        auto tokenizer = Tokenizer::create(std::move(*vocabulary));
+        ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+        tokenizer_ = *tokenizer;
+    }
+
+    nlohmann::json vectors_;
+    std::shared_ptr<const Tokenizer> tokenizer_;
+};
+
+TEST_F(DemoModel, EncodesAndDecodesAsItsMakerDid) {
+    ASSERT_GE(vectors_["tokenizer"].size(), 15U);
+    for (const auto& one : vectors_["tokenizer"]) {
+        const auto text = one["text"].get<std::string>();
+        const auto ids = tokenizer_->encode(text, {.add_special = false});
+        EXPECT_EQ(ids, one["ids"].get<std::vector<Token>>()) << testing::PrintToString(text);
+        if (text.find("\xe2\x96\x81") == std::string::npos) {
+            EXPECT_EQ(decode(*tokenizer_, ids), text);
+        }
+    }
+}
+
+TEST_F(DemoModel, ReadsTheRolesOfARenderedConversationAsControlTokens) {
+    ASSERT_GE(vectors_["chat"].size(), 3U);
+    for (const auto& one : vectors_["chat"]) {
+        const auto prompt = one["prompt"].get<std::string>();
+        const auto ids = tokenizer_->encode(prompt, {.add_special = false, .parse_special = true});
+        EXPECT_EQ(ids, one["ids"].get<std::vector<Token>>()) << prompt;
+    }
+}
+
+TEST_F(DemoModel, AnswersAreTextOfTheirOwn) {
+    for (const auto& one : vectors_["chat"]) {
+        const auto ids = one["greedy_ids"].get<std::vector<Token>>();
+        EXPECT_EQ(decode(*tokenizer_, ids, {.starts_text = false}),
+                  one["greedy_text"].get<std::string>());
+        for (const Token id : ids) EXPECT_FALSE(tokenizer_->is_end_of_generation(id));
+    }
+    ASSERT_TRUE(tokenizer_->eos().has_value());
+    EXPECT_TRUE(tokenizer_->is_end_of_generation(*tokenizer_->eos()));
+}
+
+}  // namespace
+}  // namespace helix::text
