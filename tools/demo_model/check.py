@@ -132,8 +132,9 @@ def write_vectors(model: ReferenceModel, path: str) -> None:
         data["completion"].append({"prompt": start, "ids": ids, "greedy_ids": out,
                                    "greedy_text": vocab.decode(out)})
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(data, file, ensure_ascii=True, indent=1)
-        file.write("\n")
+        text = json.dumps(data, indent=1)
+        # Lists of numbers on one line each.
+        file.write(re.sub(r"\[[\s\d,]*\]", lambda m: " ".join(m.group().split()), text) + "\n")
 
 
 def check_file(path: str, expected_logits: Optional[np.ndarray] = None,

@@ -317,7 +317,7 @@ def blur(rng: random.Random, question: str) -> str:
 def ask(rng: random.Random, brief: bool = False) -> Tuple[str, str]:
     """One question with its answer."""
     draw = rng.random()
-    if draw < 0.62:
+    if draw < 0.54:
         topic = rng.choice(TOPICS)
         while topic.names[0] in ("a friend", "bread") and rng.random() < 0.5:
             topic = rng.choice(TOPICS)
@@ -328,11 +328,13 @@ def ask(rng: random.Random, brief: bool = False) -> Tuple[str, str]:
                 question = indirect(rng, question)
         else:
             question, answer = what_is(rng, topic, brief)
-    elif draw < 0.80:
+    elif draw < 0.76:
         question, answer = fact(rng)
-    elif draw < 0.93:
+    elif draw < 0.86:
         questions, answers = rng.choice(TALK)
         question, answer = rng.choice(questions), rng.choice(answers)
+    elif draw < 0.93:
+        return repeat(rng)
     else:
         question = rng.choice(UNKNOWN).format(t=rng.choice(UNKNOWN_THINGS).replace("_", " "),
                                               n=rng.choice(stories.GIRLS + stories.BOYS))
@@ -393,6 +395,27 @@ def chat(rng: random.Random, turns: int) -> Document:
     return document
 
 
+WORDS = sorted(set(stories.KINDS + stories.GIRLS + stories.BOYS + list(CAPITALS) + list(CAPITALS.values()) + MONTHS
+                   + [w for pair in OPPOSITES for w in pair] + [w for t in stories.THINGS for w in t.split()]))
+
+
+def repeat(rng: random.Random) -> Tuple[str, str]:
+    """Copying: it teaches the attention to look words up, which names in stories need too."""
+    words = [rng.choice(WORDS) for _ in range(rng.randint(3, 14))]
+    form = rng.randrange(3)
+    if form == 0:
+        text = " ".join(words)
+        return rng.choice(["Repeat after me: {t}", "Repeat these words: {t}", "Say this: {t}", "Please repeat: {t}",
+                           "Repeat: {t}"]).format(t=text), text
+    if form == 1:
+        word = words[0]
+        return rng.choice(["Say {w}.", "Say the word {w}.", "Repeat the word {w}.", "Please say {w}."]).format(w=word), \
+            f"{word[0].upper() + word[1:]}."
+    name = rng.choice(stories.GIRLS + stories.BOYS)
+    return rng.choice([f"My name is {name}.", f"I am {name}.", f"Hello, I am {name}.", f"Hi, my name is {name}."]), \
+        rng.choice([f"Hello, {name}! How can I help you?", f"It is nice to meet you, {name}."])
+
+
 def plain_text(rng: random.Random) -> str:
     """Sentences about one thing, without a conversation around them."""
     if rng.random() < 0.3:
@@ -405,9 +428,9 @@ def draw_document(rng: random.Random) -> Document:
     draw = rng.random()
     if draw < 0.03:
         return [("story", plain_text(rng))]
-    if draw < 0.22:
+    if draw < 0.16:
         return [("story", stories.story(rng))]
-    if draw < 0.36:
+    if draw < 0.30:
         question, answer = ask_story(rng)
         return [("user", question), ("assistant", answer)]
     if draw < 0.84:

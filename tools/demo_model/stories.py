@@ -105,9 +105,9 @@ def lost(rng, p, f):
     spot = rng.choice(["under a bush", "behind a stone", "in the tall grass", "at the top of a tree",
                        "in the river", "under the old bridge", "in a dark hole"])
     return [
-        rng.choice([f"{p.name} had a {thing} and loved it very much.",
-                    f"The best thing that {p.name} had was a {thing}.",
-                    f"{p.name} liked to play with a {thing}."]),
+        rng.choice([f"{p.name} had {article(thing)} and loved it very much.",
+                    f"The best thing that {p.name} had was {article(thing)}.",
+                    f"{p.name} liked to play with {article(thing)}."]),
         rng.choice([f"One day the {thing} was gone.", f"But one morning the {thing} was lost.",
                     f"Then, one day, {p.he} could not find the {thing}."]),
         rng.choice([f"{p.name} looked everywhere, but it was not there.",
@@ -201,7 +201,7 @@ def race(rng, p, f):
     return [
         rng.choice(["One day there was a big race.", "Every year there was a race around the lake.",
                     "One morning the king called everyone to a race."]),
-        rng.choice([f"The winner would get a {prize}.", f"The prize was a {prize}."]),
+        rng.choice([f"The winner would get {article(prize)}.", f"The prize was {article(prize)}."]),
         rng.choice([f"{f.a_kind.capitalize()} named {f.name} was the fastest of all.",
                     f"Everyone thought that {f.name}, {f.a_kind}, would win."]),
         rng.choice([f"{p.name} was slow, but {p.he} did not give up.",
@@ -212,8 +212,8 @@ def race(rng, p, f):
                     f'"I will not leave you here," said {p.name}.']),
         rng.choice(["They came to the end of the race side by side.",
                     "They walked the last part together."]),
-        rng.choice([f"So they shared the {prize}.", f"Everyone cheered, and both of them won a "
-                    f"{prize}."]),
+        rng.choice([f"So they shared the {prize}.", f"Everyone cheered, and both of them won "
+                    f"{article(prize)}."]),
     ]
 
 

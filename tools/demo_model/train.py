@@ -15,7 +15,7 @@ import pathlib
 import random
 import sys
 import time
-from typing import Dict, Iterator, List, Tuple
+from typing import Dict, List, Tuple
 
 import numpy as np
 import torch
@@ -27,8 +27,9 @@ import vocabulary as vocab_module
 from check import check_file
 from vocabulary import BOS, EOS, Vocabulary, render
 
-HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, FFN = 192, 8, 6, 2, 32, 512
+HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, FFN = 128, 8, 4, 2, 32, 384
 VOCABULARY, CONTEXT, EPSILON, ROPE_BASE = 2048, 1024, 1e-5, 10000.0
+DECAY_FROM = 0.6  # of the steps; from there the rate falls and long rows are mixed in
 USER_WEIGHT = 0.1  # of the loss on what the user says, against 1 for what the model says
 GROUP = HEADS // KV_HEADS
 
@@ -169,34 +170,38 @@ class Muon:
     """
 
     def __init__(self, matrices: List[torch.Tensor], momentum: float = 0.95) -> None:
-        self.matrices, self.momentum = matrices, momentum
-        self.buffers = [torch.zeros_like(m) for m in matrices]
+        self.momentum = momentum
+        self.groups: Dict[Tuple[int, int], List[torch.Tensor]] = {}  # one batched update per shape
+        for matrix in matrices:
+            self.groups.setdefault((matrix.shape[0], matrix.shape[1]), []).append(matrix)
+        self.buffers = {s: torch.zeros(len(g), *s) for s, g in self.groups.items()}
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
-        for matrix, buffer in zip(self.matrices, self.buffers):
-            buffer.lerp_(matrix.grad, 1 - self.momentum)
-            x = matrix.grad.lerp(buffer, self.momentum).bfloat16()
-            tall = x.shape[0] > x.shape[1]
-            x = x.t() if tall else x
-            x = x / (x.norm() + 1e-7)
+        for shape, matrices in self.groups.items():
+            gradient = torch.stack([m.grad for m in matrices])
+            buffer = self.buffers[shape].lerp_(gradient, 1 - self.momentum)
+            x = gradient.lerp_(buffer, self.momentum).bfloat16()
+            tall = shape[0] > shape[1]
+            x = x.transpose(1, 2).contiguous() if tall else x
+            x = x / (x.float().norm(dim=(1, 2), keepdim=True) + 1e-7).bfloat16()
             for _ in range(5):
-                a = x @ x.t()
-                x = 3.4445 * x + (-4.7750 * a + 2.0315 * (a @ a)) @ x
-            x = (x.t() if tall else x).float()
-            matrix.add_(x, alpha=-rate * max(1.0, matrix.shape[0] / matrix.shape[1]) ** 0.5)
+                a = torch.bmm(x, x.transpose(1, 2))
+                x = 3.4445 * x + torch.bmm(torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315), x)
+            x = (x.transpose(1, 2) if tall else x).float()
+            scale = rate * max(1.0, shape[0] / shape[1]) ** 0.5
+            for matrix, update in zip(matrices, x):
+                matrix.add_(update, alpha=-scale)
 
 
 def rate_at(step: int, steps: int) -> float:
     """Share of the full learning rate: short warm-up, constant, then linear to zero."""
-    return min(1.0, (step + 1) / 30, (steps - step) / (0.5 * steps))
+    return min(1.0, (step + 1) / 60, (steps - step) / ((1 - DECAY_FROM) * steps))
 
 
-def batch_shapes(steps: int) -> Iterator[Tuple[int, int]]:
-    """(rows, length) per step: mostly short rows, at the end some long ones."""
-    for step in range(steps):
-        late = step > 0.6 * steps
-        yield (2, 1024) if late and step % 8 == 0 else (8, 256)
+def batch_shape(step: int, steps: int) -> Tuple[int, int]:
+    """(rows, length) of a step: mostly short rows, at the end some long ones."""
+    return (1, 1024) if step > DECAY_FROM * steps and step % 8 == 0 else (4, 256)
 
 
 def train(vocab: Vocabulary, seed: int, steps: int) -> Dict[str, torch.Tensor]:
@@ -208,7 +213,8 @@ def train(vocab: Vocabulary, seed: int, steps: int) -> Dict[str, torch.Tensor]:
     muon = Muon(matrices)
     adam = torch.optim.Adam(others, lr=4e-3, betas=(0.9, 0.95), eps=1e-10)
     packer, began, shown, tokens = Packer(vocab, seed), time.time(), 0.0, 0
-    for step, (rows, length) in enumerate(batch_shapes(steps)):
+    for step in range(steps):
+        rows, length = batch_shape(step, steps)
         ids, weights, mask = packer.batch(rows, length)
         with torch.autocast("cpu", torch.bfloat16):
             logits = forward(parameters, ids, mask)
@@ -225,7 +231,7 @@ def train(vocab: Vocabulary, seed: int, steps: int) -> Dict[str, torch.Tensor]:
         adam.step()
         tokens += rows * length
         shown = loss.item() if step == 0 else 0.9 * shown + 0.1 * loss.item()
-        if step % 20 == 0 or step == steps - 1:
+        if step % 50 == 0 or step == steps - 1:
             speed = tokens / (time.time() - began)
             print(f"step {step:5d}/{steps}  loss {shown:.4f}  {speed:.0f} tokens/s  "
                   f"{time.time() - began:.0f} s", flush=True)
@@ -284,7 +290,7 @@ def main() -> int:
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", default="models/helix-demo.gguf", help="file to write")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--steps", type=int, default=2000, help="training steps of 2048 tokens")
+    options.add_argument("--steps", type=int, default=2000, help="training steps of 1024 tokens")
     options.add_argument("--threads", type=int, default=1)
     args = options.parse_args()
     torch.set_num_threads(args.threads)

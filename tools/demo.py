@@ -1,0 +1,444 @@
+#!/usr/bin/env python3
+"""Shows Helix at work on this machine: one coordinator and three unequal workers, all processes of their own.
+
+    tools/demo.py [--check] [--model FILE] [--helix BINARY]
+
+Starts the cluster, prints the plan, asks three questions through the OpenAI API, prints the answers as
+they arrive and the pipeline that each took, and leaves the cluster running until Ctrl-C. With --check it
+asks each question twice, verifies all of it and ends. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import http.client
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any, Dict, List, NamedTuple, Optional
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DEMO_MODEL = ROOT / "models" / "helix-demo.gguf"
+START_LIMIT_S = 90
+DEMO_QUESTIONS = ["What is a pipeline?", "Why does a large model need several machines?",
+                  "Tell me a story about a robot."]
+OTHER_QUESTIONS = ["In one sentence: what is a pipeline?", "Name three animals that can fly.",
+                   "Tell me a very short story about a robot."]
+
+
+class DemoError(Exception):
+    """Something a person should read; the message says what to do."""
+
+
+class WorkerShape(NamedTuple):
+    name: str
+    memory_share: float  # of the model file; less than 1, so that none can hold the whole model
+
+
+WORKERS = [WorkerShape("big", 0.75), WorkerShape("medium", 0.55), WorkerShape("small", 0.40)]
+
+
+# ---- what is printed -----------------------------------------------------------------------------
+class Screen:
+    """Plain text everywhere; colours only on a terminal that has them and unless NO_COLOR is set."""
+
+    def __init__(self) -> None:
+        self.colours = (sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+                        and "NO_COLOR" not in os.environ)
+        encoding = (sys.stdout.encoding or "ascii").lower()
+        self.unicode = "utf" in encoding
+        self.width = min(100, shutil.get_terminal_size((80, 24)).columns)
+
+    def paint(self, code: str, text: str) -> str:
+        return f"\033[{code}m{text}\033[0m" if self.colours else text
+
+    def line(self, text: str = "") -> None:
+        if not self.unicode:
+            text = text.encode("ascii", "replace").decode()
+        print(text, flush=True)
+
+    def title(self, text: str) -> None:
+        self.line()
+        self.line(self.paint("1", text))
+
+
+class Wrapper:
+    """Prints text as it arrives, breaking lines at spaces."""
+
+    def __init__(self, screen: Screen, indent: str) -> None:
+        self.screen, self.indent, self.column, self.word = screen, indent, 0, ""
+
+    def push(self, text: str) -> None:
+        for char in text:
+            if char in " \n":
+                self._word()
+                if char == "\n":
+                    self._raw("\n")
+                    self.column = 0
+                elif self.column:
+                    self.column += 1
+                    self._raw(" ")
+            else:
+                self.word += char
+        sys.stdout.flush()
+
+    def end(self) -> None:
+        self._word()
+        self._raw("\n")
+        sys.stdout.flush()
+
+    def _word(self) -> None:
+        if self.column and self.column + len(self.word) > self.screen.width - len(self.indent):
+            self._raw("\n")
+            self.column = 0
+        if self.word and not self.column:
+            self._raw(self.indent)
+        self._raw(self.word)
+        self.column += len(self.word)
+        self.word = ""
+
+    def _raw(self, text: str) -> None:
+        sys.stdout.write(text if self.screen.unicode else text.encode("ascii", "replace").decode())
+
+
+# ---- the cluster's processes ---------------------------------------------------------------------
+def die_with_parent() -> None:
+    """In the child: a SIGKILL of this script ends the cluster too (Linux)."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+    except (OSError, AttributeError):
+        pass
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Processes:
+    def __init__(self, helix: str) -> None:
+        self.helix = helix
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-demo-"))
+        self.running: Dict[str, subprocess.Popen] = {}
+
+    def start(self, name: str, arguments: List[str]) -> None:
+        with open(self.folder / f"{name}.log", "w", encoding="utf-8") as log:
+            log.write("$ helix " + " ".join(arguments) + "\n")
+            log.flush()
+            # A session of its own, so that Ctrl-C reaches this script first and it can end them in order.
+            self.running[name] = subprocess.Popen(
+                [self.helix] + arguments, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=die_with_parent)
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def check(self) -> None:
+        for name, process in self.running.items():
+            code = process.poll()
+            if code is not None:
+                tail = "\n".join("    " + line for line in self.log(name).splitlines()[-12:])
+                raise DemoError(f"{name} ended early with exit code {code}. Its last words:\n{tail}")
+
+    def stop(self) -> None:
+        for process in reversed(list(self.running.values())):
+            if process.poll() is None:
+                process.terminate()
+        deadline = time.monotonic() + 5
+        for process in self.running.values():
+            try:
+                process.wait(max(0.1, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.running.clear()
+
+
+# ---- the API -------------------------------------------------------------------------------------
+class Answer(NamedTuple):
+    id: str
+    text: str
+    finish: str
+    tokens: int
+    ttft_s: float
+    tokens_per_s: float
+
+
+class Api:
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def get(self, path: str, timeout_s: float = 5) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            body = response.read()
+            if response.status != 200:
+                raise DemoError(f"GET {path} answered {response.status}: {body.decode(errors='replace')[:300]}")
+            return json.loads(body) if body.strip() else {}
+        finally:
+            connection.close()
+
+    def ask(self, question: str, limit: int, wrapper: Optional[Wrapper]) -> Answer:
+        """One streamed, greedy chat completion, printed as it comes."""
+        body = {"model": self.model(), "messages": [{"role": "user", "content": question}], "stream": True,
+                "temperature": 0, "max_tokens": limit, "stream_options": {"include_usage": True}}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        began = time.monotonic()
+        first = last = 0.0
+        text, finish, tokens, id_, done = "", "", 0, "", False
+        try:
+            connection.request("POST", "/v1/chat/completions", json.dumps(body),
+                               {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            if response.status != 200:
+                raise DemoError(f"the chat request was answered with {response.status}: "
+                                f"{response.read().decode(errors='replace')[:400]}")
+            for raw in response:
+                line = raw.decode("utf-8").strip()
+                if not line.startswith("data:"):
+                    continue
+                if line == "data: [DONE]":
+                    done = True
+                    break
+                chunk = json.loads(line[5:])
+                if "error" in chunk:
+                    raise DemoError(f"the stream ended with an error: {chunk['error'].get('message')}")
+                id_ = chunk.get("id", id_)
+                if chunk.get("usage"):
+                    tokens = chunk["usage"]["completion_tokens"]
+                for choice in chunk.get("choices", []):
+                    piece = choice.get("delta", {}).get("content") or ""
+                    finish = choice.get("finish_reason") or finish
+                    if piece:
+                        last = time.monotonic()
+                        first = first or last
+                        text += piece
+                        if wrapper:
+                            wrapper.push(piece)
+        finally:
+            connection.close()
+            if wrapper:
+                wrapper.end()
+        if not done:
+            raise DemoError("the stream broke off before its end")
+        rate = (tokens - 1) / (last - first) if tokens > 1 and last > first else 0.0
+        return Answer(id_, text, finish, tokens, (first or time.monotonic()) - began, rate)
+
+    def model(self) -> str:
+        return str(self.get("/v1/models")["data"][0]["id"])
+
+
+# ---- the demo ------------------------------------------------------------------------------------
+def model_facts(helix: str, model: str) -> Dict[str, Any]:
+    done = subprocess.run([helix, "model", "info", "--json", model], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise DemoError(done.stderr.strip() or f"{model} cannot be read")
+    return dict(json.loads(done.stdout))
+
+
+class Demo:
+    def __init__(self, helix: str, model: str, check: bool) -> None:
+        self.screen, self.check, self.model = Screen(), check, model
+        self.own_model = pathlib.Path(model).resolve() == DEMO_MODEL.resolve()
+        self.port = free_port()
+        self.api = Api(self.port)
+        self.processes = Processes(helix)
+        self.used: Dict[str, int] = {}
+
+    def run(self) -> None:
+        began = time.monotonic()
+        self.start()
+        self.wait_ready()
+        self.screen.line(f"Ready after {time.monotonic() - began:.1f} s.")
+        self.show_plan()
+        questions = DEMO_QUESTIONS if self.own_model else OTHER_QUESTIONS
+        answers = [self.question(q) for q in questions]
+        if self.check:
+            self.verify(questions, answers)
+            self.screen.title("All checks passed.")
+            return
+        self.stay()
+
+    def start(self) -> None:
+        address = f"127.0.0.1:{self.port}"
+        size = pathlib.Path(self.model).stat().st_size
+        self.screen.title("Helix demo: one coordinator and three unequal workers")
+        self.screen.line(f"model   {self.model} ({size / 1e6:.1f} MB)")
+        self.screen.line(f"logs    {self.processes.folder}")
+        self.processes.start("coordinator", [
+            "serve", "--no-worker", "--min-workers", str(len(WORKERS)), "--model", self.model,
+            "--listen", address])
+        for shape in WORKERS:
+            memory = int(size * shape.memory_share)
+            self.screen.line(f"worker  {shape.name:<8} {memory / 1e6:8.1f} MB of memory")
+            self.processes.start(shape.name, [
+                "worker", "--join", address, "--name", shape.name, "--memory", str(memory),
+                "--threads", "1"])
+
+    def wait_ready(self) -> None:
+        deadline = time.monotonic() + START_LIMIT_S
+        seen = "no answer yet"
+        while time.monotonic() < deadline:
+            self.processes.check()
+            try:
+                cluster = self.api.get("/helix/cluster")
+                ready = [w["name"] for w in cluster["workers"] if w["ready"]]
+                if cluster["serving"] and len(ready) == len(WORKERS):
+                    return
+                seen = f"workers ready: {', '.join(ready) or 'none'}"
+            except (OSError, http.client.HTTPException, DemoError) as error:
+                seen = str(error)
+            time.sleep(0.1)
+        raise DemoError(f"the cluster was not ready after {START_LIMIT_S} s ({seen})")
+
+    def show_plan(self) -> None:
+        cluster = self.api.get("/helix/cluster")
+        self.screen.title("The plan: which worker runs which layers")
+        if cluster.get("picture"):
+            self.screen.line(cluster["picture"].rstrip())
+            return
+        for line in plan_lines(cluster, self.screen.unicode):
+            self.screen.line("  " + line)
+
+    def question(self, question: str) -> Answer:
+        self.screen.title("> " + question)
+        answer = self.api.ask(question, 300, Wrapper(self.screen, "  "))
+        self.processes.check()
+        self.screen.line(self.screen.paint(
+            "2", f"  {answer.tokens} tokens, first after {answer.ttft_s * 1000:.0f} ms, "
+                 f"then {answer.tokens_per_s:.0f} tokens/s"))
+        self.screen.line(self.screen.paint("2", "  pipeline: " + self.pipeline(answer)))
+        return answer
+
+    def pipeline(self, answer: Answer) -> str:
+        """As text; also counts the workers that took part."""
+        cluster = self.api.get("/helix/cluster")
+        names = {w["id"]: w["name"] for w in cluster["workers"]}
+        for record in cluster["requests"]:
+            if record["id"] == answer.id:
+                stages = record["pipeline"]
+                for stage in stages:
+                    name = names.get(stage["worker"], str(stage["worker"]))
+                    self.used[name] = self.used.get(name, 0) + 1
+                return " -> ".join(f"{names.get(s['worker'], s['worker'])} [layers {s['layers'][0]}-"
+                                   f"{s['layers'][1] - 1}]" for s in stages)
+        raise DemoError(f"the coordinator does not list request {answer.id}")
+
+    def verify(self, questions: List[str], answers: List[Answer]) -> None:
+        self.screen.title("Checks")
+        for question, answer in zip(questions, answers):
+            words = re.findall(r"[A-Za-z]+", answer.text)
+            if answer.finish not in ("stop", "length"):
+                raise DemoError(f"the answer to '{question}' ended with '{answer.finish}'")
+            if self.own_model and (len(words) < 8 or not answer.text.isascii()):
+                raise DemoError(f"the answer to '{question}' is no English sentence: {answer.text!r}")
+            if not answer.text.strip():
+                raise DemoError(f"the answer to '{question}' is empty")
+            again = self.api.ask(question, 300, None)
+            if again.text != answer.text:
+                raise DemoError(f"two greedy answers to '{question}' differ:\n  {answer.text!r}\n  {again.text!r}")
+            self.pipeline(again)
+        self.screen.line("  the answers are text and come out the same a second time")
+        idle = [shape.name for shape in WORKERS if shape.name not in self.used]
+        if idle:
+            raise DemoError(f"no request went through: {', '.join(idle)}")
+        self.screen.line("  every worker took part: "
+                         + ", ".join(f"{n} in {c} answers" for n, c in sorted(self.used.items())))
+        self.processes.check()
+        self.screen.line("  all processes are alive")
+
+    def stay(self) -> None:
+        self.screen.title(f"The cluster is running at http://127.0.0.1:{self.port}/v1 - Ctrl-C ends it.")
+        self.screen.line(f"""Try:
+  curl -N http://127.0.0.1:{self.port}/v1/chat/completions -H 'Content-Type: application/json' \\
+    -d '{{"model": "{self.api.model()}", "stream": true,
+         "messages": [{{"role": "user", "content": "What is the KV cache?"}}]}}'
+  curl http://127.0.0.1:{self.port}/helix/cluster""")
+        while True:
+            time.sleep(1)
+            self.processes.check()
+
+
+def plan_lines(cluster: Dict[str, Any], unicode: bool) -> List[str]:
+    """A strip of layers per worker, then the flow of every link."""
+    workers = sorted(cluster["workers"], key=lambda w: (w["layers"][0], w["layers"][1]))
+    count = max(w["layers"][1] for w in workers)
+    cell = max(1, min(4, 60 // count))
+    full, empty = ("█", "·") if unicode else ("#", ".")
+    wide = max(len(w["name"]) for w in workers)
+    lines = [f"{'layer':<{wide}}  " + "".join(f"{i:<{cell}}" for i in range(count))] if cell > 2 else []
+    for worker in workers:
+        begin, end = worker["layers"]
+        strip = empty * (begin * cell) + full * ((end - begin) * cell) + empty * ((count - end) * cell)
+        lines.append(f"{worker['name']:<{wide}}  {strip}  layers {begin}-{end - 1}, "
+                     f"{worker['memory_bytes'] / 1e6:.1f} MB")
+    names = {w["id"]: w["name"] for w in workers}
+    flows = cluster["flows"]
+    for flow in flows:
+        ends = [names.get(flow[end], "coordinator") for end in ("from", "to")]
+        lines.append(f"{ends[0]:>{max(wide, 11)}} -> {ends[1]:<{max(wide, 11)}} {flow['tokens_per_s']:8.0f} tokens/s")
+    return lines
+
+
+def find_helix(given: Optional[str]) -> str:
+    choices = [given] if given else [str(ROOT / "build" / kind / "bin" / "helix") for kind in ("release", "dev")]
+    for choice in choices:
+        if os.access(choice, os.X_OK):
+            return choice
+    raise DemoError("no helix program at " + " or ".join(choices) + "; build it first: "
+                    "cmake --preset release && cmake --build --preset release")
+
+
+def parse_arguments() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--check", action="store_true", help="verify everything and end")
+    options.add_argument("--model", default=os.environ.get("MODEL") or str(DEMO_MODEL),
+                         help="a GGUF file [$MODEL, else the demo model of the repository]")
+    options.add_argument("--helix", default=os.environ.get("HELIX"), help="the program [build/release/bin/helix]")
+    return options.parse_args()
+
+
+def interrupted(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    args = parse_arguments()
+    signal.signal(signal.SIGTERM, interrupted)
+    signal.signal(signal.SIGHUP, interrupted)
+    demo: Optional[Demo] = None
+    try:
+        if not os.path.isfile(args.model):
+            raise DemoError(f"there is no model file {args.model}")
+        demo = Demo(find_helix(args.helix), args.model, args.check)
+        demo.run()
+        shutil.rmtree(demo.processes.folder, ignore_errors=True)
+        return 0
+    except KeyboardInterrupt:
+        print("\nStopping the cluster.", flush=True)
+        return 130 if args.check else 0
+    except (DemoError, OSError, http.client.HTTPException, ValueError, KeyError) as error:
+        print(f"\ndemo: {type(error).__name__ + ': ' if not isinstance(error, DemoError) else ''}{error}",
+              file=sys.stderr, flush=True)
+        if demo is not None:
+            print(f"demo: the processes' logs are in {demo.processes.folder}", file=sys.stderr, flush=True)
+        return 1
+    finally:
+        if demo is not None:
+            demo.processes.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
