@@ -13,7 +13,7 @@ import json
 import random
 import re
 import sys
-from typing import List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -112,29 +112,37 @@ def show_samples(model: ReferenceModel) -> None:
         print(f"> {question}\n  {turns[-1][1]}")
 
 
+def greedy_case(model: ReferenceModel, ids: List[int]) -> Dict[str, Any]:
+    """A greedy continuation with each token's log-probability and its lead over the second best."""
+    out = model.generate(ids, 64)
+    model.reset()
+    logits = model.forward(ids + out)[len(ids) - 1:-1].astype(np.float64)
+    peak = np.sort(logits, axis=-1)[:, -2:]
+    normaliser = np.log(np.exp(logits - peak[:, 1:]).sum(-1)) + peak[:, 1]
+    return {"ids": ids, "greedy_ids": out, "greedy_text": model.vocabulary.decode(out),
+            "logprobs": [round(float(x), 4) for x in peak[:, 1] - normaliser],
+            "leads": [round(float(x), 4) for x in peak[:, 1] - peak[:, 0]]}
+
+
 def write_vectors(model: ReferenceModel, path: str) -> None:
     """Cases for tests: text -> ids, conversation -> rendered prompt -> ids -> greedy answer."""
     vocab = model.vocabulary
     chats = [[("user", "What is a pipeline?")], [("user", "Tell me a story about a robot.")],
              [("system", "You are a helpful assistant."), ("user", "What is the KV cache?")],
              [("user", "What is a GPU?"), ("assistant", "A GPU is a chip."), ("user", "Thank you!")]]
-    data = {"tokenizer": [{"text": t, "ids": vocab.encode(t)} for t in tokenizer_cases()],
+    data: Dict[str, Any] = {"tokenizer": [{"text": t, "ids": vocab.encode(t)} for t in tokenizer_cases()],
             "chat": [], "completion": []}
     for turns in chats:
         prompt = render(turns, True)
-        ids = vocab.encode(prompt)
-        out = model.generate(ids, 64)
         data["chat"].append({"messages": [{"role": r, "content": t} for r, t in turns],
-                             "prompt": prompt, "ids": ids, "greedy_ids": out, "greedy_text": vocab.decode(out)})
+                             "prompt": prompt, **greedy_case(model, vocab.encode(prompt))})
     for start in STARTS[:3]:
-        ids = vocab.encode(start, add_bos=True)
-        out = model.generate(ids, 64)
-        data["completion"].append({"prompt": start, "ids": ids, "greedy_ids": out,
-                                   "greedy_text": vocab.decode(out)})
+        data["completion"].append({"prompt": start,
+                                   **greedy_case(model, vocab.encode(start, add_bos=True))})
     with open(path, "w", encoding="utf-8") as file:
         text = json.dumps(data, indent=1)
         # Lists of numbers on one line each.
-        file.write(re.sub(r"\[[\s\d,]*\]", lambda m: " ".join(m.group().split()), text) + "\n")
+        file.write(re.sub(r"\[[\s\d,.eE+-]*\]", lambda m: " ".join(m.group().split()), text) + "\n")
 
 
 def check_file(path: str, expected_logits: Optional[np.ndarray] = None,
