@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,13 @@ struct ModelInfo {
     std::int32_t n_layers = 0;
 };
 
+// One more thing to GET, made by the program around the API. body runs on the HTTP thread.
+struct ExtraPage {
+    std::string content_type;
+    bool open = false;  // needs no key
+    std::function<std::string()> body;
+};
+
 struct ApiOptions {
     net::HttpServerOptions http;
     ModelInfo model;
@@ -36,8 +44,9 @@ struct ApiOptions {
     base::Duration ping_interval = base::from_seconds(15);
     std::size_t recent_requests = 256;
     std::string version = "0.1.0";
-    std::function<base::TimePoint()> clock;   // empty = the steady clock
-    std::function<std::int64_t()> unix_time;  // seconds; empty = the system's clock
+    std::map<std::string, ExtraPage, std::less<>> pages;  // by path
+    std::function<base::TimePoint()> clock;               // empty = the steady clock
+    std::function<std::int64_t()> unix_time;              // seconds; empty = the system's clock
 };
 
 class ApiServer {

@@ -299,6 +299,17 @@ void dispatch(ApiContext& context, const Exchange& exchange, const Route& found,
     }
 }
 
+void extra_page(ApiContext& context, const Exchange& exchange, const ExtraPage& page) {
+    if (!page.open && !authorised(context, exchange->request())) {
+        context.respond(*exchange, error_response(wrong_key()));
+        return;
+    }
+    net::HttpResponse response;
+    response.content_type = page.content_type;
+    response.body = page.body();
+    context.respond(*exchange, response);
+}
+
 }  // namespace
 
 void route(ApiContext& context, const Exchange& exchange) {
@@ -310,6 +321,11 @@ void route(ApiContext& context, const Exchange& exchange) {
         request.method == "HEAD" ? "GET" : std::string_view(request.method);
     for (const Route& candidate : kRoutes) {
         if (candidate.path == path) return dispatch(context, exchange, candidate, method);
+    }
+    if (const auto page = context.options.pages.find(request.path);
+        page != context.options.pages.end() && method == "GET") {
+        extra_page(context, exchange, page->second);
+        return;
     }
     constexpr std::string_view kModels = "/models/";
     if (!authorised(context, request)) {

@@ -1,0 +1,156 @@
+#include "api/model_codec.h"
+
+#include <ctime>
+#include <utility>
+
+#include "text/detokenizer.h"
+#include "text/stop_matcher.h"
+#include "text/vocabulary.h"
+
+namespace helix::api {
+namespace {
+
+// U+FDD0, a noncharacter: no text has it, and what does loses it.
+constexpr std::string_view kMark = "\xEF\xB7\x90";
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+    for (std::size_t at = text.find(from); at != std::string::npos;
+         at = text.find(from, at + to.size())) {
+        text.replace(at, from.size(), to);
+    }
+}
+
+class ModelOutput final : public TextOutput {
+  public:
+    ModelOutput(std::shared_ptr<const text::Tokenizer> tokenizer, std::vector<std::string> stops,
+                bool skip_special)
+        : detokenizer_(std::move(tokenizer),
+                       {.skip_special_tokens = skip_special, .starts_text = false}),
+          matcher_(std::move(stops)) {}
+
+    std::string push(Token token, bool may_stop) override {
+        const std::string text = detokenizer_.push(token);
+        // Before stop strings count, what the matcher holds back is let go.
+        return may_stop ? matcher_.feed(text) : matcher_.flush() + text;
+    }
+    std::string finish() override {
+        const std::string tail = detokenizer_.flush();
+        return matcher_.feed(tail) + matcher_.flush();
+    }
+    bool stopped() const override { return matcher_.matched().has_value(); }
+
+  private:
+    text::Detokenizer detokenizer_;
+    text::StopMatcher matcher_;
+};
+
+}  // namespace
+
+base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(const model::GgufFile& file) {
+    TRY(auto vocabulary, text::read_vocabulary(file));
+    const std::string source = vocabulary.chat_template;
+    std::unique_ptr<ModelCodec> codec(new ModelCodec());
+    TRY(codec->tokenizer_, text::Tokenizer::create(std::move(vocabulary)));
+    if (!source.empty()) {
+        auto parsed = text::ChatTemplate::parse(source);
+        if (!parsed.ok()) {
+            return base::invalid("tokenizer.chat_template: " + parsed.error().message);
+        }
+        codec->template_ = std::move(parsed).value();
+    }
+    for (Token token = 0; token < codec->tokenizer_->vocab_size(); ++token) {
+        if (codec->tokenizer_->is_end_of_generation(token)) codec->end_tokens_.push_back(token);
+        if (!codec->tokenizer_->is_special(token)) continue;
+        std::string text(codec->tokenizer_->token_bytes(token));
+        if (text.size() > 1) codec->control_texts_.push_back(std::move(text));
+    }
+    return std::unique_ptr<const TextCodec>(std::move(codec));
+}
+
+std::string ModelCodec::break_control_text(std::string text) const {
+    replace_all(text, kMark, "");
+    for (const std::string& control : control_texts_) {
+        if (text.find(control) == std::string::npos) continue;
+        replace_all(text, control, control.substr(0, 1) + std::string(kMark) + control.substr(1));
+    }
+    return text;
+}
+
+// A copy in which no string spells a control token.
+nlohmann::ordered_json ModelCodec::guarded(const nlohmann::json& value) const {
+    if (value.is_string()) return break_control_text(value.get<std::string>());
+    if (value.is_array()) {
+        auto copy = nlohmann::ordered_json::array();
+        for (const auto& item : value) copy.push_back(guarded(item));
+        return copy;
+    }
+    if (value.is_object()) {
+        auto copy = nlohmann::ordered_json::object();
+        for (const auto& [key, item] : value.items()) copy[break_control_text(key)] = guarded(item);
+        return copy;
+    }
+    return value;
+}
+
+base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& prompt) const {
+    if (!template_) {
+        return base::invalid(
+            "this model's file has no chat template (tokenizer.chat_template); use "
+            "/v1/completions");
+    }
+    const auto token_text = [&](const std::optional<Token>& token) {
+        return token ? std::string(tokenizer_->token_bytes(*token)) : std::string();
+    };
+    text::ChatRequest request;
+    if (prompt.messages != nullptr) request.messages = guarded(*prompt.messages);
+    if (prompt.tools != nullptr) request.tools = guarded(*prompt.tools);
+    if (prompt.kwargs != nullptr) request.extra = guarded(*prompt.kwargs);
+    request.add_generation_prompt = prompt.add_generation_prompt;
+    request.bos_token = token_text(tokenizer_->bos());
+    request.eos_token = token_text(tokenizer_->eos());
+    const std::time_t now = std::time(nullptr);
+    localtime_r(&now, &request.now);
+    TRY(const std::string rendered, template_->render_chat(request));
+
+    // Most templates write the beginning-of-text token themselves: it is not put there twice.
+    const bool has_bos = !request.bos_token.empty() && rendered.starts_with(request.bos_token);
+    std::vector<Token> tokens;
+    for (std::size_t at = 0; at <= rendered.size();) {
+        const std::size_t end = std::min(rendered.find(kMark, at), rendered.size());
+        const auto piece =
+            tokenizer_->encode(std::string_view(rendered).substr(at, end - at),
+                               {.add_special = at == 0 && !has_bos, .parse_special = true});
+        tokens.insert(tokens.end(), piece.begin(), piece.end());
+        at = end + kMark.size();
+    }
+    // Room for the answer: an end-of-text token that encode() added has no place here.
+    if (tokenizer_->adds_eos() && !tokens.empty() && tokenizer_->eos() == tokens.back()) {
+        tokens.pop_back();
+    }
+    return tokens;
+}
+
+std::vector<Token> ModelCodec::encode(std::string_view text, bool add_special) const {
+    std::vector<Token> tokens = tokenizer_->encode(text, {.add_special = add_special});
+    if (add_special && tokenizer_->adds_eos() && tokens.size() > 1 &&
+        tokenizer_->eos() == tokens.back()) {
+        tokens.pop_back();  // a prompt is to be continued
+    }
+    return tokens;
+}
+
+std::string ModelCodec::decode(std::span<const Token> tokens, bool skip_special) const {
+    return text::decode(*tokenizer_, tokens,
+                        {.skip_special_tokens = skip_special, .starts_text = true});
+}
+
+std::string ModelCodec::token_bytes(Token token) const {
+    return std::string(tokenizer_->token_bytes(token));
+}
+
+std::unique_ptr<TextOutput> ModelCodec::output(std::vector<std::string> stop_strings,
+                                               bool skip_special) const {
+    return std::make_unique<ModelOutput>(tokenizer_, std::move(stop_strings), skip_special);
+}
+
+}  // namespace helix::api

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/text_codec.h"
+#include "base/result.h"
+#include "model/gguf.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace helix::api {
+
+// The tokenizer and chat template of a model's file.
+//
+// What a user writes is never read as a control token: where a message spells one out
+// ("<|eot_id|>"), the spelling is broken with a mark before the template is rendered and encoded in
+// two pieces, so that it comes out as ordinary text.
+class ModelCodec final : public TextCodec {
+  public:
+    // invalid: no usable vocabulary, or a template that cannot be parsed. A file without a template
+    // is fine: encode_chat then says so.
+    static base::Result<std::unique_ptr<const TextCodec>> create(const model::GgufFile& file);
+
+    base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const override;
+    std::vector<Token> encode(std::string_view text, bool add_special) const override;
+    std::string decode(std::span<const Token> tokens, bool skip_special) const override;
+    std::string token_bytes(Token token) const override;
+    const std::vector<Token>& end_tokens() const override { return end_tokens_; }
+    std::int32_t vocab_size() const override { return tokenizer_->vocab_size(); }
+    std::unique_ptr<TextOutput> output(std::vector<std::string> stop_strings,
+                                       bool skip_special) const override;
+
+  private:
+    ModelCodec() = default;
+    std::string break_control_text(std::string text) const;
+    nlohmann::ordered_json guarded(const nlohmann::json& value) const;
+
+    std::shared_ptr<const text::Tokenizer> tokenizer_;
+    std::shared_ptr<const text::ChatTemplate> template_;  // null: the file has none
+    std::vector<Token> end_tokens_;
+    std::vector<std::string> control_texts_;
+};
+
+}  // namespace helix::api
