@@ -17,6 +17,12 @@ namespace {
 
 constexpr base::Duration kPlanLimit = base::from_ms(3000);
 
+// As libzmq wants it: it looks up no names to listen on.
+std::string bind_host(const std::string& host) {
+    if (host == "localhost") return "127.0.0.1";
+    return host.find(':') != std::string::npos ? "[" + host + "]" : host;
+}
+
 core::CoordinatorConfig core_config(const CoordinatorOptions& options) {
     core::CoordinatorConfig config = options.core;
     config.n_layers = options.model.spec.n_layers;
@@ -53,8 +59,7 @@ Status CoordinatorServer::open() {
         TRY_VOID(open_key_check());
     }
     TRY(socket_, net::RouterSocket::create(context_, keys, zap_domain_, options_.transport));
-    const bool v6 = options_.listen_host.find(':') != std::string::npos;
-    const std::string host = v6 ? "[" + options_.listen_host + "]" : options_.listen_host;
+    const std::string host = bind_host(options_.listen_host);
     TRY(const std::string bound,
         socket_->bind(fmt::format("tcp://{}:{}", host, options_.listen_port)));
     TRY(const Address address, parse_address(bound.substr(std::string("tcp://").size())));
@@ -95,8 +100,7 @@ void CoordinatorServer::start_local_worker() {
     local_place_.context = context_;
     local_place_.endpoint = inproc_endpoint_;
     local_place_.weights = options_.model.weights;
-    const bool v6 = options_.listen_host.find(':') != std::string::npos;
-    const std::string host = v6 ? "[" + options_.listen_host + "]" : options_.listen_host;
+    const std::string host = bind_host(options_.listen_host);
     local_place_.listen_endpoint = fmt::format("tcp://{}:0", host);
     const bool every = host == "*" || host == "0.0.0.0" || host == "[::]";
     if (every && worker.peer_host.empty()) worker.peer_host = "*";

@@ -46,7 +46,8 @@ Result<std::unique_ptr<engine::Backend>> CpuProvider::make(const BackendRequest&
     TRY(const model::ModelConfig config, model::read_model_config(*weights));
     engine::CpuOptions options;
     options.threads = request.threads;
-    options.cpus = cpus_;
+    options.cpus = options_.cpus;
+    if (options_.kv_f32) options.kv_type = engine::ops::KvType::f32;
     options.memory_bytes = request.memory_bytes;
     options.block_size = request.model.block_size;
     return engine::CpuBackend::create(weights, config, options);
@@ -61,12 +62,13 @@ Result<SelfProfile> CpuProvider::profile(const BackendRequest& request) {
     const std::int32_t layer = shape.n_layers > 2 ? 1 : 0;
     engine::CpuOptions options;
     options.threads = request.threads;
-    options.cpus = cpus_;
+    options.cpus = options_.cpus;
+    if (options_.kv_f32) options.kv_type = engine::ops::KvType::f32;
     options.block_size = block_size;
     const std::int64_t page_bytes = shape.kv_bytes_per_token_layer * block_size;
     // Packed weights may be larger than stored ones.
     options.memory_bytes = 8 * (shape.layer_bytes + (layer == 0 ? shape.embedding_bytes : 0)) +
-                           2 * profile_pages(block_size) * page_bytes + (std::int64_t{16} << 20);
+                           4 * profile_pages(block_size) * page_bytes + (std::int64_t{16} << 20);
     TRY(const std::unique_ptr<engine::Backend> backend,
         engine::CpuBackend::create(std::make_shared<MadeUpWeights>(weights), config, options));
     TRY(const std::int64_t pages, backend->load({layer, layer + 1}));

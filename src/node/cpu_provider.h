@@ -1,16 +1,22 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "node/backend_provider.h"
 
 namespace helix::node {
 
-// engine::CpuBackend. cpus: cores to pin to, empty = not pinned.
+struct CpuProviderOptions {
+    std::vector<int> cpus;  // cores to pin the threads to; empty = not pinned
+    bool kv_f32 = false;    // KV cache in f32 instead of f16
+};
+
+// engine::CpuBackend.
 class CpuProvider final : public BackendProvider {
   public:
-    explicit CpuProvider(std::vector<int> cpus = {}) : cpus_(std::move(cpus)) {}
+    explicit CpuProvider(CpuProviderOptions options = {}) : options_(std::move(options)) {}
 
     std::string name() const override { return "cpu"; }
     base::Result<std::unique_ptr<engine::Backend>> make(const BackendRequest& request) override;
@@ -19,7 +25,7 @@ class CpuProvider final : public BackendProvider {
     base::Result<SelfProfile> profile(const BackendRequest& request) override;
 
   private:
-    std::vector<int> cpus_;
+    CpuProviderOptions options_;
 };
 
 }  // namespace helix::node

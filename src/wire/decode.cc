@@ -457,7 +457,7 @@ Result<Message> decode(std::span<const std::byte> bytes, std::size_t payload_byt
     TRY_VOID(at_most("message size", bytes.size(), kMaxMessageBytes));
     TRY_VOID(at_most("raw frame size", payload_bytes, kMaxPayloadBytes));
     // The library's own complaints about bad bytes; ours go to whoever asked.
-    [[maybe_unused]] static const auto* const previous = google::protobuf::SetLogHandler(nullptr);
+    [[maybe_unused]] static auto* const previous = google::protobuf::SetLogHandler(nullptr);
     pb::Envelope envelope;
     if (!envelope.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
         return base::invalid(fmt::format("{} bytes that are no message of ours", bytes.size()));
