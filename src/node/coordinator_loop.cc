@@ -195,6 +195,10 @@ void CoordinatorServer::on_profile(const std::string& connection, WorkerEntry& e
                                    const wire::ProfileReport& report) {
     if (entry.joined) return cut_off(connection, "measured itself twice");
     entry.joined = true;
+    {
+        const std::lock_guard lock(mutex_);
+        endpoints_[entry.hello.name] = entry.hello.endpoint;
+    }
     step(to_joined(entry, report));
 }
 
@@ -210,6 +214,10 @@ void CoordinatorServer::lose(const std::string& connection, const std::string& r
     const std::optional<WorkerEntry> gone = roster_.remove(connection);
     if (!gone.has_value()) return;
     to_workers_.erase(gone->worker);
+    {
+        const std::lock_guard lock(mutex_);
+        endpoints_.erase(gone->hello.name);
+    }
     if (gone->joined) step(core::WorkerLost{gone->worker, reason});
 }
 

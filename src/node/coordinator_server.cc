@@ -157,4 +157,10 @@ std::optional<CoordinatorServer::LastPlan> CoordinatorServer::last_plan() const 
     return last_plan_;
 }
 
+std::string CoordinatorServer::worker_endpoint(const std::string& name) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = endpoints_.find(name);
+    return found == endpoints_.end() ? "" : found->second;
+}
+
 }  // namespace helix::node

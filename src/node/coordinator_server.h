@@ -57,6 +57,8 @@ class CoordinatorServer final : public api::Service {
         std::vector<core::WorkerId> workers;
     };
     std::optional<LastPlan> last_plan() const;
+    // Where peers reach the worker of this name; "" when it is not here. Any thread.
+    std::string worker_endpoint(const std::string& name) const;
 
   private:
     explicit CoordinatorServer(CoordinatorOptions options);
@@ -117,6 +119,7 @@ class CoordinatorServer final : public api::Service {
     mutable std::mutex mutex_;
     std::vector<core::CoordinatorEvent> submissions_;
     core::ClusterView view_;
+    std::map<std::string, std::string> endpoints_;  // by worker name
     std::optional<LastPlan> last_plan_;
 
     std::unique_ptr<WorkerServer> local_worker_;

@@ -1,0 +1,150 @@
+// A real model over real sockets: weights arrive over the wire, the text is llama.cpp's.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "model/manifest.h"
+#include "model/synth.h"
+#include "node/cluster_fixture.h"
+#include "node/cpu_provider.h"
+#include "node/wire_weights.h"
+
+namespace helix::node {
+namespace {
+
+using namespace testing;
+namespace fs = std::filesystem;
+
+const std::string kStories = HELIX_DATA_DIR "/models/stories260K.gguf";
+const std::string kAnswers = HELIX_DATA_DIR "/models/stories260K_greedy.json";
+
+class ModelCluster : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        std::string name = (fs::temp_directory_path() / "helix-node-XXXXXX").string();
+        ASSERT_NE(::mkdtemp(name.data()), nullptr);
+        dir_ = name;
+    }
+    void TearDown() override { fs::remove_all(dir_); }
+
+    WorkerOptions cpu_worker(const std::string& name) const {
+        WorkerOptions options;
+        options.name = name;
+        options.memory_bytes = 64 << 20;
+        options.threads = 1;
+        options.backend = std::make_shared<CpuProvider>();
+        options.cache_dir = dir_ / "cache";
+        return options;
+    }
+
+    // Layers dealt out evenly, so that every worker has some.
+    static std::unique_ptr<CoordinatorServer> serve(const std::string& path, std::int32_t workers) {
+        CoordinatorOptions options;
+        auto model = open_served_model(path);
+        EXPECT_TRUE(model.ok()) << model.error().message;
+        options.model = std::move(*model);
+        options.core.min_workers = workers;
+        options.core.settle = base::from_ms(100);
+        options.planner = [spec = options.model.spec](const spec::ClusterSpec& cluster) {
+            plan::PlanOptions even;
+            even.method = plan::Method::even;
+            return plan::plan(cluster, spec, even);
+        };
+        auto server = CoordinatorServer::start(std::move(options));
+        EXPECT_TRUE(server.ok()) << server.error().message;
+        return std::move(*server);
+    }
+
+    static std::vector<spec::Token> ask(CoordinatorServer& server,
+                                        const std::vector<spec::Token>& prompt, std::int32_t count,
+                                        std::size_t stages) {
+        const auto sink = std::make_shared<RecordingSink>();
+        server.submit(greedy(prompt, count), sink);
+        EXPECT_TRUE(sink->wait_done(60));
+        EXPECT_EQ(sink->reason_, core::FinishReason::length) << sink->error_ << sink->rejection_;
+        EXPECT_EQ(sink->pipeline_.size(), stages);
+        return sink->tokens_;
+    }
+
+    fs::path dir_;
+};
+
+TEST_F(ModelCluster, ThreeWorkersGiveLlamaCppsTokens) {
+    if (!fs::exists(kStories)) GTEST_SKIP() << "no " << kStories;
+    const auto server = serve(kStories, 3);
+    RunningWorker a(cpu_worker("a"), cluster_address(*server));
+    RunningWorker b(cpu_worker("b"), cluster_address(*server));
+    RunningWorker c(cpu_worker("c"), cluster_address(*server));
+    std::ifstream file(kAnswers);
+    const nlohmann::json answers = nlohmann::json::parse(file);
+    for (const nlohmann::json& answer : answers) {
+        const auto expected = answer["tokens"].get<std::vector<spec::Token>>();
+        const auto count = static_cast<std::int32_t>(expected.size());
+        EXPECT_EQ(ask(*server, answer["prompt_tokens"], count, 3), expected) << answer["prompt"];
+    }
+}
+
+TEST_F(ModelCluster, ReceivedWeightsAreTheFilesAndStayOnDisk) {
+    model::SynthOptions synth;
+    synth.path = (dir_ / "tiny.gguf").string();
+    ASSERT_TRUE(model::synth_model(synth).ok());
+    const auto hash = model::hash_model_file(synth.path);
+    ASSERT_TRUE(hash.ok());
+    const fs::path cached = dir_ / "cache" / base::to_hex(*hash);
+    std::vector<spec::Token> first;
+    {
+        const auto server = serve(synth.path, 1);
+        RunningWorker worker(cpu_worker("a"), cluster_address(*server));
+        first = ask(*server, {1, 2, 3}, 10, 1);
+    }
+    const auto file = model::GgufFile::open(synth.path);
+    ASSERT_TRUE(file.ok());
+    std::size_t index = 0;
+    for (const model::TensorInfo& tensor : (*file)->tensors()) {
+        std::ifstream in(cached / ("tensor-" + std::to_string(index++)), std::ios::binary);
+        const std::string bytes((std::istreambuf_iterator<char>(in)),
+                                std::istreambuf_iterator<char>());
+        const auto data = (*file)->data(tensor);
+        EXPECT_EQ(bytes, std::string(reinterpret_cast<const char*>(data.data()), data.size()))
+            << tensor.name;
+    }
+    // A damaged piece of the cache is noticed and fetched again.
+    const fs::path damaged = cached / "tensor-0";
+    const auto written = fs::last_write_time(cached / "tensor-1");
+    { std::fstream(damaged, std::ios::in | std::ios::out | std::ios::binary).write("damage", 6); }
+    const auto server = serve(synth.path, 1);
+    RunningWorker worker(cpu_worker("a"), cluster_address(*server));
+    EXPECT_EQ(ask(*server, {1, 2, 3}, 10, 1), first);
+    std::ifstream in(damaged, std::ios::binary);
+    std::string start(6, '\0');
+    in.read(start.data(), 6);
+    EXPECT_NE(start, "damage");
+    EXPECT_EQ(fs::last_write_time(cached / "tensor-1"), written);
+}
+
+TEST_F(ModelCluster, ALocalFileIsUsedOnlyWhenItIsTheSameModel) {
+    model::SynthOptions synth;
+    synth.path = (dir_ / "tiny.gguf").string();
+    ASSERT_TRUE(model::synth_model(synth).ok());
+    model::SynthOptions other = synth;
+    other.seed = 1;
+    other.path = (dir_ / "other.gguf").string();
+    ASSERT_TRUE(model::synth_model(other).ok());
+    std::vector<std::vector<spec::Token>> answers;
+    for (const std::string& local : {synth.path, other.path}) {
+        const auto server = serve(synth.path, 1);
+        WorkerOptions options = cpu_worker("a");
+        options.model_file = local;
+        RunningWorker worker(std::move(options), cluster_address(*server));
+        answers.push_back(ask(*server, {4, 5, 6}, 12, 1));
+        EXPECT_EQ(fs::exists(dir_ / "cache"), local == other.path);
+    }
+    EXPECT_EQ(answers[0], answers[1]);
+}
+
+}  // namespace
+}  // namespace helix::node
