@@ -10,7 +10,7 @@ while [ $# -gt 0 ]; do
     case $1 in
         --work) work=$2 ;;
         --base-url) base_url=$2 ;;
-        --server) server=$2 ;;
+        --server) server=$(realpath "$2") ;;
         *) echo "run.sh: unknown option $1" >&2; exit 2 ;;
     esac
     shift 2
