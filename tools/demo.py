@@ -44,7 +44,7 @@ class WorkerShape(NamedTuple):
     memory_share: float  # of the model file; less than 1, so that none can hold the whole model
 
 
-WORKERS = [WorkerShape("big", 0.75), WorkerShape("medium", 0.55), WorkerShape("small", 0.40)]
+WORKERS = [WorkerShape("big", 0.9), WorkerShape("medium", 0.7), WorkerShape("small", 0.5)]
 
 
 # ---- what is printed -----------------------------------------------------------------------------

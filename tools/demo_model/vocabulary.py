@@ -22,7 +22,7 @@ CHAT_TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}"
     "{% if message['role'] not in ['system', 'user', 'assistant'] %}"
     "{{ raise_exception('This model knows the roles system, user and assistant only.') }}{% endif %}"
-    "{{ '<|' + message['role'] + '|>\\n' + message['content'] | trim + eos_token }}{% endfor %}"
+    "{{ '<|' + message['role'] + '|>\\n' + (message['content'] or '') | trim + eos_token }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}")
 
 # No piece crosses the border between letters and other characters, nor a space inside a unit.
