@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Shows Helix at work on this machine: one coordinator and three unequal workers, all processes of their own.
 
-    tools/demo.py [--check] [--model FILE] [--helix BINARY]
+    tools/demo.py [--check] [--model FILE] [--binary HELIX]
 
 Starts the cluster, prints the plan, asks three questions through the OpenAI API, prints the answers as
 they arrive and the pipeline that each took, and leaves the cluster running until Ctrl-C. With --check it
@@ -42,9 +42,10 @@ class DemoError(Exception):
 class WorkerShape(NamedTuple):
     name: str
     memory_share: float  # of the model file; less than 1, so that none can hold the whole model
+    speed: float         # share of a core that it may use
 
 
-WORKERS = [WorkerShape("big", 0.9), WorkerShape("medium", 0.7), WorkerShape("small", 0.5)]
+WORKERS = [WorkerShape("big", 0.9, 1.0), WorkerShape("medium", 0.7, 0.6), WorkerShape("small", 0.5, 0.3)]
 
 
 # ---- what is printed -----------------------------------------------------------------------------
@@ -179,14 +180,18 @@ class Api:
         self.port = port
 
     def get(self, path: str, timeout_s: float = 5) -> Any:
+        body = self.get_text(path, timeout_s)
+        return json.loads(body) if body.strip() else {}
+
+    def get_text(self, path: str, timeout_s: float = 5) -> str:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         try:
             connection.request("GET", path)
             response = connection.getresponse()
-            body = response.read()
+            body = response.read().decode("utf-8", errors="replace")
             if response.status != 200:
-                raise DemoError(f"GET {path} answered {response.status}: {body.decode(errors='replace')[:300]}")
-            return json.loads(body) if body.strip() else {}
+                raise DemoError(f"GET {path} answered {response.status}: {body[:300]}")
+            return body
         finally:
             connection.close()
 
@@ -241,13 +246,6 @@ class Api:
 
 
 # ---- the demo ------------------------------------------------------------------------------------
-def model_facts(helix: str, model: str) -> Dict[str, Any]:
-    done = subprocess.run([helix, "model", "info", "--json", model], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise DemoError(done.stderr.strip() or f"{model} cannot be read")
-    return dict(json.loads(done.stdout))
-
-
 class Demo:
     def __init__(self, helix: str, model: str, check: bool) -> None:
         self.screen, self.check, self.model = Screen(), check, model
@@ -282,10 +280,10 @@ class Demo:
             "--listen", address])
         for shape in WORKERS:
             memory = int(size * shape.memory_share)
-            self.screen.line(f"worker  {shape.name:<8} {memory / 1e6:8.1f} MB of memory")
+            self.screen.line(f"worker  {shape.name:<8} {memory / 1e6:8.1f} MB of memory, speed x{shape.speed:g}")
             self.processes.start(shape.name, [
                 "worker", "--join", address, "--name", shape.name, "--memory", str(memory),
-                "--threads", "1"])
+                "--threads", "1", "--speed", f"{shape.speed:g}", "--cache", "none"])
 
     def wait_ready(self) -> None:
         deadline = time.monotonic() + START_LIMIT_S
@@ -304,13 +302,8 @@ class Demo:
         raise DemoError(f"the cluster was not ready after {START_LIMIT_S} s ({seen})")
 
     def show_plan(self) -> None:
-        cluster = self.api.get("/helix/cluster")
         self.screen.title("The plan: which worker runs which layers")
-        if cluster.get("picture"):
-            self.screen.line(cluster["picture"].rstrip())
-            return
-        for line in plan_lines(cluster, self.screen.unicode):
-            self.screen.line("  " + line)
+        self.screen.line(self.api.get_text("/helix/plan").rstrip())
 
     def question(self, question: str) -> Answer:
         self.screen.title("> " + question)
@@ -371,27 +364,6 @@ class Demo:
             self.processes.check()
 
 
-def plan_lines(cluster: Dict[str, Any], unicode: bool) -> List[str]:
-    """A strip of layers per worker, then the flow of every link."""
-    workers = sorted(cluster["workers"], key=lambda w: (w["layers"][0], w["layers"][1]))
-    count = max(w["layers"][1] for w in workers)
-    cell = max(1, min(4, 60 // count))
-    full, empty = ("█", "·") if unicode else ("#", ".")
-    wide = max(len(w["name"]) for w in workers)
-    lines = [f"{'layer':<{wide}}  " + "".join(f"{i:<{cell}}" for i in range(count))] if cell > 2 else []
-    for worker in workers:
-        begin, end = worker["layers"]
-        strip = empty * (begin * cell) + full * ((end - begin) * cell) + empty * ((count - end) * cell)
-        lines.append(f"{worker['name']:<{wide}}  {strip}  layers {begin}-{end - 1}, "
-                     f"{worker['memory_bytes'] / 1e6:.1f} MB")
-    names = {w["id"]: w["name"] for w in workers}
-    flows = cluster["flows"]
-    for flow in flows:
-        ends = [names.get(flow[end], "coordinator") for end in ("from", "to")]
-        lines.append(f"{ends[0]:>{max(wide, 11)}} -> {ends[1]:<{max(wide, 11)}} {flow['tokens_per_s']:8.0f} tokens/s")
-    return lines
-
-
 def find_helix(given: Optional[str]) -> str:
     choices = [given] if given else [str(ROOT / "build" / kind / "bin" / "helix") for kind in ("release", "dev")]
     for choice in choices:
@@ -406,7 +378,7 @@ def parse_arguments() -> argparse.Namespace:
     options.add_argument("--check", action="store_true", help="verify everything and end")
     options.add_argument("--model", default=os.environ.get("MODEL") or str(DEMO_MODEL),
                          help="a GGUF file [$MODEL, else the demo model of the repository]")
-    options.add_argument("--helix", default=os.environ.get("HELIX"), help="the program [build/release/bin/helix]")
+    options.add_argument("--binary", help="the helix program [build/release/bin/helix]")
     return options.parse_args()
 
 
@@ -422,7 +394,7 @@ def main() -> int:
     try:
         if not os.path.isfile(args.model):
             raise DemoError(f"there is no model file {args.model}")
-        demo = Demo(find_helix(args.helix), args.model, args.check)
+        demo = Demo(find_helix(args.binary), args.model, args.check)
         demo.run()
         shutil.rmtree(demo.processes.folder, ignore_errors=True)
         return 0
