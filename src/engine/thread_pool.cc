@@ -9,6 +9,7 @@
 namespace helix::engine {
 namespace {
 
+constexpr std::uint32_t kOpen = 1U << 31U;
 constexpr int kSpins = 2000;  // about 50 us
 
 void relax() {
@@ -45,7 +46,7 @@ ThreadPool::ThreadPool(int threads, std::vector<int> cpus) : cpus_(std::move(cpu
 }
 
 ThreadPool::~ThreadPool() {
-    stop_ = true;
+    stop_.store(true, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();
     for (std::thread& worker : workers_) worker.join();
@@ -64,10 +65,15 @@ void ThreadPool::work(int thread) {
     std::uint32_t seen = 0;
     for (;;) {
         wait_while_equal(generation_, seen);
-        ++seen;
-        if (stop_) return;
+        seen = generation_.load(std::memory_order_acquire);
+        if (stop_.load(std::memory_order_acquire)) return;
+        std::uint32_t job = job_.load(std::memory_order_acquire);
+        while ((job & kOpen) != 0 &&
+               !job_.compare_exchange_weak(job, job + 1, std::memory_order_acq_rel)) {
+        }
+        if ((job & kOpen) == 0) continue;  // too late
         drain(thread);
-        if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+        if (job_.fetch_sub(1, std::memory_order_acq_rel) == 1) job_.notify_one();
     }
 }
 
@@ -80,14 +86,14 @@ void ThreadPool::run_shared(std::int64_t count, Call call, void* context) {
     context_ = context;
     count_ = count;
     next_.store(0, std::memory_order_relaxed);
-    running_.store(static_cast<std::uint32_t>(workers_.size()), std::memory_order_relaxed);
+    job_.store(kOpen, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();
     drain(0);
-    for (;;) {
-        const std::uint32_t left = running_.load(std::memory_order_acquire);
-        if (left == 0) return;
-        wait_while_equal(running_, left);
+    std::uint32_t left = job_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+    while (left != 0) {
+        wait_while_equal(job_, left);
+        left = job_.load(std::memory_order_acquire);
     }
 }
 

@@ -11,7 +11,8 @@ namespace helix::engine {
 // left to chance, so tasks must not depend on it. One thread calls run() at a time.
 //
 // Idle threads spin for some tens of microseconds and then sleep: several processes may share these
-// cores.
+// cores. A job does not wait for threads that were not there to take part: when the cores are busy
+// elsewhere, the caller does the work alone.
 class ThreadPool {
   public:
     // threads counts the caller, who is thread 0. cpus: cores to pin to, thread i to cpus[i %
@@ -46,14 +47,14 @@ class ThreadPool {
 
     std::vector<int> cpus_;
     bool caller_pinned_ = false;
-    // The job; written by the caller while no worker is running.
+    // The job; written by the caller while it is closed and nobody takes part.
     Call call_ = nullptr;
     void* context_ = nullptr;
     std::int64_t count_ = 0;
-    bool stop_ = false;
     alignas(64) std::atomic<std::int64_t> next_{0};
     alignas(64) std::atomic<std::uint32_t> generation_{0};
-    alignas(64) std::atomic<std::uint32_t> running_{0};
+    alignas(64) std::atomic<std::uint32_t> job_{0};  // kOpen, and how many workers take part
+    std::atomic<bool> stop_{false};
     std::vector<std::thread> workers_;
 };
 

@@ -1,0 +1,67 @@
+#include "engine/thread_pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace helix::engine::test {
+namespace {
+
+TEST(ThreadPool, RunsEveryTaskOnceAndReturnsAfterTheLast) {
+    for (const int threads : {1, 2, 5}) {
+        ThreadPool pool(threads);
+        EXPECT_EQ(pool.size(), threads);
+        for (std::int64_t count = 0; count < 300; count = count * 3 / 2 + 1) {
+            std::vector<int> runs(static_cast<std::size_t>(count), 0);
+            std::atomic<bool> bad_thread{false};
+            pool.run(count, [&](std::int64_t i, int thread) {
+                ++runs[static_cast<std::size_t>(i)];
+                if (thread < 0 || thread >= threads) bad_thread = true;
+            });
+            EXPECT_EQ(std::vector<int>(runs.size(), 1), runs)
+                << count << " tasks, " << threads << " threads";
+            EXPECT_FALSE(bad_thread);
+        }
+    }
+}
+
+TEST(ThreadPool, ManyShortJobsInARowLoseNothing) {
+    ThreadPool pool(3);
+    std::int64_t sum = 0;
+    std::vector<std::int64_t> cells(8);
+    for (int job = 0; job < 3000; ++job) {
+        pool.run(8, [&](std::int64_t i, int) { cells[static_cast<std::size_t>(i)] = i + job; });
+        for (const std::int64_t cell : cells) sum += cell;
+    }
+    EXPECT_EQ(sum, 3000LL * 28 + 8LL * 3000 * 2999 / 2);
+}
+
+TEST(ThreadPool, WakesAfterItsThreadsWentToSleep) {
+    ThreadPool pool(2);
+    for (int round = 0; round < 3; ++round) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        std::atomic<int> ran{0};
+        pool.run(100, [&](std::int64_t, int) { ran.fetch_add(1); });
+        EXPECT_EQ(ran.load(), 100);
+    }
+}
+
+TEST(ThreadPool, PinsToTheCoresItIsGiven) {
+    std::thread([] {  // a thread of its own: the caller is pinned too
+        ThreadPool pool(2, {0});
+        std::atomic<int> ran{0};
+        pool.run(10, [&](std::int64_t, int) { ran.fetch_add(1); });
+        EXPECT_EQ(ran.load(), 10);
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        ASSERT_EQ(pthread_getaffinity_np(pthread_self(), sizeof set, &set), 0);
+        EXPECT_EQ(CPU_COUNT(&set), 1);
+        EXPECT_TRUE(CPU_ISSET(0, &set));
+    })
+        .join();
+}
+
+}  // namespace
+}  // namespace helix::engine::test
