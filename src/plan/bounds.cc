@@ -57,7 +57,8 @@ Bounds flow_bounds(const spec::ClusterSpec& cluster, const spec::ModelSpec& mode
     double high = bounds.paper;
     for (int step = 0; step < 60 && low < high; ++step) {
         const double middle = (low + high) / 2;
-        // The slack keeps rounding from refusing a flow that fits exactly: a bound may only be too high.
+        // The slack keeps rounding from refusing a flow that fits exactly: a bound may only be too
+        // high.
         const bool feasible =
             token_layers(cluster, model, capacities, middle) >= middle * layers * (1 - 1e-12);
         (feasible ? low : high) = middle;

@@ -198,8 +198,8 @@ base::Status check_placement(const ClusterSpec& cluster, const ModelSpec& model,
 }
 
 std::string describe_cut(const ClusterSpec& cluster, const Placement& placement,
-                         const FlowGraph& graph, const FlowPlan& flow) {
-    if (flow.tokens_per_s <= 0) return "no path runs all layers";
+                         const FlowPlan& flow) {
+    if (flow.tokens_per_s <= 0) return "no links lead through all layers";
     const auto name = [&](std::int32_t node) {
         return node == kCoordinator ? std::string("coordinator") : cluster.nodes[at(node)].name;
     };
@@ -227,7 +227,6 @@ std::string describe_cut(const ClusterSpec& cluster, const Placement& placement,
                 break;
         }
     }
-    static_cast<void>(graph);
     constexpr std::size_t kShown = 4;
     std::string text;
     for (std::size_t p = 0; p < std::min(parts.size(), kShown); ++p) {

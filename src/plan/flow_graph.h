@@ -29,7 +29,7 @@ struct FlowOptions {
     bool partial = true;  // a stage may run only the tail of its node's layers (FEATURES H3)
     Convention convention = Convention::paper;
     // Only these directed links, as (from, to); without it every link of the cluster.
-    std::optional<std::vector<std::pair<std::int32_t, std::int32_t>>> only_links;
+    std::optional<std::vector<std::pair<std::int32_t, std::int32_t>>> only_links = std::nullopt;
 };
 
 // May a token that has left `from` go on in `to`? Ends grow along every hop, so the graph has no
@@ -84,8 +84,8 @@ struct FlowPlan {
 // millionth of the flow are dropped. Deterministic.
 FlowPlan plan_flow(const spec::ClusterSpec& cluster, const FlowGraph& graph);
 
-// "L4-1 (layers 3-5, 120 tokens/s) and the link a -> b": what to improve first. Names at most four.
+// "L4-1 (layers 3-5) and the link a -> b": what to improve first. Names at most four.
 std::string describe_cut(const spec::ClusterSpec& cluster, const spec::Placement& placement,
-                         const FlowGraph& graph, const FlowPlan& flow);
+                         const FlowPlan& flow);
 
 }  // namespace helix::plan

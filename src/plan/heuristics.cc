@@ -311,6 +311,7 @@ std::int32_t holdable_layers(const CapacityTable& capacities, std::int32_t n_lay
         all += capacity.most();
         if (capacity.max_layers[1][1] >= n_layers) return n_layers;
     }
+    if (n_layers == 1) return 0;  // the two ends of a chain hold one layer each at least
     for (const NodeCapacity& a : capacities.nodes) {
         for (const NodeCapacity& b : capacities.nodes) {
             if (&a == &b || a.max_layers[1][0] == 0 || b.max_layers[0][1] == 0) continue;

@@ -250,7 +250,7 @@ base::Result<PlanReport> evaluate_placement(const ClusterSpec& cluster, const Mo
     report.gap = report.upper_bound_tokens_per_s > 0
                      ? std::max(0.0, 1 - flow.tokens_per_s / report.upper_bound_tokens_per_s)
                      : 0;
-    report.min_cut_text = describe_cut(cluster, placement, graph, flow);
+    report.min_cut_text = describe_cut(cluster, placement, flow);
     report.mean_depth = flow.mean_depth;
     report.least_kv_tokens =
         Evaluator(cluster, model, capacities, options).least_kv_tokens(placement.layers);

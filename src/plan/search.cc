@@ -235,7 +235,11 @@ class Search {
             ++result_.iterations;
             if (options_.upper_bound > 0 && result_.flow >= options_.upper_bound * (1 - 1e-9))
                 return;
-            const double heat = temperature(k, budget) * (reheated ? 0.5 : 1.0);
+            // Where nothing flows yet, the way to the first pipeline may lead over far worse
+            // placements.
+            const double heat = temperature(k, budget) * (result_.flow <= 0 ? 10.0
+                                                          : reheated        ? 0.5
+                                                                            : 1.0);
             Layers moved = current;
             mover_.move(moved, judged.weakest);
             if (moved == current) continue;

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+
+#include "plan/planner.h"
+#include "spec/cluster_spec.h"
+#include "spec/model_spec.h"
+
+namespace helix::plan {
+
+struct PictureOptions {
+    bool colours = false;  // ANSI
+    bool flows = true;     // list the tokens/s of each link used
+};
+
+// The plan for people: a line per machine with a strip of the layers it holds, its memory and
+// speed; the flow of each link; flow, bound, gap and what limits it. UTF-8, at most 100 columns,
+// ends with a newline.
+std::string draw_plan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+                      const PlanReport& report, const PictureOptions& options);
+
+}  // namespace helix::plan
