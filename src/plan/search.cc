@@ -14,10 +14,15 @@ using spec::Placement;
 using Layers = std::vector<LayerRange>;
 
 constexpr double kHot = 0.03;
+// Where links or exact boundaries matter, most moves break the flow on the way to a better one.
+constexpr double kHotBrittle = 0.2;
+constexpr double kFlowWeight = 0.3;  // of the shortfall; the rest is the layers'
 constexpr double kCold = 0.0003;
 constexpr double kTargetStep = 1.01;  // the target lies this far above the best flow
-constexpr double kFirstPhase = 0.75;  // of the iterations
-constexpr int kCycles = 4;            // annealing cycles in a phase
+constexpr double kFlowPhase = 0.75;   // of a cycle's iterations; the rest goes to depth
+// Cycles of annealing, each twice as long as the one before: good whenever the time runs out.
+constexpr std::int64_t kFirstCycle = 4000;
+constexpr std::int64_t kLongestCycle = 256'000;
 constexpr std::int64_t kStopEvery = 64;
 
 std::size_t at(std::int32_t index) {
@@ -174,21 +179,20 @@ class Search {
                 result_.flow = flow;
             }
         }
-        const auto first =
-            static_cast<std::int64_t>(static_cast<double>(options_.iterations) * kFirstPhase);
-        for (int cycle = 0; cycle < kCycles && !stopped_; ++cycle)
-            towards_flow(first / kCycles, cycle > 0);
-        const double floor = result_.flow * (1 - options_.flow_tolerance);
-        Placement start = result_.most_flow;
-        double depth = evaluator_.depth_estimate(start.layers);
-        for (const Placement& other : starts) {
-            const double other_depth = evaluator_.depth_estimate(other.layers);
-            if (other_depth < depth && evaluator_.flow(other.layers) >= floor) {
-                start = other;
-                depth = other_depth;
-            }
+        std::int64_t length = kFirstCycle;
+        for (int cycle = 0; result_.iterations < options_.iterations && !stopped_; ++cycle) {
+            length = std::min(length, options_.iterations - result_.iterations);
+            const auto for_flow =
+                static_cast<std::int64_t>(static_cast<double>(length) * kFlowPhase);
+            // Every third cycle leaves the best alone and looks elsewhere.
+            const bool elsewhere = cycle % 3 == 2;
+            const std::int64_t before = result_.iterations;
+            towards_flow(for_flow, elsewhere ? starts[random_.below(starts.size())].layers
+                                             : result_.most_flow.layers);
+            if (result_.flow > 0) shallower_of(starts, length - for_flow);
+            if (result_.iterations == before) break;  // nothing left to look for
+            length = std::min(2 * length, kLongestCycle);
         }
-        if (result_.flow > 0) towards_depth(options_.iterations - result_.iterations, start, floor);
         return std::move(result_);
     }
 
@@ -212,8 +216,8 @@ class Search {
             missing += std::max(0.0, 1 - coverage_[l] / target);
         }
         judged.flow = evaluator_.flow_is_least_coverage() ? least : evaluator_.flow(layers);
-        judged.shortfall = 0.5 * missing / static_cast<double>(coverage_.size()) +
-                           0.5 * std::max(0.0, 1 - judged.flow / target);
+        judged.shortfall = (1 - kFlowWeight) * missing / static_cast<double>(coverage_.size()) +
+                           kFlowWeight * std::max(0.0, 1 - judged.flow / target);
         return judged;
     }
 
@@ -221,30 +225,23 @@ class Search {
         return change <= 0 || random_.uniform() < std::exp(-change / temperature);
     }
 
-    static double temperature(std::int64_t done, std::int64_t budget) {
-        return kHot *
-               std::pow(kCold / kHot, static_cast<double>(done) / static_cast<double>(budget));
+    double temperature(std::int64_t done, std::int64_t budget) const {
+        const double hot = evaluator_.flow_is_least_coverage() ? kHot : kHotBrittle;
+        return hot * std::pow(kCold / hot, static_cast<double>(done) / static_cast<double>(budget));
     }
 
-    // Cycles after the first begin from the best found.
-    void towards_flow(std::int64_t budget, bool reheated) {
-        Layers current = result_.most_flow.layers;
+    void towards_flow(std::int64_t budget, Layers current) {
         double target = next_target();
         Judged judged = judge(current, target);
         for (std::int64_t k = 0; k < budget && !out_of_time(); ++k) {
-            ++result_.iterations;
             if (options_.upper_bound > 0 && result_.flow >= options_.upper_bound * (1 - 1e-9))
                 return;
-            // Where nothing flows yet, the way to the first pipeline may lead over far worse
-            // placements.
-            const double heat = temperature(k, budget) * (result_.flow <= 0 ? 10.0
-                                                          : reheated        ? 0.5
-                                                                            : 1.0);
+            ++result_.iterations;
             Layers moved = current;
             mover_.move(moved, judged.weakest);
             if (moved == current) continue;
             const Judged next = judge(moved, target);
-            if (!accept(next.shortfall - judged.shortfall, heat)) continue;
+            if (!accept(next.shortfall - judged.shortfall, temperature(k, budget))) continue;
             current = std::move(moved);
             judged = next;
             if (judged.flow <= result_.flow) continue;
@@ -253,6 +250,25 @@ class Search {
             target = next_target();
             judged = judge(current, target);
         }
+    }
+
+    // From the shallowest placement known that has nearly the best flow.
+    void shallower_of(const std::vector<Placement>& starts, std::int64_t budget) {
+        const double floor = result_.flow * (1 - options_.flow_tolerance);
+        std::erase_if(result_.shallower,
+                      [&](const Placement& p) { return evaluator_.flow(p.layers) < floor; });
+        std::vector<Placement> known = starts;
+        known.insert(known.end(), result_.shallower.begin(), result_.shallower.end());
+        Placement start = result_.most_flow;
+        double depth = evaluator_.depth_estimate(start.layers);
+        for (const Placement& other : known) {
+            const double other_depth = evaluator_.depth_estimate(other.layers);
+            if (other_depth < depth && evaluator_.flow(other.layers) >= floor) {
+                start = other;
+                depth = other_depth;
+            }
+        }
+        towards_depth(budget, start, floor);
     }
 
     double next_target() const {
@@ -271,7 +287,7 @@ class Search {
         };
         Judged judged = judge(current, floor);
         double value = energy(current, judged);
-        double least = evaluator_.depth_estimate(result_.most_flow.layers);
+        double least = evaluator_.depth_estimate(current);
         const auto keep = [&](const Layers& layers, double flow) {
             const double depth = evaluator_.depth_estimate(layers);
             if (flow < floor || depth >= least * (1 - 1e-9)) return;
@@ -279,7 +295,6 @@ class Search {
             result_.shallower.push_back({layers});
             if (result_.shallower.size() > 8) result_.shallower.erase(result_.shallower.begin());
         };
-        keep(current, judged.flow);
         for (std::int64_t k = 0; k < budget && !out_of_time(); ++k) {
             ++result_.iterations;
             Layers moved = current;

@@ -219,7 +219,7 @@ TEST(Planner, SearchFindsTheExhaustiveOptimumOfTinyClusters) {
         options.capacities = &capacities;
         options.flow.partial = random.chance(0.5);
         options.flow_tolerance = 0;
-        options.iterations = 3000;
+        options.iterations = 12'000;
         const double best = exhaustive_flow(Evaluator(cluster, model, capacities, options.flow),
                                             capacities, n_layers);
         EXPECT_LE(best, flow_bounds(cluster, model, capacities).best * (1 + 1e-9));
