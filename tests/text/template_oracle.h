@@ -17,6 +17,7 @@ struct OracleJob {
 struct OracleAnswer {
     std::optional<std::string> output;  // absent: it raised
     std::string error;
+    bool own_words = false;  // the error is what the template gave to raise_exception
 };
 
 // True where /usr/bin/python3 has jinja2.
@@ -28,7 +29,8 @@ std::vector<OracleAnswer> ask_oracle(const std::vector<OracleJob>& jobs);
 // What our interpreter gives, in the same form.
 OracleAnswer render_ours(const OracleJob& job);
 
-// Empty if both print the same or both raise; else what differs, with everything needed to see it again.
+// Empty if both print the same or both raise (the same words, if they are the template's); else
+// what differs, with everything needed to see it again.
 std::string difference(const OracleJob& job, const OracleAnswer& oracle, const OracleAnswer& ours);
 
 }  // namespace helix::text::testing

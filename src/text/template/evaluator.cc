@@ -240,8 +240,10 @@ Result<Evaluator::Flow> Evaluator::exec_node(const CallStmt& statement) {
 Result<Evaluator::Flow> Evaluator::exec_node(const FilterStmt& statement) {
     TRY(const Value text, capture(statement.body));
     TRY(const Value filtered, filter_block(statement.filter, text));
-    TRY(const std::string out, to_text(filtered, budget_));
-    TRY_VOID(print(out));
+    const auto* out = filtered.get<Text>();
+    if (out == nullptr)
+        return base::invalid("a filter block must give text, not '" + type_name(filtered) + "'");
+    TRY_VOID(print(out->str()));
     return Flow::next;
 }
 

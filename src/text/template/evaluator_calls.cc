@@ -177,11 +177,7 @@ Result<Value> Evaluator::make_range(const Arguments& arguments) {
         items.push_back(make_int(i));
         if (__builtin_add_overflow(i, step, &i)) break;
     }
-    TRY(Value range, make_sequence(std::move(items), budget_, SequenceKind::range));
-    std::string label = "range(" + std::to_string(start) + ", " + std::to_string(stop);
-    if (step != 1) label += ", " + std::to_string(step);
-    (*range.get<SequencePtr>())->label = label + ")";
-    return range;
+    return jinja::make_range(std::move(items), {start, stop, step}, budget_);
 }
 
 // dict(mapping or pairs, name=value...)

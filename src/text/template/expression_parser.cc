@@ -434,12 +434,21 @@ Result<ExprPtr> ExpressionParser::parse_call(ExprPtr callee) {
     return make(line, below, CallExpr{std::move(callee), std::move(arguments)});
 }
 
+Result<std::string> ExpressionParser::parse_dotted(const char* what) {
+    TRY(std::string name, tokens_.expect_identifier(what));
+    while (tokens_.skip_symbol(".")) {
+        TRY(const std::string part, tokens_.expect_identifier(what));
+        name += "." + part;
+    }
+    return name;
+}
+
 Result<ExprPtr> ExpressionParser::parse_filters(ExprPtr value, bool inline_start) {
     while (inline_start || tokens_.at_symbol("|")) {
         if (!inline_start) tokens_.take();
         inline_start = false;
         const int line = tokens_.line();
-        TRY(std::string name, tokens_.expect_identifier("the name of a filter"));
+        TRY(std::string name, parse_dotted("the name of a filter"));
         CallArguments arguments;
         if (tokens_.at_symbol("(")) {
             TRY(arguments, parse_arguments());
@@ -454,7 +463,7 @@ Result<ExprPtr> ExpressionParser::parse_filters(ExprPtr value, bool inline_start
 Result<ExprPtr> ExpressionParser::parse_test(ExprPtr value) {
     const int line = tokens_.take().line;
     const bool negated = tokens_.skip_name("not");
-    TRY(std::string name, tokens_.expect_identifier("the name of a test"));
+    TRY(std::string name, parse_dotted("the name of a test"));
     CallArguments arguments;
     const TokenKind kind = tokens_.current().kind;
     const bool operand = kind == TokenKind::name || kind == TokenKind::string ||

@@ -48,6 +48,7 @@ class ExpressionParser {
     Result<ExprPtr> parse_subscript(ExprPtr value);
     Result<ExprPtr> parse_call(ExprPtr callee);
     Result<ExprPtr> parse_test(ExprPtr value);
+    Result<std::string> parse_dotted(const char* what);  // name.name
     Result<CallArguments> parse_arguments();
     Status parse_argument(CallArguments& arguments);
     Result<Target> parse_target_item();

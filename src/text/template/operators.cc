@@ -438,6 +438,12 @@ Result<Value> slice(const Value& value, const Value& start, const Value& stop, c
     for (std::int64_t i = first; forward ? i < last : i > last; i += stride) {
         picked.push_back(source[static_cast<std::size_t>(i)]);
     }
+    if (sequence != nullptr && (*sequence)->kind == SequenceKind::range) {
+        const auto [begin, end, step_size] = (*sequence)->range;
+        return make_range(std::move(picked),
+                          {begin + first * step_size, begin + last * step_size, stride * step_size},
+                          budget);
+    }
     if (text == nullptr) {
         return make_sequence(std::move(picked), budget,
                              is_tuple(**sequence) ? SequenceKind::tuple : SequenceKind::list);

@@ -57,6 +57,7 @@ class ReprWriter {
 
     Status write_sequence(const Sequence& sequence, int depth) {
         if (!sequence.label.empty()) return out_.append(sequence.label);
+        if (sequence.kind == SequenceKind::range) return write_range(sequence.range);
         static constexpr std::array<std::array<const char*, 2>, 8> kBrackets{
             {{"[", "]"},
              {"(", ")"},
@@ -76,6 +77,13 @@ class ReprWriter {
             sequence.kind == SequenceKind::tuple || sequence.kind == SequenceKind::group;
         if (tuple && sequence.items.size() == 1) TRY_VOID(out_.append(","));
         return out_.append(brackets[1]);
+    }
+
+    Status write_range(const std::array<std::int64_t, 3>& range) {
+        const auto [start, stop, step] = range;
+        TRY_VOID(out_.append("range(" + std::to_string(start) + ", " + std::to_string(stop)));
+        if (step != 1) TRY_VOID(out_.append(", " + std::to_string(step)));
+        return out_.append(")");
     }
 
     Status write_dict(const Dict& dict, int depth) {

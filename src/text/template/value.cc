@@ -60,6 +60,13 @@ Result<Value> make_generator(std::vector<Value> items, Budget& budget, std::stri
     return made;
 }
 
+Result<Value> make_range(std::vector<Value> items, std::array<std::int64_t, 3> range,
+                         Budget& budget) {
+    TRY(Value made, make_sequence(std::move(items), budget, SequenceKind::range));
+    (*made.get<SequencePtr>())->range = range;
+    return made;
+}
+
 Result<Value> make_dict(Dict dict, Budget& budget) {
     TRY_VOID(budget.charge(dict.size() + 1));
     TRY_VOID(check_nesting(dict.nesting(), budget));

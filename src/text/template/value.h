@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -84,9 +85,10 @@ enum class SequenceKind {
 struct Sequence {
     SequenceKind kind = SequenceKind::list;
     std::vector<Value> items;
-    int nesting = 1;           // containers below and including this one
-    std::size_t consumed = 0;  // generator: items already taken
-    std::string label;         // range and generator: what Python prints
+    int nesting = 1;                      // containers below and including this one
+    std::size_t consumed = 0;             // generator: items already taken
+    std::array<std::int64_t, 3> range{};  // range: start, stop, step
+    std::string label;                    // generator: what Python prints
 };
 
 // Insertion-ordered; keys are hashable values (text, numbers, none, tuples of these).
@@ -157,6 +159,9 @@ Result<Value> make_text(std::string bytes, Budget& budget, bool markup = false);
 Result<Value> make_sequence(std::vector<Value> items, Budget& budget,
                             SequenceKind kind = SequenceKind::list);
 Result<Value> make_generator(std::vector<Value> items, Budget& budget, std::string_view name);
+// The items are what range(start, stop, step) gives.
+Result<Value> make_range(std::vector<Value> items, std::array<std::int64_t, 3> range,
+                         Budget& budget);
 Result<Value> make_dict(Dict dict, Budget& budget);
 Result<Value> make_pair(Value first, Value second, Budget& budget);  // a tuple of two
 
