@@ -2,13 +2,17 @@
 """Renders chat templates with python3-jinja2, set up as transformers' apply_chat_template does.
 
 usage: template_oracle.py < JOBS > RESULTS
+       template_oracle.py --golden FOLDER
     JOBS      a JSON list of {"template": text, "context": {...}, "now": [year, month, day, hour, minute, second]}
     RESULTS   a JSON list, one per job: {"output": text} or {"error": text}
 
 The tests run it beside our own interpreter and compare; "now" stands for the clock.
+--golden renders each NAME.jinja of FOLDER with each context of contexts.json and writes NAME.json: what it printed,
+or null where it raised, by the name of the context.
 """
 import datetime
 import json
+import pathlib
 import sys
 
 import jinja2
@@ -63,8 +67,21 @@ class Oracle:
             return {"error": str(error), "kind": type(error).__name__}
 
 
+def write_golden(oracle, folder):
+    contexts = json.loads((folder / "contexts.json").read_text(encoding="utf-8"))
+    for path in sorted(folder.glob("*.jinja")):
+        source = path.read_text(encoding="utf-8")
+        printed = {name: oracle.render({"template": source, "context": context}).get("output")
+                   for name, context in contexts.items()}
+        text = json.dumps(printed, indent=1, ensure_ascii=False) + "\n"
+        path.with_suffix(".json").write_text(text, encoding="utf-8")
+
+
 def main():
     oracle = Oracle()
+    if len(sys.argv) == 3 and sys.argv[1] == "--golden":
+        write_golden(oracle, pathlib.Path(sys.argv[2]))
+        return
     json.dump([oracle.render(job) for job in json.load(sys.stdin)], sys.stdout)
 
 

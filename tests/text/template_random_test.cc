@@ -360,13 +360,16 @@ class Generator {
     base::Random random_;
 };
 
-// What no other implementation can match: addresses; and what we refuse: integers beyond 64 bits,
-// complex numbers.
+// What cannot be compared: addresses, and what we refuse (integers beyond 64 bits, complex
+// numbers). An unknown filter is an error for us only when it is reached; jinja2 also looks into
+// some branches that are not taken.
 bool comparable(const OracleAnswer& oracle, const OracleAnswer& ours) {
     for (const char* part : {" at 0x", "<built-in", "<function", "<class", "<bound", "<generator",
                              "<Macro", "<list_rev", "reversed object"}) {
         if (oracle.output && oracle.output->find(part) != std::string::npos) return false;
     }
+    if (oracle.error.starts_with("No filter named") || oracle.error.starts_with("No test named"))
+        return false;
     return ours.error.find("64") == std::string::npos &&
            ours.error.find("fractional power") == std::string::npos;
 }
@@ -379,7 +382,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t fallback) {
 TEST(TemplateOracle, RandomTemplatesPrintWhatJinja2Prints) {
     if (!have_oracle()) GTEST_SKIP() << "python3-jinja2 is not installed";
     const std::uint64_t first_seed = from_environment("HELIX_TEMPLATE_SEED", 1);
-    const std::uint64_t count = from_environment("HELIX_TEMPLATE_COUNT", 2000);
+    const std::uint64_t count = from_environment("HELIX_TEMPLATE_COUNT", 1000);
     std::vector<OracleJob> jobs;
     for (std::uint64_t i = 0; i < count; ++i)
         jobs.push_back({Generator(first_seed + i).make(), random_context()});

@@ -10,7 +10,7 @@ namespace helix::text::jinja {
 // What one rendering may use. A template comes with a model file and is untrusted input: whatever
 // it says, time, memory and stack stay bounded.
 struct RenderLimits {
-    std::uint64_t steps = 30'000'000;  // one per evaluated node, per item, per 8 bytes of text made
+    std::uint64_t steps = 10'000'000;  // one per evaluated node, per item, per 8 bytes of text made
     std::size_t text_bytes = 32u << 20;    // the longest single string
     std::size_t output_bytes = 32u << 20;  // the rendered text, captured blocks included
     int nesting = 64;                      // containers inside containers
