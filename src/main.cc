@@ -1,6 +1,3 @@
-#include <cstdio>
+#include "cli/command.h"
 
-int main() {
-    std::puts("helix 0.1.0");
-    return 0;
-}
+int main(int argc, char** argv) { return helix::cli::run(argc, argv); }

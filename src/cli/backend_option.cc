@@ -1,0 +1,76 @@
+#include "cli/backend_option.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "cli/size_option.h"
+#include "node/cpu_provider.h"
+#include "node/modelled_provider.h"
+#include "spec/profile_tables.h"
+
+namespace helix::cli {
+
+void add_backend_options(CLI::App& command, BackendArguments& a) {
+    command.add_option("--backend", a.backend, "cpu, or modelled: real protocol, modelled time")
+        ->capture_default_str();
+    command.add_option("--memory", a.memory, "for weights and KV cache, like 6GB [what is free]");
+    command.add_option("--threads", a.threads, "of the engine [one per core]");
+    command.add_option("--cpus", a.cpus, "pin the engine's threads to these cores, like 0-3");
+    command.add_option("--kv", a.kv, "KV cache in f16 or f32")->capture_default_str();
+    command.add_option("--speed", a.speed, "slow the engine down to this share, like 0.5");
+    command.add_option("--type", a.type, "machine type, like T4; for modelled");
+    command.add_option("--profiles", a.profiles, "folder of measured tables; for modelled");
+    command.add_option("--profile", a.profile, "the tables' model, like llama2-70b; for modelled");
+    command.add_option("--time-scale", a.time_scale,
+                       "modelled time x this; 0.1 = ten times faster");
+}
+
+base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& options) {
+    if (!a.memory.empty()) {
+        TRY(options.memory_bytes, parse_size("--memory", a.memory));
+    }
+    if (a.threads < 0) return base::invalid("--threads: expected a positive number");
+    if (!(a.speed > 0 && a.speed <= 1)) return base::invalid("--speed: expected 0 < share <= 1");
+    options.threads = a.threads;
+    options.speed = a.speed;
+    options.type = a.type;
+    if (a.backend == "cpu") {
+        node::CpuProviderOptions cpu;
+        if (!a.cpus.empty()) {
+            TRY(cpu.cpus, parse_cpu_list("--cpus", a.cpus));
+        }
+        if (a.kv != "f16" && a.kv != "f32") return base::invalid("--kv: expected f16 or f32");
+        cpu.kv_f32 = a.kv == "f32";
+        options.backend = std::make_shared<node::CpuProvider>(std::move(cpu));
+        return base::Ok{};
+    }
+    if (a.backend != "modelled") {
+        return base::invalid("--backend: '" + a.backend + "' is neither cpu nor modelled");
+    }
+    if (a.profiles.empty() || a.profile.empty() || a.type.empty()) {
+        return base::invalid("--backend modelled needs --profiles DIR, --profile MODEL and --type");
+    }
+    if (!(a.time_scale > 0)) return base::invalid("--time-scale: expected a number above 0");
+    TRY(auto tables, spec::ProfileTables::read(a.profiles, a.profile));
+    spec::ClusterSpec self;
+    self.nodes.emplace_back();
+    self.nodes[0].name = a.type;
+    self.nodes[0].type = a.type;
+    TRY_VOID(tables.check(self));
+    options.backend = std::make_shared<node::ModelledProvider>(
+        self.nodes[0], std::make_shared<const spec::ProfileTables>(std::move(tables)),
+        a.time_scale);
+    return base::Ok{};
+}
+
+std::string default_cache_dir() {
+    if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
+        return (std::filesystem::path(cache) / "helix").string();
+    }
+    const char* home = std::getenv("HOME");
+    return home == nullptr ? "" : (std::filesystem::path(home) / ".cache" / "helix").string();
+}
+
+}  // namespace helix::cli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+#include "node/worker_options.h"
+
+// The options that say what a worker computes with; shared by `worker` and the worker inside
+// `serve`.
+
+namespace helix::cli {
+
+struct BackendArguments {
+    std::string backend = "cpu";
+    std::string memory;  // a size; "" = what the machine has
+    int threads = 0;     // 0 = one per core
+    std::string cpus;    // a CPU list to pin to; "" = not pinned
+    std::string kv = "f16";
+    double speed = 1;  // below 1: slowed down, for trying unequal machines out on one
+    std::string type;  // machine type, for modelled
+    std::string profiles;
+    std::string profile;  // model of the profiles
+    double time_scale = 1;
+};
+
+void add_backend_options(CLI::App& command, BackendArguments& arguments);
+// Fills memory, threads, speed, type and backend.
+base::Status fill_backend(const BackendArguments& arguments, node::WorkerOptions& options);
+// ~/.cache/helix, or "" when there is no home.
+std::string default_cache_dir();
+
+}  // namespace helix::cli

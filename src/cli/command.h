@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include "base/result.h"
+
+// What the subcommands of `helix` share. Each adds itself to the app; the chosen one's action runs
+// after parsing and its Status becomes the exit code (0, or 1 with the message on standard error).
+
+namespace helix::cli {
+
+struct App {
+    CLI::App parser{"Helix serves one large language model on whatever machines there are.",
+                    "helix"};
+    std::function<base::Status()> action;  // of the subcommand that was named
+};
+
+void add_serve(App& app);
+void add_worker(App& app);
+void add_model(App& app);
+void add_key(App& app);
+
+// The whole program.
+int run(int argc, const char* const* argv);
+
+}  // namespace helix::cli

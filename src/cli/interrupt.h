@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+namespace helix::cli {
+
+// While it lives, SIGINT and SIGTERM call stop (on a thread of its own); a second signal ends the
+// process at once. Make it before starting other threads: they inherit the blocked signals.
+class Interrupt {
+  public:
+    explicit Interrupt(std::function<void()> stop);
+    ~Interrupt();
+    Interrupt(const Interrupt&) = delete;
+    Interrupt& operator=(const Interrupt&) = delete;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+// Blocks SIGINT and SIGTERM in the calling thread and those it starts; Interrupt receives them.
+void block_interrupts();
+
+}  // namespace helix::cli

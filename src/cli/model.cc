@@ -1,0 +1,69 @@
+// helix model info FILE · helix model synth OUT
+
+#include <cstdio>
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "model/gguf.h"
+#include "model/info.h"
+#include "model/synth.h"
+
+namespace helix::cli {
+namespace {
+
+base::Status show_info(const std::string& path, bool json) {
+    TRY(const auto file, model::GgufFile::open(path));
+    std::fputs((json ? model::describe_json(*file) : model::describe_text(*file)).c_str(), stdout);
+    if (json) std::fputs("\n", stdout);
+    return base::Ok{};
+}
+
+base::Status make_synth(const model::SynthOptions& options) {
+    {
+        ProgressLine progress("writing " + options.path);
+        TRY_VOID(model::synth_model(options, [&](std::uint64_t done, std::uint64_t total) {
+            progress.update(done, total);
+        }));
+    }
+    return show_info(options.path, false);
+}
+
+std::string shape_names() {
+    std::string names;
+    for (const model::SynthShape& shape : model::synth_shapes()) {
+        names += (names.empty() ? "" : ", ") + shape.name;
+    }
+    return names;
+}
+
+}  // namespace
+
+void add_model(App& app) {
+    CLI::App* model =
+        app.parser.add_subcommand("model", "Look at model files, make synthetic ones");
+    model->require_subcommand(1);
+
+    CLI::App* info = model->add_subcommand("info", "What a GGUF file holds");
+    auto path = std::make_shared<std::string>();
+    auto json = std::make_shared<bool>(false);
+    info->add_option("FILE", *path, "a GGUF file")->required();
+    info->add_flag("--json", *json, "one JSON object instead of lines for people");
+    info->footer("Example:\n  helix model info llama.gguf");
+    info->callback([&app, path, json] { app.action = [=] { return show_info(*path, *json); }; });
+
+    CLI::App* synth = model->add_subcommand(
+        "synth", "Writes a model of a real shape with random weights, for tests and benchmarks");
+    auto options = std::make_shared<model::SynthOptions>();
+    synth->add_option("OUT", options->path, "the file to write")->required();
+    synth->add_option("--shape", options->shape, shape_names())->capture_default_str();
+    synth->add_option("--quant", options->quant, "f32, f16, bf16, q8_0, q4_0, q4_k or q6_k")
+        ->capture_default_str();
+    synth->add_option("--seed", options->seed, "equal seeds give equal files")
+        ->capture_default_str();
+    synth->footer(
+        "Example:\n  helix model synth --shape llama-1b --quant q8_0 --seed 1 llama-1b.gguf");
+    synth->callback([&app, options] { app.action = [=] { return make_synth(*options); }; });
+}
+
+}  // namespace helix::cli

@@ -1,0 +1,60 @@
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+
+#include "base/log.h"
+#include "cli/command.h"
+
+namespace helix::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  helix serve --model llama.gguf                      one machine, nothing to configure\n"
+    "  helix worker --join 192.0.2.7:8080 --key den.key    adds this machine to a cluster\n"
+    "  helix model info llama.gguf                         what a model file holds\n"
+    "  helix key new                                       keys for machines on a network\n"
+    "\n'helix COMMAND --help' says more.";
+
+base::Status set_level(const std::string& word) {
+    base::LogLevel level = base::LogLevel::info;
+    if (!base::parse_log_level(word, level)) {
+        return base::invalid("--log-level: '" + word +
+                             "' is none of debug, info, warn, error, off");
+    }
+    base::set_log_level(level);
+    return base::Ok{};
+}
+
+int report(const base::Status& status) {
+    if (status.ok()) return 0;
+    std::fprintf(stderr, "helix: %s\n", status.error().message.c_str());
+    return 1;
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv) {
+    App app;
+    std::string level = "info";
+    app.parser.set_version_flag("--version", "helix 0.1.0");
+    app.parser.add_option("--log-level", level, "debug, info, warn, error or off")
+        ->envname("HELIX_LOG");
+    app.parser.footer(kExamples);
+    app.parser.require_subcommand(1);
+    app.parser.fallthrough();
+    add_serve(app);
+    add_worker(app);
+    add_model(app);
+    add_key(app);
+    try {
+        app.parser.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.parser.exit(error);
+    }
+    const base::Status levels = set_level(level);
+    if (!levels.ok()) return report(levels);
+    return report(app.action());
+}
+
+}  // namespace helix::cli

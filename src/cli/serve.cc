@@ -1,0 +1,205 @@
+// helix serve --model FILE
+
+#include <condition_variable>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <random>
+
+#include "api/api_server.h"
+#include "api/model_codec.h"
+#include "base/log.h"
+#include "cli/backend_option.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/size_option.h"
+#include "model/gguf.h"
+#include "model/info.h"
+#include "net/key.h"
+#include "node/coordinator_server.h"
+#include "plan/picture.h"
+#include "spec/profile_tables.h"
+#include "text/vocabulary.h"
+
+namespace helix::cli {
+namespace {
+
+struct ServeArguments {
+    std::string model;
+    std::string listen = "127.0.0.1:8080";
+    std::string cluster_listen;
+    bool no_worker = false;
+    int min_workers = 1;
+    std::string model_name;
+    std::string key;
+    bool insecure = false;
+    std::vector<std::string> api_keys;
+    int context = 0;
+    int block_size = 16;
+    int max_waiting = 1024;
+    BackendArguments backend;
+};
+
+// The coordinator's view of what is served, and the file that has its tokenizer.
+struct Served {
+    std::shared_ptr<const model::GgufFile> file;
+    node::ServedModel model;
+};
+
+base::Result<Served> open_model(const ServeArguments& a) {
+    Served served;
+    TRY(served.file, model::GgufFile::open(a.model));
+    if (a.backend.backend == "modelled") {
+        TRY(const auto tables, spec::ProfileTables::read(a.backend.profiles, a.backend.profile));
+        TRY(const auto vocabulary, text::read_vocabulary(*served.file));
+        spec::ModelSpec spec = tables.model();
+        if (spec.context_length == 0) spec.context_length = 4096;
+        served.model =
+            node::modelled_model(spec, static_cast<std::int32_t>(vocabulary.tokens.size()));
+    } else {
+        TRY(served.model, node::open_served_model(a.model));
+    }
+    if (a.context > 0) {
+        served.model.spec.context_length = std::min(served.model.spec.context_length, a.context);
+    }
+    return served;
+}
+
+base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments& a,
+                                                           const HostPort& http,
+                                                           const Served& served) {
+    node::CoordinatorOptions options;
+    options.model = served.model;
+    options.core.block_size = a.block_size;
+    options.core.max_waiting = a.max_waiting;
+    options.core.min_workers = a.min_workers;
+    options.listen_host = http.host;
+    if (!a.cluster_listen.empty()) {
+        TRY(const HostPort cluster, parse_host_port("--cluster-listen", a.cluster_listen));
+        options.listen_host = cluster.host;
+        options.listen_port = cluster.port;
+    }
+    if (options.listen_host == "0.0.0.0") options.listen_host = "*";
+    options.insecure = a.insecure;
+    if (!a.key.empty()) {
+        TRY(options.key, net::read_coordinator_key(a.key));
+    } else if (!net::is_loopback(options.listen_host) && !a.insecure && !a.no_worker &&
+               a.cluster_listen.empty()) {
+        // Only the HTTP side was asked to be public. Without keys nobody may join, so the cluster
+        // port stays where nobody from outside can reach it.
+        LOG_WARN("no --key: machines elsewhere cannot join (see 'helix key new')");
+        options.listen_host = "127.0.0.1";
+    }
+    if (!a.no_worker) {
+        node::WorkerOptions worker;
+        TRY_VOID(fill_backend(a.backend, worker));
+        worker.name = "local";
+        worker.model_file = a.model;
+        options.local_worker = std::move(worker);
+    }
+    return options;
+}
+
+api::ApiOptions api_options(const ServeArguments& a, const HostPort& http, const Served& served) {
+    const model::ModelInfo info = model::collect_info(*served.file);
+    api::ApiOptions options;
+    options.http.address = http.host;
+    options.http.port = http.port;
+    options.model.id = !a.model_name.empty() ? a.model_name
+                       : !info.name.empty()  ? info.name
+                                             : std::filesystem::path(a.model).stem().string();
+    options.model.aliases = {std::filesystem::path(a.model).filename().string(), "default"};
+    options.model.created = static_cast<std::int64_t>(std::time(nullptr));
+    options.model.context_length = served.model.spec.context_length;
+    options.model.n_params = info.parameters;
+    options.model.size_bytes = info.file_bytes;
+    options.model.hidden = served.model.hidden_size;
+    options.model.n_layers = served.model.spec.n_layers;
+    options.api_keys = a.api_keys;
+    std::random_device device;
+    options.seed = (static_cast<std::uint64_t>(device()) << 32U) | device();
+    return options;
+}
+
+// GET /helix/plan: the placement in force, drawn.
+std::string draw_plan(const node::CoordinatorServer& coordinator, const spec::ModelSpec& model) {
+    const auto last = coordinator.last_plan();
+    if (!last) return "no placement yet\n";
+    return plan::draw_plan(last->cluster, model, last->report, plan::PictureOptions{});
+}
+
+base::Status serve(const ServeArguments& a) {
+    block_interrupts();
+    TRY(const HostPort http, parse_host_port("--listen", a.listen));
+    TRY(const Served served, open_model(a));
+    TRY(auto codec, api::ModelCodec::create(*served.file));
+    TRY(auto options, coordinator_options(a, http, served));
+    TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
+    api::ApiOptions with_pages = api_options(a, http, served);
+    with_pages.pages["/helix/join"] = {"application/json", true,
+                                       [&c = *coordinator] { return c.join_json(); }};
+    with_pages.pages["/helix/plan"] = {
+        "text/plain; charset=utf-8", false,
+        [&c = *coordinator, &m = served.model.spec] { return draw_plan(c, m); }};
+    const std::string model_id = with_pages.model.id;
+    TRY(const auto api,
+        api::ApiServer::start(std::move(with_pages), *coordinator, std::move(codec)));
+
+    const std::string shown = http.host == "0.0.0.0" ? "127.0.0.1" : http.host;
+    LOG_INFO("serving {} at http://{}:{}/v1", model_id, shown, api->port());
+    LOG_INFO("another machine joins with: helix worker --join {}:{}", shown, api->port());
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool stopping = false;
+    const Interrupt interrupt([&] {
+        const std::lock_guard lock(mutex);
+        stopping = true;
+        changed.notify_all();
+    });
+    {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return stopping; });
+    }
+    LOG_INFO("stopping: answers under way have 5 s to finish (interrupt again to end at once)");
+    api->drain();
+    api->stop(base::from_seconds(5));
+    return base::Ok{};
+}
+
+}  // namespace
+
+void add_serve(App& app) {
+    CLI::App* command =
+        app.parser.add_subcommand("serve", "Serves a model over the OpenAI API; workers may join");
+    auto arguments = std::make_shared<ServeArguments>();
+    ServeArguments& a = *arguments;
+    command->add_option("--model", a.model, "a GGUF file")->required();
+    command->add_option("--listen", a.listen, "HOST:PORT of the API")->capture_default_str();
+    command->add_option("--cluster-listen", a.cluster_listen,
+                        "HOST:PORT that workers connect to [the API's host, any free port]");
+    command->add_flag("--no-worker", a.no_worker,
+                      "only coordinate: do not compute on this machine");
+    command->add_option("--min-workers", a.min_workers, "place the model once so many have joined")
+        ->capture_default_str();
+    command->add_option("--name", a.model_name, "the model's name in the API [from the file]");
+    command->add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
+    command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
+    command->add_option("--api-key", a.api_keys, "clients must send one of these");
+    command->add_option("--context", a.context, "limit the context to so many tokens");
+    command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
+    command->add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
+        ->capture_default_str();
+    add_backend_options(*command, a.backend);
+    command->footer(
+        "Examples:\n"
+        "  helix serve --model llama.gguf\n"
+        "  helix serve --model llama.gguf --listen 0.0.0.0:8080 --key ~/.helix/coordinator.key\n"
+        "  helix serve --model llama.gguf --no-worker --min-workers 3\n\n"
+        "Then: curl http://127.0.0.1:8080/v1/chat/completions -d "
+        "'{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");
+    command->callback([&app, arguments] { app.action = [=] { return serve(*arguments); }; });
+}
+
+}  // namespace helix::cli

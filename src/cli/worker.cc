@@ -1,0 +1,82 @@
+// helix worker --join HOST:PORT
+
+#include <csignal>
+#include <memory>
+
+#include "base/log.h"
+#include "cli/backend_option.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "net/key.h"
+#include "node/worker_server.h"
+
+namespace helix::cli {
+namespace {
+
+struct WorkerArguments {
+    std::string join;
+    std::string key;
+    bool insecure = false;
+    std::string name;
+    std::string host;
+    std::string region;
+    std::string peer_host;
+    std::string model;
+    std::string cache = "~";
+    BackendArguments backend;
+};
+
+base::Status run_worker(const WorkerArguments& arguments) {
+    node::WorkerOptions options;
+    TRY_VOID(fill_backend(arguments.backend, options));
+    options.name = arguments.name;
+    options.host = arguments.host;
+    options.region = arguments.region;
+    options.peer_host = arguments.peer_host;
+    options.model_file = arguments.model;
+    options.insecure = arguments.insecure;
+    if (arguments.cache != "none") {
+        options.cache_dir = arguments.cache == "~" ? default_cache_dir() : arguments.cache;
+    }
+    if (!arguments.key.empty()) {
+        TRY(options.key, net::read_worker_key(arguments.key));
+    }
+    node::WorkerServer server(std::move(options));
+    const Interrupt interrupt([&server] { server.stop(); });
+    return server.run(arguments.join);
+}
+
+}  // namespace
+
+void add_worker(App& app) {
+    CLI::App* worker =
+        app.parser.add_subcommand("worker", "Adds this machine to a cluster as a worker");
+    auto arguments = std::make_shared<WorkerArguments>();
+    WorkerArguments& a = *arguments;
+    worker->add_option("--join", a.join, "HOST:PORT of the coordinator (its HTTP address)")
+        ->required();
+    worker->add_option("--key", a.key,
+                       "this worker's key file, made by 'helix key new --worker NAME'");
+    worker->add_flag("--insecure", a.insecure, "join over a network without keys or encryption");
+    worker->add_option("--name", a.name,
+                       "how it is called in the cluster [host name and process id]");
+    worker->add_option("--region", a.region, "where it stands; for placement over slow links");
+    worker->add_option("--host-id", a.host,
+                       "workers with one host id share its cores [this machine's]");
+    worker->add_option("--address", a.peer_host, "how other workers reach it [found out]");
+    worker->add_option(
+        "--model", a.model,
+        "a local copy of the model: used if it is the same, else weights are received");
+    worker->add_option("--cache", a.cache,
+                       "folder for received weights, or 'none' [~/.cache/helix]");
+    add_backend_options(*worker, a.backend);
+    worker->footer(
+        "Examples:\n"
+        "  helix worker --join 127.0.0.1:8080\n"
+        "  helix worker --join 192.0.2.7:8080 --key den.key --memory 6GB --threads 4\n"
+        "  helix worker --join 127.0.0.1:8080 --backend modelled --type T4 --profiles DIR "
+        "--profile llama2-70b");
+    worker->callback([&app, arguments] { app.action = [=] { return run_worker(*arguments); }; });
+}
+
+}  // namespace helix::cli
