@@ -1,3 +1,4 @@
+// rooms: text
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -30,8 +30,8 @@ class Bound {
     bool has(std::size_t i) const { return values_[i].has_value(); }
     // Absent: none.
     const Value& at(std::size_t i) const { return values_[i] ? *values_[i] : none_; }
-    Value at_or(std::size_t i, Value fallback) const {
-        return values_[i] ? *values_[i] : std::move(fallback);
+    Value at_or(std::size_t i, const Value& fallback) const {
+        return values_[i] ? *values_[i] : fallback;
     }
     bool truth_at(std::size_t i) const { return values_[i] && is_truthy(*values_[i]); }
     // Absent or none: `fallback`; not an integer: an error.

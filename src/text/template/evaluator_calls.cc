@@ -154,7 +154,7 @@ Result<Value> Evaluator::make_range(const Arguments& arguments) {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
         if (!bound.has(i)) continue;
         std::int64_t storage = 0;
-        const Value value = bound.at(i);
+        const Value& value = bound.at(i);
         const auto* number = as_int(value, storage);
         if (number == nullptr)
             return base::invalid("range needs integers, not '" + type_name(value) + "'");

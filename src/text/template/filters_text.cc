@@ -217,7 +217,7 @@ Result<Value> to_json_text(const FilterCall& call) {
     JsonStyle style;
     style.ensure_ascii = bound.truth_at(0);
     style.sort_keys = bound.truth_at(3);
-    const Value indent = bound.at(1);
+    const Value& indent = bound.at(1);
     style.pretty = !indent.is<None>();
     if (const auto* text = indent.get<Text>()) {
         style.indent = text->str();

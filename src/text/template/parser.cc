@@ -131,7 +131,7 @@ class Parser {
         ++loops_;
         const Status body = parse_body({"endfor", "else"}, loop.body);
         --loops_;
-        TRY_VOID(body);
+        if (!body.ok()) return body.error();
         if (tokens_.take().text == "else") TRY_VOID(parse_last_body("endfor", loop.otherwise));
         return Stmt{line, std::move(loop)};
     }

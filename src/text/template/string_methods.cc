@@ -105,8 +105,8 @@ Result<Value> replace_all(const MethodCall& call) {
     TRY(const Bound bound, Bound::bind(call.name, "old new count", 2, call.arguments));
     TRY_VOID(bound.text_at(0, ""));
     TRY_VOID(bound.text_at(1, ""));
-    const Value from = bound.at(0);
-    const Value to = bound.at(1);
+    const Value& from = bound.at(0);
+    const Value& to = bound.at(1);
     if (!from.is<Text>() || !to.is<Text>())
         return base::invalid("replace: both arguments must be strings");
     TRY(const std::int64_t count, bound.int_at(2, -1));
@@ -161,7 +161,7 @@ Result<Value> test_ends(const MethodCall& call) {
 
 Result<Value> find_part(const MethodCall& call) {
     TRY(const Bound bound, Bound::bind(call.name, "sub start end", 1, call.arguments));
-    const Value wanted = bound.at(0);
+    const Value& wanted = bound.at(0);
     if (!wanted.is<Text>()) {
         return base::invalid(std::string(call.name) + " needs a string, not '" + type_name(wanted) +
                              "'");
