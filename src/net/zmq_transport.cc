@@ -256,7 +256,7 @@ std::optional<Received> RouterSocket::receive() {
         std::optional<Received> received = receive_frames(true);
         if (!received.has_value()) return std::nullopt;
         if (banned_.contains(received->from)) continue;
-        if (last_fd_ >= 0) {
+        if (last_fd_ >= 0 && !closed_.contains(received->from)) {
             fd_of_[received->from] = last_fd_;
             connection_of_[last_fd_] = received->from;
         }
@@ -271,11 +271,22 @@ Status RouterSocket::send(const std::string& connection, const Frame& header,
 
 void RouterSocket::ban(const std::string& connection) {
     drain_monitor();
-    banned_.insert(connection);
     const auto found = fd_of_.find(connection);
-    // libzmq 4.3 cannot be asked to close one connection of a ROUTER; closing its descriptor's
-    // traffic can.
-    if (found != fd_of_.end()) ::shutdown(found->second, SHUT_RDWR);
+    if (found == fd_of_.end()) return;  // closed already, or in this process
+    banned_.insert(connection);
+    // libzmq 4.3 cannot be asked to close one connection of a ROUTER; ending its traffic does it.
+    ::shutdown(found->second, SHUT_RDWR);
+}
+
+void RouterSocket::forget(const std::string& connection) {
+    constexpr std::size_t kMostClosed = 4096;
+    fd_of_.erase(connection);
+    closed_.insert(connection);
+    closed_order_.push_back(connection);
+    if (closed_order_.size() <= kMostClosed) return;
+    closed_.erase(closed_order_.front());
+    banned_.erase(closed_order_.front());
+    closed_order_.pop_front();
 }
 
 void RouterSocket::on_event(LinkEventKind kind, int fd, std::string detail) {
@@ -283,9 +294,8 @@ void RouterSocket::on_event(LinkEventKind kind, int fd, std::string detail) {
     const auto found = connection_of_.find(fd);
     if (kind == LinkEventKind::disconnected && found != connection_of_.end()) {
         event.connection = found->second;
-        fd_of_.erase(found->second);
-        banned_.erase(found->second);
         connection_of_.erase(found);
+        forget(event.connection);
     }
     events_.push_back(std::move(event));
 }

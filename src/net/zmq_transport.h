@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -85,16 +86,21 @@ class RouterSocket final : public ZmqSocket {
     // overloaded: the peer does not drain its queue. unavailable: it is gone.
     base::Status send(const std::string& connection, const Frame& header,
                       const Frame& payload = {});
-    // Closes the connection and ignores what it has still sent.
+    // Closes a TCP connection and ignores what it has still sent.
     void ban(const std::string& connection);
 
   private:
     using ZmqSocket::ZmqSocket;
     void on_event(LinkEventKind kind, int fd, std::string detail) override;
 
+    void forget(const std::string& connection);
+
     std::map<std::string, int> fd_of_;
     std::map<int, std::string> connection_of_;
     std::set<std::string> banned_;
+    // Closed lately: what they still had under way may follow.
+    std::set<std::string> closed_;
+    std::deque<std::string> closed_order_;
 };
 
 // One connection, opened by us, reopened by libzmq when it breaks.

@@ -27,8 +27,8 @@ void CoordinatorServer::run() {
     while (!stopping_.load()) {
         net::wait({&socket, 1}, wakeup_.fd(), last_tick_ + kTickEvery - now());
         wakeup_.clear();
-        take_link_events();
         receive();
+        take_link_events();  // after what a closed connection has still said
         take_plans();
         take_submissions();
         if (now() - last_tick_ >= kTickEvery) on_tick();
@@ -90,11 +90,19 @@ void CoordinatorServer::on_tick() {
 void CoordinatorServer::take_link_events() {
     for (const net::LinkEvent& event : socket_->take_events()) {
         if (event.kind == net::LinkEventKind::refused) {
-            LOG_WARN("refused a connection: {}", event.detail);
+            log_refused(event.detail);
         } else if (event.kind == net::LinkEventKind::disconnected && !event.connection.empty()) {
             lose(event.connection, "was lost (its connection broke)");
         }
     }
+}
+
+void CoordinatorServer::log_refused(const std::string& detail) {
+    // Anyone can knock as often as they like; the log is ours.
+    ++refused_;
+    if (now() - last_refused_log_ < base::from_ms(1000)) return;
+    last_refused_log_ = now();
+    LOG_WARN("refused a connection: {} ({} so far)", detail, refused_);
 }
 
 void CoordinatorServer::receive() {
@@ -176,7 +184,7 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
     } else if (const auto* profile = std::get_if<wire::ProfileReport>(&message)) {
         on_profile(connection, entry, *profile);
     } else if (const auto* ping = std::get_if<wire::Ping>(&message)) {
-        const net::Frame padding = net::Frame::of(std::string(ping->reply_bytes, '\0'));
+        const net::Frame padding = padding_frame(ping->reply_bytes);
         const Status sent = send(connection, wire::Pong{ping->id}, padding);
         if (!sent.ok()) LOG_WARN("pong: {}", sent.error().message);
     } else if (std::holds_alternative<wire::ManifestRequest>(message)) {

@@ -71,6 +71,7 @@ class CoordinatorServer final : public api::Service {
     void take_submissions();
     void take_plans();
     void take_link_events();
+    void log_refused(const std::string& detail);
     void receive();
     void on_message(const std::string& connection, net::Received received);
     void on_hello(const std::string& connection, const wire::Hello& hello,
@@ -115,6 +116,8 @@ class CoordinatorServer final : public api::Service {
     std::vector<OwedWeights> owed_;  // the socket was full
     base::TimePoint last_tick_;
     base::TimePoint last_view_;
+    base::TimePoint last_refused_log_;
+    std::int64_t refused_ = 0;
 
     mutable std::mutex mutex_;
     std::vector<core::CoordinatorEvent> submissions_;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/log.h"
+#include "wire/codec.h"
 
 namespace helix::node {
 namespace {
@@ -17,6 +19,12 @@ constexpr base::Duration kTimeout = base::from_ms(2000);
 constexpr double kLeast_s = 1e-6;  // a clock's grain
 
 }  // namespace
+
+net::Frame padding_frame(std::uint32_t bytes) {
+    static const net::Frame zeros = net::Frame::of(std::string(wire::kMaxPingBytes, '\0'));
+    CHECK(bytes <= wire::kMaxPingBytes);
+    return {zeros.owner, zeros.bytes.first(bytes)};
+}
 
 LinkProbe::LinkProbe(std::int32_t self, std::deque<std::int32_t> targets, Send send)
     : self_(self), targets_(std::move(targets)), send_(std::move(send)) {}

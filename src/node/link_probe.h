@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "net/zmq_frame.h"
 #include "spec/cluster_spec.h"
 #include "wire/messages.h"
 
@@ -44,5 +45,8 @@ class LinkProbe {
     double out_s_ = 0;
     double in_s_ = 0;
 };
+
+// Zeros, shared by all pings: at most wire::kMaxPingBytes.
+net::Frame padding_frame(std::uint32_t bytes);
 
 }  // namespace helix::node

@@ -161,7 +161,7 @@ void WorkerSession::receive_from_coordinator() {
 void WorkerSession::receive_from_peers() {
     for (PeerLinks::Arrived& arrived : peers_->receive(limits_)) {
         if (const auto* ping = std::get_if<wire::Ping>(&arrived.message)) {
-            const net::Frame padding = net::Frame::of(std::string(ping->reply_bytes, '\0'));
+            const net::Frame padding = padding_frame(ping->reply_bytes);
             peers_->reply(arrived.connection, wire::Pong{ping->id}, padding);
         } else if (const auto* pong = std::get_if<wire::Pong>(&arrived.message)) {
             if (probe_.has_value()) probe_->on_pong(now(), pong->id);
@@ -274,7 +274,7 @@ void WorkerSession::on_profiled(const Result<SelfProfile>& profile) {
     peers_->connect(peers);
     probe_.emplace(self, std::move(targets),
                    [this](std::int32_t target, const wire::Ping& ping, std::uint32_t padding) {
-                       const net::Frame frame = net::Frame::of(std::string(padding, '\0'));
+                       const net::Frame frame = padding_frame(padding);
                        if (target == spec::kCoordinator) return send(ping, frame);
                        const core::WorkerId peer{static_cast<std::uint32_t>(target)};
                        const Status sent = peers_->send(peer, ping, frame);
