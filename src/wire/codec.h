@@ -26,7 +26,7 @@ constexpr int kMaxTensors = 1 << 17;
 constexpr std::size_t kMaxTextBytes = 4096;  // names, endpoints, reasons
 constexpr std::uint32_t kMaxChunkBytes = 4U << 20U;
 constexpr std::uint64_t kMaxHeaderBytes = 1ULL << 30U;
-constexpr std::uint32_t kMaxPingBytes = 8U << 20U;
+constexpr std::uint32_t kMaxPingBytes = 2U << 20U;
 
 // What the receiver knows of its session; 0 = not known yet, and then messages that need it are
 // refused.
