@@ -84,11 +84,18 @@ Result<std::unique_ptr<ModelledBackend>> ModelledBackend::create(ModelledOptions
             fmt::format("hidden size {} of the modelled backend: at least {} is needed",
                         options.hidden_size, kModelledRowFloats));
     }
-    if (!(options.time_scale >= 0) || options.vocab_size < 1 || options.block_size < 1 ||
-        options.model.n_layers < 1 || options.model.kv_bytes_per_token_layer < 1) {
+    if (!(options.time_scale >= 0)) {
         return base::invalid(
-            "modelled backend: time scale, vocabulary, block size, layers and KV bytes "
-            "must be positive");
+            fmt::format("time scale {} of the modelled backend", options.time_scale));
+    }
+    const auto& model = options.model;
+    if (options.vocab_size < 1 || options.block_size < 1 || model.n_layers < 1 ||
+        model.kv_bytes_per_token_layer < 1) {
+        return base::invalid(
+            fmt::format("modelled backend: vocabulary {}, block size {}, layers {} and KV bytes {} "
+                        "must be positive",
+                        options.vocab_size, options.block_size, model.n_layers,
+                        model.kv_bytes_per_token_layer));
     }
     return std::unique_ptr<ModelledBackend>(new ModelledBackend(std::move(options)));
 }

@@ -28,6 +28,11 @@ Result<ServedModel> open_served_model(const std::string& path) {
 ServedModel modelled_model(const spec::ModelSpec& spec, std::int32_t vocab_size) {
     ServedModel served;
     served.spec = spec;
+    // Tables of times say nothing of KV. K and V are then as wide as the activations: right for
+    // models without grouped heads, and more than enough for the others.
+    if (spec.kv_bytes_per_token_layer == 0) {
+        served.spec.kv_bytes_per_token_layer = 2 * spec.activation_bytes_per_token;
+    }
     served.hidden_size = engine::kModelledRowFloats;
     served.vocab_size = vocab_size;
     const std::string identity =
