@@ -53,7 +53,8 @@ class RandomMessages {
             case 16:
                 return Chunk{small(5) - 1, random_.below(1U << 30U), length(), ""};
             case 17:
-                return Ping{random_.next(), length()};
+                return Ping{random_.next(),
+                            static_cast<std::uint32_t>(random_.below(kMaxPingBytes))};
             case 18:
                 return Pong{random_.next()};
             case 19:
