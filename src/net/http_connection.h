@@ -1,8 +1,7 @@
 #pragma once
 
-#include <utility>  // before awaitable.hpp: Boost 1.74 forgets it
+#include "net/asio_coroutines.h"
 
-#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>

@@ -1,20 +1,17 @@
 #include "net/http_server.h"
 
+#include "net/http_connection.h"
+
 #include <sys/resource.h>
 
 #include <atomic>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <mutex>
 #include <thread>
 
 #include "base/check.h"
 #include "base/log.h"
-#include "net/http_connection.h"
 
 namespace helix::net {
 
