@@ -57,6 +57,7 @@ base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(const model::G
             return base::invalid("tokenizer.chat_template: " + parsed.error().message);
         }
         codec->template_ = std::move(parsed).value();
+        codec->knows_developers_ = source.find("developer") != std::string::npos;
     }
     for (Token token = 0; token < codec->tokenizer_->vocab_size(); ++token) {
         if (codec->tokenizer_->is_end_of_generation(token)) codec->end_tokens_.push_back(token);
@@ -77,7 +78,7 @@ std::string ModelCodec::break_control_text(std::string text) const {
 }
 
 // A copy in which no string spells a control token.
-nlohmann::ordered_json ModelCodec::guarded(const nlohmann::json& value) const {
+nlohmann::ordered_json ModelCodec::guarded(const nlohmann::ordered_json& value) const {
     if (value.is_string()) return break_control_text(value.get<std::string>());
     if (value.is_array()) {
         auto copy = nlohmann::ordered_json::array();
@@ -103,6 +104,11 @@ base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& promp
     };
     text::ChatRequest request;
     if (prompt.messages != nullptr) request.messages = guarded(*prompt.messages);
+    if (!knows_developers_) {
+        for (auto& message : request.messages) {
+            if (message["role"] == "developer") message["role"] = "system";
+        }
+    }
     if (prompt.tools != nullptr) request.tools = guarded(*prompt.tools);
     if (prompt.kwargs != nullptr) request.extra = guarded(*prompt.kwargs);
     request.add_generation_prompt = prompt.add_generation_prompt;
@@ -131,7 +137,8 @@ base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& promp
 }
 
 std::vector<Token> ModelCodec::encode(std::string_view text, bool add_special) const {
-    std::vector<Token> tokens = tokenizer_->encode(text, {.add_special = add_special});
+    std::vector<Token> tokens =
+        tokenizer_->encode(text, {.add_special = add_special, .parse_special = true});
     if (add_special && tokenizer_->adds_eos() && tokens.size() > 1 &&
         tokenizer_->eos() == tokens.back()) {
         tokens.pop_back();  // a prompt is to be continued

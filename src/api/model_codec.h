@@ -35,10 +35,12 @@ class ModelCodec final : public TextCodec {
   private:
     ModelCodec() = default;
     std::string break_control_text(std::string text) const;
-    nlohmann::ordered_json guarded(const nlohmann::json& value) const;
+    nlohmann::ordered_json guarded(const nlohmann::ordered_json& value) const;
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     std::shared_ptr<const text::ChatTemplate> template_;  // null: the file has none
+    // Else what a developer says goes to the template as the system's: the older name of the role.
+    bool knows_developers_ = false;
     std::vector<Token> end_tokens_;
     std::vector<std::string> control_texts_;
 };
