@@ -1,6 +1,6 @@
 // rooms: engine model
 //
-// usage: helix_engine_bench MODEL.gguf [THREADS [REPEATS [f16|f32]]]
+// usage: helix_engine_bench MODEL.gguf [THREADS [REPEATS [f16|f32 [PROMPT [BATCH...]]]]]
 //
 // Tokens per second of decoding at several batch sizes (contexts of 64 to 96 positions) and of a
 // prompt of 512, as the median of REPEATS runs, beside the memory line: the speed at which the
@@ -147,7 +147,8 @@ class Bench {
     const model::ModelConfig& config_;
 };
 
-int run(const std::string& path, const engine::CpuOptions& options, int repeats) {
+int run(const std::string& path, const engine::CpuOptions& options, int repeats,
+        std::int32_t prompt, const std::vector<int>& batches) {
     auto weights = model::LocalWeights::open(path);
     if (!weights.ok()) return std::fprintf(stderr, "%s\n", weights.error().message.c_str()), 1;
     auto config = model::read_model_config(**weights);
@@ -161,23 +162,24 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats)
     auto backend = engine::CpuBackend::create(
         std::shared_ptr<model::WeightSource>(std::move(*weights)), *config, options);
     if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.error().message.c_str()), 1;
-    const auto start = std::chrono::steady_clock::now();
+    const double start = cpu_seconds();
     auto pages = (*backend)->load({0, config->n_layers});
     if (!pages.ok()) return std::fprintf(stderr, "%s\n", pages.error().message.c_str()), 1;
+    const double loaded = cpu_seconds() - start;
     const double bandwidth = read_bandwidth(options.threads);
-    std::printf("%s  threads %d  isa %s  loaded in %.2f s  read bandwidth %.1f GB/s\n",
+    std::printf("%s  threads %d  isa %s  loaded in %.2f CPU s  read bandwidth %.1f GB/s\n",
                 path.c_str(), options.threads, engine::ops::to_string(engine::ops::best_isa()),
-                seconds_since(start), bandwidth / 1e9);
+                loaded, bandwidth / 1e9);
     Bench bench(**backend, *config, options.threads);
-    for (const int batch : {1, 8, 16, 32}) {
+    for (const int batch : batches) {
         const Bench::Speed speed = bench.decode(batch, repeats);
         const double line = bandwidth / read_bytes * batch;
         std::printf(
             "decode  B=%-3d %8.2f tok/s   %8.2f per CPU second   %5.1f %% of the memory line\n",
             batch, speed.wall, speed.cpu, 100 * speed.wall / line);
     }
-    const Bench::Speed speed = bench.prefill(512, std::max(1, repeats / 2));
-    std::printf("prefill 512   %8.2f tok/s   %8.2f per CPU second\n", speed.wall, speed.cpu);
+    const Bench::Speed speed = bench.prefill(prompt, std::max(1, repeats / 2));
+    std::printf("prefill %-5d %8.2f tok/s   %8.2f per CPU second\n", prompt, speed.wall, speed.cpu);
     return 0;
 }
 
@@ -185,12 +187,19 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats)
 
 int main(int argc, char** argv) {
     if (argc < 2)
-        return std::fprintf(stderr, "usage: %s MODEL.gguf [THREADS [REPEATS [f16|f32]]]\n",
-                            argv[0]),
+        return std::fprintf(
+                   stderr,
+                   "usage: %s MODEL.gguf [THREADS [REPEATS [f16|f32 [PROMPT [BATCH...]]]]]\n",
+                   argv[0]),
                2;
     engine::CpuOptions options;
     options.threads = argc > 2 ? std::max(1, std::atoi(argv[2])) : 2;
     options.block_size = kBlock;
     if (argc > 4 && std::string(argv[4]) == "f32") options.kv_type = engine::ops::KvType::f32;
-    return run(argv[1], options, argc > 3 ? std::max(1, std::atoi(argv[3])) : 5);
+    const std::int32_t prompt = argc > 5 ? std::clamp(std::atoi(argv[5]), 1, 512) : 512;
+    std::vector<int> batches;
+    for (int i = 6; i < argc; ++i) batches.push_back(std::clamp(std::atoi(argv[i]), 1, 256));
+    if (batches.empty()) batches = {1, 8, 16, 32};
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
+    return run(argv[1], options, argc > 3 ? std::max(1, std::atoi(argv[3])) : 5, prompt, batches);
 }
