@@ -1,6 +1,4 @@
-// rooms: engine model
-//
-// usage: helix_engine_bench MODEL.gguf [THREADS [REPEATS [f16|f32 [PROMPT [BATCH...]]]]]
+// usage: engine_bench MODEL.gguf [THREADS [REPEATS [f16|f32 [PROMPT [BATCH...]]]]]
 //
 // Tokens per second of decoding at several batch sizes (contexts of 64 to 96 positions) and of a
 // prompt of 512, as the median of REPEATS runs, beside the memory line: the speed at which the

@@ -19,9 +19,11 @@ constexpr int kSplit = 256;
 template <class Kv, int kHeads>
 HELIX_INLINE void score_16(const std::byte* keys, std::int64_t stride, const float* q, int head_dim,
                            Array<Floats, kHeads>& sums) {
+    HELIX_UNROLL
     for (int h = 0; h < kHeads; ++h) sums[h] = set1(0.0F);
     for (int d = 0; d < head_dim; ++d) {
         const Floats k = Kv::load(keys + d * stride);
+        HELIX_UNROLL
         for (int h = 0; h < kHeads; ++h) sums[h] = fma(k, set1(q[h * head_dim + d]), sums[h]);
     }
 }
@@ -40,6 +42,7 @@ void all_scores(const AttentionTask& task, const float* q, float* scores, std::i
             score_16<Kv, kHeads>(task.pages[block] + offset + (at - first) * Kv::kBytes, stride, q,
                                  task.head_dim, sums);
             const int n = last - at < 16 ? last - at : 16;
+            HELIX_UNROLL
             for (int h = 0; h < kHeads; ++h)
                 store_first(scores + h * room + at, n, mul(sums[h], set1(task.scale)));
         }
@@ -76,17 +79,21 @@ void weighted_values(const AttentionTask& task, const float* weights, std::int64
     const std::int64_t stride = layout.dims() * Kv::kBytes;
     const std::int64_t offset = layout.values_of_head(task.kv_head) + first_dim * Kv::kBytes;
     Array<Floats, kHeads * kDims> total;
+    HELIX_UNROLL
     for (int i = 0; i < kHeads * kDims; ++i) total[i] = set1(0.0F);
     int block = 0;
     int in_block = 0;
     for (int split = 0; split < task.n_positions; split += kSplit) {
         const int end = split + kSplit < task.n_positions ? split + kSplit : task.n_positions;
         Array<Floats, kHeads * kDims> part;
+        HELIX_UNROLL
         for (int i = 0; i < kHeads * kDims; ++i) part[i] = set1(0.0F);
         for (int at = split; at < end; ++at) {
             const std::byte* row = task.pages[block] + offset + in_block * stride;
+            HELIX_UNROLL
             for (int d = 0; d < kDims; ++d) {
                 const Floats v = Kv::load(row + 16 * d * Kv::kBytes);
+                HELIX_UNROLL
                 for (int h = 0; h < kHeads; ++h)
                     part[h * kDims + d] = fma(v, set1(weights[h * room + at]), part[h * kDims + d]);
             }
@@ -95,9 +102,12 @@ void weighted_values(const AttentionTask& task, const float* weights, std::int64
                 ++block;
             }
         }
+        HELIX_UNROLL
         for (int i = 0; i < kHeads * kDims; ++i) total[i] = add(total[i], part[i]);
     }
+    HELIX_UNROLL
     for (int h = 0; h < kHeads; ++h) {
+        HELIX_UNROLL
         for (int d = 0; d < kDims; ++d) {
             const int dim = first_dim + 16 * d;
             const int n = task.head_dim - dim < 16 ? task.head_dim - dim : 16;
@@ -113,6 +123,7 @@ void attend_heads(const AttentionTask& task, int head) {
     float* out = task.out + head * task.head_dim;
     all_scores<Kv, kHeads>(task, q, task.scratch, room);
     Array<float, kHeads> norm;
+    HELIX_UNROLL
     for (int h = 0; h < kHeads; ++h)
         norm[h] = 1.0F / softmax_weights(task.scratch + h * room, task.n_positions);
     int dim = 0;

@@ -25,11 +25,14 @@ struct Q8_0 {
                                       std::int64_t b, Array<Floats, kRows>& total) {
         const Floats d = load_half(p);
         Bytes w[8];
+        HELIX_UNROLL
         for (int g = 0; g < 8; ++g) w[g] = load_bytes(p + 32 + 64 * g);
+        HELIX_UNROLL
         for (int r = 0; r < kRows; ++r) {
             const std::int8_t* q = x.q[r] + 32 * b;
             Ints even = set1(-128 * x.sum32(r, b));
             Ints odd = set1(0);
+            HELIX_UNROLL
             for (int g = 0; g < 8; g += 2) {
                 even = dot4(even, w[g], q + 4 * g);
                 odd = dot4(odd, w[g + 1], q + 4 * g + 4);
@@ -40,6 +43,7 @@ struct Q8_0 {
 };
 
 HELIX_INLINE void load_nibbles(const std::byte* p, Bytes (&w)[8]) {
+    HELIX_UNROLL
     for (int v = 0; v < 4; ++v) {
         const Bytes both = load_bytes(p + 64 * v);
         w[v] = shift_right_and<0>(both, 15);
@@ -50,6 +54,7 @@ HELIX_INLINE void load_nibbles(const std::byte* p, Bytes (&w)[8]) {
 // Exact sum of bytes below 128 times 32 activations.
 HELIX_INLINE Ints dot32_small(Ints start, const Bytes (&w)[8], const std::int8_t* q) {
     Ints odd = set1(0);
+    HELIX_UNROLL
     for (int g = 0; g < 8; g += 2) {
         start = dot4_small(start, w[g], q + 4 * g);
         odd = dot4_small(odd, w[g + 1], q + 4 * g + 4);
@@ -66,6 +71,7 @@ struct Q4_0 {
         const Floats d = load_half(p);
         Bytes w[8];
         load_nibbles(p + 32, w);
+        HELIX_UNROLL
         for (int r = 0; r < kRows; ++r) {
             const Ints sum = dot32_small(set1(-8 * x.sum32(r, b)), w, x.q[r] + 32 * b);
             total[r] = fma(to_floats(sum), mul(d, set1(x.scale[r][b])), total[r]);
@@ -87,6 +93,7 @@ struct Q4_K {
             const Floats min = mul(dmin, to_floats(load_u8(eighth + 16)));
             Bytes w[8];
             load_nibbles(eighth + 32, w);
+            HELIX_UNROLL
             for (int r = 0; r < kRows; ++r) {
                 const std::int64_t b = b0 + j;
                 const float x_scale = x.scale[r][b];
@@ -105,6 +112,7 @@ struct Q6_K {
 
     HELIX_INLINE static void load_weights(const std::byte* p, Bytes (&w)[8]) {
         load_nibbles(p, w);
+        HELIX_UNROLL
         for (int v = 0; v < 2; ++v) {
             const Bytes high = load_bytes(p + 256 + 64 * v);
             w[4 * v] = bit_or(w[4 * v], and_shift_left<4>(high, 3));
@@ -124,11 +132,13 @@ struct Q6_K {
             const Ints scale_high = load_i8(eighth + 16);
             Bytes w[8];
             load_weights(eighth + 32, w);
+            HELIX_UNROLL
             for (int r = 0; r < kRows; ++r) {
                 const std::int64_t b = b0 + j;
                 const std::int8_t* q = x.q[r] + 32 * b;
                 Ints low = set1(-32 * x.sum16[r][2 * b]);
                 Ints high = set1(-32 * x.sum16[r][2 * b + 1]);
+                HELIX_UNROLL
                 for (int g = 0; g < 4; ++g) {
                     low = dot4_small(low, w[g], q + 4 * g);
                     high = dot4_small(high, w[g + 4], q + 16 + 4 * g);
@@ -158,12 +168,14 @@ void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const Quant
                      std::int64_t row, const MatmulOutput& output) {
     const std::int64_t cols = matrix.cols();
     QuantisedTile<kRows> tile;
+    HELIX_UNROLL
     for (int r = 0; r < kRows; ++r) {
         tile.q[r] = x.q + (row + r) * cols;
         tile.scale[r] = x.scale + (row + r) * (cols / 32);
         tile.sum16[r] = x.sum16 + (row + r) * (cols / 16);
     }
     Array<Floats, kRows> total;
+    HELIX_UNROLL
     for (int r = 0; r < kRows; ++r) total[r] = set1(0.0F);
     const std::byte* p = matrix.panel(panel);
     for (std::int64_t b = 0; b < cols / 32; b += Format::kBlocks, p += Format::kUnitBytes) {
@@ -173,6 +185,7 @@ void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const Quant
         }
         Format::template add_unit<kRows>(p, tile, b, total);
     }
+    HELIX_UNROLL
     for (int r = 0; r < kRows; ++r)
         store_result(total[r], row + r, panel * 16, matrix.rows(), output);
 }
@@ -214,23 +227,30 @@ void float_panels(const PackedMatrix& matrix, std::int64_t panel, const float* x
                   const MatmulOutput& output) {
     const std::int64_t cols = matrix.cols();
     Array<Floats, kPanels * kRows> total;
+    HELIX_UNROLL
     for (int i = 0; i < kPanels * kRows; ++i) total[i] = set1(0.0F);
     for (std::int64_t chunk = 0; chunk < cols; chunk += 64) {
         const std::int64_t chunk_end = chunk + 64 < cols ? chunk + 64 : cols;
         Array<Floats, kPanels * kRows> part;
+        HELIX_UNROLL
         for (int i = 0; i < kPanels * kRows; ++i) part[i] = set1(0.0F);
         for (std::int64_t c = chunk; c < chunk_end; ++c) {
+            HELIX_UNROLL
             for (int p = 0; p < kPanels; ++p) {
                 const Floats w =
                     Format::load_column(matrix.panel(panel + p) + c * Format::kColumnBytes);
+                HELIX_UNROLL
                 for (int r = 0; r < kRows; ++r)
                     part[p * kRows + r] =
                         fma(w, set1(x[(row + r) * cols + c]), part[p * kRows + r]);
             }
         }
+        HELIX_UNROLL
         for (int i = 0; i < kPanels * kRows; ++i) total[i] = add(total[i], part[i]);
     }
+    HELIX_UNROLL
     for (int p = 0; p < kPanels; ++p) {
+        HELIX_UNROLL
         for (int r = 0; r < kRows; ++r)
             store_result(total[p * kRows + r], row + r, (panel + p) * 16, matrix.rows(), output);
     }
