@@ -41,11 +41,13 @@ class DemoError(Exception):
 
 class WorkerShape(NamedTuple):
     name: str
-    memory_share: float  # of the model file; less than 1, so that none can hold the whole model
-    speed: float         # share of a core that it may use
+    layer_share: float  # of the model's layers, for which it gets memory
+    speed: float        # share of a core that it may use
 
 
-WORKERS = [WorkerShape("big", 0.9, 1.0), WorkerShape("medium", 0.7, 0.6), WorkerShape("small", 0.5, 0.3)]
+WORKERS = [WorkerShape("big", 0.6, 1.0), WorkerShape("medium", 0.45, 0.7), WorkerShape("small", 0.35, 0.5)]
+KV_TOKENS = 1024    # of context that a worker's memory has room for, besides its layers
+MOST_MEMORY = 0.95  # of the weights: no worker alone can hold the model
 
 
 # ---- what is printed -----------------------------------------------------------------------------
@@ -246,6 +248,23 @@ class Api:
 
 
 # ---- the demo ------------------------------------------------------------------------------------
+def worker_memory(helix: str, model: str) -> List[int]:
+    """Bytes for each of WORKERS: its share of the layers, their KV cache, and the larger end of the model."""
+    done = subprocess.run([helix, "model", "info", "--json", model], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise DemoError(done.stderr.strip() or f"{model} cannot be read")
+    info = json.loads(done.stdout)
+    if not info.get("runnable"):
+        raise DemoError(f"{model}: Helix cannot run this model (see 'helix model info')")
+    spec, layers = info["spec"], info["config"]["layers"]
+    if layers < len(WORKERS):
+        raise DemoError(f"{model} has {layers} layers; the demo spreads a model over {len(WORKERS)} workers")
+    whole = layers * spec["layer_bytes"] + spec["embedding_bytes"] + spec["head_bytes"]
+    per_layer = spec["layer_bytes"] + KV_TOKENS * spec["kv_bytes_per_token_layer"]
+    ends = max(spec["embedding_bytes"], spec["head_bytes"])
+    return [int(min(MOST_MEMORY * whole, shape.layer_share * layers * per_layer + ends)) for shape in WORKERS]
+
+
 class Demo:
     def __init__(self, helix: str, model: str, check: bool) -> None:
         self.screen, self.check, self.model = Screen(), check, model
@@ -272,14 +291,14 @@ class Demo:
     def start(self) -> None:
         address = f"127.0.0.1:{self.port}"
         size = pathlib.Path(self.model).stat().st_size
+        memories = worker_memory(self.processes.helix, self.model)
         self.screen.title("Helix demo: one coordinator and three unequal workers")
         self.screen.line(f"model   {self.model} ({size / 1e6:.1f} MB)")
         self.screen.line(f"logs    {self.processes.folder}")
         self.processes.start("coordinator", [
             "serve", "--no-worker", "--min-workers", str(len(WORKERS)), "--model", self.model,
             "--listen", address])
-        for shape in WORKERS:
-            memory = int(size * shape.memory_share)
+        for shape, memory in zip(WORKERS, memories):
             self.screen.line(f"worker  {shape.name:<8} {memory / 1e6:8.1f} MB of memory, speed x{shape.speed:g}")
             self.processes.start(shape.name, [
                 "worker", "--join", address, "--name", shape.name, "--memory", str(memory),
