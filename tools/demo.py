@@ -33,6 +33,8 @@ DEMO_QUESTIONS = ["What is a pipeline?", "Why does a large model need several ma
                   "Tell me a story about a robot."]
 OTHER_QUESTIONS = ["In one sentence: what is a pipeline?", "Name three animals that can fly.",
                    "Tell me a very short story about a robot."]
+TEXT_STARTS = ["Once upon a time", "One day, a little fox", "The big machine and the small machine"]
+ASCII = str.maketrans({"█": "#", "·": ".", "→": ">", "…": "~", "–": "-", "’": "'", "“": '"', "”": '"'})
 
 
 class DemoError(Exception):
@@ -64,10 +66,12 @@ class Screen:
     def paint(self, code: str, text: str) -> str:
         return f"\033[{code}m{text}\033[0m" if self.colours else text
 
+    def fit(self, text: str) -> str:
+        """The text in characters that this terminal has."""
+        return text if self.unicode else text.translate(ASCII).encode("ascii", "replace").decode()
+
     def line(self, text: str = "") -> None:
-        if not self.unicode:
-            text = text.encode("ascii", "replace").decode()
-        print(text, flush=True)
+        print(self.fit(text), flush=True)
 
     def title(self, text: str) -> None:
         self.line()
@@ -110,7 +114,7 @@ class Wrapper:
         self.word = ""
 
     def _raw(self, text: str) -> None:
-        sys.stdout.write(text if self.screen.unicode else text.encode("ascii", "replace").decode())
+        sys.stdout.write(self.screen.fit(text))
 
 
 # ---- the cluster's processes ---------------------------------------------------------------------
@@ -131,10 +135,13 @@ def free_port() -> int:
 class Processes:
     def __init__(self, helix: str) -> None:
         self.helix = helix
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-demo-"))
+        self.folder: Optional[pathlib.Path] = None  # of the logs, made with the first process
+        self.keep_logs = False
         self.running: Dict[str, subprocess.Popen] = {}
 
     def start(self, name: str, arguments: List[str]) -> None:
+        if self.folder is None:
+            self.folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-demo-"))
         with open(self.folder / f"{name}.log", "w", encoding="utf-8") as log:
             log.write("$ helix " + " ".join(arguments) + "\n")
             log.flush()
@@ -144,6 +151,7 @@ class Processes:
                 stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=die_with_parent)
 
     def log(self, name: str) -> str:
+        assert self.folder is not None
         return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
     def check(self) -> None:
@@ -165,6 +173,8 @@ class Processes:
                 process.kill()
                 process.wait()
         self.running.clear()
+        if self.folder is not None and not self.keep_logs:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 # ---- the API -------------------------------------------------------------------------------------
@@ -178,8 +188,8 @@ class Answer(NamedTuple):
 
 
 class Api:
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, port: int, chat: bool) -> None:
+        self.port, self.chat = port, chat
 
     def get(self, path: str, timeout_s: float = 5) -> Any:
         body = self.get_text(path, timeout_s)
@@ -198,19 +208,23 @@ class Api:
             connection.close()
 
     def ask(self, question: str, limit: int, wrapper: Optional[Wrapper]) -> Answer:
-        """One streamed, greedy chat completion, printed as it comes."""
-        body = {"model": self.model(), "messages": [{"role": "user", "content": question}], "stream": True,
-                "temperature": 0, "max_tokens": limit, "stream_options": {"include_usage": True}}
+        """One streamed, greedy completion, printed as it comes; of a chat if the model has a template."""
+        body: Dict[str, Any] = {"model": self.model(), "stream": True, "temperature": 0, "max_tokens": limit,
+                                "stream_options": {"include_usage": True}}
+        if self.chat:
+            body["messages"] = [{"role": "user", "content": question}]
+        else:
+            body["prompt"] = question
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         began = time.monotonic()
         first = last = 0.0
         text, finish, tokens, id_, done = "", "", 0, "", False
         try:
-            connection.request("POST", "/v1/chat/completions", json.dumps(body),
+            connection.request("POST", "/v1/chat/completions" if self.chat else "/v1/completions", json.dumps(body),
                                {"Content-Type": "application/json"})
             response = connection.getresponse()
             if response.status != 200:
-                raise DemoError(f"the chat request was answered with {response.status}: "
+                raise DemoError(f"the request was answered with {response.status}: "
                                 f"{response.read().decode(errors='replace')[:400]}")
             for raw in response:
                 line = raw.decode("utf-8").strip()
@@ -226,7 +240,7 @@ class Api:
                 if chunk.get("usage"):
                     tokens = chunk["usage"]["completion_tokens"]
                 for choice in chunk.get("choices", []):
-                    piece = choice.get("delta", {}).get("content") or ""
+                    piece = (choice.get("delta", {}).get("content") if self.chat else choice.get("text")) or ""
                     finish = choice.get("finish_reason") or finish
                     if piece:
                         last = time.monotonic()
@@ -248,17 +262,22 @@ class Api:
 
 
 # ---- the demo ------------------------------------------------------------------------------------
-def worker_memory(helix: str, model: str) -> List[int]:
-    """Bytes for each of WORKERS: its share of the layers, their KV cache, and the larger end of the model."""
+def model_info(helix: str, model: str) -> Dict[str, Any]:
     done = subprocess.run([helix, "model", "info", "--json", model], capture_output=True, text=True)
     if done.returncode != 0:
         raise DemoError(done.stderr.strip() or f"{model} cannot be read")
-    info = json.loads(done.stdout)
+    info: Dict[str, Any] = json.loads(done.stdout)
     if not info.get("runnable"):
         raise DemoError(f"{model}: Helix cannot run this model (see 'helix model info')")
-    spec, layers = info["spec"], info["config"]["layers"]
+    layers = info["config"]["layers"]
     if layers < len(WORKERS):
         raise DemoError(f"{model} has {layers} layers; the demo spreads a model over {len(WORKERS)} workers")
+    return info
+
+
+def worker_memory(info: Dict[str, Any]) -> List[int]:
+    """Bytes for each of WORKERS: its share of the layers, their KV cache, and the larger end of the model."""
+    spec, layers = info["spec"], info["config"]["layers"]
     whole = layers * spec["layer_bytes"] + spec["embedding_bytes"] + spec["head_bytes"]
     per_layer = spec["layer_bytes"] + KV_TOKENS * spec["kv_bytes_per_token_layer"]
     ends = max(spec["embedding_bytes"], spec["head_bytes"])
@@ -268,10 +287,12 @@ def worker_memory(helix: str, model: str) -> List[int]:
 class Demo:
     def __init__(self, helix: str, model: str, check: bool) -> None:
         self.screen, self.check, self.model = Screen(), check, model
+        self.info = model_info(helix, model)
         self.own_model = pathlib.Path(model).resolve() == DEMO_MODEL.resolve()
         self.port = free_port()
-        self.api = Api(self.port)
+        self.api = Api(self.port, bool(self.info["chat_template"]))
         self.processes = Processes(helix)
+        self.limit = min(300, self.info["config"]["context_length"] // 2)  # tokens of an answer
         self.used: Dict[str, int] = {}
 
     def run(self) -> None:
@@ -280,7 +301,7 @@ class Demo:
         self.wait_ready()
         self.screen.line(f"Ready after {time.monotonic() - began:.1f} s.")
         self.show_plan()
-        questions = DEMO_QUESTIONS if self.own_model else OTHER_QUESTIONS
+        questions = DEMO_QUESTIONS if self.own_model else OTHER_QUESTIONS if self.api.chat else TEXT_STARTS
         answers = [self.question(q) for q in questions]
         if self.check:
             self.verify(questions, answers)
@@ -291,14 +312,12 @@ class Demo:
     def start(self) -> None:
         address = f"127.0.0.1:{self.port}"
         size = pathlib.Path(self.model).stat().st_size
-        memories = worker_memory(self.processes.helix, self.model)
         self.screen.title("Helix demo: one coordinator and three unequal workers")
         self.screen.line(f"model   {self.model} ({size / 1e6:.1f} MB)")
-        self.screen.line(f"logs    {self.processes.folder}")
         self.processes.start("coordinator", [
             "serve", "--no-worker", "--min-workers", str(len(WORKERS)), "--model", self.model,
             "--listen", address])
-        for shape, memory in zip(WORKERS, memories):
+        for shape, memory in zip(WORKERS, worker_memory(self.info)):
             self.screen.line(f"worker  {shape.name:<8} {memory / 1e6:8.1f} MB of memory, speed x{shape.speed:g}")
             self.processes.start(shape.name, [
                 "worker", "--join", address, "--name", shape.name, "--memory", str(memory),
@@ -326,7 +345,7 @@ class Demo:
 
     def question(self, question: str) -> Answer:
         self.screen.title("> " + question)
-        answer = self.api.ask(question, 300, Wrapper(self.screen, "  "))
+        answer = self.api.ask(question, self.limit, Wrapper(self.screen, "  "))
         self.processes.check()
         self.screen.line(self.screen.paint(
             "2", f"  {answer.tokens} tokens, first after {answer.ttft_s * 1000:.0f} ms, "
@@ -358,7 +377,7 @@ class Demo:
                 raise DemoError(f"the answer to '{question}' is no English sentence: {answer.text!r}")
             if not answer.text.strip():
                 raise DemoError(f"the answer to '{question}' is empty")
-            again = self.api.ask(question, 300, None)
+            again = self.api.ask(question, self.limit, None)
             if again.text != answer.text:
                 raise DemoError(f"two greedy answers to '{question}' differ:\n  {answer.text!r}\n  {again.text!r}")
             self.pipeline(again)
@@ -372,12 +391,16 @@ class Demo:
         self.screen.line("  all processes are alive")
 
     def stay(self) -> None:
-        self.screen.title(f"The cluster is running at http://127.0.0.1:{self.port}/v1 - Ctrl-C ends it.")
-        self.screen.line(f"""Try:
-  curl -N http://127.0.0.1:{self.port}/v1/chat/completions -H 'Content-Type: application/json' \\
-    -d '{{"model": "{self.api.model()}", "stream": true,
-         "messages": [{{"role": "user", "content": "What is the KV cache?"}}]}}'
-  curl http://127.0.0.1:{self.port}/helix/cluster""")
+        url = f"http://127.0.0.1:{self.port}"
+        body: Dict[str, Any] = {"model": self.api.model(), "stream": True}
+        if self.api.chat:
+            body["messages"] = [{"role": "user", "content": "What is the KV cache?"}]
+        else:
+            body["prompt"] = "Once upon a time"
+        path = "/v1/chat/completions" if self.api.chat else "/v1/completions"
+        self.screen.title(f"The cluster is running at {url}/v1 - Ctrl-C ends it.")
+        self.screen.line(f"Try:\n  curl -N {url}{path} -H 'Content-Type: application/json' \\\n"
+                         f"    -d '{json.dumps(body)}'\n  curl {url}/helix/plan\n  curl {url}/helix/cluster")
         while True:
             time.sleep(1)
             self.processes.check()
@@ -407,15 +430,14 @@ def interrupted(_signal: int, _frame: object) -> None:
 
 def main() -> int:
     args = parse_arguments()
-    signal.signal(signal.SIGTERM, interrupted)
-    signal.signal(signal.SIGHUP, interrupted)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupted)
     demo: Optional[Demo] = None
     try:
         if not os.path.isfile(args.model):
             raise DemoError(f"there is no model file {args.model}")
         demo = Demo(find_helix(args.binary), args.model, args.check)
         demo.run()
-        shutil.rmtree(demo.processes.folder, ignore_errors=True)
         return 0
     except KeyboardInterrupt:
         print("\nStopping the cluster.", flush=True)
@@ -423,8 +445,9 @@ def main() -> int:
     except (DemoError, OSError, http.client.HTTPException, ValueError, KeyError) as error:
         print(f"\ndemo: {type(error).__name__ + ': ' if not isinstance(error, DemoError) else ''}{error}",
               file=sys.stderr, flush=True)
-        if demo is not None:
+        if demo is not None and demo.processes.folder is not None:
             print(f"demo: the processes' logs are in {demo.processes.folder}", file=sys.stderr, flush=True)
+            demo.processes.keep_logs = True
         return 1
     finally:
         if demo is not None:

@@ -29,7 +29,8 @@ from vocabulary import BOS, EOS, Vocabulary, render
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, FFN = 128, 8, 4, 2, 32, 384
 VOCABULARY, CONTEXT, EPSILON, ROPE_BASE = 2048, 1024, 1e-5, 10000.0
-DECAY_FROM = 0.6  # of the steps; from there the rate falls and long rows are mixed in
+MUON_RATE, EMBEDDING_RATE, ADAM_RATE = 0.01, 0.03, 4e-3
+DECAY_FROM = 0.5  # of the steps; from there the rate falls and long rows are mixed in
 USER_WEIGHT = 0.1  # of the loss on what the user says, against 1 for what the model says
 GROUP = HEADS // KV_HEADS
 
@@ -110,7 +111,7 @@ def make_parameters(seed: int) -> Dict[str, torch.Tensor]:
     """Tensors under their GGUF names; matrices are [out, in]."""
     torch.manual_seed(seed)
     shapes = {"q": HEADS * HEAD_DIM, "k": KV_HEADS * HEAD_DIM, "v": KV_HEADS * HEAD_DIM}
-    parameters = {"token_embd.weight": torch.randn(VOCABULARY, HIDDEN) * 0.02}
+    parameters = {"token_embd.weight": torch.randn(VOCABULARY, HIDDEN)}
     for i in range(LAYERS):
         prefix = f"blk.{i}."
         parameters[prefix + "attn_norm.weight"] = torch.ones(HIDDEN)
@@ -122,6 +123,7 @@ def make_parameters(seed: int) -> Dict[str, torch.Tensor]:
             parameters[f"{prefix}ffn_{name}.weight"] = torch.randn(FFN, HIDDEN) * HIDDEN ** -0.5
         parameters[prefix + "ffn_down.weight"] = torch.randn(HIDDEN, FFN) * 0.004
     parameters["output_norm.weight"] = torch.ones(HIDDEN)
+    parameters["output.weight"] = torch.zeros(VOCABULARY, HIDDEN)
     return parameters
 
 
@@ -159,7 +161,7 @@ def forward(p: Dict[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor) -
         gate_up = F.linear(h, torch.cat([weight("ffn_gate"), weight("ffn_up")]))
         gate, up = gate_up.chunk(2, -1)
         x = x + F.linear(F.silu(gate) * up, weight("ffn_down"))
-    return F.linear(rms_norm(x, p["output_norm.weight"]), p["token_embd.weight"])
+    return F.linear(rms_norm(x, p["output_norm.weight"]), p["output.weight"])
 
 
 # ---- training ----------------------------------------------------------------------------------
@@ -209,9 +211,12 @@ def train(vocab: Vocabulary, seed: int, steps: int) -> Dict[str, torch.Tensor]:
     for tensor in parameters.values():
         tensor.requires_grad_()
     matrices = [t for n, t in parameters.items() if t.ndim == 2 and n.startswith("blk.")]
-    others = [t for n, t in parameters.items() if t.ndim == 1 or not n.startswith("blk.")]
+    embedding = parameters["token_embd.weight"]
+    others = [t for n, t in parameters.items()
+              if t is not embedding and (t.ndim == 1 or not n.startswith("blk."))]
     muon = Muon(matrices)
-    adam = torch.optim.Adam(others, lr=4e-3, betas=(0.9, 0.95), eps=1e-10)
+    adam = torch.optim.Adam([{"params": [embedding]}, {"params": others}], lr=ADAM_RATE,
+                            betas=(0.9, 0.95), eps=1e-10)
     packer, began, shown, tokens = Packer(vocab, seed), time.time(), 0.0, 0
     for step in range(steps):
         rows, length = batch_shape(step, steps)
@@ -226,8 +231,9 @@ def train(vocab: Vocabulary, seed: int, steps: int) -> Dict[str, torch.Tensor]:
             tensor.grad = None
         loss.backward()
         rate = rate_at(step, steps)
-        muon.step(0.02 * rate)
-        adam.param_groups[0]["lr"] = 4e-3 * rate
+        muon.step(MUON_RATE * rate)
+        adam.param_groups[0]["lr"] = EMBEDDING_RATE * rate
+        adam.param_groups[1]["lr"] = ADAM_RATE * rate
         adam.step()
         tokens += rows * length
         shown = loss.item() if step == 0 else 0.9 * shown + 0.1 * loss.item()
@@ -290,7 +296,7 @@ def main() -> int:
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", default="models/helix-demo.gguf", help="file to write")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--steps", type=int, default=2000, help="training steps of 1024 tokens")
+    options.add_argument("--steps", type=int, default=1600, help="training steps of 1024 tokens")
     options.add_argument("--threads", type=int, default=1)
     args = options.parse_args()
     torch.set_num_threads(args.threads)
