@@ -6,7 +6,6 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Boost 1.74 REQUIRED)
 find_package(Protobuf REQUIRED)
-find_package(dnnl REQUIRED CONFIG)
 find_package(GTest REQUIRED)
 find_package(PkgConfig REQUIRED)
 
@@ -23,8 +22,6 @@ helix_pkg(xxhash libxxhash)
 helix_pkg(tomlplusplus tomlplusplus)
 add_library(tomlplusplus::tomlplusplus ALIAS tomlplusplus)
 
-add_library(dnnl INTERFACE)
-target_link_libraries(dnnl INTERFACE DNNL::dnnl)
 helix_pkg(lemon lemon)
 
 # The messages between coordinator and workers, generated from src/wire/helix.proto.

@@ -65,12 +65,4 @@ base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& option
     return base::Ok{};
 }
 
-std::string default_cache_dir() {
-    if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
-        return (std::filesystem::path(cache) / "helix").string();
-    }
-    const char* home = std::getenv("HOME");
-    return home == nullptr ? "" : (std::filesystem::path(home) / ".cache" / "helix").string();
-}
-
 }  // namespace helix::cli

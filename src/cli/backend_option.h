@@ -28,7 +28,5 @@ struct BackendArguments {
 void add_backend_options(CLI::App& command, BackendArguments& arguments);
 // Fills memory, threads, speed, type and backend.
 base::Status fill_backend(const BackendArguments& arguments, node::WorkerOptions& options);
-// ~/.cache/helix, or "" when there is no home.
-std::string default_cache_dir();
 
 }  // namespace helix::cli

@@ -1,6 +1,6 @@
 // helix worker --join HOST:PORT
 
-#include <csignal>
+#include <filesystem>
 #include <memory>
 
 #include "base/log.h"
@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "net/key.h"
+#include "node/wire_weights.h"
 #include "node/worker_server.h"
 
 namespace helix::cli {
@@ -36,7 +37,8 @@ base::Status run_worker(const WorkerArguments& arguments) {
     options.model_file = arguments.model;
     options.insecure = arguments.insecure;
     if (arguments.cache != "none") {
-        options.cache_dir = arguments.cache == "~" ? default_cache_dir() : arguments.cache;
+        options.cache_dir = arguments.cache == "~" ? node::default_cache_dir()
+                                                   : std::filesystem::path(arguments.cache);
     }
     if (!arguments.key.empty()) {
         TRY(options.key, net::read_worker_key(arguments.key));
