@@ -28,7 +28,8 @@ from typing import Any, Dict, List, NamedTuple, Optional
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEMO_MODEL = ROOT / "models" / "helix-demo.gguf"
-START_LIMIT_S = 90
+START_LIMIT_S = 60   # to be ready, and more for the transfer of large weights:
+SLOWEST_LOAD = 20e6  # bytes per second
 DEMO_QUESTIONS = ["What is a pipeline?", "Why does a large model need several machines?",
                   "Tell me a story about a robot."]
 OTHER_QUESTIONS = ["In one sentence: what is a pipeline?", "Name three animals that can fly.",
@@ -288,11 +289,12 @@ class Demo:
     def __init__(self, helix: str, model: str, check: bool) -> None:
         self.screen, self.check, self.model = Screen(), check, model
         self.info = model_info(helix, model)
-        self.own_model = pathlib.Path(model).resolve() == DEMO_MODEL.resolve()
+        self.ours = pathlib.Path(model).resolve() == DEMO_MODEL.resolve()
         self.port = free_port()
         self.api = Api(self.port, bool(self.info["chat_template"]))
         self.processes = Processes(helix)
-        self.limit = min(300, self.info["config"]["context_length"] // 2)  # tokens of an answer
+        most = 300 if self.ours else 120
+        self.limit = min(most, self.info["config"]["context_length"] // 2)  # tokens of an answer
         self.used: Dict[str, int] = {}
 
     def run(self) -> None:
@@ -301,7 +303,7 @@ class Demo:
         self.wait_ready()
         self.screen.line(f"Ready after {time.monotonic() - began:.1f} s.")
         self.show_plan()
-        questions = DEMO_QUESTIONS if self.own_model else OTHER_QUESTIONS if self.api.chat else TEXT_STARTS
+        questions = DEMO_QUESTIONS if self.ours else OTHER_QUESTIONS if self.api.chat else TEXT_STARTS
         answers = [self.question(q) for q in questions]
         if self.check:
             self.verify(questions, answers)
@@ -317,14 +319,16 @@ class Demo:
         self.processes.start("coordinator", [
             "serve", "--no-worker", "--min-workers", str(len(WORKERS)), "--model", self.model,
             "--listen", address])
+        threads = 1 if self.ours else max(1, (os.cpu_count() or 1) // len(WORKERS))
         for shape, memory in zip(WORKERS, worker_memory(self.info)):
             self.screen.line(f"worker  {shape.name:<8} {memory / 1e6:8.1f} MB of memory, speed x{shape.speed:g}")
             self.processes.start(shape.name, [
                 "worker", "--join", address, "--name", shape.name, "--memory", str(memory),
-                "--threads", "1", "--speed", f"{shape.speed:g}", "--cache", "none"])
+                "--threads", str(threads), "--speed", f"{shape.speed:g}", "--cache", "none"])
 
     def wait_ready(self) -> None:
-        deadline = time.monotonic() + START_LIMIT_S
+        limit_s = START_LIMIT_S + self.info["bytes"] / SLOWEST_LOAD
+        deadline = time.monotonic() + limit_s
         seen = "no answer yet"
         while time.monotonic() < deadline:
             self.processes.check()
@@ -337,7 +341,7 @@ class Demo:
             except (OSError, http.client.HTTPException, DemoError) as error:
                 seen = str(error)
             time.sleep(0.1)
-        raise DemoError(f"the cluster was not ready after {START_LIMIT_S} s ({seen})")
+        raise DemoError(f"the cluster was not ready after {limit_s:.0f} s ({seen})")
 
     def show_plan(self) -> None:
         self.screen.title("The plan: which worker runs which layers")
@@ -363,8 +367,8 @@ class Demo:
                 for stage in stages:
                     name = names.get(stage["worker"], str(stage["worker"]))
                     self.used[name] = self.used.get(name, 0) + 1
-                return " -> ".join(f"{names.get(s['worker'], s['worker'])} [layers {s['layers'][0]}-"
-                                   f"{s['layers'][1] - 1}]" for s in stages)
+                return " -> ".join(f"{names.get(s['worker'], s['worker'])} [{layers_text(*s['layers'])}]"
+                                   for s in stages)
         raise DemoError(f"the coordinator does not list request {answer.id}")
 
     def verify(self, questions: List[str], answers: List[Answer]) -> None:
@@ -373,7 +377,7 @@ class Demo:
             words = re.findall(r"[A-Za-z]+", answer.text)
             if answer.finish not in ("stop", "length"):
                 raise DemoError(f"the answer to '{question}' ended with '{answer.finish}'")
-            if self.own_model and (len(words) < 8 or not answer.text.isascii()):
+            if self.ours and (len(words) < 8 or not answer.text.isascii()):
                 raise DemoError(f"the answer to '{question}' is no English sentence: {answer.text!r}")
             if not answer.text.strip():
                 raise DemoError(f"the answer to '{question}' is empty")
@@ -404,6 +408,10 @@ class Demo:
         while True:
             time.sleep(1)
             self.processes.check()
+
+
+def layers_text(begin: int, end: int) -> str:
+    return f"layer {begin}" if end == begin + 1 else f"layers {begin}-{end - 1}"
 
 
 def find_helix(given: Optional[str]) -> str:
