@@ -304,12 +304,12 @@ def blur(rng: random.Random, question: str) -> str:
         question = question.lower()
     elif draw < 0.15:
         question = question.rstrip("?.!")
-    elif draw < 0.20:
-        question = question.lower().rstrip("?.!")
     elif draw < 0.25:
+        question = question.lower().rstrip("?.!")
+    elif draw < 0.31:
         question = rng.choice(["Hello! ", "Hi! ", "Please help me. ", "I have a question. ", "One question: ",
                                "Now tell me: ", "Hi, ", "OK. "]) + question
-    elif draw < 0.28:
+    elif draw < 0.34:
         question += rng.choice([" Thank you!", " Please.", " Thanks!"])
     return question
 
