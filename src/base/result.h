@@ -71,7 +71,7 @@ class [[nodiscard]] Result {
 
 using Status = Result<Ok>;
 
-// printf-like helpers live in base/format.h; this one joins what is already text.
+// The commonest kind; the message is made with fmt::format or by joining.
 inline Error invalid(std::string message) {
     return {Errc::invalid, std::move(message)};
 }

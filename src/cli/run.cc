@@ -47,6 +47,10 @@ int run(int argc, const char* const* argv) {
     add_worker(app);
     add_model(app);
     add_key(app);
+    if (argc < 2) {
+        std::fputs(app.parser.help().c_str(), stdout);
+        return 0;
+    }
     try {
         app.parser.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

@@ -197,8 +197,9 @@ void add_serve(App& app) {
         "  helix serve --model llama.gguf\n"
         "  helix serve --model llama.gguf --listen 0.0.0.0:8080 --key ~/.helix/coordinator.key\n"
         "  helix serve --model llama.gguf --no-worker --min-workers 3\n\n"
-        "Then: curl http://127.0.0.1:8080/v1/chat/completions -d "
-        "'{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");
+        "Then: curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' "
+        "\\\n"
+        "        -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");
     command->callback([&app, arguments] { app.action = [=] { return serve(*arguments); }; });
 }
 

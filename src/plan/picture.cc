@@ -110,7 +110,9 @@ class Painter {
         const auto used =
             std::count_if(report_.placement.layers.begin(), report_.placement.layers.end(),
                           [](LayerRange range) { return !range.empty(); });
-        out_ += painted(kBold, fmt::format("{} on {}", model_.name, cluster_.name)) +
+        out_ += painted(kBold, cluster_.name.empty()
+                                   ? model_.name
+                                   : fmt::format("{} on {}", model_.name, cluster_.name)) +
                 fmt::format(": {} layers over {} of {} machine{}\n\n", model_.n_layers, used,
                             cluster_.nodes.size(), cluster_.nodes.size() == 1 ? "" : "s");
         const std::string last = std::to_string(model_.n_layers - 1);
