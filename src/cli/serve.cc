@@ -42,6 +42,10 @@ struct ServeArguments {
     BackendArguments backend;
 };
 
+// Tiny test models are trained on contexts too short to try anything with; positions beyond are
+// defined.
+constexpr std::int32_t kLeastContext = 512;
+
 // The coordinator's view of what is served, and the file that has its tokenizer.
 struct Served {
     std::shared_ptr<const model::GgufFile> file;
@@ -61,9 +65,13 @@ base::Result<Served> open_model(const ServeArguments& a) {
     } else {
         TRY(served.model, node::open_served_model(a.model));
     }
-    if (a.context > 0) {
-        served.model.spec.context_length = std::min(served.model.spec.context_length, a.context);
+    std::int32_t& context = served.model.spec.context_length;
+    if (a.context < 0) return base::invalid("--context: expected a number of tokens");
+    if (a.context > context) {
+        LOG_WARN("the model was trained on contexts of {} tokens; beyond that its text gets worse",
+                 context);
     }
+    context = a.context > 0 ? a.context : std::max(context, kLeastContext);
     return served;
 }
 
@@ -187,7 +195,8 @@ void add_serve(App& app) {
     command->add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
     command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
     command->add_option("--api-key", a.api_keys, "clients must send one of these");
-    command->add_option("--context", a.context, "limit the context to so many tokens");
+    command->add_option("--context", a.context,
+                        "tokens of prompt and answer together [the model's, at least 512]");
     command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
     command->add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
         ->capture_default_str();
