@@ -30,6 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEMO_MODEL = ROOT / "models" / "helix-demo.gguf"
 START_LIMIT_S = 60   # to be ready, and more for the transfer of large weights:
 SLOWEST_LOAD = 20e6  # bytes per second
+MOST_ROUNDS = 4      # of asking again until every worker has taken part
 DEMO_QUESTIONS = ["What is a pipeline?", "Why does a large model need several machines?",
                   "Tell me a story about a robot."]
 OTHER_QUESTIONS = ["In one sentence: what is a pipeline?", "Name three animals that can fly.",
@@ -293,7 +294,7 @@ class Demo:
         self.port = free_port()
         self.api = Api(self.port, bool(self.info["chat_template"]))
         self.processes = Processes(helix)
-        most = 300 if self.ours else 120
+        most = 160 if self.ours else 120
         self.limit = min(most, self.info["config"]["context_length"] // 2)  # tokens of an answer
         self.used: Dict[str, int] = {}
 
@@ -381,11 +382,16 @@ class Demo:
                 raise DemoError(f"the answer to '{question}' is no English sentence: {answer.text!r}")
             if not answer.text.strip():
                 raise DemoError(f"the answer to '{question}' is empty")
-            again = self.api.ask(question, self.limit, None)
-            if again.text != answer.text:
-                raise DemoError(f"two greedy answers to '{question}' differ:\n  {answer.text!r}\n  {again.text!r}")
-            self.pipeline(again)
-        self.screen.line("  the answers are text and come out the same a second time")
+        self.screen.line("  the answers are text")
+        rounds = 0
+        while rounds == 0 or (rounds < MOST_ROUNDS and len(self.used) < len(WORKERS)):
+            rounds += 1
+            for question, answer in zip(questions, answers):
+                again = self.api.ask(question, self.limit, None)
+                if again.text != answer.text:
+                    raise DemoError(f"two greedy answers to '{question}' differ:\n  {answer.text!r}\n  {again.text!r}")
+                self.pipeline(again)
+        self.screen.line("  they come out the same when asked again, whatever pipeline they take")
         idle = [shape.name for shape in WORKERS if shape.name not in self.used]
         if idle:
             raise DemoError(f"no request went through: {', '.join(idle)}")
