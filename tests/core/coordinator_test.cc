@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "core/invariants.h"
 
 namespace helix::core {
@@ -18,8 +20,8 @@ class CoordinatorTest : public ::testing::Test {
         step(joined);
         now_ = now_ + base::from_seconds(1);
         const auto actions = step(CoordinatorTick{});
-        const auto* plan = find<PlanCluster>(actions);
-        EXPECT_NE(plan, nullptr);
+        const auto plan = find<PlanCluster>(actions);
+        EXPECT_TRUE(plan);
         Planned planned;
         planned.plan = plan->plan;
         planned.placement.layers = {{0, 4}};
@@ -44,11 +46,11 @@ class CoordinatorTest : public ::testing::Test {
     }
 
     template <typename T>
-    static const T* find(const std::vector<CoordinatorAction>& actions) {
+    static std::optional<T> find(const std::vector<CoordinatorAction>& actions) {
         for (const CoordinatorAction& action : actions) {
-            if (const auto* found = std::get_if<T>(&action)) return found;
+            if (const auto* found = std::get_if<T>(&action)) return *found;
         }
-        return nullptr;
+        return std::nullopt;
     }
 
     static Request request(std::uint64_t id) {
@@ -72,12 +74,12 @@ class CoordinatorTest : public ::testing::Test {
 
 TEST_F(CoordinatorTest, LateDuplicateAndForeignTokensAreNeverStreamed) {
     step(Submitted{request(1)});
-    EXPECT_NE(find<StreamToken>(token(1, 1, 3, 7)), nullptr);
-    EXPECT_EQ(find<StreamToken>(token(1, 1, 3, 7)), nullptr) << "a duplicate";
-    EXPECT_EQ(find<StreamToken>(token(1, 2, 4, 7)), nullptr) << "an attempt that does not exist";
-    EXPECT_EQ(find<StreamToken>(token(1, 1, 6, 7)), nullptr) << "a gap";
-    EXPECT_EQ(find<StreamToken>(token(5, 1, 3, 7)), nullptr) << "an unknown request";
-    EXPECT_NE(find<StreamToken>(token(1, 1, 4, 8)), nullptr);
+    EXPECT_TRUE(find<StreamToken>(token(1, 1, 3, 7)));
+    EXPECT_FALSE(find<StreamToken>(token(1, 1, 3, 7))) << "a duplicate";
+    EXPECT_FALSE(find<StreamToken>(token(1, 2, 4, 7))) << "an attempt that does not exist";
+    EXPECT_FALSE(find<StreamToken>(token(1, 1, 6, 7))) << "a gap";
+    EXPECT_FALSE(find<StreamToken>(token(5, 1, 3, 7))) << "an unknown request";
+    EXPECT_TRUE(find<StreamToken>(token(1, 1, 4, 8)));
 }
 
 TEST_F(CoordinatorTest, ASupersededAttemptIsFencedOff) {
@@ -86,18 +88,18 @@ TEST_F(CoordinatorTest, ASupersededAttemptIsFencedOff) {
     token(2, 1, 3, 7);
     const auto actions = step(FromWorker{{0}, SequenceStuck{{{2}, 1}, true, "no page"}});
     EXPECT_EQ(find<RequestRouted>(actions)->attempt, 2U) << "the latest gives way and tries again";
-    EXPECT_EQ(find<StreamToken>(token(2, 1, 4, 8)), nullptr);
-    EXPECT_NE(find<StreamToken>(token(2, 2, 4, 8)), nullptr);
+    EXPECT_FALSE(find<StreamToken>(token(2, 1, 4, 8)));
+    EXPECT_TRUE(find<StreamToken>(token(2, 2, 4, 8)));
 }
 
 TEST_F(CoordinatorTest, TheStopTokenEndsItAndEverythingIsFreed) {
     step(Submitted{request(1)});
     token(1, 1, 3, 7);
     const auto actions = token(1, 1, 4, 99);
-    ASSERT_NE(find<FinishRequest>(actions), nullptr);
+    ASSERT_TRUE(find<FinishRequest>(actions));
     EXPECT_EQ(find<FinishRequest>(actions)->reason, FinishReason::stop);
-    const auto* freed = find<SendToWorker>(actions);
-    ASSERT_NE(freed, nullptr);
+    const auto freed = find<SendToWorker>(actions);
+    ASSERT_TRUE(freed);
     EXPECT_TRUE(std::holds_alternative<FreeSequences>(freed->message));
     EXPECT_EQ(coordinator_.view().running, 0);
     EXPECT_EQ(coordinator_.view().workers[0].estimated_pages, 0);
@@ -107,9 +109,9 @@ TEST_F(CoordinatorTest, MinTokensOutlastsAStopToken) {
     Request made = request(1);
     made.min_tokens = 2;
     step(Submitted{made});
-    EXPECT_EQ(find<FinishRequest>(token(1, 1, 3, 99)), nullptr);
-    EXPECT_EQ(find<FinishRequest>(token(1, 1, 4, 99)), nullptr);
-    EXPECT_NE(find<FinishRequest>(token(1, 1, 5, 99)), nullptr);
+    EXPECT_FALSE(find<FinishRequest>(token(1, 1, 3, 99)));
+    EXPECT_FALSE(find<FinishRequest>(token(1, 1, 4, 99)));
+    EXPECT_TRUE(find<FinishRequest>(token(1, 1, 5, 99)));
 }
 
 TEST_F(CoordinatorTest, AReportFreesWhatShouldNotBeThere) {
@@ -117,8 +119,8 @@ TEST_F(CoordinatorTest, AReportFreesWhatShouldNotBeThere) {
     WorkerReport report;
     report.held = {{{1}, 1}, {{7}, 3}};
     const auto actions = step(FromWorker{{0}, report});
-    const auto* out = find<SendToWorker>(actions);
-    ASSERT_NE(out, nullptr);
+    const auto out = find<SendToWorker>(actions);
+    ASSERT_TRUE(out);
     EXPECT_EQ(std::get<FreeSequences>(out->message).keys, (std::vector<SequenceKey>{{{7}, 3}}));
 }
 
@@ -138,7 +140,7 @@ TEST_F(CoordinatorTest, NoTokenForTooLongEndsARequestWithAnError) {
     step(Submitted{request(1)});
     now_ = now_ + base::from_seconds(301);
     const auto actions = step(CoordinatorTick{});
-    ASSERT_NE(find<FinishRequest>(actions), nullptr);
+    ASSERT_TRUE(find<FinishRequest>(actions));
     EXPECT_EQ(find<FinishRequest>(actions)->reason, FinishReason::error);
 }
 
@@ -149,7 +151,7 @@ TEST_F(CoordinatorTest, ARestartedWorkerReplacesItsOldSelf) {
     again.incarnation = 2;
     again.node.name = "solo";
     auto actions = step(again);
-    ASSERT_NE(find<FinishRequest>(actions), nullptr);
+    ASSERT_TRUE(find<FinishRequest>(actions));
     EXPECT_EQ(find<FinishRequest>(actions)->error,
               "worker solo was restarted while it served this request");
     again.incarnation = 1;
@@ -164,8 +166,8 @@ TEST_F(CoordinatorTest, AFailedLoadLeavesTheWorkerOutOfTheNextPlan) {
     step(joined);
     now_ = now_ + base::from_seconds(1);
     const auto planning = step(CoordinatorTick{});
-    const auto* plan = find<PlanCluster>(planning);
-    ASSERT_NE(plan, nullptr);
+    const auto plan = find<PlanCluster>(planning);
+    ASSERT_TRUE(plan);
     Planned planned;
     planned.plan = plan->plan;
     planned.placement.layers = {{0, 2}, {2, 4}};
@@ -174,7 +176,7 @@ TEST_F(CoordinatorTest, AFailedLoadLeavesTheWorkerOutOfTheNextPlan) {
     step(FromWorker{{1}, LayersFailed{2, "disk full"}});
     now_ = now_ + base::from_seconds(1);
     const auto actions = step(CoordinatorTick{});
-    ASSERT_NE(find<PlanCluster>(actions), nullptr);
+    ASSERT_TRUE(find<PlanCluster>(actions));
     EXPECT_EQ(find<PlanCluster>(actions)->workers, (std::vector<WorkerId>{{0}}));
 }
 

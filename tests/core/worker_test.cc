@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "core/describe.h"
 #include "core/invariants.h"
 
@@ -49,11 +51,11 @@ class WorkerTest : public ::testing::Test {
     }
 
     template <typename T>
-    static const T* find(const std::vector<WorkerAction>& actions) {
+    static std::optional<T> find(const std::vector<WorkerAction>& actions) {
         for (const WorkerAction& action : actions) {
-            if (const auto* found = std::get_if<T>(&action)) return found;
+            if (const auto* found = std::get_if<T>(&action)) return *found;
         }
-        return nullptr;
+        return std::nullopt;
     }
 
     static bool released(const std::vector<WorkerAction>& actions, std::uint64_t buffer) {
@@ -67,8 +69,8 @@ class WorkerTest : public ::testing::Test {
     WorkerReport report() {
         now_ = now_ + base::from_seconds(1);
         const auto actions = step(WorkerTick{});
-        const auto* out = find<SendToCoordinator>(actions);
-        EXPECT_NE(out, nullptr);
+        const auto out = find<SendToCoordinator>(actions);
+        EXPECT_TRUE(out);
         return std::get<WorkerReport>(out->message);
     }
 
@@ -78,23 +80,23 @@ class WorkerTest : public ::testing::Test {
 
 TEST_F(WorkerTest, RowsPassThroughInPiecesAndTheFrameIsReleasedAfterTheLast) {
     auto actions = step(MessageArrived{StageInputs{{rows(1, 1, 0, 11, 77)}}});
-    const auto* batch = find<RunBatch>(actions);
-    ASSERT_NE(batch, nullptr);
+    const auto batch = find<RunBatch>(actions);
+    ASSERT_TRUE(batch);
     ASSERT_EQ(batch->plan.chunks.size(), 1U);
     EXPECT_EQ(batch->plan.chunks[0].tokens.size(), 8U);
     EXPECT_EQ(batch->plan.chunks[0].pages.size(), 4U);  // 2 layers x 2 blocks
     EXPECT_EQ(batch->plan.output_rows, 8);
 
     actions = step(BatchFinished{batch->plan.id, {}, {}});
-    const auto* sent = find<SendToPeer>(actions);
-    ASSERT_NE(sent, nullptr);
+    const auto sent = find<SendToPeer>(actions);
+    ASSERT_TRUE(sent);
     EXPECT_EQ(sent->peer, WorkerId{2});
     EXPECT_TRUE(sent->inputs.inputs[0].start.has_value());
     EXPECT_FALSE(sent->inputs.inputs[0].sample) << "the last row is not among these";
     EXPECT_FALSE(released(actions, 77));
 
-    const auto* second = find<RunBatch>(actions);
-    ASSERT_NE(second, nullptr);
+    const auto second = find<RunBatch>(actions);
+    ASSERT_TRUE(second);
     EXPECT_EQ(second->plan.chunks[0].first_position, 8);
     EXPECT_EQ(second->plan.chunks[0].input.first_row, 8U);
     actions = step(BatchFinished{second->plan.id, {}, {}});
@@ -109,7 +111,7 @@ TEST_F(WorkerTest, FreedInTheMiddleOfABatchItGoesWhenTheBatchEnds) {
     actions = step(MessageArrived{FreeSequences{{{{1}, 1}}}});
     EXPECT_FALSE(released(actions, 7)) << "the engine still reads it";
     actions = step(BatchFinished{batch, {}, {}});
-    EXPECT_EQ(find<SendToPeer>(actions), nullptr);
+    EXPECT_FALSE(find<SendToPeer>(actions));
     EXPECT_TRUE(released(actions, 7));
     EXPECT_EQ(report().used_pages, 0);
 }
@@ -144,7 +146,7 @@ TEST_F(WorkerTest, RowsForLayersItDoesNotHoldAreAnsweredWithTheReason) {
     input.start->pipeline = {{{0}, {0, 2}}, {{1}, {2, 6}}};
     const auto actions = step(MessageArrived{StageInputs{{input}}});
     EXPECT_TRUE(released(actions, 7));
-    const auto& stuck = std::get<SequenceStuck>(find<SendToCoordinator>(actions)->message);
+    const auto stuck = std::get<SequenceStuck>(find<SendToCoordinator>(actions)->message);
     EXPECT_FALSE(stuck.out_of_pages);
     EXPECT_EQ(stuck.reason, "this worker does not hold the pipeline's layers");
 }
@@ -168,10 +170,10 @@ TEST_F(WorkerTest, RenewedPeersDisturbNothingButOtherLayersDropEverything) {
     auto actions = step(MessageArrived{StageInputs{{rows(1, 1, 0, 4, 7)}}});
     step(BatchFinished{find<RunBatch>(actions)->plan.id, {}, {}});
     actions = step(MessageArrived{AssignLayers{2, {2, 4}, 1, {{{9}, "tcp://x:1", ""}}}});
-    EXPECT_EQ(find<LoadLayers>(actions), nullptr);
+    EXPECT_FALSE(find<LoadLayers>(actions));
     EXPECT_EQ(report().used_pages, 2);
     actions = step(MessageArrived{AssignLayers{3, {0, 3}, 1, {}}});
-    ASSERT_NE(find<LoadLayers>(actions), nullptr);
+    ASSERT_TRUE(find<LoadLayers>(actions));
     step(LayersLoaded{2, 99});  // an answer to an older question
     step(LayersLoaded{3, 50});
     EXPECT_EQ(report().total_pages, 50);
@@ -184,7 +186,7 @@ TEST_F(WorkerTest, TwoGroupsSplitTheDecodes) {
     for (std::uint64_t r = 1; r <= 4; ++r) prompts.inputs.push_back(rows(r, 1, 0, 2, 7));
     auto actions = step(MessageArrived{prompts});
     actions = step(BatchFinished{find<RunBatch>(actions)->plan.id, {}, {}});
-    EXPECT_EQ(find<RunBatch>(actions), nullptr);
+    EXPECT_FALSE(find<RunBatch>(actions));
     StageInputs decodes;
     for (std::uint64_t r = 1; r <= 4; ++r) decodes.inputs.push_back(rows(r, 1, 2, 1, 8));
     actions = step(MessageArrived{decodes});
