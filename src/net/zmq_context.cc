@@ -83,9 +83,9 @@ class ZmqContext::ZapHandler {
     }
 
     void answer(const std::string& request_id, bool allowed, const std::string& key) {
-        const std::string id = request_id;
         const std::array<std::string, 6> frames = {
-            "1.0", id, allowed ? "200" : "400", allowed ? "" : "key is not on the list", key, ""};
+            "1.0", request_id, allowed ? "200" : "400", allowed ? "" : "key is not on the list",
+            key,   ""};
         for (std::size_t i = 0; i < frames.size(); ++i) {
             const int flags = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
             zmq_send(socket_, frames[i].data(), frames[i].size(), flags);
