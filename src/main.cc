@@ -1,3 +1,5 @@
 #include "cli/command.h"
 
-int main(int argc, char** argv) { return helix::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+    return helix::cli::run(argc, argv);
+}

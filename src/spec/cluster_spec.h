@@ -35,7 +35,7 @@ struct LinkSpec {
 struct ClusterSpec {
     std::string name;
     std::vector<NodeSpec> nodes;
-    std::vector<LinkSpec> links;  // at most one for each ordered pair
+    std::vector<LinkSpec> links;                // at most one for each ordered pair
     double coordinator_nic_in_bytes_per_s = 0;  // 0 = never binds
     double coordinator_nic_out_bytes_per_s = 0;
 };
