@@ -215,7 +215,8 @@ def batch_shape(step: int, steps: int) -> Tuple[int, int]:
     return (1, 1024) if step > DECAY_FROM * steps and step % 8 == 0 else (4, 256)
 
 
-def train(vocab: Vocabulary, seed: int, steps: int) -> Dict[str, torch.Tensor]:
+def train(vocab: Vocabulary, seed: int, steps: int, state_file: str) -> Dict[str, torch.Tensor]:
+    """Goes on where state_file (if any) ends; an interrupted run comes to the same weights."""
     parameters = make_parameters(seed)
     for tensor in parameters.values():
         tensor.requires_grad_()
@@ -226,8 +227,23 @@ def train(vocab: Vocabulary, seed: int, steps: int) -> Dict[str, torch.Tensor]:
     muon = Muon(matrices)
     adam = torch.optim.Adam([{"params": [embedding]}, {"params": others}], lr=ADAM_RATE,
                             betas=(0.9, 0.95), eps=1e-10)
-    packer, began, shown, tokens = Packer(vocab, seed), time.time(), 0.0, 0
-    for step in range(steps):
+    packer, shown, first = Packer(vocab, seed), 0.0, 0
+    if state_file and pathlib.Path(state_file).exists():
+        state = torch.load(state_file)
+        if state["run"] != (seed, steps):
+            raise SystemExit(f"{state_file} is of a run with (seed, steps) = {state['run']}")
+        first, shown, packer = state["step"], state["shown"], state["packer"]
+        muon.buffers = state["muon"]
+        adam.load_state_dict(state["adam"])
+        with torch.no_grad():
+            for name, tensor in parameters.items():
+                tensor.copy_(state["parameters"][name])
+    began, tokens = time.time(), 0
+    for step in range(first, steps):
+        if state_file and step % 200 == 0 and step > first:
+            torch.save({"run": (seed, steps), "step": step, "shown": shown, "packer": packer,
+                        "muon": muon.buffers, "adam": adam.state_dict(), "parameters": parameters},
+                       state_file)
         rows, length = batch_shape(step, steps)
         ids, weights, mask = packer.batch(rows, length)
         with torch.autocast("cpu", torch.bfloat16):
@@ -305,7 +321,8 @@ def main() -> int:
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--out", default="models/helix-demo.gguf", help="file to write")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--steps", type=int, default=4000, help="training steps of 1024 tokens")
+    options.add_argument("--steps", type=int, default=2600, help="training steps of 1024 tokens")
+    options.add_argument("--state", default="", help="file that an interrupted run goes on from")
     options.add_argument("--threads", type=int, default=1)
     args = options.parse_args()
     torch.set_num_threads(args.threads)
@@ -317,7 +334,7 @@ def main() -> int:
     assert len(vocab.pieces) == VOCABULARY, "the corpus has too few different words"
     print(f"vocabulary: {len(vocab.pieces)} pieces, {sum(sizes) / 500:.0f} tokens per document, "
           f"{sum(map(len, texts[:500])) / sum(sizes):.2f} characters per token", flush=True)
-    parameters = train(vocab, args.seed, args.steps)
+    parameters = train(vocab, args.seed, args.steps, args.state)
     count = sum(t.numel() for t in parameters.values())
     pathlib.Path(args.out).parent.mkdir(parents=True, exist_ok=True)
     export(args.out, vocab, parameters)
