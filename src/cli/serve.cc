@@ -157,7 +157,10 @@ base::Status serve(const ServeArguments& a) {
 
     const std::string shown = http.host == "0.0.0.0" ? "127.0.0.1" : http.host;
     LOG_INFO("serving {} at http://{}:{}/v1", model_id, shown, api->port());
-    LOG_INFO("another machine joins with: helix worker --join {}:{}", shown, api->port());
+    if (!a.key.empty() || a.insecure || net::is_loopback(http.host)) {
+        LOG_INFO("a worker joins with: helix worker --join {}:{}{}", shown, api->port(),
+                 a.key.empty() ? "" : " --key FILE");
+    }
     std::mutex mutex;
     std::condition_variable changed;
     bool stopping = false;

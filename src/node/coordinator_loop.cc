@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "node/clock.h"
 #include "node/coordinator_server.h"
+#include "spec/units.h"
 
 namespace helix::node {
 
@@ -143,8 +144,8 @@ void CoordinatorServer::on_hello(const std::string& connection, const wire::Hell
         return;
     }
     const WorkerEntry& entry = **greeted;
-    LOG_INFO("worker {} \"{}\" says hello: {} cores, {:.1f} GB, {}", entry.worker.value, hello.name,
-             hello.cores, static_cast<double>(hello.memory_bytes) / 1e9, hello.backend);
+    LOG_INFO("worker {} \"{}\" says hello: {} core(s), {}, {}", entry.worker.value, hello.name,
+             hello.cores, spec::format_bytes(hello.memory_bytes), hello.backend);
     const ServedModel& model = options_.model;
     const wire::Welcome welcome{entry.worker,      model.spec,       model.hash,
                                 model.hidden_size, model.vocab_size, options_.core.block_size};
