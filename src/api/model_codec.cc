@@ -46,19 +46,17 @@ class ModelOutput final : public TextOutput {
 
 }  // namespace
 
-base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(const model::GgufFile& file) {
+base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(
+    const model::GgufFile& file, const std::string& chat_template) {
     TRY(auto vocabulary, text::read_vocabulary(file));
-    const std::string source = vocabulary.chat_template;
+    std::string source = chat_template.empty() ? vocabulary.chat_template : chat_template;
+    if (source.empty()) source = kPlainTemplate;
     std::unique_ptr<ModelCodec> codec(new ModelCodec());
     TRY(codec->tokenizer_, text::Tokenizer::create(std::move(vocabulary)));
-    if (!source.empty()) {
-        auto parsed = text::ChatTemplate::parse(source);
-        if (!parsed.ok()) {
-            return base::invalid("tokenizer.chat_template: " + parsed.error().message);
-        }
-        codec->template_ = std::move(parsed).value();
-        codec->knows_developers_ = source.find("developer") != std::string::npos;
-    }
+    auto parsed = text::ChatTemplate::parse(source);
+    if (!parsed.ok()) return base::invalid("the chat template: " + parsed.error().message);
+    codec->template_ = std::move(parsed).value();
+    codec->knows_developers_ = source.find("developer") != std::string::npos;
     for (Token token = 0; token < codec->tokenizer_->vocab_size(); ++token) {
         if (codec->tokenizer_->is_end_of_generation(token)) codec->end_tokens_.push_back(token);
         if (!codec->tokenizer_->is_special(token)) continue;
@@ -94,11 +92,6 @@ nlohmann::ordered_json ModelCodec::guarded(const nlohmann::ordered_json& value) 
 }
 
 base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& prompt) const {
-    if (!template_) {
-        return base::invalid(
-            "this model's file has no chat template (tokenizer.chat_template); use "
-            "/v1/completions");
-    }
     const auto token_text = [&](const std::optional<Token>& token) {
         return token ? std::string(tokenizer_->token_bytes(*token)) : std::string();
     };

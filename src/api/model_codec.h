@@ -12,6 +12,12 @@
 
 namespace helix::api {
 
+// For models that were not trained to chat: what was said so far, one message a line, to be
+// continued.
+constexpr const char* kPlainTemplate =
+    "{% for message in messages %}{{ message.content }}{% if not loop.last %}{{ '\\n' }}{% endif %}"
+    "{% endfor %}";
+
 // The tokenizer and chat template of a model's file.
 //
 // What a user writes is never read as a control token: where a message spells one out
@@ -19,9 +25,10 @@ namespace helix::api {
 // two pieces, so that it comes out as ordinary text.
 class ModelCodec final : public TextCodec {
   public:
-    // invalid: no usable vocabulary, or a template that cannot be parsed. A file without a template
-    // is fine: encode_chat then says so.
-    static base::Result<std::unique_ptr<const TextCodec>> create(const model::GgufFile& file);
+    // chat_template: Jinja source in place of the file's own; "" = the file's, or kPlainTemplate
+    // where that has none. invalid: no usable vocabulary, or a template that cannot be parsed.
+    static base::Result<std::unique_ptr<const TextCodec>> create(
+        const model::GgufFile& file, const std::string& chat_template = "");
 
     base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const override;
     std::vector<Token> encode(std::string_view text, bool add_special) const override;
@@ -38,7 +45,7 @@ class ModelCodec final : public TextCodec {
     nlohmann::ordered_json guarded(const nlohmann::ordered_json& value) const;
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;
-    std::shared_ptr<const text::ChatTemplate> template_;  // null: the file has none
+    std::shared_ptr<const text::ChatTemplate> template_;
     // Else what a developer says goes to the template as the system's: the older name of the role.
     bool knows_developers_ = false;
     std::vector<Token> end_tokens_;

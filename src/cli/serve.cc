@@ -21,6 +21,7 @@
 #include "node/coordinator_server.h"
 #include "plan/picture.h"
 #include "spec/profile_tables.h"
+#include "spec/text_file.h"
 #include "text/vocabulary.h"
 
 namespace helix::cli {
@@ -36,6 +37,7 @@ struct ServeArguments {
     std::string key;
     bool insecure = false;
     std::vector<std::string> api_keys;
+    std::string chat_template;
     int context = 0;
     int block_size = 16;
     int max_waiting = 1024;
@@ -131,6 +133,19 @@ api::ApiOptions api_options(const ServeArguments& a, const HostPort& http, const
     return options;
 }
 
+// The caller's own chat template, "" without one.
+base::Result<std::string> read_template(const ServeArguments& a, const model::GgufFile& file) {
+    if (a.chat_template.empty()) {
+        if (file.find("tokenizer.chat_template") == nullptr) {
+            LOG_WARN(
+                "the model's file has no chat template: chat messages are given to it as plain "
+                "text, one a line (--chat-template FILE sets one)");
+        }
+        return std::string();
+    }
+    return spec::read_text_file(a.chat_template);
+}
+
 // GET /helix/plan: the placement in force, drawn.
 std::string draw_plan(const node::CoordinatorServer& coordinator, const spec::ModelSpec& model) {
     const auto last = coordinator.last_plan();
@@ -142,7 +157,8 @@ base::Status serve(const ServeArguments& a) {
     block_interrupts();
     TRY(const HostPort http, parse_host_port("--listen", a.listen));
     TRY(const Served served, open_model(a));
-    TRY(auto codec, api::ModelCodec::create(*served.file));
+    TRY(const std::string chat_template, read_template(a, *served.file));
+    TRY(auto codec, api::ModelCodec::create(*served.file, chat_template));
     TRY(auto options, coordinator_options(a, http, served));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     api::ApiOptions with_pages = api_options(a, http, served);
@@ -198,6 +214,8 @@ void add_serve(App& app) {
     command->add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
     command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
     command->add_option("--api-key", a.api_keys, "clients must send one of these");
+    command->add_option("--chat-template", a.chat_template,
+                        "a Jinja file in place of the model's own chat template");
     command->add_option("--context", a.context,
                         "tokens of prompt and answer together [the model's, at least 512]");
     command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();

@@ -17,7 +17,11 @@ class ModelCodecTest : public ::testing::Test {
         auto file =
             model::GgufFile::open(std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf");
         ASSERT_TRUE(file.ok()) << file.error().message;
-        auto codec = ModelCodec::create(**file);
+        file_ = *file;
+        use_template("");
+    }
+    void use_template(const std::string& source) {
+        auto codec = ModelCodec::create(*file_, source);
         ASSERT_TRUE(codec.ok()) << codec.error().message;
         codec_ = std::move(codec).value();
     }
@@ -32,8 +36,23 @@ class ModelCodecTest : public ::testing::Test {
         return std::count(tokens.begin(), tokens.end(), token);
     }
 
+    std::shared_ptr<const model::GgufFile> file_;
     std::unique_ptr<const TextCodec> codec_;
 };
+
+TEST_F(ModelCodecTest, WithoutATemplateMessagesAreGivenAsPlainLines) {
+    use_template(kPlainTemplate);
+    const auto tokens = chat(Json::parse(R"([{"role":"system","content":"Once"},
+                                             {"role":"user","content":"upon a time"}])"));
+    EXPECT_EQ(tokens, codec_->encode("Once\nupon a time", true));
+}
+
+TEST_F(ModelCodecTest, ATemplateThatCannotBeParsedIsNamedWithItsLine) {
+    const auto codec = ModelCodec::create(*file_, "{% for m in %}");
+    ASSERT_FALSE(codec.ok());
+    EXPECT_NE(codec.error().message.find("chat template"), std::string::npos);
+    EXPECT_NE(codec.error().message.find("line 1"), std::string::npos) << codec.error().message;
+}
 
 TEST_F(ModelCodecTest, WhatAUserSpellsOutIsNeverAControlToken) {
     ASSERT_FALSE(codec_->end_tokens().empty());
