@@ -15,7 +15,6 @@ step() {
 
 format() { git ls-files '*.h' '*.cc' | xargs clang-format --dry-run -Werror; }
 configure() { cmake --preset "$1" >"build/$1.log" 2>&1 || { tail -20 "build/$1.log"; return 1; }; }
-clients() { (cd tests/clients && npm ci --silent --no-audit --no-fund); }
 build() { cmake --build --preset "$1" -j "$jobs" -- --quiet; }
 
 mkdir -p build
@@ -24,7 +23,6 @@ step layers python3 tools/check_layers.py .
 step "configure release" configure release
 step "build release" build release
 step tidy tools/tidy.sh build/release
-step "npm clients" clients
 step "configure asan" configure asan
 step "build asan" build asan
 step "ctest asan (fast tests)" ctest --preset asan -j "$jobs"
