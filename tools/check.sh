@@ -18,6 +18,7 @@ configure() { cmake --preset "$1" >"build/$1.log" 2>&1 || { tail -20 "build/$1.l
 build() { cmake --build --preset "$1" -j "$jobs" -- --quiet; }
 
 mkdir -p build
+[ -d ../shared/data ] || echo "no reference data beside the checkout (../shared/data): tests that need it are skipped"
 step format format
 step layers python3 tools/check_layers.py .
 step "configure release" configure release
@@ -27,3 +28,4 @@ step "configure asan" configure asan
 step "build asan" build asan
 step "ctest asan (fast tests)" ctest --preset asan -j "$jobs"
 step "ctest release" ctest --preset release
+awk '/ Test: /{name = $NF} /SKIPPED/{print "skipped in " name ": " $4}' build/release/Testing/Temporary/LastTest.log
