@@ -18,6 +18,11 @@ constexpr double kTie = 1e-6;
 PipelineRouter::PipelineRouter(std::int32_t n_layers, std::vector<Node> nodes,
                                const std::vector<spec::LinkFlow>& flows)
     : n_layers_(n_layers), nodes_(std::move(nodes)), from_node_(nodes_.size()) {
+    last_first_.resize(nodes_.size());
+    std::iota(last_first_.begin(), last_first_.end(), 0);
+    std::stable_sort(last_first_.begin(), last_first_.end(), [&](std::int32_t a, std::int32_t b) {
+        return position_after(a) > position_after(b);
+    });
     const auto count = static_cast<std::int32_t>(nodes_.size());
     for (const spec::LinkFlow& flow : flows) {
         if (flow.tokens_per_s <= kMinFlow) continue;
@@ -59,14 +64,8 @@ bool PipelineRouter::may_enter(std::int32_t from, const Edge& edge, const StageF
 }
 
 std::vector<bool> PipelineRouter::reachability(const StageFits& fits) const {
-    // Ends rise along every edge, so one pass from the last end to the first settles it.
-    std::vector<std::int32_t> order(nodes_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-        return position_after(a) > position_after(b);
-    });
     std::vector<bool> reach(nodes_.size(), false);
-    for (const std::int32_t node : order) {
+    for (const std::int32_t node : last_first_) {
         const auto& edges = edges_from(node);
         reach[static_cast<std::size_t>(node)] =
             std::any_of(edges.begin(), edges.end(),
@@ -133,11 +132,6 @@ void PipelineRouter::add_load(const Pipeline& pipeline, double weight) {
 
 std::int32_t PipelineRouter::min_depth() const {
     constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::max();
-    std::vector<std::int32_t> order(nodes_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-        return position_after(a) > position_after(b);
-    });
     std::vector<std::int32_t> depth(nodes_.size(), kNone);  // stages after this node
     const auto after = [&](const std::vector<Edge>& edges) {
         std::int32_t best = kNone;
@@ -148,7 +142,7 @@ std::int32_t PipelineRouter::min_depth() const {
         }
         return best;
     };
-    for (const std::int32_t node : order) {
+    for (const std::int32_t node : last_first_) {
         depth[static_cast<std::size_t>(node)] = after(edges_from(node));
     }
     const std::int32_t best = after(from_coordinator_);

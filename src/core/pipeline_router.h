@@ -61,6 +61,9 @@ class PipelineRouter {
 
     std::int32_t n_layers_ = 0;
     std::vector<Node> nodes_;
+    // Nodes by falling end. Ends rise along every edge, so one pass in this order settles what
+    // depends on all that comes after a node.
+    std::vector<std::int32_t> last_first_;
     std::vector<Edge> from_coordinator_;
     std::vector<std::vector<Edge>> from_node_;
 };
