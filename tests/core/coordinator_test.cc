@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
-
+#include "core/find_action.h"
 #include "core/invariants.h"
 
 namespace helix::core {
@@ -43,14 +42,6 @@ class CoordinatorTest : public ::testing::Test {
         coordinator_.step(now_, event, actions);
         EXPECT_EQ(broken_invariant(coordinator_), "");
         return actions;
-    }
-
-    template <typename T>
-    static std::optional<T> find(const std::vector<CoordinatorAction>& actions) {
-        for (const CoordinatorAction& action : actions) {
-            if (const auto* found = std::get_if<T>(&action)) return *found;
-        }
-        return std::nullopt;
     }
 
     static Request request(std::uint64_t id) {

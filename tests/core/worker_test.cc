@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
-
 #include "core/describe.h"
+#include "core/find_action.h"
 #include "core/invariants.h"
 
 namespace helix::core {
@@ -48,14 +47,6 @@ class WorkerTest : public ::testing::Test {
                                         {}};
         }
         return input;
-    }
-
-    template <typename T>
-    static std::optional<T> find(const std::vector<WorkerAction>& actions) {
-        for (const WorkerAction& action : actions) {
-            if (const auto* found = std::get_if<T>(&action)) return *found;
-        }
-        return std::nullopt;
     }
 
     static bool released(const std::vector<WorkerAction>& actions, std::uint64_t buffer) {
