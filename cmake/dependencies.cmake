@@ -23,6 +23,7 @@ helix_pkg(tomlplusplus tomlplusplus)
 add_library(tomlplusplus::tomlplusplus ALIAS tomlplusplus)
 
 helix_pkg(lemon lemon)
+helix_pkg(cbc cbc)  # with CLP and OSI behind it; EPL-2.0
 
 # The messages between coordinator and workers, generated from src/wire/helix.proto.
 if(EXISTS ${CMAKE_SOURCE_DIR}/src/wire/helix.proto)

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "plan/mip/program.h"
+
+namespace helix::plan::mip {
+
+enum class Outcome {
+    optimal,
+    feasible,  // stopped early with a solution
+    infeasible,
+    unbounded,
+    stopped,  // stopped early without a solution
+};
+const char* to_string(Outcome outcome);
+
+struct SolveOptions {
+    std::vector<double> start;  // a full solution to start from; empty = none
+    double relative_gap = 0;    // good enough
+    // Asked often, with the best value and bound so far; true ends the search.
+    std::function<bool(double best, double bound)> stop;
+};
+
+struct Solution {
+    Outcome outcome = Outcome::stopped;
+    double objective = 0;           // of `values`; only if optimal or feasible
+    double bound = 0;               // no solution is better
+    std::vector<double> values;     // parallel to the columns
+    std::vector<double> row_duals;  // only without integer columns: d objective / d right-hand side
+    std::int64_t nodes = 0;         // of branch and bound
+    bool start_used = false;        // the solver took `start` as its first incumbent
+};
+
+// Behind this interface: CBC and CLP in this process ("cbc"), or a program the user has ("highs",
+// "gurobi"), which is handed an MPS file and whose solution file is read back. Errors: a program
+// that is not there, a file it cannot read.
+class Solver {
+  public:
+    virtual ~Solver() = default;
+    virtual const char* name() const = 0;
+    virtual base::Result<Solution> solve(const Program& program, const SolveOptions& options) = 0;
+};
+
+base::Result<std::unique_ptr<Solver>> make_solver(const std::string& name);
+
+}  // namespace helix::plan::mip
