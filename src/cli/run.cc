@@ -45,6 +45,7 @@ int run(int argc, const char* const* argv) {
     app.parser.fallthrough();
     add_serve(app);
     add_worker(app);
+    add_plan(app);
     add_model(app);
     add_key(app);
     if (argc < 2) {

@@ -217,7 +217,7 @@ class Planner {
 const char* to_string(Method method) {
     switch (method) {
         case Method::automatic:
-            return "automatic";
+            return "auto";
         case Method::search:
             return "search";
         case Method::even:

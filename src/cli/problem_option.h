@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "cli/command.h"
+#include "plan/capacity.h"
+#include "spec/cluster_spec.h"
+#include "spec/cost_model.h"
+#include "spec/model_spec.h"
+#include "spec/profile_tables.h"
+
+namespace helix::cli {
+
+// What `plan` and `simulate` are asked about: a cluster, a model, and where speeds come from.
+struct ProblemArguments {
+    std::string cluster;
+    std::string model;
+    std::string profiles;
+    std::string machine_mix;
+
+    void add_to(CLI::App& command);
+};
+
+struct Problem {
+    spec::ClusterSpec cluster;
+    spec::ModelSpec model;
+    std::optional<spec::ProfileTables> tables;  // with --profiles
+    std::unique_ptr<spec::CostModel> own_costs;
+    plan::CapacityTable capacities;
+
+    const spec::CostModel& costs() const {
+        return tables ? static_cast<const spec::CostModel&>(*tables) : *own_costs;
+    }
+};
+
+base::Result<Problem> load_problem(const ProblemArguments& arguments);
+
+}  // namespace helix::cli
