@@ -12,8 +12,10 @@
 #include "cli/problem_option.h"
 #include "plan/picture.h"
 #include "plan/plan_json.h"
+#include "plan/plan_svg.h"
 #include "plan/planner.h"
 #include "spec/placement_file.h"
+#include "spec/text_file.h"
 #include "spec/units.h"
 
 namespace helix::cli {
@@ -31,6 +33,7 @@ struct PlanArguments {
     std::uint64_t seed = 1;
     bool json = false;
     std::string output;
+    std::string svg;
 };
 
 base::Result<plan::Method> parse_method(const std::string& word) {
@@ -109,6 +112,10 @@ base::Status run_plan(const PlanArguments& a) {
     TRY(const plan::PlanReport report, plan::plan(problem.cluster, problem.model, options));
     const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
     if (!a.output.empty()) TRY_VOID(write_output(a, problem, report));
+    if (!a.svg.empty()) {
+        TRY_VOID(spec::write_text_file(
+            a.svg, plan::draw_plan_svg(problem.cluster, problem.model, report)));
+    }
     const std::string shown =
         a.json ? plan::plan_to_json(problem.cluster, problem.model, report, seconds) + "\n"
                : plan::draw_plan(problem.cluster, problem.model, report,
@@ -137,6 +144,7 @@ void add_plan(App& app) {
     plan->add_option("--seed", a->seed, "of the search")->capture_default_str();
     plan->add_flag("--json", a->json, "one JSON object instead of a picture");
     plan->add_option("--output", a->output, "write the placement to this file");
+    plan->add_option("--svg", a->svg, "draw the plan into this file");
     plan->callback([&app, a] { app.action = [a] { return run_plan(*a); }; });
 }
 

@@ -19,6 +19,7 @@ using spec::LayerRange;
 
 constexpr std::size_t kColumns = 100;
 constexpr std::size_t kMostName = 16;
+constexpr std::size_t kMostType = 8;
 constexpr std::int32_t kStripColumns = 40;
 
 constexpr const char* kBold = "\x1b[1m";
@@ -74,10 +75,20 @@ class Painter {
         for (const spec::NodeSpec& node : cluster.nodes) {
             name_columns_ = std::max(name_columns_, std::min(width(node.name), kMostName));
         }
+        // A column for the types, if they tell machines apart.
+        for (const spec::NodeSpec& node : cluster.nodes) {
+            if (node.type != cluster.nodes.front().type) {
+                type_columns_ = std::max(type_columns_, std::min(width(node.type), kMostType));
+            }
+        }
+        if (type_columns_ > 0) {
+            type_columns_ = std::max({std::string_view("type").size(), type_columns_,
+                                      std::min(width(cluster.nodes.front().type), kMostType)});
+        }
         // Few layers get two columns each, many share one.
-        strip_columns_ = model.n_layers <= kStripColumns / 2
-                             ? 2 * model.n_layers
-                             : std::min(model.n_layers, kStripColumns);
+        const auto most = kStripColumns - static_cast<std::int32_t>(type_columns_);
+        strip_columns_ =
+            model.n_layers <= most / 2 ? 2 * model.n_layers : std::min(model.n_layers, most);
     }
 
     std::string draw() {
@@ -121,9 +132,9 @@ class Painter {
         const std::string scale = strip_columns_ > 4
                                       ? "0" + std::string(gap, ' ') + last
                                       : std::string(static_cast<std::size_t>(strip_columns_), ' ');
-        out_ += painted(kDim, fmt::format("{}  {:>7}  {}  {:>15}  {:>8}  {:>4}",
-                                          fitted("machine", name_columns_), "layers", scale,
-                                          "memory", "tokens/s", "load")) +
+        out_ += painted(kDim, fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}  {:>4}",
+                                          fitted("machine", name_columns_), type_column("type"),
+                                          "layers", scale, "memory", "tokens/s", "load")) +
                 "\n";
     }
 
@@ -164,11 +175,16 @@ class Painter {
                report_.node_flow[i] >= report_.node_tokens_per_s[i] * (1 - 1e-6);
     }
 
+    std::string type_column(std::string_view type) const {
+        return type_columns_ == 0 ? "" : " " + fitted(type, type_columns_);
+    }
+
     void draw_machine(std::size_t i) {
         const LayerRange range = report_.placement.layers[i];
         const std::string name = fitted(cluster_.nodes[i].name, name_columns_);
+        const std::string type = type_column(cluster_.nodes[i].type);
         if (range.empty()) {
-            out_ += painted(kDim, fmt::format("{}  {:>7}  {}  {:>15}  {:>8}", name, "-",
+            out_ += painted(kDim, fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}", name, type, "-",
                                               strip(range), memory(i), "not used")) +
                     "\n";
             return;
@@ -177,7 +193,7 @@ class Painter {
                                        ? std::to_string(range.begin)
                                        : fmt::format("{}-{}", range.begin, range.end - 1);
         const double load = report_.node_flow[i] / report_.node_tokens_per_s[i] * 100;
-        out_ += fmt::format("{}  {:>7}  {}  {:>15}  {:>8}  ", painted(kBold, name), layers,
+        out_ += fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}  ", painted(kBold, name), type, layers,
                             strip(range), memory(i), rate(report_.node_tokens_per_s[i])) +
                 painted(limits(i) ? kLimit : kPlain, fmt::format("{:>3.0f}%", load)) + "\n";
     }
@@ -263,6 +279,7 @@ class Painter {
     const PlanReport& report_;
     const PictureOptions& options_;
     std::size_t name_columns_ = std::string_view("machine").size();
+    std::size_t type_columns_ = 0;  // 0 = no such column
     std::int32_t strip_columns_ = 0;
     std::string out_;
 };

@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "plan/plan_fixtures.h"
+#include "plan/plan_json.h"
+#include "plan/plan_svg.h"
+#include "plan/planner.h"
+
+namespace helix::plan {
+namespace {
+
+struct Planned {
+    spec::ClusterSpec cluster;
+    spec::ModelSpec model = small_model(12);
+    PlanReport report;
+};
+
+// Three machines hold the model; the fourth is too small for a layer.
+Planned plan_three() {
+    Planned planned;
+    planned.cluster = cluster_of({machine("a<b>", 6, 1e-4), machine("b&\"c\"", 6, 1e-4),
+                                  machine("c", 6, 1e-4), machine("tiny", 0.1, 1e-4)});
+    planned.cluster.nodes[0].region = "cellar";
+    planned.cluster.nodes[1].type = "gpu";
+    auto report = plan(planned.cluster, planned.model, PlanOptions{});
+    EXPECT_TRUE(report.ok()) << report.error().message;
+    planned.report = std::move(*report);
+    return planned;
+}
+
+// Every element is closed in order and no text holds a bare '<' or '&'.
+bool well_formed(const std::string& xml) {
+    std::vector<std::string> open;
+    for (std::size_t i = 0; i < xml.size(); ++i) {
+        if (xml[i] == '&') {
+            const std::string entity = xml.substr(i, xml.find(';', i) - i);
+            if (entity != "&amp" && entity != "&lt" && entity != "&gt" && entity != "&quot") {
+                return false;
+            }
+        }
+        if (xml[i] != '<') continue;
+        const std::size_t end = xml.find('>', i);
+        if (end == std::string::npos) return false;
+        const std::string tag = xml.substr(i + 1, end - i - 1);
+        if (tag.find('<') != std::string::npos) return false;
+        if (tag[0] == '/') {
+            if (open.empty() || open.back() != tag.substr(1)) return false;
+            open.pop_back();
+        } else if (tag.back() != '/') {
+            open.push_back(tag.substr(0, tag.find(' ')));
+        }
+        i = end;
+    }
+    return open.empty();
+}
+
+TEST(PlanJson, HasWhatTheReportSays) {
+    const Planned planned = plan_three();
+    const auto json =
+        nlohmann::json::parse(plan_to_json(planned.cluster, planned.model, planned.report, 0.5));
+    EXPECT_EQ(json.at("seconds"), 0.5);
+    EXPECT_EQ(json.at("num_layers"), 12);
+    EXPECT_DOUBLE_EQ(json.at("max_flow_tokens_per_s"), planned.report.max_flow_tokens_per_s);
+    EXPECT_TRUE(json.at("layers").at("3").is_null());
+    for (std::size_t i = 0; i < 3; ++i) {
+        const spec::LayerRange range = planned.report.placement.layers[i];
+        if (range.empty()) continue;
+        EXPECT_EQ(json.at("layers").at(std::to_string(i)),
+                  nlohmann::json::array({range.begin, range.end}));
+    }
+    double entering = 0;
+    for (const auto& flow : json.at("flows")) {
+        if (flow.at("from") == "source") entering += flow.at("tokens_per_s").get<double>();
+    }
+    EXPECT_NEAR(entering, planned.report.max_flow_tokens_per_s, 1e-3);
+}
+
+TEST(PlanSvg, IsWellFormedWhateverTheNames) {
+    const Planned planned = plan_three();
+    const std::string svg = draw_plan_svg(planned.cluster, planned.model, planned.report);
+    EXPECT_TRUE(well_formed(svg)) << svg;
+    EXPECT_NE(svg.find("a&lt;b&gt;"), std::string::npos);
+    EXPECT_NE(svg.find("region cellar"), std::string::npos);
+    EXPECT_NE(svg.find("not used"), std::string::npos);
+    EXPECT_FALSE(well_formed("<svg><g></svg>"));
+    EXPECT_FALSE(well_formed("<svg>a & b</svg>"));
+}
+
+}  // namespace
+}  // namespace helix::plan
