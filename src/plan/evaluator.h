@@ -34,9 +34,7 @@ class Evaluator {
 
     std::int32_t n_layers() const { return model_.n_layers; }
     std::int32_t n_nodes() const { return static_cast<std::int32_t>(capacities_.nodes.size()); }
-    const NodeCapacity& node(std::int32_t i) const {
-        return capacities_.nodes[static_cast<std::size_t>(i)];
-    }
+    const CapacityTable& capacities() const { return capacities_; }
 
   private:
     double boundary_flow(std::span<const spec::LayerRange> layers) const;

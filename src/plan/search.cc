@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "plan/moves.h"
 
 namespace helix::plan {
 namespace {
@@ -25,138 +26,6 @@ constexpr std::int64_t kFirstCycle = 4000;
 constexpr std::int64_t kLongestCycle = 256'000;
 constexpr std::int64_t kStopEvery = 64;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
-
-// The moves; each leaves every range within the node's memory.
-class Mover {
-  public:
-    Mover(const Evaluator& evaluator, base::Random& random)
-        : evaluator_(evaluator), random_(random) {}
-
-    // weakest: the layer that is served least.
-    void move(Layers& layers, std::int32_t weakest) {
-        const std::int32_t i = random_node();
-        switch (random_.below(12)) {
-            case 0:
-            case 1:
-            case 2:
-                place_beside(layers, i);
-                break;
-            case 3:
-            case 4:
-                place_over(layers, i, weakest);
-                break;
-            case 5:
-            case 6:
-                set(layers, i, {layers[at(i)].begin, layers[at(i)].end + step()});
-                break;
-            case 7:
-                set(layers, i, {layers[at(i)].begin + step(), layers[at(i)].end});
-                break;
-            case 8:
-                shift(layers, i);
-                break;
-            case 9:
-                exchange(layers, i, random_node());
-                break;
-            case 10:
-                move_boundary(layers, i);
-                break;
-            default:
-                if (random_.chance(0.2)) layers[at(i)] = {};
-                break;
-        }
-    }
-
-  private:
-    std::int32_t random_node() {
-        return static_cast<std::int32_t>(
-            random_.below(static_cast<std::uint64_t>(evaluator_.n_nodes())));
-    }
-    std::int32_t random_size(std::int32_t most) {
-        if (random_.chance(0.4)) return most;
-        return static_cast<std::int32_t>(random_.between(1, most));
-    }
-    std::int32_t step() {
-        const auto size = static_cast<std::int32_t>(random_.between(1, 2));
-        return random_.chance(0.5) ? size : -size;
-    }
-
-    // The range cut to [0, L) and to what node i holds; kept as it was if nothing remains.
-    void set(Layers& layers, std::int32_t i, LayerRange range) {
-        const std::int32_t n_layers = evaluator_.n_layers();
-        range = spec::intersect(range, {0, n_layers});
-        const NodeCapacity& capacity = evaluator_.node(i);
-        range.end = std::min(range.end, range.begin + capacity.most());
-        while (!range.empty() && !capacity.fits(range, n_layers)) {
-            if (range.begin == 0) {
-                --range.end;
-            } else {
-                ++range.begin;
-            }
-        }
-        if (!range.empty()) layers[at(i)] = range;
-    }
-
-    // Before or after another node's range.
-    void place_beside(Layers& layers, std::int32_t i) {
-        const std::int32_t most = evaluator_.node(i).most();
-        if (most == 0) return;
-        const LayerRange other = layers[at(random_node())];
-        const LayerRange second = layers[at(random_node())];
-        LayerRange range;
-        if (random_.chance(0.3)) {  // from one's end to another's begin, or over the same layers
-            range = random_.chance(0.5) ? LayerRange{other.end, second.begin} : other;
-        } else if (random_.chance(0.5)) {
-            range = {other.end, other.end + random_size(most)};
-        } else {
-            range = {other.begin - random_size(most), other.begin};
-        }
-        set(layers, i, range);
-    }
-
-    void place_over(Layers& layers, std::int32_t i, std::int32_t layer) {
-        const std::int32_t most = evaluator_.node(i).most();
-        if (most == 0) return;
-        const std::int32_t size = std::min(random_size(most), evaluator_.n_layers());
-        const auto before = static_cast<std::int32_t>(random_.between(0, size - 1));
-        const std::int32_t begin = std::clamp(layer - before, 0, evaluator_.n_layers() - size);
-        set(layers, i, {begin, begin + size});
-    }
-
-    void shift(Layers& layers, std::int32_t i) {
-        const std::int32_t by = step();
-        const LayerRange range = layers[at(i)];
-        if (range.begin + by < 0 || range.end + by > evaluator_.n_layers()) return;
-        set(layers, i, {range.begin + by, range.end + by});
-    }
-
-    void exchange(Layers& layers, std::int32_t i, std::int32_t k) {
-        const LayerRange mine = layers[at(i)];
-        const LayerRange other = layers[at(k)];
-        if (mine.empty() || other.empty()) return;
-        set(layers, i, other);
-        set(layers, k, mine);
-    }
-
-    // Everything that ends or begins where node i ends, one or two layers on.
-    void move_boundary(Layers& layers, std::int32_t i) {
-        const std::int32_t boundary = layers[at(i)].end;
-        if (boundary == 0 || boundary >= evaluator_.n_layers()) return;
-        const std::int32_t moved = boundary + step();
-        for (std::int32_t k = 0; k < evaluator_.n_nodes(); ++k) {
-            const LayerRange range = layers[at(k)];
-            if (range.end == boundary) set(layers, k, {range.begin, moved});
-            if (range.begin == boundary) set(layers, k, {moved, range.end});
-        }
-    }
-
-    const Evaluator& evaluator_;
-    base::Random& random_;
-};
-
 struct Judged {
     double flow = 0;
     double shortfall = 0;  // 0 where the target is met, about 1 where nothing flows
@@ -169,7 +38,7 @@ class Search {
         : evaluator_(evaluator),
           options_(options),
           random_(options.seed),
-          mover_(evaluator, random_) {}
+          mover_(evaluator.capacities(), evaluator.n_layers(), random_) {}
 
     SearchResult run(const std::vector<Placement>& starts) {
         for (const Placement& start : starts) {
