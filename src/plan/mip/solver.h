@@ -23,7 +23,8 @@ const char* to_string(Outcome outcome);
 struct SolveOptions {
     std::vector<double> start;  // a full solution to start from; empty = none
     double relative_gap = 0;    // good enough
-    // Asked often, with the best value and bound so far; true ends the search.
+    // Asked often, with the best value and bound so far (the worst and best infinity while there is
+    // none); true ends the search.
     std::function<bool(double best, double bound)> stop;
 };
 
@@ -46,6 +47,9 @@ class Solver {
     virtual const char* name() const = 0;
     virtual base::Result<Solution> solve(const Program& program, const SolveOptions& options) = 0;
 };
+
+// The cost of the columns at `values`.
+double objective_of(const Program& program, const std::vector<double>& values);
 
 base::Result<std::unique_ptr<Solver>> make_solver(const std::string& name);
 
