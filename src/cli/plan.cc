@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/plan_progress.h"
 #include "cli/problem_option.h"
 #include "plan/picture.h"
 #include "plan/plan_json.h"
@@ -92,10 +93,14 @@ base::Status write_output(const PlanArguments& a, const Problem& problem,
                              .n_layers = problem.model.n_layers,
                              .placement = report.placement,
                              .node_types = {},
+                             .node_names = {},
                              .links = {},
                              .flows = report.flows,
                              .max_flow_tokens_per_s = report.max_flow_tokens_per_s};
-    for (const spec::NodeSpec& node : problem.cluster.nodes) file.node_types.push_back(node.type);
+    for (const spec::NodeSpec& node : problem.cluster.nodes) {
+        file.node_types.push_back(node.type);
+        file.node_names.push_back(node.name);
+    }
     for (const spec::LinkFlow& flow : report.flows) file.links.emplace_back(flow.from, flow.to);
     return spec::write_placement_file(a.output, file);
 }
@@ -109,6 +114,8 @@ base::Status run_plan(const PlanArguments& a) {
     const Interrupt interrupt([&] { interrupted = true; });
     const auto until = began + std::chrono::duration<double>(budget_s);
     options.stop = [&] { return interrupted || Clock::now() >= until; };
+    PlanProgressLine line;
+    options.progress = [&](const plan::PlanProgress& progress) { line.update(progress); };
     TRY(const plan::PlanReport report, plan::plan(problem.cluster, problem.model, options));
     const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
     if (!a.output.empty()) TRY_VOID(write_output(a, problem, report));

@@ -20,6 +20,7 @@
 #include "net/key.h"
 #include "node/coordinator_server.h"
 #include "plan/picture.h"
+#include "plan/plan_svg.h"
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
 #include "text/vocabulary.h"
@@ -38,6 +39,7 @@ struct ServeArguments {
     bool insecure = false;
     std::vector<std::string> api_keys;
     std::string chat_template;
+    std::string placement;
     int context = 0;
     int block_size = 16;
     int max_waiting = 1024;
@@ -102,6 +104,9 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
         LOG_WARN("no --key: machines elsewhere cannot join (see 'helix key new')");
         options.listen_host = "127.0.0.1";
     }
+    if (!a.placement.empty()) {
+        TRY(options.planner, node::planner_for_file(served.model.spec, a.placement));
+    }
     if (!a.no_worker) {
         node::WorkerOptions worker;
         TRY_VOID(fill_backend(a.backend, worker));
@@ -146,11 +151,17 @@ base::Result<std::string> read_template(const ServeArguments& a, const model::Gg
     return spec::read_text_file(a.chat_template);
 }
 
-// GET /helix/plan: the placement in force, drawn.
+// GET /helix/plan and /helix/plan.svg: the placement in force, drawn.
 std::string draw_plan(const node::CoordinatorServer& coordinator, const spec::ModelSpec& model) {
     const auto last = coordinator.last_plan();
     if (!last) return "no placement yet\n";
     return plan::draw_plan(last->cluster, model, last->report, plan::PictureOptions{});
+}
+std::string draw_plan_svg(const node::CoordinatorServer& coordinator,
+                          const spec::ModelSpec& model) {
+    const auto last = coordinator.last_plan();
+    if (!last) return "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n";
+    return plan::draw_plan_svg(last->cluster, model, last->report);
 }
 
 base::Status serve(const ServeArguments& a) {
@@ -167,6 +178,9 @@ base::Status serve(const ServeArguments& a) {
     with_pages.pages["/helix/plan"] = {
         "text/plain; charset=utf-8", false,
         [&c = *coordinator, &m = served.model.spec] { return draw_plan(c, m); }};
+    with_pages.pages["/helix/plan.svg"] = {
+        "image/svg+xml", false,
+        [&c = *coordinator, &m = served.model.spec] { return draw_plan_svg(c, m); }};
     const std::string model_id = with_pages.model.id;
     TRY(const auto api,
         api::ApiServer::start(std::move(with_pages), *coordinator, std::move(codec)));
@@ -221,6 +235,9 @@ void add_serve(App& app) {
     command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
     command->add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
         ->capture_default_str();
+    command->add_option("--placement", a.placement,
+                        "a placement that 'helix plan --output' wrote; workers are known by their "
+                        "--name [plans for the workers that are here]");
     add_backend_options(*command, a.backend);
     command->footer(
         "Examples:\n"

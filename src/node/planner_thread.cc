@@ -1,9 +1,13 @@
 #include "node/planner_thread.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <exception>
 #include <utility>
 
 #include "node/clock.h"
+#include "spec/placement_file.h"
 
 namespace helix::node {
 
@@ -59,6 +63,43 @@ PlanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
         options.stop = [until] { return now() >= until; };
         return plan::plan(cluster, model, options);
     };
+}
+
+base::Result<PlanFunction> planner_for_file(const spec::ModelSpec& model, const std::string& path) {
+    TRY(const spec::PlacementFile file, spec::read_placement_file(path));
+    if (file.n_layers != model.n_layers) {
+        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", path, file.n_layers,
+                                         model.name, model.n_layers));
+    }
+    if (file.node_names.empty()) {
+        return base::invalid(path +
+                             ": has no \"node_names\", so its layers cannot be given to "
+                             "workers (helix plan --output writes them)");
+    }
+    return PlanFunction([model, path,
+                         file](const spec::ClusterSpec& cluster) -> base::Result<plan::PlanReport> {
+        plan::PlanOptions options;
+        options.method = plan::Method::manual;
+        options.manual.layers.resize(cluster.nodes.size());
+        std::string missing;
+        for (std::size_t i = 0; i < file.placement.layers.size(); ++i) {
+            if (file.placement.layers[i].empty()) continue;
+            const auto node =
+                std::find_if(cluster.nodes.begin(), cluster.nodes.end(),
+                             [&](const spec::NodeSpec& n) { return n.name == file.node_names[i]; });
+            if (node == cluster.nodes.end()) {
+                missing += (missing.empty() ? "" : ", ") + file.node_names[i];
+                continue;
+            }
+            options.manual.layers[static_cast<std::size_t>(node - cluster.nodes.begin())] =
+                file.placement.layers[i];
+        }
+        if (!missing.empty()) {
+            return base::Error{base::Errc::unavailable,
+                               fmt::format("{}: waits for {}", path, missing)};
+        }
+        return plan::plan(cluster, model, options);
+    });
 }
 
 }  // namespace helix::node

@@ -51,4 +51,9 @@ class PlannerThread {
 // plan::plan with at most this long to search.
 PlanFunction planner_for(const spec::ModelSpec& model, base::Duration limit);
 
+// Always the placement of a file that `helix plan --output` wrote; the workers are known by their
+// names. While one that has layers is missing the answer is an error that names it. Errors: the
+// file, or one for another model or without names.
+base::Result<PlanFunction> planner_for_file(const spec::ModelSpec& model, const std::string& path);
+
 }  // namespace helix::node

@@ -100,7 +100,10 @@ class Planner {
           bound_(flow_bounds(cluster, model, capacities).best) {}
 
     base::Result<Candidate> best() {
+        report_progress("heuristics");
         collect_heuristics();
+        for (Candidate& candidate : candidates_) judge(candidate);
+        report_progress("search");
         const bool searches =
             options_.method == Method::automatic || options_.method == Method::search;
         if (searches) collect_search();
@@ -115,6 +118,15 @@ class Planner {
     }
 
   private:
+    void report_progress(const char* phase) const {
+        if (!options_.progress) return;
+        PlanProgress progress{.phase = phase, .bound_tokens_per_s = bound_};
+        for (const Candidate& c : candidates_) {
+            progress.flow_tokens_per_s = std::max(progress.flow_tokens_per_s, c.flow);
+        }
+        options_.progress(progress);
+    }
+
     bool wanted(Method method) const {
         return options_.method == method || options_.method == Method::automatic ||
                options_.method == Method::search;

@@ -19,6 +19,13 @@ namespace helix::plan {
 enum class Method { automatic, search, even, replicated, petals, swarm, manual };
 const char* to_string(Method method);
 
+// What is known while a plan is being made; from one thread.
+struct PlanProgress {
+    const char* phase = "";         // "heuristics", "bound", "search", ...
+    double flow_tokens_per_s = 0;   // of the best placement so far; 0 = none
+    double bound_tokens_per_s = 0;  // no placement has more; 0 = not known yet
+};
+
 struct PlanOptions {
     Method method = Method::automatic;  // automatic: the best of the heuristics and the search
     FlowOptions flow;
@@ -34,8 +41,9 @@ struct PlanOptions {
     double flow_tolerance = 0.02;
     std::uint64_t seed = 1;
     std::int64_t iterations = 100'000;
-    std::function<bool()>
-        stop;  // a deadline, from whoever has a clock; the best so far is returned
+    // A deadline, from whoever has a clock; the best so far is returned.
+    std::function<bool()> stop;
+    std::function<void(const PlanProgress&)> progress;
 };
 
 struct PlanReport {

@@ -50,17 +50,18 @@ base::Status read_layers(const JsonPlace& root, PlacementFile& out) {
     return base::Ok{};
 }
 
-base::Status read_types(const JsonPlace& root, PlacementFile& out) {
-    if (!root.has("node_types")) return base::Ok{};
-    const JsonPlace types = root.child("node_types");
-    TRY_VOID(types.expect_object());
-    out.node_types.resize(out.placement.layers.size());
-    for (const auto& [key, unused] : types.value().items()) {
-        TRY(const std::int32_t id, parse_id(types, key));
+// The strings under `key`, by node id; empty if the file has none.
+base::Status read_words(const JsonPlace& root, const char* key, std::size_t n_nodes,
+                        std::vector<std::string>& out) {
+    if (!root.has(key)) return base::Ok{};
+    const JsonPlace words = root.child(key);
+    TRY_VOID(words.expect_object());
+    out.resize(n_nodes);
+    for (const auto& [node, unused] : words.value().items()) {
+        TRY(const std::int32_t id, parse_id(words, node));
         const auto slot = static_cast<std::size_t>(id);
-        if (slot >= out.node_types.size())
-            return types.complaint(fmt::format("node {} is not in layers", id));
-        TRY(out.node_types[slot], types.child(key).text());
+        if (slot >= n_nodes) return words.complaint(fmt::format("node {} is not in layers", id));
+        TRY(out[slot], words.child(node).text());
     }
     return base::Ok{};
 }
@@ -126,7 +127,8 @@ base::Result<PlacementFile> parse_placement_json(std::string_view text, const st
     TRY(const JsonPlace n_layers, root.member("num_layers"));
     TRY(out.n_layers, n_layers.index(100'000));
     TRY_VOID(read_layers(root, out));
-    TRY_VOID(read_types(root, out));
+    TRY_VOID(read_words(root, "node_types", out.placement.layers.size(), out.node_types));
+    TRY_VOID(read_words(root, "node_names", out.placement.layers.size(), out.node_names));
     TRY_VOID(read_links(root, out));
     if (root.has("max_flow_tokens_per_s") &&
         !root.child("max_flow_tokens_per_s").value().is_null()) {
@@ -148,6 +150,7 @@ std::string placement_to_json(const PlacementFile& file) {
         const std::string id = std::to_string(i);
         out["layers"][id] = range.empty() ? json(nullptr) : json{range.begin, range.end};
         if (!file.node_types.empty()) out["node_types"][id] = file.node_types[i];
+        if (!file.node_names.empty()) out["node_names"][id] = file.node_names[i];
     }
     out["links"] = json::array();
     for (const auto& [from, to] : file.links) {

@@ -22,6 +22,7 @@ struct PlacementFile {
     std::int32_t n_layers = 0;
     Placement placement;
     std::vector<std::string> node_types;                       // parallel to placement, or empty
+    std::vector<std::string> node_names;                       // beyond the schema; likewise
     std::vector<std::pair<std::int32_t, std::int32_t>> links;  // directed; (from, to)
     std::vector<LinkFlow> flows;                               // beyond the schema; may be empty
     std::optional<double> max_flow_tokens_per_s;

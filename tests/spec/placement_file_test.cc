@@ -21,6 +21,7 @@ TEST(PlacementFile, RoundTrips) {
                        .n_layers = 8,
                        .placement = {{{0, 3}, {}, {3, 8}}},
                        .node_types = {"A", "", "B"},
+                       .node_names = {"attic", "den", "hall"},
                        .links = {{kCoordinator, 0}, {0, 2}, {2, kCoordinator}},
                        .flows = {{kCoordinator, 0, 12.5}, {0, 2, 12.5}},
                        .max_flow_tokens_per_s = 12.5};
@@ -32,6 +33,7 @@ TEST(PlacementFile, RoundTrips) {
     EXPECT_EQ(read->n_layers, 8);
     EXPECT_EQ(read->placement.layers, file.placement.layers);
     EXPECT_EQ(read->node_types, file.node_types);
+    EXPECT_EQ(read->node_names, file.node_names);
     EXPECT_EQ(read->links, file.links);
     EXPECT_TRUE(std::equal(read->flows.begin(), read->flows.end(), file.flows.begin(),
                            file.flows.end(), same));

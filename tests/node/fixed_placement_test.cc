@@ -1,0 +1,83 @@
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "node/cluster_fixture.h"
+#include "node/planner_thread.h"
+#include "spec/placement_file.h"
+
+namespace helix::node {
+namespace {
+
+using ::testing::HasSubstr;
+
+spec::ClusterSpec cluster_of(const std::vector<std::string>& names) {
+    spec::ClusterSpec cluster;
+    for (const std::string& name : names) {
+        spec::NodeSpec node;
+        node.name = name;
+        node.memory_bytes = 100'000'000;
+        node.decode_s_per_layer = node.decode_batch_s_per_layer = 1e-3;
+        node.prefill_s_per_token_layer = 1e-4;
+        cluster.nodes.push_back(node);
+    }
+    const auto n = static_cast<std::int32_t>(names.size());
+    for (std::int32_t a = spec::kCoordinator; a < n; ++a) {
+        for (std::int32_t b = spec::kCoordinator; b < n; ++b) {
+            if (a != b) cluster.links.push_back({a, b, 1e9, 1e-3});
+        }
+    }
+    return cluster;
+}
+
+class FixedPlacement : public ::testing::Test {
+  protected:
+    std::string write(const spec::PlacementFile& file) {
+        const std::string path = ::testing::TempDir() + "helix_fixed_placement.json";
+        EXPECT_TRUE(spec::write_placement_file(path, file).ok());
+        return path;
+    }
+    spec::PlacementFile file_{.cluster = "office",
+                              .model = "paper-thin",
+                              .method = "search",
+                              .n_layers = 12,
+                              .placement = {{{0, 5}, {}, {5, 12}}},
+                              .node_types = {},
+                              .node_names = {"den", "attic", "hall"},
+                              .links = {},
+                              .flows = {},
+                              .max_flow_tokens_per_s = {}};
+    spec::ModelSpec model_ = node::testing::small_model(12);
+};
+
+TEST_F(FixedPlacement, GoesToTheWorkersOfThoseNamesInWhateverOrderTheyCame) {
+    const auto planner = planner_for_file(model_, write(file_));
+    ASSERT_TRUE(planner.ok()) << planner.error().message;
+    const auto report = (*planner)(cluster_of({"guest", "hall", "den"}));
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_EQ(report->placement.layers, (std::vector<spec::LayerRange>{{}, {5, 12}, {0, 5}}));
+    EXPECT_GT(report->max_flow_tokens_per_s, 0);
+}
+
+TEST_F(FixedPlacement, NamesTheWorkersItWaitsFor) {
+    const auto planner = planner_for_file(model_, write(file_));
+    ASSERT_TRUE(planner.ok()) << planner.error().message;
+    const auto report = (*planner)(cluster_of({"attic", "guest"}));
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.error().code, base::Errc::unavailable);
+    EXPECT_THAT(report.error().message, HasSubstr("waits for den, hall"));
+}
+
+TEST_F(FixedPlacement, RefusesFilesForOtherModelsAndWithoutNames) {
+    file_.n_layers = 14;
+    EXPECT_THAT(planner_for_file(model_, write(file_)).error().message,
+                HasSubstr("is for 14 layers, but paper-thin has 12"));
+    file_.n_layers = 12;
+    file_.node_names.clear();
+    EXPECT_THAT(planner_for_file(model_, write(file_)).error().message,
+                HasSubstr("has no \"node_names\""));
+    EXPECT_FALSE(planner_for_file(model_, "/no/such/file.json").ok());
+}
+
+}  // namespace
+}  // namespace helix::node
