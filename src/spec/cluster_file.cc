@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "spec/text_file.h"
 
@@ -44,6 +45,30 @@ base::Status check_nodes(const ClusterSpec& cluster, const std::string& file) {
     return base::Ok{};
 }
 
+base::Status check_trunks(const ClusterSpec& cluster, const std::string& file) {
+    std::set<std::string> regions = {cluster.coordinator_region};
+    for (const NodeSpec& node : cluster.nodes) regions.insert(node.region);
+    regions.erase("");
+    std::set<std::pair<std::string, std::string>> seen;
+    for (const TrunkSpec& trunk : cluster.trunks) {
+        const auto wrong = [&](std::string_view what) {
+            return base::invalid(fmt::format("{}: trunk \"{}\" -> \"{}\": {}", file,
+                                             trunk.from_region, trunk.to_region, what));
+        };
+        for (const std::string& region : {trunk.from_region, trunk.to_region}) {
+            if (!regions.contains(region))
+                return wrong(fmt::format("no machine is in region \"{}\"", region));
+        }
+        if (trunk.from_region == trunk.to_region) return wrong("joins a region to itself");
+        if (!(trunk.bandwidth_bytes_per_s > 0) || !std::isfinite(trunk.bandwidth_bytes_per_s)) {
+            return wrong("bandwidth must be above 0");
+        }
+        if (!sensible(trunk.latency_s)) return wrong("latency must not be negative");
+        if (!seen.emplace(trunk.from_region, trunk.to_region).second) return wrong("appears twice");
+    }
+    return base::Ok{};
+}
+
 }  // namespace
 
 base::Status finish_cluster(ClusterSpec& cluster, const std::string& file) {
@@ -53,6 +78,11 @@ base::Status finish_cluster(ClusterSpec& cluster, const std::string& file) {
         !sensible(cluster.coordinator_nic_out_bytes_per_s)) {
         return base::invalid(file + ": the coordinator's network speed must not be negative");
     }
+    TRY_VOID(check_trunks(cluster, file));
+    std::sort(
+        cluster.trunks.begin(), cluster.trunks.end(), [](const TrunkSpec& a, const TrunkSpec& b) {
+            return std::tie(a.from_region, a.to_region) < std::tie(b.from_region, b.to_region);
+        });
     std::sort(cluster.links.begin(), cluster.links.end(), [](const LinkSpec& a, const LinkSpec& b) {
         return std::pair(a.from, a.to) < std::pair(b.from, b.to);
     });

@@ -32,17 +32,25 @@
 //     default = {bandwidth = "1 Gbit/s", latency = "1 ms"}
 //     same_region = {bandwidth = "10 Gbit/s", latency = "200 us"}
 //     [[links.regions]]
-//     between = ["cellar", "roof"]
+//     between = ["cellar", "roof"] # or from = "..", to = ".." for one direction
 //     bandwidth = "100 Mbit/s"
 //     latency = "50 ms"
-//     [[links.pairs]]              # wins over regions, same_region and default
+//     [[links.trunks]]             # as regions, and one line that all of its links share
+//     between = ["cellar", "roof"] # or from = "..", to = ".." for one direction
+//     bandwidth = "1 Gbit/s"
+//     latency = "50 ms"
+//     links = true                 # false: only the shared limit, no links from this rule
+//     [[links.pairs]]              # wins over regions, those over trunks, those over same_region,
+//                                  # that over default
 //     between = ["rack-0", "coordinator"]  # or from = "..", to = ".." for one direction
 //     bandwidth = "1 Gbit/s"
 //     latency = "1 ms"
 //
 // JSON beyond the schema: a node may have name, host, memory_bytes and the measured fields of
 // NodeSpec, and links that differ by direction stand in directed_links {from, to: node id or
-// "coordinator"}.
+// "coordinator"}. Trunks stand in trunks [{from_region, to_region, bandwidth_bytes_per_s,
+// latency_ms}], one entry for each direction, and are only the shared limit; the coordinator may
+// have a region.
 
 namespace helix::spec {
 
@@ -57,7 +65,7 @@ std::string cluster_to_json(const ClusterSpec& cluster);
 std::string cluster_to_toml(const ClusterSpec& cluster);
 
 // Names are unique and not "coordinator", memory and bandwidths above 0, links between different
-// existing ends, at most one each way. Sorts the links.
+// existing ends, at most one each way; trunks alike between regions. Sorts links and trunks.
 base::Status finish_cluster(ClusterSpec& cluster, const std::string& file);
 
 }  // namespace helix::spec

@@ -39,6 +39,12 @@ base::Result<std::int64_t> whole_bytes(const JsonPlace& place, double bytes) {
     return static_cast<std::int64_t>(std::llround(bytes));
 }
 
+// Text, or a number as the published clusters have it.
+base::Result<std::string> read_region(const JsonPlace& place) {
+    if (!place.value().is_number_integer()) return place.text();
+    return std::to_string(place.value().get<std::int64_t>());
+}
+
 base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
                                  const std::map<std::string, MachineType>& types) {
     TRY(const JsonPlace id_place, place.member("id"));
@@ -58,12 +64,7 @@ base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
         type = found->second;
     }
     if (place.has("region")) {
-        const JsonPlace region = place.child("region");
-        if (region.value().is_number_integer()) {
-            node.region = std::to_string(region.value().get<std::int64_t>());
-        } else {
-            TRY(node.region, region.text());
-        }
+        TRY(node.region, read_region(place.child("region")));
     }
     double memory = type.memory_bytes;
     if (place.has("vram_gb")) {
@@ -137,6 +138,25 @@ base::Status read_links(const JsonPlace& root, const char* list, const char* fro
     return base::Ok{};
 }
 
+base::Status read_trunks(const JsonPlace& root, ClusterSpec& cluster) {
+    if (!root.has("trunks")) return base::Ok{};
+    const JsonPlace trunks = root.child("trunks");
+    TRY(const std::size_t n_trunks, trunks.array_size());
+    for (std::size_t t = 0; t < n_trunks; ++t) {
+        const JsonPlace place = trunks.element(t);
+        TRY(const LinkSpec line, read_link(place));
+        TrunkSpec trunk;
+        TRY(const JsonPlace from, place.member("from_region"));
+        TRY(trunk.from_region, read_region(from));
+        TRY(const JsonPlace to, place.member("to_region"));
+        TRY(trunk.to_region, read_region(to));
+        trunk.bandwidth_bytes_per_s = line.bandwidth_bytes_per_s;
+        trunk.latency_s = line.latency_s;
+        cluster.trunks.push_back(std::move(trunk));
+    }
+    return base::Ok{};
+}
+
 json link_json(const LinkSpec& link) {
     return {{"bandwidth_bytes_per_s", link.bandwidth_bytes_per_s},
             {"bandwidth_gbit_per_s", link.bandwidth_bytes_per_s * 8 / 1e9},
@@ -182,6 +202,9 @@ base::Result<ClusterSpec> parse_cluster_json(std::string_view text, const std::s
         TRY(cluster.coordinator_nic_in_bytes_per_s, coordinator.number_or("nic_in_bytes_per_s", 0));
         TRY(cluster.coordinator_nic_out_bytes_per_s,
             coordinator.number_or("nic_out_bytes_per_s", 0));
+        if (coordinator.has("region")) {
+            TRY(cluster.coordinator_region, read_region(coordinator.child("region")));
+        }
     }
     TRY(const JsonPlace nodes, root.member("nodes"));
     TRY(const std::size_t n_nodes, nodes.array_size());
@@ -192,6 +215,7 @@ base::Result<ClusterSpec> parse_cluster_json(std::string_view text, const std::s
     TRY_VOID(read_coordinator_links(root, cluster));
     TRY_VOID(read_links(root, "node_links", "a", "b", true, cluster));
     TRY_VOID(read_links(root, "directed_links", "from", "to", false, cluster));
+    TRY_VOID(read_trunks(root, cluster));
     TRY_VOID(finish_cluster(cluster, file));
     return cluster;
 }
@@ -208,6 +232,15 @@ std::string cluster_to_json(const ClusterSpec& cluster) {
                 {"directed_links", json::array()}};
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i)
         out["nodes"].push_back(node_json(cluster.nodes[i], i));
+    if (!cluster.coordinator_region.empty())
+        out["coordinator"]["region"] = cluster.coordinator_region;
+    for (const TrunkSpec& trunk : cluster.trunks) {
+        json entry = link_json(
+            {.bandwidth_bytes_per_s = trunk.bandwidth_bytes_per_s, .latency_s = trunk.latency_s});
+        entry["from_region"] = trunk.from_region;
+        entry["to_region"] = trunk.to_region;
+        out["trunks"].push_back(std::move(entry));
+    }
     std::map<std::pair<std::int32_t, std::int32_t>, LinkSpec> by_ends;
     for (const LinkSpec& link : cluster.links) by_ends.emplace(std::pair(link.from, link.to), link);
     for (const auto& [ends, link] : by_ends) {

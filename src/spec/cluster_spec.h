@@ -32,12 +32,24 @@ struct LinkSpec {
     double latency_s = 0;
 };
 
+// The line between two regions in one direction: what all links from machines (or the coordinator)
+// of the one to those of the other carry together. Each of these links has a LinkSpec of its own
+// besides.
+struct TrunkSpec {
+    std::string from_region;
+    std::string to_region;  // another than from_region
+    double bandwidth_bytes_per_s = 0;
+    double latency_s = 0;
+};
+
 struct ClusterSpec {
     std::string name;
     std::vector<NodeSpec> nodes;
     std::vector<LinkSpec> links;                // at most one for each ordered pair
     double coordinator_nic_in_bytes_per_s = 0;  // 0 = never binds
     double coordinator_nic_out_bytes_per_s = 0;
+    std::string coordinator_region = {};  // "" when unknown, or a region of its own
+    std::vector<TrunkSpec> trunks = {};   // at most one for each ordered pair of regions
 };
 
 }  // namespace helix::spec

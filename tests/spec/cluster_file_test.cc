@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/random.h"
 #include "spec/text_file.h"
@@ -28,6 +29,15 @@ void expect_same(const ClusterSpec& a, const ClusterSpec& b) {
                   std::tie(y.name, y.type, y.region, y.host, y.memory_bytes, y.nic_in_bytes_per_s,
                            y.nic_out_bytes_per_s, y.decode_s_per_layer, y.decode_batch_s_per_layer,
                            y.prefill_s_per_token_layer));
+    }
+    EXPECT_EQ(a.coordinator_region, b.coordinator_region);
+    ASSERT_EQ(a.trunks.size(), b.trunks.size());
+    for (std::size_t t = 0; t < a.trunks.size(); ++t) {
+        EXPECT_EQ(std::tie(a.trunks[t].from_region, a.trunks[t].to_region,
+                           a.trunks[t].bandwidth_bytes_per_s),
+                  std::tie(b.trunks[t].from_region, b.trunks[t].to_region,
+                           b.trunks[t].bandwidth_bytes_per_s));
+        EXPECT_DOUBLE_EQ(a.trunks[t].latency_s, b.trunks[t].latency_s);
     }
     ASSERT_EQ(a.links.size(), b.links.size());
     for (std::size_t l = 0; l < a.links.size(); ++l) {
@@ -105,8 +115,89 @@ TEST(ClusterToml, ReadsMachinesTypesAndLinksByPrecedence) {
     EXPECT_EQ((bandwidth[{2, 1}]), 6.25e5);  // this pair, this way
 }
 
+TEST(ClusterToml, ATrunkGivesItsPairsLinksAndOneSharedLimit) {
+    const std::string text = R"(
+[coordinator]
+region = "home"
+[[machines]]
+name = "a"
+region = "home"
+memory = "8 GB"
+[[machines]]
+name = "b"
+count = 2
+region = "away"
+memory = "8 GB"
+[links]
+default = {bandwidth = "1 Gbit/s", latency = "1 ms"}
+[[links.trunks]]
+from = "home"
+to = "away"
+bandwidth = "200 Mbit/s"
+latency = "30 ms"
+[[links.trunks]]
+from = "away"
+to = "home"
+bandwidth = "100 Mbit/s"
+latency = "30 ms"
+links = false
+)";
+    const auto cluster = parse_cluster_toml(text, "c.toml");
+    ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+    EXPECT_EQ(cluster->coordinator_region, "home");
+    ASSERT_EQ(cluster->trunks.size(), 2U);
+    EXPECT_EQ(cluster->trunks[0].from_region, "away");
+    EXPECT_EQ(cluster->trunks[0].bandwidth_bytes_per_s, 1.25e7);
+    EXPECT_EQ(cluster->trunks[1].to_region, "away");
+    EXPECT_EQ(cluster->trunks[1].latency_s, 0.03);
+    std::map<std::pair<int, int>, double> bandwidth;
+    for (const LinkSpec& link : cluster->links)
+        bandwidth[{link.from, link.to}] = link.bandwidth_bytes_per_s;
+    EXPECT_EQ(bandwidth.size(), 12U);
+    EXPECT_EQ((bandwidth[{0, 1}]), 2.5e7);   // as its trunk
+    EXPECT_EQ((bandwidth[{-1, 2}]), 2.5e7);  // the coordinator is at home
+    EXPECT_EQ((bandwidth[{2, 0}]), 1.25e8);  // the trunk only limits
+    EXPECT_EQ((bandwidth[{1, 2}]), 1.25e8);
+}
+
+TEST(ClusterToml, AThousandMachinesInTenRegionsAreAShortFile) {
+    std::string text = "[coordinator]\nregion = \"r0\"\n";
+    for (int r = 0; r < 10; ++r) {
+        text += "[[machines]]\nname = \"m" + std::to_string(r) + "\"\ncount = 100\nregion = \"r" +
+                std::to_string(r) + "\"\nmemory = \"24 GB\"\n";
+    }
+    text += "[links]\nsame_region = {bandwidth = \"10 Gbit/s\", latency = \"1 ms\"}\n";
+    for (int a = 0; a < 10; ++a) {
+        for (int b = 0; b < a; ++b) {
+            text += "[[links.trunks]]\nbetween = [\"r" + std::to_string(a) + "\", \"r" +
+                    std::to_string(b) + "\"]\nbandwidth = \"" + std::to_string(a + b) +
+                    " Gbit/s\"\nlatency = \"20 ms\"\n";
+        }
+    }
+    const auto cluster = parse_cluster_toml(text, "c.toml");
+    ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+    EXPECT_EQ(cluster->links.size(), 1'001'000U);
+    EXPECT_EQ(cluster->trunks.size(), 90U);
+    const std::string written = cluster_to_toml(*cluster);
+    EXPECT_LT(written.size(), 200'000U);  // the machines and a rule for each pair of regions
+    const auto again = parse_cluster_toml(written, "c.toml");
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    ASSERT_EQ(again->links.size(), cluster->links.size());
+    for (std::size_t l = 0; l < again->links.size(); ++l) {
+        const LinkSpec& x = cluster->links[l];
+        const LinkSpec& y = again->links[l];
+        ASSERT_TRUE(x.from == y.from && x.to == y.to &&
+                    x.bandwidth_bytes_per_s == y.bandwidth_bytes_per_s &&
+                    x.latency_s == y.latency_s)
+            << x.from << " " << x.to;
+    }
+    EXPECT_EQ(again->trunks.size(), 90U);
+}
+
 TEST(ClusterToml, ErrorsNameFileLineAndExpectation) {
     const std::string machine = "[[machines]]\nname = \"a\"\nmemory = \"1 GB\"\n";
+    const std::string trunk =
+        "[[links.trunks]]\nbetween = [\"x\", \"y\"]\nbandwidth = \"1 GB/s\"\nlatency = \"1 ms\"\n";
     const struct {
         std::string text;
         const char* place;
@@ -140,6 +231,14 @@ TEST(ClusterToml, ErrorsNameFileLineAndExpectation) {
         {machine + "[[links.regions]]\nbetween = [\"x\", \"y\"]\nbandwidth = \"1 GB/s\"\nlatency = "
                    "\"1 ms\"\n",
          "c.toml:4", "region \"x\""},
+        {machine + "region = \"x\"\n[[links.trunks]]\nbetween = [\"x\", \"x\"]\nbandwidth = \"1 "
+                   "GB/s\"\nlatency = \"1 ms\"\n",
+         "c.toml:5", "two different regions"},
+        {machine + "region = \"x\"\n[coordinator]\nregion = \"y\"\n" + trunk + trunk, "c.toml:11",
+         "a trunk already"},
+        {machine + "region = \"x\"\n[coordinator]\nregion = \"y\"\n" + trunk + "links = 1\n",
+         "c.toml:11", "true or false"},
+        {machine + trunk, "c.toml:4", "region \"x\""},
     };
     for (const auto& [text, place, what] : bad) {
         const auto cluster = parse_cluster_toml(text, "c.toml");
@@ -189,6 +288,14 @@ TEST(ClusterJson, ErrorsNameFilePlaceAndExpectation) {
               R"(, "coordinator_links": [{"direction": "up", "node": 0, "bandwidth_bytes_per_s": 1,
                           "latency_ms": 1}])"),
          "coordinator_links[0].direction", "node_to_coordinator"},
+        {with(node + R"(, "trunks": [{"from_region": "a", "to_region": "b", "latency_ms": 1}])"),
+         "trunks[0]", "bandwidth_bytes_per_s"},
+        {with(node +
+              R"(, "trunks": [{"from_region": "a", "bandwidth_bytes_per_s": 1, "latency_ms": 1}])"),
+         "trunks[0]", "to_region"},
+        {with(node + R"(, "trunks": [{"from_region": "a", "to_region": "b",
+                          "bandwidth_bytes_per_s": 1, "latency_ms": 1}])"),
+         "trunk \"a\" -> \"b\"", "no machine is in region \"a\""},
     };
     for (const auto& [text, place, what] : bad) {
         const auto cluster = parse_cluster_json(text, "c.json");
@@ -196,6 +303,21 @@ TEST(ClusterJson, ErrorsNameFilePlaceAndExpectation) {
         EXPECT_THAT(cluster.error().message, HasSubstr("c.json")) << text;
         EXPECT_THAT(cluster.error().message, HasSubstr(place)) << text;
         EXPECT_THAT(cluster.error().message, HasSubstr(what)) << text;
+    }
+}
+
+// Trunks between some of the regions, now and then the same both ways, sorted by region.
+void add_random_trunks(base::Random& random, ClusterSpec& cluster) {
+    std::set<std::string> regions = {cluster.coordinator_region};
+    for (const NodeSpec& node : cluster.nodes) regions.insert(node.region);
+    regions.erase("");
+    for (const std::string& from : regions) {
+        for (const std::string& to : regions) {
+            if (from == to || random.chance(0.4)) continue;
+            const bool usual = random.chance(0.6);
+            cluster.trunks.push_back({from, to, usual ? 1.25e8 : 1 + random.uniform() * 1e9,
+                                      usual ? 0.001 : random.uniform()});
+        }
     }
 }
 
@@ -222,6 +344,8 @@ ClusterSpec random_spec(std::uint64_t seed) {
         }
         cluster.nodes.push_back(node);
     }
+    if (random.chance(0.5)) cluster.coordinator_region = "r1";
+    add_random_trunks(random, cluster);
     const bool full = random.chance(0.5);
     for (std::int32_t from = kCoordinator; from < n; ++from) {
         for (std::int32_t to = kCoordinator; to < n; ++to) {
