@@ -205,7 +205,7 @@ TEST(CbcSolver, StopsWhenToldAndKeepsTheStart) {
 }
 
 TEST(CbcSolver, ReportsABoundThatNeverCrossesTheBest) {
-    const Program program = knapsack(35);
+    const Program program = knapsack(25);
     SolveOptions options;
     int asked = 0;
     double last_best = -kInfinity;
@@ -226,7 +226,7 @@ TEST(CbcSolver, ReportsABoundThatNeverCrossesTheBest) {
 }
 
 TEST(CbcSolver, EqualRunsGiveEqualAnswers) {
-    const Program program = knapsack(35);
+    const Program program = knapsack(25);
     const Solution first = solve(program);
     const Solution second = solve(program);
     EXPECT_EQ(first.values, second.values);

@@ -184,6 +184,27 @@ std::string to_start_list(const std::vector<double>& values) {
     return fmt::to_string(text);
 }
 
+std::string to_highs_solution(const Program& program, const std::vector<double>& values) {
+    const auto value = [&](std::int32_t c) { return values[static_cast<std::size_t>(c)]; };
+    double objective = 0;
+    for (std::size_t c = 0; c < values.size(); ++c)
+        objective += program.columns[c].cost * values[c];
+    Text text;
+    append(text, "Model status\nUnknown\n\n# Primal solution values\nFeasible\nObjective {}\n",
+           program.maximise ? -objective : objective);
+    append(text, "# Columns {}\n{}", values.size(), to_start_list(values));
+    const std::vector<FileRow> rows = file_rows(program);
+    append(text, "# Rows {}\n", rows.size());
+    for (const FileRow& row : rows) {
+        double sum = 0;
+        for (const Program::Term& term : program.rows[row.row].terms) {
+            sum += term.factor * value(term.column);
+        }
+        append(text, "r{}{} {}\n", row.row, row.suffix, sum);
+    }
+    return fmt::to_string(text);
+}
+
 base::Result<SolutionFile> parse_highs_solution(std::string_view text, const Program& program) {
     SolutionFile file;
     bool dual = false;

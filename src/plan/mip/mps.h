@@ -18,9 +18,11 @@ namespace helix::plan::mip {
 // is not a double's difference stands as two (r7 and r7u).
 std::string to_mps(const Program& program);
 
-// A starting point in the format that Gurobi takes (.mst) and that all take as a solution list:
-// "c0 1" a line.
+// A starting point as Gurobi takes it (.mst): "c0 1" a line.
 std::string to_start_list(const std::vector<double>& values);
+
+// The same for HiGHS, in the format of its solution files.
+std::string to_highs_solution(const Program& program, const std::vector<double>& values);
 
 // What a solver wrote about a program of to_mps, in the sense of that file (minimising).
 struct SolutionFile {

@@ -7,24 +7,10 @@
 
 #include "base/check.h"
 #include "plan/mip/coin_program.h"
+#include "plan/mip/external_solver.h"
 
 namespace helix::plan::mip {
 namespace {
-
-void check_program(const Program& program, const SolveOptions& options) {
-    const std::size_t n = program.columns.size();
-    CHECK(options.start.empty() || options.start.size() == n);
-    std::vector<std::size_t> last_row(n, program.rows.size());
-    for (std::size_t r = 0; r < program.rows.size(); ++r) {
-        CHECK(program.rows[r].lower <= program.rows[r].upper);
-        for (const Program::Term& term : program.rows[r].terms) {
-            CHECK(term.column >= 0);
-            const auto c = static_cast<std::size_t>(term.column);
-            CHECK(c < n && last_row[c] != r);
-            last_row[c] = r;
-        }
-    }
-}
 
 class CbcSolver : public Solver {
   public:
@@ -60,6 +46,21 @@ const char* to_string(Outcome outcome) {
     return "?";
 }
 
+void check_program(const Program& program, const SolveOptions& options) {
+    const std::size_t n = program.columns.size();
+    CHECK(options.start.empty() || options.start.size() == n);
+    std::vector<std::size_t> last_row(n, program.rows.size());
+    for (std::size_t r = 0; r < program.rows.size(); ++r) {
+        CHECK(program.rows[r].lower <= program.rows[r].upper);
+        for (const Program::Term& term : program.rows[r].terms) {
+            CHECK(term.column >= 0);
+            const auto c = static_cast<std::size_t>(term.column);
+            CHECK(c < n && last_row[c] != r);
+            last_row[c] = r;
+        }
+    }
+}
+
 double objective_of(const Program& program, const std::vector<double>& values) {
     CHECK(values.size() == program.columns.size());
     double sum = 0;
@@ -69,7 +70,9 @@ double objective_of(const Program& program, const std::vector<double>& values) {
 
 base::Result<std::unique_ptr<Solver>> make_solver(const std::string& name) {
     if (name == "cbc") return std::unique_ptr<Solver>(std::make_unique<CbcSolver>());
-    return base::invalid("solver " + name + ": known are cbc");
+    if (name == "highs") return make_highs_solver();
+    if (name == "gurobi") return make_gurobi_solver();
+    return base::invalid("solver " + name + ": known are cbc, highs and gurobi");
 }
 
 }  // namespace helix::plan::mip

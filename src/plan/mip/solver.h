@@ -48,9 +48,14 @@ class Solver {
     virtual base::Result<Solution> solve(const Program& program, const SolveOptions& options) = 0;
 };
 
+// Only a bug of the caller breaks these: columns within the range and once a row, bounds of rows in
+// order, a start of full length.
+void check_program(const Program& program, const SolveOptions& options);
+
 // The cost of the columns at `values`.
 double objective_of(const Program& program, const std::vector<double>& values);
 
+// "cbc", "highs" or "gurobi"; whether such a program is there shows when it is asked to solve.
 base::Result<std::unique_ptr<Solver>> make_solver(const std::string& name);
 
 }  // namespace helix::plan::mip
