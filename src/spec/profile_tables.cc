@@ -26,7 +26,7 @@ base::Result<TimeCurve> read_curve(const std::string& path) {
                                              tokens, x.back()));
         }
         x.push_back(tokens);
-        y.push_back(ms / 1e3);
+        y.push_back(ms * 1e-3);  // as the published simulator converts it, to the last bit
     }
     if (x.size() < 2) return base::invalid(path + ": expected at least two measured points");
     return TimeCurve(std::move(x), std::move(y));

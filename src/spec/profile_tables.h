@@ -19,6 +19,8 @@ class TimeCurve {
     TimeCurve(std::vector<double> x, std::vector<double> y);
     double at(double x) const;
     double measured_up_to() const { return x_.back(); }
+    const std::vector<double>& x() const { return x_; }
+    const std::vector<double>& y() const { return y_; }
 
   private:
     std::vector<double> x_;
