@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace helix::sim {
+
+// Seconds, summarised. Percentiles are of the sorted samples at floor(n * p), as the published
+// analyses take them.
+struct LatencySummary {
+    std::uint64_t count = 0;
+    double mean = 0;
+    double p50 = 0;
+    double p95 = 0;
+    double p99 = 0;
+};
+
+// Any number of durations in constant memory: an exact mean (summed in order of arrival) and
+// percentiles within 0.012 %, from counters for each 1/4096 of a factor of two.
+class LatencyStats {
+  public:
+    void add(double seconds);  // not negative
+    LatencySummary summary() const;
+    double percentile(double share) const;  // 0 <= share < 1; 0 without samples
+
+  private:
+    std::vector<std::uint32_t> counters_;
+    std::uint64_t count_ = 0;
+    double sum_ = 0;
+};
+
+}  // namespace helix::sim

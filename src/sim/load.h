@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/load_random.h"
+
+// What a simulated cluster is asked to do: how long requests are and when they come.
+
+namespace helix::sim {
+
+struct RequestLength {
+    std::int32_t prompt_tokens = 0;  // at least 1
+    std::int32_t output_tokens = 0;  // decode passes after the prompt's; at least 1
+};
+
+// sampled: rows are drawn at random with replacement, as the reference draws from its trace.
+// recorded: rows are taken in the file's order, from the top again when they run out.
+enum class LengthOrder { sampled, recorded };
+
+class LengthSource {
+  public:
+    LengthSource() = default;
+    // rows must not be empty.
+    LengthSource(std::vector<RequestLength> rows, LengthOrder order);
+    // A CSV with the columns prompt_tokens and output_tokens.
+    static base::Result<LengthSource> read(const std::string& path, LengthOrder order);
+
+    RequestLength next(PythonRandom& random);
+    bool empty() const { return rows_.empty(); }
+    std::int32_t longest_prompt() const;
+    std::int64_t longest_context() const;  // prompt and output together
+    double mean_tokens() const;            // prompt and output
+
+  private:
+    std::vector<RequestLength> rows_;
+    LengthOrder order_ = LengthOrder::sampled;
+    std::size_t next_ = 0;
+};
+
+// Requests are fed so that the cluster is always saturated: some at the start, then one more
+// `delay_s` after every finished prompt and every finished request while the scheduler has room.
+struct OfflineLoad {
+    std::int32_t initial = 20;
+    double spacing_s = 0.1;
+    double delay_s = 0.1;
+    // Max-flow scheduler: room is where the KV estimate of the fullest layer is at most this.
+    // The others know no estimate and keep `initial` requests in the cluster.
+    double feed_below = 0.8;
+};
+
+// poisson: exponential gaps. recorded: counts per 3 s in the file's order. shuffled: each 3 s takes
+// the count of a random interval, as the reference does. Counts are scaled to the wanted rate, what
+// rounding leaves is carried on, and arrivals lie uniformly inside their 3 s.
+enum class ArrivalProcess { poisson, recorded, shuffled };
+
+struct OnlineLoad {
+    ArrivalProcess process = ArrivalProcess::shuffled;
+    double tokens_per_s = 0;              // prompt and output, on the mean of the lengths
+    std::vector<double> counts_per_3s{};  // not needed for poisson
+};
+
+// The column requests_in_3s of a CSV.
+base::Result<std::vector<double>> read_arrival_counts(const std::string& path);
+
+struct Arrival {
+    double at_s = 0;  // of the simulated clock
+    RequestLength length;
+};
+
+// All arrivals of [start_s, start_s + duration_s), in order. Draws from random what the reference
+// draws, in its order: with shuffled counts, the reference's seed and lengths sampled, its very
+// arrivals.
+base::Result<std::vector<Arrival>> make_arrivals(const OnlineLoad& load, LengthSource& lengths,
+                                                 double start_s, double duration_s,
+                                                 PythonRandom& random);
+
+}  // namespace helix::sim

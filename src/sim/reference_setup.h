@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/load.h"
+#include "spec/cluster_spec.h"
+#include "spec/layer_range.h"
+#include "spec/placement.h"
+#include "spec/profile_tables.h"
+
+// A run of the published simulator: what stands where, who decides, what is asked of it.
+
+namespace helix::sim {
+
+// max_flow: interleaved weighted round robin along a maximum flow, with KV estimates
+// (PAPER.md 3.1). The others are the published baselines (3.2); separate pipelines are clusters of
+// their own under `random`.
+enum class ReferenceScheduler { max_flow, swarm, random, shortest_queue };
+
+// What a node computes next.
+// fifo: the published rule: whatever waits before the current layer, prompts and decodes mixed.
+// decode_first: layers at which decodes wait come first; a prompt's layer runs when no decode
+// waits, or after `prompt_every` layers of decodes; with 0, only when no decode waits.
+struct ReferenceBatching {
+    enum class Order { fifo, decode_first };
+    Order order = Order::fifo;
+    std::int32_t prompt_every = 4;
+    std::int32_t prompts_per_layer = 1;  // decode_first: most prompts in one layer's batch
+    bool links_too = true;               // decode_first: decodes overtake prompts on links
+};
+
+struct ReferenceNode {
+    std::int32_t node = 0;  // in the cluster
+    spec::LayerRange layers;
+    std::int32_t machine = 0;      // index into ReferenceSetup::machines
+    std::int64_t kv_capacity = 0;  // tokens x layers
+    std::int32_t prompt_max_requests = 1;
+    std::int64_t prompt_max_tokens = 0;
+    std::int64_t decode_max_context = 0;
+    std::int32_t decode_max_sequences = 0;
+    double nic_in_bytes_per_s = 0;
+    double nic_out_bytes_per_s = 0;
+};
+
+struct ReferenceLink {
+    std::int32_t from = spec::kCoordinator;  // index into ReferenceSetup::nodes
+    std::int32_t to = spec::kCoordinator;
+    double latency_s = 0;
+    double bandwidth_bytes_per_s = 0;
+    double flow_tokens_per_s = 0;  // max_flow's weight
+};
+
+struct ReferenceMachine {
+    spec::TimeCurve prompt_s;
+    spec::TimeCurve decode_s;
+};
+
+struct ReferenceSetup {
+    std::int32_t n_layers = 0;
+    double token_bytes = 0;
+    double activation_bytes = 0;
+    std::size_t n_cluster_nodes = 0;
+    std::vector<ReferenceMachine> machines;
+    std::vector<ReferenceNode> nodes;  // those that hold layers
+    std::vector<ReferenceLink> links;  // the order breaks ties
+    double coordinator_nic_in_bytes_per_s = 0;
+    double coordinator_nic_out_bytes_per_s = 0;
+    double start_s = 0;  // when the models are loaded; load and window count from here
+    double max_flow_tokens_per_s = 0;
+
+    ReferenceScheduler scheduler = ReferenceScheduler::max_flow;
+    ReferenceBatching batching;
+    double kv_high_water = 0.85;  // max_flow admits below this share of a node's KV (online: 0.9)
+    double output_ratio = 1.0;    // of 240 expected output tokens (online: 0.6)
+
+    LengthSource lengths;
+    std::optional<OnlineLoad> online;  // without it: offline
+    OfflineLoad offline;
+    double warmup_s = 60;
+    double duration_s = 600;
+    std::uint64_t seed = 0;
+};
+
+// Beyond the limits of its tables a node may be forced to hold more layers (the published separate
+// pipelines do): batch limits are then those of the most layers it may hold.
+struct ForcedKv {
+    std::int32_t node = 0;
+    std::int64_t kv_capacity = 0;  // tokens x layers
+};
+
+// A placement of a cluster. Only the given links are used; without any, every link between stages
+// that fit, partial inference included. flows are the weights of max_flow; links that carry none
+// are known to the other schedulers only. Load and policy keep their defaults.
+base::Result<ReferenceSetup> reference_setup(
+    const spec::ClusterSpec& cluster, const spec::ProfileTables& tables,
+    const spec::Placement& placement,
+    const std::vector<std::pair<std::int32_t, std::int32_t>>& links,
+    const std::vector<spec::LinkFlow>& flows, const std::vector<ForcedKv>& forced = {});
+
+// One of the files data/replay/<cluster>__<layout>.json: layers, limits, links in the published
+// order and the flow that the published solver put on them. The cluster gives types and NICs.
+base::Result<ReferenceSetup> read_replay_setup(const std::string& path,
+                                               const spec::ClusterSpec& cluster,
+                                               const spec::ProfileTables& tables);
+
+}  // namespace helix::sim

@@ -1,0 +1,192 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "sim/reference_world.h"
+#include "spec/cluster_file.h"
+#include "spec/placement_file.h"
+
+// Published runs, repeated. The figures are the reference's own, from data/published and the
+// paper's artifact; means over 15,000 to 150,000 passes agree in nine digits only if every event
+// came in the reference's order.
+
+namespace helix::sim {
+namespace {
+
+const std::string kData = HELIX_DATA_DIR;
+constexpr double kNoFigure = -1;
+
+bool have_data() {
+    return std::filesystem::exists(kData + "/replay");
+}
+
+struct Inputs {
+    spec::ClusterSpec cluster;
+    spec::ProfileTables tables;
+};
+
+Inputs inputs(const std::string& cluster_name) {
+    auto cluster = spec::read_cluster_file(kData + "/clusters/" + cluster_name + ".json");
+    EXPECT_TRUE(cluster.ok()) << cluster.error().message;
+    auto tables = spec::ProfileTables::read(kData + "/profiles", "llama2-70b");
+    EXPECT_TRUE(tables.ok()) << tables.error().message;
+    return {std::move(*cluster), std::move(*tables)};
+}
+
+void give_lengths(ReferenceSetup& setup) {
+    auto lengths =
+        LengthSource::read(kData + "/traces/azure_conv_lengths.csv", LengthOrder::sampled);
+    ASSERT_TRUE(lengths.ok()) << lengths.error().message;
+    setup.lengths = std::move(*lengths);
+}
+
+ReferenceSetup replay(const std::string& cluster_name, const std::string& layout) {
+    const Inputs in = inputs(cluster_name);
+    auto setup = read_replay_setup(kData + "/replay/" + cluster_name + "__" + layout + ".json",
+                                   in.cluster, in.tables);
+    EXPECT_TRUE(setup.ok()) << setup.error().message;
+    give_lengths(*setup);
+    return std::move(*setup);
+}
+
+// A separate pipeline: all its nodes hold the same number of layers, more than their tables know.
+ReferenceSetup pipeline(const std::string& cluster_name,
+                        const std::vector<std::int64_t>& kv_by_node) {
+    const Inputs in = inputs(cluster_name);
+    const std::string type = cluster_name.substr(cluster_name.find('_') + 1);
+    const std::string cluster = cluster_name.substr(0, cluster_name.find('_'));
+    const auto layout = spec::read_placement_file(kData + "/layouts/" + cluster +
+                                                  "__llama2-70b__separate_" + type + ".json");
+    EXPECT_TRUE(layout.ok()) << layout.error().message;
+    std::vector<ForcedKv> forced;
+    for (std::size_t n = 0; n < kv_by_node.size(); ++n) {
+        forced.push_back({static_cast<std::int32_t>(n), kv_by_node[n]});
+    }
+    auto setup =
+        reference_setup(in.cluster, in.tables, layout->placement, layout->links, {}, forced);
+    EXPECT_TRUE(setup.ok()) << setup.error().message;
+    give_lengths(*setup);
+    setup->scheduler = ReferenceScheduler::random;
+    return std::move(*setup);
+}
+
+struct Figures {
+    double decode_tokens_per_s = kNoFigure;
+    double prompt_tokens_per_s = kNoFigure;
+    double ttft_mean_s = kNoFigure;
+    double tpot_mean_s = kNoFigure;
+    std::uint64_t iterations = 0;
+};
+
+void expect_figures(const ReferenceSetup& setup, const Figures& published) {
+    const auto report = run_reference(setup);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    const auto expect_near = [](double ours, double theirs, double tolerance) {
+        if (theirs != kNoFigure) {
+            EXPECT_NEAR(ours, theirs, tolerance);
+        }
+    };
+    expect_near(report->decode_tokens_per_s, published.decode_tokens_per_s, 5e-5);
+    expect_near(report->prompt_tokens_per_s, published.prompt_tokens_per_s, 5e-5);
+    expect_near(report->ttft.mean, published.ttft_mean_s, 1e-8);
+    expect_near(report->tpot.mean, published.tpot_mean_s, 1e-8);
+    if (published.iterations > 0) {
+        EXPECT_EQ(report->iterations, published.iterations);
+    }
+    EXPECT_FALSE(report->kv_overflowed);
+}
+
+TEST(ReferenceReplay, Single24HelixComesOutToTheLastPrintedDigit) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    const ReferenceSetup setup = replay("single24", "helix");
+    expect_figures(setup, {252.0800, 713.7467, 2.955280937, 1.450098279, 154'701});
+    const auto report = run_reference(setup);
+    ASSERT_TRUE(report.ok());
+    EXPECT_NEAR(report->ttft.p50, 3.05, 0.005);
+    EXPECT_NEAR(report->ttft.p95, 5.07, 0.005);
+    EXPECT_NEAR(report->tpot.p50, 1.15, 0.005);
+    EXPECT_NEAR(report->tpot.p95, 3.17, 0.006);
+    EXPECT_NEAR(report->mean_depth, 16.05, 0.005);
+    EXPECT_NEAR(report->mean_resident, 369, 0.5);
+    EXPECT_NEAR(report->kv_layer_peak, 0.809, 0.0005);
+    EXPECT_NEAR(report->kv_peak, 0.859, 0.0005);
+    EXPECT_EQ(report->rejected, 219U);
+    EXPECT_EQ(report->finished, 554U);
+    EXPECT_NEAR(report->max_flow_tokens_per_s, 1289.56, 0.005);
+}
+
+TEST(ReferenceReplay, MaxFlowSchedulerOnTheOtherLayouts) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    expect_figures(replay("single24", "petals"),
+                   {191.066667, 566.023333, 2.320323189, 1.002362318, 123'038});
+    expect_figures(replay("distributed24", "petals"),
+                   {66.613333, 382.691667, 14.050273002, 3.221556948, 40'523});
+    const auto single = run_reference(replay("single24", "swarm"));
+    ASSERT_TRUE(single.ok());
+    EXPECT_NEAR(single->decode_tokens_per_s, 128.2, 0.05);
+    EXPECT_NEAR(single->ttft.mean, 3.414, 0.0005);
+    EXPECT_NEAR(single->tpot.mean, 1.552, 0.0005);
+    const auto distributed = run_reference(replay("distributed24", "swarm"));
+    ASSERT_TRUE(distributed.ok());
+    EXPECT_NEAR(distributed->decode_tokens_per_s, 41.60, 0.005);
+    EXPECT_NEAR(distributed->ttft.mean, 20.321, 0.0005);
+    EXPECT_NEAR(distributed->tpot.mean, 4.554, 0.0005);
+}
+
+TEST(ReferenceReplay, SwarmSchedulerWithAConstantPopulation) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    ReferenceSetup setup = replay("single24", "swarm");
+    setup.scheduler = ReferenceScheduler::swarm;
+    setup.offline.initial = 180;
+    expect_figures(setup, {124.748333, 367.008333, 3.360745739, 1.428517662, 79'974});
+    setup = replay("distributed24", "swarm");
+    setup.scheduler = ReferenceScheduler::swarm;
+    setup.offline.initial = 180;
+    expect_figures(setup, {51.945, 303.468333, 71.182775614, 3.136577948, 31'461});
+}
+
+TEST(ReferenceReplay, SeparatePipelines) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    ReferenceSetup setup = pipeline("single24_a100", std::vector<std::int64_t>(4, 491'900));
+    setup.offline.initial = 18;
+    expect_figures(setup, {84.265, 270.646667, 0.580555051, 0.210750001, 55'872});
+    setup = pipeline("single24_l4", std::vector<std::int64_t>(8, 593'600));
+    setup.offline.initial = 40;
+    expect_figures(setup, {35.198333, 117.711667, 2.849463405, 1.123239402, 23'096});
+    setup = pipeline("distributed24_a100", std::vector<std::int64_t>(4, 491'900));
+    setup.offline.initial = 1;
+    expect_figures(setup, {4.48, 14.445, 0.604569264, 0.220071013, 2'967});
+}
+
+TEST(ReferenceReplay, OnlineSwarmMeetsThePublishedArrivals) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    ReferenceSetup setup = replay("single24", "swarm");
+    setup.scheduler = ReferenceScheduler::swarm;
+    auto counts = read_arrival_counts(kData + "/traces/azure_conv_arrivals_per_3s.csv");
+    ASSERT_TRUE(counts.ok()) << counts.error().message;
+    setup.online = OnlineLoad{ArrivalProcess::shuffled, 350, std::move(*counts)};
+    setup.warmup_s = 0;
+    setup.duration_s = 1800;
+    expect_figures(setup, {69.792222, 259.733333, 3.013218303, 1.262304873, 0});
+}
+
+TEST(ReferenceReplay, TheRecordedStreamIsTheSampledTrace) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    auto sampled =
+        LengthSource::read(kData + "/traces/azure_conv_lengths.csv", LengthOrder::sampled);
+    auto recorded =
+        LengthSource::read(kData + "/replay/length_stream_seed0.csv", LengthOrder::recorded);
+    ASSERT_TRUE(sampled.ok() && recorded.ok());
+    PythonRandom random(0);
+    PythonRandom unused(0);
+    for (int i = 0; i < 20'000; ++i) {
+        const RequestLength a = sampled->next(random);
+        const RequestLength b = recorded->next(unused);
+        ASSERT_EQ(a.prompt_tokens, b.prompt_tokens) << "draw " << i;
+        ASSERT_EQ(a.output_tokens, b.output_tokens) << "draw " << i;
+    }
+}
+
+}  // namespace
+}  // namespace helix::sim
