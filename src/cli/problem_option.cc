@@ -4,6 +4,7 @@
 
 #include "model/gguf.h"
 #include "model/model_config.h"
+#include "plan/typical_throughput.h"
 #include "spec/cluster_file.h"
 #include "spec/measured_node.h"
 
@@ -14,9 +15,11 @@ base::Result<Problem> from_tables(const ProblemArguments& a, Problem problem) {
     TRY(problem.tables, spec::ProfileTables::read(a.profiles, a.model));
     TRY_VOID(problem.tables->check(problem.cluster));
     problem.model = problem.tables->model();
-    const std::string mix = a.machine_mix.empty() ? problem.cluster.name : a.machine_mix;
-    TRY(const spec::TypeThroughput throughput,
-        spec::read_node_throughput(a.profiles, a.model, mix));
+    plan::MachineCounts mix = plan::machine_counts(problem.cluster);
+    if (!a.machine_mix.empty()) {
+        TRY(mix, plan::read_machine_mix(a.profiles, a.machine_mix));
+    }
+    TRY(const spec::TypeThroughput throughput, plan::typical_throughput(*problem.tables, mix));
     TRY(problem.capacities,
         plan::capacity_from_tables(problem.cluster, *problem.tables, throughput));
     return problem;
@@ -29,9 +32,10 @@ void ProblemArguments::add_to(CLI::App& command) {
     command.add_option("--model", model, "a model's name, or a GGUF file")->required();
     command.add_option("--profiles", profiles,
                        "folder of measured tables (models.json, MODEL_TYPE_prompt_time.csv, ...)");
-    command.add_option("--machine-mix", machine_mix,
-                       "which mix of machines the tables' tokens/s are taken for; without it the "
-                       "cluster's name");
+    command.add_option(
+        "--machine-mix", machine_mix,
+        "one of machine_mixes.json, for which the tables' tokens/s are computed [the "
+        "cluster's own machines]");
 }
 
 base::Result<Problem> load_problem(const ProblemArguments& a) {

@@ -39,6 +39,7 @@ std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec
     out["max_flow_tokens_per_s"] = report.max_flow_tokens_per_s;
     out["upper_bound_tokens_per_s"] = report.upper_bound_tokens_per_s;
     out["gap"] = report.gap;
+    out["proven_optimal"] = report.proven_optimal;
     out["mean_depth"] = report.mean_depth;
     out["least_kv_tokens"] = report.least_kv_tokens;
     out["seconds"] = seconds;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "plan/bounds.h"
+#include "plan/config_bound.h"
 #include "plan/evaluator.h"
 #include "plan/heuristics.h"
 #include "plan/search.h"
@@ -88,6 +89,15 @@ base::Status check_holdable(const ClusterSpec& cluster, const ModelSpec& model,
                     spec::format_bytes(missing * model.layer_bytes))};
 }
 
+// Two flows that differ by less than this share are one.
+constexpr double kSame = 1e-6;
+
+void set_bound(PlanReport& report, double bound) {
+    report.upper_bound_tokens_per_s = bound;
+    report.gap = bound > 0 ? std::max(0.0, 1 - report.max_flow_tokens_per_s / bound) : 0;
+    report.proven_optimal = report.max_flow_tokens_per_s > 0 && report.gap <= kSame;
+}
+
 class Planner {
   public:
     Planner(const ClusterSpec& cluster, const ModelSpec& model, const CapacityTable& capacities,
@@ -99,10 +109,13 @@ class Planner {
           evaluator_(cluster, model, capacities, options.flow),
           bound_(flow_bounds(cluster, model, capacities).best) {}
 
+    double bound() const { return bound_; }
+
     base::Result<Candidate> best() {
         report_progress("heuristics");
         collect_heuristics();
         for (Candidate& candidate : candidates_) judge(candidate);
+        prove_bound();
         report_progress("search");
         const bool searches =
             options_.method == Method::automatic || options_.method == Method::search;
@@ -125,6 +138,16 @@ class Planner {
             progress.flow_tokens_per_s = std::max(progress.flow_tokens_per_s, c.flow);
         }
         options_.progress(progress);
+    }
+
+    void prove_bound() {
+        report_progress("bound");
+        ConfigBoundOptions options;
+        for (const Candidate& c : candidates_) {
+            options.known_flow = std::max(options.known_flow, c.flow);
+        }
+        options.stop = options_.stop;
+        bound_ = std::min(bound_, config_bound(cluster_, model_, capacities_, options));
     }
 
     bool wanted(Method method) const {
@@ -258,10 +281,7 @@ base::Result<PlanReport> evaluate_placement(const ClusterSpec& cluster, const Mo
     report.placement = placement;
     report.method = to_string(Method::manual);
     report.max_flow_tokens_per_s = flow.tokens_per_s;
-    report.upper_bound_tokens_per_s = flow_bounds(cluster, model, capacities).best;
-    report.gap = report.upper_bound_tokens_per_s > 0
-                     ? std::max(0.0, 1 - flow.tokens_per_s / report.upper_bound_tokens_per_s)
-                     : 0;
+    set_bound(report, flow_bounds(cluster, model, capacities).best);
     report.min_cut_text = describe_cut(cluster, placement, flow);
     report.mean_depth = flow.mean_depth;
     report.least_kv_tokens =
@@ -293,7 +313,8 @@ base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model
         return evaluate_placement(cluster, model, capacities, options.manual, options.flow);
     }
     TRY_VOID(check_holdable(cluster, model, capacities));
-    TRY(const Candidate best, Planner(cluster, model, capacities, options).best());
+    Planner planner(cluster, model, capacities, options);
+    TRY(const Candidate best, planner.best());
     if (best.flow <= 0) {
         return base::Error{
             base::Errc::unavailable,
@@ -305,6 +326,7 @@ base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model
     TRY(PlanReport report,
         evaluate_placement(cluster, model, capacities, best.placement, options.flow));
     report.method = best.method;
+    set_bound(report, planner.bound());
     return report;
 }
 

@@ -52,6 +52,7 @@ struct PlanReport {
     double max_flow_tokens_per_s = 0;
     double upper_bound_tokens_per_s = 0;  // of any placement on this cluster (bounds.h)
     double gap = 0;                       // 1 - max flow / bound
+    bool proven_optimal = false;          // the flow, within a millionth: no placement has more
     std::string method;                   // what found the placement: "search", "even", ...
     std::string min_cut_text;             // what limits it, in words
 
