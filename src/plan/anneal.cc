@@ -23,14 +23,11 @@ Annealed anneal_to_target(TargetFlow& flow, const CapacityTable& capacities, std
     std::vector<spec::LayerRange> moved;
     double missing = flow.missing(current, options.target);
     flow.keep_prices();
-    Annealed best{current, missing, 0, false};
+    Annealed best{current, missing, 0};
     const double cooling = std::log(options.cold / options.hot) /
                            static_cast<double>(std::max<std::int64_t>(options.iterations, 1));
     while (best.missing > 0 && best.iterations < options.iterations) {
-        if (options.stop && best.iterations % kStopEvery == 0 && options.stop()) {
-            best.stopped = true;
-            break;
-        }
+        if (options.stop && best.iterations % kStopEvery == 0 && options.stop()) break;
         const double temperature =
             options.hot * std::exp(cooling * static_cast<double>(best.iterations));
         ++best.iterations;
@@ -48,6 +45,7 @@ Annealed anneal_to_target(TargetFlow& flow, const CapacityTable& capacities, std
         if (missing < best.missing) {
             best.missing = missing;
             best.layers = current;
+            if (options.seen && missing < 1) options.seen(current);
         }
     }
     return best;

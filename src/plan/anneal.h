@@ -17,13 +17,15 @@ struct AnnealOptions {
     double hot = 1.0;  // temperatures, in missing layers
     double cold = 0.02;
     std::function<bool()> stop;  // asked every few moves; true ends the search at once
+    // Called with every placement that misses less than all before it, once less than one layer is
+    // missing: its flow may be worth knowing although it is below the target.
+    std::function<void(const std::vector<spec::LayerRange>&)> seen;
 };
 
 struct Annealed {
     std::vector<spec::LayerRange> layers;  // the least missing that was seen
     double missing = 0;  // layers per token (TargetFlow); 0: the target is reached
     std::int64_t iterations = 0;
-    bool stopped = false;
 };
 
 // Simulated annealing towards a placement that carries the target, with Mover's moves, from

@@ -6,6 +6,7 @@
 
 #include "plan/capacity.h"
 #include "plan/flow_graph.h"
+#include "plan/target_flow.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 #include "spec/placement.h"
@@ -35,6 +36,8 @@ class Evaluator {
     std::int32_t n_layers() const { return model_.n_layers; }
     std::int32_t n_nodes() const { return static_cast<std::int32_t>(capacities_.nodes.size()); }
     const CapacityTable& capacities() const { return capacities_; }
+    // Of this problem; each user needs one of its own.
+    TargetFlow target_flow() const { return {cluster_, model_, capacities_, options_}; }
 
   private:
     double boundary_flow(std::span<const spec::LayerRange> layers) const;

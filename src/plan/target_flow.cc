@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "base/check.h"
 
@@ -16,6 +18,7 @@ constexpr std::int64_t kUnlimited = std::int64_t{1} << 60;
 constexpr std::int32_t kMissingLayer = 2;  // half layers
 constexpr std::int32_t kOverlap = 1;
 constexpr std::int32_t kMissingLink = 2;
+constexpr double kRounding = 1e-9;  // of sums of doubles, in layers
 
 std::size_t at(std::int32_t index) {
     return static_cast<std::size_t>(index);
@@ -28,14 +31,18 @@ std::int64_t to_units(double tokens_per_s) {
 }  // namespace
 
 TargetFlow::TargetFlow(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                       const CapacityTable& capacities, bool partial)
+                       const CapacityTable& capacities, const FlowOptions& options)
     : cluster_(cluster),
       capacities_(capacities),
       n_layers_(model.n_layers),
       n_nodes_(static_cast<std::int32_t>(cluster.nodes.size())),
-      partial_(partial) {
+      partial_(options.partial) {
     CHECK(capacities.nodes.size() == cluster.nodes.size() && n_layers_ > 0);
-    const auto hop_bytes = static_cast<double>(model.activation_bytes_per_token);
+    auto hop_bytes = static_cast<double>(model.activation_bytes_per_token);
+    if (options.convention == Convention::reference)
+        hop_bytes += static_cast<double>(model.token_bytes);
+    std::set<std::pair<std::int32_t, std::int32_t>> only;
+    if (options.only_links) only.insert(options.only_links->begin(), options.only_links->end());
     const std::size_t n = cluster.nodes.size();
     link_tokens_.assign(n * n, 0.0);
     source_tokens_.assign(n, 0.0);
@@ -49,6 +56,7 @@ TargetFlow::TargetFlow(const spec::ClusterSpec& cluster, const spec::ModelSpec& 
     }
     for (const spec::LinkSpec& link : cluster.links) {
         if (link.from == link.to) continue;
+        if (options.only_links && !only.contains({link.from, link.to})) continue;
         const double ends = link.bandwidth_bytes_per_s / static_cast<double>(model.token_bytes);
         if (link.from == kCoordinator) {
             source_tokens_[at(link.to)] = ends;
@@ -59,7 +67,8 @@ TargetFlow::TargetFlow(const spec::ClusterSpec& cluster, const spec::ModelSpec& 
         }
     }
     find_groups();
-    covered_ = partial_ && n_groups_ == 1 && wide_ends_[0];
+    flat_ = n_groups_ == 1 && wide_ends_[0];
+    covered_ = partial_ && flat_;
     boundary_of_.resize(at(n_layers_) + 1);
     in_.resize(n);
     out_.resize(n);
@@ -117,8 +126,7 @@ void TargetFlow::add_arc(std::int32_t from, std::int32_t to, Units room, std::in
 }
 
 std::int32_t TargetFlow::hub(std::int32_t group, std::int32_t boundary) const {
-    // With one group its hubs serve as the virtual ones.
-    const std::int32_t row = n_groups_ == 1 ? 0 : group;
+    const std::int32_t row = flat_ ? 0 : group;  // its hubs serve as the virtual ones
     return row * static_cast<std::int32_t>(boundaries_.size()) + boundary_of_[at(boundary)];
 }
 
@@ -146,11 +154,8 @@ void TargetFlow::add_chains() {
         add_arc(virtual_hub(near), virtual_hub(far), kUnlimited, kMissingLayer * (far - near));
         add_arc(virtual_hub(far), virtual_hub(near), kUnlimited,
                 partial_ ? 0 : kOverlap * (far - near));
-        if (!partial_ || n_groups_ == 1) continue;
-        for (std::int32_t g = 0; g < n_groups_; ++g)
-            add_arc(hub(g, far), hub(g, near), kUnlimited, 0);
     }
-    if (n_groups_ == 1) return;
+    if (flat_) return;
     for (const std::int32_t k : boundaries_) {
         for (std::int32_t g = 0; g < n_groups_; ++g) {
             add_arc(hub(g, k), virtual_hub(k), kUnlimited, 0);
@@ -162,7 +167,7 @@ void TargetFlow::add_chains() {
 void TargetFlow::add_ends(std::span<const LayerRange> layers) {
     const bool all_wide =
         std::all_of(wide_ends_.begin(), wide_ends_.end(), [](bool w) { return w; });
-    if (n_groups_ == 1 && all_wide) {
+    if (flat_) {
         source_ = hub(0, 0);
         sink_ = hub(0, n_layers_);
         return;
@@ -210,9 +215,17 @@ void TargetFlow::add_nodes(std::span<const LayerRange> layers) {
         if (range.empty()) continue;
         std::int32_t from = hub(group_[at(i)], range.begin);
         std::int32_t to = hub(group_[at(i)], range.end);
+        const bool entered_late = partial_ && !flat_;
+        if (entered_late && in_[at(i)] < 0) in_[at(i)] = new_vertex();
         if (in_[at(i)] >= 0) {
             add_arc(from, in_[at(i)], kUnlimited, 0);
             from = in_[at(i)];
+        }
+        if (entered_late) {
+            for (std::int32_t k = range.begin + 1; k < range.end; ++k) {
+                if (boundary_of_[at(k)] >= 0)
+                    add_arc(hub(group_[at(i)], k), in_[at(i)], kUnlimited, 0);
+            }
         }
         if (out_[at(i)] >= 0) {
             add_arc(out_[at(i)], to, kUnlimited, 0);
@@ -225,7 +238,7 @@ void TargetFlow::add_nodes(std::span<const LayerRange> layers) {
 void TargetFlow::build(std::span<const LayerRange> layers) {
     find_boundaries(layers);
     arcs_.clear();
-    first_.assign(boundaries_.size() * at(n_groups_ == 1 ? 1 : n_groups_ + 1), -1);
+    first_.assign(boundaries_.size() * at(rows()), -1);
     std::fill(in_.begin(), in_.end(), -1);
     std::fill(out_.begin(), out_.end(), -1);
     add_chains();
@@ -301,18 +314,17 @@ double TargetFlow::coverage_cost(std::span<const LayerRange> layers, double targ
         covered += coverage_[at(l)];
         cost += std::max(0.0, 1 - covered / target);
     }
-    return cost;
+    return cost < kRounding ? 0 : cost;
 }
 
 // The boundaries that no range had lie on the chains between those that had one.
 void TargetFlow::keep_prices() {
     if (covered_) return;
-    const std::int32_t rows = n_groups_ == 1 ? 1 : n_groups_ + 1;
     const std::int32_t width = n_layers_ + 1;
-    prices_.resize(at(rows) * at(width));
-    for (std::int32_t row = rows - 1; row >= 0; --row) {  // the virtual hubs first
+    prices_.resize(at(rows()) * at(width));
+    for (std::int32_t row = rows() - 1; row >= 0; --row) {  // the virtual hubs first
         std::int32_t* price = &prices_[at(row) * at(width)];
-        const std::int32_t* base = &prices_[at(rows - 1) * at(width)];
+        const std::int32_t* base = &prices_[at(rows() - 1) * at(width)];
         for (std::size_t b = 0; b < boundaries_.size(); ++b) {
             const std::int32_t near = boundaries_[b];
             price[near] = final_price(hub(row, near));
@@ -320,9 +332,8 @@ void TargetFlow::keep_prices() {
             const std::int32_t far = boundaries_[b + 1];
             const std::int32_t end = final_price(hub(row, far));
             for (std::int32_t k = near + 1; k < far; ++k) {
-                if (row < rows - 1) {
+                if (row < rows() - 1) {
                     price[k] = base[k] + kMissingLink;
-                    if (partial_) price[k] = std::min(price[k], end);
                 } else {
                     price[k] = std::min(price[near] + kMissingLayer * (k - near),
                                         end + (partial_ ? 0 : kOverlap * (far - k)));
@@ -337,16 +348,21 @@ void TargetFlow::keep_prices() {
 void TargetFlow::fill_prices(std::span<const LayerRange> layers) {
     price_.assign(first_.size(), 0);
     if (prices_.empty()) return;
-    const std::int32_t rows = n_groups_ == 1 ? 1 : n_groups_ + 1;
     const std::int32_t width = n_layers_ + 1;
-    for (std::int32_t row = 0; row < rows; ++row) {
+    for (std::int32_t row = 0; row < rows(); ++row) {
         for (const std::int32_t k : boundaries_)
             price_[at(hub(row, k))] = prices_[at(row * width + k)];
     }
     price_[at(sink_)] = sink_price_;
     for (std::int32_t i = 0; i < n_nodes_; ++i) {
-        if (in_[at(i)] >= 0)
-            price_[at(in_[at(i)])] = price_[at(hub(group_[at(i)], layers[at(i)].begin))];
+        if (in_[at(i)] >= 0) {
+            std::int32_t& price = price_[at(in_[at(i)])];
+            price = price_[at(hub(group_[at(i)], layers[at(i)].begin))];
+            for (std::int32_t k = layers[at(i)].begin + 1; partial_ && k < layers[at(i)].end; ++k) {
+                if (boundary_of_[at(k)] >= 0)
+                    price = std::min(price, price_[at(hub(group_[at(i)], k))]);
+            }
+        }
         if (out_[at(i)] >= 0)
             price_[at(out_[at(i)])] = price_[at(hub(group_[at(i)], layers[at(i)].end))];
     }

@@ -19,16 +19,17 @@ namespace helix::plan {
 //   that is no fault),
 // * go where no link with room leads (kLinkCost, in layers).
 // Nodes between which no link can bind form groups; within one, a node is a single arc between two
-// boundaries, and only links between groups are arcs of their own. Primal-dual with potentials on
+// boundaries (with partial inference behind a vertex of its own that all boundaries of its range
+// lead to), and only links between groups are arcs of their own. Primal-dual with potentials on
 // integers (2^-20 tokens/s); nothing is allocated once the buffers have grown.
 class TargetFlow {
   public:
     static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-    // The referenced objects must outlive this one. only_links and Convention::reference are not
-    // known here: the caller judges such problems by their maximum flow.
+    // The referenced objects must outlive this one. Convention::reference is met but for what NICs
+    // that serve the coordinator alone carry more; trunks are not known here.
     TargetFlow(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-               const CapacityTable& capacities, bool partial);
+               const CapacityTable& capacities, const FlowOptions& options);
 
     // The cost per unit of `target` tokens/s (> 0), in layers: 0 exactly if the placement's maximum
     // flow reaches it. As soon as the cost is known to lie above give_up, some value above give_up.
@@ -71,6 +72,7 @@ class TargetFlow {
     void add_ends(std::span<const spec::LayerRange> layers);
     void add_nodes(std::span<const spec::LayerRange> layers);
     void add_links(std::span<const spec::LayerRange> layers);
+    std::int32_t rows() const { return flat_ ? 1 : n_groups_ + 1; }
     std::int32_t new_vertex();
     void add_arc(std::int32_t from, std::int32_t to, Units room, std::int32_t cost);
     std::int32_t hub(std::int32_t group, std::int32_t boundary) const;
@@ -85,7 +87,8 @@ class TargetFlow {
     std::int32_t n_layers_;
     std::int32_t n_nodes_;
     bool partial_;
-    bool covered_ = false;  // one group, partial inference, wide ends: coverage says it all
+    bool flat_ = false;     // one group and wide ends: no link can bind
+    bool covered_ = false;  // and partial inference: coverage says it all
 
     std::int32_t n_groups_ = 0;
     std::vector<std::int32_t> group_;    // [node]
