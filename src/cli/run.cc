@@ -46,6 +46,7 @@ int run(int argc, const char* const* argv) {
     add_serve(app);
     add_worker(app);
     add_plan(app);
+    add_simulate(app);
     add_model(app);
     add_key(app);
     if (argc < 2) {

@@ -16,6 +16,7 @@ namespace {
 constexpr double kDiskBytesPerS = 1e9;  // models are loaded at this rate (PAPER.md 1.1)
 constexpr double kPromptTokensPerRequest = 2048;
 constexpr double kContextPerSequence = 1000;
+constexpr std::int64_t kLeastContext = 4096;
 
 double nic_or_unbound(double bytes_per_s) {
     return bytes_per_s > 0 ? bytes_per_s : std::numeric_limits<double>::infinity();
@@ -55,28 +56,31 @@ ReferenceNode bare_node(const spec::ClusterSpec& cluster, const spec::ProfileTab
     return out;
 }
 
+// Tokens x layers that a node with so many layers can keep.
+std::int64_t kv_capacity(const spec::ProfileTables::Machine& machine, std::int32_t layers) {
+    const auto known = [&](std::int32_t j) {
+        return std::llround(machine.held[static_cast<std::size_t>(j)].kv_tokens_per_layer) * j;
+    };
+    if (layers <= machine.max_layers) return known(layers);
+    const std::int64_t last = known(machine.max_layers);
+    const std::int64_t lost = machine.max_layers > 1 ? known(machine.max_layers - 1) - last : 0;
+    return std::max<std::int64_t>(last - lost * (layers - machine.max_layers),
+                                  kLeastContext * layers);
+}
+
 base::Result<ReferenceNode> table_node(const spec::ClusterSpec& cluster,
                                        const spec::ProfileTables& tables, std::size_t index,
-                                       spec::LayerRange layers,
-                                       const std::vector<ForcedKv>& forced) {
+                                       spec::LayerRange layers, bool beyond_tables) {
     const spec::NodeSpec& node = cluster.nodes[index];
     const spec::ProfileTables::Machine& machine = tables.machines().at(node.type);
+    if (layers.size() > machine.max_layers && !beyond_tables) {
+        return base::invalid(fmt::format("node {} ({}): holds {} layers, but its tables end at {}",
+                                         node.name, node.type, layers.size(), machine.max_layers));
+    }
     ReferenceNode out = bare_node(cluster, tables, index, layers);
     const auto j = static_cast<std::size_t>(std::min(layers.size(), machine.max_layers));
     const spec::ProfileTables::HeldLayers& held = machine.held[j];
-    const auto kv = std::find_if(forced.begin(), forced.end(),
-                                 [&](const ForcedKv& f) { return f.node == out.node; });
-    if (kv != forced.end()) {
-        out.kv_capacity = kv->kv_capacity;
-    } else if (layers.size() > machine.max_layers) {
-        return base::invalid(fmt::format(
-            "node {} ({}): holds {} layers, but its tables end at {}; more need a KV capacity "
-            "given by hand",
-            node.name, node.type, layers.size(), machine.max_layers));
-    } else {
-        out.kv_capacity =
-            std::llround(held.kv_tokens_per_layer) * static_cast<std::int64_t>(layers.size());
-    }
+    out.kv_capacity = kv_capacity(machine, layers.size());
     out.prompt_max_tokens = std::llround(held.prompt_max_tokens);
     out.prompt_max_requests =
         std::max(1, static_cast<std::int32_t>(held.prompt_max_tokens / kPromptTokensPerRequest));
@@ -216,7 +220,7 @@ base::Result<ReferenceSetup> reference_setup(const spec::ClusterSpec& cluster,
                                              const spec::Placement& placement,
                                              const std::vector<Ends>& links,
                                              const std::vector<spec::LinkFlow>& flows,
-                                             const std::vector<ForcedKv>& forced) {
+                                             bool beyond_tables) {
     TRY(ReferenceSetup setup, bare_setup(cluster, tables));
     if (placement.layers.size() > cluster.nodes.size()) {
         return base::invalid(
@@ -231,7 +235,7 @@ base::Result<ReferenceSetup> reference_setup(const spec::ClusterSpec& cluster,
                                              cluster.nodes[i].name, layers.begin, layers.end,
                                              setup.n_layers));
         }
-        TRY(ReferenceNode node, table_node(cluster, tables, i, layers, forced));
+        TRY(ReferenceNode node, table_node(cluster, tables, i, layers, beyond_tables));
         setup.nodes.push_back(node);
     }
     setup.start_s = start_time(setup, tables);

@@ -86,21 +86,17 @@ struct ReferenceSetup {
     std::uint64_t seed = 0;
 };
 
-// Beyond the limits of its tables a node may be forced to hold more layers (the published separate
-// pipelines do): batch limits are then those of the most layers it may hold.
-struct ForcedKv {
-    std::int32_t node = 0;
-    std::int64_t kv_capacity = 0;  // tokens x layers
-};
-
 // A placement of a cluster. Only the given links are used; without any, every link between stages
 // that fit, partial inference included. flows are the weights of max_flow; links that carry none
-// are known to the other schedulers only. Load and policy keep their defaults.
+// are known to the other schedulers only. Load and policy keep their defaults. beyond_tables: nodes
+// may hold more layers than their tables know, as the published separate pipelines do. Batch limits
+// are then those of the most layers known, and KV memory goes on shrinking as it did from the last
+// layer but one to the last, to no less than 4096 tokens of context.
 base::Result<ReferenceSetup> reference_setup(
     const spec::ClusterSpec& cluster, const spec::ProfileTables& tables,
     const spec::Placement& placement,
     const std::vector<std::pair<std::int32_t, std::int32_t>>& links,
-    const std::vector<spec::LinkFlow>& flows, const std::vector<ForcedKv>& forced = {});
+    const std::vector<spec::LinkFlow>& flows, bool beyond_tables = false);
 
 // One of the files data/replay/<cluster>__<layout>.json: layers, limits, links in the published
 // order and the flow that the published solver put on them. The cluster gives types and NICs.

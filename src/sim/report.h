@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "sim/latency_stats.h"
@@ -12,14 +13,15 @@ namespace helix::sim {
 struct SimReport {
     double decode_tokens_per_s = 0;
     double prompt_tokens_per_s = 0;
-    LatencySummary ttft;         // from creation of the request to the end of its prompt's pass
-    LatencySummary tpot;         // each decode token, from the one before it
-    double mean_depth = 0;       // stages of a request, over those admitted in the whole run
-    double mean_resident = 0;    // admitted and unfinished requests, over the window
-    double kv_peak = 0;          // fullest node in the whole run, as a share of its KV memory
-    double kv_layer_peak = 0;    // fullest layer: used over capacity, summed over its holders
-    bool kv_overflowed = false;  // a node held more than it can; real memory would have run out
-    std::uint64_t rejected = 0;  // requests refused (the reference drops them)
+    LatencySummary ttft;          // from creation of the request to the end of its prompt's pass
+    LatencySummary tpot;          // each decode token, from the one before it
+    double mean_depth = 0;        // stages of a request, over those admitted in the whole run
+    double mean_resident = 0;     // admitted and unfinished requests, over the window
+    double kv_peak = 0;           // fullest node in the whole run, as a share of its KV memory
+    double kv_layer_peak = 0;     // fullest layer: used over capacity, summed over its holders
+    bool kv_overflowed = false;   // a node held more than it can; real memory would have run out
+    std::uint64_t rejected = 0;   // requests refused (the reference drops them)
+    std::uint64_t preempted = 0;  // times a request lost its KV memory and began again
     std::uint64_t admitted = 0;
     std::uint64_t finished = 0;    // requests, in the whole run
     std::uint64_t iterations = 0;  // passes through the model, prompts and decodes, whole run
@@ -28,5 +30,9 @@ struct SimReport {
     std::vector<double> node_busy;  // share of the window, parallel to the cluster's nodes
     std::uint64_t digest = 0;       // of every pass's end; equal runs have equal digests
 };
+
+// One JSON object; a table for people.
+std::string report_json(const SimReport& report);
+std::string report_table(const SimReport& report);
 
 }  // namespace helix::sim

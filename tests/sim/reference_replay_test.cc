@@ -50,21 +50,15 @@ ReferenceSetup replay(const std::string& cluster_name, const std::string& layout
     return std::move(*setup);
 }
 
-// A separate pipeline: all its nodes hold the same number of layers, more than their tables know.
-ReferenceSetup pipeline(const std::string& cluster_name,
-                        const std::vector<std::int64_t>& kv_by_node) {
+// A separate pipeline: its nodes hold more layers than their tables know.
+ReferenceSetup pipeline(const std::string& cluster_name) {
     const Inputs in = inputs(cluster_name);
     const std::string type = cluster_name.substr(cluster_name.find('_') + 1);
     const std::string cluster = cluster_name.substr(0, cluster_name.find('_'));
     const auto layout = spec::read_placement_file(kData + "/layouts/" + cluster +
                                                   "__llama2-70b__separate_" + type + ".json");
     EXPECT_TRUE(layout.ok()) << layout.error().message;
-    std::vector<ForcedKv> forced;
-    for (std::size_t n = 0; n < kv_by_node.size(); ++n) {
-        forced.push_back({static_cast<std::int32_t>(n), kv_by_node[n]});
-    }
-    auto setup =
-        reference_setup(in.cluster, in.tables, layout->placement, layout->links, {}, forced);
+    auto setup = reference_setup(in.cluster, in.tables, layout->placement, layout->links, {}, true);
     EXPECT_TRUE(setup.ok()) << setup.error().message;
     give_lengths(*setup);
     setup->scheduler = ReferenceScheduler::random;
@@ -94,7 +88,6 @@ void expect_figures(const ReferenceSetup& setup, const Figures& published) {
     if (published.iterations > 0) {
         EXPECT_EQ(report->iterations, published.iterations);
     }
-    EXPECT_FALSE(report->kv_overflowed);
 }
 
 TEST(ReferenceReplay, Single24HelixComesOutToTheLastPrintedDigit) {
@@ -148,15 +141,18 @@ TEST(ReferenceReplay, SwarmSchedulerWithAConstantPopulation) {
 
 TEST(ReferenceReplay, SeparatePipelines) {
     if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
-    ReferenceSetup setup = pipeline("single24_a100", std::vector<std::int64_t>(4, 491'900));
+    ReferenceSetup setup = pipeline("single24_a100");
     setup.offline.initial = 18;
     expect_figures(setup, {84.265, 270.646667, 0.580555051, 0.210750001, 55'872});
-    setup = pipeline("single24_l4", std::vector<std::int64_t>(8, 593'600));
+    setup = pipeline("single24_l4");
     setup.offline.initial = 40;
     expect_figures(setup, {35.198333, 117.711667, 2.849463405, 1.123239402, 23'096});
-    setup = pipeline("distributed24_a100", std::vector<std::int64_t>(4, 491'900));
+    setup = pipeline("distributed24_a100");
     setup.offline.initial = 1;
     expect_figures(setup, {4.48, 14.445, 0.604569264, 0.220071013, 2'967});
+    setup = pipeline("single24_t4");
+    setup.offline.initial = 3;
+    expect_figures(setup, {4.815, 15.736667, 3.484825501, 0.605922096, 3'184});
 }
 
 TEST(ReferenceReplay, OnlineSwarmMeetsThePublishedArrivals) {
@@ -169,6 +165,32 @@ TEST(ReferenceReplay, OnlineSwarmMeetsThePublishedArrivals) {
     setup.warmup_s = 0;
     setup.duration_s = 1800;
     expect_figures(setup, {69.792222, 259.733333, 3.013218303, 1.262304873, 0});
+}
+
+// Decodes before prompts, layer by layer: THROUGHPUT.md section 5.
+TEST(ReferenceReplay, DecodesFirstGivesTheKnownGain) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    ReferenceSetup setup = replay("single24", "helix");
+    setup.batching.order = ReferenceBatching::Order::decode_first;
+    setup.batching.prompts_per_layer = 3;
+    setup.batching.prompt_every = 0;
+    setup.batching.links_too = false;
+    auto report = run_reference(setup);
+    ASSERT_TRUE(report.ok());
+    EXPECT_NEAR(report->decode_tokens_per_s, 386.1, 0.05);
+    EXPECT_NEAR(report->ttft.mean, 9.46, 0.005);
+    setup.batching.links_too = true;
+    report = run_reference(setup);
+    ASSERT_TRUE(report.ok());
+    EXPECT_NEAR(report->decode_tokens_per_s, 385.8, 0.05);
+    EXPECT_NEAR(report->ttft.mean, 9.71, 0.005);
+    // The quota's exact rule is not published; one in four gave 360.1 there.
+    setup.batching.prompts_per_layer = 1;
+    setup.batching.prompt_every = 4;
+    report = run_reference(setup);
+    ASSERT_TRUE(report.ok());
+    EXPECT_NEAR(report->decode_tokens_per_s, 360.1, 0.01 * 360.1);
+    EXPECT_NEAR(report->ttft.mean, 4.62, 0.01 * 4.62);
 }
 
 TEST(ReferenceReplay, TheRecordedStreamIsTheSampledTrace) {
