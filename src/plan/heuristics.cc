@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/random.h"
 
 namespace helix::plan {
 namespace {
@@ -219,6 +220,15 @@ std::optional<Placement> replicated_placement(const CapacityTable& capacities,
         add(i);
     }
     return placement;
+}
+
+std::vector<std::int32_t> shuffled_order(std::int32_t n, std::uint64_t seed) {
+    CHECK(n >= 0);
+    std::vector<std::int32_t> order(at(n));
+    std::iota(order.begin(), order.end(), 0);
+    base::Random random(seed);
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    return order;
 }
 
 std::optional<Placement> petals_placement(const CapacityTable& capacities, std::int32_t n_layers,

@@ -29,6 +29,9 @@ std::optional<spec::Placement> even_placement(const CapacityTable& capacities,
 std::optional<spec::Placement> replicated_placement(const CapacityTable& capacities,
                                                     std::int32_t n_layers);
 
+// 0 .. n-1 in an order drawn by seed: in which nodes might join.
+std::vector<std::int32_t> shuffled_order(std::int32_t n, std::uint64_t seed);
+
 // Petals (FEATURES H23): the nodes, in joining order, each take their most layers where the sorted
 // throughputs of the layers are lexicographically smallest.
 std::optional<spec::Placement> petals_placement(const CapacityTable& capacities,
