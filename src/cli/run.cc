@@ -48,6 +48,7 @@ int run(int argc, const char* const* argv) {
     add_plan(app);
     add_simulate(app);
     add_model(app);
+    add_trace(app);
     add_key(app);
     if (argc < 2) {
         std::fputs(app.parser.help().c_str(), stdout);
