@@ -1,0 +1,80 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "net/http_message.h"
+
+// The client's side of HTTP/1.1, for thousands of streams on the caller's thread.
+
+namespace helix::net {
+
+// Where a server is: "http://host:8080/v1" is host, port and the prefix "/v1" of every path.
+struct HttpTarget {
+    std::string host;
+    std::string port = "80";
+    std::string prefix;  // "" or "/..." without a slash at its end
+};
+
+// "http://HOST[:PORT][/PATH]", "HOST:PORT", "http://[::1]:8080". https is an error: there is no
+// TLS.
+base::Result<HttpTarget> parse_http_url(std::string_view url);
+
+// One request and what hears its answer: on_head, then any number of on_body, then on_end; on_end
+// alone when nothing came. All are called from HttpClient::run_until.
+struct HttpCall {
+    std::string method = "GET";
+    std::string path{};  // added to the target's prefix
+    HttpHeaders headers{};
+    std::string body{};                  // sent as JSON when not empty
+    std::chrono::milliseconds limit{0};  // for the whole exchange; 0 = none
+
+    std::function<void(int status)> on_head{};
+    std::function<void(std::string_view bytes)> on_body{};
+    // ok when the answer came to its end. unavailable: no connection; overloaded: the limit passed;
+    // io: the connection ended in the middle.
+    std::function<void(const base::Status& status)> on_end{};
+};
+
+// Sends calls to one server, each on a connection of its own; connections are kept and used again.
+// One thread calls everything but wake().
+class HttpClient {
+  public:
+    using Clock = std::chrono::steady_clock;
+
+    // Looks the host up (blocking); it does not connect yet.
+    static base::Result<std::unique_ptr<HttpClient>> create(HttpTarget target);
+    // Calls under way end without a word.
+    ~HttpClient();
+    HttpClient(const HttpClient&) = delete;
+    HttpClient& operator=(const HttpClient&) = delete;
+
+    void start(HttpCall call);
+    // Works until then, or until wake() or stop_running().
+    void run_until(Clock::time_point until);
+    // Ends run_until at the next chance; for callbacks.
+    void stop_running();
+    // The same from any thread.
+    void wake();
+    std::size_t open_calls() const;
+
+  private:
+    struct Impl;
+    explicit HttpClient(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+// One call and its whole answer, blocking.
+struct HttpAnswer {
+    int status = 0;
+    std::string body;
+};
+base::Result<HttpAnswer> http_call(HttpClient& client, HttpCall call);
+
+}  // namespace helix::net
