@@ -77,6 +77,7 @@ struct Completion::Choice {
     std::shared_ptr<RequestRecord> record;
     std::int64_t prompt_tokens = 0;
     std::int64_t tokens = 0;
+    std::int64_t shown_tokens = 0;  // when the last chunk was made
     base::TimePoint routed_at;
     base::TimePoint first_token_at;
     base::TimePoint last_token_at;
@@ -277,10 +278,13 @@ void Completion::token(std::size_t choice, const core::ProducedToken& token) {
     }
 }
 
-// text "" still carries log-probabilities, once there is text to go with them.
+// text "" still carries log-probabilities, once there is text to go with them; who counts tokens
+// while they come is told of each when it comes.
 void Completion::show(std::size_t index, std::string text) {
     Choice& c = *choices_[index];
-    if (text.empty() && c.prefix.empty()) return;
+    const bool counted = request_.stream && request_.continuous_usage && c.tokens > c.shown_tokens;
+    if (text.empty() && c.prefix.empty() && !counted) return;
+    c.shown_tokens = c.tokens;
     if (!c.prefix.empty()) text.insert(0, std::exchange(c.prefix, {}));
     if (!request_.stream) {
         c.whole.text += text;

@@ -93,6 +93,23 @@ TEST_F(ApiTest, UsageInEveryChunkWhenAskedForContinuously) {
     EXPECT_EQ(Json::parse(all[3])["choices"], Json::array());
 }
 
+TEST_F(ApiTest, ContinuousUsageTellsOfTokensWithoutText) {
+    auto c = client();
+    c.request("POST", "/v1/completions",
+              R"({"prompt":"abc","stream":true,
+                  "stream_options":{"include_usage":true,"continuous_usage_stats":true}})");
+    auto request = service_.next();
+    ASSERT_TRUE(request);
+    request->say("\xC3\xA9");  // one character of two tokens
+    request->finish(FinishReason::length);
+    const auto all = events(c.read_response().body);
+    ASSERT_EQ(all.size(), 5U);
+    EXPECT_EQ(Json::parse(all[0])["choices"][0]["text"], "");
+    EXPECT_EQ(Json::parse(all[0])["usage"]["completion_tokens"], 1);
+    EXPECT_EQ(Json::parse(all[1])["choices"][0]["text"], "\xC3\xA9");
+    EXPECT_EQ(Json::parse(all[1])["usage"]["completion_tokens"], 2);
+}
+
 TEST_F(ApiTest, HeadersGoOutWhenTheServiceAcceptsAndNotBefore) {
     auto c = client();
     c.request("POST", "/v1/chat/completions", kHello);
