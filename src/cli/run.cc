@@ -13,6 +13,7 @@ constexpr const char* kExamples =
     "  helix serve --model llama.gguf                      one machine, nothing to configure\n"
     "  helix worker --join 192.0.2.7:8080 --key den.key    adds this machine to a cluster\n"
     "  helix model info llama.gguf                         what a model file holds\n"
+    "  helix bench --concurrency 8                         load on a server, measured\n"
     "  helix key new                                       keys for machines on a network\n"
     "\n'helix COMMAND --help' says more.";
 
@@ -49,6 +50,7 @@ int run(int argc, const char* const* argv) {
     add_simulate(app);
     add_model(app);
     add_trace(app);
+    add_bench(app);
     add_key(app);
     if (argc < 2) {
         std::fputs(app.parser.help().c_str(), stdout);

@@ -1,0 +1,292 @@
+// helix bench --url http://HOST:PORT
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/load/api_client.h"
+#include "cli/load/load_report.h"
+#include "cli/load/load_run.h"
+#include "cli/load/request_plan.h"
+#include "net/http_server.h"
+#include "spec/units.h"
+
+namespace helix::cli {
+namespace {
+
+struct BenchArguments {
+    ApiTarget target;
+    std::string endpoint = "completions";
+    std::size_t requests = 0;
+    std::string duration;
+    std::string warmup;
+    int concurrency = 0;
+    double rate_per_s = 0;
+    std::string arrivals = "poisson";
+    std::string trace;
+    std::string prompt_tokens = "256";
+    std::string output_tokens = "128";
+    std::string lengths;
+    bool skip_too_long = false;
+    std::string slo_ttft;
+    std::string slo_tpot;
+    std::string timeout = "10min";
+    std::uint64_t seed = 1;
+    bool json = false;
+};
+
+constexpr int kDefaultConcurrency = 8;
+constexpr std::size_t kDefaultRequests = 100;
+constexpr double kForever_s = 1e9;
+constexpr std::size_t kMostRequests = 10'000'000;
+
+// What to send, and how to say so.
+struct Load {
+    LoadPlan plan;
+    double warmup_s = 0;
+    double duration_s = 0;  // of the window; 0 = until all requests have ended
+    std::string described;
+    nlohmann::ordered_json json;
+};
+
+base::Status check_options(const BenchArguments& a) {
+    const int kinds =
+        (a.concurrency != 0 ? 1 : 0) + (a.rate_per_s != 0 ? 1 : 0) + (a.trace.empty() ? 0 : 1);
+    if (kinds > 1) return base::invalid("give one of --concurrency, --rate and --trace");
+    if (a.concurrency < 0) return base::invalid("--concurrency: expected a number above 0");
+    if (!(a.rate_per_s >= 0 && a.rate_per_s <= 1e6)) {
+        return base::invalid("--rate: expected requests per second, above 0");
+    }
+    if (!a.trace.empty() && (!a.lengths.empty() || a.requests != 0)) {
+        return base::invalid("--trace: the file has the requests; no --lengths, no --requests");
+    }
+    if (a.requests > kMostRequests) return base::invalid("--requests: that is too many");
+    return base::Ok{};
+}
+
+base::Result<std::optional<double>> optional_duration(const char* option, const std::string& text) {
+    if (text.empty()) return std::optional<double>();
+    const auto seconds = spec::parse_duration(text);
+    if (!seconds.ok()) return base::invalid(fmt::format("{}: {}", option, seconds.error().message));
+    return std::optional(*seconds);
+}
+
+base::Result<LengthSource> length_source(const BenchArguments& a) {
+    if (!a.lengths.empty()) return LengthSource::read(a.lengths);
+    TRY(const LengthRange prompt, parse_length_range("--prompt-tokens", a.prompt_tokens));
+    TRY(const LengthRange output, parse_length_range("--output-tokens", a.output_tokens));
+    return LengthSource(prompt, output);
+}
+
+std::string describe_lengths(const BenchArguments& a) {
+    if (!a.lengths.empty()) return "lengths from " + a.lengths;
+    return fmt::format("prompts of {} and answers of {} tokens", a.prompt_tokens, a.output_tokens);
+}
+
+base::Result<Load> make_load(const BenchArguments& a) {
+    TRY_VOID(check_options(a));
+    Load load;
+    load.plan.seed = a.seed;
+    TRY(const auto warmup, optional_duration("--warmup", a.warmup));
+    TRY(const auto duration, optional_duration("--duration", a.duration));
+    load.warmup_s = warmup.value_or(0);
+    load.duration_s = duration.value_or(0);
+    const double send_for_s = duration ? load.warmup_s + load.duration_s : kForever_s;
+    const std::size_t count = a.requests > 0 ? a.requests
+                              : duration     ? kMostRequests
+                                             : kDefaultRequests;
+    if (!a.trace.empty()) {
+        TRY(load.plan.arrivals, read_trace(a.trace));
+        std::erase_if(load.plan.arrivals,
+                      [&](const LoadRequest& r) { return r.arrival_s >= send_for_s; });
+        load.described = fmt::format("{} requests of {}", load.plan.arrivals.size(), a.trace);
+        load.json = {{"kind", "trace"}, {"trace", a.trace}};
+    } else {
+        TRY(const LengthSource lengths, length_source(a));
+        load.json["kind"] = a.rate_per_s > 0 ? "open" : "closed";
+        if (a.rate_per_s > 0) {
+            TRY(const double cv, parse_arrivals(a.arrivals));
+            load.plan.arrivals = draw_load({a.rate_per_s, cv}, lengths, count, send_for_s, a.seed);
+            load.described = fmt::format("{} requests/s ({}), {}", a.rate_per_s, a.arrivals,
+                                         describe_lengths(a));
+            load.json["rate_per_s"] = a.rate_per_s;
+            load.json["arrivals"] = a.arrivals;
+        } else {
+            load.plan.concurrency = a.concurrency > 0 ? a.concurrency : kDefaultConcurrency;
+            load.plan.lengths = lengths;
+            load.plan.count = count;
+            load.plan.duration_s = send_for_s;
+            load.described =
+                fmt::format("{} at a time, {}", load.plan.concurrency, describe_lengths(a));
+            load.json["concurrency"] = load.plan.concurrency;
+        }
+        if (a.lengths.empty()) {
+            load.json["prompt_tokens"] = a.prompt_tokens;
+            load.json["output_tokens"] = a.output_tokens;
+        } else {
+            load.json["lengths"] = a.lengths;
+        }
+    }
+    load.json["seed"] = a.seed;
+    return load;
+}
+
+// Requests that the server must refuse, or prompts that cannot be written, before anything is sent.
+base::Status check_lengths(const BenchArguments& a, const ApiClient& client, Load& load) {
+    const std::int64_t context = client.context_length();
+    const auto too_long = [&](const LoadRequest& r) {
+        return context > 0 && std::int64_t{r.prompt_tokens} + r.output_tokens > context;
+    };
+    if (load.plan.concurrency > 0) {
+        if (context == 0 || load.plan.lengths->longest() <= context) return base::Ok{};
+        return base::invalid(fmt::format(
+            "requests may have {} tokens, but {} has a context of {}; ask for shorter ones",
+            load.plan.lengths->longest(), client.model(), context));
+    }
+    std::vector<LoadRequest>& arrivals = load.plan.arrivals;
+    const auto before = arrivals.size();
+    if (a.skip_too_long) std::erase_if(arrivals, too_long);
+    load.json["skipped_too_long"] = before - arrivals.size();
+    std::int64_t bad = 0;
+    for (const LoadRequest& request : arrivals) bad += too_long(request) ? 1 : 0;
+    if (bad > 0) {
+        return base::invalid(
+            fmt::format("{} of {} requests are longer than the context of {}, {} "
+                        "tokens; --skip-too-long leaves them out",
+                        bad, arrivals.size(), client.model(), context));
+    }
+    if (arrivals.empty()) return base::invalid("the load has no request");
+    return base::Ok{};
+}
+
+// A line on standard error, renewed on a terminal, every ten seconds elsewhere.
+class BenchProgress {
+  public:
+    ~BenchProgress() {
+        if (shown_ && terminal_) std::fputs("\r\033[K", stderr);
+    }
+    void show(const LoadProgress& p) {
+        if (!terminal_ && p.seconds < next_s_) return;
+        next_s_ = p.seconds + 10;
+        shown_ = true;
+        const double rate =
+            static_cast<double>(p.tokens - tokens_) / std::max(p.seconds - seconds_, 1e-3);
+        tokens_ = p.tokens;
+        seconds_ = p.seconds;
+        std::fputs(fmt::format("{}{:.0f} s: {} sent, {} under way, {} failed, {:.0f} tokens/s{}",
+                               terminal_ ? "\r\033[K" : "", p.seconds, p.sent, p.open, p.failed,
+                               rate, terminal_ ? "" : "\n")
+                       .c_str(),
+                   stderr);
+        std::fflush(stderr);
+    }
+
+  private:
+    bool terminal_ = isatty(STDERR_FILENO) != 0;
+    bool shown_ = false;
+    double next_s_ = 10;
+    double seconds_ = 0;
+    std::size_t tokens_ = 0;
+};
+
+base::Status run_bench(BenchArguments a) {
+    TRY(Load load, make_load(a));
+    ServiceGoal goal;
+    TRY(goal.ttft_s, optional_duration("--slo-ttft", a.slo_ttft));
+    TRY(goal.tpot_s, optional_duration("--slo-tpot", a.slo_tpot));
+    TRY(const auto timeout, optional_duration("--timeout", a.timeout));
+    a.target.limit = std::chrono::milliseconds(static_cast<std::int64_t>(*timeout * 1e3));
+    if (a.endpoint != "completions" && a.endpoint != "chat") {
+        return base::invalid("--endpoint: '" + a.endpoint + "' is neither completions nor chat");
+    }
+    a.target.endpoint = a.endpoint == "chat" ? LoadEndpoint::chat : LoadEndpoint::completions;
+    net::raise_open_file_limit();
+    TRY(const std::unique_ptr<ApiClient> client, ApiClient::connect(a.target));
+    TRY_VOID(check_lengths(a, *client, load));
+    if (!a.json) {
+        std::fputs(
+            fmt::format("{} at {}: {}\n", client->model(), a.target.url, load.described).c_str(),
+            stdout);
+        std::fflush(stdout);
+    }
+    std::atomic<bool> interrupted{false};
+    LoadResult result;
+    {
+        const Interrupt interrupt([&] {
+            interrupted = true;
+            client->http().wake();
+        });
+        BenchProgress progress;
+        result = run_load(*client, load.plan, interrupted,
+                          [&](const LoadProgress& p) { progress.show(p); });
+    }
+    LoadWindow window{load.warmup_s, load.warmup_s + load.duration_s};
+    if (load.duration_s == 0 || result.interrupted) window.end_s = result.seconds;
+    const LoadReport report = make_report(result, window, goal);
+    load.json["url"] = a.target.url;
+    load.json["model"] = client->model();
+    load.json["endpoint"] = a.endpoint;
+    const std::string shown =
+        a.json ? report_json(report, goal, load.json.dump()) + "\n" : report_text(report, goal);
+    std::fputs(shown.c_str(), stdout);
+    if (report.counted > 0 && report.failed == report.counted && !report.interrupted) {
+        return base::Error{base::Errc::unavailable, "every request failed"};
+    }
+    return base::Ok{};
+}
+
+}  // namespace
+
+void add_bench(App& app) {
+    CLI::App* bench = app.parser.add_subcommand(
+        "bench", "Puts load on a server with the OpenAI API and measures it");
+    auto a = std::make_shared<BenchArguments>();
+    bench->add_option("--url", a->target.url, "of the server")->capture_default_str();
+    bench->add_option("--served-model", a->target.model, "[the first that it names]");
+    bench->add_option("--api-key", a->target.api_key, "if it wants one");
+    bench->add_option("--endpoint", a->endpoint, "completions (prompts as token ids), or chat")
+        ->capture_default_str();
+    bench->add_option("--concurrency", a->concurrency,
+                      "so many clients, each with one request at a time [8]");
+    bench->add_option("--rate", a->rate_per_s,
+                      "requests per second, sent when due whatever became of earlier ones");
+    bench
+        ->add_option("--arrivals", a->arrivals,
+                     "with --rate: even, poisson, or gamma:CV (bursts, CV of the gaps)")
+        ->capture_default_str();
+    bench->add_option("--trace", a->trace,
+                      "a CSV of arrival_s,prompt_tokens,output_tokens, or an Azure LLM trace");
+    bench->add_option("--requests", a->requests, "how many [100, or what --duration allows]");
+    bench->add_option("--duration", a->duration,
+                      "measure for so long, like 60s; then what is under way is awaited");
+    bench->add_option("--warmup", a->warmup, "load before that, not counted, like 10s");
+    bench->add_option("--prompt-tokens", a->prompt_tokens, "512, or any of a range: 100-1000")
+        ->capture_default_str();
+    bench->add_option("--output-tokens", a->output_tokens, "512, or any of a range: 100-1000")
+        ->capture_default_str();
+    bench->add_option("--lengths", a->lengths,
+                      "a CSV of prompt_tokens,output_tokens to draw requests from");
+    bench->add_flag("--skip-too-long", a->skip_too_long,
+                    "leave out requests beyond the model's context");
+    bench->add_option("--slo-ttft", a->slo_ttft, "goodput counts first tokens within, like 2s");
+    bench->add_option("--slo-tpot", a->slo_tpot, "... and mean times per token within, like 80ms");
+    bench->add_option("--timeout", a->timeout, "of one request")->capture_default_str();
+    bench->add_option("--seed", a->seed, "equal seeds give equal loads")->capture_default_str();
+    bench->add_flag("--json", a->json, "one JSON object");
+    bench->footer(
+        "Examples:\n"
+        "  helix bench --concurrency 16 --duration 60s --warmup 10s\n"
+        "  helix bench --url http://192.0.2.7:8080 --rate 4 --arrivals gamma:2 --duration 5min\n"
+        "  helix bench --trace day.csv --slo-ttft 2s --slo-tpot 100ms --json");
+    bench->callback([&app, a] { app.action = [a] { return run_bench(*a); }; });
+}
+
+}  // namespace helix::cli
