@@ -10,6 +10,7 @@
 
 #include "model/arch/architecture.h"
 #include "model/weight_source.h"
+#include "spec/model_shape.h"
 
 namespace helix::model {
 namespace {
@@ -151,22 +152,23 @@ base::Result<ModelConfig> read_model_config(WeightSource& source) {
 
 base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     TRY(const ModelConfig config, read_hyperparameters(file));
-    spec::ModelSpec spec;
-    spec.name = config.name;
-    spec.n_layers = config.n_layers;
-    spec.context_length = config.context_length;
+    spec::ModelSpec model;
+    model.name = config.name;
+    model.n_layers = config.n_layers;
+    model.context_length = config.context_length;
     for (const LayerSize& size : layer_sizes(file, config)) {
-        spec.layer_bytes = std::max(spec.layer_bytes, size.bytes);
-        spec.flops_per_token_layer =
-            std::max(spec.flops_per_token_layer, 2.0 * static_cast<double>(size.matrix_elements));
+        model.layer_bytes = std::max(model.layer_bytes, size.bytes);
+        model.flops_per_token_layer =
+            std::max(model.flops_per_token_layer, 2.0 * static_cast<double>(size.matrix_elements));
     }
-    spec.embedding_bytes = bytes_of(file, "token_embd.weight");
-    spec.head_bytes =
+    model.embedding_bytes = bytes_of(file, "token_embd.weight");
+    model.head_bytes =
         bytes_of(file, "output_norm.weight") +
-        (config.tied_embeddings ? spec.embedding_bytes : bytes_of(file, "output.weight"));
-    spec.activation_bytes_per_token = std::int64_t{config.hidden} * 4;
-    spec.kv_bytes_per_token_layer = std::int64_t{config.n_kv_heads} * config.head_dim * 2 * 2;
-    return spec;
+        (config.tied_embeddings ? model.embedding_bytes : bytes_of(file, "output.weight"));
+    model.activation_bytes_per_token = spec::activation_bytes_per_token(config.hidden);
+    model.kv_bytes_per_token_layer =
+        spec::kv_bytes_per_token_layer(config.n_kv_heads, config.head_dim);
+    return model;
 }
 
 }  // namespace helix::model

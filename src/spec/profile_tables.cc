@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "spec/csv_table.h"
 #include "spec/json_place.h"
+#include "spec/model_shape.h"
 #include "spec/text_file.h"
 
 namespace helix::spec {
@@ -51,6 +52,12 @@ base::Result<ModelSpec> read_model(const std::string& path, const std::string& n
     TRY(spec.token_bytes, count("token_bytes", 1'000'000));
     TRY(spec.activation_bytes_per_token,
         count("activation_bytes_per_token", std::int64_t{1} << 40));
+    if (const auto shape = find_model_shape(name); shape.ok()) {
+        const ModelSpec known = model_spec(*shape, WeightFormat::f16);
+        spec.kv_bytes_per_token_layer = known.kv_bytes_per_token_layer;
+        spec.flops_per_token_layer = known.flops_per_token_layer;
+        spec.context_length = known.context_length;
+    }
     return spec;
 }
 

@@ -53,9 +53,9 @@ class ProfileTables final : public CostModel {
                    std::int32_t prefill_tokens) const override;
     base::Status check(const ClusterSpec& cluster) const;
 
-    const ModelSpec& model() const {
-        return model_;
-    }  // KV bytes, FLOPs and context are not in the files: 0
+    // KV bytes, FLOPs and context are not in the files: those of the known model (model_shape.h) of
+    // this name, else 0.
+    const ModelSpec& model() const { return model_; }
     const std::map<std::string, Machine>& machines() const { return machines_; }
 
   private:

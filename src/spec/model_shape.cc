@@ -1,0 +1,247 @@
+#include "spec/model_shape.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "spec/json_place.h"
+#include "spec/near_names.h"
+#include "spec/text_file.h"
+
+namespace helix::spec {
+namespace {
+
+constexpr double kSixBitBlock = 210.0 / 256;  // bytes of an element of q6_k
+
+double matrix_bytes(WeightFormat format) {
+    switch (format) {
+        case WeightFormat::f32:
+            return 4;
+        case WeightFormat::f16:
+            return 2;
+        case WeightFormat::q8_0:
+            return 34.0 / 32;  // 32 elements and a scale
+        case WeightFormat::q4_0:
+            return 18.0 / 32;
+        case WeightFormat::q4_k:
+            return 144.0 / 256;
+    }
+    return 4;
+}
+
+double head_bytes(WeightFormat format) {
+    const bool four_bits = format == WeightFormat::q4_0 || format == WeightFormat::q4_k;
+    return four_bits ? kSixBitBlock : matrix_bytes(format);
+}
+
+double vector_bytes(WeightFormat format) {
+    return format == WeightFormat::f16 ? 2 : 4;
+}
+
+std::int64_t layer_vector_elements(const ModelShape& shape) {
+    std::int64_t elements = std::int64_t{2} * shape.hidden;  // the two norms
+    if (shape.qkv_bias)
+        elements += std::int64_t{shape.n_heads + 2 * shape.n_kv_heads} * shape.head_dim;
+    if (shape.qk_norm) elements += std::int64_t{2} * shape.head_dim;
+    return elements;
+}
+
+std::int64_t whole(double bytes) {
+    return static_cast<std::int64_t>(std::ceil(bytes));
+}
+
+// Of an owner, "meta-" and what stands behind the size.
+std::string plain_model_name(std::string_view name) {
+    if (const std::size_t slash = name.rfind('/'); slash != std::string_view::npos)
+        name.remove_prefix(slash + 1);
+    std::string folded = folded_name(name);
+    if (folded.starts_with("metallama")) folded.erase(0, 4);
+    constexpr std::string_view kEndings[] = {"hf",  "instruct", "chat", "base", "it",
+                                             "v01", "v02",      "v03",  "v10"};
+    bool again = true;
+    while (again) {
+        again = false;
+        for (const std::string_view ending : kEndings) {
+            if (!folded.ends_with(ending) || folded.size() == ending.size()) continue;
+            folded.resize(folded.size() - ending.size());
+            again = true;
+        }
+    }
+    if (folded == "llama30b") return "llama130b";
+    return folded;
+}
+
+base::Result<std::int32_t> count(const JsonPlace& root, const char* key) {
+    TRY(const JsonPlace place, root.member(key));
+    TRY(const std::int64_t value, place.integer());
+    if (value < 1 || value > 100'000'000) return place.error("a whole number above 0");
+    return static_cast<std::int32_t>(value);
+}
+
+base::Result<std::int32_t> count_or(const JsonPlace& root, const char* key,
+                                    std::int32_t otherwise) {
+    if (!root.has(key) || root.child(key).value().is_null()) return otherwise;
+    return count(root, key);
+}
+
+base::Result<bool> flag_or(const JsonPlace& root, const char* key, bool otherwise) {
+    if (!root.has(key)) return otherwise;
+    const JsonPlace place = root.child(key);
+    if (!place.value().is_boolean()) return place.error("true or false");
+    return place.value().get<bool>();
+}
+
+// "…/llama/config.json" is called "llama", another file by its stem.
+std::string name_of_file(const std::string& file) {
+    std::string_view rest = file;
+    if (rest.ends_with("/config.json")) rest.remove_suffix(12);
+    if (rest.ends_with(".json")) rest.remove_suffix(5);
+    if (const std::size_t slash = rest.rfind('/'); slash != std::string_view::npos)
+        rest.remove_prefix(slash + 1);
+    return rest.empty() ? "model" : std::string(rest);
+}
+
+base::Status check_family(const JsonPlace& root, ModelShape& shape) {
+    TRY(const JsonPlace place, root.member("model_type"));
+    TRY(const std::string type, place.text());
+    for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
+        if (root.has(key))
+            return root.complaint("models with experts (\"" + std::string(key) +
+                                  "\") are not supported");
+    }
+    const bool qwen2 = type == "qwen2";
+    shape.qk_norm = type == "qwen3";
+    TRY(shape.qkv_bias, flag_or(root, "attention_bias", qwen2));
+    if (qwen2 || shape.qk_norm || type == "llama" || type == "mistral") return base::Ok{};
+    return place.error("\"llama\", \"mistral\", \"qwen2\" or \"qwen3\"");
+}
+
+}  // namespace
+
+const char* to_string(WeightFormat format) {
+    switch (format) {
+        case WeightFormat::f32:
+            return "f32";
+        case WeightFormat::f16:
+            return "f16";
+        case WeightFormat::q8_0:
+            return "q8_0";
+        case WeightFormat::q4_0:
+            return "q4_0";
+        case WeightFormat::q4_k:
+            return "q4_k";
+    }
+    return "?";
+}
+
+base::Result<WeightFormat> parse_weight_format(std::string_view name) {
+    const std::string folded = folded_name(name);
+    for (const WeightFormat format : {WeightFormat::f32, WeightFormat::f16, WeightFormat::q8_0,
+                                      WeightFormat::q4_0, WeightFormat::q4_k}) {
+        if (folded == folded_name(to_string(format))) return format;
+    }
+    if (folded == "bf16") return WeightFormat::f16;
+    return base::invalid(fmt::format(
+        "weight format \"{}\" is not known; known: f32, f16 (bf16), q8_0, q4_0, q4_k", name));
+}
+
+std::int64_t kv_bytes_per_token_layer(std::int32_t n_kv_heads, std::int32_t head_dim) {
+    return std::int64_t{2} * n_kv_heads * head_dim * 2;
+}
+
+std::int64_t activation_bytes_per_token(std::int32_t hidden) {
+    return std::int64_t{hidden} * 4;
+}
+
+std::int64_t layer_matrix_elements(const ModelShape& shape) {
+    const std::int64_t hidden = shape.hidden;
+    const std::int64_t queries = std::int64_t{shape.n_heads} * shape.head_dim;
+    const std::int64_t keys = std::int64_t{shape.n_kv_heads} * shape.head_dim;
+    return hidden * (2 * queries + 2 * keys) + 3 * hidden * shape.ffn;
+}
+
+std::int64_t parameter_count(const ModelShape& shape) {
+    const std::int64_t embedding = std::int64_t{shape.vocab} * shape.hidden;
+    return shape.n_layers * (layer_matrix_elements(shape) + layer_vector_elements(shape)) +
+           embedding * (shape.tied_embeddings ? 1 : 2) + shape.hidden;
+}
+
+ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
+    ModelSpec spec;
+    spec.name = shape.name;
+    spec.n_layers = shape.n_layers;
+    const auto matrices = static_cast<double>(layer_matrix_elements(shape));
+    const auto vectors = static_cast<double>(layer_vector_elements(shape));
+    spec.layer_bytes = whole(matrices * matrix_bytes(format) + vectors * vector_bytes(format));
+    const double embedding = static_cast<double>(shape.vocab) * shape.hidden;
+    // A tied embedding is stored once, as the head; whoever runs the head holds it.
+    const double per_element = shape.tied_embeddings ? head_bytes(format) : matrix_bytes(format);
+    spec.embedding_bytes = whole(embedding * per_element);
+    spec.head_bytes = whole(embedding * head_bytes(format) + shape.hidden * vector_bytes(format));
+    spec.activation_bytes_per_token = activation_bytes_per_token(shape.hidden);
+    spec.kv_bytes_per_token_layer = kv_bytes_per_token_layer(shape.n_kv_heads, shape.head_dim);
+    spec.flops_per_token_layer = 2 * matrices;
+    spec.context_length = shape.context_length;
+    return spec;
+}
+
+base::Result<ModelShape> find_model_shape(std::string_view name) {
+    const std::string wanted = plain_model_name(name);
+    std::vector<std::string> known;
+    for (const ModelShape& shape : known_models()) {
+        if (plain_model_name(shape.name) == wanted) return shape;
+        known.push_back(shape.name);
+    }
+    return base::Error{base::Errc::not_found,
+                       fmt::format("model \"{}\" is not known{}; known: {}", name,
+                                   did_you_mean(name, known), fmt::join(known, ", "))};
+}
+
+base::Result<ModelSpec> find_model(std::string_view name, WeightFormat format) {
+    TRY(const ModelShape shape, find_model_shape(name));
+    return model_spec(shape, format);
+}
+
+base::Result<ModelShape> parse_model_config(std::string_view text, const std::string& file) {
+    TRY(const nlohmann::json document, parse_json(text, file));
+    const JsonPlace root(document, file);
+    TRY_VOID(root.expect_object());
+    ModelShape shape;
+    TRY_VOID(check_family(root, shape));
+    TRY(shape.name, root.text_or("_name_or_path", ""));
+    shape.name.erase(0, shape.name.rfind('/') + 1);  // the owner
+    if (shape.name.empty()) shape.name = name_of_file(file);
+    TRY(shape.n_layers, count(root, "num_hidden_layers"));
+    TRY(shape.hidden, count(root, "hidden_size"));
+    TRY(shape.n_heads, count(root, "num_attention_heads"));
+    TRY(shape.n_kv_heads, count_or(root, "num_key_value_heads", shape.n_heads));
+    TRY(shape.head_dim, count_or(root, "head_dim", 0));
+    if (shape.head_dim == 0) {
+        if (shape.hidden % shape.n_heads != 0)
+            return root.complaint(
+                "hidden_size is no multiple of num_attention_heads, and head_dim "
+                "is not given");
+        shape.head_dim = shape.hidden / shape.n_heads;
+    }
+    if (shape.n_heads % shape.n_kv_heads != 0)
+        return root.complaint("num_attention_heads is no multiple of num_key_value_heads");
+    TRY(shape.ffn, count(root, "intermediate_size"));
+    TRY(shape.vocab, count(root, "vocab_size"));
+    TRY(shape.context_length, count_or(root, "max_position_embeddings", 2048));
+    TRY(shape.tied_embeddings, flag_or(root, "tie_word_embeddings", false));
+    if (shape.n_layers > 100'000 || shape.hidden > 1'000'000 || shape.ffn > 10'000'000 ||
+        shape.n_heads > 100'000 || shape.head_dim > 100'000) {
+        return root.complaint("the sizes are beyond any model's");
+    }
+    return shape;
+}
+
+base::Result<ModelShape> read_model_config_file(const std::string& path) {
+    TRY(const std::string text, read_text_file(path));
+    return parse_model_config(text, path);
+}
+
+}  // namespace helix::spec

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "spec/model_spec.h"
+
+// The sizes of a model from its hyperparameters, by name, or from the config.json that models are
+// published with. (model::read_model_spec measures the tensors of a GGUF file instead, and shares
+// the formulas below.)
+
+namespace helix::spec {
+
+// A decoder of the LLaMA family: attention of q, k, v, o, a gated feed-forward of three matrices,
+// two norms.
+struct ModelShape {
+    std::string name;
+    std::int32_t n_layers = 0;
+    std::int32_t hidden = 0;
+    std::int32_t n_heads = 0;
+    std::int32_t n_kv_heads = 0;
+    std::int32_t head_dim = 0;
+    std::int32_t ffn = 0;
+    std::int32_t vocab = 0;
+    std::int32_t context_length = 0;
+    bool tied_embeddings = false;  // the head is the embedding
+    bool qkv_bias = false;
+    bool qk_norm = false;
+
+    bool operator==(const ModelShape&) const = default;
+};
+
+// How weights are stored. The quantised formats keep norms in 32 bits, and q4_0 and q4_k the head
+// in six-bit blocks (q6_k), as llama.cpp writes them.
+enum class WeightFormat { f32, f16, q8_0, q4_0, q4_k };
+const char* to_string(WeightFormat format);
+base::Result<WeightFormat> parse_weight_format(std::string_view name);  // "bf16" is f16
+
+std::int64_t layer_matrix_elements(const ModelShape& shape);
+std::int64_t parameter_count(const ModelShape& shape);
+ModelSpec model_spec(const ModelShape& shape, WeightFormat format);
+
+// What engines of ours hold and send: K and V in binary16, activations in 32 bits.
+std::int64_t kv_bytes_per_token_layer(std::int32_t n_kv_heads, std::int32_t head_dim);
+std::int64_t activation_bytes_per_token(std::int32_t hidden);
+
+std::span<const ModelShape> known_models();
+// "llama2-70b"; upper and lower case, '-', '_', '.' and an owner before '/' do not matter, nor
+// "-hf", "-instruct", "-chat" and the like behind. Errors: an unknown name, with all known ones.
+base::Result<ModelShape> find_model_shape(std::string_view name);
+base::Result<ModelSpec> find_model(std::string_view name, WeightFormat format);
+
+// A Hugging Face config.json of model_type llama, mistral, qwen2 or qwen3. file is for messages and
+// the name when the text has none.
+base::Result<ModelShape> parse_model_config(std::string_view text, const std::string& file);
+base::Result<ModelShape> read_model_config_file(const std::string& path);
+
+}  // namespace helix::spec

@@ -1,0 +1,179 @@
+#include "spec/model_shape.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "spec/profile_tables.h"
+
+namespace helix::spec {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ModelShape, ParameterCountsAreThePublishedOnes) {
+    const std::pair<const char*, double> published[] = {{"llama1-30b", 32.529e9},
+                                                        {"llama1-65b", 65.286e9},
+                                                        {"llama2-7b", 6.738e9},
+                                                        {"llama2-13b", 13.016e9},
+                                                        {"llama2-70b", 68.977e9},
+                                                        {"codellama-34b", 33.744e9},
+                                                        {"llama3-8b", 8.030e9},
+                                                        {"llama3-70b", 70.554e9},
+                                                        {"llama3.1-405b", 405.853e9},
+                                                        {"llama3.2-1b", 1.2358e9},
+                                                        {"llama3.2-3b", 3.2127e9},
+                                                        {"tinyllama-1.1b", 1.1000e9},
+                                                        {"mistral-7b", 7.242e9},
+                                                        {"mistral-nemo-12b", 12.248e9},
+                                                        {"mistral-small-24b", 23.572e9},
+                                                        {"mistral-large-123b", 122.61e9},
+                                                        {"yi-34b", 34.389e9},
+                                                        {"smollm2-135m", 134.5e6},
+                                                        {"smollm2-360m", 361.8e6},
+                                                        {"smollm2-1.7b", 1.7114e9},
+                                                        {"qwen2.5-0.5b", 494.0e6},
+                                                        {"qwen2.5-1.5b", 1.5437e9},
+                                                        {"qwen2.5-3b", 3.0859e9},
+                                                        {"qwen2.5-7b", 7.6156e9},
+                                                        {"qwen2.5-14b", 14.770e9},
+                                                        {"qwen2.5-32b", 32.764e9},
+                                                        {"qwen2.5-72b", 72.706e9},
+                                                        {"qwen3-0.6b", 596.0e6},
+                                                        {"qwen3-1.7b", 1.7206e9},
+                                                        {"qwen3-4b", 4.0225e9},
+                                                        {"qwen3-8b", 8.1907e9},
+                                                        {"qwen3-14b", 14.768e9},
+                                                        {"qwen3-32b", 32.762e9}};
+    for (const auto& [name, parameters] : published) {
+        const auto shape = find_model_shape(name);
+        ASSERT_TRUE(shape.ok()) << shape.error().message;
+        EXPECT_NEAR(static_cast<double>(parameter_count(*shape)) / parameters, 1, 5e-4) << name;
+    }
+}
+
+TEST(ModelShape, NamesAreFoundHoweverTheyAreWritten) {
+    const std::pair<const char*, const char*> same[] = {
+        {"LLaMA2-70B", "llama2-70b"},
+        {"meta-llama/Llama-2-70b-chat-hf", "llama2-70b"},
+        {"meta-llama/Meta-Llama-3-8B-Instruct", "llama3-8b"},
+        {"Llama-3.1-405B", "llama3.1-405b"},
+        {"Qwen/Qwen2.5-0.5B-Instruct", "qwen2.5-0.5b"},
+        {"mistralai/Mistral-7B-v0.1", "mistral-7b"},
+        {"llama-30b", "llama1-30b"},
+        {"qwen3_14b", "qwen3-14b"}};
+    for (const auto& [asked, expected] : same) {
+        const auto shape = find_model_shape(asked);
+        ASSERT_TRUE(shape.ok()) << shape.error().message;
+        EXPECT_EQ(shape->name, expected);
+    }
+    const auto unknown = find_model("llama2-80b", WeightFormat::f16);
+    EXPECT_EQ(unknown.error().code, base::Errc::not_found);
+    EXPECT_THAT(unknown.error().message, HasSubstr("did you mean"));
+    EXPECT_THAT(unknown.error().message, HasSubstr("tinyllama-1.1b"));
+}
+
+TEST(ModelShape, EveryKnownModelIsFoundByItsNameAndHasSizes) {
+    for (const ModelShape& shape : known_models()) {
+        SCOPED_TRACE(shape.name);
+        const auto found = find_model_shape(shape.name);
+        ASSERT_TRUE(found.ok());
+        EXPECT_TRUE(*found == shape);
+        EXPECT_EQ(shape.n_heads % shape.n_kv_heads, 0);
+        const ModelSpec spec = model_spec(shape, WeightFormat::q8_0);
+        EXPECT_GT(spec.layer_bytes, 0);
+        EXPECT_GT(spec.kv_bytes_per_token_layer, 0);
+        EXPECT_GT(spec.flops_per_token_layer, 0);
+        EXPECT_GT(spec.context_length, 0);
+    }
+}
+
+TEST(ModelShape, SpecFollowsTheWeightFormat) {
+    const ModelSpec half = *find_model("llama2-70b", WeightFormat::f16);
+    EXPECT_EQ(half.n_layers, 80);
+    EXPECT_EQ(half.layer_bytes, 2 * (855'638'016 + 2 * 8192));
+    EXPECT_EQ(half.embedding_bytes, 2LL * 32000 * 8192);
+    EXPECT_EQ(half.head_bytes, 2LL * 32000 * 8192 + 2 * 8192);
+    EXPECT_EQ(half.kv_bytes_per_token_layer, 4096);
+    EXPECT_EQ(half.activation_bytes_per_token, 32768);
+    EXPECT_EQ(half.flops_per_token_layer, 2.0 * 855'638'016);
+    EXPECT_EQ(half.context_length, 4096);
+    const ModelSpec eight = *find_model("llama2-70b", WeightFormat::q8_0);
+    EXPECT_EQ(eight.layer_bytes, 855'638'016 / 32 * 34 + 4 * 2 * 8192);
+    const ModelSpec four = *find_model("llama2-70b", WeightFormat::q4_k);
+    EXPECT_EQ(four.layer_bytes, 855'638'016LL / 256 * 144 + 4 * 2 * 8192);
+    EXPECT_EQ(four.head_bytes, 32000LL * 8192 / 256 * 210 + 4 * 8192);
+}
+
+TEST(ModelShape, WeightFormatsHaveNames) {
+    for (const WeightFormat format : {WeightFormat::f32, WeightFormat::f16, WeightFormat::q8_0,
+                                      WeightFormat::q4_0, WeightFormat::q4_k}) {
+        EXPECT_EQ(*parse_weight_format(to_string(format)), format);
+    }
+    EXPECT_EQ(*parse_weight_format("BF16"), WeightFormat::f16);
+    EXPECT_EQ(*parse_weight_format("Q4_K"), WeightFormat::q4_k);
+    EXPECT_THAT(parse_weight_format("q5_0").error().message, HasSubstr("q4_k"));
+}
+
+constexpr const char* kConfig = R"({
+  "_name_or_path": "Qwen/Qwen2.5-7B", "model_type": "qwen2", "hidden_size": 3584,
+  "intermediate_size": 18944, "max_position_embeddings": 32768, "num_attention_heads": 28,
+  "num_hidden_layers": 28, "num_key_value_heads": 4, "tie_word_embeddings": false,
+  "vocab_size": 152064, "rope_scaling": null})";
+
+TEST(ModelConfigFile, GivesTheShapeOfTheKnownModel) {
+    const auto shape = parse_model_config(kConfig, "config.json");
+    ASSERT_TRUE(shape.ok()) << shape.error().message;
+    ModelShape expected = *find_model_shape("qwen2.5-7b");
+    expected.name = "Qwen2.5-7B";
+    EXPECT_TRUE(*shape == expected);
+    const auto heads = parse_model_config(
+        R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 100, "vocab_size": 10,
+            "num_attention_heads": 4, "num_hidden_layers": 2})",
+        "/models/tiny/config.json");
+    ASSERT_TRUE(heads.ok()) << heads.error().message;
+    EXPECT_EQ(heads->name, "tiny");
+    EXPECT_EQ(heads->n_kv_heads, 4);
+    EXPECT_EQ(heads->head_dim, 16);
+}
+
+TEST(ModelConfigFile, ErrorsNameThePlace) {
+    const auto with = [](const std::string& from, const std::string& to) {
+        std::string text = kConfig;
+        text.replace(text.find(from), from.size(), to);
+        return text;
+    };
+    const std::pair<std::string, const char*> bad[] = {
+        {"[1]", "an object"},
+        {"{}", "\"model_type\""},
+        {with("\"qwen2\"", "\"gpt2\""), "\"llama\", \"mistral\""},
+        {with("\"vocab_size\"", "\"vocab\""), "has no \"vocab_size\""},
+        {with("3584", "-1"), "hidden_size: expected a whole number above 0"},
+        {with("3584", "3585"), "no multiple"},
+        {with("\"num_key_value_heads\": 4", "\"num_key_value_heads\": 3"), "no multiple"},
+        {with("false", "\"no\""), "true or false"},
+        {with("\"rope_scaling\": null", "\"num_experts\": 8"), "experts"},
+        {with("3584", "28000000"), "beyond"}};
+    for (const auto& [text, what] : bad) {
+        const auto shape = parse_model_config(text, "config.json");
+        ASSERT_FALSE(shape.ok()) << text;
+        EXPECT_THAT(shape.error().message, HasSubstr("config.json"));
+        EXPECT_THAT(shape.error().message, HasSubstr(what)) << text;
+    }
+}
+
+TEST(ProfileTables, KnownModelsHaveKvBytesAndWork) {
+    const std::string directory = std::string(HELIX_DATA_DIR) + "/profiles";
+    if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no reference data at " << directory;
+    const auto large = ProfileTables::read(directory, "llama2-70b");
+    const auto small = ProfileTables::read(directory, "llama1-30b");
+    ASSERT_TRUE(large.ok() && small.ok());
+    EXPECT_EQ(large->model().layer_bytes, 1'530'000'000);  // the file's, not the shape's
+    EXPECT_EQ(large->model().kv_bytes_per_token_layer, 4096);
+    EXPECT_EQ(small->model().kv_bytes_per_token_layer, 26624);
+    EXPECT_EQ(small->model().context_length, 2048);
+}
+
+}  // namespace
+}  // namespace helix::spec
