@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "spec/catalogue.h"
 #include "spec/cluster_file.h"
 #include "spec/json_place.h"
 
@@ -72,6 +73,14 @@ base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
         memory = gigabytes * 1e9;
     }
     TRY(memory, place.number_or("memory_bytes", memory));
+    if (memory == 0 && !node.type.empty() && !place.has("memory_bytes")) {
+        const auto known = find_machine_type(node.type);
+        if (!known.ok())
+            return place.complaint("memory is not given, and " + known.error().message);
+        memory = static_cast<double>(known->memory_bytes);
+        if (type.nic_in == 0) type.nic_in = known->nic_bytes_per_s;
+        if (type.nic_out == 0) type.nic_out = known->nic_bytes_per_s;
+    }
     TRY(node.memory_bytes, whole_bytes(place, memory));
     TRY(node.nic_in_bytes_per_s, place.number_or("nic_in_bytes_per_s", type.nic_in));
     TRY(node.nic_out_bytes_per_s, place.number_or("nic_out_bytes_per_s", type.nic_out));

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "spec/catalogue.h"
 #include "spec/cluster_file.h"
 #include "spec/cluster_toml_links.h"
 #include "spec/toml_file.h"
@@ -80,11 +81,7 @@ class Reader {
         TRY(read.region, file_.text(machine, "region", ""));
         TRY(read.host, file_.text(machine, "host", ""));
         TRY(read.memory_bytes, file_.quantity(machine, "memory", parse_bytes, read.memory_bytes));
-        if (read.memory_bytes <= 0) {
-            return file_.wrong(
-                node, fmt::format("machine {}: expected memory, here or in [types.{}]", read.name,
-                                  type.empty() ? "NAME" : type));
-        }
+        if (read.memory_bytes <= 0) TRY_VOID(fill_from_catalogue(node, read));
         TRY_VOID(read_nics(machine, read.nic_in_bytes_per_s, read.nic_out_bytes_per_s));
         TRY(read.decode_s_per_layer,
             file_.quantity(machine, "decode_per_layer", parse_duration, 0.0));
@@ -93,6 +90,21 @@ class Reader {
         TRY(read.prefill_s_per_token_layer,
             file_.quantity(machine, "prefill_per_token_layer", parse_duration, 0.0));
         return add_copies(machine, read);
+    }
+
+    // Memory, and network where the type has none either, of a machine that only names its type.
+    base::Status fill_from_catalogue(const toml::node& where, NodeSpec& read) const {
+        const auto known = find_machine_type(read.type);
+        if (read.type.empty() || !known.ok()) {
+            return file_.wrong(where,
+                               fmt::format("machine {}: expected memory, here or in [types.{}]{}",
+                                           read.name, read.type.empty() ? "NAME" : read.type,
+                                           read.type.empty() ? "" : "; " + known.error().message));
+        }
+        read.memory_bytes = known->memory_bytes;
+        if (read.nic_in_bytes_per_s == 0) read.nic_in_bytes_per_s = known->nic_bytes_per_s;
+        if (read.nic_out_bytes_per_s == 0) read.nic_out_bytes_per_s = known->nic_bytes_per_s;
+        return base::Ok{};
     }
 
     base::Status add_copies(const toml::table& machine, const NodeSpec& node) {
