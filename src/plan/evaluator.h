@@ -36,6 +36,9 @@ class Evaluator {
     std::int32_t n_layers() const { return model_.n_layers; }
     std::int32_t n_nodes() const { return static_cast<std::int32_t>(capacities_.nodes.size()); }
     const CapacityTable& capacities() const { return capacities_; }
+    const NodeCapacity& node(std::int32_t i) const {
+        return capacities_.nodes[static_cast<std::size_t>(i)];
+    }
     // Of this problem; each user needs one of its own.
     TargetFlow target_flow() const { return {cluster_, model_, capacities_, options_}; }
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "plan/anneal.h"
+#include "plan/enumerate.h"
 #include "plan/moves.h"
 #include "plan/target_flow.h"
 
@@ -19,6 +20,7 @@ using Layers = std::vector<LayerRange>;
 
 constexpr int kLanes = 2;
 constexpr std::int64_t kFirstRound = 2000;  // moves of each lane; every round doubles
+constexpr int kExhaustiveRound = 0;         // after which all placements are tried, if few
 constexpr std::int64_t kLongestRound = 512'000;
 constexpr double kFlowPhase = 0.75;         // of a round's moves; the rest goes to depth
 constexpr double kHotAgain = 0.3;           // temperature after a target was reached
@@ -66,6 +68,7 @@ class Search {
             const auto for_flow = static_cast<std::int64_t>(static_cast<double>(each) * flow_share);
             const std::int64_t before = result_.iterations;
             if (!proven()) towards_flow(starts, round, for_flow);
+            if (round == kExhaustiveRound) enumerate();
             if (result_.flow > 0 && each > for_flow) towards_depth(starts, each - for_flow);
             if (result_.iterations == before) break;  // nothing left to look for
             length = std::min(2 * length, kLongestRound);
@@ -83,7 +86,17 @@ class Search {
     bool reaches_bound(double flow) const {
         return options_.upper_bound > 0 && flow >= options_.upper_bound * (1 - 1e-9);
     }
-    bool proven() const { return reaches_bound(result_.flow); }
+    bool proven() const { return enumerated_ || reaches_bound(result_.flow); }
+
+    // What the annealing has found makes most branches hopeless from the start.
+    void enumerate() {
+        if (proven() || options_.exhaustive_steps <= 0) return;
+        const Exhaustive all = exhaustive_placement(
+            evaluator_, result_.most_flow,
+            {.most_steps = options_.exhaustive_steps, .stop = [this] { return stopped(); }});
+        offer(all.placement.layers, all.flow);
+        enumerated_ = all.complete;
+    }
 
     bool offer(const Layers& layers, double flow) {
         if (!result_.most_flow.layers.empty() && flow <= result_.flow) return false;
@@ -238,6 +251,7 @@ class Search {
     base::Random random_;
     std::vector<TargetFlow> flows_;
     SearchResult result_;
+    bool enumerated_ = false;
     mutable std::atomic<bool> stopped_ = false;
 };
 
