@@ -8,8 +8,9 @@
 namespace helix::plan {
 namespace {
 
-// A block of which so many would fit leaves room for others.
-constexpr std::int32_t kPlenty = 4;
+// Of types with more nodes a block is taken to leave some for others: they are not counted, which
+// saves most of the time, and blocks that need more than there are are left out at the end.
+constexpr std::int32_t kFew = 3;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::size_t at(std::int32_t index) {
@@ -47,7 +48,7 @@ bool BlockPricer::enough_nodes(Ref first, Ref second) {
     const std::uint16_t* b = &counts_[index(second) * types_.size()];
     for (std::size_t t = 0; t < types_.size(); ++t) {
         const std::int32_t sum = a[t] + b[t];
-        if (sum > types_[t].count()) return false;
+        if (sum > types_[t].count() && types_[t].count() <= kFew) return false;
         sum_[t] = static_cast<std::uint16_t>(sum);
     }
     return true;
@@ -66,6 +67,10 @@ void BlockPricer::offer(std::int32_t length, const State& candidate) {
         return;
     }
     known = candidate;
+    known.scarce = false;
+    for (std::size_t t = 0; t < types_.size(); ++t) {
+        if (types_[t].count() <= kFew && 2 * sum_[t] > types_[t].count()) known.scarce = true;
+    }
     std::copy(sum_.begin(), sum_.end(),
               counts_.begin() + static_cast<std::ptrdiff_t>(index(ref) * types_.size()));
 }
@@ -78,6 +83,7 @@ void BlockPricer::add_nodes(std::int32_t length, const BlockPrices& prices) {
                        .flow = types_[t].throughput(length),
                        .depth = 1,
                        .kind = Kind::node,
+                       .scarce = false,
                        .type = static_cast<std::int32_t>(t),
                        .first = {},
                        .second = {}});
@@ -116,17 +122,14 @@ void BlockPricer::join_row(std::int32_t length, Ref first, Ref second, double de
                    .flow = std::min(a.flow, b.flow),
                    .depth = depth,
                    .kind = Kind::row,
+                   .scarce = false,
                    .type = 0,
                    .first = first,
                    .second = second});
 }
 
-bool BlockPricer::scarce(Ref ref) const {
-    const std::uint16_t* counts = &counts_[index(ref) * types_.size()];
-    for (std::size_t t = 0; t < types_.size(); ++t) {
-        if (kPlenty * counts[t] > types_[t].count()) return true;
-    }
-    return false;
+bool BlockPricer::scarce(Ref ref) {
+    return state(ref).scarce;
 }
 
 // In order of flow: what a state is made of has less flow and is final.
@@ -146,6 +149,7 @@ void BlockPricer::add_sides(std::int32_t length, const BlockPrices& prices) {
                        .flow = a.flow + b.flow,
                        .depth = depth,
                        .kind = Kind::side,
+                       .scarce = false,
                        .type = 0,
                        .first = {length, low},
                        .second = {length, high}});
@@ -231,7 +235,10 @@ std::vector<Block> BlockPricer::price(const BlockPrices& prices) {
         collect({length, steps_}, 0, block.parts);
         sort_parts(block);
         for (const Block::Part& part : block.parts) ++block.count[at(part.type)];
-        blocks.push_back(std::move(block));
+        bool enough = true;
+        for (std::size_t t = 0; t < types_.size(); ++t)
+            enough = enough && block.count[t] <= types_[t].count();
+        if (enough) blocks.push_back(std::move(block));
     }
     return blocks;
 }

@@ -38,6 +38,7 @@ class BlockPricer {
         double flow = 0;
         std::int32_t depth = 0;
         Kind kind = Kind::none;
+        bool scarce = false;  // it takes most of the few nodes of some type
         std::int32_t type = 0;
         Ref first;
         Ref second;
@@ -52,7 +53,7 @@ class BlockPricer {
     void add_nodes(std::int32_t length, const BlockPrices& prices);
     void add_rows(std::int32_t length, const BlockPrices& prices);
     void join_row(std::int32_t length, Ref first, Ref second, double depth_price);
-    bool scarce(Ref ref) const;  // it takes a large part of the nodes of some type
+    bool scarce(Ref ref);
     void add_sides(std::int32_t length, const BlockPrices& prices);
     void find_cheapest_from(std::int32_t length);
     void collect(Ref ref, std::int32_t begin, std::vector<Block::Part>& parts);
