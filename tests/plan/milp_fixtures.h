@@ -77,14 +77,21 @@ class Exhaustive {
             return;
         }
         std::int32_t room = 0;
-        for (std::int32_t k = i; k < evaluator_.n_nodes(); ++k) room += evaluator_.node(k).most();
+        for (std::int32_t k = i; k < evaluator_.n_nodes(); ++k)
+            room += evaluator_.capacities().nodes[static_cast<std::size_t>(k)].most();
         if (room < missing_) return;
         if (!every_node_) place(i + 1);
         const std::int32_t n_layers = evaluator_.n_layers();
         for (std::int32_t begin = 0; begin < n_layers; ++begin) {
             for (std::int32_t end = begin + 1;
-                 end <= std::min(n_layers, begin + evaluator_.node(i).most()); ++end) {
-                if (!evaluator_.node(i).fits({begin, end}, n_layers)) continue;
+                 end <=
+                 std::min(
+                     n_layers,
+                     begin + evaluator_.capacities().nodes[static_cast<std::size_t>(i)].most());
+                 ++end) {
+                if (!evaluator_.capacities().nodes[static_cast<std::size_t>(i)].fits({begin, end},
+                                                                                     n_layers))
+                    continue;
                 put(i, {begin, end}, 1);
                 place(i + 1);
                 put(i, {begin, end}, -1);
