@@ -85,7 +85,7 @@ class FakeWorld {
     }
 
   private:
-    static constexpr double kBytesPerS = 2e7;
+    static constexpr double kBytesPerS = 6e6;
     static constexpr double kLatencyS = 0.002;
     static constexpr double kBytesPerToken = 16384;
     static constexpr std::size_t kBatch = 48;
