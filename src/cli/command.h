@@ -28,6 +28,7 @@ void add_simulate(App& app);
 void add_trace(App& app);
 void add_key(App& app);
 void add_bench(App& app);
+void add_profile(App& app);
 
 // The whole program.
 int run(int argc, const char* const* argv);

@@ -50,6 +50,7 @@ int run(int argc, const char* const* argv) {
     add_simulate(app);
     add_model(app);
     add_trace(app);
+    add_profile(app);
     add_bench(app);
     add_key(app);
     if (argc < 2) {
