@@ -20,6 +20,7 @@ constexpr double kLeastShare = 0.05;
 // Residents hold less than their final length: measured against residency (THROUGHPUT.md 3).
 constexpr double kMeanContext = 0.955;
 
+constexpr double kNextToNothing = 1e-6;  // tokens/s
 constexpr int kSolveSteps = 40;
 constexpr double kSolveTolerance = 1e-4;
 
@@ -93,24 +94,37 @@ Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRan
     const bool reference = options.batching == Batching::reference;
     const double context = (options.lengths.prompt_while_decoding() + options.expected_output) *
                            (reference ? kMeanContext : 1.0);
-    std::vector<double>& tokens = scratch.layer_kv;
-    tokens.assign(at(model.model.n_layers), 0.0);
+    // Tokens of context that the holders of a layer have room for, and how much of it a token of
+    // one request takes: less than 1 where its stages run only a part of what they hold.
+    scratch.layer_kv.assign(at(model.model.n_layers), 0.0);
+    scratch.layer_use.assign(at(model.model.n_layers), 0.0);
     double fullest_node = std::numeric_limits<double>::infinity();
-    for (const Traffic::Stage& stage : scratch.traffic.stages) {
-        if (stage.share <= 0) continue;
-        const spec::LayerRange range = layers[at(stage.node)];
-        const double kv = model.capacities.nodes[at(stage.node)].kv_tokens[at(range.size())];
-        for (std::int32_t l = range.begin; l < range.end; ++l) tokens[at(l)] += kv;
-        const double pool = kv * static_cast<double>(range.size());
-        fullest_node = std::min(fullest_node, pool / (stage.layers * stage.share));
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        const spec::LayerRange range = layers[i];
+        const std::int32_t s = scratch.traffic.stage_of[i];
+        const double share = s < 0 ? 0.0 : scratch.traffic.stages[at(s)].share;
+        if (range.empty() || (share <= 0 && !reference)) continue;
+        const double kv = model.capacities.nodes[i].kv_tokens[at(range.size())];
+        const double use =
+            share <= 0 ? 0.0 : share * scratch.traffic.stages[at(s)].layers / range.size();
+        for (std::int32_t l = range.begin; l < range.end; ++l) {
+            scratch.layer_kv[at(l)] += kv;
+            scratch.layer_use[at(l)] += use;
+        }
+        if (use > 0) fullest_node = std::min(fullest_node, kv / use);
     }
-    const auto least = std::min_element(tokens.begin(), tokens.end());
     Room room;
-    room.layers.begin = static_cast<std::int32_t>(least - tokens.begin());
-    room.layers.end = room.layers.begin;
-    while (room.layers.end < model.model.n_layers && tokens[at(room.layers.end)] == *least)
-        ++room.layers.end;
-    const double by_layer = (reference ? kFeed : options.kv_high_water) * *least / context;
+    double fullest_layer = std::numeric_limits<double>::infinity();
+    for (std::int32_t l = 0; l < model.model.n_layers; ++l) {
+        const double tokens = scratch.layer_kv[at(l)] / scratch.layer_use[at(l)];
+        if (tokens < fullest_layer * (1 - 1e-9)) {
+            fullest_layer = tokens;
+            room.layers = {l, l + 1};
+        } else if (l == room.layers.end && tokens <= fullest_layer * (1 + 1e-9)) {
+            room.layers.end = l + 1;
+        }
+    }
+    const double by_layer = (reference ? kFeed : options.kv_high_water) * fullest_layer / context;
     const double by_node =
         (reference ? kHighWater : options.kv_high_water) * fullest_node / context;
     room.requests = std::min(by_layer, std::sqrt(by_layer * by_node));
@@ -125,6 +139,12 @@ class Solver {
     Solver(const PerformanceModel::Impl& model, PerformanceScratch& scratch, const Room& room)
         : model_(model), scratch_(scratch), room_(room) {}
 
+    // With next to nothing under way.
+    RoundTrip empty() {
+        forget();
+        return round_trip(kNextToNothing);
+    }
+
     // Sets trip, limit and returns the rate.
     double solve(RoundTrip& trip, PerformanceLimit& limit) {
         const Saturation saturation = reference() ? reference_saturation(model_, scratch_.traffic)
@@ -136,10 +156,7 @@ class Solver {
             high = offered;
             limit = {.kind = PerformanceLimit::Kind::load, .index = 0, .layers = {}};
         }
-        for (PerformanceScratch::Load& load : scratch_.loads) load = {};
-        scratch_.groups = reference() ? 1 : model_.groups(scratch_.traffic);
-        scratch_.decode_s = 0;
-        scratch_.exit_batch = 0;
+        forget();
         double over = excess(high, trip);
         if (over <= 0) return high;
         limit = {.kind = PerformanceLimit::Kind::kv, .index = 0, .layers = room_.layers};
@@ -147,11 +164,23 @@ class Solver {
     }
 
   private:
+    // No guesses from other rates or placements.
+    void forget() {
+        for (PerformanceScratch::Load& load : scratch_.loads) load = {};
+        scratch_.groups = reference() ? 1 : model_.groups(scratch_.traffic);
+        scratch_.decode_s = 0;
+        scratch_.exit_batch = 0;
+    }
+
+    RoundTrip round_trip(double rate) {
+        return reference() ? reference_round_trip(model_, scratch_, rate)
+                           : helix_round_trip(model_, scratch_, rate);
+    }
+
     bool reference() const { return model_.options.batching == Batching::reference; }
 
     double excess(double rate, RoundTrip& trip) {
-        trip = reference() ? reference_round_trip(model_, scratch_, rate)
-                           : helix_round_trip(model_, scratch_, rate);
+        trip = round_trip(rate);
         return rate * (trip.decode_s + trip.prompt_s / model_.options.lengths.output) -
                room_.requests;
     }
@@ -198,16 +227,26 @@ const PerformanceOptions& PerformanceModel::options() const {
     return impl_->options;
 }
 
-double PerformanceModel::throughput(std::span<const spec::LayerRange> layers,
+Estimate PerformanceModel::estimate(std::span<const spec::LayerRange> layers,
                                     std::span<const spec::LinkFlow> flows,
                                     PerformanceScratch& scratch) const {
+    Estimate estimate;
     if (!impl_->builder.build(layers, impl_->model.n_layers, flows, least_share(impl_->options),
                               scratch.traffic))
-        return 0;
+        return estimate;
     const Room room = kv_room(*impl_, layers, scratch);
+    Solver solver(*impl_, scratch, room);
+    const RoundTrip empty = solver.empty();
+    estimate.empty_ttft_s = empty.prompt_s;
+    estimate.empty_tpot_s = empty.decode_s;
     RoundTrip trip;
     PerformanceLimit limit;
-    return Solver(*impl_, scratch, room).solve(trip, limit);
+    estimate.decode_tokens_per_s = solver.solve(trip, limit);
+    estimate.ttft_s = trip.prompt_s;
+    estimate.tpot_s = trip.decode_s;
+    estimate.depth = scratch.traffic.depth;
+    estimate.scarce_layer = room.layers.begin;
+    return estimate;
 }
 
 Prediction PerformanceModel::predict(std::span<const spec::LayerRange> layers,

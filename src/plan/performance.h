@@ -66,6 +66,18 @@ struct Prediction {
     PerformanceLimit limit;
 };
 
+// Zeros where the flows are broken.
+struct Estimate {
+    double decode_tokens_per_s = 0;
+    double ttft_s = 0;
+    double tpot_s = 0;
+    // Of the first token and of the others when the cluster is empty.
+    double empty_ttft_s = 0;
+    double empty_tpot_s = 0;
+    double depth = 0;
+    std::int32_t scarce_layer = 0;  // the first of those with least KV memory
+};
+
 // What one evaluation needs to write on; each thread its own.
 struct PerformanceScratch {
     struct Load {                 // of a stage
@@ -83,6 +95,7 @@ struct PerformanceScratch {
     Traffic traffic;
     std::vector<Load> loads;  // parallel to traffic.stages
     std::vector<double> layer_kv;
+    std::vector<double> layer_use;
     double groups = 1;      // that decodes travel in (helix)
     double decode_s = 0;    // the latest time between tokens
     double exit_batch = 0;  // decodes that come to the coordinator together
@@ -104,9 +117,8 @@ class PerformanceModel {
     // flows: along valid hops of the placement; requests are routed in their proportions.
     Prediction predict(std::span<const spec::LayerRange> layers,
                        std::span<const spec::LinkFlow> flows) const;
-    // Only decode_tokens_per_s, for searches: reuses the memory of scratch. 0 where predict() finds
-    // the flows broken.
-    double throughput(std::span<const spec::LayerRange> layers,
+    // The essence of it, for searches: reuses the memory of scratch.
+    Estimate estimate(std::span<const spec::LayerRange> layers,
                       std::span<const spec::LinkFlow> flows, PerformanceScratch& scratch) const;
 
     const PerformanceOptions& options() const;

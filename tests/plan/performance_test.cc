@@ -161,9 +161,14 @@ TEST(PerformanceModel, FastAndFullPredictionsAgree) {
                                      problem.tables, {.batching = batching});
         PerformanceScratch scratch;
         const auto& layers = layout.placement.layers;
-        const double first = model.throughput(layers, flow.links, scratch);
-        EXPECT_EQ(first, model.throughput(layers, flow.links, scratch));  // no memory of the past
-        EXPECT_EQ(first, model.predict(layers, flow.links).decode_tokens_per_s);
+        const Estimate first = model.estimate(layers, flow.links, scratch);
+        const Estimate again = model.estimate(layers, flow.links, scratch);
+        EXPECT_EQ(first.decode_tokens_per_s, again.decode_tokens_per_s);  // no memory of the past
+        const Prediction whole = model.predict(layers, flow.links);
+        EXPECT_EQ(first.decode_tokens_per_s, whole.decode_tokens_per_s);
+        EXPECT_EQ(first.tpot_s, whole.tpot_s);
+        EXPECT_LT(first.empty_tpot_s, first.tpot_s);
+        EXPECT_LT(first.empty_ttft_s, first.ttft_s);
     }
 }
 
