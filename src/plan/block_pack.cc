@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "plan/block_cross.h"
 #include "plan/block_lp.h"
 #include "plan/bounds.h"
 #include "plan/config_bound.h"
@@ -15,10 +16,11 @@
 namespace helix::plan {
 namespace {
 
-constexpr double kHair = 1e-12;              // for flows that are sums
-constexpr double kWhole = 1e-6;              // for layers that an LP counts
-constexpr std::int32_t kMostRounds = 500;    // of column generation
-constexpr std::int32_t kVariations = 30;     // of the prices
+constexpr double kHair = 1e-12;            // for flows that are sums
+constexpr double kWhole = 1e-6;            // for layers that an LP counts
+constexpr std::int32_t kMostRounds = 500;  // of column generation
+constexpr std::int32_t kVariations = 30;   // of the prices
+constexpr std::size_t kMostSideBySide = 4;
 constexpr std::int64_t kMostLooks = 20'000;  // that CBC may take at one program
 
 std::size_t at(std::int32_t index) {
@@ -112,6 +114,20 @@ bool BlockPacker::usable(const Column& column, double target) const {
     return column.block.flow >= target * (1 - kHair);
 }
 
+std::int32_t BlockPacker::n_groups() const {
+    std::int32_t groups = 1;
+    for (const NodeType& type : types_) groups = std::max(groups, type.group + 1);
+    return groups;
+}
+
+std::vector<BlockPricer> BlockPacker::pricers_of(const std::vector<NodeType>& types,
+                                                 double target) const {
+    std::vector<BlockPricer> pricers;
+    for (std::int32_t g = 0; g < n_groups(); ++g)
+        pricers.emplace_back(types, g, target, longest_, steps(target));
+    return pricers;
+}
+
 // Small nodes in a large flow need a fine division of it.
 std::int32_t BlockPacker::steps(double target) const {
     double least = target;
@@ -132,7 +148,7 @@ double BlockPacker::reduced_length(const Block& block) const {
 
 void BlockPacker::generate(double target, const BlockOptions& options) {
     Master master(types_, depth_limit_);
-    BlockPricer pricer(types_, target, longest_, steps(target));
+    std::vector<BlockPricer> pricers = pricers_of(types_, target);
     prices_ = {.type = std::vector<double>(types_.size(), 1.0),
                .depth = depth_limit_ > 0 ? 1.0 : 0.0};
     std::size_t in_lp = 0;
@@ -152,8 +168,10 @@ void BlockPacker::generate(double target, const BlockOptions& options) {
             fractional_ = master.lp.objective();
         }
         bool news = false;
-        for (Block& block : pricer.price(prices_)) {
-            if (round == 0 || reduced_length(block) > 1e-7) news |= add(std::move(block));
+        for (BlockPricer& pricer : pricers) {
+            for (Block& block : pricer.price(prices_)) {
+                if (round == 0 || reduced_length(block) > 1e-7) news |= add(std::move(block));
+            }
         }
         if ((round > 0 && !news) || (options.stop && options.stop())) break;
     }
@@ -169,24 +187,63 @@ double BlockPacker::fractional_layers(double target, const BlockOptions& options
 // Integer packings also want blocks that are not in the fractional one but nearly as good.
 void BlockPacker::vary_prices(double target, const BlockOptions& options) {
     base::Random random(options.seed);
-    BlockPricer pricer(types_, target, longest_, steps(target));
+    std::vector<BlockPricer> pricers = pricers_of(types_, target);
     BlockPrices prices = prices_;
     for (std::int32_t k = 0; k < kVariations; ++k) {
         if (options.stop && options.stop()) return;
         for (std::size_t t = 0; t < types_.size(); ++t)
             prices.type[t] = prices_.type[t] * std::exp(0.5 * (random.uniform() - 0.5));
         prices.depth = prices_.depth * std::exp(0.8 * (random.uniform() - 0.5));
-        for (Block& block : pricer.price(prices)) add(std::move(block));
+        for (BlockPricer& pricer : pricers) {
+            for (Block& block : pricer.price(prices)) add(std::move(block));
+        }
     }
     if (end_types_.empty()) return;
-    BlockPricer end_pricer(end_types_, target, longest_, steps(target));
-    for (Block& block : end_pricer.price(prices_)) add(std::move(block));
+    for (BlockPricer& pricer : pricers_of(end_types_, target)) {
+        for (Block& block : pricer.price(prices_)) add(std::move(block));
+    }
 }
 
-// Which columns, each as often as it is used. `exactly`: their lengths sum to L, not more.
-std::optional<std::vector<std::int32_t>> BlockPacker::choose(double target,
-                                                             const BlockOptions& options,
-                                                             bool exactly) {
+// A few nodes side by side over the same layers: what changes of group need.
+void BlockPacker::add_side_by_side(double target) {
+    Block block{.length = 0,
+                .depth = 1,
+                .group = 0,
+                .flow = 0,
+                .parts = {},
+                .count = std::vector<std::int32_t>(types_.size(), 0)};
+    const auto grow = [&](const auto& self, std::int32_t type) -> void {
+        if (block.flow >= target * (1 - kHair)) {
+            if (block.parts.size() < 2) return;
+            Block found = block;
+            sort_parts(found);
+            add(std::move(found));
+            return;
+        }
+        if (at(type) == types_.size() || block.parts.size() == kMostSideBySide) return;
+        self(self, type + 1);
+        const NodeType& node = types_[at(type)];
+        if (node.group != block.group || node.most() < block.length ||
+            block.count[at(type)] == node.count()) {
+            return;
+        }
+        const double before = block.flow;
+        block.parts.push_back({0, block.length, type});
+        ++block.count[at(type)];
+        block.flow += node.throughput(block.length);
+        self(self, type);
+        block.flow = before;
+        --block.count[at(type)];
+        block.parts.pop_back();
+    };
+    for (block.group = 0; block.group < n_groups(); ++block.group) {
+        for (block.length = 1; block.length <= longest_; ++block.length) grow(grow, 0);
+    }
+}
+
+// The columns that an integer packing of L layers may use, as its program.
+mip::Program BlockPacker::program(double target, bool exactly,
+                                  std::vector<std::int32_t>& meaning) const {
     mip::Program program;
     const std::size_t depth_row = types_.size();
     const std::size_t length_row = depth_row + 1;
@@ -200,7 +257,6 @@ std::optional<std::vector<std::int32_t>> BlockPacker::choose(double target,
         program.rows[first_row + 1].lower = 1;
         program.rows[first_row + 2].lower = 2;  // two different blocks, or one that is all
     }
-    std::vector<std::int32_t> meaning;
     for (std::int32_t c = 0; at(c) < columns_.size(); ++c) {
         const Column& column = columns_[at(c)];
         const Block& block = column.block;
@@ -225,7 +281,23 @@ std::optional<std::vector<std::int32_t>> BlockPacker::choose(double target,
         program.columns.push_back({"", 0, 1.0 * most, 1.0 * block.length, true});
         meaning.push_back(c);
     }
-    if (meaning.empty()) return std::nullopt;
+    return program;
+}
+
+// Which columns, each as often as it is used, in an order that links allow. `exactly`: their
+// lengths sum to L, not more.
+std::vector<std::int32_t> BlockPacker::choose(double target, const BlockOptions& options,
+                                              bool exactly) const {
+    std::vector<std::int32_t> meaning;
+    mip::Program packing = program(target, exactly, meaning);
+    if (meaning.empty()) return {};
+    std::vector<const Block*> blocks;
+    for (const std::int32_t c : meaning) blocks.push_back(&columns_[at(c)].block);
+    std::optional<Crossings> crossings;
+    if (n_groups() > 1) {
+        crossings.emplace(options.link, target);
+        crossings->extend(packing, blocks, types_);
+    }
     mip::SolveOptions solve;
     std::int64_t looks = 0;
     solve.stop = [&](double best, double bound) {
@@ -234,23 +306,30 @@ std::optional<std::vector<std::int32_t>> BlockPacker::choose(double target,
     };
     const auto solver = mip::make_solver("cbc");
     CHECK(solver.ok());
-    const auto solution = (*solver)->solve(program, solve);
-    if (!solution.ok() || solution->values.empty()) return std::nullopt;
-    if (solution->objective < n_layers_ - kWhole) return std::nullopt;
+    const auto solution = (*solver)->solve(packing, solve);
+    if (!solution.ok() || solution->values.empty()) return {};
+    if (solution->objective < n_layers_ - kWhole) return {};
     std::vector<std::int32_t> chosen;
-    for (std::size_t i = 0; i < meaning.size(); ++i)
-        chosen.insert(chosen.end(), static_cast<std::size_t>(std::llround(solution->values[i])),
-                      meaning[i]);
+    if (crossings) {
+        chosen = crossings->order(solution->values, blocks, types_);
+    } else {
+        for (std::int32_t i = 0; at(i) < blocks.size(); ++i) {
+            const auto times = static_cast<std::size_t>(std::llround(solution->values[at(i)]));
+            chosen.insert(chosen.end(), times, i);
+        }
+    }
+    for (std::int32_t& column : chosen) column = meaning[at(column)];
     return chosen;
 }
 
 std::optional<BlockPlan> BlockPacker::pack(double target, const BlockOptions& options) {
     if (fractional_layers(target, options) < n_layers_ - kWhole) return std::nullopt;
     vary_prices(target, options);
+    if (n_groups() > 1) add_side_by_side(target);
     for (const bool exactly : {false, true}) {
         const auto chosen = choose(target, options, exactly);
-        if (!chosen) return std::nullopt;
-        if (auto plan = place(*chosen, target)) return plan;
+        if (chosen.empty()) return std::nullopt;
+        if (auto plan = place(chosen, target)) return plan;
     }
     return std::nullopt;
 }
@@ -287,26 +366,33 @@ std::optional<BlockPlan> BlockPacker::best(double upper, const BlockOptions& opt
     return plan;
 }
 
-// Any order will do, but for blocks that must be at an end. Layers too many are cut out where the
-// target allows it.
+// Moves a block that may hold layer 0 to the start and one that may hold the last to the end;
+// empty where that cannot be.
+std::vector<std::int32_t> BlockPacker::order_for_ends(
+    const std::vector<std::int32_t>& chosen) const {
+    std::vector<std::int32_t> order = chosen;
+    if (end_types_.empty() || order.empty()) return order;
+    const auto fits_first = [&](std::int32_t c) { return columns_[at(c)].fits_first; };
+    const auto fits_last = [&](std::int32_t c) { return columns_[at(c)].fits_last; };
+    if (n_groups() > 1 || order.size() == 1) {  // the order is given
+        if (!fits_first(order.front()) || !fits_last(order.back())) order.clear();
+        return order;
+    }
+    auto last = std::find_if(order.begin(), order.end(),
+                             [&](std::int32_t c) { return !fits_first(c) && fits_last(c); });
+    if (last == order.end()) last = std::find_if(order.begin(), order.end(), fits_last);
+    if (last == order.end()) return {};
+    std::iter_swap(last, order.end() - 1);
+    const auto first = std::find_if(order.begin(), order.end() - 1, fits_first);
+    if (first == order.end() - 1) return {};
+    std::iter_swap(first, order.begin());
+    return order;
+}
+
+// Layers too many are cut out where the target allows it.
 std::optional<BlockPlan> BlockPacker::place(const std::vector<std::int32_t>& chosen,
                                             double target) const {
-    std::vector<std::int32_t> order = chosen;
-    if (!end_types_.empty() && order.size() > 1) {
-        const auto only_last = [&](std::int32_t c) { return !columns_[at(c)].fits_first; };
-        const auto fits_last = [&](std::int32_t c) { return columns_[at(c)].fits_last; };
-        // A block that fits only at the end goes there if there is one, and any that fits at the
-        // start to the start.
-        auto last = std::find_if(order.begin(), order.end(),
-                                 [&](std::int32_t c) { return only_last(c) && fits_last(c); });
-        if (last == order.end()) last = std::find_if(order.begin(), order.end(), fits_last);
-        if (last == order.end()) return std::nullopt;
-        std::iter_swap(last, order.end() - 1);
-        const auto first = std::find_if(order.begin(), order.end() - 1,
-                                        [&](std::int32_t c) { return !only_last(c); });
-        if (first == order.end() - 1) return std::nullopt;
-        std::iter_swap(first, order.begin());
-    }
+    const std::vector<std::int32_t> order = order_for_ends(chosen);
     std::vector<Block> blocks;
     std::int32_t length = 0;
     for (const std::int32_t c : order) {
@@ -353,7 +439,7 @@ std::optional<BlockPlan> BlockPacker::place(const std::vector<std::int32_t>& cho
 std::optional<BlockPlan> pack_blocks(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                                      const CapacityTable& capacities, double target,
                                      const BlockOptions& options) {
-    return BlockPacker(node_types(cluster, model, capacities, false),
+    return BlockPacker(node_types(cluster, model, capacities),
                        static_cast<std::int32_t>(cluster.nodes.size()), model.n_layers)
         .pack(target, options);
 }
@@ -362,7 +448,7 @@ std::optional<BlockPlan> best_blocks(const spec::ClusterSpec& cluster, const spe
                                      const CapacityTable& capacities, const BlockOptions& options) {
     const double upper = flow_bounds(cluster, model, capacities).capped;
     if (upper <= 0) return std::nullopt;
-    return BlockPacker(node_types(cluster, model, capacities, false),
+    return BlockPacker(node_types(cluster, model, capacities),
                        static_cast<std::int32_t>(cluster.nodes.size()), model.n_layers)
         .best(upper, options);
 }
@@ -374,7 +460,7 @@ std::vector<BlockPlan> blocks_by_depth(const spec::ClusterSpec& cluster,
     std::vector<BlockPlan> curve;
     const double upper = flow_bounds(cluster, model, capacities).capped;
     if (upper <= 0) return curve;
-    BlockPacker packer(node_types(cluster, model, capacities, false),
+    BlockPacker packer(node_types(cluster, model, capacities),
                        static_cast<std::int32_t>(cluster.nodes.size()), model.n_layers);
     for (std::int32_t depth = 1; depth <= deepest; ++depth) {
         if (options.stop && options.stop()) break;

@@ -10,6 +10,7 @@
 #include "plan/block_pricing.h"
 #include "plan/block_types.h"
 #include "plan/capacity.h"
+#include "plan/mip/program.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 #include "spec/placement.h"
@@ -27,6 +28,9 @@ struct BlockOptions {
     double relative_tolerance = 1e-5;       // of the best target
     std::uint64_t seed = 1;                 // of the prices that are tried besides the LP's
     std::function<bool()> stop = {};        // asked often; true: the best so far
+    // Only with types of several groups: link[a][b] = tokens/s to count on for a link from a node
+    // of group a to one of group b. Blocks then stay inside their groups (block_cross.h).
+    std::vector<std::vector<double>> link = {};
 };
 
 // A block of the plan, in layers.
@@ -50,7 +54,8 @@ struct BlockPlan {
 // the same plans.
 class BlockPacker {
   public:
-    // `types` as node_types() gives them; they may be a part of a cluster's.
+    // `types` as node_types() gives them; they may be a part of a cluster's. Groups: see
+    // BlockOptions::link.
     BlockPacker(std::vector<NodeType> types, std::int32_t n_nodes, std::int32_t n_layers);
 
     // The largest number of layers that blocks of this flow could cover if they could be cut into
@@ -74,8 +79,13 @@ class BlockPacker {
     void generate(double target, const BlockOptions& options);
     void vary_prices(double target, const BlockOptions& options);
     double reduced_length(const Block& block) const;
-    std::optional<std::vector<std::int32_t>> choose(double target, const BlockOptions& options,
-                                                    bool exactly);
+    void add_side_by_side(double target);
+    std::int32_t n_groups() const;
+    std::vector<BlockPricer> pricers_of(const std::vector<NodeType>& types, double target) const;
+    mip::Program program(double target, bool exactly, std::vector<std::int32_t>& meaning) const;
+    std::vector<std::int32_t> choose(double target, const BlockOptions& options,
+                                     bool exactly) const;
+    std::vector<std::int32_t> order_for_ends(const std::vector<std::int32_t>& chosen) const;
     std::optional<BlockPlan> place(const std::vector<std::int32_t>& chosen, double target) const;
     std::int32_t steps(double target) const;
 

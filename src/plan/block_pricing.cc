@@ -19,9 +19,9 @@ std::size_t at(std::int32_t index) {
 
 }  // namespace
 
-BlockPricer::BlockPricer(const std::vector<NodeType>& types, double target, std::int32_t longest,
-                         std::int32_t steps)
-    : types_(types), target_(target), longest_(longest), steps_(steps) {
+BlockPricer::BlockPricer(const std::vector<NodeType>& types, std::int32_t group, double target,
+                         std::int32_t longest, std::int32_t steps)
+    : types_(types), group_(group), target_(target), longest_(longest), steps_(steps) {
     CHECK(target > 0 && longest > 0 && steps > 1);
     states_.resize(at(longest + 1) * at(steps + 1));
     cheapest_from_.resize(states_.size());
@@ -77,7 +77,7 @@ void BlockPricer::offer(std::int32_t length, const State& candidate) {
 
 void BlockPricer::add_nodes(std::int32_t length, const BlockPrices& prices) {
     for (std::size_t t = 0; t < types_.size(); ++t) {
-        if (types_[t].most() < length) continue;
+        if (types_[t].group != group_ || types_[t].most() < length) continue;
         offer(length, {.price = prices.type[t] + prices.depth,
                        .nodes = prices.type[t],
                        .flow = types_[t].throughput(length),
@@ -229,6 +229,7 @@ std::vector<Block> BlockPricer::price(const BlockPrices& prices) {
         if (full.kind == Kind::none) continue;
         Block block{.length = length,
                     .depth = full.depth,
+                    .group = group_,
                     .flow = full.flow,
                     .parts = {},
                     .count = std::vector<std::int32_t>(types_.size(), 0)};

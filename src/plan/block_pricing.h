@@ -19,9 +19,9 @@ struct BlockPrices {
 // provably, cheapest; the more so where there are few nodes of a type, or with a depth price.
 class BlockPricer {
   public:
-    // Blocks of up to `longest` layers; the types must outlive this.
-    BlockPricer(const std::vector<NodeType>& types, double target, std::int32_t longest,
-                std::int32_t steps);
+    // Blocks of up to `longest` layers, of types of one group; `types` must outlive this.
+    BlockPricer(const std::vector<NodeType>& types, std::int32_t group, double target,
+                std::int32_t longest, std::int32_t steps);
 
     // One block of at least the target flow for each length that has any.
     std::vector<Block> price(const BlockPrices& prices);
@@ -59,6 +59,7 @@ class BlockPricer {
     void collect(Ref ref, std::int32_t begin, std::vector<Block::Part>& parts);
 
     const std::vector<NodeType>& types_;
+    std::int32_t group_;
     double target_;
     std::int32_t longest_;
     std::int32_t steps_;

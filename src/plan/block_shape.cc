@@ -34,6 +34,7 @@ Block without_layer(const Block& block, std::int32_t layer, const std::vector<No
     CHECK(layer >= 0 && layer < block.length);
     Block shorter{.length = block.length - 1,
                   .depth = 0,
+                  .group = block.group,
                   .flow = 0,
                   .parts = {},
                   .count = std::vector<std::int32_t>(types.size(), 0)};

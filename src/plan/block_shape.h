@@ -21,6 +21,7 @@ struct Block {
 
     std::int32_t length = 0;
     std::int32_t depth = 0;  // stages of its longest path
+    std::int32_t group = 0;  // of all its nodes
     double flow = 0;
     std::vector<Part> parts;          // sorted
     std::vector<std::int32_t> count;  // [type]

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "base/check.h"
 #include "plan/block_lp.h"
@@ -175,25 +174,6 @@ class Program {
     std::map<std::vector<std::int32_t>, bool> seen_;
 };
 
-// The groups of nodes that links of at least `flow` connect.
-std::vector<std::int32_t> wide_groups(const spec::ClusterSpec& cluster, double activation_bytes,
-                                      double flow) {
-    std::vector<std::int32_t> parent(cluster.nodes.size());
-    std::iota(parent.begin(), parent.end(), 0);
-    const auto root = [&](std::int32_t i) {
-        while (parent[at(i)] != i) i = parent[at(i)] = parent[at(parent[at(i)])];
-        return i;
-    };
-    for (const spec::LinkSpec& link : cluster.links) {
-        if (link.from == spec::kCoordinator || link.to == spec::kCoordinator) continue;
-        if (link.bandwidth_bytes_per_s / activation_bytes < flow) continue;
-        parent[at(root(link.from))] = root(link.to);
-    }
-    std::vector<std::int32_t> group;
-    for (std::int32_t i = 0; at(i) < parent.size(); ++i) group.push_back(root(i));
-    return group;
-}
-
 }  // namespace
 
 LinkRow link_row(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
@@ -201,7 +181,7 @@ LinkRow link_row(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
     const auto activation_bytes = static_cast<double>(model.activation_bytes_per_token);
     // A hair below F, so that a rounding here can only make the claim weaker.
     const double wide = flow * (1 - 1e-9);
-    const std::vector<std::int32_t> group = wide_groups(cluster, activation_bytes, wide);
+    const std::vector<std::int32_t> group = link_groups(cluster, model, wide);
     std::vector<std::int32_t> alone(group.size(), 0);  // [group]: layers on nodes of T >= F
     for (const NodeType& type : types) {
         std::int32_t layers = 0;
@@ -237,7 +217,7 @@ bool proves_no_flow(const std::vector<NodeType>& types, std::int32_t n_layers, c
 
 double config_bound(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                     const CapacityTable& capacities, const ConfigBoundOptions& options) {
-    const std::vector<NodeType> types = node_types(cluster, model, capacities, false);
+    const std::vector<NodeType> types = node_types(cluster, model, capacities);
     double high = flow_bounds(cluster, model, capacities).best;
     if (types.empty() || high <= 0) return 0;
     const double tolerance = std::max(options.relative_tolerance, 1e-9);

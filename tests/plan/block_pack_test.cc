@@ -68,11 +68,11 @@ TEST(BlockPricer, BlocksCarryWhatTheySay) {
         base::Random random(seed);
         const spec::ClusterSpec cluster = random_cluster(random, 4, 0);
         const CapacityTable capacities = random_capacities(random, 4, 6);
-        const std::vector<NodeType> types = node_types(cluster, small_model(20), capacities, false);
+        const std::vector<NodeType> types = node_types(cluster, small_model(20), capacities);
         const double target = 50 + 800 * random.uniform();
         BlockPrices prices{.type = {}, .depth = random.chance(0.5) ? 0.3 : 0.0};
         for (std::size_t t = 0; t < types.size(); ++t) prices.type.push_back(random.uniform());
-        BlockPricer pricer(types, target, 12, 64);
+        BlockPricer pricer(types, 0, target, 12, 64);
         for (const Block& block : pricer.price(prices)) {
             EXPECT_GE(block.flow, target * (1 - 1e-9)) << "seed " << seed;
             // Rows side by side that meet within carry more than the pricer knows.
@@ -86,9 +86,10 @@ TEST(BlockPricer, BlocksCarryWhatTheySay) {
 
 TEST(BlockShape, CuttingALayerOutShortensItsHoldersAndJoinsTheRest) {
     const std::vector<NodeType> types = {
-        {.tokens_per_s = {0, 90, 40, 25}, .max_layers = {}, .region = "", .nodes = {0, 1, 2}}};
+        {.tokens_per_s = {0, 90, 40, 25}, .max_layers = {}, .group = 0, .nodes = {0, 1, 2}}};
     Block block{.length = 3,
                 .depth = 2,
+                .group = 0,
                 .flow = 40,
                 .parts = {{0, 1, 0}, {0, 3, 0}, {1, 2, 0}},
                 .count = {3}};

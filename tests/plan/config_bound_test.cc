@@ -138,7 +138,7 @@ TEST(ConfigBound, KnowsThatSomethingMustCrossANarrowLink) {
     EXPECT_NEAR(config_bound(cluster, model, capacities, no_links), 100, 1e-3);
     // Four nodes of one layer each are one path, and it crosses.
     EXPECT_NEAR(config_bound(cluster, model, capacities, {}), 40, 1e-3);
-    const LinkRow row = link_row(cluster, model, node_types(cluster, model, capacities, false), 90);
+    const LinkRow row = link_row(cluster, model, node_types(cluster, model, capacities), 90);
     EXPECT_TRUE(row.not_all_single);
     EXPECT_TRUE(row.wide_crossing);
     EXPECT_EQ(row.crossing_links, 3);
