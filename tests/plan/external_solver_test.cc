@@ -51,7 +51,7 @@ class FakePath {
 // max 3x + 2y, x + y <= 4, x + 3y <= 6, x <= 3, whole numbers: (3, 1), 11.
 Program two_columns() {
     Program program;
-    program.columns = {{"x", 0, 3, 3, true}, {"y", 0, kInfinity, 2, true}};
+    program.columns = {{"x", 0, 3, 3, true, 0}, {"y", 0, kInfinity, 2, true, 0}};
     program.rows = {{"a", -kInfinity, 4, {{0, 1}, {1, 1}}}, {"b", -kInfinity, 6, {{0, 1}, {1, 3}}}};
     return program;
 }

@@ -25,7 +25,7 @@ Solution solve(const Program& program, const SolveOptions& options = {}) {
 // max 3x + 2y; x + y <= 4, x + 3y <= 6, x <= 3.
 Program two_columns(bool integer) {
     Program program;
-    program.columns = {{"x", 0, 3, 3, integer}, {"y", 0, kInfinity, 2, integer}};
+    program.columns = {{"x", 0, 3, 3, integer, 0}, {"y", 0, kInfinity, 2, integer, 0}};
     program.rows = {{"a", -kInfinity, 4, {{0, 1}, {1, 1}}}, {"b", -kInfinity, 6, {{0, 1}, {1, 3}}}};
     return program;
 }
@@ -36,7 +36,7 @@ Program knapsack(int items) {
     Program::Row weight{"weight", -kInfinity, 0, {}};
     for (int i = 0; i < items; ++i) {
         const double w = 1000 + (i * 7919) % 613;
-        program.columns.push_back({"item", 0, 1, w + (i * 31) % 5, true});
+        program.columns.push_back({"item", 0, 1, w + (i * 31) % 5, true, 0});
         weight.terms.push_back({i, w});
         weight.upper += w / 2;
     }

@@ -106,12 +106,12 @@ void compare_with(Oracle oracle, int programs) {
 TEST(Mps, WritesEveryKindOfRowAndBound) {
     Program program;
     program.maximise = true;
-    program.columns = {{"a", 0, kInfinity, 1.5, false},
-                       {"b", -kInfinity, kInfinity, -0.1, false},
-                       {"c", -kInfinity, 7, 0, false},
-                       {"d", 2, 2, 0, false},
-                       {"e", 0, 1, 3, true},
-                       {"f", -3, kInfinity, 0, true}};
+    program.columns = {{"a", 0, kInfinity, 1.5, false, 0},
+                       {"b", -kInfinity, kInfinity, -0.1, false, 0},
+                       {"c", -kInfinity, 7, 0, false, 0},
+                       {"d", 2, 2, 0, false, 0},
+                       {"e", 0, 1, 3, true, 0},
+                       {"f", -3, kInfinity, 0, true, 0}};
     program.rows = {{"eq", 4, 4, {{0, 1}}},
                     {"le", -kInfinity, 0, {{1, 1}, {4, -2}}},
                     {"ge", 1e-3, kInfinity, {{2, 1.0 / 3}}},
@@ -147,7 +147,7 @@ TEST(Mps, GlpsolFindsTheSameOptimumInTheFile) {
 
 Program two_by_two() {
     Program program;
-    program.columns = {{"x", 0, 1, 1, false}, {"y", 0, 1, 1, false}};
+    program.columns = {{"x", 0, 1, 1, false, 0}, {"y", 0, 1, 1, false, 0}};
     program.rows = {{"a", -kInfinity, 1, {{0, 1}, {1, 1}}}, {"b", 1e-30, 1, {{0, 1}}}};
     return program;
 }

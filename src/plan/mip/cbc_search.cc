@@ -203,6 +203,7 @@ class Search {
             }
             model.setBestSolution(start->data(), static_cast<int>(start->size()), value, false);
         }
+        pass_priorities(model, process);
         model.branchAndBound();
         solution_.nodes = model.getNodeCount();
         const double bound = model.getBestPossibleObjValue();
@@ -210,6 +211,21 @@ class Search {
         TRY_VOID(take_best(model, process));
         if (model.isContinuousUnbounded()) return ended(Outcome::unbounded);
         return finished(model.status() == 0);
+    }
+
+    void pass_priorities(CbcModel& model, CglPreProcess* process) const {
+        const int* kept = process != nullptr ? process->originalColumns() : nullptr;
+        std::vector<int> priorities;
+        for (int c = 0; c < model.getNumCols(); ++c) {
+            if (!model.solver()->isInteger(c)) continue;
+            const auto column = static_cast<std::size_t>(kept != nullptr ? kept[c] : c);
+            priorities.push_back(1000 + program_.columns[column].priority);  // CBC's default: 1000
+        }
+        if (priorities.empty() || std::all_of(priorities.begin(), priorities.end(),
+                                              [](int priority) { return priority == 1000; }))
+            return;
+        model.findIntegers(false);
+        model.passInPriorities(priorities.data(), false);
     }
 
     // The search's best solution in the columns of the program, else the start.

@@ -18,6 +18,7 @@ struct Program {
         double upper = kInfinity;
         double cost = 0;
         bool integer = false;
+        std::int32_t priority = 0;  // branch on those of lower value first; a hint
     };
     struct Term {
         std::int32_t column = 0;
