@@ -7,6 +7,7 @@
 #include <ctime>
 #include <string>
 
+#include "plan/bounds.h"
 #include "plan/heuristics.h"
 #include "plan/milp.h"
 #include "spec/cluster_file.h"
@@ -51,13 +52,17 @@ struct Variant {
     bool prune;
     bool early;
     bool partial;
+    bool tight = false;
 };
 constexpr Variant kVariants[] = {{"plain", false, false, false, false, false},
                                  {"+ capped links", false, true, false, false, false},
                                  {"+ start", true, true, false, false, false},
                                  {"+ early stop", true, true, false, true, false},
                                  {"+ pruning to 3", true, true, true, true, false},
-                                 {"partial, capped, start", true, true, false, false, true}};
+                                 {"partial, capped, start", true, true, false, false, true},
+                                 {"bound and order rows", false, true, false, false, false, true},
+                                 {"+ start", true, true, false, false, false, true},
+                                 {"partial, the same", true, true, false, false, true, true}};
 
 base::Status bench(std::int32_t m, const Variant& variant, double limit_s,
                    const std::string& solver) {
@@ -66,6 +71,11 @@ base::Status bench(std::int32_t m, const Variant& variant, double limit_s,
     options.solver = solver;
     options.formulation.partial = variant.partial;
     options.formulation.cap_links = variant.cap;
+    if (variant.tight) {
+        options.formulation.flow_bound =
+            plan::flow_bounds(part.cluster, part.model, part.capacities).best;
+        options.formulation.order_equals = true;
+    }
     if (variant.prune) options.prune = plan::PruneOptions{.min_keep = 3, .max_keep = 3};
     if (variant.start) options.start = plan::even_placement(part.capacities, part.model.n_layers);
     if (!variant.early) options.stop.near_bound = options.stop.good_enough = 0;

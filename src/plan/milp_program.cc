@@ -45,10 +45,15 @@ MilpProgram::MilpProgram(const spec::ClusterSpec& cluster, const spec::ModelSpec
     add_edges(links);
     add_node_rows();
     add_validity_rows();
+    if (formulation.flow_bound > 0) add_work_row();
+    if (formulation.order_equals) {
+        find_equals();
+        add_order_rows();
+    }
 }
 
-std::int32_t MilpProgram::add_column(std::string name, double upper, bool integer) {
-    program_.columns.push_back({std::move(name), 0, upper, 0, integer});
+std::int32_t MilpProgram::add_column(std::string name, double upper, Priority priority) {
+    program_.columns.push_back({std::move(name), 0, upper, 0, priority != kContinuous, priority});
     return static_cast<std::int32_t>(program_.columns.size()) - 1;
 }
 
@@ -59,15 +64,16 @@ void MilpProgram::add_row(std::string name, double lower, Terms terms, double up
 void MilpProgram::add_columns() {
     for (std::size_t i = 0; i < capacities_.nodes.size(); ++i) {
         const double most = formulation_.remove_redundant ? kInfinity : n_layers_ - 1;
-        s_.push_back(add_column(fmt::format("s_{}", i), most, true));
+        s_.push_back(add_column(fmt::format("s_{}", i), most, kPlace));
     }
     for (std::size_t i = 0; i < capacities_.nodes.size(); ++i) {
         const NodeCapacity& node = capacities_.nodes[i];
-        const double limit = nic_limit(cluster_.nodes[i], model_);
+        double limit = nic_limit(cluster_.nodes[i], model_);
+        if (formulation_.flow_bound > 0) limit = std::min(limit, formulation_.flow_bound);
         std::vector<double> speeds = {0};
         b_.push_back(static_cast<std::int32_t>(program_.columns.size()));
         for (std::int32_t k = 1; k <= std::min(node.most(), n_layers_); ++k) {
-            add_column(fmt::format("b_{}_{}", i, k), 1, true);
+            add_column(fmt::format("b_{}_{}", i, k), 1, kSize);
             speeds.push_back(std::min(limit, node.tokens_per_s[at(k)]));
         }
         throughput_.push_back(std::move(speeds));
@@ -96,15 +102,15 @@ void MilpProgram::add_edges(const std::vector<std::pair<std::int32_t, std::int32
         return fmt::format("{}_{}_{}", letter, edge.from, edge.to);
     };
     for (Edge& edge : edges_) {
-        edge.f = add_column(label("f", edge), kInfinity, false);
+        edge.f = add_column(label("f", edge), kInfinity, kContinuous);
         if (edge.from == kCoordinator) program_.columns.back().cost = 1;
     }
-    for (Edge& edge : edges_) edge.d = add_column(label("d", edge), 1, true);
+    for (Edge& edge : edges_) edge.d = add_column(label("d", edge), 1, kLink);
     if (!formulation_.partial) return;
     for (Edge& edge : edges_) {
         if (edge.from == kCoordinator || edge.to == kCoordinator) continue;
-        edge.c1 = add_column(label("c1", edge), 1, true);
-        edge.c2 = add_column(label("c2", edge), 1, true);
+        edge.c1 = add_column(label("c1", edge), 1, kHelper);
+        edge.c2 = add_column(label("c2", edge), 1, kHelper);
     }
 }
 
@@ -152,8 +158,8 @@ void MilpProgram::add_end_limits(std::int32_t node) {
     const auto& limits = capacities_.nodes[at(node)].max_layers;
     const double most = limits[0][0];
     if (limits[1][1] == limits[0][0]) return;
-    const std::int32_t first = add_column(fmt::format("first_{}", node), 1, true);
-    const std::int32_t last = add_column(fmt::format("last_{}", node), 1, true);
+    const std::int32_t first = add_column(fmt::format("first_{}", node), 1, kHelper);
+    const std::int32_t last = add_column(fmt::format("last_{}", node), 1, kHelper);
     end_columns_[at(node)] = {first, last};
     add_row(fmt::format("first_{}", node), 1, {{s_[at(node)], 1}, {first, 1}}, kInfinity);
     Terms end;
@@ -178,6 +184,7 @@ void MilpProgram::add_validity_rows() {
     const double layers = n_layers_;
     for (const Edge& edge : edges_) {
         double capacity = edge.capacity;
+        if (formulation_.flow_bound > 0) capacity = std::min(capacity, formulation_.flow_bound);
         if (formulation_.cap_links) {
             capacity = std::min({capacity, fastest(edge.from), fastest(edge.to)});
         }
@@ -233,6 +240,74 @@ void MilpProgram::add_hop_rows(const Edge& edge) {
     add_row(label, -kInfinity, {{edge.d, 2}, {edge.c1, -1}, {edge.c2, -1}}, 0);
 }
 
+void MilpProgram::add_work_row() {
+    Terms terms;
+    for (const Edge& edge : edges_) {
+        if (edge.from == kCoordinator) terms.push_back({edge.f, static_cast<double>(n_layers_)});
+    }
+    for (std::size_t i = 0; i < throughput_.size(); ++i) {
+        for (std::size_t k = 1; k < throughput_[i].size(); ++k) {
+            terms.push_back({b_[i] + static_cast<std::int32_t>(k) - 1,
+                             -static_cast<double>(k) * throughput_[i][k]});
+        }
+    }
+    add_row("work", -kInfinity, std::move(terms), 0);
+}
+
+// Alike: an exchange of the two nodes leads the program over into itself.
+void MilpProgram::find_equals() {
+    std::map<std::pair<std::int32_t, std::int32_t>, double> capacity;
+    for (const Edge& edge : edges_) capacity[{edge.from, edge.to}] = edge.capacity;
+    const auto link = [&](std::int32_t from, std::int32_t to) {
+        const auto found = capacity.find({from, to});
+        return found == capacity.end() ? -1.0 : found->second;
+    };
+    const auto n = static_cast<std::int32_t>(s_.size());
+    const auto alike = [&](std::int32_t a, std::int32_t b) {
+        if (throughput_[at(a)] != throughput_[at(b)]) return false;
+        if (capacities_.nodes[at(a)].max_layers != capacities_.nodes[at(b)].max_layers)
+            return false;
+        if (link(a, b) != link(b, a)) return false;
+        for (std::int32_t k = kCoordinator; k < n; ++k) {
+            if (k == a || k == b) continue;
+            if (link(a, k) != link(b, k) || link(k, a) != link(k, b)) return false;
+        }
+        return true;
+    };
+    for (std::int32_t i = 0; i < n; ++i) {
+        const auto group =
+            std::find_if(equals_.begin(), equals_.end(), [&](const std::vector<std::int32_t>& g) {
+                return std::all_of(g.begin(), g.end(), [&](std::int32_t k) { return alike(k, i); });
+            });
+        if (group == equals_.end()) {
+            equals_.push_back({i});
+        } else {
+            group->push_back(i);
+        }
+    }
+    std::erase_if(equals_, [](const auto& group) { return group.size() < 2; });
+}
+
+void MilpProgram::add_order_rows() {
+    for (const std::vector<std::int32_t>& group : equals_) {
+        for (std::size_t k = 1; k < group.size(); ++k) {
+            add_row(fmt::format("order_{}_{}", group[k - 1], group[k]), -kInfinity,
+                    {{s_[at(group[k - 1])], 1}, {s_[at(group[k])], -1}}, 0);
+        }
+    }
+}
+
+Placement MilpProgram::ordered(const Placement& placement) const {
+    Placement result = placement;
+    for (const std::vector<std::int32_t>& group : equals_) {
+        std::vector<LayerRange> ranges;
+        for (const std::int32_t i : group) ranges.push_back(placement.layers[at(i)]);
+        std::sort(ranges.begin(), ranges.end());
+        for (std::size_t k = 0; k < group.size(); ++k) result.layers[at(group[k])] = ranges[k];
+    }
+    return result;
+}
+
 Placement MilpProgram::filled(const Placement& placement) const {
     Placement full = placement;
     if (!formulation_.every_node_holds) return full;
@@ -247,7 +322,7 @@ Placement MilpProgram::filled(const Placement& placement) const {
 }
 
 std::vector<double> MilpProgram::start(const Placement& wanted) const {
-    const Placement placement = filled(wanted);
+    const Placement placement = ordered(filled(wanted));
     std::vector<double> values(program_.columns.size(), 0.0);
     for (std::size_t i = 0; i < placement.layers.size(); ++i) {
         const LayerRange range = placement.layers[i];

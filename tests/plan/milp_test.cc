@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "milp_fixtures.h"
+#include "plan/bounds.h"
 #include "plan/heuristics.h"
 #include "plan_fixtures.h"
 
@@ -115,10 +117,13 @@ TEST(MilpProgram, TheStartOfAnyPlacementFitsEveryRow) {
         }
         const spec::ClusterSpec cluster = random_cluster(random, n, 0.2);
         const spec::ModelSpec model = small_model(n_layers);
+        const double bound = random.chance(0.5) ? 0 : flow_bounds(cluster, model, capacities).best;
         const MilpFormulation formulation{.partial = random.chance(0.5),
                                           .remove_redundant = random.chance(0.5),
                                           .every_node_holds = random.chance(0.3),
-                                          .cap_links = random.chance(0.5)};
+                                          .cap_links = random.chance(0.5),
+                                          .flow_bound = bound,
+                                          .order_equals = false};
         const MilpProgram milp(cluster, model, capacities, all_links(cluster), formulation);
         spec::Placement placement = random_placement(random, capacities, n_layers);
         for (std::size_t i = 0; i < placement.layers.size(); ++i) {
@@ -160,7 +165,13 @@ TEST(Milp, EqualsExhaustiveSearchOnRandomClusters) {
         options.formulation = {.partial = seed % 2 == 0,
                                .remove_redundant = seed % 5 != 0,
                                .every_node_holds = seed % 4 == 0,
-                               .cap_links = seed % 7 != 0};
+                               .cap_links = seed % 7 != 0,
+                               .flow_bound = 0,
+                               .order_equals = seed % 3 == 1};
+        if (seed % 3 != 0) {
+            options.formulation.flow_bound =
+                flow_bounds(problem.cluster, problem.model, problem.capacities).best;
+        }
         options.stop = no_early_stop();
         const MilpReport report = solve(problem, options);
         const FlowOptions flow{.partial = options.formulation.partial};
@@ -252,6 +263,58 @@ TEST(Milp, PartsOfThePublishedClusterEqualExhaustiveSearch) {
             EXPECT_NEAR(report.objective, expected, 1e-3) << m << (partial ? " partial" : "");
             EXPECT_NEAR(report.max_flow, report.objective, 1e-3);
         }
+    }
+}
+
+// Nodes that are alike may exchange their layers in the start, but no flow is lost by it.
+TEST(MilpProgram, EqualNodesStartInOrder) {
+    CapacityTable capacities;
+    for (const double speed : {60.0, 90.0, 60.0, 60.0}) {
+        NodeCapacity node;
+        for (auto& row : node.max_layers) row = {2, 2};
+        node.tokens_per_s = {0, speed, speed / 2};
+        node.kv_tokens = {0, 1, 1};
+        capacities.nodes.push_back(node);
+    }
+    spec::ClusterSpec cluster = cluster_of(std::vector<spec::NodeSpec>(4, machine("n", 1, 1)));
+    const MilpFormulation formulation{.every_node_holds = false, .order_equals = true};
+    const spec::ModelSpec model = small_model(6);
+    const spec::Placement placement{{{4, 6}, {2, 4}, {}, {0, 2}}};
+    const auto order_rows = [](const MilpProgram& milp) {
+        return std::count_if(milp.program().rows.begin(), milp.program().rows.end(),
+                             [](const auto& row) { return row.name.starts_with("order_"); });
+    };
+    const MilpProgram milp(cluster, model, capacities, all_links(cluster), formulation);
+    EXPECT_EQ(order_rows(milp), 2);
+    const std::vector<double> values = milp.start(placement);
+    EXPECT_EQ(milp.placement(values).layers,
+              (std::vector<spec::LayerRange>{{}, {2, 4}, {0, 2}, {4, 6}}));
+    EXPECT_NEAR(mip::objective_of(milp.program(), values), milp.flow(placement), 1e-6);
+    EXPECT_NEAR(milp.flow(placement), 30, 1e-6);
+    // One link that differs makes its node another.
+    for (spec::LinkSpec& link : cluster.links) {
+        if (link.from == 2 && link.to == 1) link.bandwidth_bytes_per_s /= 2;
+    }
+    EXPECT_EQ(order_rows(MilpProgram(cluster, model, capacities, all_links(cluster), formulation)),
+              1);
+}
+
+TEST(Milp, TheTighterFormProvesFiveMachinesToo) {
+    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
+    for (const bool partial : {false, true}) {
+        const PublishedProblem problem = part_of_ablation(partial ? 4 : 5);
+        MilpOptions options;
+        options.formulation.partial = partial;
+        options.formulation.order_equals = true;
+        options.formulation.flow_bound =
+            flow_bounds(problem.cluster, problem.model, problem.capacities).best;
+        options.start = even_placement(problem.capacities, problem.model.n_layers);
+        options.stop = no_early_stop();
+        const MilpReport report = solve(problem, options);
+        EXPECT_TRUE(report.proven());
+        EXPECT_TRUE(report.start_used) << report.start_note;
+        EXPECT_NEAR(report.objective, 286.587, 1e-3);
+        EXPECT_NEAR(report.max_flow, report.objective, 1e-3);
     }
 }
 
