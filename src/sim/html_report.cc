@@ -91,10 +91,11 @@ std::string tiles(const Recording& r, const ReportInfo& info) {
     out += latency_tile("First token (TTFT)", r.ttft);
     out += latency_tile("Each token after (TPOT)", r.tpot);
     out += latency_tile("Waiting for admission", r.queueing);
-    std::string ends = fmt::format("{} created", r.created);
-    if (r.rejected > 0) ends += fmt::format(" · {} rejected", r.rejected);
-    if (r.preempted > 0) ends += fmt::format(" · {} preempted", r.preempted);
-    out += tile("Requests finished", format_count(static_cast<double>(r.finished)), "", ends);
+    const auto count = [](std::uint64_t n) { return format_count(static_cast<double>(n)); };
+    std::string ends = count(r.created) + " created";
+    if (r.rejected > 0) ends += " · " + count(r.rejected) + " rejected";
+    if (r.preempted > 0) ends += " · " + count(r.preempted) + " preempted";
+    out += tile("Requests finished", count(r.finished), "", ends);
     out += tile("Running at a time", format_count(r.mean_running), "requests",
                 format_count(r.mean_waiting) + " waiting");
     out += machine_tiles(r);
@@ -147,8 +148,8 @@ std::string latencies(const Recording& r, PageData& data) {
                            d.exact() ? "" : ", percentiles within 0.2 %");
     };
     return "<div class=\"two\">" +
-           card("Time to first token", "",
-                html::cdf_plot({"ttft", "s1", r.ttft, r.ttft_limit_s}, data) + note(r.ttft)) +
+           card(r.from_admission ? "Time to first token, from admission" : "Time to first token",
+                "", html::cdf_plot({"ttft", "s1", r.ttft, r.ttft_limit_s}, data) + note(r.ttft)) +
            card("Time per token after it", "",
                 html::cdf_plot({"tpot", "s2", r.tpot, r.tpot_limit_s}, data) + note(r.tpot)) +
            "</div>\n";
@@ -189,9 +190,9 @@ std::string html_report(const Recording& recording, const ReportInfo& info) {
     body += html::timelines_section(recording, data);
     body += "</main>\n<div id=\"tip\" role=\"status\"></div>\n";
     std::string json = data.dump(-1, ' ', false, PageData::error_handler_t::replace);
-    // Nothing in the data may end the script element.
-    for (std::size_t at = json.find("</"); at != std::string::npos; at = json.find("</", at)) {
-        json.replace(at, 2, "<\\/");
+    // Nothing in the data may look like a tag to the parser of the page.
+    for (std::size_t at = json.find('<'); at != std::string::npos; at = json.find('<', at)) {
+        json.replace(at, 1, "\\u003c");
     }
     return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta "
            "name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" +

@@ -195,7 +195,7 @@ std::vector<double> cdf_shares() {
 
 std::vector<double> log_ticks(double low, double high) {
     std::vector<double> ticks;
-    const bool fine = high / low < 200;
+    const bool fine = high / low < 1000;
     for (double power = std::pow(10, std::floor(std::log10(low))); power <= high; power *= 10) {
         for (const double factor : {1.0, 2.0, 5.0}) {
             if (!fine && factor != 1) continue;
@@ -267,10 +267,12 @@ std::string cdf_plot(const CdfPlot& plot, PageData& data) {
         const double at = x.at(plot.limit_s);
         svg.add("<line class=\"limit\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>",
                 at, at, kTop, bottom);
+        const bool left = at > x.from + 80;
         svg.add(
-            "<text class=\"limit\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">limit "
+            "<text class=\"limit\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">limit "
             "{}</text>\n",
-            at - 5, bottom - 6, escape_html(format_seconds(plot.limit_s)));
+            at + (left ? -5 : 5), bottom - 6, left ? "end" : "start",
+            escape_html(format_seconds(plot.limit_s)));
     }
     const std::vector<double> shares = cdf_shares();
     const std::vector<double> values = plot.values.quantiles(shares);

@@ -33,6 +33,7 @@ Recorder::Recorder(const spec::ClusterSpec& cluster, const spec::Placement& plac
     seen_.begin_s = seconds(options.begin);
     seen_.window_begin_s = seconds(options.window_begin);
     seen_.window_end_s = seconds(options.window_end);
+    seen_.from_admission = options.from_admission;
     seen_.ttft_limit_s = options.ttft_limit_s;
     seen_.tpot_limit_s = options.tpot_limit_s;
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
@@ -105,6 +106,7 @@ bool Recorder::request_created(std::uint64_t request, base::TimePoint at,
                                std::int32_t prompt_tokens, std::int32_t /*output_tokens*/) {
     Open state;
     state.created = at;
+    state.counted_from = at;
     state.prompt_tokens = prompt_tokens;
     CHECK(open_.emplace(request, state).second);
     if (in_window(at)) ++seen_.created;
@@ -123,6 +125,7 @@ void Recorder::request_admitted(std::uint64_t request, base::TimePoint at,
     count_requests(at);
     if (state.admitted) return;
     state.admitted = true;
+    if (options_.from_admission) state.counted_from = at;
     if (in_window(at)) seen_.queueing.add((at - state.created).seconds());
     if (Timeline* timeline = timeline_of(request)) timeline->admitted_s = seconds(at);
 }
@@ -133,7 +136,7 @@ void Recorder::token(std::uint64_t request, base::TimePoint at) {
         state.first_token = at;
         load_.add(kPrompt, at, at, state.prompt_tokens);
         if (in_window(at)) {
-            seen_.ttft.add((at - state.created).seconds());
+            seen_.ttft.add((at - state.counted_from).seconds());
             prompt_tokens_ += state.prompt_tokens;
         }
     } else {
@@ -168,8 +171,8 @@ void Recorder::request_finished(std::uint64_t request, base::TimePoint at) {
     const Open state = open_.at(request);
     if (in_window(at)) {
         ++seen_.finished;
-        seen_.latency.add((at - state.created).seconds());
-        const double ttft_s = (state.first_token - state.created).seconds();
+        seen_.latency.add((at - state.counted_from).seconds());
+        const double ttft_s = (state.first_token - state.counted_from).seconds();
         const double tpot_s = state.tokens < 2 ? 0
                                                : (state.last_token - state.first_token).seconds() /
                                                      (state.tokens - 1);

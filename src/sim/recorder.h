@@ -16,11 +16,13 @@
 namespace helix::sim {
 
 struct RecorderOptions {
-    base::TimePoint begin;         // of the time axis, e.g. when models are loaded
-    base::TimePoint window_begin;  // what counts: [window_begin, window_end)
-    base::TimePoint window_end;
+    base::TimePoint begin{};         // of the time axis, e.g. when models are loaded
+    base::TimePoint window_begin{};  // what counts: [window_begin, window_end)
+    base::TimePoint window_end{};
     double ttft_limit_s = 0;  // service levels for goodput; 0 = none
     double tpot_limit_s = 0;
+    // Where a queue is kept full on purpose (offline load), TTFT and latency count from admission.
+    bool from_admission = false;
     std::size_t timelines = 12;  // requests followed, drawn at random from the window's
     std::size_t slices_per_timeline = 3000;
     std::uint64_t seed = 0;
@@ -58,6 +60,7 @@ class Recorder final : public Observer {
   private:
     struct Open {
         base::TimePoint created;
+        base::TimePoint counted_from;  // creation or admission
         base::TimePoint first_token;
         base::TimePoint last_token;
         std::int32_t prompt_tokens = 0;

@@ -84,6 +84,7 @@ struct Recording {
     double window_end_s = 0;
 
     // Inside the window: requests by when it happened to them.
+    bool from_admission = false;     // ttft and latency count from admission, not creation
     Distribution ttft;               // creation to first token, of first tokens
     Distribution tpot;               // of each token after a request's first: since the one before
     Distribution queueing;           // creation to first admission

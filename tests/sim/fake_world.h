@@ -29,6 +29,7 @@ struct FakeWorldConfig {
     double run_s = 120;
     std::size_t most_running = 64;
     std::size_t most_waiting = 200;
+    double link_bytes_per_s = 2e7;
     std::uint64_t seed = 1;
 };
 
@@ -51,7 +52,7 @@ class FakeWorld {
         cluster_.name = "fake";
         for (std::int32_t a = -1; a < config.nodes; ++a) {
             for (std::int32_t b = -1; b < config.nodes; ++b) {
-                if (a != b) cluster_.links.push_back({a, b, kBytesPerS, kLatencyS});
+                if (a != b) cluster_.links.push_back({a, b, config.link_bytes_per_s, kLatencyS});
             }
         }
         nodes_.resize(static_cast<std::size_t>(config.nodes));
@@ -85,7 +86,6 @@ class FakeWorld {
     }
 
   private:
-    static constexpr double kBytesPerS = 6e6;
     static constexpr double kLatencyS = 0.002;
     static constexpr double kBytesPerToken = 16384;
     static constexpr std::size_t kBatch = 48;
@@ -160,7 +160,7 @@ class FakeWorld {
         const double bytes = rows(request) * (thin ? 4 : kBytesPerToken);
         base::TimePoint& free = link_free_[{from, to}];
         const base::TimePoint begin = std::max(free, now_);
-        const base::TimePoint end = begin + base::from_seconds(bytes / kBytesPerS);
+        const base::TimePoint end = begin + base::from_seconds(bytes / config_.link_bytes_per_s);
         const base::TimePoint there = end + base::from_seconds(kLatencyS);
         free = end;
         events_.emplace(there.ns, order_++, Kind::reach, id, to);

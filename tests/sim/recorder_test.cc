@@ -169,6 +169,28 @@ TEST_F(RecorderTest, ARunThatStopsEarlyIsRatedOverWhatThereWas) {
     EXPECT_DOUBLE_EQ(r.mean_running, 1);
 }
 
+TEST(Recorder, CountsFromAdmissionWhereQueuesAreKeptFull) {
+    RecorderOptions options;
+    options.window_end = at(100);
+    options.from_admission = true;
+    options.ttft_limit_s = 1.5;
+    Recorder recorder(two_nodes(), spec::Placement{{{0, 4}, {2, 8}}}, 8, {}, options);
+    recorder.request_created(1, at(0), 5, 1);
+    recorder.request_admitted(1, at(50), {});
+    recorder.token(1, at(51));
+    recorder.request_preempted(1, at(52));
+    recorder.request_admitted(1, at(53), {});
+    recorder.token(1, at(54));
+    recorder.request_finished(1, at(54));
+    const Recording r = recorder.recording(at(54));
+    EXPECT_DOUBLE_EQ(r.ttft.mean(), 1);
+    EXPECT_DOUBLE_EQ(r.tpot.mean(), 3);
+    EXPECT_DOUBLE_EQ(r.latency.mean(), 4);
+    EXPECT_DOUBLE_EQ(r.queueing.mean(), 50);
+    EXPECT_EQ(r.preempted, 1U);
+    EXPECT_EQ(r.good, 1U);
+}
+
 TEST(Recorder, FollowsAFairAndRepeatableChoiceOfRequests) {
     std::vector<int> chosen(100);
     for (std::uint64_t seed = 0; seed < 400; ++seed) {
