@@ -103,8 +103,9 @@ box-shadow:0 4px 18px rgb(0 0 0/.16)}
 #tip b{display:block;font-weight:600}#tip div{display:flex;gap:8px;align-items:center}
 #tip i{width:10px;height:10px;border-radius:3px;flex:none}
 #tip em{font-style:normal;margin-left:auto;padding-left:14px;font-variant-numeric:tabular-nums}
-@media(max-width:900px){.two{grid-template-columns:1fr}header,main{padding:0 12px}
-.machines{grid-template-columns:190px 300px 300px;overflow-x:auto}}
+@media(max-width:900px){.card{overflow-x:auto}svg.plot[viewBox^="0 0 1200"]{min-width:800px}
+.two{grid-template-columns:1fr}header,main{padding:0 12px}
+.machines{grid-template-columns:190px 300px 300px}}
 @media print{#theme,.switch{display:none}.card,.tile{break-inside:avoid}}
 )css";
 }

@@ -109,6 +109,12 @@ std::string tile(const std::string& name, const std::string& value) {
     return "<div class=\"name\">" + name + "</div><div class=\"value\">" + value + "<small>";
 }
 
+// With HELIX_SHOW_REPORTS=FOLDER pages are left there to be looked at.
+void show(const std::string& name, const std::string& page) {
+    const char* folder = std::getenv("HELIX_SHOW_REPORTS");
+    if (folder != nullptr) std::ofstream(std::string(folder) + "/" + name + ".html") << page;
+}
+
 FakeWorldConfig small() {
     FakeWorldConfig config;
     config.nodes = 8;
@@ -118,7 +124,17 @@ FakeWorldConfig small() {
 }
 
 TEST(HtmlReport, IsWellFormedAndNeedsNothingElse) {
-    const std::string page = html_report(record(small()), {"fake", {{"Model", "m"}}, 100});
+    FakeWorldConfig config;
+    config.nodes = 42;
+    config.stages = 6;
+    config.n_layers = 60;
+    config.requests_per_s = 7;
+    config.run_s = 60;
+    config.most_running = 60;
+    config.most_waiting = 100;
+    const std::string page = html_report(
+        record(config), {"fake", {{"Model", "m"}, {"Scheduler", "helix"}, {"Seed", "1"}}, 100});
+    show("fake42", page);
     WellFormed check(page);
     EXPECT_EQ(check.complaint(), "");
     for (const char* name : {"link", "img", "iframe", "object", "embed", "base", "use"}) {
@@ -217,6 +233,7 @@ TEST(HtmlReport, AThousandMachinesFitInTwoMegabytes) {
     config.requests_per_s = 40;
     config.run_s = 10;
     const std::string page = html_report(record(config), {"thousand", {}, 0});
+    show("fake1000", page);
     EXPECT_EQ(WellFormed(page).complaint(), "");
     EXPECT_LT(page.size(), 2'000'000U);
     EXPECT_EQ(data_of(page)["nodes"]["rows"].size(), 1000U);
@@ -240,27 +257,6 @@ TEST(HtmlReport, NumbersReadWell) {
     EXPECT_EQ(html::round_ticks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
     EXPECT_EQ(html::round_ticks(31, 95, 4), (std::vector<double>{40, 60, 80}));
     EXPECT_EQ(html::round_ticks(5, 5, 4), (std::vector<double>{5}));
-}
-
-// HELIX_SHOW_REPORTS=DIR writes reports to look at.
-TEST(HtmlReport, ShowsClustersOfAnySize) {
-    const char* folder = std::getenv("HELIX_SHOW_REPORTS");
-    if (folder == nullptr) GTEST_SKIP() << "HELIX_SHOW_REPORTS is not set";
-    for (const std::int32_t nodes : {6, 42, 1000}) {
-        FakeWorldConfig config;
-        config.nodes = nodes;
-        config.stages = nodes == 6 ? 2 : nodes == 42 ? 6 : 10;
-        config.n_layers = nodes == 6 ? 32 : nodes == 42 ? 60 : 80;
-        config.requests_per_s = nodes == 1000 ? 60 : 7;
-        config.run_s = nodes == 1000 ? 60 : 300;
-        config.most_running = nodes == 1000 ? 3000 : 60;
-        config.link_bytes_per_s = 6e6;
-        const std::string page = html_report(
-            record(config), {"fake" + std::to_string(nodes),
-                             {{"Model", "llama2-70b"}, {"Scheduler", "helix"}, {"Seed", "1"}},
-                             1234});
-        std::ofstream(std::string(folder) + "/fake" + std::to_string(nodes) + ".html") << page;
-    }
 }
 
 }  // namespace
