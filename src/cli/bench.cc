@@ -104,7 +104,7 @@ base::Result<Load> make_load(const BenchArguments& a) {
                               : duration     ? kMostRequests
                                              : kDefaultRequests;
     if (!a.trace.empty()) {
-        TRY(load.plan.arrivals, read_trace(a.trace));
+        TRY(load.plan.arrivals, read_arrivals(a.trace));
         std::erase_if(load.plan.arrivals,
                       [&](const LoadRequest& r) { return r.arrival_s >= send_for_s; });
         load.described = fmt::format("{} requests of {}", load.plan.arrivals.size(), a.trace);

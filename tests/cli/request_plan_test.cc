@@ -105,47 +105,21 @@ TEST(Load, LengthsAreRowsOfTheFile) {
     EXPECT_LT(second, 140);
 }
 
-TEST(Trace, IsSortedAndStartsAtZero) {
-    const File file("arrival_s,prompt_tokens,output_tokens\n12.5,100,7\n10,200,8\n");
-    const auto trace = read_trace(file.path());
-    ASSERT_TRUE(trace.ok()) << trace.error().message;
-    ASSERT_EQ(trace->size(), 2U);
-    EXPECT_EQ((*trace)[0].arrival_s, 0.0);
-    EXPECT_EQ((*trace)[0].prompt_tokens, 200);
-    EXPECT_EQ((*trace)[1].arrival_s, 2.5);
-    EXPECT_EQ((*trace)[1].output_tokens, 7);
+TEST(Arrivals, OfATraceAreItsOwn) {
+    const File file("arrival_s,prompt_tokens,output_tokens\n1,100,7\n2.5,200,8\n");
+    const auto arrivals = read_arrivals(file.path());
+    ASSERT_TRUE(arrivals.ok()) << arrivals.error().message;
+    ASSERT_EQ(arrivals->size(), 2U);
+    EXPECT_EQ((*arrivals)[1].arrival_s, 2.5);
+    EXPECT_EQ((*arrivals)[1].prompt_tokens, 200);
+    EXPECT_EQ((*arrivals)[1].output_tokens, 8);
 }
 
-TEST(Trace, TheAzureFormatIsReadAcrossMidnight) {
-    const File file(
-        "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-        "2023-11-16 23:59:59.5000000,374,44\n2023-11-17 00:00:01.2500000,396,109\n");
-    const auto trace = read_trace(file.path());
-    ASSERT_TRUE(trace.ok()) << trace.error().message;
-    ASSERT_EQ(trace->size(), 2U);
-    EXPECT_NEAR((*trace)[1].arrival_s, 1.75, 1e-6);
-    EXPECT_EQ((*trace)[1].prompt_tokens, 396);
-}
-
-TEST(Trace, BadOnesAreRefusedWithTheirPlace) {
-    const struct {
-        const char* text;
-        const char* says;
-    } cases[] = {
-        {"arrival_s,prompt_tokens\n1,2\n", "output_tokens"},
-        {"arrival_s,prompt_tokens,output_tokens\n", "at least one request"},
-        {"arrival_s,prompt_tokens,output_tokens\n1,0,5\n", "request 1"},
-        {"arrival_s,prompt_tokens,output_tokens\n1,2.5,5\n", "request 1"},
-        {"arrival_s,prompt_tokens,output_tokens\n1,x,5\n", ":2"},
-        {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-13-45 1:1:1,1,1\n", "TIMESTAMP"},
-    };
-    for (const auto& [text, says] : cases) {
-        const File file(text);
-        const auto trace = read_trace(file.path());
-        ASSERT_FALSE(trace.ok()) << text;
-        EXPECT_NE(trace.error().message.find(says), std::string::npos) << trace.error().message;
-        EXPECT_NE(trace.error().message.find(file.path()), std::string::npos);
-    }
+TEST(Arrivals, AFileOfLengthsHasNone) {
+    const File file("prompt_tokens,output_tokens\n100,7\n");
+    const auto arrivals = read_arrivals(file.path());
+    ASSERT_FALSE(arrivals.ok());
+    EXPECT_NE(arrivals.error().message.find("--lengths"), std::string::npos);
 }
 
 }  // namespace

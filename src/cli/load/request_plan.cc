@@ -4,66 +4,29 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <numbers>
 
 #include "base/check.h"
-#include "spec/csv_table.h"
-#include "spec/text_file.h"
+#include "sim/trace_file.h"
 
 namespace helix::cli {
 namespace {
 
-constexpr std::int32_t kMostTokens = 10'000'000;
-
 bool parse_count(std::string_view text, std::int32_t& value) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && end == text.data() + text.size() && value >= 1 &&
-           value <= kMostTokens;
+           value <= sim::kMostTokens;
 }
 
 std::int32_t draw_between(LengthRange range, base::Random& random) {
     return static_cast<std::int32_t>(random.between(range.least, range.most));
 }
 
-base::Result<std::int32_t> token_count(const spec::CsvTable& table, const std::string& path,
-                                       std::size_t row, std::size_t column) {
-    TRY(const double value, table.number(row, column));
-    if (value >= 1 && value <= kMostTokens && value == std::floor(value)) {
-        return static_cast<std::int32_t>(value);
-    }
-    return base::invalid(fmt::format("{}: request {}: {} tokens, expected a whole number above 0",
-                                     path, row + 1, value));
-}
-
 // A standard normal variate (Box and Muller 1958).
 double draw_normal(base::Random& random) {
     const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
     return radius * std::cos(2 * std::numbers::pi * random.uniform());
-}
-
-// "2023-11-16 18:17:03.9799600" in seconds since 1970.
-base::Result<double> parse_timestamp(const std::string& path, std::size_t row,
-                                     const std::string& text) {
-    int year = 0;
-    unsigned month = 0;
-    unsigned day = 0;
-    int hour = 0;
-    int minute = 0;
-    double second = 0;
-    const int read = std::sscanf(text.c_str(), "%d-%u-%u%*c%d:%d:%lf", &year, &month, &day, &hour,
-                                 &minute, &second);
-    const std::chrono::year_month_day date{std::chrono::year(year), std::chrono::month(month),
-                                           std::chrono::day(day)};
-    if (read != 6 || !date.ok()) {
-        return base::invalid(fmt::format(
-            "{}: request {}: TIMESTAMP is '{}', expected one like 2023-11-16 18:17:03.9799600",
-            path, row + 1, text));
-    }
-    const auto days = std::chrono::sys_days(date).time_since_epoch().count();
-    return static_cast<double>(days) * 86400.0 + hour * 3600.0 + minute * 60.0 + second;
 }
 
 }  // namespace
@@ -82,14 +45,11 @@ base::Result<LengthRange> parse_length_range(const std::string& what, const std:
 }
 
 base::Result<LengthSource> LengthSource::read(const std::string& path) {
-    TRY(const spec::CsvTable table, spec::CsvTable::read(path, {"prompt_tokens", "output_tokens"}));
+    TRY(const sim::Trace trace, sim::read_trace(path));
     LengthSource source;
-    for (std::size_t row = 0; row < table.n_rows(); ++row) {
-        TRY(const std::int32_t prompt, token_count(table, path, row, 0));
-        TRY(const std::int32_t output, token_count(table, path, row, 1));
-        source.rows_.emplace_back(prompt, output);
+    for (const sim::TraceRequest& request : trace.requests) {
+        source.rows_.emplace_back(request.prompt_tokens, request.output_tokens);
     }
-    if (source.rows_.empty()) return base::invalid(path + ": expected at least one request");
     return source;
 }
 
@@ -164,29 +124,18 @@ std::vector<LoadRequest> draw_load(const ArrivalProcess& arrivals, const LengthS
     return load;
 }
 
-base::Result<std::vector<LoadRequest>> read_trace(const std::string& path) {
-    TRY(const std::string text, spec::read_text_file(path));
-    const bool azure = text.substr(0, text.find('\n')).find("TIMESTAMP") != std::string::npos;
-    const std::vector<std::string> columns =
-        azure ? std::vector<std::string>{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}
-              : std::vector<std::string>{"arrival_s", "prompt_tokens", "output_tokens"};
-    TRY(const spec::CsvTable table, spec::CsvTable::parse(text, path, columns));
-    std::vector<LoadRequest> trace;
-    for (std::size_t row = 0; row < table.n_rows(); ++row) {
-        LoadRequest request;
-        TRY(request.arrival_s,
-            azure ? parse_timestamp(path, row, table.text(row, 0)) : table.number(row, 0));
-        TRY(request.prompt_tokens, token_count(table, path, row, 1));
-        TRY(request.output_tokens, token_count(table, path, row, 2));
-        trace.push_back(request);
+base::Result<std::vector<LoadRequest>> read_arrivals(const std::string& path) {
+    TRY(const sim::Trace trace, sim::read_trace(path));
+    if (trace.format == sim::TraceFormat::lengths) {
+        return base::invalid(path +
+                             ": has lengths but no times of arrival; give it to --lengths, with "
+                             "--rate or --concurrency");
     }
-    if (trace.empty()) return base::invalid(path + ": expected at least one request");
-    std::stable_sort(trace.begin(), trace.end(), [](const LoadRequest& a, const LoadRequest& b) {
-        return a.arrival_s < b.arrival_s;
-    });
-    const double first_s = trace.front().arrival_s;
-    for (LoadRequest& request : trace) request.arrival_s -= first_s;
-    return trace;
+    std::vector<LoadRequest> arrivals;
+    for (const sim::TraceRequest& request : trace.requests) {
+        arrivals.push_back({request.arrival_s, request.prompt_tokens, request.output_tokens});
+    }
+    return arrivals;
 }
 
 }  // namespace helix::cli

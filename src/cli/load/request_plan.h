@@ -30,7 +30,7 @@ base::Result<LengthRange> parse_length_range(const std::string& what, const std:
 class LengthSource {
   public:
     LengthSource(LengthRange prompt, LengthRange output) : prompt_(prompt), output_(output) {}
-    // A CSV with the columns prompt_tokens and output_tokens.
+    // A trace file (sim/trace_file.h), of which only the lengths count.
     static base::Result<LengthSource> read(const std::string& path);
 
     // Of the request of this number; arrival_s is 0.
@@ -58,9 +58,8 @@ base::Result<double> parse_arrivals(const std::string& text);
 std::vector<LoadRequest> draw_load(const ArrivalProcess& arrivals, const LengthSource& lengths,
                                    std::size_t count, double duration_s, std::uint64_t seed);
 
-// A CSV with the columns arrival_s, prompt_tokens, output_tokens, or the Azure traces' TIMESTAMP,
-// ContextTokens, GeneratedTokens. In the order of arrival; the first arrives at 0.
-base::Result<std::vector<LoadRequest>> read_trace(const std::string& path);
+// A trace file with times of arrival (sim/trace_file.h).
+base::Result<std::vector<LoadRequest>> read_arrivals(const std::string& path);
 
 // A gamma variate of mean shape (Marsaglia and Tsang 2000).
 double draw_gamma(double shape, base::Random& random);
