@@ -9,6 +9,8 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/plan_arguments.h"
+#include "cli/plan_judge.h"
 #include "cli/plan_progress.h"
 #include "cli/problem_option.h"
 #include "plan/picture.h"
@@ -24,66 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct PlanArguments {
-    ProblemArguments problem;
-    std::string method = "auto";
-    std::string placement;
-    std::string convention = "reference";
-    bool no_partial = false;
-    std::string budget = "10s";
-    std::uint64_t seed = 1;
-    bool json = false;
-    std::string output;
-    std::string svg;
-};
-
-base::Result<plan::Method> parse_method(const std::string& word) {
-    using plan::Method;
-    for (const Method method : {Method::automatic, Method::search, Method::even, Method::replicated,
-                                Method::petals, Method::swarm, Method::manual}) {
-        if (word == plan::to_string(method)) return method;
-    }
-    return base::invalid("--method: '" + word +
-                         "' is none of auto, search, even, replicated, petals, swarm, manual");
-}
-
-base::Status read_manual(const PlanArguments& a, const Problem& problem,
-                         plan::PlanOptions& options) {
-    if (a.placement.empty()) {
-        return base::invalid("--method manual: needs --placement FILE, the placement to judge");
-    }
-    TRY(spec::PlacementFile file, spec::read_placement_file(a.placement));
-    if (file.n_layers != problem.model.n_layers) {
-        return base::invalid(a.placement + ": is for " + std::to_string(file.n_layers) +
-                             " layers, but " + problem.model.name + " has " +
-                             std::to_string(problem.model.n_layers));
-    }
-    if (file.placement.layers.size() > problem.cluster.nodes.size()) {
-        return base::invalid(a.placement + ": names node " +
-                             std::to_string(file.placement.layers.size() - 1) + ", but " +
-                             a.problem.cluster + " has nodes 0 to " +
-                             std::to_string(problem.cluster.nodes.size() - 1));
-    }
-    file.placement.layers.resize(problem.cluster.nodes.size());
-    options.manual = std::move(file.placement);
-    if (!file.links.empty()) options.flow.only_links = std::move(file.links);
-    return base::Ok{};
-}
-
-base::Result<plan::PlanOptions> plan_options(const PlanArguments& a, const Problem& problem) {
-    plan::PlanOptions options;
-    options.capacities = &problem.capacities;
-    options.flow.partial = !a.no_partial;
-    if (a.convention != "paper" && a.convention != "reference") {
-        return base::invalid("--convention: '" + a.convention + "' is neither paper nor reference");
-    }
-    options.flow.convention =
-        a.convention == "paper" ? plan::Convention::paper : plan::Convention::reference;
-    TRY(options.method, parse_method(a.method));
-    options.seed = a.seed;
-    if (options.method == plan::Method::manual) TRY_VOID(read_manual(a, problem, options));
-    return options;
-}
+// Of the budget, what the search for flow gets before throughput has its turn.
+constexpr double kFlowShare = 0.15;
+constexpr std::int64_t kUntilStopped = 1'000'000'000'000;
 
 base::Status write_output(const PlanArguments& a, const Problem& problem,
                           const plan::PlanReport& report) {
@@ -105,19 +50,8 @@ base::Status write_output(const PlanArguments& a, const Problem& problem,
     return spec::write_placement_file(a.output, file);
 }
 
-base::Status run_plan(const PlanArguments& a) {
-    const auto began = Clock::now();
-    TRY(const double budget_s, spec::parse_duration(a.budget));
-    TRY(const Problem problem, load_problem(a.problem));
-    TRY(plan::PlanOptions options, plan_options(a, problem));
-    std::atomic<bool> interrupted{false};
-    const Interrupt interrupt([&] { interrupted = true; });
-    const auto until = began + std::chrono::duration<double>(budget_s);
-    options.stop = [&] { return interrupted || Clock::now() >= until; };
-    PlanProgressLine line;
-    options.progress = [&](const plan::PlanProgress& progress) { line.update(progress); };
-    TRY(const plan::PlanReport report, plan::plan(problem.cluster, problem.model, options));
-    const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+base::Status show(const PlanArguments& a, const Problem& problem, const plan::PlanReport& report,
+                  double seconds) {
     if (!a.output.empty()) TRY_VOID(write_output(a, problem, report));
     if (!a.svg.empty()) {
         TRY_VOID(spec::write_text_file(
@@ -131,27 +65,48 @@ base::Status run_plan(const PlanArguments& a) {
     return base::Ok{};
 }
 
+base::Status run_plan(const PlanArguments& a) {
+    const auto began = Clock::now();
+    const bool flow_only = a.objective == "flow";
+    TRY(const double budget_s, spec::parse_duration(!a.budget.empty() ? a.budget
+                                                    : flow_only       ? "10s"
+                                                                      : "45s"));
+    TRY(const Problem problem, load_problem(a.problem));
+    TRY(plan::PlanOptions options, plan_options(a, problem));
+    std::atomic<bool> interrupted{false};
+    const Interrupt interrupt([&] { interrupted = true; });
+    const auto elapsed_s = [&] {
+        return std::chrono::duration<double>(Clock::now() - began).count();
+    };
+    options.stop = [&] { return interrupted || elapsed_s() >= budget_s; };
+    options.flow_stop = [&] { return interrupted || elapsed_s() >= budget_s * kFlowShare; };
+    options.milp.stop.now_s = elapsed_s;
+    options.iterations = kUntilStopped;
+    options.throughput_iterations = kUntilStopped;
+    options.executor = threads_executor(a.threads);
+    if (!flow_only) {
+        TRY(options.judge, simulation_judge(a, problem));
+    }
+    PlanProgressLine line;
+    options.progress = [&](const plan::PlanProgress& progress) { line.update(progress); };
+    TRY(const plan::PlanReport report, plan::plan(problem.cluster, problem.model, options));
+    return show(a, problem, report, elapsed_s());
+}
+
 }  // namespace
 
 void add_plan(App& app) {
-    CLI::App* plan = app.parser.add_subcommand("plan", "Which layers go on which machine");
+    CLI::App* plan =
+        app.parser.add_subcommand("plan", "Which layers go on which machine, and what it gives");
     auto a = std::make_shared<PlanArguments>();
-    a->problem.add_to(*plan);
-    plan->add_option("--method", a->method,
-                     "auto, search, even, replicated, petals, swarm, or manual")
-        ->capture_default_str();
-    plan->add_option("--placement", a->placement, "the placement that --method manual judges");
-    plan->add_flag("--no-partial,!--partial", a->no_partial,
-                   "a machine runs all its layers for every token it gets, or not");
-    plan->add_option("--convention", a->convention,
-                     "how bandwidth becomes tokens/s: as the paper says or as its reference does")
-        ->capture_default_str();
-    plan->add_option("--budget", a->budget, "the longest that planning may take")
-        ->capture_default_str();
-    plan->add_option("--seed", a->seed, "of the search")->capture_default_str();
-    plan->add_flag("--json", a->json, "one JSON object instead of a picture");
-    plan->add_option("--output", a->output, "write the placement to this file");
-    plan->add_option("--svg", a->svg, "draw the plan into this file");
+    a->add_to(*plan);
+    plan->footer(
+        "Examples:\n"
+        "  helix plan office.toml --model llama3-8b --weights q8_0\n"
+        "  helix plan office.toml --model llama.gguf --output plan.json --svg plan.svg\n"
+        "  helix plan office.toml --model llama3-70b --weights q4_k --tpot-slo-ms 200 --survive 1\n"
+        "  helix plan single24.json --model llama2-70b --profiles profiles --objective flow\n"
+        "\nInterrupt it (Ctrl-C) and it shows the best plan so far.");
     plan->callback([&app, a] { app.action = [a] { return run_plan(*a); }; });
 }
 

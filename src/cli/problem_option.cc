@@ -1,12 +1,13 @@
 #include "cli/problem_option.h"
 
-#include <fmt/format.h>
+#include <string_view>
 
 #include "model/gguf.h"
 #include "model/model_config.h"
 #include "plan/typical_throughput.h"
 #include "spec/cluster_file.h"
-#include "spec/measured_node.h"
+#include "spec/model_shape.h"
+#include "spec/roofline_cost.h"
 
 namespace helix::cli {
 namespace {
@@ -25,13 +26,37 @@ base::Result<Problem> from_tables(const ProblemArguments& a, Problem problem) {
     return problem;
 }
 
+bool ends_with(const std::string& text, std::string_view end) {
+    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// A GGUF file, a config.json, or a name.
+base::Result<spec::ModelSpec> find_model(const ProblemArguments& a) {
+    if (ends_with(a.model, ".gguf")) {
+        TRY(const auto file, model::GgufFile::open(a.model));
+        return model::read_model_spec(*file);
+    }
+    TRY(const spec::WeightFormat format, spec::parse_weight_format(a.weights));
+    if (!ends_with(a.model, ".json")) return spec::find_model(a.model, format);
+    TRY(const spec::ModelShape shape, spec::read_model_config_file(a.model));
+    return spec::model_spec(shape, format);
+}
+
 }  // namespace
 
 void ProblemArguments::add_to(CLI::App& command) {
     command.add_option("CLUSTER", cluster, "a cluster file, .json or .toml")->required();
-    command.add_option("--model", model, "a model's name, or a GGUF file")->required();
+    command
+        .add_option("--model", model,
+                    "a model's name (llama3-8b), a GGUF file, or a Hugging Face config.json")
+        ->required();
+    command
+        .add_option("--weights", weights,
+                    "of a model by name or config.json: f32, f16, q8_0, q4_0 or q4_k")
+        ->capture_default_str();
     command.add_option("--profiles", profiles,
-                       "folder of measured tables (models.json, MODEL_TYPE_prompt_time.csv, ...)");
+                       "folder of measured tables (models.json, MODEL_TYPE_prompt_time.csv, ...) "
+                       "[datasheet figures of the machines' types]");
     command.add_option(
         "--machine-mix", machine_mix,
         "one of machine_mixes.json, for which the tables' tokens/s are computed [the "
@@ -39,16 +64,20 @@ void ProblemArguments::add_to(CLI::App& command) {
 }
 
 base::Result<Problem> load_problem(const ProblemArguments& a) {
+    TRY(spec::ClusterSpec cluster, spec::read_cluster_file(a.cluster));
+    return make_problem(a, std::move(cluster));
+}
+
+base::Result<Problem> make_problem(const ProblemArguments& a, spec::ClusterSpec cluster) {
     Problem problem;
-    TRY(problem.cluster, spec::read_cluster_file(a.cluster));
+    problem.cluster = std::move(cluster);
     if (!a.profiles.empty()) return from_tables(a, std::move(problem));
     if (!a.machine_mix.empty()) {
         return base::invalid("--machine-mix: only with --profiles, whose tables it chooses from");
     }
-    TRY(const auto file, model::GgufFile::open(a.model));
-    TRY(problem.model, model::read_model_spec(*file));
-    TRY_VOID(spec::check_measured(problem.cluster));
-    problem.own_costs = std::make_unique<spec::MeasuredNode>();
+    TRY(problem.model, find_model(a));
+    TRY(auto costs, spec::RooflineCost::make(problem.cluster, problem.model));
+    problem.own_costs = std::make_unique<spec::RooflineCost>(std::move(costs));
     problem.capacities = plan::capacity_from_costs(
         problem.cluster, problem.model, *problem.own_costs, plan::Workload{}, plan::MemoryRule{});
     return problem;

@@ -20,6 +20,7 @@ struct ProblemArguments {
     std::string model;
     std::string profiles;
     std::string machine_mix;
+    std::string weights = "f16";
 
     void add_to(CLI::App& command);
 };
@@ -37,5 +38,7 @@ struct Problem {
 };
 
 base::Result<Problem> load_problem(const ProblemArguments& arguments);
+// The same for a cluster that is not, or no longer, what the file says.
+base::Result<Problem> make_problem(const ProblemArguments& arguments, spec::ClusterSpec cluster);
 
 }  // namespace helix::cli

@@ -10,6 +10,13 @@
 #include "spec/placement_file.h"
 
 namespace helix::node {
+namespace {
+
+// Enough for a dozen machines; beyond, the time limit ends the search.
+constexpr std::int64_t kFlowIterations = 20'000;
+constexpr std::int64_t kThroughputIterations = 20'000;
+
+}  // namespace
 
 PlannerThread::PlannerThread(PlanFunction function, const net::Wakeup& done)
     : function_(std::move(function)), done_(done), thread_([this] { work(); }) {}
@@ -58,9 +65,13 @@ void PlannerThread::work() {
 
 PlanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
     return [model, limit](const spec::ClusterSpec& cluster) {
-        const base::TimePoint until = now() + limit;
+        const base::TimePoint began = now();
         plan::PlanOptions options;
-        options.stop = [until] { return now() >= until; };
+        options.objective = plan::Objective::throughput;
+        options.iterations = kFlowIterations;
+        options.throughput_iterations = kThroughputIterations;
+        options.stop = [began, limit] { return now() >= began + limit; };
+        options.flow_stop = [began, limit] { return (now() - began) * 4 >= limit; };
         return plan::plan(cluster, model, options);
     };
 }

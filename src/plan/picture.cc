@@ -238,19 +238,70 @@ class Painter {
     }
 
     void draw_summary() {
-        out_ += "\n" +
-                painted(kBold,
+        out_ += "\n";
+        if (report_.prediction) draw_prediction();
+        out_ += painted(kBold,
                         fmt::format("max flow {} tokens/s", rate(report_.max_flow_tokens_per_s))) +
-                fmt::format(" of at most {} (gap {:.1f} %), {:.1f} stages a token, found by {}\n",
-                            rate(report_.upper_bound_tokens_per_s), report_.gap * 100,
+                fmt::format(" of at most {} ({}), {:.1f} stages a token, found by {}\n",
+                            rate(report_.upper_bound_tokens_per_s),
+                            report_.proven_optimal ? "proven optimal"
+                                                   : fmt::format("gap {:.1f} %", report_.gap * 100),
                             report_.mean_depth, report_.method);
+        const std::string text =
+            (report_.max_flow_tokens_per_s > 0 ? "limited by " : "") + report_.min_cut_text;
+        out_ += painted(kLimit, wrapped(text)) + "\n";
+        draw_memory_and_losses();
+        if (!report_.pareto.empty()) draw_choices();
+        for (const std::string& note : report_.notes) out_ += wrapped(note) + "\n";
+    }
+
+    void draw_prediction() {
+        const Prediction& seen = *report_.prediction;
+        std::string judged;
+        if (report_.judged_tokens_per_s > 0) {
+            judged = fmt::format(" ({} in the simulator, best of {} plans that it ran)",
+                                 rate(report_.judged_tokens_per_s), report_.judged_plans);
+        }
+        out_ += painted(kBold, fmt::format("predicted {} decode tokens/s",
+                                           rate(seen.decode_tokens_per_s))) +
+                judged + "\n" +
+                fmt::format("first token after {}, then one every {}; {:.0f} requests at a time\n",
+                            spec::format_duration(seen.ttft_s), spec::format_duration(seen.tpot_s),
+                            std::floor(seen.resident));
+        out_ += painted(kLimit, wrapped("limited by " + report_.limit_text)) + "\n\n";
+    }
+
+    void draw_memory_and_losses() {
         if (report_.least_kv_tokens > 0 && report_.least_kv_tokens < 1e15) {
             out_ += fmt::format("KV memory for {:.0f} tokens of context\n",
                                 std::floor(report_.least_kv_tokens));
         }
-        const std::string text =
-            (report_.max_flow_tokens_per_s > 0 ? "limited by " : "") + report_.min_cut_text;
-        out_ += painted(kLimit, wrapped(text)) + "\n";
+        const auto left = [&](const Loss& loss) {
+            return fmt::format("{} {:.0f} %", loss.part, loss.share * 100);
+        };
+        const Robustness& robust = report_.robustness;
+        if (!robust.machine.part.empty()) {
+            out_ += wrapped("flow left after the worst loss of a machine, " + left(robust.machine) +
+                            ", of a link, " + left(robust.link)) +
+                    "\n";
+        }
+    }
+
+    // Plans that are better in something; people may want another than we took.
+    void draw_choices() {
+        out_ += "\n" +
+                painted(kDim,
+                        "choices:   flow  predicted  simulated  stages  KV tokens  left after "
+                        "a loss") +
+                "\n";
+        for (const PlanReport::Choice& choice : report_.pareto) {
+            out_ += fmt::format(
+                "{:>7}  {:>6}  {:>9}  {:>9}  {:>6.1f}  {:>9.0f}  {:>13.0f} %\n",
+                choice.chosen ? "this" : "", rate(choice.merits.flow_tokens_per_s),
+                rate(choice.merits.decode_tokens_per_s),
+                choice.judged_tokens_per_s > 0 ? rate(choice.judged_tokens_per_s) : "-",
+                choice.merits.depth, choice.merits.kv_tokens, choice.merits.worst_loss_share * 100);
+        }
     }
 
     // At spaces, so that no line is longer than the picture.

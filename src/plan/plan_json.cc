@@ -1,5 +1,6 @@
 #include "plan/plan_json.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace helix::plan {
@@ -27,6 +28,60 @@ ordered_json nodes_json(const spec::ClusterSpec& cluster, const PlanReport& repo
     return nodes;
 }
 
+ordered_json prediction_json(const PlanReport& report) {
+    const Prediction& seen = *report.prediction;
+    return {{"decode_tokens_per_s", seen.decode_tokens_per_s},
+            {"prompt_tokens_per_s", seen.prompt_tokens_per_s},
+            {"ttft_s", seen.ttft_s},
+            {"tpot_s", seen.tpot_s},
+            {"resident_requests", seen.resident},
+            {"limited_by", report.limit_text}};
+}
+
+ordered_json loss_json(const Loss& loss) {
+    return {{"part", loss.part}, {"tokens_per_s", loss.tokens_per_s}, {"share", loss.share}};
+}
+
+ordered_json pareto_json(const PlanReport& report) {
+    ordered_json rows = ordered_json::array();
+    for (const PlanReport::Choice& choice : report.pareto) {
+        rows.push_back({{"flow_tokens_per_s", choice.merits.flow_tokens_per_s},
+                        {"decode_tokens_per_s", choice.merits.decode_tokens_per_s},
+                        {"judged_tokens_per_s", choice.judged_tokens_per_s},
+                        {"mean_depth", choice.merits.depth},
+                        {"kv_tokens", choice.merits.kv_tokens},
+                        {"worst_loss_share", choice.merits.worst_loss_share},
+                        {"chosen", choice.chosen}});
+    }
+    return rows;
+}
+
+// JSON has no infinity.
+ordered_json finite(double value) {
+    return std::isfinite(value) ? ordered_json(value) : ordered_json();
+}
+
+ordered_json milp_json(const MilpReport& milp) {
+    ordered_json incumbents = ordered_json::array();
+    for (const MilpIncumbent& incumbent : milp.incumbents) {
+        incumbents.push_back({incumbent.tokens_per_s, incumbent.seconds});
+    }
+    return {{"status", mip::to_string(milp.status)},
+            {"objective", milp.objective},
+            {"bound", finite(milp.bound)},
+            {"rows", milp.rows},
+            {"columns", milp.columns},
+            {"links", milp.links},
+            {"all_links", milp.all_links},
+            {"nodes", milp.nodes},
+            {"start_used", milp.start_used},
+            {"start_flow_tokens_per_s", milp.start_flow},
+            {"start_note", milp.start_note},
+            {"stopped_by", to_string(milp.stop_reason)},
+            {"incumbents", std::move(incumbents)},
+            {"seconds", milp.seconds}};
+}
+
 }  // namespace
 
 std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
@@ -40,10 +95,23 @@ std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec
     out["upper_bound_tokens_per_s"] = report.upper_bound_tokens_per_s;
     out["gap"] = report.gap;
     out["proven_optimal"] = report.proven_optimal;
+    out["bounds"] = {{"paper", report.bounds.paper},
+                     {"capped", report.bounds.capped},
+                     {"configuration", report.upper_bound_tokens_per_s}};
     out["mean_depth"] = report.mean_depth;
     out["least_kv_tokens"] = report.least_kv_tokens;
     out["seconds"] = seconds;
     out["limited_by"] = report.min_cut_text;
+    if (report.prediction) out["predicted"] = prediction_json(report);
+    if (report.judged_plans > 0) {
+        out["judged"] = {{"decode_tokens_per_s", report.judged_tokens_per_s},
+                         {"plans", report.judged_plans}};
+    }
+    out["after_worst_loss"] = {{"machine", loss_json(report.robustness.machine)},
+                               {"link", loss_json(report.robustness.link)}};
+    if (!report.pareto.empty()) out["pareto"] = pareto_json(report);
+    if (report.milp) out["milp"] = milp_json(*report.milp);
+    if (!report.notes.empty()) out["notes"] = report.notes;
     ordered_json layers = ordered_json::object();
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
         const spec::LayerRange range = report.placement.layers[i];

@@ -3,16 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 
 #include "base/check.h"
+#include "plan/block_links.h"
+#include "plan/block_pack.h"
 #include "plan/bounds.h"
 #include "plan/config_bound.h"
 #include "plan/evaluator.h"
-#include "plan/heuristics.h"
-#include "plan/search.h"
+#include "plan/plan_candidates.h"
+#include "plan/plan_evaluate.h"
+#include "plan/planner_checks.h"
 #include "spec/measured_node.h"
-#include "spec/units.h"
 
 namespace helix::plan {
 namespace {
@@ -21,190 +23,85 @@ using spec::ClusterSpec;
 using spec::ModelSpec;
 using spec::Placement;
 
-struct Candidate {
-    Placement placement;
-    const char* method = "";
-    double flow = 0;
-    double depth = 0;
-    double kv_tokens = 0;
-};
-
-base::Status check_input(const ClusterSpec& cluster, const ModelSpec& model) {
-    if (cluster.nodes.empty()) {
-        return base::invalid(fmt::format("cluster {}: has no nodes", cluster.name));
-    }
-    if (model.n_layers <= 0 || model.layer_bytes <= 0 || model.activation_bytes_per_token <= 0 ||
-        model.token_bytes <= 0) {
-        return base::invalid(
-            fmt::format("model {}: layers {}, bytes of a layer {}, of an activation {} and of a "
-                        "token {} must all be above 0",
-                        model.name, model.n_layers, model.layer_bytes,
-                        model.activation_bytes_per_token, model.token_bytes));
-    }
-    return base::Ok{};
-}
-
-base::Status check_holdable(const ClusterSpec& cluster, const ModelSpec& model,
-                            const CapacityTable& capacities) {
-    const auto any = [&](bool first, bool last) {
-        return std::any_of(
-            capacities.nodes.begin(), capacities.nodes.end(),
-            [&](const NodeCapacity& node) { return node.max_layers[first][last] > 0; });
-    };
-    const std::int64_t largest = std::max_element(cluster.nodes.begin(), cluster.nodes.end(),
-                                                  [](const auto& a, const auto& b) {
-                                                      return a.memory_bytes < b.memory_bytes;
-                                                  })
-                                     ->memory_bytes;
-    if (!any(true, false)) {
-        return base::Error{
-            base::Errc::unavailable,
-            fmt::format("no node of {} can hold layer 0 of {} with the embedding ({}) and room "
-                        "for KV; the largest has {}",
-                        cluster.name, model.name,
-                        spec::format_bytes(model.layer_bytes + model.embedding_bytes),
-                        spec::format_bytes(largest))};
-    }
-    if (!any(false, true)) {
-        return base::Error{
-            base::Errc::unavailable,
-            fmt::format("no node of {} can hold layer {} of {} with the output head ({}) and room "
-                        "for KV; the largest has {}",
-                        cluster.name, model.n_layers - 1, model.name,
-                        spec::format_bytes(model.layer_bytes + model.head_bytes),
-                        spec::format_bytes(largest))};
-    }
-    const std::int32_t holdable = holdable_layers(capacities, model.n_layers);
-    if (holdable >= model.n_layers) return base::Ok{};
-    const std::int32_t missing = model.n_layers - holdable;
-    return base::Error{
-        base::Errc::unavailable,
-        fmt::format("{} together can hold {} of the {} layers of {}: layers {} to {} have no "
-                    "place; about {} more "
-                    "memory is needed, and KV beside it",
-                    cluster.nodes.size() == 1
-                        ? "the one node of " + cluster.name
-                        : fmt::format("the {} nodes of {}", cluster.nodes.size(), cluster.name),
-                    holdable, model.n_layers, model.name, holdable, model.n_layers - 1,
-                    spec::format_bytes(missing * model.layer_bytes))};
-}
-
-// Two flows that differ by less than this share are one.
-constexpr double kSame = 1e-6;
-
-void set_bound(PlanReport& report, double bound) {
-    report.upper_bound_tokens_per_s = bound;
-    report.gap = bound > 0 ? std::max(0.0, 1 - report.max_flow_tokens_per_s / bound) : 0;
-    report.proven_optimal = report.max_flow_tokens_per_s > 0 && report.gap <= kSame;
-}
+constexpr std::int32_t kMostBlockDepth = 64;
 
 class Planner {
   public:
+    // costs: of batches, for predictions; nullptr = unknown.
     Planner(const ClusterSpec& cluster, const ModelSpec& model, const CapacityTable& capacities,
-            const PlanOptions& options)
+            const spec::CostModel* costs, const PlanOptions& options)
         : cluster_(cluster),
           model_(model),
           capacities_(capacities),
           options_(options),
           evaluator_(cluster, model, capacities, options.flow),
-          bound_(flow_bounds(cluster, model, capacities).best) {}
-
-    double bound() const { return bound_; }
-
-    base::Result<Candidate> best() {
-        report_progress("heuristics");
-        collect_heuristics();
-        for (Candidate& candidate : candidates_) judge(candidate);
-        prove_bound();
-        report_progress("search");
-        const bool searches =
-            options_.method == Method::automatic || options_.method == Method::search;
-        if (searches) collect_search();
-        if (candidates_.empty()) {
-            return base::Error{base::Errc::unavailable,
-                               fmt::format("method {} finds no place for all {} layers of {} on {}",
-                                           to_string(options_.method), model_.n_layers, model_.name,
-                                           cluster_.name)};
+          bound_(flow_bounds(cluster, model, capacities).best) {
+        if (costs == nullptr) return;
+        for (const Batching batching : options.batchings) {
+            PerformanceOptions performance = options.performance;
+            performance.batching = batching;
+            models_.emplace_back(cluster, model, capacities, *costs, performance);
         }
+    }
+
+    base::Result<PlanReport> run() {
+        progress("heuristics");
+        TRY(candidates_, rule_candidates(cluster_, model_, capacities_, options_));
         for (Candidate& candidate : candidates_) judge(candidate);
-        return choose();
+        if (searches() && options_.tight_bound) prove_bound();
+        if (options_.method == Method::milp) {
+            TRY_VOID(solve_milp());
+        } else if (searches()) {
+            search_flow();
+        }
+        std::erase_if(candidates_, [](const Candidate& c) { return c.flow <= 0; });
+        if (candidates_.empty()) return base::Error{base::Errc::unavailable, nothing_found()};
+        if (searches() && options_.objective != Objective::flow) return best_throughput();
+        return best_flow();
     }
 
   private:
-    void report_progress(const char* phase) const {
+    bool searches() const {
+        return options_.method == Method::automatic || options_.method == Method::search;
+    }
+    bool stopped() const { return options_.stop && options_.stop(); }
+    // The search for flow alone, before another objective has its turn.
+    std::function<bool()> flow_stop() const {
+        return options_.objective != Objective::flow && options_.flow_stop ? options_.flow_stop
+                                                                           : options_.stop;
+    }
+
+    double best_candidate_flow() const {
+        double flow = 0;
+        for (const Candidate& c : candidates_) flow = std::max(flow, c.flow);
+        return flow;
+    }
+
+    void progress(const char* phase, double flow = 0, double decode = 0) const {
         if (!options_.progress) return;
-        PlanProgress progress{.phase = phase, .bound_tokens_per_s = bound_};
-        for (const Candidate& c : candidates_) {
-            progress.flow_tokens_per_s = std::max(progress.flow_tokens_per_s, c.flow);
-        }
-        options_.progress(progress);
+        options_.progress({.phase = phase,
+                           .flow_tokens_per_s = std::max(flow, best_candidate_flow()),
+                           .bound_tokens_per_s = bound_,
+                           .decode_tokens_per_s = decode});
     }
 
-    void prove_bound() {
-        report_progress("bound");
-        ConfigBoundOptions options;
-        for (const Candidate& c : candidates_) {
-            options.known_flow = std::max(options.known_flow, c.flow);
+    std::string nothing_found() const {
+        if (candidates_.empty() && !searches()) {
+            return fmt::format("method {} finds no place for all {} layers of {} on {}",
+                               to_string(options_.method), model_.n_layers, model_.name,
+                               cluster_.name);
         }
-        options.stop = options_.stop;
-        bound_ = std::min(bound_, config_bound(cluster_, model_, capacities_, options));
+        return fmt::format(
+            "no way found to lead requests through all {} layers of {} on {}: the links between "
+            "its nodes and the coordinator do not connect enough of them",
+            model_.n_layers, model_.name, cluster_.name);
     }
 
-    bool wanted(Method method) const {
-        return options_.method == method || options_.method == Method::automatic ||
-               options_.method == Method::search;
-    }
-
-    void add(const std::optional<Placement>& placement, Method method) {
-        if (placement) candidates_.push_back({*placement, to_string(method), 0, 0, 0});
-    }
-
-    void collect_heuristics() {
-        const std::int32_t n_layers = model_.n_layers;
-        if (wanted(Method::even)) {
-            add(even_placement(capacities_, n_layers), Method::even);
-            std::vector<std::int32_t> all(cluster_.nodes.size());
-            std::iota(all.begin(), all.end(), 0);
-            add(chain_placement(capacities_, n_layers, all), Method::even);
-        }
-        if (wanted(Method::replicated))
-            add(replicated_placement(capacities_, n_layers), Method::replicated);
-        if (wanted(Method::petals)) {
-            std::vector<std::int32_t> order(cluster_.nodes.size());
-            std::iota(order.begin(), order.end(), 0);
-            add(petals_placement(capacities_, n_layers, order), Method::petals);
-        }
-        if (wanted(Method::swarm)) {
-            add(swarm_placement(capacities_, n_layers, options_.swarm_stages), Method::swarm);
-        }
-        if (options_.method == Method::swarm || options_.swarm_stages != 0) return;
-        if (!wanted(Method::swarm)) return;
-        const std::int32_t usual = swarm_stages(capacities_, n_layers);
-        for (std::int32_t stages = 1; stages < usual; ++stages) {
-            if (n_layers % stages == 0)
-                add(swarm_placement(capacities_, n_layers, stages), Method::swarm);
-        }
-    }
-
-    void collect_search() {
-        std::vector<Placement> starts;
-        for (const Candidate& candidate : candidates_) starts.push_back(candidate.placement);
-        if (starts.empty())
-            starts.push_back({std::vector<spec::LayerRange>(cluster_.nodes.size())});
-        SearchOptions search{.seed = options_.seed,
-                             .iterations = options_.iterations,
-                             .stop = options_.stop,
-                             .flow_tolerance = options_.flow_tolerance,
-                             .upper_bound = bound_};
-        SearchResult found = search_placement(evaluator_, starts, search);
-        if (found.flow > 0) add(std::move(found.most_flow), Method::search);
-        for (Placement& shallower : found.shallower) add(std::move(shallower), Method::search);
-    }
-
+    // Flow and depth as planned; nodes without flow are left out.
     void judge(Candidate& candidate) const {
-        const FlowGraph graph =
-            build_flow_graph(cluster_, model_, capacities_, candidate.placement, options_.flow);
-        const FlowPlan flow = plan_flow(cluster_, graph);
+        const FlowPlan flow =
+            plan_flow(cluster_, build_flow_graph(cluster_, model_, capacities_, candidate.placement,
+                                                 flow_options(candidate)));
         for (std::size_t i = 0; i < flow.node_flow.size(); ++i) {
             if (flow.node_flow[i] <= 0) candidate.placement.layers[i] = {};
         }
@@ -213,29 +110,204 @@ class Planner {
         candidate.kv_tokens = evaluator_.least_kv_tokens(candidate.placement.layers);
     }
 
+    FlowOptions flow_options(const Candidate& candidate) const {
+        FlowOptions flow = options_.flow;
+        if (!candidate.only_links.empty()) flow.only_links = candidate.only_links;
+        return flow;
+    }
+
+    void add(Placement placement, const char* method) {
+        Candidate candidate{.placement = std::move(placement), .method = method};
+        judge(candidate);
+        candidates_.push_back(std::move(candidate));
+    }
+
+    void prove_bound() {
+        progress("bound");
+        ConfigBoundOptions options;
+        options.known_flow = best_candidate_flow();
+        options.stop = flow_stop();
+        bound_ = std::min(bound_, config_bound(cluster_, model_, capacities_, options));
+    }
+
+    bool flow_is_proven() const { return best_candidate_flow() >= bound_ * (1 - kSameFlow); }
+
+    void search_flow() {
+        const bool flow_only = options_.objective == Objective::flow;
+        if (flow_is_proven() && options_.max_depth == 0 && flow_only) return;
+        pack();
+        if (flow_is_proven() && options_.max_depth == 0 && flow_only) return;
+        progress("search");
+        std::vector<Placement> starts;
+        for (const Candidate& c : candidates_) starts.push_back(c.placement);
+        if (starts.empty())
+            starts.push_back({std::vector<spec::LayerRange>(cluster_.nodes.size())});
+        SearchOptions search;
+        search.seed = options_.seed;
+        search.iterations = options_.iterations;
+        search.stop = flow_stop();
+        search.flow_tolerance = options_.flow_tolerance;
+        search.upper_bound = bound_;
+        search.executor = options_.executor;
+        search.progress = [&](double flow) { progress("search", flow); };
+        SearchResult found = search_placement(evaluator_, starts, search);
+        if (found.proven) bound_ = std::min(bound_, found.flow);
+        if (found.flow > 0) add(std::move(found.most_flow), to_string(Method::search));
+        for (Placement& shallower : found.shallower) {
+            add(std::move(shallower), to_string(Method::search));
+        }
+    }
+
+    void pack() {
+        progress("packing");
+        BlockOptions blocks;
+        blocks.seed = options_.seed;
+        blocks.stop = flow_stop();
+        const bool curve = options_.max_depth > 0 || options_.objective != Objective::flow;
+        if (curve) {
+            const double deepest = options_.max_depth > 0 ? options_.max_depth : kMostBlockDepth;
+            const auto limit =
+                static_cast<std::int32_t>(std::min(deepest, static_cast<double>(kMostBlockDepth)));
+            for (BlockPlan& plan : blocks_by_depth(cluster_, model_, capacities_, limit, blocks)) {
+                add(std::move(plan.placement), "packing");
+            }
+            return;
+        }
+        auto best = best_blocks(cluster_, model_, capacities_, blocks);
+        if (best) add(std::move(best->placement), "packing");
+        if (flow_is_proven()) return;
+        auto linked = best_linked_blocks(cluster_, model_, capacities_, bound_, blocks);
+        if (linked) add(std::move(linked->placement), "packing");
+    }
+
+    base::Status solve_milp() {
+        progress("milp");
+        MilpOptions milp = options_.milp;
+        milp.formulation.partial = options_.flow.partial;
+        if (milp.upper_bound == 0) milp.upper_bound = bound_;
+        if (!milp.stop.asked) milp.stop.asked = options_.stop;
+        const auto best =
+            std::max_element(candidates_.begin(), candidates_.end(),
+                             [](const auto& a, const auto& b) { return a.flow < b.flow; });
+        if (options_.milp_start && best != candidates_.end()) milp.start = best->placement;
+        TRY(milp_, milp_placement(cluster_, model_, capacities_, milp));
+        // The rules were only there to start from; the answer is never worse than they are.
+        if (!milp_->placement.layers.empty()) {
+            add(milp_->placement, to_string(Method::milp));
+            if (milp_->proven() && !milp.prune && !milp.formulation.every_node_holds) {
+                bound_ = std::min(bound_, std::max(milp_->objective, best_candidate_flow()));
+            }
+        }
+        return base::Ok{};
+    }
+
+    // Does the candidate keep the limits?
+    bool keeps_limits(const Candidate& candidate) const {
+        if (options_.max_depth > 0 && candidate.depth > options_.max_depth + 1e-6) return false;
+        if (options_.survive_share > 0) {
+            const Robustness left = single_losses(cluster_, model_, capacities_,
+                                                  candidate.placement, flow_options(candidate));
+            if (left.worst_share() < options_.survive_share) return false;
+        }
+        if (options_.tpot_slo_s > 0 && !models_.empty()) {
+            const FlowPlan flow =
+                plan_flow(cluster_, build_flow_graph(cluster_, model_, capacities_,
+                                                     candidate.placement, flow_options(candidate)));
+            const Prediction seen = models_.front().predict(candidate.placement.layers, flow.links);
+            if (seen.tpot_s > options_.tpot_slo_s) return false;
+        }
+        return true;
+    }
+
+    std::string limits_text() const {
+        std::string text;
+        if (options_.max_depth > 0)
+            text += fmt::format(" at most {:g} stages,", options_.max_depth);
+        if (options_.tpot_slo_s > 0) {
+            text += fmt::format(" {:g} ms between tokens,", options_.tpot_slo_s * 1e3);
+        }
+        if (options_.survive_share > 0) {
+            text += fmt::format(" {:.0f} % of the flow after any one loss,",
+                                options_.survive_share * 100);
+        }
+        text.pop_back();
+        return text;
+    }
+
+    base::Error beyond_limits() const {
+        return {base::Errc::unavailable,
+                fmt::format("no plan found for {} on {} that keeps the limits:{}", model_.name,
+                            cluster_.name, limits_text())};
+    }
+
     // Most flow; among nearly that, fewest stages; among nearly that, most KV; then flow. First
     // wins ties.
-    Candidate choose() {
+    base::Result<PlanReport> best_flow() {
+        std::erase_if(candidates_, [&](const Candidate& c) { return !keeps_limits(c); });
+        if (candidates_.empty()) return beyond_limits();
         const auto keep = [&](auto good_enough) {
             std::erase_if(candidates_, [&](const Candidate& c) { return !good_enough(c); });
         };
-        double flow = 0;
-        for (const Candidate& c : candidates_) flow = std::max(flow, c.flow);
-        keep([&](const Candidate& c) { return c.flow >= flow * (1 - options_.flow_tolerance); });
+        const double tolerance = std::max(options_.flow_tolerance, kSameFlow);
+        const double flow = best_candidate_flow();
+        keep([&](const Candidate& c) { return c.flow >= flow * (1 - tolerance); });
         double depth = candidates_.front().depth;
         for (const Candidate& c : candidates_) depth = std::min(depth, c.depth);
-        if (options_.flow_tolerance > 0) {
-            keep([&](const Candidate& c) { return c.depth <= depth * 1.02; });
-        }
+        keep([&](const Candidate& c) { return c.depth <= depth * 1.02; });
         double kv_tokens = 0;
         for (const Candidate& c : candidates_) kv_tokens = std::max(kv_tokens, c.kv_tokens);
-        if (options_.flow_tolerance > 0) {
-            keep([&](const Candidate& c) { return c.kv_tokens >= kv_tokens * 0.9; });
+        keep([&](const Candidate& c) { return c.kv_tokens >= kv_tokens * 0.9; });
+        const auto best =
+            std::max_element(candidates_.begin(), candidates_.end(),
+                             [](const auto& a, const auto& b) { return a.flow < b.flow; });
+        return report(*best, {});
+    }
+
+    base::Result<PlanReport> best_throughput() {
+        progress("throughput");
+        std::vector<Placement> starts;
+        for (const Candidate& c : candidates_) starts.push_back(c.placement);
+        ThroughputOptions search;
+        search.objective = options_.objective == Objective::latency ? ThroughputObjective::latency
+                           : options_.objective == Objective::balanced
+                               ? ThroughputObjective::balanced
+                               : ThroughputObjective::throughput;
+        for (const PerformanceModel& model : models_) search.models.push_back(&model);
+        search.flow = options_.flow;
+        search.max_depth = options_.max_depth;
+        search.tpot_slo_s = options_.tpot_slo_s;
+        search.survive = options_.survive_share;
+        search.seed = options_.seed;
+        search.iterations = options_.throughput_iterations;
+        search.stop = options_.stop;
+        search.run_all = options_.executor;
+        search.judge = options_.judge;
+        const ThroughputResult found =
+            search_throughput(cluster_, model_, capacities_, starts, search);
+        if (found.shortlist.empty()) return beyond_limits();
+        const ThroughputCandidate& first = found.shortlist.front();
+        Candidate best{.placement = first.placement, .method = to_string(Method::search)};
+        TRY(PlanReport out, report(best, first.flows));
+        out.judged_tokens_per_s = first.judged;
+        out.judged_plans = found.judged;
+        for (const ParetoEntry& entry :
+             pareto_table(cluster_, model_, capacities_, options_.flow, found.shortlist)) {
+            out.pareto.push_back(
+                {entry.merits, found.shortlist[entry.candidate].judged, entry.candidate == 0});
         }
-        const auto best = std::max_element(
-            candidates_.begin(), candidates_.end(),
-            [](const Candidate& a, const Candidate& b) { return a.flow < b.flow; });
-        return *best;
+        return out;
+    }
+
+    base::Result<PlanReport> report(const Candidate& best,
+                                    const std::vector<spec::LinkFlow>& flows) {
+        TRY(PlanReport out,
+            evaluate_with(cluster_, model_, capacities_, best.placement, flow_options(best),
+                          models_.empty() ? nullptr : &models_.front(), flows));
+        out.method = best.method;
+        out.notes = best.notes;
+        out.milp = std::move(milp_);
+        set_bound(out, bound_);
+        return out;
     }
 
     const ClusterSpec& cluster_;
@@ -244,7 +316,9 @@ class Planner {
     const PlanOptions& options_;
     Evaluator evaluator_;
     double bound_;
+    std::vector<PerformanceModel> models_;
     std::vector<Candidate> candidates_;
+    std::optional<MilpReport> milp_;
 };
 
 }  // namespace
@@ -255,6 +329,8 @@ const char* to_string(Method method) {
             return "auto";
         case Method::search:
             return "search";
+        case Method::milp:
+            return "milp";
         case Method::even:
             return "even";
         case Method::replicated:
@@ -263,71 +339,60 @@ const char* to_string(Method method) {
             return "petals";
         case Method::swarm:
             return "swarm";
+        case Method::separate:
+            return "separate";
+        case Method::separate_plus:
+            return "separate-plus";
         case Method::manual:
             return "manual";
     }
     return "?";
 }
 
-base::Result<PlanReport> evaluate_placement(const ClusterSpec& cluster, const ModelSpec& model,
-                                            const CapacityTable& capacities,
-                                            const Placement& placement,
-                                            const FlowOptions& options) {
-    TRY_VOID(check_input(cluster, model));
-    TRY_VOID(check_placement(cluster, model, capacities, placement));
-    const FlowGraph graph = build_flow_graph(cluster, model, capacities, placement, options);
-    FlowPlan flow = plan_flow(cluster, graph);
-    PlanReport report;
-    report.placement = placement;
-    report.method = to_string(Method::manual);
-    report.max_flow_tokens_per_s = flow.tokens_per_s;
-    set_bound(report, flow_bounds(cluster, model, capacities).best);
-    report.min_cut_text = describe_cut(cluster, placement, flow);
-    report.mean_depth = flow.mean_depth;
-    report.least_kv_tokens =
-        Evaluator(cluster, model, capacities, options).least_kv_tokens(placement.layers);
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-        report.node_tokens_per_s.push_back(
-            placement.layers[i].empty() ? 0 : capacities.nodes[i].throughput(placement.layers[i]));
+const char* to_string(Objective objective) {
+    switch (objective) {
+        case Objective::flow:
+            return "flow";
+        case Objective::throughput:
+            return "throughput";
+        case Objective::latency:
+            return "latency";
+        case Objective::balanced:
+            return "balanced";
     }
-    report.node_flow = std::move(flow.node_flow);
-    report.flows = std::move(flow.links);
-    report.paths = std::move(flow.paths);
-    return report;
+    return "?";
 }
 
 base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model,
                               const PlanOptions& options) {
     TRY_VOID(check_input(cluster, model));
+    const spec::MeasuredNode measured;
+    const spec::CostModel* costs = options.costs;
+    if (costs == nullptr) {
+        const base::Status known = spec::check_measured(cluster);
+        if (known.ok()) {
+            costs = &measured;
+        } else if (options.capacities == nullptr || options.objective != Objective::flow) {
+            return known.error();
+        }
+    }
     CapacityTable own;
     if (options.capacities == nullptr) {
-        const spec::MeasuredNode measured;
-        if (options.costs == nullptr) TRY_VOID(spec::check_measured(cluster));
-        own = capacity_from_costs(cluster, model,
-                                  options.costs != nullptr ? *options.costs : measured,
-                                  options.workload, options.memory);
+        own = capacity_from_costs(cluster, model, *costs, options.workload, options.memory);
     }
     const CapacityTable& capacities = options.capacities != nullptr ? *options.capacities : own;
     CHECK(capacities.nodes.size() == cluster.nodes.size());
     if (options.method == Method::manual) {
-        return evaluate_placement(cluster, model, capacities, options.manual, options.flow);
+        TRY_VOID(check_placement(cluster, model, capacities, options.manual));
+        std::optional<PerformanceModel> predictor;
+        if (costs != nullptr) {
+            predictor.emplace(cluster, model, capacities, *costs, options.performance);
+        }
+        return evaluate_with(cluster, model, capacities, options.manual, options.flow,
+                             predictor ? &*predictor : nullptr, {});
     }
     TRY_VOID(check_holdable(cluster, model, capacities));
-    Planner planner(cluster, model, capacities, options);
-    TRY(const Candidate best, planner.best());
-    if (best.flow <= 0) {
-        return base::Error{
-            base::Errc::unavailable,
-            fmt::format(
-                "no way found to lead requests through all {} layers of {} on {}: the links "
-                "between its nodes and the coordinator do not connect enough of them",
-                model.n_layers, model.name, cluster.name)};
-    }
-    TRY(PlanReport report,
-        evaluate_placement(cluster, model, capacities, best.placement, options.flow));
-    report.method = best.method;
-    set_bound(report, planner.bound());
-    return report;
+    return Planner(cluster, model, capacities, costs, options).run();
 }
 
 }  // namespace helix::plan

@@ -9,6 +9,10 @@
 #include "base/result.h"
 #include "plan/capacity.h"
 #include "plan/flow_graph.h"
+#include "plan/performance.h"
+#include "plan/plan_report.h"
+#include "plan/prune.h"
+#include "plan/search.h"
 #include "spec/cluster_spec.h"
 #include "spec/cost_model.h"
 #include "spec/model_spec.h"
@@ -16,61 +20,86 @@
 
 namespace helix::plan {
 
-enum class Method { automatic, search, even, replicated, petals, swarm, manual };
+enum class Method {
+    automatic,  // the search, from the best of all rules
+    search,
+    milp,  // the paper's program; for up to about six machines, and to compare
+    even,
+    replicated,
+    petals,
+    swarm,
+    separate,
+    separate_plus,
+    manual
+};
 const char* to_string(Method method);
+
+enum class Objective {
+    flow,        // the paper's: the most flow, then the fewest stages
+    throughput,  // predicted decode tokens/s at saturation
+    latency,     // the predicted time of an answer
+    balanced     // both
+};
+const char* to_string(Objective objective);
 
 // What is known while a plan is being made; from one thread.
 struct PlanProgress {
-    const char* phase = "";         // "heuristics", "bound", "search", ...
-    double flow_tokens_per_s = 0;   // of the best placement so far; 0 = none
-    double bound_tokens_per_s = 0;  // no placement has more; 0 = not known yet
+    const char* phase = "";          // "heuristics", "bound", "search", ...
+    double flow_tokens_per_s = 0;    // of the best placement so far; 0 = none
+    double bound_tokens_per_s = 0;   // no placement has more; 0 = not known yet
+    double decode_tokens_per_s = 0;  // predicted or judged; 0 = not sought yet
 };
 
+// Decode tokens/s of a plan by some better measure, for instance a simulation. 0 = it does not run.
+using Judge = std::function<double(const spec::Placement&, const std::vector<spec::LinkFlow>&)>;
+
 struct PlanOptions {
-    Method method = Method::automatic;  // automatic: the best of the heuristics and the search
+    Method method = Method::automatic;
+    Objective objective = Objective::flow;
     FlowOptions flow;
-    // Speeds: `capacities` if given, else `costs`, else each node's own measurements.
+    // Speeds: `capacities` if given, else from `costs`, else from each node's own measurements.
+    // Objectives other than flow need costs or measurements too.
     const CapacityTable* capacities = nullptr;
     const spec::CostModel* costs = nullptr;
     Workload workload;
     MemoryRule memory;
+    PerformanceOptions performance;  // what is offered, and how workers batch
+    // A plan must be good under each of these; the geometric mean of the predictions counts.
+    std::vector<Batching> batchings = {Batching::helix};
     spec::Placement manual;         // the placement that Method::manual judges
     std::int32_t swarm_stages = 0;  // 0: as FEATURES H21 says
-    // How much flow may be given up for fewer stages. The plan's flow is at least that of the best
-    // heuristic less this share.
-    double flow_tolerance = 0.02;
+    MilpOptions milp;               // start is filled in; it is the best of the rules
+    bool milp_start = true;         // false: none
+
+    // Limits; plans beyond them are not considered.
+    double max_depth = 0;      // mean stages of a request; 0 = any
+    double tpot_slo_s = 0;     // predicted mean time between tokens; 0 = any
+    double survive_share = 0;  // of the flow, after the loss of any one machine or link
+
+    // How much flow may be given up for fewer stages, by Objective::flow.
+    double flow_tolerance = 0;
     std::uint64_t seed = 1;
-    std::int64_t iterations = 100'000;
-    // A deadline, from whoever has a clock; the best so far is returned.
+    std::int64_t iterations = 100'000;             // of the search for flow
+    std::int64_t throughput_iterations = 200'000;  // and of the one for throughput
+    bool tight_bound = true;  // false: only the simple bounds, for many small plans
+    // A deadline, from whoever has a clock; the best so far is returned. Asked by all threads of
+    // the executor. flow_stop ends the search for flow alone, when another objective follows.
     std::function<bool()> stop;
+    std::function<bool()> flow_stop;
+    Executor executor;
+    Judge judge;
     std::function<void(const PlanProgress&)> progress;
-};
-
-struct PlanReport {
-    spec::Placement placement;          // nodes that get no flow are left out
-    std::vector<spec::LinkFlow> flows;  // the links used, by (from, to)
-    double max_flow_tokens_per_s = 0;
-    double upper_bound_tokens_per_s = 0;  // of any placement on this cluster (bounds.h)
-    double gap = 0;                       // 1 - max flow / bound
-    bool proven_optimal = false;          // the flow, within a millionth: no placement has more
-    std::string method;                   // what found the placement: "search", "even", ...
-    std::string min_cut_text;             // what limits it, in words
-
-    double mean_depth = 0;                  // stages a token passes
-    double least_kv_tokens = 0;             // context the layer with least KV memory can hold
-    std::vector<double> node_tokens_per_s;  // T of each node with its layers
-    std::vector<double> node_flow;          // planned through each node
-    std::vector<FlowPath> paths;            // the pipelines behind `flows`
 };
 
 // Which layers go on which machine, and what flows where. Every path over `flows` from the
 // coordinator back to it is a valid pipeline. Errors: a cluster that cannot hold the model (says
 // what is missing), speeds that are unknown, a manual placement that does not fit or does not
-// connect.
+// connect, limits that no plan keeps.
 base::Result<PlanReport> plan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                               const PlanOptions& options);
 
-// The same figures for a placement as it stands (Method::manual with nothing left out).
+// The same figures for a placement as it stands (Method::manual with nothing left out), without a
+// prediction.
 base::Result<PlanReport> evaluate_placement(const spec::ClusterSpec& cluster,
                                             const spec::ModelSpec& model,
                                             const CapacityTable& capacities,

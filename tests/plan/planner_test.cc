@@ -170,15 +170,18 @@ TEST(Planner, SameSeedSamePlan) {
 }
 
 TEST(Planner, StopEndsTheSearchEarlyWithThePlanSoFar) {
-    const auto cluster = cluster_of(
-        {machine("big", 20, 1e-4), machine("middle", 10, 2e-4), machine("small", 6, 4e-4)});
+    base::Random random(5);
+    const auto cluster = random_cluster(random, 12, 0);
+    const auto capacities = random_capacities(random, 12, 8);
     PlanOptions options;
+    options.capacities = &capacities;
     options.iterations = std::numeric_limits<std::int64_t>::max() / 4;
     int asked = 0;
-    options.stop = [&] { return ++asked > 10; };
+    options.stop = [&] { return ++asked > 200; };
     const auto report = plan(cluster, small_model(32), options);
     ASSERT_TRUE(report.ok()) << report.error().message;
-    EXPECT_EQ(asked, 11);
+    EXPECT_GT(asked, 200);
+    EXPECT_LT(asked, 300);  // every phase ends as soon as it is told
     EXPECT_GT(report->max_flow_tokens_per_s, 0);
 }
 
@@ -234,7 +237,7 @@ TEST(Planner, SearchFindsTheExhaustiveOptimumOfTinyClusters) {
 
 TEST(Planner, NeverWorseThanTheBestHeuristicAndAlwaysValidOnRandomClusters) {
     int planned = 0;
-    for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    for (std::uint64_t seed = 0; seed < 250; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         base::Random random(seed);
         const auto n = static_cast<std::int32_t>(random.between(1, 8));
@@ -246,6 +249,7 @@ TEST(Planner, NeverWorseThanTheBestHeuristicAndAlwaysValidOnRandomClusters) {
         options.capacities = &capacities;
         options.flow.partial = random.chance(0.7);
         options.iterations = 400;
+        options.tight_bound = seed % 8 == 0;
         double best = 0;
         for (const Method method :
              {Method::even, Method::replicated, Method::petals, Method::swarm}) {
@@ -271,7 +275,7 @@ TEST(Planner, NeverWorseThanTheBestHeuristicAndAlwaysValidOnRandomClusters) {
             }
         }
     }
-    EXPECT_GT(planned, 300);
+    EXPECT_GT(planned, 150);
 }
 
 TEST(Capacity, MemoryRulesAtTheirEdges) {

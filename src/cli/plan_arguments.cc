@@ -1,0 +1,200 @@
+#include "cli/plan_arguments.h"
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+
+#include "spec/placement_file.h"
+
+namespace helix::cli {
+namespace {
+
+using plan::Method;
+using plan::Objective;
+
+// The one of `values` that is called `word`.
+template <typename T>
+base::Result<T> named(const char* option, const std::string& word,
+                      std::initializer_list<T> values) {
+    std::string words;
+    for (const T value : values) {
+        if (word == plan::to_string(value)) return value;
+        words += (words.empty() ? "" : ", ") + std::string(plan::to_string(value));
+    }
+    return base::invalid(fmt::format("{}: '{}' is none of {}", option, word, words));
+}
+
+// A layout of the cluster's nodes, with the links that it was made for.
+base::Status read_manual(const PlanArguments& a, const Problem& problem,
+                         plan::PlanOptions& options) {
+    if (a.placement.empty()) {
+        return base::invalid("--method manual: needs --placement FILE, the placement to judge");
+    }
+    TRY(spec::PlacementFile file, spec::read_placement_file(a.placement));
+    if (file.n_layers != problem.model.n_layers) {
+        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", a.placement,
+                                         file.n_layers, problem.model.name,
+                                         problem.model.n_layers));
+    }
+    const std::size_t n = problem.cluster.nodes.size();
+    if (file.placement.layers.size() > n) {
+        return base::invalid(fmt::format("{}: names node {}, but {} has nodes 0 to {}", a.placement,
+                                         file.placement.layers.size() - 1, a.problem.cluster,
+                                         n - 1));
+    }
+    file.placement.layers.resize(n);
+    options.manual = std::move(file.placement);
+    if (!file.links.empty()) options.flow.only_links = std::move(file.links);
+    return base::Ok{};
+}
+
+base::Status set_limits(const PlanArguments& a, plan::PlanOptions& options) {
+    if (a.max_depth < 0) return base::invalid("--max-depth: expected a number of stages");
+    options.max_depth = a.max_depth;
+    if (a.tpot_slo_ms < 0) return base::invalid("--tpot-slo-ms: expected milliseconds");
+    options.tpot_slo_s = a.tpot_slo_ms / 1e3;
+    if (a.survive != 0 && a.survive != 1) {
+        return base::invalid(
+            "--survive: expected 0 or 1, the losses at a time that must not end "
+            "service");
+    }
+    if (a.survive_flow < 0 || a.survive_flow > 1) {
+        return base::invalid("--survive-flow: expected a share between 0 and 1");
+    }
+    if (a.survive == 1) options.survive_share = 1e-6;
+    if (a.survive_flow > 0) options.survive_share = a.survive_flow;
+    return base::Ok{};
+}
+
+base::Status set_load(const PlanArguments& a, plan::PlanOptions& options) {
+    if (!a.lengths.empty()) {
+        TRY(options.performance.lengths, plan::read_lengths(a.lengths));
+    }
+    if (a.rate < 0) return base::invalid("--rate: expected requests per second");
+    options.performance.requests_per_s = a.rate;
+    if (a.batching == "both") {
+        options.batchings = {plan::Batching::helix, plan::Batching::reference};
+    } else {
+        TRY(const plan::Batching batching,
+            named("--batching", a.batching, {plan::Batching::helix, plan::Batching::reference}));
+        options.batchings = {batching};
+        options.performance.batching = batching;
+    }
+    return base::Ok{};
+}
+
+void set_milp(const PlanArguments& a, plan::PlanOptions& options) {
+    options.milp.solver = a.solver;
+    options.milp.formulation.every_node_holds = a.every_machine;
+    options.milp.formulation.cap_links = !a.no_cap_links;
+    if (a.prune > 0)
+        options.milp.prune = plan::PruneOptions{
+            .min_keep = a.prune, .max_keep = a.prune, .threshold_bytes_per_s = 0};
+    options.milp_start = !a.no_start;
+    if (a.no_early_stop) {
+        options.milp.stop.near_bound = 0;
+        options.milp.stop.good_enough = 0;
+    }
+}
+
+}  // namespace
+
+base::Result<plan::PlanOptions> plan_options(const PlanArguments& a, const Problem& problem) {
+    plan::PlanOptions options;
+    options.capacities = &problem.capacities;
+    options.costs = &problem.costs();
+    options.flow.partial = !a.no_partial;
+    if (a.convention != "paper" && a.convention != "reference") {
+        return base::invalid("--convention: '" + a.convention + "' is neither paper nor reference");
+    }
+    options.flow.convention =
+        a.convention == "paper" ? plan::Convention::paper : plan::Convention::reference;
+    TRY(options.method, named("--method", a.method,
+                              {Method::automatic, Method::search, Method::milp, Method::even,
+                               Method::replicated, Method::petals, Method::swarm, Method::separate,
+                               Method::separate_plus, Method::manual}));
+    TRY(options.objective,
+        named("--objective", a.objective,
+              {Objective::throughput, Objective::latency, Objective::balanced, Objective::flow}));
+    options.seed = a.seed;
+    options.swarm_stages = a.swarm_stages;
+    TRY_VOID(set_limits(a, options));
+    TRY_VOID(set_load(a, options));
+    set_milp(a, options);
+    if (options.method == Method::manual) TRY_VOID(read_manual(a, problem, options));
+    return options;
+}
+
+void PlanArguments::add_to(CLI::App& command) {
+    problem.add_to(command);
+    command
+        .add_option("--objective", objective,
+                    "throughput (what users will get), latency, balanced, or flow (the paper's)")
+        ->capture_default_str();
+    command
+        .add_option("--method", method,
+                    "auto, search, milp, even, replicated, petals, swarm, separate, separate-plus, "
+                    "or manual")
+        ->capture_default_str();
+    command.add_option("--placement", placement, "the placement that --method manual judges");
+    command.add_flag("--no-partial,!--partial", no_partial,
+                     "every machine runs all its layers for every token it gets [--partial]");
+    command.add_option("--budget", budget,
+                       "the longest that planning may take [10s with --objective flow, else 45s]");
+    command.add_option("--seed", seed, "of the search")->capture_default_str();
+    command.add_option("--threads", threads, "of the search [as many as this machine has]");
+    command.add_flag("--json", json, "one JSON object instead of a picture");
+    command.add_option("--output", output, "write the placement, for serve and simulate");
+    command.add_option("--svg", svg, "draw the plan into this file");
+
+    const auto group = [](const char* name, std::initializer_list<CLI::Option*> options) {
+        for (CLI::Option* option : options) option->group(name);
+    };
+    group("Limits",
+          {command.add_option("--max-depth", max_depth,
+                              "most machines that a token passes, on average"),
+           command.add_option("--tpot-slo-ms", tpot_slo_ms,
+                              "longest predicted mean time between tokens"),
+           command.add_option("--survive", survive,
+                              "1: service goes on after the loss of any one machine or link"),
+           command.add_option("--survive-flow", survive_flow,
+                              "the share of the flow that must then be left")});
+    group("Load and policy",
+          {command.add_option("--lengths", lengths,
+                              "table of prompt_tokens, output_tokens [the Azure conversation "
+                              "trace's means]"),
+           command.add_option("--rate", rate, "requests per second [as many as are served]"),
+           command
+               .add_option("--batching", batching,
+                           "helix: as our workers batch; reference: as the published simulator "
+                           "does; both: good under either")
+               ->capture_default_str(),
+           command
+               .add_option("--judge", judge,
+                           "simulate: the best candidates run in the simulator; none; auto: "
+                           "simulate where tables allow it")
+               ->capture_default_str(),
+           command
+               .add_option("--convention", convention,
+                           "bandwidth to tokens/s as the paper says or as its reference does")
+               ->capture_default_str()});
+    group("What if",
+          {command.add_option("--add", add, "machines: L4@region-a, 3xL4@region-a"),
+           command.add_option("--remove", remove, "a machine: node7"),
+           command.add_option("--link", link, "a link both ways: a:b=1Gbps or a:b=1Gbps,5ms"),
+           command.add_option("--upgrade", upgrade, "a machine to another type: node3=A100")});
+    group(
+        "Methods",
+        {command.add_option("--solver", solver, "of --method milp: cbc, highs or gurobi")
+             ->capture_default_str(),
+         command.add_option("--prune", prune, "milp: keep so many links of each machine [all]"),
+         command.add_flag("--no-start", no_start, "milp: without a heuristic's plan to start from"),
+         command.add_flag("--no-early-stop", no_early_stop, "milp: until proven or out of time"),
+         command.add_flag("--no-link-caps", no_cap_links,
+                          "milp: links as wide as they are, not as their ends need"),
+         command.add_flag("--every-machine", every_machine,
+                          "milp: every machine holds a layer, as the paper has it"),
+         command.add_option("--swarm-stages", swarm_stages, "swarm: how many equal stages")});
+}
+
+}  // namespace helix::cli

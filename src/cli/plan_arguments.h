@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/command.h"
+#include "cli/problem_option.h"
+#include "plan/planner.h"
+
+namespace helix::cli {
+
+// What `helix plan` is asked.
+struct PlanArguments {
+    ProblemArguments problem;
+    std::string method = "auto";
+    std::string objective = "throughput";
+    std::string batching = "both";
+    std::string placement;
+    std::string convention = "reference";
+    bool no_partial = false;
+    std::string budget;
+    std::uint64_t seed = 1;
+    int threads = 0;
+
+    double max_depth = 0;
+    double tpot_slo_ms = 0;
+    int survive = 0;
+    double survive_flow = 0;
+    double rate = 0;
+    std::string lengths;
+    std::string judge = "auto";
+
+    std::string solver = "cbc";
+    int prune = 0;
+    bool no_start = false;
+    bool no_early_stop = false;
+    bool no_cap_links = false;
+    bool every_machine = false;
+    int swarm_stages = 0;
+
+    std::vector<std::string> add;
+    std::vector<std::string> remove;
+    std::vector<std::string> link;
+    std::vector<std::string> upgrade;
+
+    bool json = false;
+    std::string output;
+    std::string svg;
+
+    void add_to(CLI::App& command);
+};
+
+// Everything but the clock, the threads and the judge. The problem must outlive the options.
+base::Result<plan::PlanOptions> plan_options(const PlanArguments& arguments,
+                                             const Problem& problem);
+
+}  // namespace helix::cli

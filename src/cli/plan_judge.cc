@@ -1,0 +1,74 @@
+#include "cli/plan_judge.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "sim/load.h"
+#include "sim/reference_setup.h"
+#include "sim/reference_world.h"
+#include "sim/synthetic_trace.h"
+
+namespace helix::cli {
+namespace {
+
+constexpr double kWarmup_s = 60;
+constexpr double kWindow_s = 240;  // differences below 3 % are noise in 600 s, too
+constexpr int kSyntheticRequests = 20'000;
+
+base::Result<sim::LengthSource> judged_lengths(const PlanArguments& a) {
+    if (!a.lengths.empty()) return sim::LengthSource::read(a.lengths, sim::LengthOrder::sampled);
+    base::Random random(1);
+    std::vector<sim::RequestLength> rows;
+    for (int i = 0; i < kSyntheticRequests; ++i) {
+        const sim::TraceRequest request = sim::draw_conversation(random);
+        rows.push_back({request.prompt_tokens, request.output_tokens});
+    }
+    return sim::LengthSource(std::move(rows), sim::LengthOrder::sampled);
+}
+
+}  // namespace
+
+base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem& problem) {
+    if (a.judge != "auto" && a.judge != "simulate" && a.judge != "none") {
+        return base::invalid("--judge: '" + a.judge + "' is none of auto, simulate, none");
+    }
+    if (a.judge == "none") return plan::Judge{};
+    if (!problem.tables) {
+        if (a.judge == "auto") return plan::Judge{};
+        return base::invalid("--judge simulate: needs --profiles, the tables that it runs on");
+    }
+    TRY(sim::LengthSource lengths, judged_lengths(a));
+    const auto shared = std::make_shared<const sim::LengthSource>(std::move(lengths));
+    return plan::Judge([shared, &problem](const spec::Placement& placement,
+                                          const std::vector<spec::LinkFlow>& flows) {
+        std::vector<std::pair<std::int32_t, std::int32_t>> links;
+        for (const spec::LinkFlow& flow : flows) links.emplace_back(flow.from, flow.to);
+        auto setup =
+            sim::reference_setup(problem.cluster, *problem.tables, placement, links, flows);
+        if (!setup.ok()) return 0.0;
+        setup->lengths = *shared;
+        setup->warmup_s = kWarmup_s;
+        setup->duration_s = kWindow_s;
+        const auto report = sim::run_reference(*setup);
+        return report.ok() ? report->decode_tokens_per_s : 0.0;
+    });
+}
+
+plan::Executor threads_executor(int threads) {
+    if (threads <= 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    return [threads](int n, const std::function<void(int)>& task) {
+        std::atomic<int> next{0};
+        const auto work = [&] {
+            for (int i = next++; i < n; i = next++) task(i);
+        };
+        std::vector<std::thread> others;
+        for (int t = 1; t < std::min(threads, n); ++t) others.emplace_back(work);
+        work();
+        for (std::thread& thread : others) thread.join();
+    };
+}
+
+}  // namespace helix::cli

@@ -1,0 +1,72 @@
+#include "plan/planner_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/heuristics.h"
+#include "spec/units.h"
+
+namespace helix::plan {
+
+base::Status check_input(const spec::ClusterSpec& cluster, const spec::ModelSpec& model) {
+    if (cluster.nodes.empty()) {
+        return base::invalid(fmt::format("cluster {}: has no nodes", cluster.name));
+    }
+    if (model.n_layers <= 0 || model.layer_bytes <= 0 || model.activation_bytes_per_token <= 0 ||
+        model.token_bytes <= 0) {
+        return base::invalid(
+            fmt::format("model {}: layers {}, bytes of a layer {}, of an activation {} and of a "
+                        "token {} must all be above 0",
+                        model.name, model.n_layers, model.layer_bytes,
+                        model.activation_bytes_per_token, model.token_bytes));
+    }
+    return base::Ok{};
+}
+
+base::Status check_holdable(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+                            const CapacityTable& capacities) {
+    const auto any = [&](bool first, bool last) {
+        return std::any_of(
+            capacities.nodes.begin(), capacities.nodes.end(),
+            [&](const NodeCapacity& node) { return node.max_layers[first][last] > 0; });
+    };
+    const std::int64_t largest = std::max_element(cluster.nodes.begin(), cluster.nodes.end(),
+                                                  [](const auto& a, const auto& b) {
+                                                      return a.memory_bytes < b.memory_bytes;
+                                                  })
+                                     ->memory_bytes;
+    if (!any(true, false)) {
+        return base::Error{
+            base::Errc::unavailable,
+            fmt::format("no node of {} can hold layer 0 of {} with the embedding ({}) and room "
+                        "for KV; the largest has {}",
+                        cluster.name, model.name,
+                        spec::format_bytes(model.layer_bytes + model.embedding_bytes),
+                        spec::format_bytes(largest))};
+    }
+    if (!any(false, true)) {
+        return base::Error{
+            base::Errc::unavailable,
+            fmt::format("no node of {} can hold layer {} of {} with the output head ({}) and room "
+                        "for KV; the largest has {}",
+                        cluster.name, model.n_layers - 1, model.name,
+                        spec::format_bytes(model.layer_bytes + model.head_bytes),
+                        spec::format_bytes(largest))};
+    }
+    const std::int32_t holdable = holdable_layers(capacities, model.n_layers);
+    if (holdable >= model.n_layers) return base::Ok{};
+    const std::int32_t missing = model.n_layers - holdable;
+    return base::Error{
+        base::Errc::unavailable,
+        fmt::format("{} together can hold {} of the {} layers of {}: layers {} to {} have no "
+                    "place; about {} more "
+                    "memory is needed, and KV beside it",
+                    cluster.nodes.size() == 1
+                        ? "the one node of " + cluster.name
+                        : fmt::format("the {} nodes of {}", cluster.nodes.size(), cluster.name),
+                    holdable, model.n_layers, model.name, holdable, model.n_layers - 1,
+                    spec::format_bytes(missing * model.layer_bytes))};
+}
+
+}  // namespace helix::plan
