@@ -50,6 +50,80 @@ TEST(Petals, FindsNoPlacementWhereLayersStayBare) {
     EXPECT_FALSE(petals_placement(capacities, 6, counting(2)).has_value());
 }
 
+TEST(Petals, TheJoiningOrderIsDrawnBySeed) {
+    const auto order = shuffled_order(50, 1);
+    EXPECT_EQ(order, shuffled_order(50, 1));
+    EXPECT_NE(order, shuffled_order(50, 2));
+    EXPECT_TRUE(std::is_permutation(order.begin(), order.end(), counting(50).begin()));
+    EXPECT_TRUE(shuffled_order(0, 1).empty());
+    // Every place is as likely for every node, about.
+    std::vector<int> first(4, 0);
+    for (std::uint64_t seed = 0; seed < 4000; ++seed)
+        ++first[static_cast<std::size_t>(shuffled_order(4, seed)[0])];
+    for (const int count : first) EXPECT_NEAR(count, 1000, 120);
+}
+
+// The rule, checked from outside: nowhere were the sorted throughputs smaller when a node joined.
+TEST(Petals, EachNodeStandsWhereTheLayersWereSlowestOnRandomClusters) {
+    int placed = 0;
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        base::Random random(seed);
+        const auto n = static_cast<std::int32_t>(random.between(2, 9));
+        const auto n_layers = static_cast<std::int32_t>(random.between(1, 12));
+        const CapacityTable capacities = random_capacities(random, n, 8);
+        const auto order = shuffled_order(n, seed);
+        const auto placement = petals_placement(capacities, n_layers, order);
+        if (!placement) continue;
+        ++placed;
+        std::vector<double> speed(static_cast<std::size_t>(n_layers), 0.0);
+        const auto sorted_at = [&](std::int32_t begin, std::int32_t size) {
+            std::vector<double> key(speed.begin() + begin, speed.begin() + begin + size);
+            std::sort(key.begin(), key.end());
+            return key;
+        };
+        for (const std::int32_t i : order) {
+            const LayerRange range = placement->layers[static_cast<std::size_t>(i)];
+            const NodeCapacity& node = capacities.nodes[static_cast<std::size_t>(i)];
+            ASSERT_EQ(range.size(), std::min(node.most(), n_layers));
+            const auto chosen = sorted_at(range.begin, range.size());
+            for (std::int32_t begin = 0; begin + range.size() <= n_layers; ++begin) {
+                const auto other = sorted_at(begin, range.size());
+                ASSERT_TRUE(begin < range.begin ? chosen < other : chosen <= other);
+            }
+            for (std::int32_t l = range.begin; l < range.end; ++l)
+                speed[static_cast<std::size_t>(l)] += node.throughput(range);
+        }
+    }
+    EXPECT_GT(placed, 150);
+}
+
+TEST(Swarm, StagesAreEqualAndFilledFastestNodeFirstOnRandomClusters) {
+    int placed = 0;
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        base::Random random(seed);
+        const auto n = static_cast<std::int32_t>(random.between(2, 12));
+        const auto n_layers = static_cast<std::int32_t>(random.between(1, 12));
+        const CapacityTable capacities = random_capacities(random, n, 8);
+        const auto stages = static_cast<std::int32_t>(random.between(1, n_layers));
+        const auto placement = swarm_placement(capacities, n_layers, stages);
+        if (!placement) continue;
+        ++placed;
+        std::vector<std::int32_t> begins;
+        for (const LayerRange range : placement->layers) {
+            if (range.empty()) continue;
+            begins.push_back(range.begin);
+            ASSERT_LE(range.size(), (n_layers + stages - 1) / stages);
+            ASSERT_GE(range.size(), n_layers / stages);
+        }
+        std::sort(begins.begin(), begins.end());
+        begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
+        ASSERT_EQ(begins.size(), static_cast<std::size_t>(stages));
+    }
+    EXPECT_GT(placed, 100);
+}
+
 TEST(Swarm, NodesGoFastestFirstToTheWeakestStage) {
     // 6 layers, the weakest holds 2: 3 stages. T(2): 40, 30, 20, 20, 10, 5. Equal speeds: higher
     // index first. 40 -> stage 0, 30 -> 1, node 3 (20) -> 2, node 2 (20) -> 2, 10 -> 1, 5 -> 0 (40,
