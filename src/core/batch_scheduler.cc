@@ -2,7 +2,6 @@
 // arrival.
 
 #include <algorithm>
-#include <iterator>
 
 #include "base/check.h"
 #include "core/worker_state.h"
@@ -10,19 +9,11 @@
 namespace helix::core {
 namespace {
 
-struct Candidate {
-    std::uint64_t arrival;
-    Sequence* sequence;
-};
-
-bool by_arrival(const Candidate& a, const Candidate& b) {
-    return a.arrival < b.arrival;
-}
-
 class BatchBuilder {
   public:
-    BatchBuilder(Worker::Impl& state, BatchPlan& plan, std::vector<WorkerAction>& actions)
-        : state_(state), plan_(plan), actions_(actions) {}
+    BatchBuilder(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
+                 std::vector<WorkerAction>& actions)
+        : state_(state), plan_(plan), batch_(batch), actions_(actions) {}
 
     bool full() const {
         return static_cast<std::int32_t>(plan_.chunks.size()) >= state_.config.max_batch_seqs;
@@ -33,7 +24,10 @@ class BatchBuilder {
         const PendingRows& rows = seq.pending.front();
         std::int64_t count =
             std::min<std::int64_t>(max_rows, static_cast<std::int64_t>(rows.tokens.size()));
-        count = std::min(count, seq.table.tokens_with(state_.pool.free_pages()) - seq.computed);
+        const std::int64_t free_pages = state_.pool.free_pages();
+        if (seq.table.pages_to_hold(seq.computed + count) > free_pages) {
+            count = seq.table.tokens_with(free_pages) - seq.computed;
+        }
         if (count <= 0) {
             report_stuck(seq);
             return 0;
@@ -42,6 +36,9 @@ class BatchBuilder {
         seq.stuck = false;
         seq.in_batch = true;
         plan_.chunks.push_back(make_chunk(seq, rows, static_cast<std::int32_t>(count)));
+        const BatchChunk& chunk = plan_.chunks.back();
+        batch_.chunks.push_back({&seq, chunk.first_position, static_cast<std::int32_t>(count),
+                                 chunk.output_row, chunk.sample});
         return static_cast<std::int32_t>(count);
     }
 
@@ -69,7 +66,7 @@ class BatchBuilder {
                                      seq.tokens.begin() + rows.first_position + count);
             }
         }
-        chunk.pages = seq.table.flatten(seq.computed + count);
+        if (state_.config.list_pages) chunk.pages = seq.table.flatten(seq.computed + count);
         return chunk;
     }
 
@@ -81,46 +78,37 @@ class BatchBuilder {
 
     Worker::Impl& state_;
     BatchPlan& plan_;
+    RunningBatch& batch_;
     std::vector<WorkerAction>& actions_;
 };
 
 }  // namespace
 
-void schedule_batch(Worker::Impl& state, BatchPlan& plan, std::vector<WorkerAction>& actions) {
-    std::vector<Candidate> decodes;
-    std::vector<Candidate> prefills;
-    std::int64_t decoding =
-        0;  // sequences past their prompt, whether or not they have a row here now
-    for (auto& [key, seq] : state.sequences) {
-        if (seq.ending) continue;
-        const bool past_prompt = seq.computed >= seq.start.prompt_tokens;
-        if (past_prompt) ++decoding;
-        if (seq.pending.empty()) continue;
-        const PendingRows& rows = seq.pending.front();
-        (seq.is_decode(rows) ? decodes : prefills).push_back({rows.arrival, &seq});
-    }
-    std::sort(decodes.begin(), decodes.end(), by_arrival);
-    std::sort(prefills.begin(), prefills.end(), by_arrival);
-
+void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
+                    std::vector<WorkerAction>& actions) {
     // With g machines in the pipeline the decodes travel in g groups, so that all of them have
     // work.
     const std::int64_t groups = std::max<std::int32_t>(1, state.pipeline_groups);
-    const std::int64_t group_size = std::max<std::int64_t>(1, (decoding + groups - 1) / groups);
+    const std::int64_t group_size =
+        std::max<std::int64_t>(1, (state.n_past_prompt + groups - 1) / groups);
 
-    BatchBuilder builder(state, plan, actions);
+    BatchBuilder builder(state, plan, batch, actions);
     std::int32_t rows_left = state.config.max_batch_rows;
     std::int64_t decodes_added = 0;
-    for (const Candidate& c : decodes) {
+    for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
         if (rows_left == 0 || builder.full() || decodes_added == group_size) break;
-        const std::int32_t added = builder.add(*c.sequence, 1);
+        const std::int32_t added = builder.add(*entry.sequence, 1);
         rows_left -= added;
         decodes_added += added;
     }
     if (decodes_added > 0) rows_left = std::min(rows_left, state.config.mixed_prefill_rows);
-    for (const Candidate& c : prefills) {
+    for (const ReadyList::Entry& entry : state.ready_prefills.entries()) {
         if (rows_left == 0 || builder.full()) break;
-        rows_left -= builder.add(*c.sequence, rows_left);
+        rows_left -= builder.add(*entry.sequence, rows_left);
     }
+    if (plan.chunks.empty()) return;
+    state.ready_decodes.drop_batched();
+    state.ready_prefills.drop_batched();
 }
 
 }  // namespace helix::core

@@ -129,6 +129,9 @@ struct CoordinatorConfig {
     std::int32_t max_running = 4096;  // sequences in the cluster
     double kv_high_water = 0.9;       // FEATURES H15, H16
     double expected_output_tokens = 240;
+    // Decodes travel in so many groups, for all machines of a pipeline to have work; 0: as many as
+    // machines stand in the shortest one.
+    std::int32_t pipeline_groups = 0;
     std::int32_t min_workers = 1;          // plan only once so many have joined
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
     double switch_gain =

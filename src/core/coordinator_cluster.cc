@@ -258,7 +258,9 @@ void Coordinator::Impl::send_assignments(std::vector<CoordinatorAction>& actions
     const PipelineRouter next_router = make_router(config.n_layers, *pending);
     AssignLayers message;
     message.epoch = pending->epoch;
-    message.pipeline_groups = machines_in_pipeline(next_router, workers);
+    message.pipeline_groups = config.pipeline_groups > 0
+                                  ? config.pipeline_groups
+                                  : machines_in_pipeline(next_router, workers);
     for (const WorkerId id : pending->workers) {
         const WorkerJoined& joined = workers.at(id).joined;
         message.peers.push_back({id, joined.endpoint, joined.public_key});

@@ -51,6 +51,21 @@ std::string sequence_rule(const Worker::Impl& state, const Sequence& seq) {
     return "";
 }
 
+std::string ready_rule(const ReadyList& list, bool decodes) {
+    const ReadyList::Entry* before = nullptr;
+    for (const ReadyList::Entry& entry : list.entries()) {
+        const Sequence& seq = *entry.sequence;
+        const std::string who = name(seq.key);
+        if (seq.pending.empty() || seq.in_batch) return who + ": ready without rows";
+        const PendingRows& rows = seq.pending.front();
+        if (rows.arrival != entry.arrival) return who + ": ready with other rows";
+        if (seq.is_decode(rows) != decodes) return who + ": ready in the wrong list";
+        if (before != nullptr && before->arrival >= entry.arrival) return who + ": out of turn";
+        before = &entry;
+    }
+    return "";
+}
+
 }  // namespace
 
 std::string broken_invariant(const Coordinator& coordinator) {
@@ -90,8 +105,12 @@ std::string broken_invariant(const Coordinator& coordinator) {
 std::string broken_invariant(const Worker& worker) {
     const Worker::Impl& state = worker.impl();
     std::int64_t pages = 0;
+    std::int64_t past_prompt = 0;
+    std::size_t ready = 0;
     std::set<PageId> seen;
     for (const auto& [key, seq] : state.sequences) {
+        if (seq.computed >= seq.start.prompt_tokens) ++past_prompt;
+        if (!seq.pending.empty() && !seq.in_batch) ++ready;
         pages += seq.table.page_count();
         for (const auto& layer : seq.table.by_layer()) {
             for (const PageId page : layer) {
@@ -102,6 +121,13 @@ std::string broken_invariant(const Worker& worker) {
         if (seq.ending && !seq.in_batch) return name(key) + ": freed but still here";
         const std::string rule = sequence_rule(state, seq);
         if (!rule.empty()) return rule;
+    }
+    if (past_prompt != state.n_past_prompt) return "sequences past their prompt miscounted";
+    const std::string list =
+        ready_rule(state.ready_decodes, true) + ready_rule(state.ready_prefills, false);
+    if (!list.empty()) return list;
+    if (state.ready_decodes.entries().size() + state.ready_prefills.entries().size() != ready) {
+        return "a sequence with rows is not listed as ready";
     }
     if (pages != state.pool.used()) return "pages in use do not match the block tables";
     if (!state.ready && !state.sequences.empty()) return "sequences without layers";

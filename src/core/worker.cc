@@ -113,13 +113,16 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
             actions.push_back(SendToCoordinator{SequenceStuck{input.key, false, reason}});
         }
     };
-    if (tombstone_set.contains(input.key)) return refuse("");
-    if (input.first_position == 0 && !sequences.contains(input.key)) {
+    // A live sequence was not freed, so the tombstones need not be asked for every row.
+    auto it = sequences.find(input.key);
+    if (it == sequences.end()) {
+        if (tombstone_set.contains(input.key)) return refuse("");
+        if (input.first_position != 0) return refuse("");  // freed long ago
         const std::string reason = admit(input, actions);
         if (!reason.empty()) return refuse(reason);
+        it = sequences.find(input.key);
     }
-    const auto it = sequences.find(input.key);
-    if (it == sequences.end() || it->second.ending) return refuse("");  // freed long ago
+    if (it->second.ending) return refuse("");
     Sequence& seq = it->second;
     if (input.first_position != static_cast<std::int32_t>(seq.tokens.size())) {
         return refuse("");  // a duplicate
@@ -130,8 +133,10 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
         return refuse("input without its activations");
     }
     seq.tokens.insert(seq.tokens.end(), input.tokens.begin(), input.tokens.end());
+    const bool had_rows = !seq.pending.empty();
     seq.pending.push_back(
         {input.first_position, input.tokens, input.sample, input.payload, next_arrival++});
+    if (!had_rows && !seq.in_batch) ready_list(seq).add(seq);
 }
 
 std::string Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& actions) {
@@ -170,9 +175,12 @@ void Worker::Impl::free_sequence(const SequenceKey& key, std::vector<WorkerActio
 
 void Worker::Impl::erase_sequence(std::map<SequenceKey, Sequence>::iterator it,
                                   std::vector<WorkerAction>& actions) {
-    CHECK(!it->second.in_batch);
-    for (const PendingRows& rows : it->second.pending) release_use(rows.payload.buffer, actions);
-    it->second.table.release_all(pool);
+    Sequence& seq = it->second;
+    CHECK(!seq.in_batch);
+    if (!seq.pending.empty()) ready_list(seq).remove(seq);
+    if (seq.past_prompt) --n_past_prompt;
+    for (const PendingRows& rows : seq.pending) release_use(rows.payload.buffer, actions);
+    seq.table.release_all(pool);
     sequences.erase(it);
 }
 
@@ -203,22 +211,46 @@ void Worker::Impl::release_use(std::uint64_t buffer, std::vector<WorkerAction>& 
     actions.push_back(ReleaseBuffer{buffer});
 }
 
+// ---- what is ready
+// --------------------------------------------------------------------------------
+
+void ReadyList::add(Sequence& sequence) {
+    const std::uint64_t arrival = sequence.pending.front().arrival;
+    const auto after = std::upper_bound(
+        entries_.begin(), entries_.end(), arrival,
+        [](std::uint64_t value, const Entry& entry) { return value < entry.arrival; });
+    entries_.insert(after, {arrival, &sequence});
+}
+
+void ReadyList::remove(const Sequence& sequence) {
+    const auto it = std::lower_bound(
+        entries_.begin(), entries_.end(), sequence.pending.front().arrival,
+        [](const Entry& entry, std::uint64_t value) { return entry.arrival < value; });
+    CHECK(it != entries_.end() && it->sequence == &sequence);
+    entries_.erase(it);
+}
+
+void ReadyList::drop_batched() {
+    std::erase_if(entries_, [](const Entry& entry) { return entry.sequence->in_batch; });
+}
+
 // ---- batches
 // --------------------------------------------------------------------------------------
 
 void Worker::Impl::run_next_batch(std::vector<WorkerAction>& actions) {
     if (running || !ready) return;
     BatchPlan plan;
-    schedule_batch(*this, plan, actions);
+    RunningBatch batch;
+    schedule_batch(*this, plan, batch, actions);
     if (plan.chunks.empty()) return;
-    plan.id = next_batch++;
-    running = plan;
+    plan.id = batch.id = next_batch++;
+    running = std::move(batch);
     actions.push_back(RunBatch{std::move(plan)});
 }
 
 void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& actions) {
     CHECK(running && running->id == event.id);
-    const BatchPlan plan = std::move(*running);
+    const RunningBatch batch = std::move(*running);
     running.reset();
     ++batches_done;
     busy_total_ns += event.took.ns;
@@ -226,48 +258,49 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     std::map<WorkerId, StageInputs> outputs;
     TokensProduced produced;
     std::size_t next_token = 0;
-    for (const BatchChunk& chunk : plan.chunks) {
-        rows_done += static_cast<std::int64_t>(chunk.tokens.size());
-        const Sequence& seq = sequences.at(chunk.key);
+    for (const RunningChunk& chunk : batch.chunks) {
+        rows_done += chunk.count;
         if (chunk.sample) {
             CHECK(next_token < event.tokens.size());
             const ProducedToken& token = event.tokens[next_token++];
-            CHECK(token.key == chunk.key);
-            if (!seq.ending) produced.tokens.push_back(token);
+            CHECK(token.key == chunk.sequence->key);
+            if (!chunk.sequence->ending) produced.tokens.push_back(token);
         }
-        finish_chunk(plan.id, chunk, outputs);
+        finish_chunk(batch.id, chunk, outputs);
     }
     CHECK(next_token == event.tokens.size());
 
     if (!produced.tokens.empty()) actions.push_back(SendToCoordinator{std::move(produced)});
     for (auto& [peer, inputs] : outputs) actions.push_back(SendToPeer{peer, std::move(inputs)});
-    close_batch(plan, actions);
+    close_batch(batch, actions);
 }
 
 void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actions) {
     CHECK(running && running->id == event.id);
-    const BatchPlan plan = std::move(*running);
+    const RunningBatch batch = std::move(*running);
     running.reset();
-    for (const BatchChunk& chunk : plan.chunks) {
-        actions.push_back(SendToCoordinator{SequenceStuck{chunk.key, false, event.reason}});
-        bury(chunk.key);
-        sequences.at(chunk.key).ending = true;
+    for (const RunningChunk& chunk : batch.chunks) {
+        const SequenceKey& key = chunk.sequence->key;
+        actions.push_back(SendToCoordinator{SequenceStuck{key, false, event.reason}});
+        bury(key);
+        chunk.sequence->ending = true;
     }
-    close_batch(plan, actions);
+    close_batch(batch, actions);
 }
 
 // The batch's sequences are free to run again or to go; what waited for its end happens.
-void Worker::Impl::close_batch(const BatchPlan& plan, std::vector<WorkerAction>& actions) {
-    for (const BatchChunk& chunk : plan.chunks) {
-        const auto it = sequences.find(chunk.key);
-        it->second.in_batch = false;
-        if (it->second.pending.front().tokens.empty()) {
-            release_use(it->second.pending.front().payload.buffer, actions);
-            it->second.pending.pop_front();
+void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions) {
+    for (const RunningChunk& chunk : batch.chunks) {
+        Sequence& seq = *chunk.sequence;
+        seq.in_batch = false;
+        if (seq.pending.front().tokens.empty()) {
+            release_use(seq.pending.front().payload.buffer, actions);
+            seq.pending.pop_front();
         }
-        if (it->second.ending) erase_sequence(it, actions);
+        if (!seq.pending.empty()) ready_list(seq).add(seq);
+        if (seq.ending) erase_sequence(sequences.find(seq.key), actions);
     }
-    actions.push_back(ReleaseBuffer{plan.id});
+    actions.push_back(ReleaseBuffer{batch.id});
     if (deferred) {
         const AssignLayers message = std::move(*deferred);
         deferred.reset();
@@ -276,29 +309,38 @@ void Worker::Impl::close_batch(const BatchPlan& plan, std::vector<WorkerAction>&
 }
 
 // Takes the chunk's rows off the sequence's oldest input and passes them on to the next stage.
-void Worker::Impl::finish_chunk(std::uint64_t batch, const BatchChunk& chunk,
+void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
                                 std::map<WorkerId, StageInputs>& outputs) {
-    Sequence& seq = sequences.at(chunk.key);
-    const auto count = static_cast<std::int32_t>(chunk.tokens.size());
+    Sequence& seq = *chunk.sequence;
     PendingRows& rows = seq.pending.front();
     CHECK(rows.first_position == chunk.first_position && seq.computed == chunk.first_position);
-    rows.tokens.erase(rows.tokens.begin(), rows.tokens.begin() + count);
-    rows.first_position += count;
-    if (rows.payload.buffer != 0) {
-        rows.payload.first_row += static_cast<std::uint32_t>(count);
-        rows.payload.rows -= static_cast<std::uint32_t>(count);
+    std::vector<Token> done;
+    if (chunk.count == static_cast<std::int32_t>(rows.tokens.size())) {
+        done.swap(rows.tokens);
+    } else {
+        done.assign(rows.tokens.begin(), rows.tokens.begin() + chunk.count);
+        rows.tokens.erase(rows.tokens.begin(), rows.tokens.begin() + chunk.count);
     }
-    seq.computed += count;
+    rows.first_position += chunk.count;
+    if (rows.payload.buffer != 0) {
+        rows.payload.first_row += static_cast<std::uint32_t>(chunk.count);
+        rows.payload.rows -= static_cast<std::uint32_t>(chunk.count);
+    }
+    seq.computed += chunk.count;
+    if (!seq.past_prompt && seq.computed >= seq.start.prompt_tokens) {
+        seq.past_prompt = true;
+        ++n_past_prompt;
+    }
     if (seq.is_last_stage() || seq.ending) return;
 
     StageInput next;
-    next.key = chunk.key;
+    next.key = seq.key;
     next.first_position = chunk.first_position;
-    next.tokens = chunk.tokens;
+    next.tokens = std::move(done);
     next.sample = rows.sample && rows.tokens.empty();
     if (chunk.first_position == 0) next.start = seq.start;
     next.payload = {batch, static_cast<std::uint32_t>(chunk.output_row),
-                    static_cast<std::uint32_t>(count)};
+                    static_cast<std::uint32_t>(chunk.count)};
     outputs[seq.start.pipeline[seq.stage + 1].worker].inputs.push_back(std::move(next));
 }
 

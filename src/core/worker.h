@@ -85,6 +85,7 @@ struct WorkerConfig {
     std::int32_t mixed_prefill_rows = 64;  // prefill rows of a batch that also has decodes
     std::int32_t max_batch_seqs = 256;
     Duration report_interval = base::from_ms(500);
+    bool list_pages = true;  // fill BatchChunk::pages; an engine without KV memory needs none
 };
 
 // One worker's policy: which rows run next and where their KV lives. Deterministic; no I/O.

@@ -37,8 +37,9 @@ struct Sequence {
     std::deque<PendingRows> pending;
     BlockTable table;
     bool in_batch = false;
-    bool ending = false;  // freed while in a batch: goes when the batch has finished
-    bool stuck = false;   // the coordinator was told that pages are missing
+    bool ending = false;       // freed while in a batch: goes when the batch has finished
+    bool stuck = false;        // the coordinator was told that pages are missing
+    bool past_prompt = false;  // counted in Worker::Impl::n_past_prompt
 
     Sequence(const SequenceKey& k, const SequenceStart& s, std::size_t stage_index,
              std::int32_t block_size)
@@ -55,6 +56,37 @@ struct Sequence {
     }
 };
 
+// Sequences that have rows to run, by the arrival of their oldest rows. A sequence is in one list
+// exactly while it has pending rows and is not in a batch. They live in Worker::Impl::sequences,
+// whose elements never move.
+class ReadyList {
+  public:
+    struct Entry {
+        std::uint64_t arrival = 0;
+        Sequence* sequence = nullptr;
+    };
+    void add(Sequence& sequence);
+    void remove(const Sequence& sequence);  // it is in the list, with the same oldest rows
+    void drop_batched();                    // those that went into a batch
+    const std::vector<Entry>& entries() const { return entries_; }
+
+  private:
+    std::vector<Entry> entries_;
+};
+
+// What the batch under way was made of. Its sequences stay until it has finished.
+struct RunningChunk {
+    Sequence* sequence = nullptr;
+    std::int32_t first_position = 0;
+    std::int32_t count = 0;
+    std::int32_t output_row = -1;
+    bool sample = false;
+};
+struct RunningBatch {
+    std::uint64_t id = 0;
+    std::vector<RunningChunk> chunks;
+};
+
 struct Worker::Impl {
     WorkerId self;
     WorkerConfig config;
@@ -67,12 +99,15 @@ struct Worker::Impl {
 
     KvBlockPool pool;
     std::map<SequenceKey, Sequence> sequences;
+    ReadyList ready_decodes;
+    ReadyList ready_prefills;
+    std::int64_t n_past_prompt = 0;      // sequences past their prompt, with rows here now or not
     std::deque<SequenceKey> tombstones;  // freed lately: late rows for them are dropped
     std::set<SequenceKey> tombstone_set;
 
     std::map<std::uint64_t, std::int64_t>
         buffer_uses;  // received frames -> inputs that still need them
-    std::optional<BatchPlan> running;
+    std::optional<RunningBatch> running;
     std::uint64_t next_batch = kFirstBatch;
     std::uint64_t next_arrival = 0;
 
@@ -99,16 +134,20 @@ struct Worker::Impl {
     void bury(const SequenceKey& key);
     void release_use(std::uint64_t buffer, std::vector<WorkerAction>& actions);
 
-    void finish_chunk(std::uint64_t batch, const BatchChunk& chunk,
+    ReadyList& ready_list(const Sequence& sequence) {
+        return sequence.is_decode(sequence.pending.front()) ? ready_decodes : ready_prefills;
+    }
+    void finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
                       std::map<WorkerId, StageInputs>& outputs);
-    void close_batch(const BatchPlan& plan, std::vector<WorkerAction>& actions);
+    void close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions);
     void run_next_batch(std::vector<WorkerAction>& actions);
     void report(TimePoint now, std::vector<WorkerAction>& actions);
 };
 
-// Fills plan with the rows that run next and takes pages for them; chunks stay empty when nothing
-// can. Adds a SequenceStuck for each sequence whose next row finds no page and whose coordinator
-// does not know yet.
-void schedule_batch(Worker::Impl& state, BatchPlan& plan, std::vector<WorkerAction>& actions);
+// Fills plan, and batch beside it, with the rows that run next and takes pages for them; chunks
+// stay empty when nothing can. Adds a SequenceStuck for each sequence whose next row finds no page
+// and whose coordinator does not know yet.
+void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
+                    std::vector<WorkerAction>& actions);
 
 }  // namespace helix::core
