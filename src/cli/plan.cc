@@ -85,7 +85,7 @@ base::Status run_plan(const PlanArguments& a) {
     options.throughput_iterations = kUntilStopped;
     options.executor = threads_executor(a.threads);
     if (!flow_only) {
-        TRY(options.judge, simulation_judge(a, problem));
+        TRY(options.judge, simulation_judge(a, problem, options.flow));
     }
     PlanProgressLine line;
     options.progress = [&](const plan::PlanProgress& progress) { line.update(progress); };

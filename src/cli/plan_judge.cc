@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -29,9 +30,24 @@ base::Result<sim::LengthSource> judged_lengths(const PlanArguments& a) {
     return sim::LengthSource(std::move(rows), sim::LengthOrder::sampled);
 }
 
+// Decode tokens/s; 0 where it cannot run.
+double simulate(const Problem& problem, const sim::LengthSource& lengths,
+                const spec::Placement& placement, const std::vector<spec::LinkFlow>& flows) {
+    std::vector<std::pair<std::int32_t, std::int32_t>> links;
+    for (const spec::LinkFlow& flow : flows) links.emplace_back(flow.from, flow.to);
+    auto setup = sim::reference_setup(problem.cluster, *problem.tables, placement, links, flows);
+    if (!setup.ok()) return 0;
+    setup->lengths = lengths;
+    setup->warmup_s = kWarmup_s;
+    setup->duration_s = kWindow_s;
+    const auto report = sim::run_reference(*setup);
+    return report.ok() ? report->decode_tokens_per_s : 0;
+}
+
 }  // namespace
 
-base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem& problem) {
+base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem& problem,
+                                           const plan::FlowOptions& flow) {
     if (a.judge != "auto" && a.judge != "simulate" && a.judge != "none") {
         return base::invalid("--judge: '" + a.judge + "' is none of auto, simulate, none");
     }
@@ -42,18 +58,18 @@ base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem
     }
     TRY(sim::LengthSource lengths, judged_lengths(a));
     const auto shared = std::make_shared<const sim::LengthSource>(std::move(lengths));
-    return plan::Judge([shared, &problem](const spec::Placement& placement,
-                                          const std::vector<spec::LinkFlow>& flows) {
-        std::vector<std::pair<std::int32_t, std::int32_t>> links;
-        for (const spec::LinkFlow& flow : flows) links.emplace_back(flow.from, flow.to);
-        auto setup =
-            sim::reference_setup(problem.cluster, *problem.tables, placement, links, flows);
-        if (!setup.ok()) return 0.0;
-        setup->lengths = *shared;
-        setup->warmup_s = kWarmup_s;
-        setup->duration_s = kWindow_s;
-        const auto report = sim::run_reference(*setup);
-        return report.ok() ? report->decode_tokens_per_s : 0.0;
+    // Ranked by the geometric mean of how it runs with the split of requests that the planner chose
+    // and with any maximum flow's: the latter is what a scheduler does that knows only the layers.
+    return plan::Judge([shared, &problem, flow](const spec::Placement& placement,
+                                                const std::vector<spec::LinkFlow>& flows) {
+        plan::Judgement seen;
+        seen.decode_tokens_per_s = simulate(problem, *shared, placement, flows);
+        const plan::FlowGraph graph = plan::build_flow_graph(problem.cluster, problem.model,
+                                                             problem.capacities, placement, flow);
+        const double other =
+            simulate(problem, *shared, placement, plan::plan_flow(problem.cluster, graph).links);
+        seen.merit = std::sqrt(seen.decode_tokens_per_s * other);
+        return seen;
     });
 }
 

@@ -13,7 +13,8 @@ namespace helix::cli {
 // up and `window_s` counted. nullptr where the problem has no measured tables and --judge is auto;
 // errors if it is `simulate`. The problem must outlive the judge; it may be called by several
 // threads at once.
-base::Result<plan::Judge> simulation_judge(const PlanArguments& arguments, const Problem& problem);
+base::Result<plan::Judge> simulation_judge(const PlanArguments& arguments, const Problem& problem,
+                                           const plan::FlowOptions& flow);
 
 // Runs task(0) .. task(n - 1) on so many threads; 0 = as many as the machine has.
 plan::Executor threads_executor(int threads);

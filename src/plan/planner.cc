@@ -288,12 +288,12 @@ class Planner {
         const ThroughputCandidate& first = found.shortlist.front();
         Candidate best{.placement = first.placement, .method = to_string(Method::search)};
         TRY(PlanReport out, report(best, first.flows));
-        out.judged_tokens_per_s = first.judged;
+        out.judged_tokens_per_s = first.judgement.decode_tokens_per_s;
         out.judged_plans = found.judged;
         for (const ParetoEntry& entry :
              pareto_table(cluster_, model_, capacities_, options_.flow, found.shortlist)) {
             out.pareto.push_back(
-                {entry.merits, found.shortlist[entry.candidate].judged, entry.candidate == 0});
+                {entry.merits, found.shortlist[entry.candidate].judgement.decode_tokens_per_s, entry.candidate == 0});
         }
         return out;
     }

@@ -50,9 +50,6 @@ struct PlanProgress {
     double decode_tokens_per_s = 0;  // predicted or judged; 0 = not sought yet
 };
 
-// Decode tokens/s of a plan by some better measure, for instance a simulation. 0 = it does not run.
-using Judge = std::function<double(const spec::Placement&, const std::vector<spec::LinkFlow>&)>;
-
 struct PlanOptions {
     Method method = Method::automatic;
     Objective objective = Objective::flow;

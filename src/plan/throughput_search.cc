@@ -61,11 +61,11 @@ struct Known {
 };
 
 // Predictions of one thread.
-class Judge {
+class Assessor {
   public:
-    Judge(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-          const CapacityTable& capacities, const Splitter& splitter,
-          const ThroughputOptions& options)
+    Assessor(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+             const CapacityTable& capacities, const Splitter& splitter,
+             const ThroughputOptions& options)
         : cluster_(cluster),
           model_(model),
           capacities_(capacities),
@@ -248,8 +248,10 @@ class Search {
     // Judged ones first, by judgement; then by what they promise.
     void sort_known() {
         std::stable_sort(known_.begin(), known_.end(), [](const Known& a, const Known& b) {
-            if ((a.candidate.judged > 0) != (b.candidate.judged > 0)) return a.candidate.judged > 0;
-            if (a.candidate.judged > 0) return a.candidate.judged > b.candidate.judged;
+            if ((a.candidate.judgement.merit > 0) != (b.candidate.judgement.merit > 0))
+                return a.candidate.judgement.merit > 0;
+            if (a.candidate.judgement.merit > 0)
+                return a.candidate.judgement.merit > b.candidate.judgement.merit;
             return a.promise() > b.promise();
         });
     }
@@ -296,7 +298,7 @@ class Search {
         double sum = 0;
         double n = 0;
         for (const Known& known : known_) {
-            if (known.candidate.judged <= 0) continue;
+            if (known.candidate.judgement.merit <= 0) continue;
             sum += known.trust;
             n += 1;
         }
@@ -314,7 +316,7 @@ class Search {
         if (known_.size() > kPool) known_.resize(kPool);
     }
 
-    void anneal(Cycle& cycle, Judge& judge) {
+    void anneal(Cycle& cycle, Assessor& judge) {
         base::Random random(cycle.seed);
         Mover mover(capacities_, n_layers_, random);
         Layers current = cycle.start;
@@ -368,7 +370,7 @@ class Search {
         sort_known();
         std::vector<Known*> chosen;
         for (Known& known : known_) {
-            if (known.candidate.judged > 0) continue;
+            if (known.candidate.judgement.merit > 0) continue;
             if (static_cast<int>(chosen.size()) == most ||
                 result_.judged + static_cast<std::int32_t>(chosen.size()) >= options_.most_judged)
                 break;
@@ -377,10 +379,12 @@ class Search {
         run_all(static_cast<int>(chosen.size()), [&](int k) {
             if (out_of_time()) return;
             ThroughputCandidate& candidate = chosen[at(k)]->candidate;
-            candidate.judged = options_.judge(candidate.placement, candidate.flows);
-            if (candidate.judged > 0) chosen[at(k)]->trust = candidate.judged / candidate.score;
+            candidate.judgement = options_.judge(candidate.placement, candidate.flows);
+            if (candidate.judgement.merit > 0)
+                chosen[at(k)]->trust = candidate.judgement.merit / candidate.score;
         });
-        for (const Known* known : chosen) result_.judged += known->candidate.judged > 0 ? 1 : 0;
+        for (const Known* known : chosen)
+            result_.judged += known->candidate.judgement.merit > 0 ? 1 : 0;
         sort_known();
     }
 
@@ -389,7 +393,7 @@ class Search {
     const ThroughputOptions& options_;
     Splitter splitter_;
     TrafficBuilder builder_;
-    std::vector<Judge> judges_;
+    std::vector<Assessor> judges_;
     std::vector<Placement> starts_;
     std::vector<Known> known_;
     ThroughputResult result_;

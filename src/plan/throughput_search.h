@@ -21,6 +21,13 @@ enum class ThroughputObjective {
     balanced     // the geometric mean of both
 };
 
+// What a better measure than the predictions says of a plan, for instance a simulation.
+struct Judgement {
+    double decode_tokens_per_s = 0;  // 0 = it does not run
+    double merit = 0;                // what plans are ranked by; more is better
+};
+using Judge = std::function<Judgement(const spec::Placement&, const std::vector<spec::LinkFlow>&)>;
+
 struct ThroughputOptions {
     ThroughputObjective objective = ThroughputObjective::throughput;
     // What predicts; with several the geometric mean of their figures counts. At least one.
@@ -39,9 +46,8 @@ struct ThroughputOptions {
     // result does not depend on it unless stop interferes.
     std::function<void(int n, const std::function<void(int)>& task)> run_all;
 
-    // Judges a plan, for instance by simulation: decode tokens/s. Called from run_all's tasks.
-    // Without it the predictions decide.
-    std::function<double(const spec::Placement&, const std::vector<spec::LinkFlow>&)> judge;
+    // Judges a plan. Called from run_all's tasks. Without it the predictions decide.
+    Judge judge;
     std::int32_t most_judged = 200;
 };
 
@@ -50,7 +56,7 @@ struct ThroughputCandidate {
     std::vector<spec::LinkFlow> flows;  // the split chosen, scaled to what it carries
     std::vector<Estimate> estimates;    // parallel to ThroughputOptions::models
     double score = 0;                   // by the predictions, more is better
-    double judged = 0;                  // decode tokens/s; 0 = not judged
+    Judgement judgement;                // zeros = not judged
     double flow_tokens_per_s = 0;       // of `flows`
 };
 

@@ -141,7 +141,9 @@ TEST(SearchThroughput, ResultDoesNotDependOnHowTheTasksRun) {
     options.judge = [&](const spec::Placement& placement,
                         const std::vector<spec::LinkFlow>& flows) {
         PerformanceScratch room;
-        return 0.5 * small.predictor.estimate(placement.layers, flows, room).decode_tokens_per_s;
+        const double half =
+            0.5 * small.predictor.estimate(placement.layers, flows, room).decode_tokens_per_s;
+        return Judgement{half, half};
     };
     const auto starts = simple_starts(small.capacities, 6);
     const auto one =
@@ -157,9 +159,9 @@ TEST(SearchThroughput, ResultDoesNotDependOnHowTheTasksRun) {
     EXPECT_GE(one.judged, 2);
     for (std::size_t k = 0; k < one.shortlist.size(); ++k) {
         EXPECT_EQ(one.shortlist[k].placement.layers, many.shortlist[k].placement.layers);
-        EXPECT_EQ(one.shortlist[k].judged, many.shortlist[k].judged);
+        EXPECT_EQ(one.shortlist[k].judgement.merit, many.shortlist[k].judgement.merit);
     }
-    EXPECT_NEAR(one.shortlist[0].judged, 0.5 * one.shortlist[0].score, 1e-9);
+    EXPECT_NEAR(one.shortlist[0].judgement.merit, 0.5 * one.shortlist[0].score, 1e-9);
 }
 
 TEST(SearchThroughput, TheJudgeHasTheLastWord) {
@@ -169,14 +171,16 @@ TEST(SearchThroughput, TheJudgeHasTheLastWord) {
     options.iterations = 20'000;
     // Against all predictions: only what leaves the third machine out is any good.
     options.judge = [](const spec::Placement& placement, const std::vector<spec::LinkFlow>&) {
-        return placement.layers[2].empty() ? 1000.0 : 1.0;
+        const double merit = placement.layers[2].empty() ? 1000.0 : 1.0;
+        return Judgement{2 * merit, merit};
     };
     const auto result = search_throughput(
         small.cluster, small.model, small.capacities,
         {spec::Placement{{{0, 5}, {5, 6}, {}}}, spec::Placement{{{0, 4}, {4, 6}, {4, 6}}}},
         options);
     ASSERT_FALSE(result.shortlist.empty());
-    EXPECT_EQ(result.shortlist[0].judged, 1000);
+    EXPECT_EQ(result.shortlist[0].judgement.merit, 1000);
+    EXPECT_EQ(result.shortlist[0].judgement.decode_tokens_per_s, 2000);
     EXPECT_TRUE(result.shortlist[0].placement.layers[2].empty());
 }
 
