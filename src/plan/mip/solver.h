@@ -23,8 +23,8 @@ const char* to_string(Outcome outcome);
 struct SolveOptions {
     std::vector<double> start;  // a full solution to start from; empty = none
     double relative_gap = 0;    // good enough
-    // Asked often, with the best value and bound so far (the worst and best infinity while there is
-    // none); true ends the search.
+    // Asked between steps (a large root problem is one, of seconds), with the best value and bound
+    // so far, the worst and best infinity while there is none; true ends the search.
     std::function<bool(double best, double bound)> stop;
 };
 
