@@ -11,6 +11,7 @@
 #include "cli/problem_option.h"
 #include "cli/progress.h"
 #include "plan/flow_graph.h"
+#include "plan/throughput_search.h"
 #include "sim/reference_world.h"
 #include "spec/json_place.h"
 #include "spec/placement_file.h"
@@ -111,7 +112,24 @@ base::Status match_types(const std::string& path, const spec::ClusterSpec& clust
     return base::Ok{};
 }
 
-// The flow that the scheduler follows: the file's, or a maximum flow over its links.
+// How the planner would split requests over a placement.
+std::vector<spec::LinkFlow> planned_split(const Problem& problem, const spec::Placement& placement,
+                                          const plan::FlowOptions& flow) {
+    std::vector<plan::PerformanceModel> models;
+    for (const plan::Batching batching : {plan::Batching::helix, plan::Batching::reference}) {
+        models.emplace_back(problem.cluster, problem.model, problem.capacities, problem.costs(),
+                            plan::PerformanceOptions{.batching = batching});
+    }
+    plan::ThroughputOptions options;
+    for (const plan::PerformanceModel& model : models) options.models.push_back(&model);
+    options.flow = flow;
+    auto split = plan::split_placement(problem.cluster, problem.model, problem.capacities,
+                                       placement, options);
+    return split ? std::move(split->flows) : std::vector<spec::LinkFlow>{};
+}
+
+// The flow that the scheduler follows: the file's; or a maximum flow over its links, as published
+// layouts have them; or, for a file that has only layers, the planner's split.
 base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool needed) {
     const auto fits =
         plan::check_placement(problem.cluster, problem.model, problem.capacities, file.placement);
@@ -124,6 +142,9 @@ base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool n
     const plan::FlowPlan flow = plan::plan_flow(
         problem.cluster, plan::build_flow_graph(problem.cluster, problem.model, problem.capacities,
                                                 file.placement, options));
+    if (file.flows.empty() && file.links.empty()) {
+        file.flows = planned_split(problem, file.placement, options);
+    }
     if (file.flows.empty()) file.flows = flow.links;
     if (!file.max_flow_tokens_per_s) file.max_flow_tokens_per_s = flow.tokens_per_s;
     return base::Ok{};

@@ -410,6 +410,18 @@ ThroughputResult search_throughput(const spec::ClusterSpec& cluster, const spec:
     return Search(cluster, model, capacities, options).run(starts);
 }
 
+std::optional<ThroughputCandidate> split_placement(const spec::ClusterSpec& cluster,
+                                                   const spec::ModelSpec& model,
+                                                   const CapacityTable& capacities,
+                                                   const spec::Placement& placement,
+                                                   const ThroughputOptions& options) {
+    CHECK(!options.models.empty());
+    const Splitter splitter(cluster, model, capacities, options.flow,
+                            options.models.front()->options().lengths.prompt);
+    return Assessor(cluster, model, capacities, splitter, options)
+        .finish(placement.layers, TrafficBuilder(cluster));
+}
+
 std::vector<ParetoEntry> pareto_table(const spec::ClusterSpec& cluster,
                                       const spec::ModelSpec& model, const CapacityTable& capacities,
                                       const FlowOptions& flow,

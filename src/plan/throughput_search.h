@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "plan/capacity.h"
@@ -75,6 +76,15 @@ ThroughputResult search_throughput(const spec::ClusterSpec& cluster, const spec:
                                    const CapacityTable& capacities,
                                    const std::vector<spec::Placement>& starts,
                                    const ThroughputOptions& options);
+
+// A placement as it stands, with the split of requests that the search would choose for it and its
+// predictions. Of `options` only models, flow and limits matter. Nothing if it serves no request
+// within the limits.
+std::optional<ThroughputCandidate> split_placement(const spec::ClusterSpec& cluster,
+                                                   const spec::ModelSpec& model,
+                                                   const CapacityTable& capacities,
+                                                   const spec::Placement& placement,
+                                                   const ThroughputOptions& options);
 
 // One line of the comparison that is shown to people.
 struct ParetoEntry {
