@@ -12,6 +12,7 @@
 #include "cli/progress.h"
 #include "plan/flow_graph.h"
 #include "plan/throughput_search.h"
+#include "sim/helix_world.h"
 #include "sim/reference_world.h"
 #include "spec/json_place.h"
 #include "spec/placement_file.h"
@@ -24,10 +25,11 @@ namespace {
 struct SimulateArguments {
     ProblemArguments problem;
     std::string placement;
-    std::string policy = "reference";
+    std::string policy;
     std::string scheduler = "helix";
     std::string batching = "fifo";
     std::int32_t prompt_every = 4;
+    std::int32_t groups = 0;
     std::string lengths;
     std::string length_order = "auto";
     bool offline = false;
@@ -150,6 +152,18 @@ base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool n
     return base::Ok{};
 }
 
+base::Result<spec::PlacementFile> read_placement(const SimulateArguments& a,
+                                                 const Problem& problem) {
+    TRY(spec::PlacementFile file, spec::read_placement_file(a.placement));
+    if (file.n_layers != problem.model.n_layers) {
+        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", a.placement,
+                                         file.n_layers, problem.model.name,
+                                         problem.model.n_layers));
+    }
+    TRY_VOID(match_types(a.placement, problem.cluster, file));
+    return file;
+}
+
 base::Result<sim::ReferenceSetup> placed_setup(const SimulateArguments& a, const Problem& problem,
                                                sim::ReferenceScheduler scheduler) {
     TRY(const std::string text, spec::read_text_file(a.placement));
@@ -157,13 +171,7 @@ base::Result<sim::ReferenceSetup> placed_setup(const SimulateArguments& a, const
     if (document.is_object() && document.contains("nodes") && document.contains("start_time_s")) {
         return sim::read_replay_setup(a.placement, problem.cluster, *problem.tables);
     }
-    TRY(spec::PlacementFile file, spec::parse_placement_json(text, a.placement));
-    if (file.n_layers != problem.model.n_layers) {
-        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", a.placement,
-                                         file.n_layers, problem.model.name,
-                                         problem.model.n_layers));
-    }
-    TRY_VOID(match_types(a.placement, problem.cluster, file));
+    TRY(spec::PlacementFile file, read_placement(a, problem));
     TRY_VOID(add_flows(problem, file, scheduler == sim::ReferenceScheduler::max_flow));
     const bool beyond_tables = a.scheduler == "separate";
     TRY(sim::ReferenceSetup setup,
@@ -187,38 +195,58 @@ std::int32_t default_population(const sim::ReferenceSetup& setup) {
     return std::max(1, static_cast<std::int32_t>(0.7 * least / setup.lengths.mean_tokens()));
 }
 
-base::Status set_load(const SimulateArguments& a, sim::ReferenceSetup& setup) {
-    TRY(setup.lengths, read_lengths(a));
-    TRY(setup.warmup_s, spec::parse_duration(a.warmup));
-    TRY(setup.duration_s, spec::parse_duration(a.duration));
-    setup.seed = a.seed;
+struct Load {
+    sim::LengthSource lengths;
+    std::optional<sim::OnlineLoad> online;
+    double warmup_s = 0;
+    double duration_s = 0;
+};
+
+base::Result<Load> read_load(const SimulateArguments& a) {
+    Load load;
+    TRY(load.lengths, read_lengths(a));
+    TRY(load.warmup_s, spec::parse_duration(a.warmup));
+    TRY(load.duration_s, spec::parse_duration(a.duration));
     if (a.offline && a.online) return base::invalid("--offline and --online exclude each other");
     if (!a.online) {
         if (a.rate > 0) return base::invalid("--rate: only with --online");
-        const bool counts = setup.scheduler != sim::ReferenceScheduler::max_flow;
-        if (counts) setup.offline.initial = default_population(setup);
-        if (a.population > 0) setup.offline.initial = a.population;
-        return base::Ok{};
+        return load;
     }
     if (!(a.rate > 0)) {
         return base::invalid("--online: needs --rate, prompt and output tokens per second");
     }
-    setup.kv_high_water = 0.9;
-    setup.output_ratio = 0.6;
-    sim::OnlineLoad load;
-    load.tokens_per_s = a.rate;
-    TRY(load.process, choose<sim::ArrivalProcess>("--arrivals", a.arrivals,
-                                                  {{"shuffled", sim::ArrivalProcess::shuffled},
-                                                   {"recorded", sim::ArrivalProcess::recorded},
-                                                   {"poisson", sim::ArrivalProcess::poisson}}));
-    if (load.process != sim::ArrivalProcess::poisson) {
+    sim::OnlineLoad online;
+    online.tokens_per_s = a.rate;
+    TRY(online.process, choose<sim::ArrivalProcess>("--arrivals", a.arrivals,
+                                                    {{"shuffled", sim::ArrivalProcess::shuffled},
+                                                     {"recorded", sim::ArrivalProcess::recorded},
+                                                     {"poisson", sim::ArrivalProcess::poisson}}));
+    if (online.process != sim::ArrivalProcess::poisson) {
         if (a.arrival_counts.empty()) {
             return base::invalid(fmt::format(
                 "--arrivals {}: needs --arrival-counts FILE (requests_in_3s)", a.arrivals));
         }
-        TRY(load.counts_per_3s, sim::read_arrival_counts(a.arrival_counts));
+        TRY(online.counts_per_3s, sim::read_arrival_counts(a.arrival_counts));
     }
-    setup.online = std::move(load);
+    load.online = std::move(online);
+    return load;
+}
+
+base::Status set_load(const SimulateArguments& a, sim::ReferenceSetup& setup) {
+    TRY(Load load, read_load(a));
+    setup.lengths = std::move(load.lengths);
+    setup.warmup_s = load.warmup_s;
+    setup.duration_s = load.duration_s;
+    setup.seed = a.seed;
+    if (load.online) {
+        setup.kv_high_water = 0.9;
+        setup.output_ratio = 0.6;
+        setup.online = std::move(load.online);
+        return base::Ok{};
+    }
+    const bool constant = setup.scheduler != sim::ReferenceScheduler::max_flow;
+    if (constant) setup.offline.initial = default_population(setup);
+    if (a.population > 0) setup.offline.initial = a.population;
     return base::Ok{};
 }
 
@@ -249,12 +277,50 @@ base::Result<sim::SimReport> simulate_reference(const SimulateArguments& a,
     });
 }
 
+// Our own policy takes placement and load as the published one does, and leaves the rest to core.
+base::Result<sim::SimReport> simulate_helix(const SimulateArguments& a, const Problem& problem) {
+    if (a.scheduler != "helix") {
+        return base::invalid("--scheduler: '" + a.scheduler + "' needs --policy reference");
+    }
+    if (a.batching != "fifo") {
+        return base::invalid("--batching: needs --policy reference");
+    }
+    TRY(spec::PlacementFile file, read_placement(a, problem));
+    TRY_VOID(add_flows(problem, file, true));
+    sim::HelixSetup setup;
+    setup.cluster = &problem.cluster;
+    setup.costs = &problem.costs();
+    setup.model = problem.model;
+    setup.placement = file.placement;
+    setup.flows = file.flows;
+    setup.max_flow_tokens_per_s = file.max_flow_tokens_per_s.value_or(0);
+    setup.kv_tokens.resize(problem.cluster.nodes.size());
+    for (std::size_t n = 0; n < file.placement.layers.size(); ++n) {
+        const auto j = static_cast<std::size_t>(file.placement.layers[n].size());
+        setup.kv_tokens[n] = problem.capacities.nodes[n].kv_tokens[j];
+    }
+    setup.coordinator.pipeline_groups = a.groups;
+    TRY(const Load load, read_load(a));
+    setup.lengths = load.lengths;
+    setup.online = load.online;
+    setup.warmup_s = load.warmup_s;
+    setup.duration_s = load.duration_s;
+    setup.seed = a.seed;
+    if (a.population > 0) setup.offline.initial = a.population;
+    ProgressLine line("simulating");
+    return sim::run_helix(setup, [&](double done_s, double total_s) {
+        line.update(static_cast<std::uint64_t>(done_s), static_cast<std::uint64_t>(total_s));
+    });
+}
+
 base::Status run_simulate(const SimulateArguments& a) {
     TRY(const Problem problem, load_problem(a.problem));
-    if (a.policy != "reference") {
-        return base::invalid("--policy: '" + a.policy + "' is not reference");
+    if (!a.policy.empty() && a.policy != "helix" && a.policy != "reference") {
+        return base::invalid("--policy: '" + a.policy + "' is neither helix nor reference");
     }
-    TRY(const sim::SimReport report, simulate_reference(a, problem));
+    const bool reference = a.policy == "reference" || (a.policy.empty() && a.scheduler != "helix");
+    TRY(const sim::SimReport report,
+        reference ? simulate_reference(a, problem) : simulate_helix(a, problem));
     const std::string shown = a.json ? sim::report_json(report) + "\n" : sim::report_table(report);
     std::fputs(shown.c_str(), stdout);
     return base::Ok{};
@@ -294,11 +360,14 @@ void add_simulate(App& app) {
         ->add_option("--placement", a->placement,
                      "which layers stand where: a file of helix plan, or a published run's replay")
         ->required();
-    simulate->add_option("--policy", a->policy, "reference: the published simulator's rules")
-        ->capture_default_str();
+    simulate->add_option(
+        "--policy", a->policy,
+        "helix: what `serve` runs; reference: the published simulator's rules, the only ones "
+        "that know other schedulers. Without it: as the scheduler needs");
     simulate
-        ->add_option("--scheduler", a->scheduler,
-                     "helix, swarm, random, shortest-queue or separate")
+        ->add_option(
+            "--scheduler", a->scheduler,
+            "helix; with the reference policy also swarm, random, shortest-queue, separate")
         ->capture_default_str();
     simulate
         ->add_option("--batching", a->batching,
@@ -308,6 +377,10 @@ void add_simulate(App& app) {
         ->add_option("--prompt-every", a->prompt_every,
                      "decode-first: one layer of prompts after so many of decodes; 0: never while "
                      "decodes wait")
+        ->capture_default_str();
+    simulate
+        ->add_option("--groups", a->groups,
+                     "helix policy: groups that decodes travel in; 0: as `serve` does it")
         ->capture_default_str();
     add_load_options(*simulate, *a);
     simulate->add_flag("--json", a->json, "one JSON object instead of a table");
