@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Regenerates the tables and pictures of docs/planning.md.
+
+    bench/planning.py HELIX DATA [--only flow,depth,...]
+
+HELIX is the program (build/release/bin/helix), DATA the folder with clusters/, profiles/, layouts/
+and traces/. Every figure is what one run of `helix` printed; a run starts from nothing.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
+
+# cluster, model, machine mix, the published flow and how long it took
+INSTANCES = [
+    ("ablation10", "llama1-30b", "ablation10", "286.59 (Gurobi, 3,803 s x 20 threads, proven)"),
+    ("single24", "llama2-70b", "single24", "1289.56"),
+    ("distributed24", "llama2-70b", "single24", "1212.18"),
+    ("highhet42", "llama2-70b", "highhet42", "4137.55 (Swarm 4892.24)"),
+    ("single24", "llama1-30b", "single24", "1137.18"),
+    ("distributed24", "llama1-30b", "single24", "1137.18"),
+]
+
+
+class Runner:
+    def __init__(self, helix, data):
+        self.helix = helix
+        self.data = pathlib.Path(data)
+
+    def command(self, cluster, model, mix, *more):
+        return [
+            self.helix, "plan", str(self.data / "clusters" / f"{cluster}.json"), "--model", model,
+            "--profiles", str(self.data / "profiles"), "--machine-mix", mix, *more,
+        ]
+
+    def json(self, command):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        began = time.monotonic()
+        done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
+        out = json.loads(done.stdout)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        out["wall_s"] = time.monotonic() - began
+        out["cpu_s"] = after.ru_utime - before.ru_utime
+        return out
+
+    def plan(self, cluster, model, mix, *more):
+        print(f"  {cluster} {model} {' '.join(more)}", file=sys.stderr)
+        return self.json(self.command(cluster, model, mix, *more))
+
+
+    def simulate(self, cluster, model, mix, layout, policy):
+        stream = self.data / "replay" / "length_stream_seed0.csv"
+        return self.json([
+            self.helix, "simulate", str(self.data / "clusters" / f"{cluster}.json"),
+            "--model", model, "--profiles", str(self.data / "profiles"), "--machine-mix", mix,
+            "--placement", layout, "--lengths", str(stream), "--offline", "--policy", policy,
+        ])
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
+    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def flow_table(run):
+    rows = []
+    for cluster, model, mix, published in INSTANCES:
+        cells = []
+        for partial in ("--no-partial", "--partial"):
+            out = run.plan(cluster, model, mix, "--objective", "flow", "--budget", "10s", partial)
+            proven = ", proven" if out["proven_optimal"] else ""
+            cells.append(f"{out['max_flow_tokens_per_s']:.2f}{proven}")
+            if partial == "--no-partial":
+                bound = f"{out['upper_bound_tokens_per_s']:.2f}"
+                seconds = f"{out['seconds']:.1f}"
+                depth = f"{out['mean_depth']:.1f}"
+        rows.append([cluster, model, published, *cells[:1], bound, seconds, depth, *cells[1:]])
+    return table(["cluster", "model", "published", "flow", "bound", "seconds", "stages",
+                  "with partial inference"], rows)
+
+
+def depth_table(run):
+    rows = []
+    for cluster, mix, depths in (("single24", "single24", (10, 12, 14, 16, 20, 24)),
+                                 ("highhet42", "highhet42", (10, 12, 15, 18, 24))):
+        for depth in depths:
+            out = run.plan(cluster, "llama2-70b", mix, "--objective", "flow", "--budget", "10s",
+                           "--no-partial", "--max-depth", str(depth))
+            rows.append([cluster, depth, f"{out['max_flow_tokens_per_s']:.1f}",
+                         f"{out['mean_depth']:.2f}", f"{out['least_kv_tokens']:.0f}"])
+    return table(["cluster", "most stages", "flow", "mean stages", "KV tokens"], rows)
+
+
+def throughput_table(run):
+    rows = []
+    for cluster, model, mix, published in (
+            ("single24", "llama2-70b", "single24", 252.1),
+            ("distributed24", "llama2-70b", "single24", 98.0),
+            ("highhet42", "llama2-70b", "highhet42", 645.6)):
+        svg = DOCS / "img" / f"plan-{cluster}.svg"
+        svg.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            layout = str(pathlib.Path(folder) / "plan.json")
+            out = run.plan(cluster, model, mix, "--budget", "60s", "--svg", str(svg),
+                           "--output", layout)
+            seen = {policy: run.simulate(cluster, model, mix, layout, policy)
+                    for policy in ("reference", "helix")}
+        reference = seen["reference"]
+        rows.append([cluster, published, f"{reference['decode_tokens_per_s']:.1f}",
+                     f"{reference['decode_tokens_per_s'] / published:.2f}x",
+                     f"{reference['ttft_s']['mean']:.2f} / {reference['tpot_s']['mean']:.2f}",
+                     reference["rejected"], f"{seen['helix']['decode_tokens_per_s']:.1f}",
+                     f"{out['mean_depth']:.1f}", f"{out['max_flow_tokens_per_s']:.0f}",
+                     f"{out['seconds']:.0f}"])
+    return table(["cluster", "published", "ours, published policy", "", "TTFT / TPOT s",
+                  "rejected", "ours, our policy", "stages", "flow", "seconds"], rows)
+
+
+SECTIONS = {"flow": flow_table, "depth": depth_table, "throughput": throughput_table}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("helix")
+    parser.add_argument("data")
+    parser.add_argument("--only", default=",".join(SECTIONS))
+    arguments = parser.parse_args()
+    run = Runner(arguments.helix, arguments.data)
+    page = DOCS / "planning.md"
+    for name in arguments.only.split(","):
+        print(name, file=sys.stderr)
+        made = SECTIONS[name](run)
+        text = page.read_text()
+        begin, end = f"<!-- {name} -->\n", "\n<!-- end -->"
+        pattern = re.escape(begin) + ".*?" + re.escape(end)
+        if not re.search(pattern, text, re.DOTALL):
+            sys.exit(f"{page}: has no place for '{name}'")
+        page.write_text(re.sub(pattern, lambda _: begin + made + end, text, flags=re.DOTALL))
+
+
+if __name__ == "__main__":
+    main()
