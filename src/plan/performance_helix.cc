@@ -16,11 +16,14 @@ namespace {
 constexpr double kAlmostBusy = 0.97;
 constexpr double kLeastIdle = 0.03;
 constexpr double kSharp = 4;  // of the smooth maximum
+constexpr double kFill = 0.85;
 constexpr int kSteps = 8;
 constexpr double kTolerance = 1e-3;
 
+// Rows of prompts in a batch. Each machine cuts the chunks that come to its own room and takes one
+// piece of a request at a time, so that on average part of the room stays empty.
 double chunk_rows(const PerformanceModel::Impl& model) {
-    return std::min<double>(model.options.mixed_prefill_rows, model.options.lengths.prompt);
+    return std::min<double>(kFill * model.options.mixed_prefill_rows, model.options.lengths.prompt);
 }
 
 // A batch of a stage's mean layers.
@@ -109,15 +112,16 @@ class Passage {
         load_stage(model_, stage, x_, group, load);
         const double rate = x_ * stage.share;
         const double busy = std::min(1.0, rate * load.cycle_s / load.batch);
-        const double free_pass = load.cycle_s * (1 + busy / 2);
         const double met = std::min(1.0, load.prompting);
-        trip_.decode_s += stage.share * (load.arriving * load.prompt_s +
-                                         (1 - load.arriving) *
-                                             (met * 1.5 * load.prompt_s + (1 - met) * free_pass));
+        const double beside_prompt = load.arriving + (1 - load.arriving) * met;
+        const double mean_s = met * load.prompt_s + (1 - met) * load.cycle_s;
+        // What arrives waits for the batch that runs, if one of another group does.
+        const double wait_s = (met + (1 - met) * busy) * mean_s / 2 * (1 - 1 / scratch_.groups);
+        trip_.decode_s += stage.share * (beside_prompt * load.prompt_s +
+                                         (1 - beside_prompt) * load.cycle_s + wait_s);
         trip_.prompt_s += stage.share * load.prompt_s * (1 + met / 2);
-        load.trapped = load.arriving + (1 - load.arriving) * met;
-        if (load.batch >= group)
-            slowest_s_ = std::max(slowest_s_, met * load.prompt_s + (1 - met) * load.cycle_s);
+        load.trapped = beside_prompt;
+        if (load.batch >= group) slowest_s_ = std::max(slowest_s_, mean_s);
         const double prompt_s = model_.options.lengths.prompt / chunk_ * load.prompt_s;
         load.pace_s = std::max(load.pace_s, load.prompt_s);
         load.queue_s =
