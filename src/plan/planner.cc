@@ -24,6 +24,34 @@ using spec::ModelSpec;
 using spec::Placement;
 
 constexpr std::int32_t kMostBlockDepth = 64;
+constexpr std::size_t kMostChoices = 10;
+constexpr double kClearly = 1.02;
+// Of all flow: less over a link is a rounding of the split's and no use of the link.
+constexpr double kDust = 1e-4;
+
+// In something, by more than people would care to choose by.
+bool clearly_better(const Merits& a, const Merits& b) {
+    return a.flow_tokens_per_s > b.flow_tokens_per_s * kClearly ||
+           a.decode_tokens_per_s > b.decode_tokens_per_s * kClearly ||
+           a.depth * kClearly < b.depth || a.kv_tokens > b.kv_tokens * kClearly ||
+           a.worst_loss_share > b.worst_loss_share * kClearly + 0.005;
+}
+
+void drop_dust(ThroughputCandidate& candidate) {
+    double all = 0;
+    for (const spec::LinkFlow& flow : candidate.flows) {
+        if (flow.from == spec::kCoordinator) all += flow.tokens_per_s;
+    }
+    std::erase_if(candidate.flows,
+                  [&](const spec::LinkFlow& flow) { return flow.tokens_per_s < all * kDust; });
+    std::vector<bool> used(candidate.placement.layers.size());
+    for (const spec::LinkFlow& flow : candidate.flows) {
+        if (flow.to != spec::kCoordinator) used[static_cast<std::size_t>(flow.to)] = true;
+    }
+    for (std::size_t i = 0; i < used.size(); ++i) {
+        if (!used[i]) candidate.placement.layers[i] = {};
+    }
+}
 
 class Planner {
   public:
@@ -285,15 +313,21 @@ class Planner {
         const ThroughputResult found =
             search_throughput(cluster_, model_, capacities_, starts, search);
         if (found.shortlist.empty()) return beyond_limits();
-        const ThroughputCandidate& first = found.shortlist.front();
+        ThroughputCandidate first = found.shortlist.front();
+        drop_dust(first);
         Candidate best{.placement = first.placement, .method = to_string(Method::search)};
         TRY(PlanReport out, report(best, first.flows));
         out.judged_tokens_per_s = first.judgement.decode_tokens_per_s;
         out.judged_plans = found.judged;
         for (const ParetoEntry& entry :
              pareto_table(cluster_, model_, capacities_, options_.flow, found.shortlist)) {
-            out.pareto.push_back(
-                {entry.merits, found.shortlist[entry.candidate].judgement.decode_tokens_per_s, entry.candidate == 0});
+            const PlanReport::Choice choice{
+                entry.merits, found.shortlist[entry.candidate].judgement.decode_tokens_per_s,
+                entry.candidate == 0};
+            const bool differs = std::all_of(
+                out.pareto.begin(), out.pareto.end(),
+                [&](const auto& other) { return clearly_better(choice.merits, other.merits); });
+            if (differs && out.pareto.size() < kMostChoices) out.pareto.push_back(choice);
         }
         return out;
     }
