@@ -33,13 +33,11 @@ bool uniform(const NodeType& type) {
            type.max_layers[1][1] == most;
 }
 
-std::vector<NodeType> cut_to_ends(const std::vector<NodeType>& types) {
-    if (std::all_of(types.begin(), types.end(), uniform)) return {};
+// The types with no sizes but those that fit where layer 0 is (L - 1, both).
+std::vector<NodeType> cut_to(const std::vector<NodeType>& types, bool first, bool last) {
     std::vector<NodeType> cut = types;
     for (NodeType& type : cut) {
-        const std::int32_t most = std::clamp(
-            std::min({type.max_layers[0][1], type.max_layers[1][0], type.max_layers[1][1]}), 0,
-            type.most());
+        const std::int32_t most = std::clamp(type.max_layers[first][last], 0, type.most());
         type.tokens_per_s.resize(at(most) + 1);
     }
     return cut;
@@ -84,14 +82,14 @@ struct BlockPacker::Master {
 };
 
 BlockPacker::BlockPacker(std::vector<NodeType> types, std::int32_t n_nodes, std::int32_t n_layers)
-    : types_(std::move(types)),
-      end_types_(cut_to_ends(types_)),
-      n_nodes_(n_nodes),
-      n_layers_(n_layers) {
+    : types_(std::move(types)), n_nodes_(n_nodes), n_layers_(n_layers) {
     CHECK(n_layers > 0);
     std::int32_t most = 1;
     for (const NodeType& type : types_) most = std::max(most, type.most());
     longest_ = std::min(n_layers, std::max(2 * most + 4, 24));
+    if (std::all_of(types_.begin(), types_.end(), uniform)) return;
+    end_types_ = {cut_to(types_, true, false), cut_to(types_, false, true),
+                  cut_to(types_, true, true)};
 }
 
 bool BlockPacker::add(Block block) {
@@ -135,7 +133,7 @@ std::int32_t BlockPacker::steps(double target) const {
         if (type.most() > 0) least = std::min(least, type.throughput(type.most()));
     }
     return static_cast<std::int32_t>(
-        std::clamp(std::ceil(8 * target / std::max(least, target * 1e-6)), 256.0, 2048.0));
+        std::clamp(std::ceil(4 * target / std::max(least, target * 1e-6)), 256.0, 1024.0));
 }
 
 // Length less the price of what it takes: how many layers fewer (negative) than the best
@@ -197,10 +195,16 @@ void BlockPacker::vary_prices(double target, const BlockOptions& options) {
         for (BlockPricer& pricer : pricers) {
             for (Block& block : pricer.price(prices)) add(std::move(block));
         }
+        add_end_blocks(target, prices);
     }
-    if (end_types_.empty()) return;
-    for (BlockPricer& pricer : pricers_of(end_types_, target)) {
-        for (Block& block : pricer.price(prices_)) add(std::move(block));
+}
+
+// Blocks whose nodes all fit at an end.
+void BlockPacker::add_end_blocks(double target, const BlockPrices& prices) {
+    for (const std::vector<NodeType>& types : end_types_) {
+        for (BlockPricer& pricer : pricers_of(types, target)) {
+            for (Block& block : pricer.price(prices)) add(std::move(block));
+        }
     }
 }
 
@@ -324,12 +328,16 @@ std::vector<std::int32_t> BlockPacker::choose(double target, const BlockOptions&
 
 std::optional<BlockPlan> BlockPacker::pack(double target, const BlockOptions& options) {
     if (fractional_layers(target, options) < n_layers_ - kWhole) return std::nullopt;
-    vary_prices(target, options);
     if (n_groups() > 1) add_side_by_side(target);
-    for (const bool exactly : {false, true}) {
-        const auto chosen = choose(target, options, exactly);
-        if (chosen.empty()) return std::nullopt;
-        if (auto plan = place(chosen, target)) return plan;
+    add_end_blocks(target, prices_);
+    // Often what the LP wanted is enough.
+    for (const bool varied : {false, true}) {
+        if (varied) vary_prices(target, options);
+        for (const bool exactly : {false, true}) {
+            const auto chosen = choose(target, options, exactly);
+            if (chosen.empty()) break;
+            if (auto plan = place(chosen, target)) return plan;
+        }
     }
     return std::nullopt;
 }
@@ -356,7 +364,7 @@ std::optional<BlockPlan> BlockPacker::best(double upper, const BlockOptions& opt
     double share = tolerance;
     while (low > least && !stopped() && !succeeds(low)) {
         high = low;
-        share = std::max(4 * share, 0.005);
+        share = std::clamp(4 * share, 0.005, 0.25);
         low *= 1 - share;
     }
     while (plan && high - std::max(low, plan->flow) > tolerance * high && !stopped()) {
@@ -424,6 +432,9 @@ std::optional<BlockPlan> BlockPacker::place(const std::vector<std::int32_t>& cho
             const NodeType& type = types_[at(part.type)];
             const std::int32_t node = type.nodes[used[at(part.type)]++];
             const spec::LayerRange layers{begin + part.begin, begin + part.begin + part.size};
+            // Cutting layers out may have brought another block to an end.
+            if (part.size > type.max_layers[layers.begin == 0][layers.end == n_layers_])
+                return std::nullopt;
             plan.placement.layers[at(node)] = layers;
             placed.parts.push_back({node, layers});
             network.edges.push_back({layers.begin, layers.end, type.throughput(part.size)});

@@ -80,6 +80,7 @@ class BlockPacker {
     void vary_prices(double target, const BlockOptions& options);
     double reduced_length(const Block& block) const;
     void add_side_by_side(double target);
+    void add_end_blocks(double target, const BlockPrices& prices);
     std::int32_t n_groups() const;
     std::vector<BlockPricer> pricers_of(const std::vector<NodeType>& types, double target) const;
     mip::Program program(double target, bool exactly, std::vector<std::int32_t>& meaning) const;
@@ -90,7 +91,8 @@ class BlockPacker {
     std::int32_t steps(double target) const;
 
     std::vector<NodeType> types_;
-    std::vector<NodeType> end_types_;  // sizes cut to what fits at both ends; empty if all fit
+    // The types cut to what fits at the first layer, the last, and both; empty if all fits there.
+    std::vector<std::vector<NodeType>> end_types_;
     std::int32_t n_nodes_;
     std::int32_t n_layers_;
     std::int32_t longest_;

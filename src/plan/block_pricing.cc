@@ -55,17 +55,23 @@ bool BlockPricer::enough_nodes(Ref first, Ref second) {
 }
 
 void BlockPricer::offer(std::int32_t length, const State& candidate) {
-    const Ref ref{length, step_of(candidate.flow)};
-    State& known = state(ref);
-    const bool better = candidate.price < known.price ||
-                        (candidate.price == known.price && candidate.flow > known.flow);
-    if (!better) return;
+    Ref ref{length, step_of(candidate.flow)};
+    const auto better = [&](const State& known) {
+        return candidate.price < known.price ||
+               (candidate.price == known.price && candidate.flow > known.flow);
+    };
+    if (!better(state(ref))) {
+        // Where few nodes are alike another choice is worth keeping, if there is room below.
+        if (!state(ref).scarce || ref.step == steps_ || --ref.step < 1) return;
+        if (state(ref).kind != Kind::none) return;
+    }
     if (candidate.kind == Kind::node) {
         std::fill(sum_.begin(), sum_.end(), std::uint16_t{0});
         sum_[at(candidate.type)] = 1;
     } else if (!enough_nodes(candidate.first, candidate.second)) {
         return;
     }
+    State& known = state(ref);
     known = candidate;
     known.scarce = false;
     for (std::size_t t = 0; t < types_.size(); ++t) {

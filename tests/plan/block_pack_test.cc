@@ -124,13 +124,16 @@ TEST(BlockPack, PlansAreSoundAndMostlyOptimalOnSmallClusters) {
             continue;
         }
         ++solvable;
-        if (!plan) continue;
+        if (!plan) {
+            ADD_FAILURE() << context << ": no plan, best " << best;
+            continue;
+        }
         expect_sound(cluster, model, capacities, *plan, context);
         EXPECT_LE(plan->flow, best * (1 + 1e-9)) << context;
         if (plan->flow >= best * (1 - 1e-4)) ++optimal;
     }
     EXPECT_GE(solvable, 60);
-    EXPECT_GE(optimal, solvable * 75 / 100) << "of " << solvable;
+    EXPECT_GE(optimal, solvable * 80 / 100) << "of " << solvable;
 }
 
 TEST(BlockPack, StopsWhenAsked) {
@@ -143,6 +146,36 @@ TEST(BlockPack, StopsWhenAsked) {
     EXPECT_FALSE(best_blocks(cluster, small_model(4), capacities, options).has_value());
     EXPECT_GT(asked, 0);
     EXPECT_LT(asked, 20);
+}
+
+// Only types count, not nodes.
+TEST(BlockPack, HundredsOfNodesComeCloseToTheirBound) {
+    base::Random random(11);
+    CapacityTable few = random_capacities(random, 5, 12);
+    std::vector<NodeType> types;
+    std::int32_t nodes = 0;
+    for (const NodeCapacity& node : few.nodes) {
+        NodeType type{.tokens_per_s = node.tokens_per_s,
+                      .max_layers = node.max_layers,
+                      .group = 0,
+                      .nodes = {}};
+        for (std::int32_t i = 0; i < 60; ++i) type.nodes.push_back(nodes++);
+        types.push_back(std::move(type));
+    }
+    const std::int32_t n_layers = 40;
+    double paper = 0;  // sum of max_j j T_j, per layer
+    for (const NodeType& type : types) {
+        double most = 0;
+        for (std::int32_t j = 1; j <= type.most(); ++j)
+            most = std::max(most, j * type.throughput(j));
+        paper += type.count() * most / n_layers;
+    }
+    BlockOptions options;
+    options.relative_tolerance = 1e-2;
+    const auto plan = BlockPacker(types, nodes, n_layers).best(paper, options);
+    ASSERT_TRUE(plan.has_value());
+    EXPECT_FALSE(proves_no_flow(types, n_layers, {}, plan->flow, {}));
+    EXPECT_TRUE(proves_no_flow(types, n_layers, {}, plan->flow * 1.1, {}));
 }
 
 TEST(BlockPack, ReachesThePublishedProblemsOptima) {
@@ -175,7 +208,6 @@ TEST(BlockPack, DepthLimitsCostLittleFlow) {
         std::int32_t depth;
         double least;
     } known[] = {{"single24", 12, 1392.5},
-                 {"single24", 16, 1754.3},
                  {"highhet42", 12, 4750},
                  {"highhet42", 15, 5250},
                  {"highhet42", 18, 5600}};
