@@ -35,7 +35,7 @@ bool MilpWatch::stop(double best, double bound) {
     if (std::isfinite(bound)) upper_bound_ = std::min(upper_bound_, bound);
     const double before = incumbents_.empty() ? 0 : incumbents_.back().tokens_per_s;
     // A start of flow 0 is an incumbent too; later ones count from a millionth better.
-    if (std::isfinite(best) && (incumbents_.empty() || best > before * (1 + 1e-6) + 1e-9)) {
+    if (std::isfinite(best) && (incumbents_.empty() || best > before * (1 + 1e-6) + 1e-6)) {
         incumbents_.push_back({best, seconds()});
     }
     if (reason_ == MilpStop::finished) reason_ = check();

@@ -13,6 +13,7 @@
 #include <CglPreProcess.hpp>
 #include <CglProbing.hpp>
 #include <CglTwomir.hpp>
+#include <ClpEventHandler.hpp>
 #include <ClpSimplex.hpp>
 #include <OsiClpSolverInterface.hpp>
 #include <algorithm>
@@ -29,11 +30,14 @@ namespace {
 
 constexpr double kNothingYet = 1e40;  // CBC's objective before a first solution is larger
 
+constexpr int kLarge = 1500;  // columns
+
 // What the search has told so far, in CBC's sense (minimising).
 struct Progress {
     double best = kInfinity;
     double bound = -kInfinity;
     bool asked_to_stop = false;
+    bool over = false;  // the search has returned
 };
 
 // CBC copies its handler; all copies write to one Progress.
@@ -50,7 +54,7 @@ class Watcher : public CbcEventHandler {
             if (model_->getObjValue() < kNothingYet) {
                 progress_->best = std::min(progress_->best, model_->getObjValue());
             }
-            if (which == node || which == treeStatus) {
+            if (!progress_->asked_to_stop && (which == node || which == treeStatus)) {
                 const double bound = model_->getBestPossibleObjValue();
                 if (std::abs(bound) < kNothingYet) {
                     progress_->bound = std::max(progress_->bound, bound);
@@ -68,6 +72,32 @@ class Watcher : public CbcEventHandler {
     const SolveOptions* options_;
     double sign_;
     Progress* progress_;
+};
+
+// Asks inside of the linear programs too: those of a large root take longer than all else. Says so
+// to the search, which ends at its next step.
+class LinearWatcher : public ClpEventHandler {
+  public:
+    LinearWatcher(const SolveOptions& options, double sign, Progress& progress, CbcModel& search)
+        : options_(&options), sign_(sign), progress_(&progress), search_(&search) {}
+    ClpEventHandler* clone() const override { return new LinearWatcher(*this); }
+
+    int event(Event which) override {
+        if (which != endOfFactorization || !options_->stop || progress_->over) return -1;
+        if (!progress_->asked_to_stop) {
+            progress_->asked_to_stop =
+                options_->stop(sign_ * progress_->best, sign_ * progress_->bound);
+        }
+        if (!progress_->asked_to_stop) return -1;
+        search_->sayEventHappened();
+        return 1;  // and this program ends unsolved
+    }
+
+  private:
+    const SolveOptions* options_;
+    double sign_;
+    Progress* progress_;
+    CbcModel* search_;
 };
 
 void add_cuts_and_heuristics(CbcModel& model) {
@@ -90,6 +120,7 @@ void add_cuts_and_heuristics(CbcModel& model) {
     model.addCutGenerator(&rounding_cuts, -98, "rounding");
     CglFlowCover flow_cover;
     model.addCutGenerator(&flow_cover, -98, "flow cover");
+    if (model.getNumCols() > kLarge) return;  // one round of the rest takes minutes there
     CglTwomir two_step;
     two_step.setMaxElements(250);
     model.addCutGenerator(&two_step, -99, "two-step rounding");
@@ -190,6 +221,10 @@ class Search {
         model.solver()->messageHandler()->setLogLevel(0);
         const Watcher watcher(options_, sign_, progress_);
         model.passInEventHandler(&watcher);
+        const LinearWatcher linear_watcher(options_, sign_, progress_, model);
+        dynamic_cast<OsiClpSolverInterface&>(*model.solver())
+            .getModelPtr()
+            ->passInEventHandler(&linear_watcher);
         model.setAllowableFractionGap(options_.relative_gap);
         model.setAllowableGap(1e-9);
         add_cuts_and_heuristics(model);
@@ -206,11 +241,15 @@ class Search {
         pass_priorities(model, process);
         model.branchAndBound();
         solution_.nodes = model.getNodeCount();
+        // Once stopped, linear programs end unsolved and nothing proven counts.
+        const bool complete = model.status() == 0 && !progress_.asked_to_stop;
         const double bound = model.getBestPossibleObjValue();
-        if (std::abs(bound) < kNothingYet) progress_.bound = std::max(progress_.bound, bound);
-        TRY_VOID(take_best(model, process));
-        if (model.isContinuousUnbounded()) return ended(Outcome::unbounded);
-        return finished(model.status() == 0);
+        if (!progress_.asked_to_stop && std::abs(bound) < kNothingYet)
+            progress_.bound = std::max(progress_.bound, bound);
+        progress_.over = true;
+        TRY_VOID(take_best(model, osi, process));
+        if (complete && model.isContinuousUnbounded()) return ended(Outcome::unbounded);
+        return finished(complete);
     }
 
     void pass_priorities(CbcModel& model, CglPreProcess* process) const {
@@ -229,11 +268,19 @@ class Search {
     }
 
     // The search's best solution in the columns of the program, else the start.
-    base::Status take_best(CbcModel& model, CglPreProcess* process) {
+    // A stopped search may leave its solver with an unsolved program: solved here once more.
+    base::Status take_best(CbcModel& model, const OsiClpSolverInterface& osi,
+                           CglPreProcess* process) {
         if (model.bestSolution() != nullptr) {
             std::vector<double> best;
             if (process != nullptr) {
-                process->postProcess(*model.solver());
+                OsiClpSolverInterface fixed(osi);
+                for (int c = 0; c < fixed.getNumCols(); ++c) {
+                    const double value = std::round(model.bestSolution()[c]);
+                    if (fixed.isInteger(c)) fixed.setColBounds(c, value, value);
+                }
+                fixed.initialSolve();
+                process->postProcess(fixed);
                 const OsiSolverInterface& restored = *process->originalModel();
                 best.assign(restored.getColSolution(),
                             restored.getColSolution() + restored.getNumCols());
@@ -241,11 +288,11 @@ class Search {
                 best.assign(model.bestSolution(), model.bestSolution() + program_.columns.size());
             }
             auto exact = complete(osi_, best);
-            if (!exact) {
+            if (!exact && !progress_.asked_to_stop) {
                 return base::Error{base::Errc::internal,
                                    "CBC found a solution that does not fit the program"};
             }
-            take(*exact);
+            if (exact) take(*exact);
         }
         if (start_ && (solution_.values.empty() ||
                        sign_ * objective_of(program_, *start_) < sign_ * solution_.objective)) {
