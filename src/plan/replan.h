@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "plan/capacity.h"
@@ -49,5 +51,15 @@ double move_price(double tokens_per_s, double bytes_per_s, double horizon_s);
 base::Result<ReplanReport> replan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                                   const CapacityTable& capacities, const spec::Placement& current,
                                   const ReplanOptions& options);
+
+// The same for large clusters: only machines of these regions may move (those that lost one), and
+// the flow is what these regions serve by themselves, as if the others were not there. Its cost
+// does not grow with the rest of the cluster. Placement, moves and value are of the whole.
+base::Result<ReplanReport> replan_regions(const spec::ClusterSpec& cluster,
+                                          const spec::ModelSpec& model,
+                                          const CapacityTable& capacities,
+                                          const spec::Placement& current,
+                                          const std::vector<std::string>& regions,
+                                          const ReplanOptions& options);
 
 }  // namespace helix::plan

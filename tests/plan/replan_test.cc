@@ -159,6 +159,40 @@ TEST(Replan, AfterAnyLossOnRandomClusters) {
     }
 }
 
+// Ten regions of a hundred machines; each region has pipelines of its own.
+TEST(Replan, OneRegionOfAThousandMachines) {
+    const spec::ModelSpec model = small_model(20);
+    spec::ClusterSpec cluster;
+    spec::Placement current;
+    for (std::int32_t i = 0; i < 1000; ++i) {
+        cluster.nodes.push_back(machine("m" + std::to_string(i), 6, 1e-3));
+        cluster.nodes.back().region = "r" + std::to_string(i / 100);
+        const std::int32_t begin = i % 5 * 4;
+        current.layers.push_back({begin, begin + 4});
+    }
+    for (std::int32_t from = spec::kCoordinator; from < 1000; ++from) {
+        for (std::int32_t to = spec::kCoordinator; to < 1000; ++to) {
+            const bool near = from < 0 || to < 0 || from / 100 == to / 100;
+            if (from != to) cluster.links.push_back({from, to, near ? 1.25e9 : 1e5, 1e-3});
+        }
+    }
+    const CapacityTable capacities = capacities_of(cluster, model);
+    current.layers[307] = {};  // as if it had just come back, or another had gone
+    const auto result = replan_regions(cluster, model, capacities, current, {"r3"},
+                                       {.price_per_byte = 1e-6, .iterations = 20'000});
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_GT(result->flow, result->flow_before);
+    EXPECT_FALSE(result->diff.moves.empty());
+    for (const NodeMove& move : result->diff.moves) EXPECT_EQ(move.node / 100, 3);
+    for (std::size_t i = 0; i < 1000; ++i) {
+        if (i / 100 != 3) {
+            ASSERT_EQ(result->placement.layers[i], current.layers[i]);
+        }
+    }
+    EXPECT_THAT(replan_regions(cluster, model, capacities, current, {"moon"}, {}).error().message,
+                HasSubstr("moon"));
+}
+
 TEST(Replan, PublishedClusterAfterTheLossOfAMachine) {
     const std::string data = HELIX_DATA_DIR;
     if (!std::filesystem::exists(data + "/profiles"))
