@@ -37,19 +37,21 @@ HelixNetwork::HelixNetwork(const spec::ClusterSpec& cluster)
     }
 }
 
-base::TimePoint HelixNetwork::send(std::int32_t from, std::int32_t to, double bytes,
-                                   base::TimePoint now) {
+Passage HelixNetwork::send(std::int32_t from, std::int32_t to, double bytes, base::TimePoint now) {
     const Pair& route = pair(from, to);
-    if (route.link < 0) return now;
-    base::TimePoint passed = now;
+    if (route.link < 0) return {now, now, now};
+    Passage passage{now, now, now};
     for (const std::int32_t s :
          {nic_out_[vertex(from)], route.link, route.trunk, nic_in_[vertex(to)]}) {
         if (s < 0) continue;
         Server& server = servers_[static_cast<std::size_t>(s)];
-        server.free = std::max(now, server.free) + base::from_seconds(bytes * server.s_per_byte);
-        passed = std::max(passed, server.free);
+        const base::TimePoint begin = std::max(now, server.free);
+        if (s == route.link) passage.begin = begin;
+        server.free = begin + base::from_seconds(bytes * server.s_per_byte);
+        passage.end = std::max(passage.end, server.free);
     }
-    return passed + route.latency;
+    passage.arrives = passage.end + route.latency;
+    return passage;
 }
 
 }  // namespace helix::sim

@@ -8,6 +8,12 @@
 
 namespace helix::sim {
 
+struct Passage {
+    base::TimePoint begin;  // on the link
+    base::TimePoint end;
+    base::TimePoint arrives;
+};
+
 // When messages arrive. A message takes its turn on the sender's NIC, the link, the trunk between
 // the regions and the receiver's NIC, each a queue of its own speed; it has passed when the slowest
 // has let it through, and arrives the link's latency later. Pairs without a link exchange small
@@ -16,7 +22,7 @@ class HelixNetwork {
   public:
     explicit HelixNetwork(const spec::ClusterSpec& cluster);
     // from, to: nodes or spec::kCoordinator.
-    base::TimePoint send(std::int32_t from, std::int32_t to, double bytes, base::TimePoint now);
+    Passage send(std::int32_t from, std::int32_t to, double bytes, base::TimePoint now);
     bool has_link(std::int32_t from, std::int32_t to) const { return pair(from, to).link >= 0; }
 
   private:

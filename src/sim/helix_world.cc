@@ -39,6 +39,11 @@ struct Event {
 struct Message {
     std::uint32_t worker = 0;  // the receiver, or the sender of a CoordinatorMessage
     std::variant<core::WorkerMessage, core::CoordinatorMessage> content;
+    std::int32_t from = spec::kCoordinator;
+    std::int32_t to = spec::kCoordinator;
+    double bytes = 0;
+    TimePoint posted = {};
+    Passage passage = {};
 };
 
 struct Machine {
@@ -48,7 +53,9 @@ struct Machine {
     std::unique_ptr<core::Worker> worker;
     std::uint64_t next_buffer = 1;
     core::BatchFinished running;
-    double busy_s = 0;  // in the window
+    NodeBatch observed;                 // the batch that runs
+    std::vector<RequestWork> followed;  // its parts that the observer follows
+    double busy_s = 0;                  // in the window
     double kv_peak = 0;
     std::vector<std::int32_t> decodes;  // per layer of the batch being costed
     std::vector<std::int32_t> prefills;
@@ -58,6 +65,7 @@ struct Live {
     TimePoint arrived;
     TimePoint last_token;
     std::int32_t prompt_tokens = 0;
+    bool followed = false;  // by the observer
 };
 
 class HelixWorld {
@@ -75,7 +83,12 @@ class HelixWorld {
     void perform(std::uint32_t worker, core::WorkerAction& action);
     void start_batch(std::uint32_t worker, const core::BatchPlan& plan);
     double batch_s(Machine& machine, const core::BatchPlan& plan) const;
-    void post(std::uint32_t worker, core::WorkerMessage message, TimePoint when);
+    void post(Event::Kind kind, Message message);
+    Message take(std::uint32_t slot);
+    // For the observer, which is not null.
+    void tell_carried(const Message& message);
+    void tell_computed(const Machine& machine);
+    void note_batch(Machine& machine, const core::BatchPlan& plan, TimePoint end);
     void send_to_peer(std::uint32_t worker, core::SendToPeer& action);
     void send_to_coordinator(std::uint32_t worker, core::SendToCoordinator& action);
     void on_token(const core::StreamToken& token);
@@ -206,7 +219,11 @@ void HelixWorld::submit(RequestLength length) {
     request.prompt.assign(static_cast<std::size_t>(length.prompt_tokens), kAnyToken);
     // The prompt's pass yields one token, and each of the output_tokens passes one more.
     request.max_tokens = length.output_tokens + 1;
-    requests_.push_back({now_, now_, length.prompt_tokens});
+    requests_.push_back({now_, now_, length.prompt_tokens, false});
+    if (setup_.observer != nullptr) {
+        requests_.back().followed = setup_.observer->request_created(
+            request.id.value, now_, length.prompt_tokens, length.output_tokens);
+    }
     step_coordinator(core::Submitted{std::move(request)});
 }
 
@@ -244,22 +261,21 @@ base::Result<SimReport> HelixWorld::run() {
 void HelixWorld::handle(const Event& event) {
     switch (event.kind) {
         case Event::Kind::to_coordinator: {
-            Message message = std::move(messages_[event.argument]);
-            free_messages_.push_back(event.argument);
+            Message message = take(event.argument);
             step_coordinator(
                 core::FromWorker{WorkerId{message.worker},
                                  std::move(std::get<core::CoordinatorMessage>(message.content))});
             break;
         }
         case Event::Kind::to_worker: {
-            Message message = std::move(messages_[event.argument]);
-            free_messages_.push_back(event.argument);
+            Message message = take(event.argument);
             step_worker(
                 message.worker,
                 core::MessageArrived{std::move(std::get<core::WorkerMessage>(message.content))});
             break;
         }
         case Event::Kind::batch_done:
+            if (setup_.observer != nullptr) tell_computed(machines_[event.argument]);
             step_worker(event.argument, std::move(machines_[event.argument].running));
             break;
         case Event::Kind::tick:
@@ -300,7 +316,10 @@ void HelixWorld::step_worker(std::uint32_t worker, const core::WorkerEvent& even
 // ---- what the coordinator asks for
 // ----------------------------------------------------------------
 
-void HelixWorld::post(std::uint32_t worker, core::WorkerMessage message, TimePoint when) {
+void HelixWorld::post(Event::Kind kind, Message message) {
+    message.posted = now_;
+    message.passage = network_.send(message.from, message.to, message.bytes, now_);
+    const TimePoint arrives = message.passage.arrives;
     std::uint32_t slot = 0;
     if (free_messages_.empty()) {
         slot = static_cast<std::uint32_t>(messages_.size());
@@ -309,8 +328,15 @@ void HelixWorld::post(std::uint32_t worker, core::WorkerMessage message, TimePoi
         slot = free_messages_.back();
         free_messages_.pop_back();
     }
-    messages_[slot] = {worker, std::move(message)};
-    at(when, Event::Kind::to_worker, slot);
+    messages_[slot] = std::move(message);
+    at(arrives, kind, slot);
+}
+
+Message HelixWorld::take(std::uint32_t slot) {
+    Message message = std::move(messages_[slot]);
+    free_messages_.push_back(slot);
+    if (setup_.observer != nullptr) tell_carried(message);
+    return message;
 }
 
 void HelixWorld::perform(core::CoordinatorAction& action) {
@@ -323,18 +349,24 @@ void HelixWorld::perform(core::CoordinatorAction& action) {
             }
         }
         const std::int32_t node = machines_[out->worker.value].node;
-        post(out->worker.value, std::move(out->message),
-             network_.send(spec::kCoordinator, node, bytes, now_));
+        post(Event::Kind::to_worker,
+             {out->worker.value, std::move(out->message), spec::kCoordinator, node, bytes, {}, {}});
     } else if (const auto* token = std::get_if<core::StreamToken>(&action)) {
         on_token(*token);
     } else if (const auto* end = std::get_if<core::FinishRequest>(&action)) {
         const bool whole = end->reason == core::FinishReason::length;
         ++(whole ? counts_.finished : counts_.rejected);
         note_resident(-1);
+        if (setup_.observer != nullptr && whole) {
+            setup_.observer->request_finished(end->id.value, now_);
+        } else if (setup_.observer != nullptr) {
+            setup_.observer->request_rejected(end->id.value, now_);
+        }
         feed();
-    } else if (std::holds_alternative<core::RejectRequest>(action)) {
+    } else if (const auto* no = std::get_if<core::RejectRequest>(&action)) {
         ++counts_.rejected;
         --n_waiting_;
+        if (setup_.observer != nullptr) setup_.observer->request_rejected(no->id.value, now_);
     } else if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
         on_routed(*routed);
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
@@ -346,6 +378,14 @@ void HelixWorld::perform(core::CoordinatorAction& action) {
 }
 
 void HelixWorld::on_routed(const core::RequestRouted& routed) {
+    if (setup_.observer != nullptr) {
+        if (routed.attempt > 1) setup_.observer->request_preempted(routed.id.value, now_);
+        std::vector<PipelineStage> pipeline;
+        for (const core::Stage& stage : routed.pipeline) {
+            pipeline.push_back({machines_[stage.worker.value].node, stage.layers});
+        }
+        setup_.observer->request_admitted(routed.id.value, now_, pipeline);
+    }
     if (routed.attempt > 1) {
         ++counts_.preempted;
         return;
@@ -378,6 +418,7 @@ void HelixWorld::on_token(const core::StreamToken& token) {
         }
     }
     live.last_token = now_;
+    if (setup_.observer != nullptr) setup_.observer->token(token.id.value, now_);
     if (token.index == 0) feed();
 }
 
@@ -414,8 +455,13 @@ void HelixWorld::send_to_peer(std::uint32_t w, core::SendToPeer& action) {
     const double bytes = kHeaderBytes * static_cast<double>(1 + action.inputs.inputs.size()) +
                          rows * static_cast<double>(setup_.model.activation_bytes_per_token +
                                                     setup_.model.token_bytes);
-    post(action.peer.value, std::move(action.inputs),
-         network_.send(machines_[w].node, to.node, bytes, now_));
+    post(Event::Kind::to_worker, {action.peer.value,
+                                  core::WorkerMessage{std::move(action.inputs)},
+                                  machines_[w].node,
+                                  to.node,
+                                  bytes,
+                                  {},
+                                  {}});
 }
 
 void HelixWorld::send_to_coordinator(std::uint32_t w, core::SendToCoordinator& action) {
@@ -426,21 +472,15 @@ void HelixWorld::send_to_coordinator(std::uint32_t w, core::SendToCoordinator& a
                  (kHeaderBytes + static_cast<double>(setup_.model.token_bytes));
     } else if (const auto* said = std::get_if<core::WorkerReport>(&action.message)) {
         if (said->total_pages > 0) {
+            if (setup_.observer != nullptr) {
+                setup_.observer->kv_used(machine.node, now_, static_cast<double>(said->used_pages));
+            }
             machine.kv_peak = std::max(machine.kv_peak, static_cast<double>(said->used_pages) /
                                                             static_cast<double>(said->total_pages));
         }
     }
-    std::uint32_t slot = 0;
-    if (free_messages_.empty()) {
-        slot = static_cast<std::uint32_t>(messages_.size());
-        messages_.emplace_back();
-    } else {
-        slot = free_messages_.back();
-        free_messages_.pop_back();
-    }
-    messages_[slot] = {w, std::move(action.message)};
-    at(network_.send(machine.node, spec::kCoordinator, bytes, now_), Event::Kind::to_coordinator,
-       slot);
+    post(Event::Kind::to_coordinator,
+         {w, std::move(action.message), machine.node, spec::kCoordinator, bytes, {}, {}});
 }
 
 void HelixWorld::start_batch(std::uint32_t w, const core::BatchPlan& plan) {
@@ -459,6 +499,7 @@ void HelixWorld::start_batch(std::uint32_t w, const core::BatchPlan& plan) {
     const TimePoint until = std::min(end, window_end_);
     if (until > from) machine.busy_s += (until - from).seconds();
     at(end, Event::Kind::batch_done, w);
+    if (setup_.observer != nullptr) note_batch(machine, plan, end);
 }
 
 double HelixWorld::batch_s(Machine& machine, const core::BatchPlan& plan) const {
@@ -492,6 +533,48 @@ double HelixWorld::batch_s(Machine& machine, const core::BatchPlan& plan) const 
         seconds += layer_s;
     }
     return seconds;
+}
+
+// ---- what the observer is told
+// ------------------------------------------------------------------
+
+void HelixWorld::note_batch(Machine& machine, const core::BatchPlan& plan, TimePoint end) {
+    machine.observed = {machine.node, now_, end, machine.layers, 0, 0};
+    machine.followed.clear();
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
+        const bool decode = rows == 1 && chunk.first_position > 0;
+        (decode ? machine.observed.decodes : machine.observed.prompt_tokens) += rows;
+        const std::uint64_t request = chunk.key.request.value;
+        if (!requests_[request].followed) continue;
+        machine.followed.push_back({request, machine.node, now_, end, chunk.layers, rows});
+    }
+}
+
+void HelixWorld::tell_computed(const Machine& machine) {
+    setup_.observer->node_computed(machine.observed);
+    for (const RequestWork& work : machine.followed) setup_.observer->request_computed(work);
+}
+
+void HelixWorld::tell_carried(const Message& message) {
+    const Passage& passage = message.passage;
+    setup_.observer->link_carried({message.from, message.to, passage.begin, passage.end,
+                                   message.bytes, passage.begin - message.posted});
+    const auto moved = [&](core::RequestId id) {
+        if (!requests_[id.value].followed) return;
+        setup_.observer->request_moved(
+            {id.value, message.from, message.to, message.posted, passage.begin, passage.arrives});
+    };
+    if (const auto* to_worker = std::get_if<core::WorkerMessage>(&message.content)) {
+        const auto* inputs = std::get_if<core::StageInputs>(to_worker);
+        if (inputs == nullptr) return;
+        for (const core::StageInput& input : inputs->inputs) moved(input.key.request);
+        return;
+    }
+    const auto& said = std::get<core::CoordinatorMessage>(message.content);
+    const auto* tokens = std::get_if<core::TokensProduced>(&said);
+    if (tokens == nullptr) return;
+    for (const core::ProducedToken& token : tokens->tokens) moved(token.key.request);
 }
 
 SimReport HelixWorld::report() const {

@@ -9,6 +9,7 @@
 #include "core/coordinator.h"
 #include "core/worker.h"
 #include "sim/load.h"
+#include "sim/observer.h"
 #include "sim/report.h"
 #include "spec/cluster_spec.h"
 #include "spec/cost_model.h"
@@ -58,6 +59,9 @@ struct HelixSetup {
     double duration_s = 600;
     std::uint64_t seed = 0;
     bool check_invariants = false;  // after every step; slow
+    // Told of everything if not null; must outlive the run. Transfers are told when they arrive, KV
+    // in pages and as the workers report it.
+    Observer* observer = nullptr;
 };
 
 using SimProgress = std::function<void(double done_s, double total_s)>;

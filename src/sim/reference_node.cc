@@ -61,6 +61,8 @@ double ReferenceWorld::take_batch(const ReferenceNode& limits, Node& node) {
     }
     queue.resize(left);
     (node.runs_prompts ? node.n_waiting_prompts : node.n_waiting) -= node.batch.size();
+    node.batch_decodes = decodes;
+    node.batch_prompt_tokens = static_cast<std::int32_t>(prompt_tokens);
     return node.prompt_s[static_cast<std::size_t>(prompt_tokens)] +
            node.decode_s[static_cast<std::size_t>(decodes)];
 }
@@ -80,6 +82,7 @@ void ReferenceWorld::on_start_execution(std::uint32_t n) {
         node.arrived_tokens = 0;
     }
     node.busy = true;
+    node.busy_since_s = now_s();
     node.busy_until_s = now_s() + seconds;
     node.busy_s += std::max(
         0.0, std::min(node.busy_until_s, window_end_s_) - std::max(now_s(), window_begin_s_));

@@ -7,6 +7,10 @@
 
 namespace helix::sim {
 
+inline base::TimePoint time_point(double seconds) {
+    return {base::from_seconds(seconds).ns};
+}
+
 // Batches of one node: queues before each layer and the cyclic march over them.
 struct ReferenceWorld::Node {
     spec::LayerRange layers;
@@ -21,8 +25,11 @@ struct ReferenceWorld::Node {
     std::size_t n_waiting = 0;          // in queues
     std::size_t n_waiting_prompts = 0;  // in prompt_queues
     bool busy = false;
+    double busy_since_s = 0;
     double busy_until_s = 0;
     std::vector<QueryId> batch;
+    std::int32_t batch_decodes = 0;
+    std::int32_t batch_prompt_tokens = 0;
     std::int64_t arrived_tokens = 0;  // copied to the device with the next batch of the first layer
     std::int64_t kv_used = 0;
     std::int64_t kv_peak = 0;

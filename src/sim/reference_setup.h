@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "sim/load.h"
+#include "sim/observer.h"
 #include "spec/cluster_spec.h"
 #include "spec/layer_range.h"
 #include "spec/placement.h"
@@ -84,6 +85,9 @@ struct ReferenceSetup {
     double warmup_s = 60;
     double duration_s = 600;
     std::uint64_t seed = 0;
+    // Told of everything if not null; must outlive the run. Pipelines are empty where the routing
+    // finds its way hop by hop. KV is in tokens x layers.
+    Observer* observer = nullptr;
 };
 
 // A placement of a cluster. Only the given links are used; without any, every link between stages

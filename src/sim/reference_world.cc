@@ -107,6 +107,7 @@ QueryId ReferenceWorld::add_query(double at_s, RequestLength length) {
     query.output_tokens = length.output_tokens;
     query.pass = 0;
     query.hop = 0;
+    query.followed = false;
     query.number = n_queries_++;
     query.issued_s = at_s;
     query.route.clear();
@@ -138,15 +139,23 @@ void ReferenceWorld::handle(const ReferenceEvents::Event& event) {
 }
 
 void ReferenceWorld::on_arrive(QueryId id) {
+    ReferenceQuery& query = queries_[id];
+    Observer* const observer = setup_.observer;
+    if (observer != nullptr && query.is_prompt()) {
+        query.followed = observer->request_created(query.number, time_point(now_s()),
+                                                   query.prompt_tokens, query.output_tokens);
+    }
     if (!routing_->issue(id)) {
         ++counts_.rejected;
+        if (observer != nullptr) observer->request_rejected(query.number, time_point(now_s()));
         return drop_query(id);
     }
-    if (queries_[id].is_prompt()) {
+    if (query.is_prompt()) {
         ++counts_.admitted;
         note_resident(1);
+        if (observer != nullptr) tell_admitted(query);
     }
-    routing_->wait(coordinator(), id);
+    wait(coordinator(), id);
     transmit_later(coordinator());
 }
 
@@ -155,6 +164,11 @@ void ReferenceWorld::note_resident(std::int64_t change) {
     resident_s_ += static_cast<double>(n_resident_) * std::max(0.0, now_s() - begin_s);
     resident_since_s_ = now_s();
     n_resident_ += change;
+}
+
+void ReferenceWorld::wait(std::int32_t e, QueryId id) {
+    queries_[id].ready_s = now_s();
+    routing_->wait(e, id);
 }
 
 void ReferenceWorld::transmit_later(std::int32_t endpoint) {
@@ -180,6 +194,7 @@ void ReferenceWorld::send(std::int32_t l, QueryId id, double bandwidth_bytes_per
 
 void ReferenceWorld::on_sent(std::int32_t l) {
     ReferenceLinkState& link = links_[static_cast<std::size_t>(l)];
+    if (setup_.observer != nullptr) tell_carried(link, queries_[link.carries]);
     link.busy = false;
     link.available_bytes_per_s += link.reserved_bytes_per_s;
     endpoints_[static_cast<std::size_t>(link.from)].out_available_bytes_per_s +=
@@ -193,6 +208,11 @@ void ReferenceWorld::on_sent(std::int32_t l) {
 void ReferenceWorld::on_received(QueryId id) {
     const ReferenceQuery& query = queries_[id];
     const ReferenceLinkState& link = links_[static_cast<std::size_t>(query.route[query.hop - 1])];
+    if (query.followed && setup_.observer != nullptr) {
+        setup_.observer->request_moved({query.number, cluster_node(link.from),
+                                        cluster_node(link.to), time_point(query.ready_s),
+                                        time_point(query.sent_s), time_point(now_s())});
+    }
     if (link.to == coordinator()) {
         at_sink_.push_back(id);
         return events_.now(Kind::gather, 0);
@@ -221,13 +241,14 @@ void ReferenceWorld::on_finish_execution(std::uint32_t n) {
     Node& node = nodes_[n];
     node.busy = false;
     const std::int32_t current = node.runs_prompts ? node.current_prompt : node.current;
+    if (setup_.observer != nullptr) tell_computed(n, node.layers.begin + current);
     const std::size_t next = static_cast<std::size_t>(current) + 1;
     const bool last = next == node.queues.size();
     for (const QueryId id : node.batch) {
         const ReferenceQuery& query = queries_[id];
         node.kv_used += query.tokens();
         if (last) {
-            routing_->wait(static_cast<std::int32_t>(n), id);
+            wait(static_cast<std::int32_t>(n), id);
         } else if (node.runs_prompts) {
             node.prompt_queues[next].push_back(id);
         } else {
@@ -236,6 +257,10 @@ void ReferenceWorld::on_finish_execution(std::uint32_t n) {
     }
     if (!last) (node.runs_prompts ? node.n_waiting_prompts : node.n_waiting) += node.batch.size();
     node.kv_peak = std::max(node.kv_peak, node.kv_used);
+    if (setup_.observer != nullptr) {
+        setup_.observer->kv_used(cluster_node(static_cast<std::int32_t>(n)), time_point(now_s()),
+                                 static_cast<double>(node.kv_used));
+    }
     if (node.runs_prompts) {
         Node::march(node.current_prompt, node.prompt_queues);
     } else {
@@ -249,6 +274,9 @@ void ReferenceWorld::on_gather() {
     // A pass that ends may not put anything into the sink at once: there is a link in between.
     for (const QueryId id : at_sink_) {
         record_pass(queries_[id]);
+        if (setup_.observer != nullptr) {
+            setup_.observer->token(queries_[id].number, time_point(now_s()));
+        }
         next_pass_or_end(id);
     }
     at_sink_.clear();
@@ -271,6 +299,9 @@ void ReferenceWorld::next_pass_or_end(QueryId id) {
     } else {
         ++counts_.finished;
         note_resident(-1);
+        if (setup_.observer != nullptr) {
+            setup_.observer->request_finished(query.number, time_point(now_s()));
+        }
         routing_->finished(id);
         free_kv(query);
         drop_query(id);
@@ -290,6 +321,10 @@ void ReferenceWorld::free_kv(const ReferenceQuery& query) {
     for (std::size_t h = 0; h + 1 < query.route.size(); ++h) {
         Node& node = nodes_[static_cast<std::size_t>(link(query.route[h]).to)];
         node.kv_used -= tokens * (node.layers.end - begin);
+        if (setup_.observer != nullptr) {
+            setup_.observer->kv_used(cluster_node(link(query.route[h]).to), time_point(now_s()),
+                                     static_cast<double>(node.kv_used));
+        }
         begin = node.layers.end;
     }
 }

@@ -26,7 +26,9 @@ struct ReferenceQuery {
     std::uint32_t hop = 0;  // hops of the route taken in this pass
     std::uint64_t number = 0;
     double issued_s = 0;              // this pass
+    double ready_s = 0;               // began to wait for the latest hop
     double sent_s = 0;                // start of the latest hop
+    bool followed = false;            // by the observer
     std::vector<std::int32_t> route;  // links; the last one leads to the coordinator
 
     bool is_prompt() const { return pass == 0; }
@@ -123,6 +125,12 @@ class ReferenceWorld {
     void feed(bool after_prompt);
     void record_pass(const ReferenceQuery& query);
     void free_kv(const ReferenceQuery& query);
+    void wait(std::int32_t endpoint, QueryId id);
+    // For the observer, which is not null.
+    std::int32_t cluster_node(std::int32_t endpoint) const;
+    void tell_admitted(const ReferenceQuery& query);
+    void tell_computed(std::uint32_t node, std::int32_t layer);
+    void tell_carried(const ReferenceLinkState& link, const ReferenceQuery& query);
     void note_layer_kv();
     void note_resident(std::int64_t change);
     double take_batch(const ReferenceNode& limits, Node& node);

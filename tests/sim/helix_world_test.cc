@@ -137,6 +137,40 @@ TEST(HelixWorld, MoreThanTheKvMemoryHoldsWaitsAndPreemptsButAllEnd) {
     EXPECT_LE(report->kv_peak, 1.0);
 }
 
+class Counter final : public Observer {
+  public:
+    bool request_created(std::uint64_t, base::TimePoint, std::int32_t, std::int32_t) override {
+        ++created;
+        return true;
+    }
+    void token(std::uint64_t, base::TimePoint) override { ++tokens; }
+    void request_finished(std::uint64_t, base::TimePoint) override { ++finished; }
+    void request_computed(const RequestWork& work) override { rows += work.tokens; }
+    void node_computed(const NodeBatch& batch) override {
+        rows_in_batches += batch.decodes + batch.prompt_tokens;
+    }
+    std::uint64_t created = 0;
+    std::uint64_t tokens = 0;
+    std::uint64_t finished = 0;
+    std::int64_t rows = 0;
+    std::int64_t rows_in_batches = 0;
+};
+
+TEST(HelixWorld, ObserversSeeEverythingAndChangeNothing) {
+    const auto bed = stages_of({1, 2}, 2, 3000);
+    const auto unseen = run_helix(bed->setup);
+    Counter counter;
+    bed->setup.observer = &counter;
+    const auto seen = run_helix(bed->setup);
+    ASSERT_TRUE(unseen.ok() && seen.ok());
+    EXPECT_EQ(seen->digest, unseen->digest);
+    EXPECT_GE(counter.created, seen->admitted);
+    EXPECT_EQ(counter.tokens, seen->iterations);
+    EXPECT_EQ(counter.finished, seen->finished);
+    EXPECT_GT(counter.rows, 1000);
+    EXPECT_EQ(counter.rows, counter.rows_in_batches);
+}
+
 TEST(HelixWorld, ImpossibleSetupsAreErrorsThatSayWhy) {
     const auto why = [](const HelixSetup& setup) {
         const auto report = run_helix(setup);
@@ -169,12 +203,12 @@ TEST(HelixNetwork, MessagesQueueOnLinksAndShareNicsAndTrunks) {
     cluster.links = {{0, 2, 1000, 0.5}, {0, 3, 1000, 0.5}, {1, 3, 1000, 0.5}, {0, 1, 1000, 0}};
     cluster.trunks = {{"a", "b", 500, 0}};
     HelixNetwork network(cluster);
-    const auto seconds = [](base::TimePoint t) { return static_cast<double>(t.ns) * 1e-9; };
+    const auto seconds = [](const Passage& p) { return static_cast<double>(p.arrives.ns) * 1e-9; };
     EXPECT_NEAR(seconds(network.send(0, 1, 1000, {})), 1.0, 1e-9);
-    EXPECT_NEAR(seconds(network.send(0, 1, 1000, {})), 2.0, 1e-9);   // behind the first
-    EXPECT_NEAR(seconds(network.send(0, 2, 1000, {})), 2.5, 1e-9);   // the trunk's 500 bytes/s
-    EXPECT_NEAR(seconds(network.send(1, 3, 1000, {})), 4.5, 1e-9);   // which both share
-    EXPECT_EQ(network.send(2, 0, 1000, {5}), (base::TimePoint{5}));  // no link: no delay
+    EXPECT_NEAR(seconds(network.send(0, 1, 1000, {})), 2.0, 1e-9);  // behind the first
+    EXPECT_NEAR(seconds(network.send(0, 2, 1000, {})), 2.5, 1e-9);  // the trunk's 500 bytes/s
+    EXPECT_NEAR(seconds(network.send(1, 3, 1000, {})), 4.5, 1e-9);  // which both share
+    EXPECT_EQ(network.send(2, 0, 1000, {5}).arrives, (base::TimePoint{5}));  // no link: no delay
 }
 
 }  // namespace

@@ -217,6 +217,54 @@ TEST(ReferenceWorld, ImpossibleSetupsAreErrorsThatSayWhy) {
     EXPECT_EQ(why(setup), "no request lengths are given");
 }
 
+// Counts what it is told.
+class Counter final : public Observer {
+  public:
+    bool request_created(std::uint64_t, base::TimePoint, std::int32_t, std::int32_t) override {
+        ++created;
+        return true;
+    }
+    void request_admitted(std::uint64_t, base::TimePoint, std::span<const PipelineStage>) override {
+        ++admitted;
+    }
+    void token(std::uint64_t, base::TimePoint) override { ++tokens; }
+    void request_finished(std::uint64_t, base::TimePoint) override { ++finished; }
+    void node_computed(const NodeBatch& batch) override {
+        layer_tokens += batch.layers.size() * (batch.decodes + batch.prompt_tokens);
+    }
+    void request_computed(const RequestWork& work) override {
+        followed_layer_tokens += work.layers.size() * work.tokens;
+    }
+    void link_carried(const LinkTransfer&) override { ++transfers; }
+    void request_moved(const RequestMove&) override { ++moves; }
+
+    std::uint64_t created = 0;
+    std::uint64_t admitted = 0;
+    std::uint64_t tokens = 0;
+    std::uint64_t finished = 0;
+    std::int64_t layer_tokens = 0;
+    std::int64_t followed_layer_tokens = 0;
+    std::uint64_t transfers = 0;
+    std::uint64_t moves = 0;
+};
+
+TEST(ReferenceWorld, ObserversSeeEverythingAndChangeNothing) {
+    ReferenceSetup setup = stages_of({1, 2}, 3);
+    const auto unseen = run_reference(setup);
+    Counter counter;
+    setup.observer = &counter;
+    const auto seen = run_reference(setup);
+    ASSERT_TRUE(unseen.ok() && seen.ok());
+    EXPECT_EQ(seen->digest, unseen->digest);
+    EXPECT_EQ(counter.created, seen->admitted + seen->rejected);
+    EXPECT_EQ(counter.admitted, seen->admitted);
+    EXPECT_EQ(counter.tokens, seen->iterations);
+    EXPECT_EQ(counter.finished, seen->finished);
+    EXPECT_EQ(counter.layer_tokens, counter.followed_layer_tokens);
+    EXPECT_GE(counter.moves, seen->iterations * 3);  // to, between and from two stages
+    EXPECT_GE(counter.transfers, counter.moves);
+}
+
 TEST(SimReport, JsonHasTheNamedFields) {
     const auto report = run_reference(stages_of({1, 1}, 2));
     ASSERT_TRUE(report.ok());
