@@ -34,8 +34,20 @@ json record_json(const RequestRecord& record) {
             {"pipeline", std::move(pipeline)}};
 }
 
-json worker_json(const core::WorkerView& worker) {
+// Workers of one machine share a host: the id of the first of them. The machine's own id stays
+// here.
+std::uint32_t host_of(const core::ClusterView& view, const core::WorkerView& worker) {
+    for (const core::WorkerView& other : view.workers) {
+        if (!worker.node.host.empty() && other.node.host == worker.node.host) {
+            return other.worker.value;
+        }
+    }
+    return worker.worker.value;
+}
+
+json worker_json(const core::ClusterView& view, const core::WorkerView& worker) {
     return {{"id", worker.worker.value},
+            {"host", host_of(view, worker)},
             {"name", worker.node.name},
             {"type", worker.node.type},
             {"region", worker.node.region},
@@ -68,7 +80,8 @@ nlohmann::json RequestLog::to_json() const {
 
 nlohmann::json cluster_json(const core::ClusterView& view, const RequestLog& log) {
     json workers = json::array();
-    for (const core::WorkerView& worker : view.workers) workers.push_back(worker_json(worker));
+    for (const core::WorkerView& worker : view.workers)
+        workers.push_back(worker_json(view, worker));
     json flows = json::array();
     for (const spec::LinkFlow& flow : view.flows) {
         flows.push_back(

@@ -255,6 +255,7 @@ TEST_F(ApiTest, TheClusterPageShowsWorkersAndThePipelineOfEachRequest) {
     const Json body = Json::parse(get("/helix/cluster").body);
     EXPECT_EQ(body["epoch"], 3);
     EXPECT_EQ(body["workers"][0]["layers"], (Json{0, 2}));
+    EXPECT_EQ(body["workers"][0]["host"], body["workers"][0]["id"]);
     EXPECT_EQ(body["flows"][0]["tokens_per_s"], 12.5);
     ASSERT_EQ(body["requests"].size(), 2U);
     const Json& request = body["requests"][0];
