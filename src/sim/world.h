@@ -22,6 +22,7 @@ struct WorldConfig {
     double link_bytes_per_s = 1e9;
     double activation_bytes = 8192;  // per row
     double load_s = 0.5;             // until assigned layers are in place
+    bool check_invariants = true;    // after every step; slow when workers have many pages
 };
 
 // What a request got in the end.
