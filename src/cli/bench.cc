@@ -16,7 +16,9 @@
 #include "cli/load/load_report.h"
 #include "cli/load/load_run.h"
 #include "cli/load/request_plan.h"
+#include "cli/load/simulated_twin.h"
 #include "net/http_server.h"
+#include "spec/profile_tables.h"
 #include "spec/units.h"
 
 namespace helix::cli {
@@ -40,6 +42,13 @@ struct BenchArguments {
     std::string slo_tpot;
     std::string timeout = "10min";
     std::uint64_t seed = 1;
+    bool against_simulation = false;
+    std::string profiles;
+    std::string profile;
+    double time_scale = 1;
+    std::string link_latency = "100us";
+    std::string link_bandwidth = "2GB/s";
+    int block_size = 16;
     bool json = false;
 };
 
@@ -69,6 +78,17 @@ base::Status check_options(const BenchArguments& a) {
         return base::invalid("--trace: the file has the requests; no --lengths, no --requests");
     }
     if (a.requests > kMostRequests) return base::invalid("--requests: that is too many");
+    if (!a.against_simulation) return base::Ok{};
+    if (a.rate_per_s == 0 && a.trace.empty()) {
+        return base::invalid("--against-simulation: needs --rate or --trace");
+    }
+    if (a.profiles.empty() || a.profile.empty()) {
+        return base::invalid(
+            "--against-simulation: needs --profiles DIR and --profile MODEL, which "
+            "say how fast the workers' types are");
+    }
+    if (!(a.time_scale > 0)) return base::invalid("--time-scale: expected a number above 0");
+    if (a.block_size < 1) return base::invalid("--block-size: expected a number above 0");
     return base::Ok{};
 }
 
@@ -197,50 +217,122 @@ class BenchProgress {
     std::size_t tokens_ = 0;
 };
 
-base::Status run_bench(BenchArguments a) {
+// What the simulator says of a cluster that serves.
+struct Twin {
+    spec::ProfileTables tables;
+    ServedCluster cluster;
+    TwinOptions options;
+};
+
+base::Result<Twin> prepare_twin(const BenchArguments& a, ApiClient& client) {
+    TRY(auto tables, spec::ProfileTables::read(a.profiles, a.profile));
+    Twin twin{std::move(tables), {}, {}};
+    TRY(twin.cluster, read_served_cluster(client));
+    spec::ClusterSpec spec;
+    spec.nodes = twin.cluster.nodes;
+    const auto known = twin.tables.check(spec);
+    if (!known.ok()) {
+        return base::invalid(known.error().message + " (workers say their type with --type)");
+    }
+    if (twin.cluster.n_layers != twin.tables.model().n_layers) {
+        return base::invalid(fmt::format("the workers hold {} layers, but {} has {} in {}",
+                                         twin.cluster.n_layers, a.profile,
+                                         twin.tables.model().n_layers, a.profiles));
+    }
+    twin.options.block_size = a.block_size;
+    twin.options.context_length = client.context_length();
+    twin.options.time_scale = a.time_scale;
+    twin.options.activation_bytes =
+        static_cast<double>(twin.tables.model().activation_bytes_per_token);
+    TRY(twin.options.link_latency_s, spec::parse_duration(a.link_latency));
+    TRY(twin.options.link_bytes_per_s, spec::parse_bandwidth(a.link_bandwidth));
+    return twin;
+}
+
+LoadWindow window_of(const Load& load, const LoadResult& result) {
+    if (load.duration_s == 0 || result.interrupted) return {load.warmup_s, result.seconds};
+    return {load.warmup_s, load.warmup_s + load.duration_s};
+}
+
+// A copy, whose limit and endpoint are set from their words.
+base::Result<ApiTarget> api_target(const BenchArguments& a) {
+    ApiTarget target = a.target;
+    TRY(const auto timeout, optional_duration("--timeout", a.timeout));
+    target.limit = std::chrono::milliseconds(static_cast<std::int64_t>(*timeout * 1e3));
+    if (a.endpoint != "completions" && a.endpoint != "chat") {
+        return base::invalid("--endpoint: '" + a.endpoint + "' is neither completions nor chat");
+    }
+    target.endpoint = a.endpoint == "chat" ? LoadEndpoint::chat : LoadEndpoint::completions;
+    return target;
+}
+
+LoadResult measure(ApiClient& client, const LoadPlan& plan) {
+    std::atomic<bool> interrupted{false};
+    const Interrupt interrupt([&] {
+        interrupted = true;
+        client.http().wake();
+    });
+    BenchProgress progress;
+    return run_load(client, plan, interrupted, [&](const LoadProgress& p) { progress.show(p); });
+}
+
+base::Status run_bench(const BenchArguments& a) {
     TRY(Load load, make_load(a));
     ServiceGoal goal;
     TRY(goal.ttft_s, optional_duration("--slo-ttft", a.slo_ttft));
     TRY(goal.tpot_s, optional_duration("--slo-tpot", a.slo_tpot));
-    TRY(const auto timeout, optional_duration("--timeout", a.timeout));
-    a.target.limit = std::chrono::milliseconds(static_cast<std::int64_t>(*timeout * 1e3));
-    if (a.endpoint != "completions" && a.endpoint != "chat") {
-        return base::invalid("--endpoint: '" + a.endpoint + "' is neither completions nor chat");
-    }
-    a.target.endpoint = a.endpoint == "chat" ? LoadEndpoint::chat : LoadEndpoint::completions;
+    TRY(const ApiTarget target, api_target(a));
     net::raise_open_file_limit();
-    TRY(const std::unique_ptr<ApiClient> client, ApiClient::connect(a.target));
+    TRY(const std::unique_ptr<ApiClient> client, ApiClient::connect(target));
     TRY_VOID(check_lengths(a, *client, load));
+    std::optional<Twin> twin;
+    if (a.against_simulation) {
+        TRY(twin, prepare_twin(a, *client));
+    }
     if (!a.json) {
         std::fputs(
-            fmt::format("{} at {}: {}\n", client->model(), a.target.url, load.described).c_str(),
+            fmt::format("{} at {}: {}\n", client->model(), target.url, load.described).c_str(),
             stdout);
         std::fflush(stdout);
     }
-    std::atomic<bool> interrupted{false};
-    LoadResult result;
-    {
-        const Interrupt interrupt([&] {
-            interrupted = true;
-            client->http().wake();
-        });
-        BenchProgress progress;
-        result = run_load(*client, load.plan, interrupted,
-                          [&](const LoadProgress& p) { progress.show(p); });
+    const LoadResult result = measure(*client, load.plan);
+    const LoadReport report = make_report(result, window_of(load, result), goal);
+    std::vector<Comparison> comparisons;
+    if (twin && !result.interrupted) {
+        TRY(const LoadResult simulated,
+            simulate_load(twin->cluster, twin->tables, twin->options, load.plan.arrivals));
+        comparisons = compare(report, make_report(simulated, window_of(load, simulated), goal));
     }
-    LoadWindow window{load.warmup_s, load.warmup_s + load.duration_s};
-    if (load.duration_s == 0 || result.interrupted) window.end_s = result.seconds;
-    const LoadReport report = make_report(result, window, goal);
-    load.json["url"] = a.target.url;
+    load.json["url"] = target.url;
     load.json["model"] = client->model();
     load.json["endpoint"] = a.endpoint;
-    const std::string shown =
-        a.json ? report_json(report, goal, load.json.dump()) + "\n" : report_text(report, goal);
+    std::string shown = a.json ? report_json(report, goal, load.json.dump(), comparisons) + "\n"
+                               : report_text(report, goal);
+    if (!a.json && !comparisons.empty()) shown += comparison_text(comparisons);
     std::fputs(shown.c_str(), stdout);
     if (report.counted > 0 && report.failed == report.counted && !report.interrupted) {
         return base::Error{base::Errc::unavailable, "every request failed"};
     }
     return base::Ok{};
+}
+
+}  // namespace
+
+namespace {
+
+void add_simulation_options(CLI::App& bench, BenchArguments& a) {
+    bench.add_flag("--against-simulation", a.against_simulation,
+                   "also simulate this load on the cluster that serves, and compare");
+    bench.add_option("--profiles", a.profiles, "for it: folder of measured tables");
+    bench.add_option("--profile", a.profile, "for it: the tables' model");
+    bench.add_option("--time-scale", a.time_scale, "for it: as the modelled workers have it")
+        ->capture_default_str();
+    bench.add_option("--link-latency", a.link_latency, "for it: between any two machines")
+        ->capture_default_str();
+    bench.add_option("--link-bandwidth", a.link_bandwidth, "for it: between any two machines")
+        ->capture_default_str();
+    bench.add_option("--block-size", a.block_size, "for it: tokens of a KV page")
+        ->capture_default_str();
 }
 
 }  // namespace
@@ -280,12 +372,14 @@ void add_bench(App& app) {
     bench->add_option("--slo-tpot", a->slo_tpot, "... and mean times per token within, like 80ms");
     bench->add_option("--timeout", a->timeout, "of one request")->capture_default_str();
     bench->add_option("--seed", a->seed, "equal seeds give equal loads")->capture_default_str();
+    add_simulation_options(*bench, *a);
     bench->add_flag("--json", a->json, "one JSON object");
     bench->footer(
         "Examples:\n"
         "  helix bench --concurrency 16 --duration 60s --warmup 10s\n"
         "  helix bench --url http://192.0.2.7:8080 --rate 4 --arrivals gamma:2 --duration 5min\n"
-        "  helix bench --trace day.csv --slo-ttft 2s --slo-tpot 100ms --json");
+        "  helix bench --trace day.csv --slo-ttft 2s --slo-tpot 100ms --json\n"
+        "  helix bench --trace day.csv --against-simulation --profiles DIR --profile llama2-70b");
     bench->callback([&app, a] { app.action = [a] { return run_bench(*a); }; });
 }
 

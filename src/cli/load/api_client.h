@@ -51,10 +51,14 @@ class ApiClient {
     static base::Result<std::unique_ptr<ApiClient>> connect(const ApiTarget& target);
 
     net::HttpClient& http() { return *http_; }
+    const std::string& url() const { return target_.url; }
     const std::string& model() const { return model_; }
     std::int32_t context_length() const { return context_length_; }  // 0 = it did not say
     // The shortest prompt that can be written: a chat template has tokens of its own.
     std::int32_t least_prompt() const { return own_tokens_ + 1; }
+
+    // The body of an answer; blocking. Any other status than 200 is an error that shows it.
+    base::Result<std::string> get(const std::string& path) { return ask("GET", path, ""); }
 
     // A streamed request whose answer has exactly output_tokens. Equal (seed, prompt_tokens) give
     // equal prompts.

@@ -132,8 +132,38 @@ LoadReport make_report(const LoadResult& result, LoadWindow window, const Servic
     return report;
 }
 
-std::string report_json(const LoadReport& report, const ServiceGoal& goal,
-                        const std::string& load) {
+std::vector<Comparison> compare(const LoadReport& measured, const LoadReport& simulated) {
+    std::vector<Comparison> all = {
+        {"decode_tokens_per_s", measured.decode_tokens_per_s, simulated.decode_tokens_per_s},
+        {"requests_per_s", measured.requests_per_s, simulated.requests_per_s}};
+    const auto add = [&](const std::string& name, const LatencySummary& m,
+                         const LatencySummary& s) {
+        all.push_back({name + ".mean", m.mean, s.mean});
+        all.push_back({name + ".p50", m.p50, s.p50});
+        all.push_back({name + ".p95", m.p95, s.p95});
+    };
+    add("ttft_s", measured.ttft, simulated.ttft);
+    add("tpot_per_request_s", measured.tpot_per_request, simulated.tpot_per_request);
+    add("latency_s", measured.latency, simulated.latency);
+    return all;
+}
+
+std::string comparison_text(const std::vector<Comparison>& comparisons) {
+    std::string text =
+        fmt::format("\n{:<26}{:>12}{:>12}{:>10}\n", "", "measured", "simulated", "error");
+    for (const Comparison& c : comparisons) {
+        const bool time = c.name.find("_s.") != std::string::npos;
+        const auto shown = [&](double value) {
+            return time ? spec::format_duration(value) : fmt::format("{:.2f}", value);
+        };
+        text += fmt::format("{:<26}{:>12}{:>12}{:>+8.1f} %\n", c.name, shown(c.measured),
+                            shown(c.simulated), 100 * c.error());
+    }
+    return text;
+}
+
+std::string report_json(const LoadReport& report, const ServiceGoal& goal, const std::string& load,
+                        const std::vector<Comparison>& comparisons) {
     ordered_json json;
     json["load"] = ordered_json::parse(load);
     json["window_s"] = {report.window.start_s, report.window.end_s};
@@ -162,6 +192,10 @@ std::string report_json(const LoadReport& report, const ServiceGoal& goal,
         json["errors"][kind] = {{"count", failures.count}, {"example", failures.example}};
     }
     json["interrupted"] = report.interrupted;
+    for (const Comparison& c : comparisons) {
+        json["against_simulation"][c.name] = {
+            {"measured", c.measured}, {"simulated", c.simulated}, {"error", c.error()}};
+    }
     return json.dump(1);
 }
 

@@ -65,8 +65,19 @@ struct LoadReport {
 
 LoadReport make_report(const LoadResult& result, LoadWindow window, const ServiceGoal& goal);
 
+// One figure of a measured and of a simulated load, and how far the simulated one is off.
+struct Comparison {
+    std::string name;  // as in the JSON: "ttft_s.mean"
+    double measured = 0;
+    double simulated = 0;
+    double error() const { return measured > 0 ? simulated / measured - 1 : 0; }
+};
+std::vector<Comparison> compare(const LoadReport& measured, const LoadReport& simulated);
+std::string comparison_text(const std::vector<Comparison>& comparisons);
+
 // One JSON object; load describes what was asked for, a JSON object as text.
-std::string report_json(const LoadReport& report, const ServiceGoal& goal, const std::string& load);
+std::string report_json(const LoadReport& report, const ServiceGoal& goal, const std::string& load,
+                        const std::vector<Comparison>& comparisons = {});
 std::string report_text(const LoadReport& report, const ServiceGoal& goal);
 
 }  // namespace helix::cli
