@@ -88,6 +88,10 @@ double PerformanceModel::Impl::groups(const Traffic& traffic) const {
     return std::max(1, std::min(distinct, least));
 }
 
+// Routing evens out how full the holders of a layer are, but only so far: memory of one that gets
+// less than this part of the layer's requests counts in proportion.
+constexpr double kFullUse = 0.1;
+
 Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRange> layers,
              PerformanceScratch& scratch) {
     const PerformanceOptions& options = model.options;
@@ -98,18 +102,26 @@ Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRan
     // one request takes: less than 1 where its stages run only a part of what they hold.
     scratch.layer_kv.assign(at(model.model.n_layers), 0.0);
     scratch.layer_use.assign(at(model.model.n_layers), 0.0);
+    const auto use_of = [&](std::size_t i) {
+        const std::int32_t s = scratch.traffic.stage_of[i];
+        if (s < 0 || layers[i].empty()) return 0.0;
+        const Traffic::Stage& stage = scratch.traffic.stages[at(s)];
+        return stage.share * stage.layers / layers[i].size();
+    };
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        for (std::int32_t l = layers[i].begin; l < layers[i].end; ++l) {
+            scratch.layer_use[at(l)] += use_of(i);
+        }
+    }
     double fullest_node = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < layers.size(); ++i) {
         const spec::LayerRange range = layers[i];
-        const std::int32_t s = scratch.traffic.stage_of[i];
-        const double share = s < 0 ? 0.0 : scratch.traffic.stages[at(s)].share;
-        if (range.empty() || (share <= 0 && !reference)) continue;
+        const double use = use_of(i);
+        if (range.empty() || (use <= 0 && !reference)) continue;
         const double kv = model.capacities.nodes[i].kv_tokens[at(range.size())];
-        const double use =
-            share <= 0 ? 0.0 : share * scratch.traffic.stages[at(s)].layers / range.size();
         for (std::int32_t l = range.begin; l < range.end; ++l) {
-            scratch.layer_kv[at(l)] += kv;
-            scratch.layer_use[at(l)] += use;
+            const double part = use / scratch.layer_use[at(l)] / kFullUse;
+            scratch.layer_kv[at(l)] += kv * std::min(1.0, part);
         }
         if (use > 0) fullest_node = std::min(fullest_node, kv / use);
     }
