@@ -106,9 +106,10 @@ class Search {
     }
 
     double target(double flow, double aim) const {
-        if (options_.upper_bound > 0)
-            return flow + aim * (options_.upper_bound * (1 - 1e-10) - flow);
-        return std::max(flow * (1 + aim * kStepWithoutBound), 1e-3);
+        const double wanted = options_.upper_bound > 0
+                                  ? flow + aim * (options_.upper_bound * (1 - 1e-10) - flow)
+                                  : flow * (1 + aim * kStepWithoutBound);
+        return std::max(wanted, 1e-3);
     }
 
     template <typename Job>
