@@ -1,24 +1,16 @@
 // helix plan CLUSTER --model MODEL
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/plan_arguments.h"
-#include "cli/plan_judge.h"
+#include "cli/plan_changes.h"
+#include "cli/plan_output.h"
 #include "cli/plan_progress.h"
 #include "cli/problem_option.h"
-#include "plan/picture.h"
-#include "plan/plan_json.h"
-#include "plan/plan_svg.h"
-#include "plan/planner.h"
-#include "spec/placement_file.h"
-#include "spec/text_file.h"
 #include "spec/units.h"
 
 namespace helix::cli {
@@ -26,71 +18,28 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of the budget, what the search for flow gets before throughput has its turn.
-constexpr double kFlowShare = 0.15;
-constexpr std::int64_t kUntilStopped = 1'000'000'000'000;
-
-base::Status write_output(const PlanArguments& a, const Problem& problem,
-                          const plan::PlanReport& report) {
-    spec::PlacementFile file{.cluster = problem.cluster.name,
-                             .model = problem.model.name,
-                             .method = report.method,
-                             .n_layers = problem.model.n_layers,
-                             .placement = report.placement,
-                             .node_types = {},
-                             .node_names = {},
-                             .links = {},
-                             .flows = report.flows,
-                             .max_flow_tokens_per_s = report.max_flow_tokens_per_s};
-    for (const spec::NodeSpec& node : problem.cluster.nodes) {
-        file.node_types.push_back(node.type);
-        file.node_names.push_back(node.name);
-    }
-    for (const spec::LinkFlow& flow : report.flows) file.links.emplace_back(flow.from, flow.to);
-    return spec::write_placement_file(a.output, file);
-}
-
-base::Status show(const PlanArguments& a, const Problem& problem, const plan::PlanReport& report,
-                  double seconds) {
-    if (!a.output.empty()) TRY_VOID(write_output(a, problem, report));
-    if (!a.svg.empty()) {
-        TRY_VOID(spec::write_text_file(
-            a.svg, plan::draw_plan_svg(problem.cluster, problem.model, report)));
-    }
-    const std::string shown =
-        a.json ? plan::plan_to_json(problem.cluster, problem.model, report, seconds) + "\n"
-               : plan::draw_plan(problem.cluster, problem.model, report,
-                                 {.colours = isatty(STDOUT_FILENO) != 0, .flows = true});
-    std::fputs(shown.c_str(), stdout);
-    return base::Ok{};
-}
-
 base::Status run_plan(const PlanArguments& a) {
     const auto began = Clock::now();
-    const bool flow_only = a.objective == "flow";
-    TRY(const double budget_s, spec::parse_duration(!a.budget.empty() ? a.budget
-                                                    : flow_only       ? "10s"
-                                                                      : "45s"));
-    TRY(const Problem problem, load_problem(a.problem));
-    TRY(plan::PlanOptions options, plan_options(a, problem));
+    TRY(const double budget_s, spec::parse_duration(!a.budget.empty()       ? a.budget
+                                                    : a.objective == "flow" ? "10s"
+                                                                            : "45s"));
     std::atomic<bool> interrupted{false};
     const Interrupt interrupt([&] { interrupted = true; });
-    const auto elapsed_s = [&] {
-        return std::chrono::duration<double>(Clock::now() - began).count();
-    };
-    options.stop = [&] { return interrupted || elapsed_s() >= budget_s; };
-    options.flow_stop = [&] { return interrupted || elapsed_s() >= budget_s * kFlowShare; };
-    options.milp.stop.now_s = elapsed_s;
-    options.iterations = kUntilStopped;
-    options.throughput_iterations = kUntilStopped;
-    options.executor = threads_executor(a.threads);
-    if (!flow_only) {
-        TRY(options.judge, simulation_judge(a, problem, options.flow));
-    }
     PlanProgressLine line;
-    options.progress = [&](const plan::PlanProgress& progress) { line.update(progress); };
-    TRY(const plan::PlanReport report, plan::plan(problem.cluster, problem.model, options));
-    return show(a, problem, report, elapsed_s());
+    const PlanSession session{
+        .arguments = a,
+        .elapsed_s = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); },
+        .interrupted = [&] { return interrupted.load(); },
+        .progress = [&](const plan::PlanProgress& progress) { line.update(progress); },
+        .budget_s = budget_s};
+    if (a.advise > 0) return run_advise(session);
+    if (!a.current.empty()) return run_replan(session);
+    if (!a.add.empty() || !a.remove.empty() || !a.link.empty() || !a.upgrade.empty()) {
+        return run_what_if(session);
+    }
+    TRY(const Problem problem, load_problem(a.problem));
+    TRY(const plan::PlanReport report, session.plan(problem, budget_s, nullptr));
+    return show_plan(a, problem, report, session.elapsed_s());
 }
 
 }  // namespace
@@ -106,6 +55,9 @@ void add_plan(App& app) {
         "  helix plan office.toml --model llama.gguf --output plan.json --svg plan.svg\n"
         "  helix plan office.toml --model llama3-70b --weights q4_k --tpot-slo-ms 200 --survive 1\n"
         "  helix plan single24.json --model llama2-70b --profiles profiles --objective flow\n"
+        "  helix plan office.toml --model llama3-8b --add 2xL4@west --remove den\n"
+        "  helix plan office.toml --model llama3-8b --current plan.json --remove den\n"
+        "  helix plan office.toml --model llama3-8b --advise 3\n"
         "\nInterrupt it (Ctrl-C) and it shows the best plan so far.");
     plan->callback([&app, a] { app.action = [a] { return run_plan(*a); }; });
 }

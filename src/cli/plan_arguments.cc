@@ -182,7 +182,15 @@ void PlanArguments::add_to(CLI::App& command) {
           {command.add_option("--add", add, "machines: L4@region-a, 3xL4@region-a"),
            command.add_option("--remove", remove, "a machine: node7"),
            command.add_option("--link", link, "a link both ways: a:b=1Gbps or a:b=1Gbps,5ms"),
-           command.add_option("--upgrade", upgrade, "a machine to another type: node3=A100")});
+           command.add_option("--upgrade", upgrade, "a machine to another type: node3=A100"),
+           command.add_option("--current", current,
+                              "the placement in force: plan near it, and say what moves"),
+           command
+               .add_option("--horizon", horizon,
+                           "how long the new plan has to make up for what moves")
+               ->capture_default_str(),
+           command.add_option("--advise", advise,
+                              "which so many purchases or upgrades help most for their price")});
     group(
         "Methods",
         {command.add_option("--solver", solver, "of --method milp: cbc, highs or gurobi")

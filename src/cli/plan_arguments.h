@@ -44,6 +44,9 @@ struct PlanArguments {
     std::vector<std::string> remove;
     std::vector<std::string> link;
     std::vector<std::string> upgrade;
+    std::string current;
+    std::string horizon = "1h";
+    int advise = 0;
 
     bool json = false;
     std::string output;

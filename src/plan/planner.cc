@@ -14,6 +14,7 @@
 #include "plan/plan_candidates.h"
 #include "plan/plan_evaluate.h"
 #include "plan/planner_checks.h"
+#include "plan/scale.h"
 #include "spec/measured_node.h"
 
 namespace helix::plan {
@@ -24,6 +25,7 @@ using spec::ModelSpec;
 using spec::Placement;
 
 constexpr std::int32_t kMostBlockDepth = 64;
+constexpr std::size_t kMostAnnealed = 64;  // nodes; beyond, cells
 constexpr std::size_t kMostChoices = 10;
 constexpr double kClearly = 1.02;
 // Of all flow: less over a link is a rounding of the split's and no use of the link.
@@ -75,6 +77,12 @@ class Planner {
     base::Result<PlanReport> run() {
         progress("heuristics");
         TRY(candidates_, rule_candidates(cluster_, model_, capacities_, options_));
+        if (searches()) {
+            for (const Placement& start : options_.starts) {
+                if (!check_placement(cluster_, model_, capacities_, start).ok()) continue;
+                candidates_.push_back({.placement = start, .method = to_string(Method::search)});
+            }
+        }
         for (Candidate& candidate : candidates_) judge(candidate);
         if (searches() && options_.tight_bound) prove_bound();
         if (options_.method == Method::milp) {
@@ -186,7 +194,19 @@ class Planner {
         }
     }
 
+    // Annealing over hundreds of nodes at once gets nowhere.
+    void search_cells() {
+        ScaleOptions scale;
+        scale.seed = options_.seed;
+        scale.upper_bound = bound_;
+        scale.stop = flow_stop();
+        scale.executor = options_.executor;
+        SearchResult found = search_large(cluster_, model_, capacities_, options_.flow, scale);
+        if (found.flow > 0) add(std::move(found.most_flow), "cells");
+    }
+
     void pack() {
+        if (cluster_.nodes.size() > kMostAnnealed) return;
         progress("packing");
         BlockOptions blocks;
         blocks.seed = options_.seed;

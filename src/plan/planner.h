@@ -63,10 +63,11 @@ struct PlanOptions {
     PerformanceOptions performance;  // what is offered, and how workers batch
     // A plan must be good under each of these; the geometric mean of the predictions counts.
     std::vector<Batching> batchings = {Batching::helix};
-    spec::Placement manual;         // the placement that Method::manual judges
-    std::int32_t swarm_stages = 0;  // 0: as FEATURES H21 says
-    MilpOptions milp;               // start is filled in; it is the best of the rules
-    bool milp_start = true;         // false: none
+    spec::Placement manual;               // the placement that Method::manual judges
+    std::int32_t swarm_stages = 0;        // 0: as FEATURES H21 says
+    std::vector<spec::Placement> starts;  // further ones for the search, that fit the cluster
+    MilpOptions milp;                     // start is filled in; it is the best of the rules
+    bool milp_start = true;               // false: none
 
     // Limits; plans beyond them are not considered.
     double max_depth = 0;      // mean stages of a request; 0 = any

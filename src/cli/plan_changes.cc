@@ -1,0 +1,256 @@
+#include "cli/plan_changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/plan_judge.h"
+#include "cli/plan_output.h"
+#include "plan/cluster_change.h"
+#include "plan/picture.h"
+#include "plan/plan_json.h"
+#include "plan/replan.h"
+#include "plan/what_if.h"
+#include "spec/cluster_file.h"
+#include "spec/placement_file.h"
+#include "spec/units.h"
+
+namespace helix::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Of the budget, what the search for flow gets before throughput has its turn.
+constexpr double kFlowShare = 0.15;
+constexpr std::int64_t kUntilStopped = 1'000'000'000'000;
+constexpr double kDiskBytesPerS = 1e9;
+
+base::Result<std::vector<plan::Change>> parse_changes(const PlanArguments& a) {
+    std::vector<plan::Change> changes;
+    for (const std::string& text : a.add) {
+        TRY(plan::Change change, plan::parse_add(text));
+        changes.push_back(std::move(change));
+    }
+    for (const std::string& text : a.remove) {
+        TRY(plan::Change change, plan::parse_remove(text));
+        changes.push_back(std::move(change));
+    }
+    for (const std::string& text : a.link) {
+        TRY(plan::Change change, plan::parse_link(text));
+        changes.push_back(std::move(change));
+    }
+    for (const std::string& text : a.upgrade) {
+        TRY(plan::Change change, plan::parse_upgrade(text));
+        changes.push_back(std::move(change));
+    }
+    return changes;
+}
+
+plan::CapacityFunction capacities_of(const PlanArguments& a) {
+    return [&a](const spec::ClusterSpec& cluster) -> base::Result<plan::CapacityTable> {
+        TRY(Problem problem, make_problem(a.problem, cluster));
+        return std::move(problem.capacities);
+    };
+}
+
+// What users would see of a placement; for any cluster.
+plan::PredictFunction predictor(const PlanArguments& a) {
+    if (a.objective == "flow") return {};
+    return [&a](const spec::ClusterSpec& cluster, const plan::CapacityTable& capacities,
+                const spec::Placement& placement) {
+        const auto problem = make_problem(a.problem, cluster);
+        if (!problem.ok()) return 0.0;
+        const plan::PerformanceModel model(problem->cluster, problem->model, capacities,
+                                           problem->costs(), plan::PerformanceOptions{});
+        plan::ThroughputOptions options;
+        options.models = {&model};
+        options.flow.partial = !a.no_partial;
+        const auto split =
+            plan::split_placement(problem->cluster, problem->model, capacities, placement, options);
+        return split ? split->estimates.front().decode_tokens_per_s : 0.0;
+    };
+}
+
+base::Result<spec::Placement> read_current(const PlanArguments& a, const spec::ClusterSpec& cluster,
+                                           const spec::ModelSpec& model) {
+    TRY(spec::PlacementFile file, spec::read_placement_file(a.current));
+    if (file.n_layers != model.n_layers) {
+        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", a.current,
+                                         file.n_layers, model.name, model.n_layers));
+    }
+    if (file.placement.layers.size() > cluster.nodes.size()) {
+        return base::invalid(fmt::format("{}: names node {}, but the cluster has nodes 0 to {}",
+                                         a.current, file.placement.layers.size() - 1,
+                                         cluster.nodes.size() - 1));
+    }
+    file.placement.layers.resize(cluster.nodes.size());
+    return std::move(file.placement);
+}
+
+ordered_json effect_json(const plan::Effect& effect) {
+    return {{"max_flow_tokens_per_s", effect.flow},
+            {"upper_bound_tokens_per_s", effect.bound},
+            {"predicted_decode_tokens_per_s", effect.predicted_tokens_per_s},
+            {"mean_depth", effect.mean_depth},
+            {"least_kv_tokens", effect.least_kv_tokens}};
+}
+
+std::string changes_text(const std::vector<plan::Change>& changes) {
+    std::string text;
+    for (const plan::Change& change : changes) {
+        text += (text.empty() ? "" : "; ") + plan::to_string(change);
+    }
+    return text;
+}
+
+}  // namespace
+
+base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double until_s,
+                                                 const spec::Placement* start) const {
+    TRY(plan::PlanOptions options, plan_options(arguments, problem));
+    const double from_s = elapsed_s();
+    const double flow_until_s = from_s + (until_s - from_s) * kFlowShare;
+    options.stop = [this, until_s] { return interrupted() || elapsed_s() >= until_s; };
+    options.flow_stop = [this, flow_until_s] {
+        return interrupted() || elapsed_s() >= flow_until_s;
+    };
+    options.milp.stop.now_s = elapsed_s;
+    options.iterations = kUntilStopped;
+    options.throughput_iterations = kUntilStopped;
+    options.executor = threads_executor(arguments.threads);
+    options.progress = progress;
+    if (start != nullptr) options.starts.push_back(*start);
+    if (options.objective != plan::Objective::flow) {
+        TRY(options.judge, simulation_judge(arguments, problem, options.flow));
+    }
+    return plan::plan(problem.cluster, problem.model, options);
+}
+
+base::Status run_what_if(const PlanSession& session) {
+    const PlanArguments& a = session.arguments;
+    TRY(const auto changes, parse_changes(a));
+    TRY(const spec::ClusterSpec cluster, spec::read_cluster_file(a.problem.cluster));
+    int planned = 0;
+    const plan::PlanFunction planner =
+        [&](const spec::ClusterSpec& changed, const plan::CapacityTable& capacities,
+            const spec::Placement* start) -> base::Result<plan::PlanReport> {
+        TRY(Problem problem, make_problem(a.problem, changed));
+        problem.capacities = capacities;
+        ++planned;
+        return session.plan(problem, session.budget_s * planned / 2, start);
+    };
+    TRY(const plan::WhatIf answer,
+        plan::what_if(cluster, changes, capacities_of(a), planner, predictor(a)));
+    TRY(const Problem after, make_problem(a.problem, answer.changed.cluster));
+    if (a.json) {
+        const ordered_json out = {
+            {"changes", changes_text(changes)},
+            {"before", effect_json(answer.effect_before)},
+            {"after", effect_json(answer.effect_after)},
+            {"plan", ordered_json::parse(plan::plan_to_json(after.cluster, after.model,
+                                                            answer.after, session.elapsed_s()))}};
+        std::printf("%s\n", out.dump().c_str());
+        return write_plan_files(a, after, answer.after);
+    }
+    TRY_VOID(show_plan(a, after, answer.after, session.elapsed_s()));
+    std::printf("\n%s\n%s", changes_text(changes).c_str(),
+                plan::describe_effect(answer.effect_before, answer.effect_after).c_str());
+    return base::Ok{};
+}
+
+base::Status run_replan(const PlanSession& session) {
+    const PlanArguments& a = session.arguments;
+    TRY(const auto changes, parse_changes(a));
+    TRY(const double horizon_s, spec::parse_duration(a.horizon));
+    if (horizon_s <= 0) return base::invalid("--horizon: expected a time above 0");
+    TRY(const Problem before, load_problem(a.problem));
+    TRY(const spec::Placement current, read_current(a, before.cluster, before.model));
+    TRY(const plan::ChangedCluster changed, plan::apply_changes(before.cluster, changes));
+    TRY(const Problem problem, make_problem(a.problem, changed.cluster));
+    plan::ReplanOptions options;
+    options.flow.partial = !a.no_partial;
+    options.flow.convention = plan::Convention::reference;
+    options.disk_bytes_per_s = kDiskBytesPerS;
+    options.seed = a.seed;
+    options.stop = [&] { return session.interrupted() || session.elapsed_s() >= session.budget_s; };
+    TRY(const plan::PlanReport stays,
+        plan::evaluate_placement(before.cluster, before.model, before.capacities, current,
+                                 options.flow));
+    options.price_per_byte =
+        plan::move_price(stays.max_flow_tokens_per_s, kDiskBytesPerS, horizon_s);
+    const plan::PredictFunction predict = predictor(a);
+    if (predict) {
+        options.objective = [&](const spec::Placement& placement) {
+            return predict(problem.cluster, problem.capacities, placement);
+        };
+    }
+    const spec::Placement start = plan::carry_over(current, changed.origin);
+    TRY(const plan::ReplanReport found,
+        plan::replan(problem.cluster, problem.model, problem.capacities, start, options));
+    TRY(const plan::PlanReport report,
+        plan::evaluate_placement(problem.cluster, problem.model, problem.capacities,
+                                 found.placement, options.flow));
+    if (a.json) {
+        ordered_json out = ordered_json::parse(
+            plan::plan_to_json(problem.cluster, problem.model, report, session.elapsed_s()));
+        out["moved_bytes"] = found.diff.bytes;
+        out["moved_s"] = found.diff.seconds;
+        out["dropped_kv_layers"] = found.diff.kv_layers;
+        out["flow_without_moves"] = found.flow_before;
+        std::printf("%s\n", out.dump().c_str());
+        return write_plan_files(a, problem, report);
+    }
+    TRY_VOID(show_plan(a, problem, report, session.elapsed_s()));
+    std::printf("\nwithout moving anything: %.0f tokens/s\n%s", found.flow_before,
+                plan::describe_diff(problem.cluster, found.diff).c_str());
+    return base::Ok{};
+}
+
+base::Status run_advise(const PlanSession& session) {
+    const PlanArguments& a = session.arguments;
+    if (a.advise > 20) return base::invalid("--advise: expected 1 to 20 purchases");
+    TRY(const Problem problem, load_problem(a.problem));
+    spec::Placement current;
+    if (!a.current.empty()) {
+        TRY(current, read_current(a, problem.cluster, problem.model));
+    } else {
+        TRY(plan::PlanReport planned, session.plan(problem, session.budget_s / 3, nullptr));
+        current = std::move(planned.placement);
+    }
+    plan::AdviceOptions options;
+    options.picks = a.advise;
+    options.flow.partial = !a.no_partial;
+    options.flow.convention = plan::Convention::reference;
+    options.seed = a.seed;
+    options.stop = [&] { return session.interrupted() || session.elapsed_s() >= session.budget_s; };
+    options.progress = [&](int, int, const std::string&) { session.progress({.phase = "advice"}); };
+    TRY(const plan::AdviceReport report, plan::advise(problem.cluster, problem.model, current,
+                                                      capacities_of(a), predictor(a), options));
+    if (!a.json) {
+        std::fputs(plan::describe_advice(report).c_str(), stdout);
+        return base::Ok{};
+    }
+    const auto rows = [](const std::vector<plan::Advice>& advice) {
+        ordered_json out = ordered_json::array();
+        for (const plan::Advice& one : advice) {
+            out.push_back({{"change", plan::to_string(one.change)},
+                           {"usd_per_hour", one.usd_per_hour},
+                           {"tokens_per_s", one.tokens_per_s},
+                           {"gain", one.gain},
+                           {"gain_per_usd_per_hour", one.gain_per_usd}});
+        }
+        return out;
+    };
+    const ordered_json out = {{"tokens_per_s", report.tokens_per_s},
+                              {"picks", rows(report.picks)},
+                              {"ranked", rows(report.ranked)},
+                              {"skipped", report.skipped},
+                              {"stopped", report.stopped}};
+    std::printf("%s\n", out.dump().c_str());
+    return base::Ok{};
+}
+
+}  // namespace helix::cli

@@ -1,0 +1,59 @@
+#include "cli/plan_output.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "plan/picture.h"
+#include "plan/plan_json.h"
+#include "plan/plan_svg.h"
+#include "spec/placement_file.h"
+#include "spec/text_file.h"
+
+namespace helix::cli {
+namespace {
+
+base::Status write_layout(const PlanArguments& a, const Problem& problem,
+                          const plan::PlanReport& report) {
+    spec::PlacementFile file{.cluster = problem.cluster.name,
+                             .model = problem.model.name,
+                             .method = report.method,
+                             .n_layers = problem.model.n_layers,
+                             .placement = report.placement,
+                             .node_types = {},
+                             .node_names = {},
+                             .links = {},
+                             .flows = report.flows,
+                             .max_flow_tokens_per_s = report.max_flow_tokens_per_s};
+    for (const spec::NodeSpec& node : problem.cluster.nodes) {
+        file.node_types.push_back(node.type);
+        file.node_names.push_back(node.name);
+    }
+    for (const spec::LinkFlow& flow : report.flows) file.links.emplace_back(flow.from, flow.to);
+    return spec::write_placement_file(a.output, file);
+}
+
+}  // namespace
+
+base::Status write_plan_files(const PlanArguments& a, const Problem& problem,
+                              const plan::PlanReport& report) {
+    if (!a.output.empty()) TRY_VOID(write_layout(a, problem, report));
+    if (!a.svg.empty()) {
+        TRY_VOID(spec::write_text_file(
+            a.svg, plan::draw_plan_svg(problem.cluster, problem.model, report)));
+    }
+    return base::Ok{};
+}
+
+base::Status show_plan(const PlanArguments& a, const Problem& problem,
+                       const plan::PlanReport& report, double seconds) {
+    TRY_VOID(write_plan_files(a, problem, report));
+    const std::string shown =
+        a.json ? plan::plan_to_json(problem.cluster, problem.model, report, seconds) + "\n"
+               : plan::draw_plan(problem.cluster, problem.model, report,
+                                 {.colours = isatty(STDOUT_FILENO) != 0, .flows = true});
+    std::fputs(shown.c_str(), stdout);
+    return base::Ok{};
+}
+
+}  // namespace helix::cli
