@@ -134,8 +134,8 @@ std::string type_legend(const Recording& r) {
     const auto styles = type_styles(r);
     std::string out = "<span class=\"legend\">";
     for (const auto& [type, style] : styles) {
-        const auto n = std::count_if(r.nodes.begin(), r.nodes.end(),
-                                     [&](const NodeRecord& node) { return node.type == type; });
+        std::size_t n = 0;
+        for (const NodeRecord& node : r.nodes) n += node.type == type ? 1U : 0U;
         out += fmt::format("<span><i class=\"t{}\"></i>{} × {}</span>", style, n,
                            escape_html(type.empty() ? "machine" : type));
     }
