@@ -40,7 +40,8 @@ struct MilpFormulation {
 
 class MilpProgram {
   public:
-    // `links`: (from, to) as in FlowOptions::only_links; each must be a link of the cluster.
+    // `links`: (from, to) as in FlowOptions::only_links; each must be a link of the cluster. The
+    // other referenced objects must outlive this one.
     MilpProgram(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                 const CapacityTable& capacities,
                 const std::vector<std::pair<std::int32_t, std::int32_t>>& links,

@@ -86,7 +86,8 @@ TEST(MilpProgram, SizesFollowTheClosedForm) {
         const std::size_t edges = hops + 2 * nodes;
         for (const bool partial : {false, true}) {
             for (const bool remove : {false, true}) {
-                const MilpProgram milp(cluster, small_model(6), capacities, all_links(cluster),
+                const spec::ModelSpec model = small_model(6);
+                const MilpProgram milp(cluster, model, capacities, all_links(cluster),
                                        {.partial = partial, .remove_redundant = remove});
                 EXPECT_EQ(milp.program().columns.size(),
                           nodes + sizes + 2 * edges + (partial ? 2 * hops : 0));
@@ -374,7 +375,8 @@ TEST(Milp, ARoundedRelaxationHasNoFlow) {
         capacities.nodes.push_back(node);
     }
     const auto cluster = cluster_of({machine("a", 1, 1), machine("b", 1, 1), machine("c", 1, 1)});
-    const MilpProgram milp(cluster, small_model(6), capacities, all_links(cluster), {});
+    const spec::ModelSpec model = small_model(6);
+    const MilpProgram milp(cluster, model, capacities, all_links(cluster), {});
     mip::Program relaxed = milp.program();
     for (auto& column : relaxed.columns) column.integer = false;
     const auto cbc = mip::make_solver("cbc");
@@ -385,7 +387,7 @@ TEST(Milp, ARoundedRelaxationHasNoFlow) {
     std::vector<double> rounded = loose->values;
     for (double& value : rounded) value = std::round(value);
     EXPECT_EQ(milp.flow(milp.placement(rounded)), 0);
-    const auto report = milp_placement(cluster, small_model(6), capacities, {});
+    const auto report = milp_placement(cluster, model, capacities, {});
     ASSERT_TRUE(report.ok());
     EXPECT_NEAR(report->objective, 45, 1e-6);  // three stages of two layers
     EXPECT_GT(loose->objective, report->objective);
