@@ -196,11 +196,10 @@ void search(const std::string& name, const Problem& problem, double seconds, std
     const auto elapsed = [&] {
         return std::chrono::duration<double>(Clock::now() - start).count();
     };
-    plan::PerformanceOptions reference{.batching = plan::Batching::reference};
-    const plan::PerformanceModel model(problem.cluster, problem.tables.model(), problem.capacities,
-                                       problem.tables, reference);
+    const std::vector<plan::PerformanceModel> models = plan::robust_models(
+        problem.cluster, problem.tables.model(), problem.capacities, problem.tables);
     plan::ThroughputOptions options;
-    options.models = {&model};
+    for (const plan::PerformanceModel& model : models) options.models.push_back(&model);
     options.seed = seed;
     options.iterations = 1'000'000'000;
     options.stop = [&] { return elapsed() > seconds; };
@@ -237,7 +236,8 @@ int main(int argc, char** argv) {
     std::printf(
         mode == "rank"
             ? "cluster           n   simulated tok/s  rank corr.  of flow  mean |error|    bias\n"
-            : "cluster        predicted judged  3 others    flow  depth     tried judged   wall\n");
+            : "cluster           helix  reference judged  3 others   flow  depth     tried judged  "
+              " wall\n");
     for (const char* name : {"single24", "distributed24", "highhet42"}) {
         const auto problem = read_problem(name);
         if (!problem.ok()) {

@@ -129,6 +129,16 @@ class PerformanceModel {
     std::unique_ptr<Impl> impl_;
 };
 
+// The models of the default objective, ours first. A placement tuned to one batching policy alone
+// can be poor under another (single24 70B: tuned to ours 516 tokens/s under ours and 227 under the
+// published one; to the published one 415 and 339; to both 438 and 326), so that searches maximise
+// the geometric mean of both predictions.
+std::vector<PerformanceModel> robust_models(const spec::ClusterSpec& cluster,
+                                            const spec::ModelSpec& model,
+                                            const CapacityTable& capacities,
+                                            const spec::CostModel& costs,
+                                            const PerformanceOptions& options = {});
+
 // "the KV memory of layers 24-27", "L4-3 (busy 97 % of the time)", "the link a -> b".
 std::string describe_limit(const spec::ClusterSpec& cluster, const PerformanceLimit& limit);
 

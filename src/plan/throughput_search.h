@@ -31,7 +31,8 @@ using Judge = std::function<Judgement(const spec::Placement&, const std::vector<
 
 struct ThroughputOptions {
     ThroughputObjective objective = ThroughputObjective::throughput;
-    // What predicts; with several the geometric mean of their figures counts. At least one.
+    // What predicts; with several the geometric mean of their figures counts. At least one; by
+    // default those of robust_models().
     std::vector<const PerformanceModel*> models;
     FlowOptions flow;
     double max_depth = 0;   // mean stages of a request; 0 = any
