@@ -17,17 +17,10 @@ namespace {
 
 constexpr double kWarmup_s = 60;
 constexpr double kWindow_s = 240;  // differences below 3 % are noise in 600 s, too
-constexpr int kSyntheticRequests = 20'000;
 
 base::Result<sim::LengthSource> judged_lengths(const PlanArguments& a) {
     if (!a.lengths.empty()) return sim::LengthSource::read(a.lengths, sim::LengthOrder::sampled);
-    base::Random random(1);
-    std::vector<sim::RequestLength> rows;
-    for (int i = 0; i < kSyntheticRequests; ++i) {
-        const sim::TraceRequest request = sim::draw_conversation(random);
-        rows.push_back({request.prompt_tokens, request.output_tokens});
-    }
-    return sim::LengthSource(std::move(rows), sim::LengthOrder::sampled);
+    return sim::conversation_lengths();
 }
 
 // Decode tokens/s; 0 where it cannot run.

@@ -10,10 +10,12 @@
 #include "cli/command.h"
 #include "cli/problem_option.h"
 #include "cli/progress.h"
+#include "cli/simulate_watch.h"
 #include "plan/flow_graph.h"
 #include "plan/throughput_search.h"
 #include "sim/helix_world.h"
 #include "sim/reference_world.h"
+#include "sim/synthetic_trace.h"
 #include "spec/json_place.h"
 #include "spec/placement_file.h"
 #include "spec/text_file.h"
@@ -42,6 +44,7 @@ struct SimulateArguments {
     std::string duration = "600s";
     std::uint64_t seed = 0;
     bool json = false;
+    WatchOptions watch;
 };
 
 // One word of a list, and what it stands for.
@@ -57,6 +60,7 @@ base::Result<T> choose(const char* option, const std::string& word,
 }
 
 base::Result<sim::LengthSource> read_lengths(const SimulateArguments& a) {
+    if (a.lengths.empty()) return sim::conversation_lengths();
     const std::string name = a.lengths.substr(a.lengths.find_last_of('/') + 1);
     const bool stream = name.find("stream") != std::string::npos;
     TRY(const sim::LengthOrder order,
@@ -117,11 +121,8 @@ base::Status match_types(const std::string& path, const spec::ClusterSpec& clust
 // How the planner would split requests over a placement.
 std::vector<spec::LinkFlow> planned_split(const Problem& problem, const spec::Placement& placement,
                                           const plan::FlowOptions& flow) {
-    std::vector<plan::PerformanceModel> models;
-    for (const plan::Batching batching : {plan::Batching::helix, plan::Batching::reference}) {
-        models.emplace_back(problem.cluster, problem.model, problem.capacities, problem.costs(),
-                            plan::PerformanceOptions{.batching = batching});
-    }
+    const std::vector<plan::PerformanceModel> models =
+        plan::robust_models(problem.cluster, problem.model, problem.capacities, problem.costs());
     plan::ThroughputOptions options;
     for (const plan::PerformanceModel& model : models) options.models.push_back(&model);
     options.flow = flow;
@@ -250,6 +251,15 @@ base::Status set_load(const SimulateArguments& a, sim::ReferenceSetup& setup) {
     return base::Ok{};
 }
 
+std::vector<std::pair<std::string, std::string>> facts(const SimulateArguments& a,
+                                                       const Problem& problem, const char* policy) {
+    return {{"Model", problem.model.name},
+            {"Placement", a.placement},
+            {"Policy", policy},
+            {"Load", a.online ? fmt::format("online, {:g} tokens/s", a.rate) : "offline"},
+            {"Seed", std::to_string(a.seed)}};
+}
+
 base::Result<sim::SimReport> simulate_reference(const SimulateArguments& a,
                                                 const Problem& problem) {
     using sim::ReferenceScheduler;
@@ -271,10 +281,23 @@ base::Result<sim::SimReport> simulate_reference(const SimulateArguments& a,
                                    {"decode-first", sim::ReferenceBatching::Order::decode_first}}));
     setup.batching.prompt_every = a.prompt_every;
     TRY_VOID(set_load(a, setup));
+    spec::Placement placement;
+    placement.layers.resize(problem.cluster.nodes.size());
+    std::vector<double> kv_capacity(problem.cluster.nodes.size());
+    for (const sim::ReferenceNode& node : setup.nodes) {
+        placement.layers[static_cast<std::size_t>(node.node)] = node.layers;
+        kv_capacity[static_cast<std::size_t>(node.node)] = static_cast<double>(node.kv_capacity);
+    }
+    TRY(const auto watch, SimulateWatch::create(a.watch, problem.cluster, placement,
+                                                problem.model.n_layers, kv_capacity, setup.start_s,
+                                                setup.warmup_s, setup.duration_s, !a.online));
+    setup.observer = watch->observer();
     ProgressLine line("simulating");
-    return sim::run_reference(setup, [&](double done_s, double total_s) {
-        line.update(static_cast<std::uint64_t>(done_s), static_cast<std::uint64_t>(total_s));
-    });
+    TRY(const sim::SimReport report, sim::run_reference(setup, [&](double done_s, double total_s) {
+            line.update(static_cast<std::uint64_t>(done_s), static_cast<std::uint64_t>(total_s));
+        }));
+    TRY_VOID(watch->finish(report, problem.cluster.name, facts(a, problem, "published")));
+    return report;
 }
 
 // Our own policy takes placement and load as the published one does, and leaves the rest to core.
@@ -307,10 +330,22 @@ base::Result<sim::SimReport> simulate_helix(const SimulateArguments& a, const Pr
     setup.duration_s = load.duration_s;
     setup.seed = a.seed;
     if (a.population > 0) setup.offline.initial = a.population;
+    std::vector<double> kv_capacity(setup.kv_tokens.size());  // pages
+    for (std::size_t n = 0; n < kv_capacity.size(); ++n) {
+        kv_capacity[n] = std::floor(setup.kv_tokens[n] / setup.worker.block_size) *
+                         file.placement.layers[n].size();
+    }
+    TRY(const auto watch,
+        SimulateWatch::create(a.watch, problem.cluster, file.placement, problem.model.n_layers,
+                              kv_capacity, sim::kHelixStart_s, setup.warmup_s, setup.duration_s,
+                              !a.online));
+    setup.observer = watch->observer();
     ProgressLine line("simulating");
-    return sim::run_helix(setup, [&](double done_s, double total_s) {
-        line.update(static_cast<std::uint64_t>(done_s), static_cast<std::uint64_t>(total_s));
-    });
+    TRY(const sim::SimReport report, sim::run_helix(setup, [&](double done_s, double total_s) {
+            line.update(static_cast<std::uint64_t>(done_s), static_cast<std::uint64_t>(total_s));
+        }));
+    TRY_VOID(watch->finish(report, problem.cluster.name, facts(a, problem, "helix")));
+    return report;
 }
 
 base::Status run_simulate(const SimulateArguments& a) {
@@ -327,8 +362,9 @@ base::Status run_simulate(const SimulateArguments& a) {
 }
 
 void add_load_options(CLI::App& command, SimulateArguments& a) {
-    command.add_option("--lengths", a.lengths, "CSV with prompt_tokens and output_tokens")
-        ->required();
+    command.add_option("--lengths", a.lengths,
+                       "CSV with prompt_tokens and output_tokens [made up like the Azure "
+                       "conversation trace]");
     command
         .add_option("--length-order", a.length_order,
                     "sampled: rows drawn at random; recorded: in the file's order; auto: recorded "
@@ -384,6 +420,19 @@ void add_simulate(App& app) {
         ->capture_default_str();
     add_load_options(*simulate, *a);
     simulate->add_flag("--json", a->json, "one JSON object instead of a table");
+    simulate->add_option("--html", a->watch.html, "write a report with plots, one HTML file");
+    simulate->add_option("--trace-out", a->watch.trace_out,
+                         "write the run for chrome://tracing or ui.perfetto.dev");
+    simulate->add_option("--ttft-slo-s", a->watch.ttft_slo_s,
+                         "longest wait for a first token that counts as good, in the report");
+    simulate->add_option("--tpot-slo-s", a->watch.tpot_slo_s,
+                         "longest mean time between tokens that does");
+    simulate->footer(
+        "Examples:\n"
+        "  helix plan office.toml --model llama3-8b --output plan.json\n"
+        "  helix simulate office.toml --model llama3-8b --placement plan.json --html run.html\n"
+        "  helix simulate office.toml --model llama3-8b --placement plan.json --online --rate 500 "
+        "--arrivals poisson");
     simulate->callback([&app, a] { app.action = [a] { return run_simulate(*a); }; });
 }
 

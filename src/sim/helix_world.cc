@@ -22,7 +22,6 @@ using core::WorkerId;
 
 constexpr double kHeaderBytes = 64;  // of each sequence's part of a message
 constexpr double kTickS = 0.1;
-constexpr double kStartS = 1;  // by then the placement is in force
 constexpr core::Token kAnyToken = 1;
 
 struct Event {
@@ -171,7 +170,7 @@ HelixWorld::HelixWorld(const HelixSetup& setup, const SimProgress& progress)
         worker_of_node_[n] = static_cast<std::int32_t>(id);
         machines_.push_back(std::move(machine));
     }
-    window_begin_ = {base::from_seconds(kStartS + setup.warmup_s).ns};
+    window_begin_ = {base::from_seconds(kHelixStart_s + setup.warmup_s).ns};
     window_end_ = window_begin_ + base::from_seconds(setup.duration_s);
 }
 
@@ -233,9 +232,9 @@ void HelixWorld::submit(RequestLength length) {
 base::Result<SimReport> HelixWorld::run() {
     join_all();
     at(now_ + base::from_seconds(kTickS), Event::Kind::tick, 0);
-    const TimePoint start{base::from_seconds(kStartS).ns};
+    const TimePoint start{base::from_seconds(kHelixStart_s).ns};
     if (setup_.online) {
-        TRY(arrivals_, make_arrivals(*setup_.online, lengths_, kStartS,
+        TRY(arrivals_, make_arrivals(*setup_.online, lengths_, kHelixStart_s,
                                      setup_.warmup_s + setup_.duration_s, random_));
         for (const Arrival& arrival : arrivals_) {
             at({base::from_seconds(arrival.at_s).ns}, Event::Kind::arrival, 0);

@@ -39,6 +39,9 @@ inline core::WorkerConfig simulated_worker() {
     return config;
 }
 
+// When load begins; by then the placement is in force.
+inline constexpr double kHelixStart_s = 1;
+
 struct HelixSetup {
     // Both must outlive the run.
     const spec::ClusterSpec* cluster = nullptr;

@@ -121,4 +121,15 @@ base::Result<std::vector<TraceRequest>> synthetic_trace(const SyntheticTraceOpti
     return requests;
 }
 
+LengthSource conversation_lengths() {
+    constexpr int kRows = 20'000;
+    base::Random random(1);
+    std::vector<RequestLength> rows;
+    for (int i = 0; i < kRows; ++i) {
+        const TraceRequest request = draw_conversation(random);
+        rows.push_back({request.prompt_tokens, request.output_tokens});
+    }
+    return {std::move(rows), LengthOrder::sampled};
+}
+
 }  // namespace helix::sim

@@ -5,6 +5,7 @@
 
 #include "base/random.h"
 #include "base/result.h"
+#include "sim/load.h"
 #include "sim/trace_file.h"
 
 // Requests made up to look like the conversations of the Azure LLM inference trace (2023): a
@@ -30,6 +31,8 @@ struct SyntheticTraceOptions {
 
 // Only the lengths of a request are set.
 TraceRequest draw_conversation(base::Random& random);
+// 20,000 conversations to draw from, always the same ones.
+LengthSource conversation_lengths();
 // Seconds to the next arrival.
 double draw_gap(base::Random& random, double requests_per_s, double gap_cv);
 

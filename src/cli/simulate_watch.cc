@@ -1,0 +1,57 @@
+#include "cli/simulate_watch.h"
+
+#include "sim/html_report.h"
+#include "spec/text_file.h"
+
+namespace helix::cli {
+namespace {
+
+base::TimePoint at(double seconds) {
+    return {base::from_seconds(seconds).ns};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<SimulateWatch>> SimulateWatch::create(
+    const WatchOptions& options, const spec::ClusterSpec& cluster, const spec::Placement& placement,
+    std::int32_t n_layers, const std::vector<double>& kv_capacity, double start_s, double warmup_s,
+    double duration_s, bool offline) {
+    auto watch = std::make_unique<SimulateWatch>();
+    watch->options_ = options;
+    watch->end_ = at(start_s + warmup_s + duration_s);
+    std::vector<sim::Observer*> observers;
+    if (!options.html.empty()) {
+        sim::RecorderOptions recorder;
+        recorder.begin = at(start_s);
+        recorder.window_begin = at(start_s + warmup_s);
+        recorder.window_end = watch->end_;
+        recorder.ttft_limit_s = options.ttft_slo_s;
+        recorder.tpot_limit_s = options.tpot_slo_s;
+        recorder.from_admission = offline;
+        watch->recorder_ =
+            std::make_unique<sim::Recorder>(cluster, placement, n_layers, kv_capacity, recorder);
+        observers.push_back(watch->recorder_.get());
+    }
+    if (!options.trace_out.empty()) {
+        sim::ChromeTraceOptions trace;
+        trace.begin = at(start_s + warmup_s);
+        TRY(watch->trace_, sim::ChromeTrace::create(options.trace_out, cluster, placement, trace));
+        observers.push_back(watch->trace_.get());
+    }
+    if (!observers.empty()) {
+        watch->observers_ = std::make_unique<sim::ObserverList>(std::move(observers));
+    }
+    return watch;
+}
+
+base::Status SimulateWatch::finish(const sim::SimReport& report, const std::string& title,
+                                   std::vector<std::pair<std::string, std::string>> facts) {
+    if (trace_) TRY_VOID(trace_->finish(end_));
+    if (!recorder_) return base::Ok{};
+    const sim::ReportInfo info{.title = title,
+                               .facts = std::move(facts),
+                               .max_flow_tokens_per_s = report.max_flow_tokens_per_s};
+    return spec::write_text_file(options_.html, sim::html_report(recorder_->recording(end_), info));
+}
+
+}  // namespace helix::cli

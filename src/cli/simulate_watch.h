@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "sim/chrome_trace.h"
+#include "sim/observer.h"
+#include "sim/recorder.h"
+#include "sim/report.h"
+#include "spec/cluster_spec.h"
+#include "spec/placement.h"
+
+namespace helix::cli {
+
+struct WatchOptions {
+    std::string html;       // file; "" = none
+    std::string trace_out;  // likewise
+    double ttft_slo_s = 0;
+    double tpot_slo_s = 0;
+};
+
+// What looks on while a cluster is simulated, for `helix simulate --html` and --trace-out.
+class SimulateWatch {
+  public:
+    // kv_capacity: of each node, in the unit that the world reports. start_s: when load begins.
+    static base::Result<std::unique_ptr<SimulateWatch>> create(
+        const WatchOptions& options, const spec::ClusterSpec& cluster,
+        const spec::Placement& placement, std::int32_t n_layers,
+        const std::vector<double>& kv_capacity, double start_s, double warmup_s, double duration_s,
+        bool offline);
+
+    sim::Observer* observer() { return observers_.get(); }
+    // Writes the files.
+    base::Status finish(const sim::SimReport& report, const std::string& title,
+                        std::vector<std::pair<std::string, std::string>> facts);
+
+  private:
+    WatchOptions options_;
+    base::TimePoint end_;
+    std::unique_ptr<sim::Recorder> recorder_;
+    std::unique_ptr<sim::ChromeTrace> trace_;
+    std::unique_ptr<sim::ObserverList> observers_;
+};
+
+}  // namespace helix::cli
