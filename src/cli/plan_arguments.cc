@@ -171,8 +171,7 @@ void PlanArguments::add_to(CLI::App& command) {
                ->capture_default_str(),
            command
                .add_option("--judge", judge,
-                           "simulate: the best candidates run in the simulator; none; auto: "
-                           "simulate where tables allow it")
+                           "simulate: the best candidates run in the simulator; none")
                ->capture_default_str(),
            command
                .add_option("--convention", convention,

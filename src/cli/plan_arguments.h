@@ -30,7 +30,7 @@ struct PlanArguments {
     double survive_flow = 0;
     double rate = 0;
     std::string lengths;
-    std::string judge = "auto";
+    std::string judge = "simulate";
 
     std::string solver = "cbc";
     int prune = 0;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "sim/helix_world.h"
 #include "sim/load.h"
 #include "sim/reference_setup.h"
 #include "sim/reference_world.h"
@@ -16,6 +17,7 @@ namespace helix::cli {
 namespace {
 
 constexpr double kWarmup_s = 60;
+constexpr double kOwnWindow_s = 120;
 constexpr double kWindow_s = 240;  // differences below 3 % are noise in 600 s, too
 
 base::Result<sim::LengthSource> judged_lengths(const PlanArguments& a) {
@@ -37,19 +39,44 @@ double simulate(const Problem& problem, const sim::LengthSource& lengths,
     return report.ok() ? report->decode_tokens_per_s : 0;
 }
 
+// The same under our own policy, which any cost model will do for.
+double simulate_own(const Problem& problem, const sim::LengthSource& lengths,
+                    const spec::Placement& placement, const std::vector<spec::LinkFlow>& flows) {
+    sim::HelixSetup setup;
+    setup.cluster = &problem.cluster;
+    setup.costs = &problem.costs();
+    setup.model = problem.model;
+    setup.placement = placement;
+    setup.flows = flows;
+    setup.kv_tokens.resize(problem.cluster.nodes.size());
+    for (std::size_t n = 0; n < placement.layers.size(); ++n) {
+        const auto j = static_cast<std::size_t>(placement.layers[n].size());
+        setup.kv_tokens[n] = problem.capacities.nodes[n].kv_tokens[j];
+    }
+    setup.lengths = lengths;
+    setup.warmup_s = kWarmup_s;
+    setup.duration_s = kOwnWindow_s;
+    const auto report = sim::run_helix(setup);
+    return report.ok() ? report->decode_tokens_per_s : 0;
+}
+
 }  // namespace
 
 base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem& problem,
                                            const plan::FlowOptions& flow) {
-    if (a.judge != "auto" && a.judge != "simulate" && a.judge != "none") {
-        return base::invalid("--judge: '" + a.judge + "' is none of auto, simulate, none");
+    if (a.judge != "simulate" && a.judge != "none") {
+        return base::invalid("--judge: '" + a.judge + "' is neither simulate nor none");
     }
     if (a.judge == "none") return plan::Judge{};
-    if (!problem.tables) {
-        if (a.judge == "auto") return plan::Judge{};
-        return base::invalid("--judge simulate: needs --profiles, the tables that it runs on");
-    }
     TRY(sim::LengthSource lengths, judged_lengths(a));
+    if (!problem.tables) {
+        const auto source = std::make_shared<const sim::LengthSource>(std::move(lengths));
+        return plan::Judge([source, &problem](const spec::Placement& placement,
+                                              const std::vector<spec::LinkFlow>& flows) {
+            const double rate = simulate_own(problem, *source, placement, flows);
+            return plan::Judgement{rate, rate};
+        });
+    }
     const auto shared = std::make_shared<const sim::LengthSource>(std::move(lengths));
     // Ranked by the geometric mean of how it runs with the split of requests that the planner chose
     // and with any maximum flow's: the latter is what a scheduler does that knows only the layers.
