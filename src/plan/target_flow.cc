@@ -32,8 +32,7 @@ std::int64_t to_units(double tokens_per_s) {
 
 TargetFlow::TargetFlow(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                        const CapacityTable& capacities, const FlowOptions& options)
-    : cluster_(cluster),
-      capacities_(capacities),
+    : capacities_(capacities),
       n_layers_(model.n_layers),
       n_nodes_(static_cast<std::int32_t>(cluster.nodes.size())),
       partial_(options.partial) {

@@ -82,7 +82,6 @@ class TargetFlow {
     bool raise_potentials();
     Units push(std::int32_t vertex, Units limit);
 
-    const spec::ClusterSpec& cluster_;
     const CapacityTable& capacities_;
     std::int32_t n_layers_;
     std::int32_t n_nodes_;

@@ -4,8 +4,9 @@ namespace helix::sim::html {
 
 // s1 to s4 are series, t0 to t5 machine types (after Okabe and Ito, told apart without all
 // colours), h0 to h4 the ramp of the heat maps.
-const char* style_sheet() {
-    return R"css(
+namespace {
+
+constexpr const char* kStyleSheet = R"css(
 :root{--page:#f6f7f9;--card:#fff;--ink:#1b1f24;--soft:#626b77;--line:#e3e7ec;--shade:#8a94a3;
 --s1:#2271c9;--s2:#d9730d;--s3:#7d56c1;--s4:#14866d;--limit:#c62f3b;
 --t0:#2271c9;--t1:#e69f00;--t2:#009e73;--t3:#cc79a7;--t4:#56b4e9;--t5:#8c6bb1;
@@ -108,10 +109,8 @@ box-shadow:0 4px 18px rgb(0 0 0/.16)}
 .machines{grid-template-columns:190px 300px 300px}}
 @media print{#theme,.switch{display:none}.card,.tile{break-inside:avoid}}
 )css";
-}
 
-const char* script() {
-    return R"js(
+constexpr const char* kScript = R"js(
 "use strict";
 (() => {
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -283,6 +282,15 @@ addEventListener("resize", paint);
 theme(system.matches ? "dark" : "light");
 })();
 )js";
+
+}  // namespace
+
+const char* style_sheet() {
+    return kStyleSheet;
+}
+
+const char* script() {
+    return kScript;
 }
 
 }  // namespace helix::sim::html

@@ -46,6 +46,28 @@ base::Result<std::string> read_region(const JsonPlace& place) {
     return std::to_string(place.value().get<std::int64_t>());
 }
 
+// Memory and NICs: the node's own, else its type's in the file, else the catalogue's.
+base::Status read_machine(const JsonPlace& place, MachineType type, NodeSpec& node) {
+    double memory = type.memory_bytes;
+    if (place.has("vram_gb")) {
+        TRY(const double gigabytes, place.child("vram_gb").number());
+        memory = gigabytes * 1e9;
+    }
+    TRY(memory, place.number_or("memory_bytes", memory));
+    if (memory == 0 && !node.type.empty() && !place.has("memory_bytes")) {
+        const auto known = find_machine_type(node.type);
+        if (!known.ok())
+            return place.complaint("memory is not given, and " + known.error().message);
+        memory = static_cast<double>(known->memory_bytes);
+        if (type.nic_in == 0) type.nic_in = known->nic_bytes_per_s;
+        if (type.nic_out == 0) type.nic_out = known->nic_bytes_per_s;
+    }
+    TRY(node.memory_bytes, whole_bytes(place, memory));
+    TRY(node.nic_in_bytes_per_s, place.number_or("nic_in_bytes_per_s", type.nic_in));
+    TRY(node.nic_out_bytes_per_s, place.number_or("nic_out_bytes_per_s", type.nic_out));
+    return base::Ok{};
+}
+
 base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
                                  const std::map<std::string, MachineType>& types) {
     TRY(const JsonPlace id_place, place.member("id"));
@@ -67,23 +89,7 @@ base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
     if (place.has("region")) {
         TRY(node.region, read_region(place.child("region")));
     }
-    double memory = type.memory_bytes;
-    if (place.has("vram_gb")) {
-        TRY(const double gigabytes, place.child("vram_gb").number());
-        memory = gigabytes * 1e9;
-    }
-    TRY(memory, place.number_or("memory_bytes", memory));
-    if (memory == 0 && !node.type.empty() && !place.has("memory_bytes")) {
-        const auto known = find_machine_type(node.type);
-        if (!known.ok())
-            return place.complaint("memory is not given, and " + known.error().message);
-        memory = static_cast<double>(known->memory_bytes);
-        if (type.nic_in == 0) type.nic_in = known->nic_bytes_per_s;
-        if (type.nic_out == 0) type.nic_out = known->nic_bytes_per_s;
-    }
-    TRY(node.memory_bytes, whole_bytes(place, memory));
-    TRY(node.nic_in_bytes_per_s, place.number_or("nic_in_bytes_per_s", type.nic_in));
-    TRY(node.nic_out_bytes_per_s, place.number_or("nic_out_bytes_per_s", type.nic_out));
+    TRY_VOID(read_machine(place, type, node));
     TRY(node.decode_s_per_layer, place.number_or("decode_s_per_layer", 0));
     TRY(node.decode_batch_s_per_layer, place.number_or("decode_batch_s_per_layer", 0));
     TRY(node.prefill_s_per_token_layer, place.number_or("prefill_s_per_token_layer", 0));
