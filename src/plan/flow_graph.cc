@@ -47,6 +47,8 @@ class Builder {
     }
 
     FlowGraph build() {
+        graph_.token_bytes = token_bytes_;
+        graph_.hop_bytes = hop_bytes_;
         graph_.network.source = 0;
         graph_.network.sink = 1;
         graph_.network.n_vertices = 2;
@@ -215,6 +217,12 @@ std::string describe_cut(const ClusterSpec& cluster, const Placement& placement,
             case FlowGraph::Kind::link: {
                 const LinkSpec& link = cluster.links[at(edge.index)];
                 parts.push_back(fmt::format("the link {} -> {}", name(link.from), name(link.to)));
+                break;
+            }
+            case FlowGraph::Kind::trunk: {
+                const spec::TrunkSpec& trunk = cluster.trunks[at(edge.index)];
+                parts.push_back(fmt::format("the trunk from region {} to {}", trunk.from_region,
+                                            trunk.to_region));
                 break;
             }
             case FlowGraph::Kind::nic_in:

@@ -43,14 +43,17 @@ constexpr bool valid_hop(spec::LayerRange from, spec::LayerRange to, bool partia
 // The paper's graph of a placement (FEATURES H2). Each source-sink path is a valid pipeline: its
 // stages, each run from where the one before ended, concatenate to [0, L).
 struct FlowGraph {
-    enum class Kind { compute, nic_in, nic_out, coordinator_out, coordinator_in, link };
+    enum class Kind { compute, nic_in, nic_out, coordinator_out, coordinator_in, link, trunk };
     struct Meaning {
         Kind kind = Kind::link;
-        std::int32_t index = 0;  // a node, or an index into ClusterSpec::links
+        std::int32_t index = 0;  // a node, or an index into ClusterSpec::links or trunks
     };
 
     FlowNetwork network;
     std::vector<Meaning> meaning;  // parallel to network.edges
+    // What a token weighs on a link of the coordinator's and on one between nodes.
+    double token_bytes = 0;
+    double hop_bytes = 0;
 };
 
 // The placement must pass check_placement.
@@ -81,7 +84,9 @@ struct FlowPlan {
 
 // Among all maximum flows the one with the least latency, spread over equal nodes: links cost their
 // latency, nodes the time of a token times a factor that grows with their load. Paths below a
-// millionth of the flow are dropped. Deterministic.
+// millionth of the flow are dropped. Deterministic. Trunks bind all links between two regions
+// together, which no edge can say: where the flow asks more of one than it carries, all of it is
+// scaled down, so that it is possible but perhaps not the most possible.
 FlowPlan plan_flow(const spec::ClusterSpec& cluster, const FlowGraph& graph);
 
 // "L4-1 (layers 3-5) and the link a -> b": what to improve first. Names at most four.

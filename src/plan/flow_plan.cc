@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <string>
 
 #include "base/check.h"
 #include "plan/flow_graph.h"
@@ -83,6 +84,35 @@ std::vector<std::pair<std::vector<std::size_t>, double>> take_apart(const FlowNe
     }
 }
 
+const std::string& region_of(const spec::ClusterSpec& cluster, std::int32_t node) {
+    return node == kCoordinator ? cluster.coordinator_region : cluster.nodes[at(node)].region;
+}
+
+// Scales the plan to what every trunk carries; the one that binds most becomes the cut.
+void fit_trunks(const spec::ClusterSpec& cluster, const FlowGraph& graph, FlowPlan& plan) {
+    double factor = 1;
+    for (std::size_t t = 0; t < cluster.trunks.size(); ++t) {
+        const spec::TrunkSpec& trunk = cluster.trunks[t];
+        double bytes_per_s = 0;
+        for (const spec::LinkFlow& flow : plan.links) {
+            if (region_of(cluster, flow.from) != trunk.from_region ||
+                region_of(cluster, flow.to) != trunk.to_region) {
+                continue;
+            }
+            const bool outside = flow.from == kCoordinator || flow.to == kCoordinator;
+            bytes_per_s += flow.tokens_per_s * (outside ? graph.token_bytes : graph.hop_bytes);
+        }
+        if (bytes_per_s * factor <= trunk.bandwidth_bytes_per_s) continue;
+        factor = trunk.bandwidth_bytes_per_s / bytes_per_s;
+        plan.cut = {{FlowGraph::Kind::trunk, static_cast<std::int32_t>(t)}};
+    }
+    if (factor >= 1) return;
+    plan.tokens_per_s *= factor;
+    for (spec::LinkFlow& flow : plan.links) flow.tokens_per_s *= factor;
+    for (double& flow : plan.node_flow) flow *= factor;
+    for (FlowPath& path : plan.paths) path.tokens_per_s *= factor;
+}
+
 }  // namespace
 
 FlowPlan plan_flow(const spec::ClusterSpec& cluster, const FlowGraph& graph) {
@@ -120,6 +150,7 @@ FlowPlan plan_flow(const spec::ClusterSpec& cluster, const FlowGraph& graph) {
     for (const auto& [ends, tokens_per_s] : link_flow) {
         plan.links.push_back({ends.first, ends.second, tokens_per_s});
     }
+    fit_trunks(cluster, graph, plan);
     return plan;
 }
 

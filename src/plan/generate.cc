@@ -40,9 +40,9 @@ std::vector<const Share*> deal(std::int32_t machines, base::Random& random) {
 
 }  // namespace
 
-spec::ClusterSpec generate_cluster(std::int32_t machines, std::int32_t regions,
-                                   std::uint64_t seed) {
-    CHECK(machines > 0 && regions > 0);
+spec::ClusterSpec generate_cluster(std::int32_t machines, std::int32_t regions, std::uint64_t seed,
+                                   double between_bytes_per_s) {
+    CHECK(machines > 0 && regions > 0 && between_bytes_per_s > 0);
     base::Random random(seed);
     spec::ClusterSpec cluster;
     cluster.name = fmt::format("generated-{}-in-{}", machines, regions);
@@ -66,7 +66,8 @@ spec::ClusterSpec generate_cluster(std::int32_t machines, std::int32_t regions,
             const double spread = 2 * random.uniform() - 1;
             cluster.links.push_back(
                 {from, to,
-                 inside ? 1.25 * kGiga * (1 + 0.1 * spread) : 0.125 * kGiga * (1 + 0.2 * spread),
+                 inside ? 1.25 * kGiga * (1 + 0.1 * spread)
+                        : between_bytes_per_s * (1 + 0.2 * spread),
                  inside ? 0.001 : 0.05 * (1 + 0.2 * (2 * random.uniform() - 1))});
         }
     }

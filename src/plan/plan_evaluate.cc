@@ -8,6 +8,9 @@
 namespace helix::plan {
 namespace {
 
+// Nodes; beyond, a maximum flow for each part that can be lost takes too long.
+constexpr std::size_t kMostLosses = 150;
+
 // The report's flows are others than the maximum flow's: what each node carries, and how deep.
 void take_flows(PlanReport& report, const std::vector<spec::LinkFlow>& flows) {
     report.flows = flows;
@@ -67,7 +70,9 @@ base::Result<PlanReport> evaluate_with(const spec::ClusterSpec& cluster,
         report.prediction = predictor->predict(placement.layers, report.flows);
         report.limit_text = describe_limit(cluster, report.prediction->limit);
     }
-    report.robustness = single_losses(cluster, model, capacities, placement, options);
+    if (cluster.nodes.size() <= kMostLosses) {
+        report.robustness = single_losses(cluster, model, capacities, placement, options);
+    }
     return report;
 }
 

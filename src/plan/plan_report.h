@@ -39,7 +39,8 @@ struct PlanReport {
     std::string limit_text;
     double judged_tokens_per_s = 0;  // by PlanOptions::judge; 0 = not judged
     std::int32_t judged_plans = 0;
-    Robustness robustness;  // what is left of the flow after the worst single loss
+    // What is left of the flow after the worst single loss; not looked at in clusters of hundreds.
+    Robustness robustness;
 
     struct Choice {  // another plan that this one does not beat in everything, or this one
         Merits merits;

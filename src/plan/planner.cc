@@ -339,6 +339,7 @@ class Planner {
         TRY(PlanReport out, report(best, first.flows));
         out.judged_tokens_per_s = first.judgement.decode_tokens_per_s;
         out.judged_plans = found.judged;
+        if (cluster_.nodes.size() > kMostAnnealed) return out;  // too many losses to look at
         for (const ParetoEntry& entry :
              pareto_table(cluster_, model_, capacities_, options_.flow, found.shortlist)) {
             const PlanReport::Choice choice{

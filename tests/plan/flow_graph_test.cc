@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "plan/evaluator.h"
 #include "plan_fixtures.h"
+#include "spec/measured_node.h"
 
 namespace helix::plan {
 namespace {
@@ -322,6 +323,37 @@ TEST(Evaluator, QuickWaysEqualTheFullGraph) {
             ASSERT_LE(full, *std::min_element(coverage.begin(), coverage.end()) + 1e-9);
         }
     }
+}
+
+TEST(FlowPlan, ATrunkBindsAllLinksBetweenItsRegionsTogether) {
+    auto cluster = cluster_of({machine("a", 6, 1e-4), machine("b", 6, 1e-4), machine("c", 6, 1e-4),
+                               machine("d", 6, 1e-4)});
+    for (std::size_t i = 0; i < 4; ++i) cluster.nodes[i].region = i < 2 ? "west" : "east";
+    const auto model = small_model(8);
+    const auto capacities =
+        capacity_from_costs(cluster, model, spec::MeasuredNode(), Workload{}, MemoryRule{});
+    const spec::Placement placement{{{0, 4}, {0, 4}, {4, 8}, {4, 8}}};
+    const auto flow = [&] {
+        return plan_flow(cluster,
+                         build_flow_graph(cluster, model, capacities, placement, FlowOptions{}));
+    };
+    const double free = flow().tokens_per_s;
+    ASSERT_GT(free, 0);
+    const double bytes = static_cast<double>(model.activation_bytes_per_token);
+    cluster.trunks = {{"west", "east", 0.25 * free * bytes, 0.01}};
+    const FlowPlan bound = flow();
+    EXPECT_NEAR(bound.tokens_per_s, 0.25 * free, 1e-6 * free);
+    double crossing = 0;
+    for (const spec::LinkFlow& link : bound.links) {
+        if (link.from >= 0 && link.from < 2 && link.to >= 2) crossing += link.tokens_per_s;
+    }
+    EXPECT_NEAR(crossing, bound.tokens_per_s, 1e-6 * free);
+    EXPECT_EQ(describe_cut(cluster, placement, bound), "the trunk from region west to east");
+    cluster.trunks[0].bandwidth_bytes_per_s = 2 * free * bytes;
+    EXPECT_EQ(flow().tokens_per_s, free);
+    std::swap(cluster.trunks[0].from_region, cluster.trunks[0].to_region);
+    cluster.trunks[0].bandwidth_bytes_per_s = 1;  // nothing flows that way
+    EXPECT_EQ(flow().tokens_per_s, free);
 }
 
 }  // namespace
