@@ -24,6 +24,7 @@ void add_serve(App& app);
 void add_worker(App& app);
 void add_model(App& app);
 void add_plan(App& app);
+void add_machines(App& app);
 void add_simulate(App& app);
 void add_trace(App& app);
 void add_key(App& app);

@@ -12,6 +12,7 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  helix serve --model llama.gguf                      one machine, nothing to configure\n"
     "  helix worker --join 192.0.2.7:8080 --key den.key    adds this machine to a cluster\n"
+    "  helix plan office.toml --model llama3-8b            which layers would go where\n"
     "  helix model info llama.gguf                         what a model file holds\n"
     "  helix bench --concurrency 8                         load on a server, measured\n"
     "  helix key new                                       keys for machines on a network\n"
@@ -47,6 +48,7 @@ int run(int argc, const char* const* argv) {
     add_serve(app);
     add_worker(app);
     add_plan(app);
+    add_machines(app);
     add_simulate(app);
     add_model(app);
     add_trace(app);
