@@ -95,7 +95,7 @@ def depth_table(run):
     for cluster, mix, depths in (("single24", "single24", (10, 12, 14, 16, 20, 24)),
                                  ("highhet42", "highhet42", (10, 12, 15, 18, 24))):
         for depth in depths:
-            out = run.plan(cluster, "llama2-70b", mix, "--objective", "flow", "--budget", "10s",
+            out = run.plan(cluster, "llama2-70b", mix, "--objective", "flow", "--budget", "6s",
                            "--no-partial", "--max-depth", str(depth))
             rows.append([cluster, depth, f"{out['max_flow_tokens_per_s']:.1f}",
                          f"{out['mean_depth']:.2f}", f"{out['least_kv_tokens']:.0f}"])
@@ -143,11 +143,11 @@ def main():
         print(name, file=sys.stderr)
         made = SECTIONS[name](run)
         text = page.read_text()
-        begin, end = f"<!-- {name} -->\n", "\n<!-- end -->"
-        pattern = re.escape(begin) + ".*?" + re.escape(end)
-        if not re.search(pattern, text, re.DOTALL):
+        begin, end = f"<!-- {name} -->\n", "<!-- end -->"
+        pattern = re.escape(begin) + "[^<]*" + re.escape(end)
+        if not re.search(pattern, text):
             sys.exit(f"{page}: has no place for '{name}'")
-        page.write_text(re.sub(pattern, lambda _: begin + made + end, text, flags=re.DOTALL))
+        page.write_text(re.sub(pattern, lambda _: begin + made + "\n" + end, text))
 
 
 if __name__ == "__main__":

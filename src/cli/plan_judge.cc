@@ -17,6 +17,8 @@ namespace helix::cli {
 namespace {
 
 constexpr double kWarmup_s = 60;
+// Of the planned split, in the geometric mean that plans are ranked by.
+constexpr double kOwnWeight = 0.75;
 constexpr double kOwnWindow_s = 120;
 constexpr double kWindow_s = 240;  // differences below 3 % are noise in 600 s, too
 
@@ -78,8 +80,8 @@ base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem
         });
     }
     const auto shared = std::make_shared<const sim::LengthSource>(std::move(lengths));
-    // Ranked by the geometric mean of how it runs with the split of requests that the planner chose
-    // and with any maximum flow's: the latter is what a scheduler does that knows only the layers.
+    // Ranked by how it runs with the split of requests that the planner chose, and a little by how
+    // with a maximum flow's: that is what a scheduler makes of it that knows only the layers.
     return plan::Judge([shared, &problem, flow](const spec::Placement& placement,
                                                 const std::vector<spec::LinkFlow>& flows) {
         plan::Judgement seen;
@@ -88,7 +90,8 @@ base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem
                                                              problem.capacities, placement, flow);
         const double other =
             simulate(problem, *shared, placement, plan::plan_flow(problem.cluster, graph).links);
-        seen.merit = std::sqrt(seen.decode_tokens_per_s * other);
+        seen.merit =
+            std::pow(seen.decode_tokens_per_s, kOwnWeight) * std::pow(other, 1 - kOwnWeight);
         return seen;
     });
 }

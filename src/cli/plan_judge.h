@@ -10,8 +10,8 @@
 namespace helix::cli {
 
 // Decode tokens/s of a plan in the simulator, offline, after 60 s to warm up: with measured tables
-// under the published policy (with the split that is asked about and with a maximum flow's, ranked
-// by the geometric mean), else under our own. Empty with --judge none. The problem must outlive the
+// under the published policy (ranked mostly by the split that is asked about and a little by a
+// maximum flow's), else under our own. Empty with --judge none. The problem must outlive the
 // judge; it may be called by several threads at once.
 base::Result<plan::Judge> simulation_judge(const PlanArguments& arguments, const Problem& problem,
                                            const plan::FlowOptions& flow);

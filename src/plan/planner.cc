@@ -25,6 +25,7 @@ using spec::ModelSpec;
 using spec::Placement;
 
 constexpr std::int32_t kMostBlockDepth = 64;
+constexpr double kCurveTolerance = 1e-3;
 constexpr std::size_t kMostAnnealed = 64;  // nodes; beyond, cells
 constexpr std::size_t kMostChoices = 10;
 constexpr double kClearly = 1.02;
@@ -211,15 +212,18 @@ class Planner {
         BlockOptions blocks;
         blocks.seed = options_.seed;
         blocks.stop = flow_stop();
-        const bool curve = options_.max_depth > 0 || options_.objective != Objective::flow;
-        if (curve) {
+        if (options_.objective != Objective::flow) {
             const double deepest = options_.max_depth > 0 ? options_.max_depth : kMostBlockDepth;
-            const auto limit =
-                static_cast<std::int32_t>(std::min(deepest, static_cast<double>(kMostBlockDepth)));
-            for (BlockPlan& plan : blocks_by_depth(cluster_, model_, capacities_, limit, blocks)) {
+            blocks.relative_tolerance = kCurveTolerance;
+            for (BlockPlan& plan : blocks_by_depth(
+                     cluster_, model_, capacities_,
+                     std::min(static_cast<std::int32_t>(deepest), kMostBlockDepth), blocks)) {
                 add(std::move(plan.placement), "packing");
             }
             return;
+        }
+        if (options_.max_depth > 0) {
+            blocks.max_depth = static_cast<std::int32_t>(std::min(options_.max_depth, 1e6));
         }
         auto best = best_blocks(cluster_, model_, capacities_, blocks);
         if (best) add(std::move(best->placement), "packing");
