@@ -4,8 +4,6 @@
 
 #include <initializer_list>
 
-#include "spec/placement_file.h"
-
 namespace helix::cli {
 namespace {
 
@@ -30,19 +28,7 @@ base::Status read_manual(const PlanArguments& a, const Problem& problem,
     if (a.placement.empty()) {
         return base::invalid("--method manual: needs --placement FILE, the placement to judge");
     }
-    TRY(spec::PlacementFile file, spec::read_placement_file(a.placement));
-    if (file.n_layers != problem.model.n_layers) {
-        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", a.placement,
-                                         file.n_layers, problem.model.name,
-                                         problem.model.n_layers));
-    }
-    const std::size_t n = problem.cluster.nodes.size();
-    if (file.placement.layers.size() > n) {
-        return base::invalid(fmt::format("{}: names node {}, but {} has nodes 0 to {}", a.placement,
-                                         file.placement.layers.size() - 1, a.problem.cluster,
-                                         n - 1));
-    }
-    file.placement.layers.resize(n);
+    TRY(spec::PlacementFile file, read_layout(a.placement, problem));
     options.manual = std::move(file.placement);
     if (!file.links.empty()) options.flow.only_links = std::move(file.links);
     return base::Ok{};

@@ -1,21 +1,15 @@
 #include "cli/plan_changes.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstdio>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/plan_judge.h"
 #include "cli/plan_output.h"
 #include "plan/cluster_change.h"
-#include "plan/picture.h"
 #include "plan/plan_json.h"
 #include "plan/replan.h"
 #include "plan/what_if.h"
 #include "spec/cluster_file.h"
-#include "spec/placement_file.h"
 #include "spec/units.h"
 
 namespace helix::cli {
@@ -72,22 +66,6 @@ plan::PredictFunction predictor(const PlanArguments& a) {
             plan::split_placement(problem->cluster, problem->model, capacities, placement, options);
         return split ? split->estimates.front().decode_tokens_per_s : 0.0;
     };
-}
-
-base::Result<spec::Placement> read_current(const PlanArguments& a, const spec::ClusterSpec& cluster,
-                                           const spec::ModelSpec& model) {
-    TRY(spec::PlacementFile file, spec::read_placement_file(a.current));
-    if (file.n_layers != model.n_layers) {
-        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", a.current,
-                                         file.n_layers, model.name, model.n_layers));
-    }
-    if (file.placement.layers.size() > cluster.nodes.size()) {
-        return base::invalid(fmt::format("{}: names node {}, but the cluster has nodes 0 to {}",
-                                         a.current, file.placement.layers.size() - 1,
-                                         cluster.nodes.size() - 1));
-    }
-    file.placement.layers.resize(cluster.nodes.size());
-    return std::move(file.placement);
 }
 
 ordered_json effect_json(const plan::Effect& effect) {
@@ -167,7 +145,8 @@ base::Status run_replan(const PlanSession& session) {
     TRY(const double horizon_s, spec::parse_duration(a.horizon));
     if (horizon_s <= 0) return base::invalid("--horizon: expected a time above 0");
     TRY(const Problem before, load_problem(a.problem));
-    TRY(const spec::Placement current, read_current(a, before.cluster, before.model));
+    TRY(const spec::PlacementFile file, read_layout(a.current, before));
+    const spec::Placement& current = file.placement;
     TRY(const plan::ChangedCluster changed, plan::apply_changes(before.cluster, changes));
     TRY(const Problem problem, make_problem(a.problem, changed.cluster));
     plan::ReplanOptions options;
@@ -215,7 +194,8 @@ base::Status run_advise(const PlanSession& session) {
     TRY(const Problem problem, load_problem(a.problem));
     spec::Placement current;
     if (!a.current.empty()) {
-        TRY(current, read_current(a, problem.cluster, problem.model));
+        TRY(spec::PlacementFile file, read_layout(a.current, problem));
+        current = std::move(file.placement);
     } else {
         TRY(plan::PlanReport planned, session.plan(problem, session.budget_s / 3, nullptr));
         current = std::move(planned.placement);

@@ -1,5 +1,7 @@
 #include "cli/problem_option.h"
 
+#include <fmt/format.h>
+
 #include <string_view>
 
 #include "model/gguf.h"
@@ -81,6 +83,21 @@ base::Result<Problem> make_problem(const ProblemArguments& a, spec::ClusterSpec 
     problem.capacities = plan::capacity_from_costs(
         problem.cluster, problem.model, *problem.own_costs, plan::Workload{}, plan::MemoryRule{});
     return problem;
+}
+
+base::Result<spec::PlacementFile> read_layout(const std::string& path, const Problem& problem) {
+    TRY(spec::PlacementFile file, spec::read_placement_file(path));
+    if (file.n_layers != problem.model.n_layers) {
+        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", path, file.n_layers,
+                                         problem.model.name, problem.model.n_layers));
+    }
+    const std::size_t n = problem.cluster.nodes.size();
+    if (file.placement.layers.size() > n) {
+        return base::invalid(fmt::format("{}: names node {}, but the cluster has nodes 0 to {}",
+                                         path, file.placement.layers.size() - 1, n - 1));
+    }
+    file.placement.layers.resize(n);
+    return file;
 }
 
 }  // namespace helix::cli

@@ -10,6 +10,7 @@
 #include "spec/cluster_spec.h"
 #include "spec/cost_model.h"
 #include "spec/model_spec.h"
+#include "spec/placement_file.h"
 #include "spec/profile_tables.h"
 
 namespace helix::cli {
@@ -40,5 +41,9 @@ struct Problem {
 base::Result<Problem> load_problem(const ProblemArguments& arguments);
 // The same for a cluster that is not, or no longer, what the file says.
 base::Result<Problem> make_problem(const ProblemArguments& arguments, spec::ClusterSpec cluster);
+
+// A placement file for this very problem: as many layers as the model, no more nodes than the
+// cluster; the placement is parallel to the cluster's nodes. Errors name the file.
+base::Result<spec::PlacementFile> read_layout(const std::string& path, const Problem& problem);
 
 }  // namespace helix::cli

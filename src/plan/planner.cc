@@ -114,12 +114,11 @@ class Planner {
         return flow;
     }
 
-    void progress(const char* phase, double flow = 0, double decode = 0) const {
+    void progress(const char* phase, double flow = 0) const {
         if (!options_.progress) return;
         options_.progress({.phase = phase,
                            .flow_tokens_per_s = std::max(flow, best_candidate_flow()),
-                           .bound_tokens_per_s = bound_,
-                           .decode_tokens_per_s = decode});
+                           .bound_tokens_per_s = bound_});
     }
 
     std::string nothing_found() const {

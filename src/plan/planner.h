@@ -44,10 +44,9 @@ const char* to_string(Objective objective);
 
 // What is known while a plan is being made; from one thread.
 struct PlanProgress {
-    const char* phase = "";          // "heuristics", "bound", "search", ...
-    double flow_tokens_per_s = 0;    // of the best placement so far; 0 = none
-    double bound_tokens_per_s = 0;   // no placement has more; 0 = not known yet
-    double decode_tokens_per_s = 0;  // predicted or judged; 0 = not sought yet
+    const char* phase = "";         // "heuristics", "bound", "search", ...
+    double flow_tokens_per_s = 0;   // of the best placement so far; 0 = none
+    double bound_tokens_per_s = 0;  // no placement has more; 0 = not known yet
 };
 
 struct PlanOptions {
