@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/simulate_setup.h"
 #include "sim/helix_world.h"
 #include "sim/load.h"
 #include "sim/reference_setup.h"
@@ -44,17 +45,7 @@ double simulate(const Problem& problem, const sim::LengthSource& lengths,
 // The same under our own policy, which any cost model will do for.
 double simulate_own(const Problem& problem, const sim::LengthSource& lengths,
                     const spec::Placement& placement, const std::vector<spec::LinkFlow>& flows) {
-    sim::HelixSetup setup;
-    setup.cluster = &problem.cluster;
-    setup.costs = &problem.costs();
-    setup.model = problem.model;
-    setup.placement = placement;
-    setup.flows = flows;
-    setup.kv_tokens.resize(problem.cluster.nodes.size());
-    for (std::size_t n = 0; n < placement.layers.size(); ++n) {
-        const auto j = static_cast<std::size_t>(placement.layers[n].size());
-        setup.kv_tokens[n] = problem.capacities.nodes[n].kv_tokens[j];
-    }
+    sim::HelixSetup setup = helix_setup(problem, placement, flows);
     setup.lengths = lengths;
     setup.warmup_s = kWarmup_s;
     setup.duration_s = kOwnWindow_s;

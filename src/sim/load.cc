@@ -64,6 +64,24 @@ void arrivals_by_gaps(const OnlineLoad& load, LengthSource& lengths, double star
     }
 }
 
+base::Result<std::vector<Arrival>> listed_arrivals(const std::vector<Arrival>& listed,
+                                                   double start_s, double duration_s) {
+    std::vector<Arrival> arrivals;
+    double last_s = 0;
+    for (const Arrival& arrival : listed) {
+        if (!(arrival.at_s >= last_s)) {
+            return base::invalid(
+                fmt::format("online load: an arrival at {} s is listed after one at {} s",
+                            arrival.at_s, last_s));
+        }
+        last_s = arrival.at_s;
+        if (last_s >= duration_s) break;
+        arrivals.push_back({start_s + last_s, arrival.length});
+    }
+    if (arrivals.empty()) return base::invalid("online load: no arrival is listed for the window");
+    return arrivals;
+}
+
 }  // namespace
 
 LengthSource::LengthSource(std::vector<RequestLength> rows, LengthOrder order)
@@ -131,6 +149,9 @@ base::Result<std::vector<double>> read_arrival_counts(const std::string& path) {
 base::Result<std::vector<Arrival>> make_arrivals(const OnlineLoad& load, LengthSource& lengths,
                                                  double start_s, double duration_s,
                                                  PythonRandom& random) {
+    if (load.process == ArrivalProcess::listed) {
+        return listed_arrivals(load.listed, start_s, duration_s);
+    }
     if (!(load.tokens_per_s > 0)) {
         return base::invalid("online load: the rate must be above 0 tokens/s");
     }

@@ -53,22 +53,25 @@ struct OfflineLoad {
 
 // poisson: exponential gaps. recorded: counts per 3 s in the file's order. shuffled: each 3 s takes
 // the count of a random interval, as the reference does. Counts are scaled to the wanted rate, what
-// rounding leaves is carried on, and arrivals lie uniformly inside their 3 s.
-enum class ArrivalProcess { poisson, recorded, shuffled };
+// rounding leaves is carried on, and arrivals lie uniformly inside their 3 s. listed: as they are
+// given.
+enum class ArrivalProcess { poisson, recorded, shuffled, listed };
+
+struct Arrival {
+    double at_s = 0;  // of the simulated clock; of a listed one, since the load's beginning
+    RequestLength length;
+};
 
 struct OnlineLoad {
     ArrivalProcess process = ArrivalProcess::shuffled;
     double tokens_per_s = 0;              // prompt and output, on the mean of the lengths
-    std::vector<double> counts_per_3s{};  // not needed for poisson
+    std::vector<double> counts_per_3s{};  // for recorded and shuffled
+    // For listed, in the order of at_s; the lengths of the load must be long enough for all.
+    std::vector<Arrival> listed{};
 };
 
 // The column requests_in_3s of a CSV.
 base::Result<std::vector<double>> read_arrival_counts(const std::string& path);
-
-struct Arrival {
-    double at_s = 0;  // of the simulated clock
-    RequestLength length;
-};
 
 // All arrivals of [start_s, start_s + duration_s), in order. Draws from random what the reference
 // draws, in its order: with shuffled counts, the reference's seed and lengths sampled, its very

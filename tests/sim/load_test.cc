@@ -106,6 +106,25 @@ TEST(Arrivals, RecordedCountsKeepTheirShape) {
     EXPECT_EQ(counts, (std::vector<int>{15, 0, 75, 30}));
 }
 
+TEST(Arrivals, ListedOnesComeAsGivenUntilTheWindowEnds) {
+    LengthSource lengths({{90, 10}}, LengthOrder::sampled);
+    PythonRandom random(3);
+    OnlineLoad load{.process = ArrivalProcess::listed};
+    load.listed = {{0, {5, 6}}, {2.5, {7, 8}}, {12, {9, 9}}};
+    const auto arrivals = make_arrivals(load, lengths, 10, 12, random);
+    ASSERT_TRUE(arrivals.ok()) << arrivals.error().message;
+    ASSERT_EQ(arrivals->size(), 2U);
+    EXPECT_EQ(arrivals->back().at_s, 12.5);
+    EXPECT_EQ(arrivals->back().length.prompt_tokens, 7);
+
+    std::swap(load.listed[0], load.listed[1]);
+    const auto unsorted = make_arrivals(load, lengths, 10, 12, random);
+    ASSERT_FALSE(unsorted.ok());
+    EXPECT_NE(unsorted.error().message.find("at 0 s is listed after one at 2.5 s"),
+              std::string::npos)
+        << unsorted.error().message;
+}
+
 TEST(LatencyStats, PercentilesAreThoseOfTheSortedSamples) {
     base::Random random(11);
     LatencyStats stats;

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "cli/command.h"
+#include "sim/load.h"
+
+// What `helix simulate` asks of a cluster, from its options.
+
+namespace helix::cli {
+
+struct LoadArguments {
+    std::string lengths;
+    std::string length_order = "auto";
+    bool offline = false;
+    bool online = false;
+    std::int32_t population = 0;
+    double rate = 0;
+    std::string arrivals = "shuffled";
+    std::string arrival_counts;
+    std::string warmup = "60s";
+    std::string duration = "600s";
+    std::uint64_t seed = 0;
+
+    void add_to(CLI::App& command);
+};
+
+struct SimulatedLoad {
+    sim::LengthSource lengths;
+    std::optional<sim::OnlineLoad> online;  // without it: offline
+    double warmup_s = 0;
+    double duration_s = 0;
+    std::int32_t population = 0;  // offline, 0 = the policy's own
+    std::uint64_t seed = 0;
+};
+
+base::Result<SimulatedLoad> read_load(const LoadArguments& arguments);
+
+}  // namespace helix::cli

@@ -1,0 +1,175 @@
+#include "cli/simulate_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/flow_graph.h"
+#include "plan/throughput_search.h"
+#include "spec/json_place.h"
+#include "spec/text_file.h"
+
+namespace helix::cli {
+namespace {
+
+base::Status match_types(const std::string& path, const spec::ClusterSpec& cluster,
+                         spec::PlacementFile& file) {
+    const std::size_t n = file.placement.layers.size();
+    bool fits = n <= cluster.nodes.size();
+    for (std::size_t i = 0; fits && i < file.node_types.size(); ++i) {
+        fits = file.node_types[i].empty() || file.node_types[i] == cluster.nodes[i].type;
+    }
+    if (fits) return base::Ok{};
+    if (file.node_types.size() != n) {
+        return base::invalid(fmt::format("{}: names node {}, but the cluster has nodes 0 to {}",
+                                         path, n - 1, cluster.nodes.size() - 1));
+    }
+    std::vector<std::int32_t> slot(n);
+    std::vector<bool> taken(cluster.nodes.size());
+    for (std::size_t i = 0; i < n; ++i) {
+        std::size_t k = 0;
+        while (k < taken.size() && (taken[k] || cluster.nodes[k].type != file.node_types[i])) ++k;
+        if (k == taken.size()) {
+            return base::invalid(fmt::format("{}: node {} is of type {}; the cluster has too few",
+                                             path, i, file.node_types[i]));
+        }
+        taken[k] = true;
+        slot[i] = static_cast<std::int32_t>(k);
+    }
+    spec::Placement placement;
+    placement.layers.resize(cluster.nodes.size());
+    for (std::size_t i = 0; i < n; ++i) {
+        placement.layers[static_cast<std::size_t>(slot[i])] = file.placement.layers[i];
+    }
+    file.placement = std::move(placement);
+    const auto moved = [&](std::int32_t& node) {
+        if (node != spec::kCoordinator) node = slot[static_cast<std::size_t>(node)];
+    };
+    for (auto& [from, to] : file.links) {
+        moved(from);
+        moved(to);
+    }
+    for (spec::LinkFlow& flow : file.flows) {
+        moved(flow.from);
+        moved(flow.to);
+    }
+    return base::Ok{};
+}
+
+// How the planner would split requests over a placement.
+std::vector<spec::LinkFlow> planned_split(const Problem& problem, const spec::Placement& placement,
+                                          const plan::FlowOptions& flow) {
+    const std::vector<plan::PerformanceModel> models =
+        plan::robust_models(problem.cluster, problem.model, problem.capacities, problem.costs());
+    plan::ThroughputOptions options;
+    for (const plan::PerformanceModel& model : models) options.models.push_back(&model);
+    options.flow = flow;
+    auto split = plan::split_placement(problem.cluster, problem.model, problem.capacities,
+                                       placement, options);
+    return split ? std::move(split->flows) : std::vector<spec::LinkFlow>{};
+}
+
+}  // namespace
+
+base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool needed) {
+    const auto fits =
+        plan::check_placement(problem.cluster, problem.model, problem.capacities, file.placement);
+    if (!fits.ok()) {
+        if (needed) return fits.error();
+        return base::Ok{};
+    }
+    plan::FlowOptions options{.partial = true, .convention = plan::Convention::reference};
+    if (!file.links.empty()) options.only_links = file.links;
+    const plan::FlowPlan flow = plan::plan_flow(
+        problem.cluster, plan::build_flow_graph(problem.cluster, problem.model, problem.capacities,
+                                                file.placement, options));
+    if (file.flows.empty() && file.links.empty()) {
+        file.flows = planned_split(problem, file.placement, options);
+    }
+    if (file.flows.empty()) file.flows = flow.links;
+    if (!file.max_flow_tokens_per_s) file.max_flow_tokens_per_s = flow.tokens_per_s;
+    return base::Ok{};
+}
+
+base::Result<spec::PlacementFile> read_simulated_layout(const std::string& path,
+                                                        const Problem& problem) {
+    TRY(spec::PlacementFile file, spec::read_placement_file(path));
+    if (file.n_layers != problem.model.n_layers) {
+        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", path, file.n_layers,
+                                         problem.model.name, problem.model.n_layers));
+    }
+    TRY_VOID(match_types(path, problem.cluster, file));
+    return file;
+}
+
+sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& placement,
+                            const std::vector<spec::LinkFlow>& flows) {
+    sim::HelixSetup setup;
+    setup.cluster = &problem.cluster;
+    setup.costs = &problem.costs();
+    setup.model = problem.model;
+    setup.placement = placement;
+    setup.flows = flows;
+    setup.kv_tokens.resize(problem.cluster.nodes.size());
+    for (std::size_t n = 0; n < placement.layers.size(); ++n) {
+        const auto j = static_cast<std::size_t>(placement.layers[n].size());
+        setup.kv_tokens[n] = problem.capacities.nodes[n].kv_tokens[j];
+    }
+    return setup;
+}
+
+base::Result<sim::ReferenceSetup> reference_setup_from(const std::string& path,
+                                                       const Problem& problem,
+                                                       const ReferenceLayout& layout) {
+    TRY(const std::string text, spec::read_text_file(path));
+    TRY(const nlohmann::json document, spec::parse_json(text, path));
+    if (document.is_object() && document.contains("nodes") && document.contains("start_time_s")) {
+        return sim::read_replay_setup(path, problem.cluster, *problem.tables);
+    }
+    TRY(spec::PlacementFile file, read_simulated_layout(path, problem));
+    TRY_VOID(add_flows(problem, file, layout.scheduler == sim::ReferenceScheduler::max_flow));
+    TRY(sim::ReferenceSetup setup,
+        sim::reference_setup(problem.cluster, *problem.tables, file.placement, file.links,
+                             file.flows, layout.beyond_tables));
+    setup.max_flow_tokens_per_s = file.max_flow_tokens_per_s.value_or(0);
+    return setup;
+}
+
+std::int32_t default_population(const sim::ReferenceSetup& setup) {
+    std::vector<double> layer_tokens(static_cast<std::size_t>(setup.n_layers));
+    for (const sim::ReferenceNode& node : setup.nodes) {
+        for (std::int32_t l = node.layers.begin; l < node.layers.end; ++l) {
+            layer_tokens[static_cast<std::size_t>(l)] +=
+                static_cast<double>(node.kv_capacity) / node.layers.size();
+        }
+    }
+    const double least = *std::min_element(layer_tokens.begin(), layer_tokens.end());
+    return std::max(1, static_cast<std::int32_t>(0.7 * least / setup.lengths.mean_tokens()));
+}
+
+void put_under_load(sim::HelixSetup& setup, const SimulatedLoad& load) {
+    setup.lengths = load.lengths;
+    setup.online = load.online;
+    setup.warmup_s = load.warmup_s;
+    setup.duration_s = load.duration_s;
+    setup.seed = load.seed;
+    if (load.population > 0) setup.offline.initial = load.population;
+}
+
+void put_under_load(sim::ReferenceSetup& setup, const SimulatedLoad& load) {
+    setup.lengths = load.lengths;
+    setup.online = load.online;
+    setup.warmup_s = load.warmup_s;
+    setup.duration_s = load.duration_s;
+    setup.seed = load.seed;
+    if (load.online) {
+        setup.kv_high_water = 0.9;
+        setup.output_ratio = 0.6;
+        return;
+    }
+    const bool constant = setup.scheduler != sim::ReferenceScheduler::max_flow;
+    if (constant) setup.offline.initial = default_population(setup);
+    if (load.population > 0) setup.offline.initial = load.population;
+}
+
+}  // namespace helix::cli

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "cli/problem_option.h"
+#include "cli/simulate_load.h"
+#include "sim/helix_world.h"
+#include "sim/reference_setup.h"
+#include "sim/reference_world.h"
+#include "spec/placement.h"
+#include "spec/placement_file.h"
+
+// A problem and a layout made into what the simulator runs, under either policy.
+
+namespace helix::cli {
+
+// A layout for this problem. Files of one type's machines, or of a part of the cluster, number
+// their nodes on their own: the k-th of a type is then taken to be the cluster's k-th of that type.
+// Errors name the file.
+base::Result<spec::PlacementFile> read_simulated_layout(const std::string& path,
+                                                        const Problem& problem);
+
+// Fills in the flow that the scheduler follows, where the file has none: a maximum flow over its
+// links, as published layouts have them; or, for a file that has only layers, the planner's split.
+// Without needed, a layout that the tables do not cover is left as it is.
+base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool needed);
+
+// Our own policy. The problem must outlive the run.
+sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& placement,
+                            const std::vector<spec::LinkFlow>& flows);
+
+struct ReferenceLayout {
+    sim::ReferenceScheduler scheduler = sim::ReferenceScheduler::max_flow;
+    bool beyond_tables = false;  // separate pipelines hold more layers than the tables cover
+};
+// The published policy; path: a layout, or a published run's replay. The problem has tables.
+base::Result<sim::ReferenceSetup> reference_setup_from(const std::string& path,
+                                                       const Problem& problem,
+                                                       const ReferenceLayout& layout);
+
+// Baselines keep a constant population: as many requests as fill 70 % of the layer with least KV
+// memory, at the mean length of setup.lengths.
+std::int32_t default_population(const sim::ReferenceSetup& setup);
+
+// Lengths, arrivals, window and seed; the published policy also takes its KV rules by them.
+void put_under_load(sim::HelixSetup& setup, const SimulatedLoad& load);
+void put_under_load(sim::ReferenceSetup& setup, const SimulatedLoad& load);
+
+}  // namespace helix::cli

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+
+namespace helix::cli {
+
+// One word of a list, and what it stands for.
+template <typename T>
+base::Result<T> choose_word(const char* option, const std::string& word,
+                            std::initializer_list<std::pair<const char*, T>> known) {
+    std::string words;
+    for (const auto& [name, value] : known) {
+        if (word == name) return value;
+        words += (words.empty() ? "" : ", ") + std::string(name);
+    }
+    return base::invalid(fmt::format("{}: '{}' is none of {}", option, word, words));
+}
+
+}  // namespace helix::cli
