@@ -8,6 +8,7 @@
 #include "model/gguf.h"
 #include "model/info.h"
 #include "model/synth.h"
+#include "model/tensor_type.h"
 
 namespace helix::cli {
 namespace {
@@ -57,8 +58,7 @@ void add_model(App& app) {
     auto options = std::make_shared<model::SynthOptions>();
     synth->add_option("OUT", options->path, "the file to write")->required();
     synth->add_option("--shape", options->shape, shape_names())->capture_default_str();
-    synth->add_option("--quant", options->quant, "f32, f16, bf16, q8_0, q4_0, q4_k or q6_k")
-        ->capture_default_str();
+    synth->add_option("--quant", options->quant, model::tensor_type_names())->capture_default_str();
     synth->add_option("--seed", options->seed, "equal seeds give equal files")
         ->capture_default_str();
     synth->footer(

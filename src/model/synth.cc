@@ -37,6 +37,20 @@ std::uint32_t file_type(TensorType quant) {
             return 14;
         case TensorType::q6_k:
             return 18;
+        case TensorType::q4_1:
+            return 3;
+        case TensorType::q5_0:
+            return 8;
+        case TensorType::q5_1:
+            return 9;
+        case TensorType::q3_k:
+            return 11;
+        case TensorType::q5_k:
+            return 16;
+        case TensorType::iq4_nl:
+            return 25;
+        case TensorType::mxfp4:
+            return 38;
         case TensorType::bf16:
             return 32;
     }

@@ -2,9 +2,16 @@
 
 #include "base/check.h"
 #include "model/quant/format.h"
+#include "model/quant/iq4_nl.h"
+#include "model/quant/mxfp4.h"
 #include "model/quant/plain.h"
+#include "model/quant/q3_k.h"
 #include "model/quant/q4_0.h"
+#include "model/quant/q4_1.h"
 #include "model/quant/q4_k.h"
+#include "model/quant/q5_0.h"
+#include "model/quant/q5_1.h"
+#include "model/quant/q5_k.h"
 #include "model/quant/q6_k.h"
 #include "model/quant/q8_0.h"
 
@@ -12,8 +19,9 @@ namespace helix::model {
 namespace {
 
 constexpr const quant::Format* kFormats[] = {
-    &quant::kF32,  &quant::kF16, &quant::kBf16, &quant::kQ8_0,
-    &quant::kQ4_0, &quant::kQ4K, &quant::kQ6K,
+    &quant::kF32,  &quant::kF16,  &quant::kBf16,  &quant::kQ8_0,  &quant::kQ4_0,
+    &quant::kQ4_1, &quant::kQ5_0, &quant::kQ5_1,  &quant::kQ3K,   &quant::kQ4K,
+    &quant::kQ5K,  &quant::kQ6K,  &quant::kIq4Nl, &quant::kMxfp4,
 };
 
 const quant::Format* find_format(TensorType type) {

@@ -31,7 +31,7 @@ class ModelFile {
         model::SynthShape shape;
         shape.name = "test";
         shape.n_layers = kLayers;
-        const bool k_quant = type == TensorType::q4_k || type == TensorType::q6_k;
+        const bool k_quant = model::tensor_type_info(type)->block_size == 256;
         shape.hidden = k_quant ? 256 : 96;
         shape.n_heads = k_quant ? 8 : 6;
         shape.n_kv_heads = 2;

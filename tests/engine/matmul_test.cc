@@ -189,25 +189,38 @@ std::string type_name(const testing::TestParamInfo<TensorType>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Types, Matmul, testing::ValuesIn(kAllTypes), type_name);
 
+// Writes a scale of one (and a min of one) wherever the blocks have it.
+void set_scales_to_one(TensorType type, std::vector<std::byte>& bytes) {
+    const auto block = static_cast<std::size_t>(model::tensor_type_info(type)->block_bytes);
+    std::size_t at = 0;
+    if (type == TensorType::q6_k) at = 208;
+    if (type == TensorType::q3_k) at = 108;
+    const bool has_min = type == TensorType::q4_1 || type == TensorType::q5_1 ||
+                         type == TensorType::q4_k || type == TensorType::q5_k;
+    for (std::size_t b = 0; b < bytes.size(); b += block) {
+        if (type == TensorType::mxfp4) {
+            bytes[b] = std::byte{128};
+            continue;
+        }
+        for (std::size_t i = 0; i < (has_min ? 4U : 2U); i += 2) {  // 0x3c00: a half 1.0
+            bytes[b + at + i] = std::byte{0x00};
+            bytes[b + at + i + 1] = std::byte{0x3c};
+        }
+    }
+}
+
 // The extremes of the integer formats: every byte value against +-127, where a 16-bit sum would
 // saturate.
 TEST(MatmulExtremes, NoIntegerSumOverflows) {
     ThreadPool pool(1);
-    for (const TensorType type :
-         {TensorType::q8_0, TensorType::q4_0, TensorType::q4_k, TensorType::q6_k}) {
+    for (const TensorType type : kAllTypes) {
+        if (!ops::takes_quantised_input(type)) continue;
         const auto block = static_cast<std::size_t>(model::tensor_type_info(type)->block_bytes);
         const auto block_cols = static_cast<std::size_t>(model::tensor_type_info(type)->block_size);
         for (const int fill : {0x00, 0x7f, 0x80, 0xff}) {
             StoredMatrix w;
             w.bytes.assign(16 * 256 / block_cols * block, static_cast<std::byte>(fill));
-            // A half 1.0 wherever a scale is.
-            const std::size_t scale_at = type == TensorType::q6_k ? 208 : 0;
-            for (std::size_t b = 0; b < w.bytes.size(); b += block) {
-                for (std::size_t i = 0; i < (type == TensorType::q4_k ? 4U : 2U); i += 2) {
-                    w.bytes[b + scale_at + i] = std::byte{0x00};
-                    w.bytes[b + scale_at + i + 1] = std::byte{0x3c};
-                }
-            }
+            set_scales_to_one(type, w.bytes);
             w.values.resize(16 * 256);
             model::dequantize_row(type, w.bytes, w.values.data());
             const ops::PackedMatrix matrix = packed(type, {16, 256, 1}, w, pool);

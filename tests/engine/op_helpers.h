@@ -12,9 +12,10 @@ namespace helix::engine::test {
 
 using model::TensorType;
 
-inline constexpr TensorType kAllTypes[] = {TensorType::f32,  TensorType::f16,  TensorType::bf16,
-                                           TensorType::q8_0, TensorType::q4_0, TensorType::q4_k,
-                                           TensorType::q6_k};
+inline constexpr TensorType kAllTypes[] = {
+    TensorType::f32,  TensorType::f16,  TensorType::bf16,   TensorType::q8_0, TensorType::q4_0,
+    TensorType::q4_1, TensorType::q5_0, TensorType::q5_1,   TensorType::q3_k, TensorType::q4_k,
+    TensorType::q5_k, TensorType::q6_k, TensorType::iq4_nl, TensorType::mxfp4};
 
 inline std::vector<ops::Isa> machine_isas() {
     std::vector<ops::Isa> found;

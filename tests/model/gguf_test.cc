@@ -235,8 +235,7 @@ std::vector<Malformed> malformed_tensors() {
          "m.gguf: tensor a: the size in bytes overflows 63 bits"},
         {"known type", one().tensor("a", {256}, 10, 0),
          "m.gguf: tensor a: type 10 (q2_k) is not supported; supported are f32, f16, bf16, q8_0, "
-         "q4_0, "
-         "q4_k, q6_k"},
+         "q4_0, q4_1, q5_0, q5_1, q3_k, q4_k, q5_k, q6_k, iq4_nl, mxfp4"},
         {"unknown type", one().tensor("a", {256}, 1234, 0),
          "m.gguf: tensor a: type 1234 is not supported; supported are..."},
         {"row length", one().tensor("a", {33}, kTypeQ8_0, 0),

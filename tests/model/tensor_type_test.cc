@@ -14,9 +14,10 @@
 namespace helix::model {
 namespace {
 
-constexpr TensorType kAll[] = {TensorType::f32,  TensorType::f16,  TensorType::bf16,
-                               TensorType::q8_0, TensorType::q4_0, TensorType::q4_k,
-                               TensorType::q6_k};
+constexpr TensorType kAll[] = {
+    TensorType::f32,  TensorType::f16,  TensorType::bf16,   TensorType::q8_0, TensorType::q4_0,
+    TensorType::q4_1, TensorType::q5_0, TensorType::q5_1,   TensorType::q3_k, TensorType::q4_k,
+    TensorType::q5_k, TensorType::q6_k, TensorType::iq4_nl, TensorType::mxfp4};
 
 std::vector<float> dequantize(TensorType type, const std::vector<std::uint8_t>& bytes) {
     const TensorTypeInfo& info = *tensor_type_info(type);
@@ -118,8 +119,8 @@ TEST(TensorType, TableKnowsEachTypeByNumberAndName) {
         EXPECT_EQ(*tensor_type_by_name(info->name), type);
         EXPECT_STREQ(ggml_type_name(static_cast<std::uint32_t>(type)), info->name);
     }
-    EXPECT_EQ(tensor_type_info(static_cast<TensorType>(3)), nullptr);
-    EXPECT_EQ(tensor_type_by_name("q4_1"), nullptr);
+    EXPECT_EQ(tensor_type_info(static_cast<TensorType>(10)), nullptr);
+    EXPECT_EQ(tensor_type_by_name("q2_k"), nullptr);
     EXPECT_EQ(ggml_type_name(100000), nullptr);
 }
 
@@ -187,12 +188,113 @@ TEST(Quant, Q6KBlockJoinsFourAndTwoBits) {
     }
 }
 
+// Bytes that show every bit, with 0.5 (and, where there is one, a min of -2) in front.
+std::vector<std::uint8_t> block_of_32(std::size_t bytes, bool has_min) {
+    std::vector<std::uint8_t> block(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) block[i] = static_cast<std::uint8_t>(i * 73 + 29);
+    block[0] = 0;
+    block[1] = 0x38;
+    if (has_min) {
+        block[2] = 0;
+        block[3] = 0xc0;
+    }
+    return block;
+}
+
+unsigned nibble_of_32(const std::vector<std::uint8_t>& block, std::size_t first, unsigned e) {
+    const unsigned byte = block[first + e % 16];
+    return e < 16 ? byte % 16 : byte / 16;
+}
+
+TEST(Quant, Q4_1BlockHasAMin) {
+    const auto block = block_of_32(20, true);
+    const auto out = dequantize(TensorType::q4_1, block);
+    for (unsigned e = 0; e < 32; ++e) {
+        EXPECT_EQ(double{out[e]}, 0.5 * nibble_of_32(block, 4, e) - 2) << e;
+    }
+}
+
+TEST(Quant, Q5BlocksTakeTheirFifthBitsInOrder) {
+    for (const bool has_min : {false, true}) {
+        const std::size_t high = has_min ? 4 : 2;
+        const auto block = block_of_32(high + 20, has_min);
+        const auto out = dequantize(has_min ? TensorType::q5_1 : TensorType::q5_0, block);
+        for (unsigned e = 0; e < 32; ++e) {
+            const unsigned fifth = unsigned{block[high + e / 8]} >> (e % 8) & 1U;
+            const double q = nibble_of_32(block, high + 4, e) + 16.0 * fifth;
+            EXPECT_EQ(double{out[e]}, has_min ? 0.5 * q - 2 : 0.5 * (q - 16)) << e;
+        }
+    }
+}
+
+TEST(Quant, LevelFormatsReadTheirTables) {
+    const auto nl = block_of_32(18, false);
+    const auto out_nl = dequantize(TensorType::iq4_nl, nl);
+    constexpr int kNonLinear[] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
+    for (unsigned e = 0; e < 32; ++e) {
+        EXPECT_EQ(double{out_nl[e]}, 0.5 * kNonLinear[nibble_of_32(nl, 2, e)]) << e;
+    }
+    auto mx = block_of_32(17, false);
+    constexpr double kE2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    for (const unsigned exponent : {0U, 1U, 2U, 100U, 127U, 200U, 250U}) {
+        mx[0] = static_cast<std::uint8_t>(exponent);
+        const auto out = dequantize(TensorType::mxfp4, mx);
+        for (unsigned e = 0; e < 32; ++e) {
+            const unsigned code = nibble_of_32(mx, 1, e);
+            const double value = (code >= 8 ? -1 : 1) * kE2m1[code % 8];
+            EXPECT_EQ(double{out[e]}, std::ldexp(value, static_cast<int>(exponent) - 127)) << e;
+        }
+    }
+}
+
+TEST(Quant, Q5KBlockAddsFifthBitsToQ4K) {
+    std::vector<std::uint8_t> block(176);
+    for (unsigned i = 0; i < 176; ++i) block[i] = static_cast<std::uint8_t>(i * 101 + 7);
+    block[0] = 0;
+    block[1] = 0x34;  // 0.25
+    block[2] = 0;
+    block[3] = 0x3c;  // 1
+    std::vector<std::uint8_t> four(144);
+    std::copy_n(block.begin(), 16, four.begin());
+    std::copy_n(block.begin() + 48, 128, four.begin() + 16);
+    const auto out = dequantize(TensorType::q5_k, block);
+    const auto low = dequantize(TensorType::q4_k, four);
+    for (unsigned e = 0; e < 256; ++e) {
+        const unsigned group = e / 32;
+        const unsigned scale = group < 4 ? block[4 + group] % 64U
+                                         : (block[8 + group] % 16U) + block[group] / 64U * 16U;
+        const unsigned fifth = unsigned{block[16 + e % 32]} >> group & 1U;
+        EXPECT_EQ(double{out[e]}, double{low[e]} + 0.25 * scale * 16 * fifth) << e;
+    }
+}
+
+TEST(Quant, Q3KBlockJoinsTwoBitsAndOne) {
+    std::vector<std::uint8_t> block(110);
+    for (unsigned i = 0; i < 108; ++i) block[i] = static_cast<std::uint8_t>(i * 151 + 29);
+    block[109] = 0x30;  // 0.125
+    const auto out = dequantize(TensorType::q3_k, block);
+    for (unsigned e = 0; e < 256; ++e) {
+        const unsigned group = e / 16;
+        const unsigned nibbles = block[96 + group % 8];
+        const unsigned fours = block[104 + group % 4];
+        const int scale = static_cast<int>((group < 8 ? nibbles % 16 : nibbles / 16) +
+                                           16 * (fours >> (group / 4 * 2) & 3U)) -
+                          32;
+        const unsigned low = unsigned{block[32 + e / 128 * 32 + e % 32]} >> (e / 32 % 4 * 2) & 3U;
+        const unsigned high = unsigned{block[e % 32]} >> (e / 32) & 1U;
+        EXPECT_EQ(double{out[e]}, 0.125 * scale * (static_cast<int>(low + 4 * high) - 4)) << e;
+    }
+}
+
 TEST(Quant, RoundTripErrorIsThatOfTheBitsKept) {
     const std::vector<float> values = random_values(256 * 64, 5);
     const std::pair<TensorType, double> limits[] = {
         {TensorType::f32, 0.0},    {TensorType::f16, 3e-4},  {TensorType::bf16, 3e-3},
         {TensorType::q8_0, 0.008}, {TensorType::q4_0, 0.11}, {TensorType::q4_k, 0.10},
-        {TensorType::q6_k, 0.03}};
+        {TensorType::q6_k, 0.03},  {TensorType::q4_1, 0.10}, {TensorType::q5_0, 0.06},
+        {TensorType::q5_1, 0.05},  {TensorType::q3_k, 0.22}, {TensorType::q5_k, 0.05},
+        {TensorType::iq4_nl, 0.1}, {TensorType::mxfp4, 0.16}};
     for (const auto& [type, limit] : limits) {
         EXPECT_LE(relative_error(values, round_trip(type, values)), limit)
             << tensor_type_info(type)->name;
@@ -219,8 +321,9 @@ TEST(Quant, ExtremesOfABlockAreKept) {
     values[300] = -11.0F;
     for (const TensorType type : kAll) {
         const std::vector<float> back = round_trip(type, values);
-        EXPECT_NEAR(back[37], 9.0F, 0.35) << tensor_type_info(type)->name;
-        EXPECT_NEAR(back[300], -11.0F, 0.35) << tensor_type_info(type)->name;
+        const double step = type == TensorType::mxfp4 ? 1 : 0.35;  // its levels there: 8 and 12
+        EXPECT_NEAR(back[37], 9.0F, step) << tensor_type_info(type)->name;
+        EXPECT_NEAR(back[300], -11.0F, step) << tensor_type_info(type)->name;
     }
 }
 

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "engine/ops/format_k_scales.h"
 #include "engine/ops/formats.h"
 
 // Q4_K: blocks of 256: half d, half dmin, 12 bytes of eight 6-bit scales and eight 6-bit mins, 128
@@ -8,23 +9,6 @@
 
 namespace helix::engine::ops {
 namespace {
-
-struct Eighths {
-    std::uint8_t scale[8];
-    std::uint8_t min[8];
-};
-
-Eighths unpack_scales(const std::byte* s) {
-    Eighths e;
-    const auto at = [&](int i) { return static_cast<unsigned>(s[i]); };
-    for (int j = 0; j < 4; ++j) {
-        e.scale[j] = static_cast<std::uint8_t>(at(j) & 63U);
-        e.min[j] = static_cast<std::uint8_t>(at(j + 4) & 63U);
-        e.scale[j + 4] = static_cast<std::uint8_t>((at(j + 8) & 15U) | ((at(j) >> 6U) << 4U));
-        e.min[j + 4] = static_cast<std::uint8_t>((at(j + 8) >> 4U) | ((at(j + 4) >> 6U) << 4U));
-    }
-    return e;
-}
 
 // Element c (0 .. 31) of the eighth j.
 unsigned nibble(const std::byte* block, int j, int c) {
@@ -37,7 +21,7 @@ void pack_unit(const std::byte* const* blocks, std::byte* out) {
         const std::byte* block = blocks[row];
         std::memcpy(out + 2 * row, block, 2);
         std::memcpy(out + 32 + 2 * row, block + 2, 2);
-        const Eighths e = unpack_scales(block + 4);
+        const KScales e = unpack_scales(block + 4);
         for (int j = 0; j < 8; ++j) {
             std::byte* eighth = out + 64 + 288 * j;
             eighth[row] = std::byte{e.scale[j]};

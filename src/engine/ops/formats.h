@@ -27,7 +27,14 @@ const Format& f16_format();
 const Format& bf16_format();
 const Format& q8_0_format();
 const Format& q4_0_format();
+const Format& q4_1_format();
+const Format& q5_0_format();
+const Format& q5_1_format();
+const Format& q3_k_format();
 const Format& q4_k_format();
+const Format& q5_k_format();
 const Format& q6_k_format();
+const Format& iq4_nl_format();
+const Format& mxfp4_format();
 
 }  // namespace helix::engine::ops

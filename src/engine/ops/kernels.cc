@@ -60,6 +60,20 @@ MatmulKernel Kernels::matmul(model::TensorType type) const {
             return matmul_q4_k;
         case model::TensorType::q6_k:
             return matmul_q6_k;
+        case model::TensorType::q4_1:
+            return matmul_q4_1;
+        case model::TensorType::q5_0:
+            return matmul_q5_0;
+        case model::TensorType::q5_1:
+            return matmul_q5_1;
+        case model::TensorType::q3_k:
+            return matmul_q3_k;
+        case model::TensorType::q5_k:
+            return matmul_q5_k;
+        case model::TensorType::iq4_nl:
+            return matmul_iq4_nl;
+        case model::TensorType::mxfp4:
+            return matmul_mxfp4;
     }
     CHECK(false);
 }

@@ -63,8 +63,9 @@ struct AttentionTask {
 
 struct Kernels {
     Isa isa;
-    MatmulKernel matmul_f32, matmul_f16, matmul_bf16, matmul_q8_0, matmul_q4_0, matmul_q4_k,
-        matmul_q6_k;
+    MatmulKernel matmul_f32, matmul_f16, matmul_bf16, matmul_q8_0, matmul_q4_0, matmul_q4_1,
+        matmul_q5_0, matmul_q5_1, matmul_q3_k, matmul_q4_k, matmul_q5_k, matmul_q6_k, matmul_iq4_nl,
+        matmul_mxfp4;
     // x[n] -> q[n], scale[n / 32], sum16[n / 16]; n is a multiple of 32.
     void (*quantise_row)(const float* x, std::int64_t n, std::int8_t* q, float* scale,
                          std::int32_t* sum16);

@@ -22,6 +22,8 @@ HELIX_INLINE Floats load_float(const std::byte* p) {
     return load(static_cast<const float*>(static_cast<const void*>(p)));
 }
 
+#include "engine/ops/op_quantised_formats.h"
+
 #include "engine/ops/op_matmul_kernel.h"
 
 #include "engine/ops/op_elementwise_kernel.h"
@@ -38,6 +40,13 @@ Kernels make_table(Isa isa) {
     k.matmul_q4_0 = quantised_matmul<Q4_0>;
     k.matmul_q4_k = quantised_matmul<Q4_K>;
     k.matmul_q6_k = quantised_matmul<Q6_K>;
+    k.matmul_q4_1 = quantised_matmul<Q4_1>;
+    k.matmul_q5_0 = quantised_matmul<Q5_0>;
+    k.matmul_q5_1 = quantised_matmul<Q5_1>;
+    k.matmul_q3_k = quantised_matmul<Q3_K>;
+    k.matmul_q5_k = quantised_matmul<Q5_K>;
+    k.matmul_iq4_nl = quantised_matmul<Iq4_Nl>;
+    k.matmul_mxfp4 = quantised_matmul<Mxfp4>;
     k.quantise_row = quantise_row;
     k.rms_norm = rms_norm;
     k.swiglu = swiglu;

@@ -36,6 +36,20 @@ const Format* find_format(model::TensorType type) {
             return &q4_k_format();
         case model::TensorType::q6_k:
             return &q6_k_format();
+        case model::TensorType::q4_1:
+            return &q4_1_format();
+        case model::TensorType::q5_0:
+            return &q5_0_format();
+        case model::TensorType::q5_1:
+            return &q5_1_format();
+        case model::TensorType::q3_k:
+            return &q3_k_format();
+        case model::TensorType::q5_k:
+            return &q5_k_format();
+        case model::TensorType::iq4_nl:
+            return &iq4_nl_format();
+        case model::TensorType::mxfp4:
+            return &mxfp4_format();
     }
     return nullptr;
 }
@@ -76,8 +90,8 @@ base::Result<PackedMatrix> PackedMatrix::pack(model::TensorType type, std::int64
     matrix.panel_bytes_ = units * format->unit_bytes;
     TRY(matrix.buffer_,
         AlignedBuffer::allocate(static_cast<std::size_t>(matrix.panels() * matrix.panel_bytes_)));
-    // Blocks of zero bytes are zeros in every format that has no offset in it; q4_0 and q6_k have,
-    // but their scale is zero then.
+    // Blocks of zero bytes are zeros in every format: where there is an offset, the scale is zero,
+    // and mxfp4's first level is.
     std::vector<std::byte> zero_row(static_cast<std::size_t>(format->block_bytes), std::byte{0});
     pool.run(matrix.panels(), [&](std::int64_t p, int) {
         std::byte* out = matrix.buffer_.data() + p * matrix.panel_bytes_;

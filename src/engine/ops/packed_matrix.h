@@ -16,19 +16,29 @@ constexpr int kPanelRows = 16;
 // A weight matrix [rows, cols] (one output per row) in the kernels' layout: panels of 16 rows, so
 // that lane i of a vector belongs to row i of the panel and every output is summed over the columns
 // in ascending order, whatever the vector width and the number of rows of the input. Takes as many
-// bytes as the GGUF blocks (Q4_K: 3 % more). The last panel is filled up with zero rows.
+// bytes as the GGUF blocks (Q4_K: 3 % more, Q5_K, Q6_K, Q3_K and MXFP4: up to 6 %). The last panel
+// is filled up with zero rows.
 //
 // A panel is a sequence of units along the columns:
 //   f32, f16, bf16   1 column:     [16] values
 //   q8_0             32 columns:   [16] half scales, [8][16][4] bytes w + 128
-//   q4_0             32 columns:   [16] half scales, [4][16][4] bytes; group g of 4 columns is in
-//   the low
-//                                  nibbles of [g] for g < 4, in the high ones of [g - 4] otherwise
+//   q4_0, iq4_nl     32 columns:   [16] half scales, nibbles [4][16][4]; group g of 4 columns is in
+//                                  the low nibbles of [g] for g < 4, in the high ones of [g - 4]
+//                                  otherwise
+//   mxfp4            32 columns:   [16] bfloat scales, nibbles
+//   q4_1             32 columns:   [16] half scales, [16] half mins, nibbles
+//   q5_0, q5_1       32 columns:   as q4_0 and q4_1, then fifth bits [16][4]: bit g of the byte is
+//                                  that of group g
 //   q4_k             256 columns:  [16] half d, [16] half dmin, then 8 x ([16] scale, [16] min,
-//   nibbles as q4_0) q6_k             256 columns:  [16] half d, then 8 x ([16] scale of columns
-//   0-15, [16] of 16-31, low four
-//                                  bits as q4_0, [2][16][4] bytes: bits 2g' and 2g'+1 of [g / 4]
-//                                  are the high bits of group g, g' = g % 4)
+//                                  nibbles)
+//   q5_k             256 columns:  as q4_k, each of the 8 followed by its fifth bits
+//   q6_k             256 columns:  [16] half d, then 8 x ([16] scale of columns 0-15, [16] of
+//   16-31,
+//                                  nibbles, [2][16][4] bytes: bits 2g' and 2g'+1 of [g / 4] are the
+//                                  high bits of group g, g' = g % 4)
+//   q3_k             256 columns:  [16] half d, then 8 x ([16] scale - 32 of columns 0-15, [16] of
+//                                  16-31, [2][16][4] low bits as q6_k's high ones, third bits
+//                                  [16][4])
 class PackedMatrix {
   public:
     PackedMatrix() = default;

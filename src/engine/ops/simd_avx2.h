@@ -139,6 +139,16 @@ HELIX_INLINE Bytes and_shift_left(Bytes a, std::uint8_t mask) {
             _mm256_slli_epi16(_mm256_and_si256(a.hi, m), kShift)};
 }
 
+HELIX_INLINE Bytes load_levels(const std::uint8_t (&levels)[16]) {
+    __m128i sixteen;
+    std::memcpy(&sixteen, levels, sizeof sixteen);
+    const __m256i twice = _mm256_broadcastsi128_si256(sixteen);
+    return {twice, twice};
+}
+HELIX_INLINE Bytes look_up(Bytes levels, Bytes index) {
+    return {_mm256_shuffle_epi8(levels.lo, index.lo), _mm256_shuffle_epi8(levels.hi, index.hi)};
+}
+
 // The 16-bit pair sums of maddubs would saturate for two products of 255 * 127, so bytes of 128 and
 // more are taken as 128 + the rest: w*x = (w & 127)*x + (w & 128)*x, where each pair sum fits.
 HELIX_INLINE __m256i dot4_half(__m256i sums, __m256i w, __m256i x) {

@@ -124,6 +124,14 @@ HELIX_INLINE Bytes and_shift_left(Bytes a, std::uint8_t mask) {
     const __m512i m = _mm512_set1_epi8(static_cast<char>(mask));
     return {_mm512_slli_epi16(_mm512_and_si512(a.v, m), kShift)};
 }
+HELIX_INLINE Bytes load_levels(const std::uint8_t (&levels)[16]) {
+    __m128i sixteen;
+    std::memcpy(&sixteen, levels, sizeof sixteen);
+    return {_mm512_broadcast_i32x4(sixteen)};
+}
+HELIX_INLINE Bytes look_up(Bytes levels, Bytes index) {
+    return {_mm512_shuffle_epi8(levels.v, index.v)};
+}
 HELIX_INLINE Ints dot4(Ints sums, Bytes w, const std::int8_t* x) {
     std::int32_t four = 0;
     std::memcpy(&four, x, sizeof four);

@@ -170,6 +170,18 @@ HELIX_INLINE Bytes and_shift_left(Bytes a, std::uint8_t mask) {
     return a;
 }
 
+// Sixteen bytes that look_up takes by their index.
+HELIX_INLINE Bytes load_levels(const std::uint8_t (&levels)[16]) {
+    Bytes r;
+    for (int i = 0; i < 64; ++i) r.v[i] = levels[i % 16];
+    return r;
+}
+// Each byte of index is below 16.
+HELIX_INLINE Bytes look_up(Bytes levels, Bytes index) {
+    for (std::uint8_t& byte : index.v) byte = levels.v[byte];
+    return index;
+}
+
 // sums[lane] += sum over j < 4 of w[4 lane + j] * x[j]; |x| <= 127. Exact.
 HELIX_INLINE Ints dot4(Ints sums, Bytes w, const std::int8_t* x) {
     for (int i = 0; i < 16; ++i) {

@@ -28,47 +28,17 @@ void dequantize(const std::byte* bytes, std::size_t blocks, float* out) {
     }
 }
 
-void put_group_scale_min(std::uint8_t (&packed)[12], int group, GroupScaleMin value) {
-    const auto or_into = [](std::uint8_t& byte, int bits) {
-        byte = static_cast<std::uint8_t>(byte | bits);
-    };
-    if (group < 4) {
-        or_into(packed[group], value.scale);
-        or_into(packed[group + 4], value.min);
-    } else {
-        or_into(packed[group + 4], (value.scale & 15) | ((value.min & 15) << 4));
-        or_into(packed[group - 4], (value.scale >> 4) << 6);
-        or_into(packed[group], (value.min >> 4) << 6);
-    }
-}
-
-// Each group spans [-offset, -offset + 15 step] with the offset not negative, as the format
-// demands.
 BlockQ4K quantize_block(const float* values) {
-    float steps[8];
-    float offsets[8];
-    for (int group = 0; group < 8; ++group) {
-        const auto [low, high] = std::minmax_element(values + group * 32, values + group * 32 + 32);
-        offsets[group] = std::max(0.0F, -*low);
-        steps[group] = (std::max(*high, 0.0F) + offsets[group]) / 15.0F;
-    }
+    const GroupSteps groups = fit_groups(values, 15);
     BlockQ4K block{};
-    block.scale = float_to_half(*std::max_element(steps, steps + 8) / 63.0F);
-    block.min = float_to_half(*std::max_element(offsets, offsets + 8) / 63.0F);
-    const float scale = half_to_float(block.scale);
-    const float min = half_to_float(block.min);
-    const auto level = [](float value, float unit, long top) {
-        return static_cast<std::uint8_t>(unit > 0 ? std::clamp(std::lrintf(value / unit), 0L, top)
-                                                  : 0L);
-    };
+    block.scale = groups.scale;
+    block.min = groups.min;
+    std::memcpy(block.packed, groups.packed, sizeof block.packed);
     for (int group = 0; group < 8; ++group) {
-        const GroupScaleMin packed{level(steps[group], scale, 63), level(offsets[group], min, 63)};
-        put_group_scale_min(block.packed, group, packed);
-        const float step = scale * static_cast<float>(packed.scale);
-        const float offset = min * static_cast<float>(packed.min);
         std::uint8_t* q = block.q + group / 2 * 32;
         for (int i = 0; i < 32; ++i) {
-            const int nibble = level(values[group * 32 + i] + offset, step, 15);
+            const int nibble = nearest_level(values[group * 32 + i] + groups.offset[group],
+                                             groups.step[group], 15);
             q[i] = static_cast<std::uint8_t>(q[i] | (group % 2 == 0 ? nibble : nibble << 4));
         }
     }
@@ -83,6 +53,34 @@ void quantize(const float* values, std::size_t blocks, std::byte* out) {
 }
 
 }  // namespace
+
+std::uint8_t nearest_level(float value, float unit, long top) {
+    return static_cast<std::uint8_t>(unit > 0 ? std::clamp(std::lrintf(value / unit), 0L, top)
+                                              : 0L);
+}
+
+GroupSteps fit_groups(const float* values, float top) {
+    float steps[8];
+    float offsets[8];
+    for (int group = 0; group < 8; ++group) {
+        const auto [low, high] = std::minmax_element(values + group * 32, values + group * 32 + 32);
+        offsets[group] = std::max(0.0F, -*low);
+        steps[group] = (std::max(*high, 0.0F) + offsets[group]) / top;
+    }
+    GroupSteps groups;
+    groups.scale = float_to_half(*std::max_element(steps, steps + 8) / 63.0F);
+    groups.min = float_to_half(*std::max_element(offsets, offsets + 8) / 63.0F);
+    const float scale = half_to_float(groups.scale);
+    const float min = half_to_float(groups.min);
+    for (int group = 0; group < 8; ++group) {
+        const GroupScaleMin packed{nearest_level(steps[group], scale, 63),
+                                   nearest_level(offsets[group], min, 63)};
+        put_group_scale_min(groups.packed, group, packed);
+        groups.step[group] = scale * static_cast<float>(packed.scale);
+        groups.offset[group] = min * static_cast<float>(packed.min);
+    }
+    return groups;
+}
 
 const Format kQ4K{TensorType::q4_k, {"q4_k", 256, sizeof(BlockQ4K)}, dequantize, quantize};
 

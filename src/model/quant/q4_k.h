@@ -29,6 +29,35 @@ constexpr GroupScaleMin group_scale_min(const std::uint8_t (&packed)[12], int gr
     return {static_cast<std::uint8_t>(scale), static_cast<std::uint8_t>(min)};
 }
 
+// Sets them; the bits must be zero before.
+constexpr void put_group_scale_min(std::uint8_t (&packed)[12], int group, GroupScaleMin value) {
+    const auto or_into = [](std::uint8_t& byte, int bits) {
+        byte = static_cast<std::uint8_t>(byte | bits);
+    };
+    if (group < 4) {
+        or_into(packed[group], value.scale);
+        or_into(packed[group + 4], value.min);
+    } else {
+        or_into(packed[group + 4], (value.scale & 15) | ((value.min & 15) << 4));
+        or_into(packed[group - 4], (value.scale >> 4) << 6);
+        or_into(packed[group], (value.min >> 4) << 6);
+    }
+}
+
+// What the groups of 256 values need to span them from -offset to top * step, offsets not negative:
+// the block's scale and min, and each group's share of them.
+struct GroupSteps {
+    std::uint16_t scale = 0;  // binary16
+    std::uint16_t min = 0;    // binary16
+    std::uint8_t packed[12] = {};
+    float step[8] = {};  // as they are after rounding
+    float offset[8] = {};
+};
+GroupSteps fit_groups(const float* values, float top);
+
+// round(value / unit), from 0 to top.
+std::uint8_t nearest_level(float value, float unit, long top);
+
 extern const Format kQ4K;
 
 }  // namespace helix::model::quant
