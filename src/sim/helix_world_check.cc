@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include "core/pipeline_router.h"
+#include "sim/helix_world_state.h"
+
+namespace helix::sim {
+namespace {
+
+// Every request fits every node, and some way leads through all layers.
+base::Status check_room(const HelixSetup& setup) {
+    std::vector<core::PipelineRouter::Node> nodes;
+    const std::int64_t wanted = setup.lengths.longest_context() + 1;
+    for (std::size_t n = 0; n < setup.placement.layers.size(); ++n) {
+        nodes.push_back({WorkerId{static_cast<std::uint32_t>(n)}, setup.placement.layers[n]});
+        if (setup.placement.layers[n].empty()) continue;
+        const std::int64_t pages =
+            static_cast<std::int64_t>(setup.kv_tokens[n]) / setup.worker.block_size;
+        if (pages * setup.worker.block_size >= wanted) continue;
+        return base::invalid(
+            fmt::format("node {} holds {} tokens of context; a request may need {}",
+                        setup.cluster->nodes[n].name, pages * setup.worker.block_size, wanted));
+    }
+    const core::PipelineRouter router(setup.model.n_layers, nodes, setup.flows);
+    if (router.min_depth() == 0) {
+        return base::invalid("no pipeline runs through all layers along the flows");
+    }
+    return base::Ok{};
+}
+
+}  // namespace
+
+base::Status check_setup(const HelixSetup& setup) {
+    if (setup.lengths.empty()) return base::invalid("no request lengths are given");
+    if (!(setup.duration_s > 0) || setup.warmup_s < 0) {
+        return base::invalid("the window's duration must be above 0 and its warm-up not below 0");
+    }
+    const std::size_t n = setup.cluster->nodes.size();
+    if (setup.placement.layers.size() > n || setup.kv_tokens.size() != n) {
+        return base::invalid("placement and KV memory must be those of the cluster's nodes");
+    }
+    const HelixNetwork network(*setup.cluster);
+    for (const spec::LinkFlow& flow : setup.flows) {
+        for (const std::int32_t node : {flow.from, flow.to}) {
+            if (node == spec::kCoordinator) continue;
+            const auto slot = static_cast<std::size_t>(node);
+            if (node < 0 || slot >= setup.placement.layers.size() ||
+                setup.placement.layers[slot].empty()) {
+                return base::invalid(fmt::format("flow over node {}, which holds no layers", node));
+            }
+        }
+        if (!network.has_link(flow.from, flow.to)) {
+            return base::invalid(
+                fmt::format("flow {} -> {}: the cluster has no such link", flow.from, flow.to));
+        }
+    }
+    return check_room(setup);
+}
+
+}  // namespace helix::sim

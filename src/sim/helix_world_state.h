@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <queue>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "sim/helix_network.h"
+#include "sim/helix_world.h"
+
+// The world behind run_helix(); only its own .cc files include this.
+
+namespace helix::sim {
+
+using base::TimePoint;
+using core::WorkerId;
+
+inline constexpr double kHeaderBytes = 64;  // of each sequence's part of a message
+inline constexpr core::Token kAnyToken = 1;
+
+class HelixWorld {
+  public:
+    HelixWorld(const HelixSetup& setup, const SimProgress& progress);
+    base::Result<SimReport> run();
+
+  private:
+    struct Event {
+        enum class Kind : std::uint32_t { to_coordinator, to_worker, batch_done, tick, arrival };
+        std::int64_t at_ns = 0;
+        std::uint64_t order = 0;
+        Kind kind = Kind::tick;
+        std::uint32_t argument = 0;  // a message's slot; a worker
+        bool operator>(const Event& other) const {
+            return at_ns != other.at_ns ? at_ns > other.at_ns : order > other.order;
+        }
+    };
+
+    struct Message {
+        std::uint32_t worker = 0;  // the receiver, or the sender of a CoordinatorMessage
+        std::variant<core::WorkerMessage, core::CoordinatorMessage> content;
+        std::int32_t from = spec::kCoordinator;
+        std::int32_t to = spec::kCoordinator;
+        double bytes = 0;
+        TimePoint posted = {};
+        Passage passage = {};
+    };
+
+    struct Machine {
+        std::int32_t node = 0;
+        std::int64_t pages = 0;
+        spec::LayerRange layers;
+        std::unique_ptr<core::Worker> worker;
+        std::uint64_t next_buffer = 1;
+        core::BatchFinished running;
+        NodeBatch observed;                 // the batch that runs
+        std::vector<RequestWork> followed;  // its parts that the observer follows
+        double busy_s = 0;                  // in the window
+        double kv_peak = 0;
+        std::vector<std::int32_t> decodes;  // per layer of the batch being costed
+        std::vector<std::int32_t> prefills;
+    };
+
+    struct Live {
+        TimePoint arrived;
+        TimePoint last_token;
+        std::int32_t prompt_tokens = 0;
+        bool followed = false;  // by the observer
+    };
+
+    void at(TimePoint when, Event::Kind kind, std::uint32_t argument);
+    void join_all();
+    void submit(RequestLength length);
+    void step_coordinator(const core::CoordinatorEvent& event);
+    void step_worker(std::uint32_t worker, const core::WorkerEvent& event);
+    void perform(core::CoordinatorAction& action);
+    void perform(std::uint32_t worker, core::WorkerAction& action);
+    void start_batch(std::uint32_t worker, const core::BatchPlan& plan);
+    double batch_s(Machine& machine, const core::BatchPlan& plan) const;
+    void post(Event::Kind kind, Message message);
+    Message take(std::uint32_t slot);
+    // For the observer, which is not null.
+    void tell_carried(const Message& message);
+    void tell_computed(const Machine& machine);
+    void note_batch(Machine& machine, const core::BatchPlan& plan, TimePoint end);
+    void send_to_peer(std::uint32_t worker, core::SendToPeer& action);
+    void send_to_coordinator(std::uint32_t worker, core::SendToCoordinator& action);
+    void on_token(const core::StreamToken& token);
+    void on_routed(const core::RequestRouted& routed);
+    void feed();
+    void note_resident(std::int64_t change);
+    void handle(const Event& event);
+    void tick();
+    core::Planned answer(const core::PlanCluster& request) const;
+    bool in_window() const { return now_ >= window_begin_ && now_ <= window_end_; }
+    SimReport report() const;
+
+    const HelixSetup& setup_;
+    const SimProgress& progress_;
+    HelixNetwork network_;
+    core::Coordinator coordinator_;
+    PythonRandom random_;
+    LengthSource lengths_;
+    std::vector<Machine> machines_;  // by worker id
+    std::vector<std::int32_t> worker_of_node_;
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    std::vector<Message> messages_;
+    std::vector<std::uint32_t> free_messages_;
+    std::vector<Live> requests_;  // by id
+    std::vector<Arrival> arrivals_;
+    std::size_t next_arrival_ = 0;
+    std::int64_t n_waiting_ = 0;  // arrived and not admitted
+    TimePoint now_;
+    TimePoint window_begin_;
+    TimePoint window_end_;
+    std::uint64_t order_ = 0;
+    std::int32_t ticks_ = 0;
+    bool serving_ = false;
+    std::string trouble_;  // why no placement came into force
+    LatencyStats ttft_;
+    LatencyStats tpot_;
+    std::uint64_t decode_tokens_ = 0;
+    std::uint64_t prompt_tokens_ = 0;
+    std::uint64_t stages_ = 0;
+    std::int64_t n_resident_ = 0;
+    TimePoint resident_since_;
+    double resident_s_ = 0;
+    SimReport counts_;
+};
+
+// What makes a setup impossible, before anything runs.
+base::Status check_setup(const HelixSetup& setup);
+
+}  // namespace helix::sim

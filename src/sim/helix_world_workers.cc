@@ -1,0 +1,114 @@
+// What the workers ask for, and how long it takes.
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/helix_world_state.h"
+
+namespace helix::sim {
+
+void HelixWorld::perform(std::uint32_t w, core::WorkerAction& action) {
+    if (const auto* batch = std::get_if<core::RunBatch>(&action)) {
+        start_batch(w, batch->plan);
+    } else if (auto* peer = std::get_if<core::SendToPeer>(&action)) {
+        send_to_peer(w, *peer);
+    } else if (auto* out = std::get_if<core::SendToCoordinator>(&action)) {
+        send_to_coordinator(w, *out);
+    } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
+        step_worker(w, core::LayersLoaded{load->epoch, machines_[w].pages});
+    }  // ConnectPeers, ReleaseBuffer: there is nothing to connect or to hold
+}
+
+void HelixWorld::send_to_peer(std::uint32_t w, core::SendToPeer& action) {
+    Machine& to = machines_[action.peer.value];
+    const std::uint64_t buffer = to.next_buffer++;
+    std::uint32_t rows = 0;
+    for (core::StageInput& input : action.inputs.inputs) {
+        input.payload.buffer = buffer;
+        input.payload.first_row = rows;
+        rows += input.payload.rows;
+    }
+    const double bytes = kHeaderBytes * static_cast<double>(1 + action.inputs.inputs.size()) +
+                         rows * static_cast<double>(setup_.model.activation_bytes_per_token +
+                                                    setup_.model.token_bytes);
+    post(Event::Kind::to_worker, {action.peer.value,
+                                  core::WorkerMessage{std::move(action.inputs)},
+                                  machines_[w].node,
+                                  to.node,
+                                  bytes,
+                                  {},
+                                  {}});
+}
+
+void HelixWorld::send_to_coordinator(std::uint32_t w, core::SendToCoordinator& action) {
+    Machine& machine = machines_[w];
+    double bytes = kHeaderBytes;
+    if (const auto* tokens = std::get_if<core::TokensProduced>(&action.message)) {
+        bytes += static_cast<double>(tokens->tokens.size()) *
+                 (kHeaderBytes + static_cast<double>(setup_.model.token_bytes));
+    } else if (const auto* said = std::get_if<core::WorkerReport>(&action.message)) {
+        if (said->total_pages > 0) {
+            if (setup_.observer != nullptr) {
+                setup_.observer->kv_used(machine.node, now_, static_cast<double>(said->used_pages));
+            }
+            machine.kv_peak = std::max(machine.kv_peak, static_cast<double>(said->used_pages) /
+                                                            static_cast<double>(said->total_pages));
+        }
+    }
+    post(Event::Kind::to_coordinator,
+         {w, std::move(action.message), machine.node, spec::kCoordinator, bytes, {}, {}});
+}
+
+void HelixWorld::start_batch(std::uint32_t w, const core::BatchPlan& plan) {
+    Machine& machine = machines_[w];
+    const double seconds = batch_s(machine, plan);
+    machine.running = {};
+    machine.running.id = plan.id;
+    machine.running.took = base::from_seconds(seconds);
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        if (!chunk.sample) continue;
+        const auto position = chunk.first_position + static_cast<std::int32_t>(chunk.tokens.size());
+        machine.running.tokens.push_back({chunk.key, position, kAnyToken, 0, {}});
+    }
+    const TimePoint end = now_ + machine.running.took;
+    const TimePoint from = std::max(now_, window_begin_);
+    const TimePoint until = std::min(end, window_end_);
+    if (until > from) machine.busy_s += (until - from).seconds();
+    at(end, Event::Kind::batch_done, w);
+    if (setup_.observer != nullptr) note_batch(machine, plan, end);
+}
+
+double HelixWorld::batch_s(Machine& machine, const core::BatchPlan& plan) const {
+    const auto n_layers = static_cast<std::size_t>(machine.layers.size());
+    machine.decodes.assign(n_layers + 1, 0);
+    machine.prefills.assign(n_layers + 1, 0);
+    double rows_total = 0;
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
+        const bool decode = rows == 1 && chunk.first_position > 0;
+        std::vector<std::int32_t>& count = decode ? machine.decodes : machine.prefills;
+        count[static_cast<std::size_t>(chunk.layers.begin - machine.layers.begin)] += rows;
+        count[static_cast<std::size_t>(chunk.layers.end - machine.layers.begin)] -= rows;
+        rows_total += rows;
+    }
+    const spec::NodeSpec& node = setup_.cluster->nodes[static_cast<std::size_t>(machine.node)];
+    double seconds = rows_total * static_cast<double>(setup_.model.activation_bytes_per_token) /
+                     setup_.overheads.copy_bytes_per_s;
+    double layer_s = 0;
+    std::int32_t decodes = 0;
+    std::int32_t prefills = 0;
+    for (std::size_t l = 0; l < n_layers; ++l) {
+        if (l == 0 || machine.decodes[l] != 0 || machine.prefills[l] != 0) {
+            decodes += machine.decodes[l];
+            prefills += machine.prefills[l];
+            layer_s = decodes + prefills > 0 ? setup_.costs->layer_s(node, decodes, prefills) : 0;
+            if (decodes == 1 && setup_.overheads.lone_decode_doubles) {
+                layer_s += setup_.costs->layer_s(node, 1, 0);
+            }
+        }
+        seconds += layer_s;
+    }
+    return seconds;
+}
+
+}  // namespace helix::sim
