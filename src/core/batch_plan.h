@@ -14,7 +14,7 @@ struct BatchChunk {
     LayerRange layers;  // layers to run here
     std::int32_t first_position =
         0;                           // of the first row; rows before it are already in the KV pages
-    std::vector<Token> tokens;       // one per row; the embedding's input when layers.begin == 0
+    RowTokens tokens;                // one per row; the embedding's input when layers.begin == 0
     PayloadRef input;                // activations in, when layers.begin > 0
     std::int32_t output_row = -1;    // first row in the batch's output buffer; -1 = nothing goes on
     bool sample = false;             // last stage: head and sampler on the last row

@@ -59,11 +59,11 @@ class BatchBuilder {
             plan_.output_rows += count;
         } else if (rows.sample && whole) {
             chunk.sample = true;
-            chunk.sampling = seq.start.sampling;
-            chunk.prompt_tokens = seq.start.prompt_tokens;
+            chunk.sampling = seq.start->sampling;
+            chunk.prompt_tokens = seq.start->prompt_tokens;
             if (chunk.sampling.needs_history()) {
-                chunk.history.assign(seq.tokens.begin(),
-                                     seq.tokens.begin() + rows.first_position + count);
+                chunk.history.assign(seq.history.begin(),
+                                     seq.history.begin() + rows.first_position + count);
             }
         }
         if (state_.config.list_pages) chunk.pages = seq.table.flatten(seq.computed + count);

@@ -26,14 +26,19 @@ class BlockTable {
     // pages[(layer - layers.begin) * n_blocks + block], as BatchChunk::pages wants them, for the
     // first n_blocks = ceil(tokens / block_size) blocks.
     std::vector<PageId> flatten(std::int64_t tokens) const;
-    const std::vector<std::vector<PageId>>& by_layer() const { return by_layer_; }
+    // Every page, layers of a block together.
+    const std::vector<PageId>& pages() const { return pages_; }
 
   private:
     std::int64_t blocks_for(std::int64_t tokens) const;
-    std::int64_t blocks() const;
+    std::size_t slot(std::int64_t block, std::int64_t layer) const {
+        return static_cast<std::size_t>(block * layers_ + layer);
+    }
 
     std::int32_t block_size_;
-    std::vector<std::vector<PageId>> by_layer_;  // [layer][block]
+    std::int32_t layers_;
+    std::int64_t blocks_ = 0;    // of each layer
+    std::vector<PageId> pages_;  // [block][layer]
 };
 
 }  // namespace helix::core

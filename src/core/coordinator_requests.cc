@@ -177,7 +177,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Pipeline pipel
     StageInput input;
     input.key = {state.request.id, state.attempt};
     input.tokens = state.request.prompt;
-    input.tokens.insert(input.tokens.end(), state.output.begin(), state.output.end());
+    input.tokens.append(state.output.begin(), state.output.end());
     input.sample = true;
     input.start =
         SequenceStart{state.pipeline, static_cast<std::int32_t>(state.request.prompt.size()),
@@ -213,7 +213,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             StageInput next;
             next.key = token.key;
             next.first_position = token.position;
-            next.tokens = {token.token};
+            next.tokens.push_back(token.token);
             next.sample = true;
             outbox[state.pipeline.front().worker].inputs.push_back(std::move(next));
         }

@@ -45,8 +45,10 @@ std::string sequence_rule(const Worker::Impl& state, const Sequence& seq) {
             return who + ": rows of a released buffer";
         }
     }
-    if (next != static_cast<std::int32_t>(seq.tokens.size()))
+    if (next != seq.arrived) return who + ": rows that came and rows that wait differ";
+    if (seq.keeps_history() && seq.history.size() != static_cast<std::size_t>(seq.arrived)) {
         return who + ": rows and tokens differ";
+    }
     if (seq.table.pages_to_hold(seq.computed) != 0) return who + ": computed rows without a page";
     return "";
 }
@@ -108,14 +110,14 @@ std::string broken_invariant(const Worker& worker) {
     std::int64_t past_prompt = 0;
     std::size_t ready = 0;
     std::set<PageId> seen;
-    for (const auto& [key, seq] : state.sequences) {
-        if (seq.computed >= seq.start.prompt_tokens) ++past_prompt;
+    for (const auto& [key, one] : state.sequences) {
+        const Sequence& seq = *one;
+        if (key != seq.key) return name(key) + ": listed under another's name";
+        if (seq.computed >= seq.start->prompt_tokens) ++past_prompt;
         if (!seq.pending.empty() && !seq.in_batch) ++ready;
         pages += seq.table.page_count();
-        for (const auto& layer : seq.table.by_layer()) {
-            for (const PageId page : layer) {
-                if (!seen.insert(page).second) return name(key) + ": a page has two owners";
-            }
+        for (const PageId page : seq.table.pages()) {
+            if (!seen.insert(page).second) return name(key) + ": a page has two owners";
         }
         if (seq.in_batch != 0 && !state.running) return name(key) + ": in a batch that is over";
         if (seq.ending && !seq.in_batch) return name(key) + ": freed but still here";

@@ -15,18 +15,22 @@ class KvBlockPool {
     explicit KvBlockPool(std::int64_t total_pages = 0);
 
     std::int64_t total() const { return total_; }
-    std::int64_t free_pages() const { return static_cast<std::int64_t>(free_.size()); }
-    std::int64_t used() const { return total_ - free_pages(); }
+    std::int64_t free_pages() const { return total_ - used(); }
+    std::int64_t used() const {
+        return static_cast<std::int64_t>(in_use_.size() - released_.size());
+    }
 
+    PageId allocate();  // there is a free one
     // Appends count pages to out; false (and nothing taken) when fewer are free.
     [[nodiscard]] bool allocate(std::int64_t count, std::vector<PageId>& out);
+    void release(PageId page);  // it is in use
     // Every page must be in use; each is then free.
     void release(const std::vector<PageId>& pages);
 
   private:
     std::int64_t total_ = 0;
-    std::vector<PageId> free_;  // a stack
-    std::vector<bool> in_use_;
+    std::vector<bool> in_use_;      // of the pages handed out so far, which are the lowest
+    std::vector<PageId> released_;  // those of them that are free again; a stack
 };
 
 }  // namespace helix::core

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/inline_vector.h"
+#include "base/shared_value.h"
 #include "core/types.h"
 
 // What coordinator and workers say to each other. Plain data; wire encodes it, sim passes it as it
@@ -48,6 +49,9 @@ struct AssignLayers {
     bool operator==(const AssignLayers&) const = default;
 };
 
+// Tokens of consecutive rows: one when a sequence decodes.
+using RowTokens = base::InlineVector<Token, 2>;
+
 // What a stage must know of a sequence before its first rows; travels with the rows at position 0.
 struct SequenceStart {
     Pipeline pipeline;
@@ -61,10 +65,10 @@ struct SequenceStart {
 struct StageInput {
     SequenceKey key;
     std::int32_t first_position = 0;
-    std::vector<Token> tokens;           // the tokens at these positions
-    bool sample = false;                 // draw the token that follows the last row
-    std::optional<SequenceStart> start;  // present iff first_position == 0
-    PayloadRef payload;                  // not encoded: the rows travel as a raw frame
+    RowTokens tokens;                        // the tokens at these positions
+    bool sample = false;                     // draw the token that follows the last row
+    base::SharedValue<SequenceStart> start;  // present iff first_position == 0
+    PayloadRef payload;                      // not encoded: the rows travel as a raw frame
     bool operator==(const StageInput&) const = default;
 };
 

@@ -11,6 +11,14 @@ namespace {
 
 constexpr std::size_t kMaxTombstones = 4096;
 
+// What goes to this worker.
+std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
+    auto at = outputs.end();
+    while (at != outputs.begin() && (at - 1)->first > worker) --at;
+    if (at != outputs.begin() && (at - 1)->first == worker) return (at - 1)->second.inputs;
+    return outputs.insert(at, {worker, {}})->second.inputs;
+}
+
 }  // namespace
 
 Worker::Worker(WorkerId self, const WorkerConfig& config) : impl_(std::make_unique<Impl>()) {
@@ -52,7 +60,7 @@ void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& ac
         }
     } else if (const auto* inputs = std::get_if<StageInputs>(&event.message)) {
         for (const StageInput& input : inputs->inputs) {
-            if (input.payload.buffer != 0) ++buffer_uses[input.payload.buffer];
+            if (input.payload.buffer != 0) buffer_uses.add(input.payload.buffer);
         }
         for (const StageInput& input : inputs->inputs) accept(input, actions);
     } else {
@@ -114,25 +122,26 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
         }
     };
     // A live sequence was not freed, so the tombstones need not be asked for every row.
-    auto it = sequences.find(input.key);
-    if (it == sequences.end()) {
+    Sequence* found = sequences.find(input.key);
+    if (found == nullptr) {
         if (tombstone_set.contains(input.key)) return refuse("");
         if (input.first_position != 0) return refuse("");  // freed long ago
         const std::string reason = admit(input, actions);
         if (!reason.empty()) return refuse(reason);
-        it = sequences.find(input.key);
+        found = sequences.find(input.key);
     }
-    if (it->second.ending) return refuse("");
-    Sequence& seq = it->second;
-    if (input.first_position != static_cast<std::int32_t>(seq.tokens.size())) {
-        return refuse("");  // a duplicate
-    }
+    Sequence& seq = *found;
+    if (seq.ending) return refuse("");
+    if (input.first_position != seq.arrived) return refuse("");  // a duplicate
     const bool wants_rows = seq.layers.begin > 0;
     if (input.tokens.empty() || (wants_rows && input.payload.rows != input.tokens.size())) {
         free_sequence(input.key, actions);
         return refuse("input without its activations");
     }
-    seq.tokens.insert(seq.tokens.end(), input.tokens.begin(), input.tokens.end());
+    seq.arrived += static_cast<std::int32_t>(input.tokens.size());
+    if (seq.keeps_history()) {
+        seq.history.insert(seq.history.end(), input.tokens.begin(), input.tokens.end());
+    }
     const bool had_rows = !seq.pending.empty();
     seq.pending.push_back(
         {input.first_position, input.tokens, input.sample, input.payload, next_arrival++});
@@ -141,11 +150,9 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
 
 std::string Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& actions) {
     // A newer attempt replaces the older ones of its request; an older one comes too late.
-    for (auto it = sequences.lower_bound({input.key.request, 0});
-         it != sequences.end() && it->first.request == input.key.request;) {
-        if (it->first.attempt > input.key.attempt) return "superseded by a newer attempt";
-        const SequenceKey old = (it++)->first;
-        free_sequence(old, actions);
+    for (const SequenceKey& other : sequences.attempts(input.key.request)) {
+        if (other.attempt > input.key.attempt) return "superseded by a newer attempt";
+        free_sequence(other, actions);
     }
     if (!input.start) return "first rows came without the sequence's description";
     if (!ready) return "this worker holds no layers now";
@@ -156,39 +163,37 @@ std::string Worker::Impl::admit(const StageInput& input, std::vector<WorkerActio
     if (stage->layers.empty() || !layers.contains(stage->layers)) {
         return "this worker does not hold the pipeline's layers";
     }
-    sequences.emplace(std::piecewise_construct, std::forward_as_tuple(input.key),
-                      std::forward_as_tuple(input.key, *input.start,
-                                            static_cast<std::size_t>(stage - pipeline.begin()),
-                                            config.block_size));
+    sequences.add(std::make_unique<Sequence>(input.key, input.start,
+                                             static_cast<std::size_t>(stage - pipeline.begin()),
+                                             config.block_size));
     return "";
 }
 
 void Worker::Impl::free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions) {
-    const auto it = sequences.find(key);
-    if (it == sequences.end()) return;
-    if (it->second.in_batch) {
-        it->second.ending = true;
+    Sequence* seq = sequences.find(key);
+    if (seq == nullptr) return;
+    if (seq->in_batch) {
+        seq->ending = true;
     } else {
-        erase_sequence(it, actions);
+        erase_sequence(*seq, actions);
     }
 }
 
-void Worker::Impl::erase_sequence(std::map<SequenceKey, Sequence>::iterator it,
-                                  std::vector<WorkerAction>& actions) {
-    Sequence& seq = it->second;
+void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& actions) {
     CHECK(!seq.in_batch);
     if (!seq.pending.empty()) ready_list(seq).remove(seq);
     if (seq.past_prompt) --n_past_prompt;
     for (const PendingRows& rows : seq.pending) release_use(rows.payload.buffer, actions);
     seq.table.release_all(pool);
-    sequences.erase(it);
+    sequences.erase(SequenceKey(seq.key));
 }
 
 void Worker::Impl::drop_everything(std::vector<WorkerAction>& actions) {
     CHECK(!running);
     while (!sequences.empty()) {
-        bury(sequences.begin()->first);
-        erase_sequence(sequences.begin(), actions);
+        Sequence& first = *sequences.begin()->second;
+        bury(first.key);
+        erase_sequence(first, actions);
     }
     CHECK(pool.used() == 0);
 }
@@ -204,34 +209,7 @@ void Worker::Impl::bury(const SequenceKey& key) {
 
 void Worker::Impl::release_use(std::uint64_t buffer, std::vector<WorkerAction>& actions) {
     if (buffer == 0) return;
-    const auto it = buffer_uses.find(buffer);
-    CHECK(it != buffer_uses.end());
-    if (--it->second > 0) return;
-    buffer_uses.erase(it);
-    actions.push_back(ReleaseBuffer{buffer});
-}
-
-// ---- what is ready
-// --------------------------------------------------------------------------------
-
-void ReadyList::add(Sequence& sequence) {
-    const std::uint64_t arrival = sequence.pending.front().arrival;
-    const auto after = std::upper_bound(
-        entries_.begin(), entries_.end(), arrival,
-        [](std::uint64_t value, const Entry& entry) { return value < entry.arrival; });
-    entries_.insert(after, {arrival, &sequence});
-}
-
-void ReadyList::remove(const Sequence& sequence) {
-    const auto it = std::lower_bound(
-        entries_.begin(), entries_.end(), sequence.pending.front().arrival,
-        [](const Entry& entry, std::uint64_t value) { return entry.arrival < value; });
-    CHECK(it != entries_.end() && it->sequence == &sequence);
-    entries_.erase(it);
-}
-
-void ReadyList::drop_batched() {
-    std::erase_if(entries_, [](const Entry& entry) { return entry.sequence->in_batch; });
+    if (buffer_uses.release(buffer)) actions.push_back(ReleaseBuffer{buffer});
 }
 
 // ---- batches
@@ -255,7 +233,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     ++batches_done;
     busy_total_ns += event.took.ns;
 
-    std::map<WorkerId, StageInputs> outputs;
+    StageOutputs outputs;
     TokensProduced produced;
     std::size_t next_token = 0;
     for (const RunningChunk& chunk : batch.chunks) {
@@ -295,10 +273,10 @@ void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerActi
         seq.in_batch = false;
         if (seq.pending.front().tokens.empty()) {
             release_use(seq.pending.front().payload.buffer, actions);
-            seq.pending.pop_front();
+            seq.pending.erase(seq.pending.begin());
         }
         if (!seq.pending.empty()) ready_list(seq).add(seq);
-        if (seq.ending) erase_sequence(sequences.find(seq.key), actions);
+        if (seq.ending) erase_sequence(seq, actions);
     }
     actions.push_back(ReleaseBuffer{batch.id});
     if (deferred) {
@@ -310,24 +288,20 @@ void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerActi
 
 // Takes the chunk's rows off the sequence's oldest input and passes them on to the next stage.
 void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
-                                std::map<WorkerId, StageInputs>& outputs) {
+                                StageOutputs& outputs) {
     Sequence& seq = *chunk.sequence;
     PendingRows& rows = seq.pending.front();
     CHECK(rows.first_position == chunk.first_position && seq.computed == chunk.first_position);
-    std::vector<Token> done;
-    if (chunk.count == static_cast<std::int32_t>(rows.tokens.size())) {
-        done.swap(rows.tokens);
-    } else {
-        done.assign(rows.tokens.begin(), rows.tokens.begin() + chunk.count);
-        rows.tokens.erase(rows.tokens.begin(), rows.tokens.begin() + chunk.count);
-    }
+    RowTokens done;
+    done.assign(rows.tokens.begin(), rows.tokens.begin() + chunk.count);
+    rows.tokens.erase_front(static_cast<std::size_t>(chunk.count));
     rows.first_position += chunk.count;
     if (rows.payload.buffer != 0) {
         rows.payload.first_row += static_cast<std::uint32_t>(chunk.count);
         rows.payload.rows -= static_cast<std::uint32_t>(chunk.count);
     }
     seq.computed += chunk.count;
-    if (!seq.past_prompt && seq.computed >= seq.start.prompt_tokens) {
+    if (!seq.past_prompt && seq.computed >= seq.start->prompt_tokens) {
         seq.past_prompt = true;
         ++n_past_prompt;
     }
@@ -341,7 +315,7 @@ void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
     if (chunk.first_position == 0) next.start = seq.start;
     next.payload = {batch, static_cast<std::uint32_t>(chunk.output_row),
                     static_cast<std::uint32_t>(chunk.count)};
-    outputs[seq.start.pipeline[seq.stage + 1].worker].inputs.push_back(std::move(next));
+    inputs_for(seq.start->pipeline[seq.stage + 1].worker, outputs).push_back(std::move(next));
 }
 
 void Worker::Impl::report(TimePoint now, std::vector<WorkerAction>& actions) {
@@ -352,11 +326,12 @@ void Worker::Impl::report(TimePoint now, std::vector<WorkerAction>& actions) {
     message.batches = batches_done;
     message.rows = rows_done;
     message.busy_ns = busy_total_ns;
-    for (auto& [key, seq] : sequences) {
-        if (seq.ending) continue;
+    message.held.reserve(sequences.size());
+    for (const auto& [key, seq] : sequences) {
+        if (seq->ending) continue;
         message.held.push_back(key);
-        seq.stuck = false;  // said again if it still holds: the coordinator may have been too busy
-        for (const PendingRows& pending : seq.pending) {
+        seq->stuck = false;  // said again if it still holds: the coordinator may have been too busy
+        for (const PendingRows& pending : seq->pending) {
             message.waiting_rows += static_cast<std::int64_t>(pending.tokens.size());
         }
     }

@@ -2,10 +2,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/block_table.h"
@@ -20,7 +21,7 @@ namespace helix::core {
 // tokens.size()).
 struct PendingRows {
     std::int32_t first_position = 0;
-    std::vector<Token> tokens;
+    RowTokens tokens;
     bool sample = false;
     PayloadRef payload;
     std::uint64_t arrival = 0;  // order among all inputs of this worker
@@ -28,37 +29,72 @@ struct PendingRows {
 
 struct Sequence {
     SequenceKey key;
-    SequenceStart start;
-    std::size_t stage = 0;  // our index in start.pipeline
+    base::SharedValue<SequenceStart> start;
+    std::size_t stage = 0;  // our index in start->pipeline
     LayerRange layers;
-    std::vector<Token> tokens;  // all that arrived, by position
-    std::int32_t computed =
-        0;  // rows whose KV is in our pages (or will be when the batch finishes)
-    std::deque<PendingRows> pending;
+    std::int32_t arrived = 0;  // rows that came, computed or not
+    // Rows whose KV is in our pages (or will be when the batch finishes).
+    std::int32_t computed = 0;
+    std::vector<PendingRows> pending;  // hardly ever more than one
     BlockTable table;
     bool in_batch = false;
-    bool ending = false;       // freed while in a batch: goes when the batch has finished
-    bool stuck = false;        // the coordinator was told that pages are missing
-    bool past_prompt = false;  // counted in Worker::Impl::n_past_prompt
+    bool ending = false;         // freed while in a batch: goes when the batch has finished
+    bool stuck = false;          // the coordinator was told that pages are missing
+    bool past_prompt = false;    // counted in Worker::Impl::n_past_prompt
+    std::vector<Token> history;  // all tokens that arrived, by position, if keeps_history()
 
-    Sequence(const SequenceKey& k, const SequenceStart& s, std::size_t stage_index,
+    Sequence(const SequenceKey& k, base::SharedValue<SequenceStart> s, std::size_t stage_index,
              std::int32_t block_size)
         : key(k),
-          start(s),
+          start(std::move(s)),
           stage(stage_index),
-          layers(s.pipeline[stage_index].layers),
+          layers(start->pipeline[stage_index].layers),
           table(layers, block_size) {}
 
-    bool is_last_stage() const { return stage + 1 == start.pipeline.size(); }
+    bool is_last_stage() const { return stage + 1 == start->pipeline.size(); }
+    bool keeps_history() const { return is_last_stage() && start->sampling.needs_history(); }
     // One row that extends the text, as against a piece of a prompt.
     bool is_decode(const PendingRows& rows) const {
         return rows.sample && rows.tokens.size() == 1 && rows.first_position > 0;
     }
 };
 
+// A worker's sequences in order of their keys; they stay where they are while they live. Sorted
+// because a worker has a few hundred, looked up for every row that arrives.
+class SequenceTable {
+  public:
+    using Entry = std::pair<SequenceKey, std::unique_ptr<Sequence>>;
+    Sequence* find(const SequenceKey& key) const;  // null if there is none
+    std::vector<SequenceKey> attempts(RequestId request) const;
+    Sequence& add(std::unique_ptr<Sequence> sequence);  // its key is new
+    void erase(const SequenceKey& key);                 // it is here
+    bool empty() const { return entries_.empty(); }
+    std::size_t size() const { return entries_.size(); }
+    auto begin() const { return entries_.begin(); }
+    auto end() const { return entries_.end(); }
+
+  private:
+    std::vector<Entry> entries_;
+};
+
+// Received frames of activations, each with the number of inputs that still need it.
+class BufferUses {
+  public:
+    void add(std::uint64_t buffer);
+    bool release(std::uint64_t buffer);  // it is in use; true if that was its last use
+    bool contains(std::uint64_t buffer) const;
+    bool empty() const { return uses_.empty(); }
+
+  private:
+    struct Use {
+        std::uint64_t buffer = 0;
+        std::int64_t count = 0;
+    };
+    std::vector<Use> uses_;  // by rising buffer
+};
+
 // Sequences that have rows to run, by the arrival of their oldest rows. A sequence is in one list
-// exactly while it has pending rows and is not in a batch. They live in Worker::Impl::sequences,
-// whose elements never move.
+// exactly while it has pending rows and is not in a batch.
 class ReadyList {
   public:
     struct Entry {
@@ -87,6 +123,9 @@ struct RunningBatch {
     std::vector<RunningChunk> chunks;
 };
 
+// What goes to the next stages, by rising worker.
+using StageOutputs = std::vector<std::pair<WorkerId, StageInputs>>;
+
 struct Worker::Impl {
     WorkerId self;
     WorkerConfig config;
@@ -98,15 +137,14 @@ struct Worker::Impl {
     std::int32_t pipeline_groups = 1;
 
     KvBlockPool pool;
-    std::map<SequenceKey, Sequence> sequences;
+    SequenceTable sequences;
     ReadyList ready_decodes;
     ReadyList ready_prefills;
     std::int64_t n_past_prompt = 0;      // sequences past their prompt, with rows here now or not
     std::deque<SequenceKey> tombstones;  // freed lately: late rows for them are dropped
     std::set<SequenceKey> tombstone_set;
 
-    std::map<std::uint64_t, std::int64_t>
-        buffer_uses;  // received frames -> inputs that still need them
+    BufferUses buffer_uses;
     std::optional<RunningBatch> running;
     std::uint64_t next_batch = kFirstBatch;
     std::uint64_t next_arrival = 0;
@@ -128,8 +166,7 @@ struct Worker::Impl {
     // Why the input cannot be taken; empty when it can. Creates the sequence at position 0.
     std::string admit(const StageInput& input, std::vector<WorkerAction>& actions);
     void free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions);
-    void erase_sequence(std::map<SequenceKey, Sequence>::iterator it,
-                        std::vector<WorkerAction>& actions);
+    void erase_sequence(Sequence& sequence, std::vector<WorkerAction>& actions);
     void drop_everything(std::vector<WorkerAction>& actions);
     void bury(const SequenceKey& key);
     void release_use(std::uint64_t buffer, std::vector<WorkerAction>& actions);
@@ -137,8 +174,7 @@ struct Worker::Impl {
     ReadyList& ready_list(const Sequence& sequence) {
         return sequence.is_decode(sequence.pending.front()) ? ready_decodes : ready_prefills;
     }
-    void finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
-                      std::map<WorkerId, StageInputs>& outputs);
+    void finish_chunk(std::uint64_t batch, const RunningChunk& chunk, StageOutputs& outputs);
     void close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions);
     void run_next_batch(std::vector<WorkerAction>& actions);
     void report(TimePoint now, std::vector<WorkerAction>& actions);

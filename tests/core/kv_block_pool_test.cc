@@ -73,10 +73,8 @@ TEST(BlockTable, RandomGrowthAndReleaseKeepsPagesDisjoint) {
         std::set<PageId> seen;
         std::int64_t pages = 0;
         for (const BlockTable& table : tables) {
-            for (const auto& layer : table.by_layer()) {
-                seen.insert(layer.begin(), layer.end());
-                pages += static_cast<std::int64_t>(layer.size());
-            }
+            seen.insert(table.pages().begin(), table.pages().end());
+            pages += table.page_count();
         }
         ASSERT_EQ(static_cast<std::int64_t>(seen.size()), pages);
         ASSERT_EQ(pool.used(), pages);

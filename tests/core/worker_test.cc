@@ -134,7 +134,9 @@ TEST_F(WorkerTest, ANewAttemptReplacesTheOldAndTheOldIsNotTakenBack) {
 
 TEST_F(WorkerTest, RowsForLayersItDoesNotHoldAreAnsweredWithTheReason) {
     StageInput input = rows(1, 1, 0, 4, 7);
-    input.start->pipeline = {{{0}, {0, 2}}, {{1}, {2, 6}}};
+    SequenceStart start = *input.start;
+    start.pipeline = {{{0}, {0, 2}}, {{1}, {2, 6}}};
+    input.start = start;
     const auto actions = step(MessageArrived{StageInputs{{input}}});
     EXPECT_TRUE(released(actions, 7));
     const auto stuck = std::get<SequenceStuck>(find<SendToCoordinator>(actions)->message);

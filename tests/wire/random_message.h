@@ -147,8 +147,9 @@ class RandomMessages {
             core::StageInput input;
             input.key = key();
             input.first_position = random_.chance(0.3) ? 0 : 1 + small(5000);
-            input.tokens.resize(1 + random_.below(7));
-            for (auto& token : input.tokens) token = small(kMaxVocabSize);
+            for (std::uint64_t n = 1 + random_.below(7); n > 0; --n) {
+                input.tokens.push_back(small(kMaxVocabSize));
+            }
             input.sample = random_.chance(0.5);
             if (input.first_position == 0) input.start = start();
             if (random_.chance(0.6)) {
