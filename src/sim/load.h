@@ -30,6 +30,7 @@ class LengthSource {
 
     RequestLength next(PythonRandom& random);
     bool empty() const { return rows_.empty(); }
+    const std::vector<RequestLength>& rows() const { return rows_; }
     std::int32_t longest_prompt() const;
     std::int64_t longest_context() const;  // prompt and output together
     double mean_tokens() const;            // prompt and output
