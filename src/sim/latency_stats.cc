@@ -36,6 +36,16 @@ void LatencyStats::add(double seconds) {
     sum_ += seconds;
 }
 
+void LatencyStats::merge(const LatencyStats& other) {
+    if (other.counters_.empty()) return;
+    if (counters_.empty()) counters_.resize(kBuckets);
+    for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
+        counters_[bucket] += other.counters_[bucket];
+    }
+    count_ += other.count_;
+    sum_ += other.sum_;
+}
+
 double LatencyStats::percentile(double share) const {
     if (count_ == 0) return 0;
     const auto rank = static_cast<std::uint64_t>(static_cast<double>(count_) * share);
@@ -55,6 +65,7 @@ LatencySummary LatencyStats::summary() const {
     summary.p50 = percentile(0.50);
     summary.p95 = percentile(0.95);
     summary.p99 = percentile(0.99);
+    summary.samples = std::make_shared<const LatencyStats>(*this);
     return summary;
 }
 

@@ -144,6 +144,23 @@ TEST(LatencyStats, PercentilesAreThoseOfTheSortedSamples) {
     EXPECT_NEAR(summary.p99, samples[19'800], samples[19'800] * 1.3e-4);
 }
 
+TEST(LatencyStats, TwoMergedAreAllTheirSamples) {
+    LatencyStats fast;
+    LatencyStats slow;
+    for (int i = 0; i < 30; ++i) fast.add(1);
+    for (int i = 0; i < 10; ++i) slow.add(5);
+    fast.merge(slow);
+    fast.merge(LatencyStats());
+    const LatencySummary both = fast.summary();
+    EXPECT_EQ(both.count, 40U);
+    EXPECT_DOUBLE_EQ(both.mean, 2);
+    EXPECT_NEAR(both.p50, 1, 1.3e-4);
+    EXPECT_NEAR(both.p95, 5, 7e-4);
+    LatencyStats empty;
+    empty.merge(*both.samples);
+    EXPECT_EQ(empty.summary().mean, both.mean);
+}
+
 TEST(LatencyStats, NothingAndExtremesAreHarmless) {
     LatencyStats stats;
     EXPECT_EQ(stats.summary().p50, 0);
