@@ -139,4 +139,40 @@ std::string broken_invariant(const Worker& worker) {
     return "";
 }
 
+std::string held_when_idle(const Coordinator& coordinator) {
+    const Coordinator::Impl& state = coordinator.impl();
+    if (!state.requests.empty()) {
+        return "request " + std::to_string(state.requests.begin()->first.value) + " is still here";
+    }
+    if (!state.waiting.empty() || state.unaccepted != 0) return "the queue is not empty";
+    for (const auto& [id, worker] : state.workers) {
+        if (worker.kv.requests() != 0) {
+            return "worker " + std::to_string(id.value) + " is still charged with KV pages";
+        }
+    }
+    return "";
+}
+
+std::string held_when_idle(const Worker& worker) {
+    const Worker::Impl& state = worker.impl();
+    if (!state.sequences.empty()) return name(state.sequences.begin()->first) + " is still here";
+    if (state.pool.used() != 0) return std::to_string(state.pool.used()) + " pages are in use";
+    if (state.running) return "a batch still runs";
+    if (!state.buffer_uses.empty()) return "a received buffer was never released";
+    return "";
+}
+
+std::string ledgers_differ(const Coordinator& coordinator, WorkerId id, const Worker& worker) {
+    const auto found = coordinator.impl().workers.find(id);
+    if (found == coordinator.impl().workers.end()) return "the coordinator does not know it";
+    const WorkerState& theirs = found->second;
+    const Worker::Impl& own = worker.impl();
+    if (!theirs.ready) return "";  // left out of the placement
+    if (!own.ready || own.layers != theirs.layers) return "it holds other layers than is believed";
+    if (own.pool.total() != theirs.kv.total()) return "it has another number of pages";
+    if (theirs.last_report.used_pages != own.pool.used())
+        return "it reported pages it does not use";
+    return "";
+}
+
 }  // namespace helix::core

@@ -12,4 +12,10 @@ namespace helix::core {
 std::string broken_invariant(const Coordinator& coordinator);
 std::string broken_invariant(const Worker& worker);
 
+// What must hold besides when no request has been in the system for a while: nothing is held, and
+// coordinator and worker tell the same of what the worker has. Empty, or what is wrong.
+std::string held_when_idle(const Coordinator& coordinator);
+std::string held_when_idle(const Worker& worker);
+std::string ledgers_differ(const Coordinator& coordinator, WorkerId id, const Worker& worker);
+
 }  // namespace helix::core

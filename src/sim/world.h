@@ -9,6 +9,10 @@
 
 #include "core/coordinator.h"
 #include "core/worker.h"
+#include "sim/client_watch.h"
+#include "sim/fault_network.h"
+#include "sim/fault_plan.h"
+#include "sim/probes.h"
 #include "sim/sim_engine.h"
 #include "spec/cost_model.h"
 
@@ -23,6 +27,16 @@ struct WorldConfig {
     double activation_bytes = 8192;  // per row
     double load_s = 0.5;             // until assigned layers are in place
     bool check_invariants = true;    // after every step; slow when workers have many pages
+    std::uint64_t fault_seed = 0;    // which messages are lost or duplicated
+    double silent_limit_s = 0;       // a worker not heard of for so long is lost; 0 = never
+    // A restarted worker is let in though its old session still counts: the coordinator learns of
+    // the loss from the new hello. Otherwise it is told to wait until the old one is given up.
+    bool hello_replaces = false;
+    // Rows for a worker reach it also when it has been restarted since (it listens at the same
+    // address again).
+    bool peers_keep_address = false;
+    // Called with the first broken rule; the world then stands still. Without it: CHECK.
+    std::function<void(const std::string&)> on_broken = {};
 };
 
 // What a request got in the end.
@@ -34,14 +48,30 @@ struct Outcome {
     core::FinishReason reason = core::FinishReason::error;
     std::string error;
     std::vector<core::Pipeline> pipelines;  // one per attempt
+    std::int32_t prompt_tokens = 0;
+    bool was_stuck = false;
     core::TimePoint submitted_at;
     core::TimePoint first_token_at;
     core::TimePoint ended_at;
 };
 
+// What has happened so far.
+struct WorldCounts {
+    std::int64_t events = 0;
+    std::int64_t kills = 0;
+    std::int64_t cuts = 0;
+    std::int64_t pauses = 0;
+    std::int64_t false_losses = 0;
+    std::int64_t lost = 0;        // messages
+    std::int64_t duplicated = 0;  // messages
+};
+
 // The same Coordinator and Worker that node runs, under virtual time: modelled links (FIFO,
-// latency, bandwidth), modelled compute, machines that die and come back. Single-threaded and
-// deterministic: equal calls give equal digests. Invariants are CHECKed after every step.
+// latency, bandwidth), modelled compute, and every fault of sim/fault_plan.h. Single-threaded and
+// deterministic: equal calls give equal digests. Invariants are checked after every step.
+//
+// As in node, a worker has sessions: what comes from another session than the one the coordinator
+// has let in is refused, and a worker that hears so starts again as a new incarnation.
 class World {
   public:
     using Plan = std::function<core::CoordinatorEvent(const core::PlanCluster&)>;
@@ -52,8 +82,19 @@ class World {
 
     // Joins now. kv_pages: pages of the pool when it holds any layers.
     core::WorkerId add_worker(const spec::NodeSpec& node, std::int64_t kv_pages);
-    void kill(core::WorkerId worker);    // at once; its messages under way are lost
+    // It stops at once; what it has sent arrives while the coordinator does not know.
+    void kill(core::WorkerId worker, double told_after_s = 0);
     void rejoin(core::WorkerId worker);  // as a new incarnation
+    void pause(core::WorkerId worker);
+    void resume(core::WorkerId worker);
+    void declare_lost(core::WorkerId worker);  // though it lives
+    FaultNetwork& network() { return network_; }
+    void mend(std::int32_t from, std::int32_t to);  // network().cut(from, to, ...) ends
+    // Each fault begins at its time and ends after its duration; times count from now.
+    void run_faults(const FaultPlan& plan);
+    // All faults of run_faults end now and none begins any more; everyone is up or starts again.
+    void calm();
+
     core::RequestId submit(core::Request request);
     void cancel(core::RequestId id);
 
@@ -66,42 +107,83 @@ class World {
     core::ClusterView view() const { return coordinator_.view(); }
     const core::Worker* worker(core::WorkerId id) const;
     std::int64_t pages_in_use() const;
+    // With no request in the system for a while: what is still held somewhere, or what coordinator
+    // and a worker tell differently; empty when nothing.
+    std::string leak() const;
     // Called with a line for each action that coordinator ("c") and workers ("w0") ask for.
     void set_trace(std::function<void(const std::string&)> trace) { trace_ = std::move(trace); }
+    void set_watch(ClientWatch* watch) { watch_ = watch; }
     // Of every event so far: equal for equal runs.
     std::uint64_t digest() const { return digest_; }
+    WorldCounts counts() const;
+    const Probes& probes() const { return probes_; }
+    bool broken() const { return broken_; }
 
   private:
     struct Machine;
-    struct Event;
+    enum class Kind { assign, rows, free, tokens, ready, stuck, report };
 
+    // time and cores (world.cc)
     void at(core::TimePoint when, std::function<void()> what);
+    void after(double seconds, std::function<void()> what);
     void coordinator_event(const core::CoordinatorEvent& event);
     void worker_event(core::WorkerId id, std::uint64_t incarnation, const core::WorkerEvent& event);
+    void check_sound(const std::string& broken);
+    void tick();
+    void trace(const std::string& who, const std::string& what) const;
+
+    // sessions and faults (world_faults.cc)
+    void stop(Machine& machine);
+    void start(Machine& machine);
+    void hello(core::WorkerId id, std::uint64_t incarnation);
+    void join(Machine& machine);
+    void end_session(core::WorkerId id, std::uint64_t incarnation, const std::string& reason);
+    void from_worker(core::WorkerId id, std::uint64_t incarnation,
+                     const core::CoordinatorMessage& message);
+    void refuse(core::WorkerId id, std::uint64_t incarnation);
+    void lose_silent();
+    void begin(const Fault& fault);
+    void end(const Fault& fault);
+    void release(std::vector<FaultNetwork::Arrival> arrivals);
+
+    // what the cores ask for (world_actions.cc)
     void perform(const core::CoordinatorAction& action);
+    void perform(const core::SendToWorker& action);
+    void perform_for_client(const core::CoordinatorAction& action);
+    void finish(const core::FinishRequest& action);
     void perform(Machine& machine, const core::WorkerAction& action);
-    void send(std::int32_t from, std::int32_t to, double bytes, std::function<void()> deliver);
+    void send(std::int32_t from, std::int32_t to, double bytes, Kind kind,
+              std::function<void()> deliver);
     void deliver_rows(core::WorkerId to, std::uint64_t incarnation, core::StageInputs inputs,
                       ToyRows rows);
     void run_batch(Machine& machine, const core::BatchPlan& plan);
     void send_rows(Machine& machine, const core::SendToPeer& action);
-    void schedule_ticks();
-    void trace(const std::string& who, const std::string& what) const;
+    void probe_tokens(const core::TokensProduced& message);
+    void probe_end(const Outcome& outcome);
+    static Kind kind_of(const core::CoordinatorMessage& message);
 
     WorldConfig config_;
     Plan plan_;
     const spec::CostModel& cost_;
     core::Coordinator coordinator_;
+    FaultNetwork network_;
     std::map<core::WorkerId, std::unique_ptr<Machine>> machines_;
     std::map<core::RequestId, Outcome> outcomes_;
-    std::map<std::pair<std::int32_t, std::int32_t>, core::TimePoint> link_free_;
     std::map<std::pair<core::TimePoint, std::uint64_t>, std::function<void()>> events_;
     std::function<void(const std::string&)> trace_;
+    ClientWatch* watch_ = nullptr;
     core::TimePoint now_;
     std::uint64_t next_event_ = 0;
     std::uint64_t next_request_ = 1;
     std::uint64_t digest_ = 0;
     std::size_t open_ = 0;
+    std::uint64_t epoch_sent_ = 0;
+    std::map<std::uint64_t, Fault> faults_;  // under way
+    std::uint64_t next_fault_ = 0;
+    std::uint64_t fault_round_ = 0;  // calm() ends one
+    WorldCounts counts_;
+    Probes probes_;
+    bool broken_ = false;
 };
 
 }  // namespace helix::sim

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "core/coordinator.h"
+
+namespace helix::sim {
+
+// What the clients of a simulated cluster see, and nothing else.
+class ClientWatch {
+  public:
+    virtual ~ClientWatch() = default;
+    virtual void submitted(core::TimePoint now, const core::Request& request) = 0;
+    virtual void cancelled(core::TimePoint now, core::RequestId id) = 0;
+    virtual void accepted(core::TimePoint now, core::RequestId id) = 0;
+    virtual void rejected(core::TimePoint now, const core::RejectRequest& what) = 0;
+    virtual void token(core::TimePoint now, const core::StreamToken& token) = 0;
+    virtual void finished(core::TimePoint now, const core::FinishRequest& what) = 0;
+};
+
+}  // namespace helix::sim

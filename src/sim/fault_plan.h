@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+// What goes wrong in a simulated cluster, and when: a list that can be drawn from a seed, printed,
+// cut down by hand and run again.
+
+namespace helix::sim {
+
+enum class FaultKind {
+    kill,          // the process is gone; amount: seconds until the coordinator is told
+    pause,         // it stands still, then goes on as if nothing had been
+    cut,           // from a to b nothing arrives: held back until the end, or dropped
+    slow_link,     // from a to b everything takes amount times as long
+    slow_node,     // a computes and loads amount times as slowly
+    lose,          // this share of all messages disappears
+    duplicate,     // this share of all messages arrives twice, the second time later
+    declare_lost,  // the coordinator is told of a loss that did not happen
+    old_hello,     // what a said when it joined an incarnation ago arrives again
+};
+constexpr int kFaultKinds = 9;
+
+struct Fault {
+    std::int64_t at_us = 0;
+    FaultKind kind = FaultKind::kill;
+    std::int32_t a = 0;  // worker id, or spec::kCoordinator for an end of a link
+    std::int32_t b = 0;
+    double amount = 0;
+    std::int64_t for_us = 0;  // then it ends; a killed worker starts again
+    bool drops = false;       // of cut
+    bool operator==(const Fault&) const = default;
+};
+using FaultPlan = std::vector<Fault>;
+
+const char* name_of(FaultKind kind);
+// "12.500000 cut w1 c for 3.000000 drop": one fault a line, times in seconds, c = coordinator.
+std::string to_text(const Fault& fault);
+std::string to_text(const FaultPlan& plan);
+// Empty lines and lines that begin with # are skipped. Errors name the line and what it should be.
+base::Result<FaultPlan> parse_fault_plan(std::string_view text);
+
+// How often what happens; a share of 0 leaves a kind out.
+struct FaultMix {
+    double per_minute[kFaultKinds] = {};
+    double longest_s = 5;
+    double worst_share = 0.1;  // of lost or duplicated messages
+};
+// In order of time, all within the first within_s seconds (their ends may come later).
+FaultPlan draw_faults(std::uint64_t seed, const FaultMix& mix, std::int32_t n_workers,
+                      double within_s);
+
+}  // namespace helix::sim

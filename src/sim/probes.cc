@@ -1,0 +1,71 @@
+#include "sim/probes.h"
+
+namespace helix::sim {
+namespace {
+
+constexpr std::array<const char*, kProbes> kNames{
+    "preempted",
+    "preempted while cut",
+    "finished after preemption",
+    "stuck then finished",
+    "stuck message lost",
+    "tokens lost",
+    "tokens duplicated",
+    "token of ended request ignored",
+    "token of older attempt ignored",
+    "duplicate token ignored",
+    "assignment lost",
+    "assignment duplicated",
+    "assignment resent",
+    "ready lost",
+    "ready duplicated",
+    "rows lost",
+    "rows duplicated",
+    "free lost",
+    "free duplicated",
+    "report lost",
+    "stray freed",
+    "old incarnation refused",
+    "old hello ignored",
+    "hello refused while old one counts",
+    "restart noticed by hello",
+    "lost by silence",
+    "lost while alive",
+    "lost while paused",
+    "lost while loading",
+    "rejoined after false loss",
+    "rows for a newer incarnation",
+    "resumed with a full inbox",
+    "held back then delivered",
+    "placement replaced while serving",
+    "cancelled while waiting",
+    "cancelled while running",
+    "error worker lost",
+    "error stalled",
+    "error unserved",
+    "rejected queue full",
+    "rejected too long",
+    "rejected never fits",
+    "rejected unavailable",
+    "ended by stop token",
+};
+
+}  // namespace
+
+void Probes::add(const Probes& other) {
+    for (std::size_t i = 0; i < kProbes; ++i) counts_[i] += other.counts_[i];
+}
+
+std::vector<std::string> Probes::unreached() const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < kProbes; ++i) {
+        if (counts_[i] == 0) names.emplace_back(kNames[i]);
+    }
+    return names;
+}
+
+const char* name_of(Probe probe) {
+    return kNames.at(static_cast<std::size_t>(probe));
+}
+
+}  // namespace helix::sim

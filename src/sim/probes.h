@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace helix::sim {
+
+// Rare paths that a simulation should have taken: a fault bed that never reaches them proves
+// nothing about them.
+enum class Probe {
+    preempted,
+    preempted_while_cut,
+    finished_after_preemption,
+    stuck_then_finished,
+    stuck_message_lost,
+    tokens_lost,
+    tokens_duplicated,
+    token_of_ended_request_ignored,
+    token_of_older_attempt_ignored,
+    duplicate_token_ignored,
+    assignment_lost,
+    assignment_duplicated,
+    assignment_resent,
+    ready_lost,
+    ready_duplicated,
+    rows_lost,
+    rows_duplicated,
+    free_lost,
+    free_duplicated,
+    report_lost,
+    stray_freed,
+    old_incarnation_refused,
+    old_hello_ignored,
+    hello_refused_while_old_one_counts,
+    restart_noticed_by_hello,
+    lost_by_silence,
+    lost_while_alive,
+    lost_while_paused,
+    lost_while_loading,
+    rejoined_after_false_loss,
+    rows_for_a_newer_incarnation,
+    resumed_with_a_full_inbox,
+    held_back_then_delivered,
+    placement_replaced_while_serving,
+    cancelled_while_waiting,
+    cancelled_while_running,
+    error_worker_lost,
+    error_stalled,
+    error_unserved,
+    rejected_queue_full,
+    rejected_too_long,
+    rejected_never_fits,
+    rejected_unavailable,
+    ended_by_stop_token,
+    count_  // how many there are
+};
+constexpr std::size_t kProbes = static_cast<std::size_t>(Probe::count_);
+
+class Probes {
+  public:
+    void hit(Probe probe) { ++counts_.at(static_cast<std::size_t>(probe)); }
+    std::int64_t count(Probe probe) const { return counts_.at(static_cast<std::size_t>(probe)); }
+    void add(const Probes& other);
+    std::vector<std::string> unreached() const;
+
+  private:
+    std::array<std::int64_t, kProbes> counts_{};
+};
+
+const char* name_of(Probe probe);
+
+}  // namespace helix::sim

@@ -1,0 +1,229 @@
+// What coordinator and workers ask of the world.
+
+#include <utility>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "sim/world_machine.h"
+
+namespace helix::sim {
+namespace {
+
+constexpr double kRowHeaderBytes = 64;
+constexpr double kPlanSeconds = 0.01;
+
+}  // namespace
+
+World::Kind World::kind_of(const core::CoordinatorMessage& message) {
+    if (std::holds_alternative<core::TokensProduced>(message)) return Kind::tokens;
+    if (std::holds_alternative<core::SequenceStuck>(message)) return Kind::stuck;
+    if (std::holds_alternative<core::WorkerReport>(message)) return Kind::report;
+    return Kind::ready;
+}
+
+void World::send(std::int32_t from, std::int32_t to, double bytes, Kind kind,
+                 std::function<void()> deliver) {
+    const std::int64_t lost = network_.lost();
+    std::vector<FaultNetwork::Arrival> arrivals =
+        network_.send(now_, from, to, bytes, std::move(deliver));
+    struct Names {
+        Probe lost;
+        Probe twice;
+    };
+    static constexpr Names kNames[] = {
+        {Probe::assignment_lost, Probe::assignment_duplicated},
+        {Probe::rows_lost, Probe::rows_duplicated},
+        {Probe::free_lost, Probe::free_duplicated},
+        {Probe::tokens_lost, Probe::tokens_duplicated},
+        {Probe::ready_lost, Probe::ready_duplicated},
+        {Probe::stuck_message_lost, Probe::count_},
+        {Probe::report_lost, Probe::count_},
+    };
+    const Names& names = kNames[static_cast<std::size_t>(kind)];
+    if (network_.lost() > lost) probes_.hit(names.lost);
+    if (arrivals.size() == 2 && names.twice != Probe::count_) probes_.hit(names.twice);
+    release(std::move(arrivals));
+}
+
+// ---- what the coordinator asks for
+// ----------------------------------------------------------------
+
+void World::perform(const core::CoordinatorAction& action) {
+    if (const auto* out = std::get_if<core::SendToWorker>(&action)) {
+        perform(*out);
+    } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
+        after(kPlanSeconds, [this, request = *plan] { coordinator_event(plan_(request)); });
+    } else {
+        perform_for_client(action);
+    }
+}
+
+void World::perform(const core::SendToWorker& action) {
+    Machine& machine = *machines_.at(action.worker);
+    Kind kind = Kind::rows;
+    if (const auto* assign = std::get_if<core::AssignLayers>(&action.message)) {
+        kind = Kind::assign;
+        if (machine.epoch_sent == assign->epoch) probes_.hit(Probe::assignment_resent);
+        machine.epoch_sent = assign->epoch;
+    } else if (std::holds_alternative<core::FreeSequences>(action.message)) {
+        kind = Kind::free;
+    }
+    const std::uint64_t session = machine.session;
+    send(spec::kCoordinator, vertex(action.worker), kRowHeaderBytes, kind,
+         [this, id = action.worker, session, message = action.message] {
+             worker_event(id, session, core::MessageArrived{message});
+         });
+}
+
+void World::perform_for_client(const core::CoordinatorAction& action) {
+    if (const auto* token = std::get_if<core::StreamToken>(&action)) {
+        Outcome& outcome = outcomes_.at(token->id);
+        if (watch_ != nullptr) watch_->token(now_, *token);
+        if (!outcome.accepted || outcome.ended) return check_sound("a token of no open request");
+        if (token->index != static_cast<std::int32_t>(outcome.tokens.size())) {
+            return check_sound("a token was skipped or repeated");
+        }
+        if (outcome.tokens.empty()) outcome.first_token_at = now_;
+        outcome.tokens.push_back(token->token.token);
+        digest_ = base::hash_pair(digest_, static_cast<std::uint64_t>(token->token.token));
+    } else if (const auto* end = std::get_if<core::FinishRequest>(&action)) {
+        finish(*end);
+    } else if (const auto* no = std::get_if<core::RejectRequest>(&action)) {
+        Outcome& outcome = outcomes_.at(no->id);
+        if (watch_ != nullptr) watch_->rejected(now_, *no);
+        if (outcome.ended || outcome.accepted) return check_sound("rejected after acceptance");
+        outcome.ended = outcome.rejected = true;
+        outcome.error = no->message;
+        outcome.ended_at = now_;
+        static constexpr Probe kProbeOf[] = {Probe::rejected_too_long, Probe::rejected_queue_full,
+                                             Probe::rejected_never_fits,
+                                             Probe::rejected_unavailable};
+        probes_.hit(kProbeOf[static_cast<std::size_t>(no->reason)]);
+        --open_;
+    } else if (const auto* accepted = std::get_if<core::AcceptRequest>(&action)) {
+        if (watch_ != nullptr) watch_->accepted(now_, accepted->id);
+        outcomes_.at(accepted->id).accepted = true;
+    } else if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
+        outcomes_.at(routed->id).pipelines.push_back(routed->pipeline);
+        if (routed->attempt < 2) return;
+        probes_.hit(Probe::preempted);
+        if (network_.any_cut()) probes_.hit(Probe::preempted_while_cut);
+    }  // Report is for people; the trace has it
+}
+
+void World::finish(const core::FinishRequest& action) {
+    Outcome& outcome = outcomes_.at(action.id);
+    if (watch_ != nullptr) watch_->finished(now_, action);
+    if (outcome.ended) return check_sound("a request ended twice");
+    outcome.ended = true;
+    outcome.reason = action.reason;
+    outcome.error = action.error;
+    outcome.ended_at = now_;
+    --open_;
+    probe_end(outcome);
+}
+
+// ---- what a worker asks for
+// -----------------------------------------------------------------------
+
+void World::perform(Machine& machine, const core::WorkerAction& action) {
+    const core::WorkerId id = machine.id;
+    const std::uint64_t incarnation = machine.incarnation;
+    if (const auto* batch = std::get_if<core::RunBatch>(&action)) {
+        run_batch(machine, batch->plan);
+    } else if (const auto* peer = std::get_if<core::SendToPeer>(&action)) {
+        send_rows(machine, *peer);
+    } else if (const auto* out = std::get_if<core::SendToCoordinator>(&action)) {
+        send(vertex(id), spec::kCoordinator, kRowHeaderBytes, kind_of(out->message),
+             [this, id, incarnation, message = out->message] {
+                 from_worker(id, incarnation, message);
+             });
+    } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
+        const std::int64_t pages = load->layers.empty() ? 0 : machine.kv_pages;
+        machine.engine->load(load->layers, pages);
+        after(config_.load_s * machine.slow, [this, id, incarnation, l = *load, pages] {
+            worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages});
+        });
+    } else if (const auto* release = std::get_if<core::ReleaseBuffer>(&action)) {
+        if (machine.buffers.erase(release->buffer) != 1) {
+            check_sound("released a buffer that is not there");
+        }
+    }  // ConnectPeers: every machine reaches every other
+}
+
+void World::run_batch(Machine& machine, const core::BatchPlan& plan) {
+    SimEngine::Outcome outcome = machine.engine->run(plan, machine.buffers);
+    const core::Duration took =
+        base::from_seconds(batch_seconds(plan, machine.node, cost_) * machine.slow);
+    machine.buffers[plan.id] = std::move(outcome.output);
+    at(now_ + took, [this, id = machine.id, incarnation = machine.incarnation, batch = plan.id,
+                     tokens = std::move(outcome.tokens), took] {
+        worker_event(id, incarnation, core::BatchFinished{batch, tokens, took});
+    });
+}
+
+void World::send_rows(Machine& machine, const core::SendToPeer& action) {
+    core::StageInputs inputs = action.inputs;
+    ToyRows rows;
+    for (core::StageInput& input : inputs.inputs) {
+        const ToyRows& source = machine.buffers.at(input.payload.buffer);
+        const auto first = source.begin() + input.payload.first_row;
+        const auto at_row = static_cast<std::uint32_t>(rows.size());
+        rows.insert(rows.end(), first, first + input.payload.rows);
+        input.payload.first_row = at_row;
+    }
+    const double bytes = static_cast<double>(rows.size()) * config_.activation_bytes +
+                         kRowHeaderBytes * static_cast<double>(inputs.inputs.size());
+    const std::uint64_t incarnation = machines_.at(action.peer)->incarnation;
+    send(vertex(machine.id), vertex(action.peer), bytes, Kind::rows,
+         [this, to = action.peer, incarnation, inputs = std::move(inputs), rows = std::move(rows)] {
+             deliver_rows(to, incarnation, inputs, rows);
+         });
+}
+
+void World::deliver_rows(core::WorkerId to, std::uint64_t incarnation, core::StageInputs inputs,
+                         ToyRows rows) {
+    Machine& machine = *machines_.at(to);
+    if (!machine.alive || !machine.welcome) return;
+    if (machine.incarnation != incarnation) {
+        if (!config_.peers_keep_address) return;
+        probes_.hit(Probe::rows_for_a_newer_incarnation);
+    }
+    const std::uint64_t buffer = machine.next_buffer++;
+    machine.buffers[buffer] = std::move(rows);
+    for (core::StageInput& input : inputs.inputs) input.payload.buffer = buffer;
+    worker_event(to, machine.incarnation, core::MessageArrived{std::move(inputs)});
+}
+
+// ---- rare paths
+// -----------------------------------------------------------------------------------
+
+void World::probe_tokens(const core::TokensProduced& message) {
+    for (const core::ProducedToken& token : message.tokens) {
+        const Outcome& outcome = outcomes_.at(token.key.request);
+        const auto next = outcome.prompt_tokens + static_cast<std::int32_t>(outcome.tokens.size());
+        if (outcome.ended) {
+            probes_.hit(Probe::token_of_ended_request_ignored);
+        } else if (token.key.attempt < outcome.pipelines.size()) {
+            probes_.hit(Probe::token_of_older_attempt_ignored);
+        } else if (token.position < next) {
+            probes_.hit(Probe::duplicate_token_ignored);
+        }
+    }
+}
+
+void World::probe_end(const Outcome& outcome) {
+    const std::string& error = outcome.error;
+    if (outcome.reason == core::FinishReason::stop) probes_.hit(Probe::ended_by_stop_token);
+    if (outcome.reason == core::FinishReason::stop ||
+        outcome.reason == core::FinishReason::length) {
+        if (outcome.pipelines.size() > 1) probes_.hit(Probe::finished_after_preemption);
+        if (outcome.was_stuck) probes_.hit(Probe::stuck_then_finished);
+    } else if (outcome.reason == core::FinishReason::error) {
+        if (error.starts_with("worker ")) probes_.hit(Probe::error_worker_lost);
+        if (error.starts_with("no token for")) probes_.hit(Probe::error_stalled);
+        if (error.starts_with("no placement")) probes_.hit(Probe::error_unserved);
+    }
+}
+
+}  // namespace helix::sim
