@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/messages.h"
+#include "core/router_catalogue.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 #include "spec/placement.h"
@@ -129,6 +130,8 @@ struct CoordinatorConfig {
     std::int32_t max_running = 4096;  // sequences in the cluster
     double kv_high_water = 0.9;       // FEATURES H15, H16
     double expected_output_tokens = 240;
+    RouterFactory router = max_flow_router().make;  // which way each request takes
+    std::uint64_t router_seed = 0;
     // Decodes travel in so many groups, for all machines of a pipeline to have work; 0: as many as
     // machines stand in the shortest one.
     std::int32_t pipeline_groups = 0;

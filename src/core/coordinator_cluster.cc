@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/random.h"
 #include "core/coordinator_state.h"
 
 namespace helix::core {
@@ -24,11 +25,11 @@ double total_flow(const std::vector<spec::LinkFlow>& flows) {
 
 // Machines that can compute at the same time along one pipeline: workers of one host share its
 // cores.
-std::int32_t machines_in_pipeline(const PipelineRouter& router,
+std::int32_t machines_in_pipeline(const PipelineGraph& graph,
                                   const std::map<WorkerId, WorkerState>& workers) {
     std::set<std::string> hosts;
     std::int32_t nameless = 0;
-    for (const auto& node : router.nodes()) {
+    for (const PipelineNode& node : graph.nodes()) {
         if (node.layers.empty()) continue;
         const std::string& host = workers.at(node.worker).joined.node.host;
         if (host.empty()) {
@@ -38,15 +39,7 @@ std::int32_t machines_in_pipeline(const PipelineRouter& router,
         }
     }
     const auto machines = static_cast<std::int32_t>(hosts.size()) + nameless;
-    return std::max(1, std::min(machines, router.min_depth()));
-}
-
-PipelineRouter make_router(std::int32_t n_layers, const PendingPlacement& plan) {
-    std::vector<PipelineRouter::Node> nodes;
-    for (std::size_t i = 0; i < plan.workers.size(); ++i) {
-        nodes.push_back({plan.workers[i], plan.placement.layers[i]});
-    }
-    return {n_layers, std::move(nodes), plan.flows};
+    return std::max(1, std::min(machines, graph.min_depth()));
 }
 
 }  // namespace
@@ -57,10 +50,10 @@ bool Coordinator::Impl::usable(WorkerId worker, LayerRange layers) const {
 }
 
 bool Coordinator::Impl::in_router(WorkerId worker) const {
-    const auto& nodes = router.nodes();
-    return std::any_of(nodes.begin(), nodes.end(), [&](const PipelineRouter::Node& node) {
-        return node.worker == worker && !node.layers.empty();
-    });
+    if (router == nullptr) return false;
+    const PipelineGraph& graph = router->graph();
+    const std::int32_t node = graph.node_of(worker);
+    return node >= 0 && !graph.nodes()[static_cast<std::size_t>(node)].layers.empty();
 }
 
 // ---- joining and leaving
@@ -143,6 +136,7 @@ void Coordinator::Impl::on_report(WorkerId worker, const WorkerReport& message,
                                   std::vector<CoordinatorAction>& actions) {
     WorkerState& state = workers.at(worker);
     state.last_report = message;
+    if (router != nullptr) router->on_report(worker, message);
     if (state.kv.requests() > 0) state.kv.set_reported(message.used_pages);
     FreeSequences strays;
     for (const SequenceKey& key : message.held) {
@@ -255,12 +249,12 @@ void Coordinator::Impl::advance_pending(std::vector<CoordinatorAction>& actions)
 void Coordinator::Impl::send_assignments(std::vector<CoordinatorAction>& actions) {
     pending->loading = true;
     pending->epoch = next_epoch++;
-    const PipelineRouter next_router = make_router(config.n_layers, *pending);
+    pending->router = make_router(*pending);
     AssignLayers message;
     message.epoch = pending->epoch;
     message.pipeline_groups = config.pipeline_groups > 0
                                   ? config.pipeline_groups
-                                  : machines_in_pipeline(next_router, workers);
+                                  : machines_in_pipeline(pending->router->graph(), workers);
     for (const WorkerId id : pending->workers) {
         const WorkerJoined& joined = workers.at(id).joined;
         message.peers.push_back({id, joined.endpoint, joined.public_key});
@@ -276,10 +270,47 @@ void Coordinator::Impl::send_assignments(std::vector<CoordinatorAction>& actions
     }
 }
 
+// The links of the plan, and behind them the other measured ones.
+std::unique_ptr<RequestRouter> Coordinator::Impl::make_router(const PendingPlacement& plan) const {
+    std::map<std::int32_t, std::int32_t> index = {{spec::kCoordinator, spec::kCoordinator}};
+    std::vector<PipelineNode> nodes;
+    for (std::size_t i = 0; i < plan.workers.size(); ++i) {
+        index[static_cast<std::int32_t>(plan.workers[i].value)] = static_cast<std::int32_t>(i);
+        nodes.push_back({plan.workers[i], plan.placement.layers[i]});
+    }
+    std::map<std::pair<std::int32_t, std::int32_t>, spec::LinkSpec> links;
+    for (const WorkerId id : plan.workers) {
+        for (const spec::LinkSpec& link : workers.at(id).joined.links) {
+            const auto from = index.find(link.from);
+            const auto to = index.find(link.to);
+            if (from == index.end() || to == index.end()) continue;  // a peer that left
+            links.emplace(std::pair(from->second, to->second), link);
+        }
+    }
+    std::vector<PipelineEdge> edges;
+    for (const spec::LinkFlow& flow : plan.flows) {
+        const auto link = links.find({flow.from, flow.to});
+        edges.push_back({flow.from, flow.to, flow.tokens_per_s, 0, 0});
+        if (link == links.end()) continue;
+        edges.back().bandwidth_bytes_per_s = link->second.bandwidth_bytes_per_s;
+        edges.back().latency_s = link->second.latency_s;
+        links.erase(link);
+    }
+    for (const auto& [ends, link] : links) {
+        edges.push_back({ends.first, ends.second, 0, link.bandwidth_bytes_per_s, link.latency_s});
+    }
+    return config.router({PipelineGraph(config.n_layers, std::move(nodes), edges),
+                          base::hash_pair(config.router_seed, plan.epoch)});
+}
+
 void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
-    router = make_router(config.n_layers, *pending);
+    router = std::move(pending->router);
+    for (auto& [id, state] : requests) {
+        if (state.running) state.path = router->graph().path(state.pipeline);
+    }
     flows.clear();
     for (spec::LinkFlow flow : pending->flows) {
+        if (flow.tokens_per_s <= 0) continue;
         const auto id = [&](std::int32_t node) {
             if (node == spec::kCoordinator) return node;
             return static_cast<std::int32_t>(

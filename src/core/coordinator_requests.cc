@@ -33,7 +33,7 @@ std::int64_t Coordinator::Impl::expected_pages(const RequestState& state, LayerR
 
 std::int64_t Coordinator::Impl::capacity_tokens() const {
     const auto holds = [&](std::int64_t blocks) {
-        return router.reachable([&](WorkerId worker, LayerRange layers) {
+        return router->can_route([&](WorkerId worker, LayerRange layers) {
             return usable(worker, layers) &&
                    blocks * layers.size() <= workers.at(worker).kv.total();
         });
@@ -150,26 +150,46 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
                    "the cluster has shrunk: this request does not fit any more", actions);
             continue;
         }
-        const std::int64_t full = blocks_for(prompt + state.max_output);
-        Pipeline pipeline = router.route(length(state), [&](WorkerId worker, LayerRange layers) {
-            return usable(worker, layers) &&
-                   full * layers.size() <= workers.at(worker).kv.total() &&
-                   workers.at(worker).kv.can_add(expected_pages(state, layers),
-                                                 config.kv_high_water);
-        });
-        blocked = pipeline.empty();
+        Path path = route(now, state);
+        blocked = path.empty();
         if (blocked) continue;
-        start(now, state, std::move(pipeline), actions);
+        start(now, state, std::move(path), actions);
         ++running_now;
     }
 }
 
-void Coordinator::Impl::start(TimePoint now, RequestState& state, Pipeline pipeline,
+WorkerLoad Coordinator::Impl::load_of(WorkerId worker) const {
+    const WorkerState& state = workers.at(worker);
+    return {static_cast<std::int64_t>(state.kv.requests()), static_cast<double>(state.kv.used()),
+            state.kv.total(), &state.last_report};
+}
+
+Path Coordinator::Impl::route(TimePoint now, const RequestState& state) const {
+    const std::int64_t full =
+        blocks_for(static_cast<std::int64_t>(state.request.prompt.size()) + state.max_output);
+    const StageFits fits = [&](WorkerId worker, LayerRange layers) {
+        return usable(worker, layers) && full * layers.size() <= workers.at(worker).kv.total() &&
+               workers.at(worker).kv.can_add(expected_pages(state, layers), config.kv_high_water);
+    };
+    const RoutedRequest request{state.request.id, now, length(state), state.request.priority};
+    Path path = router->route(request, fits, [&](WorkerId worker) { return load_of(worker); });
+    CHECK(path.empty() || router->graph().is_path(path));
+    return path;
+}
+
+void Coordinator::Impl::going(RequestState& state, std::int64_t rows) {
+    state.rows_going = rows;
+    router->on_sent(state.path, rows);
+}
+
+void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
                               std::vector<CoordinatorAction>& actions) {
     waiting.erase(queue_key(state));
     state.running = true;
     ++state.attempt;
-    state.pipeline = std::move(pipeline);
+    state.pipeline = router->graph().pipeline(path);
+    state.path = std::move(path);
+    going(state, length(state));
     state.last_progress = now;
     for (const Stage& stage : state.pipeline) {
         workers.at(stage.worker).kv.add(state.request.id, expected_pages(state, stage.layers));
@@ -199,6 +219,8 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         if (!state.running || token.key.attempt != state.attempt) continue;
         if (state.pipeline.back().worker != worker || token.position != length(state)) continue;
         state.output.push_back(token.token);
+        router->on_returned(state.path, state.rows_going, now - state.last_progress);
+        state.rows_going = 0;
         state.last_progress = now;
         const auto n_output = static_cast<std::int32_t>(state.output.size());
         actions.push_back(StreamToken{state.request.id, n_output - 1, token});
@@ -209,7 +231,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         } else if (n_output >= state.max_output) {
             finish(state.request.id, FinishReason::length, "", actions);
         } else {
-            router.add_load(state.pipeline, 1);
+            going(state, 1);
             StageInput next;
             next.key = token.key;
             next.first_position = token.position;
@@ -278,6 +300,9 @@ void Coordinator::Impl::leave_pipeline(RequestState& state,
         std::erase_if(box->second.inputs,
                       [&](const StageInput& input) { return input.key == key; });
     }
+    router->on_ended(state.path, state.rows_going);
+    state.path.clear();
+    state.rows_going = 0;
     state.pipeline.clear();
     state.running = false;
 }

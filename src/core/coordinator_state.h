@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,7 +11,7 @@
 
 #include "core/coordinator.h"
 #include "core/kv_estimate.h"
-#include "core/pipeline_router.h"
+#include "core/request_router.h"
 
 // The state behind core::Coordinator; only its own .cc files and Invariants include this.
 
@@ -34,6 +35,8 @@ struct RequestState {
     bool accepted = false;
     bool running = false;
     Pipeline pipeline;
+    Path path;  // the pipeline in the router's graph; empty: not in there any more
+    std::int64_t rows_going = 0;  // sent and not come back as a token
     std::vector<Token> output;
     std::int32_t max_output = 0;  // max_tokens, or what context and memory allow
     TimePoint last_progress;
@@ -49,7 +52,8 @@ struct PendingPlacement {
     std::vector<spec::LinkFlow> flows;
     std::set<WorkerId> changed;  // workers whose layers change
     bool disrupts = false;       // one of them serves now: nothing new is admitted meanwhile
-    bool loading = false;        // AssignLayers sent
+    std::unique_ptr<RequestRouter> router;  // set when AssignLayers is sent
+    bool loading = false;                   // AssignLayers sent
     std::uint64_t epoch = 0;
 };
 
@@ -64,10 +68,10 @@ struct Coordinator::Impl {
     std::uint64_t next_order = 0;
     double mean_output = 0;  // running mean of finished outputs, for expected lengths
 
-    PipelineRouter router;              // of the placement in force
-    std::vector<spec::LinkFlow> flows;  // in force; node indices are worker ids
-    double flow_in_force = 0;           // tokens/s
-    std::uint64_t epoch_in_force = 0;   // 0 = not serving
+    std::unique_ptr<RequestRouter> router;  // of the placement in force; null before the first
+    std::vector<spec::LinkFlow> flows;      // in force; node indices are worker ids
+    double flow_in_force = 0;               // tokens/s
+    std::uint64_t epoch_in_force = 0;       // 0 = not serving
     std::uint64_t next_epoch = 1;
     std::optional<PendingPlacement> pending;
 
@@ -94,8 +98,11 @@ struct Coordinator::Impl {
     void on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& message,
                   std::vector<CoordinatorAction>& actions);
     void dispatch(TimePoint now, std::vector<CoordinatorAction>& actions);
-    void start(TimePoint now, RequestState& state, Pipeline pipeline,
+    Path route(TimePoint now, const RequestState& state) const;  // empty: nothing has room
+    WorkerLoad load_of(WorkerId worker) const;
+    void start(TimePoint now, RequestState& state, Path path,
                std::vector<CoordinatorAction>& actions);
+    void going(RequestState& state, std::int64_t rows);  // tells the router
     void preempt_one(TimePoint now, WorkerId worker, std::vector<CoordinatorAction>& actions);
     // Takes the request off its pipeline and tells the workers that are left.
     void leave_pipeline(RequestState& state, std::vector<CoordinatorAction>& actions);
@@ -129,6 +136,7 @@ struct Coordinator::Impl {
     void maybe_plan(TimePoint now, std::vector<CoordinatorAction>& actions);
     void advance_pending(std::vector<CoordinatorAction>& actions);
     void send_assignments(std::vector<CoordinatorAction>& actions);
+    std::unique_ptr<RequestRouter> make_router(const PendingPlacement& plan) const;
     void put_in_force(std::vector<CoordinatorAction>& actions);
     bool usable(WorkerId worker, LayerRange layers) const;
     bool in_router(WorkerId worker) const;

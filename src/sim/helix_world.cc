@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -17,6 +18,7 @@ core::CoordinatorConfig coordinator_config(const HelixSetup& setup) {
     core::CoordinatorConfig config = setup.coordinator;
     config.n_layers = setup.model.n_layers;
     config.block_size = setup.worker.block_size;
+    config.router_seed = setup.seed;
     config.context_length = std::max<std::int32_t>(
         setup.model.context_length, static_cast<std::int32_t>(setup.lengths.longest_context()) + 1);
     // The placement is given: nothing waits for joins, and what waits online waits.
@@ -63,12 +65,26 @@ void HelixWorld::at(TimePoint when, Event::Kind kind, std::uint32_t argument) {
 // ---- the cast
 // -------------------------------------------------------------------------------------
 
+// The routers know the links that the setup lists, as if the workers had measured them.
 void HelixWorld::join_all() {
+    std::set<std::pair<std::int32_t, std::int32_t>> listed;
+    for (const spec::LinkFlow& flow : setup_.flows) listed.emplace(flow.from, flow.to);
+    const auto worker = [&](std::int32_t node) {
+        return node == spec::kCoordinator ? node : worker_of_node_[static_cast<std::size_t>(node)];
+    };
+    std::vector<std::vector<spec::LinkSpec>> links(machines_.size());
+    for (spec::LinkSpec link : setup_.cluster->links) {
+        if (!listed.contains({link.from, link.to})) continue;
+        link.from = worker(link.from);
+        link.to = worker(link.to);
+        links[static_cast<std::size_t>(std::max(link.from, link.to))].push_back(link);
+    }
     for (std::size_t w = 0; w < machines_.size(); ++w) {
         core::WorkerJoined joined;
         joined.worker = WorkerId{static_cast<std::uint32_t>(w)};
         joined.incarnation = 1;
         joined.node = setup_.cluster->nodes[static_cast<std::size_t>(machines_[w].node)];
+        joined.links = std::move(links[w]);
         step_coordinator(joined);
     }
 }

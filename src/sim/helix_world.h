@@ -48,10 +48,11 @@ struct HelixSetup {
     const spec::CostModel* costs = nullptr;
     spec::ModelSpec model;
     spec::Placement placement;
-    std::vector<spec::LinkFlow> flows;  // what the router follows
-    std::vector<double> kv_tokens;      // per node: context of all its layers that its memory holds
+    // What the router follows; links without flow are for routers that follow none.
+    std::vector<spec::LinkFlow> flows;
+    std::vector<double> kv_tokens;  // per node: context of all its layers that its memory holds
     BatchOverheads overheads;
-    core::CoordinatorConfig coordinator;  // layers, context and block size are set by the run
+    core::CoordinatorConfig coordinator;  // layers, context, block size and seed are set by the run
     core::WorkerConfig worker = simulated_worker();
     double max_flow_tokens_per_s = 0;
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "core/pipeline_router.h"
 #include "sim/helix_world_state.h"
 
 namespace helix::sim {
@@ -8,7 +7,7 @@ namespace {
 
 // Every request fits every node, and some way leads through all layers.
 base::Status check_room(const HelixSetup& setup) {
-    std::vector<core::PipelineRouter::Node> nodes;
+    std::vector<core::PipelineNode> nodes;
     const std::int64_t wanted = setup.lengths.longest_context() + 1;
     for (std::size_t n = 0; n < setup.placement.layers.size(); ++n) {
         nodes.push_back({WorkerId{static_cast<std::uint32_t>(n)}, setup.placement.layers[n]});
@@ -20,8 +19,13 @@ base::Status check_room(const HelixSetup& setup) {
             fmt::format("node {} holds {} tokens of context; a request may need {}",
                         setup.cluster->nodes[n].name, pages * setup.worker.block_size, wanted));
     }
-    const core::PipelineRouter router(setup.model.n_layers, nodes, setup.flows);
-    if (router.min_depth() == 0) {
+    std::vector<core::PipelineEdge> edges;
+    for (const spec::LinkFlow& flow : setup.flows) {
+        edges.push_back({flow.from, flow.to, flow.tokens_per_s, 0, 0});
+    }
+    const auto router = setup.coordinator.router(
+        {core::PipelineGraph(setup.model.n_layers, std::move(nodes), edges), setup.seed});
+    if (!router->can_route([](WorkerId, spec::LayerRange) { return true; })) {
         return base::invalid("no pipeline runs through all layers along the flows");
     }
     return base::Ok{};
