@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/size_option.h"
+#include "core/router_catalogue.h"
 #include "model/gguf.h"
 #include "model/info.h"
 #include "net/key.h"
@@ -40,6 +41,7 @@ struct ServeArguments {
     std::vector<std::string> api_keys;
     std::string chat_template;
     std::string placement;
+    std::string scheduler = "helix";
     int context = 0;
     int block_size = 16;
     int max_waiting = 1024;
@@ -87,6 +89,8 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     options.core.block_size = a.block_size;
     options.core.max_waiting = a.max_waiting;
     options.core.min_workers = a.min_workers;
+    TRY(const core::RouterKind scheduler, core::find_router(a.scheduler));
+    options.core.router = scheduler.make;
     options.listen_host = http.host;
     if (!a.cluster_listen.empty()) {
         TRY(const HostPort cluster, parse_host_port("--cluster-listen", a.cluster_listen));
@@ -238,6 +242,7 @@ void add_serve(App& app) {
     command->add_option("--placement", a.placement,
                         "a placement that 'helix plan --output' wrote; workers are known by their "
                         "--name [plans for the workers that are here]");
+    command->add_option("--scheduler", a.scheduler, core::list_routers())->capture_default_str();
     add_backend_options(*command, a.backend);
     command->footer(
         "Examples:\n"

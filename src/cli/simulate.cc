@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/log.h"
 #include "cli/command.h"
 #include "cli/problem_option.h"
 #include "cli/progress.h"
@@ -13,6 +14,7 @@
 #include "cli/simulate_setup.h"
 #include "cli/simulate_watch.h"
 #include "cli/word_option.h"
+#include "core/router_catalogue.h"
 
 namespace helix::cli {
 namespace {
@@ -35,6 +37,7 @@ std::vector<std::pair<std::string, std::string>> facts(const SimulateArguments& 
     return {{"Model", problem.model.name},
             {"Placement", a.placement},
             {"Policy", policy},
+            {"Scheduler", a.scheduler},
             {"Load", a.load.online ? fmt::format("online, {:g} tokens/s", a.load.rate) : "offline"},
             {"Seed", std::to_string(a.load.seed)}};
 }
@@ -83,15 +86,15 @@ base::Result<sim::SimReport> simulate_reference(const SimulateArguments& a,
 
 // Our own policy takes placement and load as the published one does, and leaves the rest to core.
 base::Result<sim::SimReport> simulate_helix(const SimulateArguments& a, const Problem& problem) {
-    if (a.scheduler != "helix") {
-        return base::invalid("--scheduler: '" + a.scheduler + "' needs --policy reference");
-    }
+    TRY(const core::RouterKind scheduler, core::find_router(a.scheduler));
     if (a.batching != "fifo") {
         return base::invalid("--batching: needs --policy reference");
     }
     TRY(spec::PlacementFile file, read_simulated_layout(a.placement, problem));
     TRY_VOID(add_flows(problem, file, true));
+    if (scheduler.beyond_plan) add_idle_links(problem, file);
     sim::HelixSetup setup = helix_setup(problem, file.placement, file.flows);
+    setup.coordinator.router = scheduler.make;
     setup.max_flow_tokens_per_s = file.max_flow_tokens_per_s.value_or(0);
     setup.coordinator.pipeline_groups = a.groups;
     TRY(const SimulatedLoad load, read_load(a.load));
@@ -119,7 +122,12 @@ base::Status run_simulate(const SimulateArguments& a) {
     if (!a.policy.empty() && a.policy != "helix" && a.policy != "reference") {
         return base::invalid("--policy: '" + a.policy + "' is neither helix nor reference");
     }
-    const bool reference = a.policy == "reference" || (a.policy.empty() && a.scheduler != "helix");
+    bool reference = a.policy == "reference";
+    if (a.policy.empty()) {
+        TRY(const std::string why, needs_published_policy(a.placement, problem, a.scheduler));
+        reference = !why.empty();
+        if (reference) LOG_INFO("under --policy reference: {}", why);
+    }
     TRY(const sim::SimReport report,
         reference ? simulate_reference(a, problem) : simulate_helix(a, problem));
     const std::string shown = a.json ? sim::report_json(report) + "\n" : sim::report_table(report);
@@ -140,13 +148,10 @@ void add_simulate(App& app) {
         ->required();
     simulate->add_option(
         "--policy", a->policy,
-        "helix: what `serve` runs; reference: the published simulator's rules, the only ones "
-        "that know other schedulers. Without it: as the scheduler needs");
-    simulate
-        ->add_option(
-            "--scheduler", a->scheduler,
-            "helix; with the reference policy also swarm, random, shortest-queue, separate")
-        ->capture_default_str();
+        "helix: what `serve` runs; reference: the published simulator's rules, with its own "
+        "schedulers of the same names. Without it: helix, unless the placement is a published "
+        "run's replay, or separate pipelines with more layers than the tables cover");
+    simulate->add_option("--scheduler", a->scheduler, core::list_routers())->capture_default_str();
     simulate
         ->add_option("--batching", a->batching,
                      "reference policy: fifo as published, or decode-first")

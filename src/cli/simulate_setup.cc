@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "plan/flow_graph.h"
 #include "plan/throughput_search.h"
@@ -69,6 +70,12 @@ std::vector<spec::LinkFlow> planned_split(const Problem& problem, const spec::Pl
     return split ? std::move(split->flows) : std::vector<spec::LinkFlow>{};
 }
 
+base::Result<bool> is_replay(const std::string& path) {
+    TRY(const std::string text, spec::read_text_file(path));
+    TRY(const nlohmann::json document, spec::parse_json(text, path));
+    return document.is_object() && document.contains("nodes") && document.contains("start_time_s");
+}
+
 }  // namespace
 
 base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool needed) {
@@ -118,12 +125,39 @@ sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& place
     return setup;
 }
 
+void add_idle_links(const Problem& problem, spec::PlacementFile& file) {
+    std::set<std::pair<std::int32_t, std::int32_t>> known;
+    for (const spec::LinkFlow& flow : file.flows) known.emplace(flow.from, flow.to);
+    const auto takes_part = [&](std::int32_t node) {
+        if (node == spec::kCoordinator) return true;
+        const auto n = static_cast<std::size_t>(node);
+        return n < file.placement.layers.size() && !file.placement.layers[n].empty();
+    };
+    const auto add = [&](std::int32_t from, std::int32_t to) {
+        if (!takes_part(from) || !takes_part(to)) return;
+        if (known.emplace(from, to).second) file.flows.push_back({from, to, 0});
+    };
+    for (const auto& [from, to] : file.links) add(from, to);
+    if (!file.links.empty()) return;
+    for (const spec::LinkSpec& link : problem.cluster.links) add(link.from, link.to);
+}
+
+base::Result<std::string> needs_published_policy(const std::string& path, const Problem& problem,
+                                                 const std::string& scheduler) {
+    TRY(const bool replay, is_replay(path));
+    if (replay) return std::string("the placement is a published run's replay");
+    if (scheduler != "separate" || !problem.tables) return std::string();
+    TRY(const spec::PlacementFile file, read_simulated_layout(path, problem));
+    const auto fits =
+        plan::check_placement(problem.cluster, problem.model, problem.capacities, file.placement);
+    return fits.ok() ? std::string() : fits.error().message;
+}
+
 base::Result<sim::ReferenceSetup> reference_setup_from(const std::string& path,
                                                        const Problem& problem,
                                                        const ReferenceLayout& layout) {
-    TRY(const std::string text, spec::read_text_file(path));
-    TRY(const nlohmann::json document, spec::parse_json(text, path));
-    if (document.is_object() && document.contains("nodes") && document.contains("start_time_s")) {
+    TRY(const bool replay, is_replay(path));
+    if (replay) {
         return sim::read_replay_setup(path, problem.cluster, *problem.tables);
     }
     TRY(spec::PlacementFile file, read_simulated_layout(path, problem));

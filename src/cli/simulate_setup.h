@@ -26,6 +26,15 @@ base::Result<spec::PlacementFile> read_simulated_layout(const std::string& path,
 // Without needed, a layout that the tables do not cover is left as it is.
 base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool needed);
 
+// Adds the links that the plan does not use, without flow, for schedulers that go beyond it: the
+// file's, or all of the cluster's between machines that hold layers where it lists none.
+void add_idle_links(const Problem& problem, spec::PlacementFile& file);
+
+// Why only the published policy can run this layout: it is a published run's replay, or separate
+// pipelines that hold more layers than the tables cover. "" when our own can.
+base::Result<std::string> needs_published_policy(const std::string& path, const Problem& problem,
+                                                 const std::string& scheduler);
+
 // Our own policy. The problem must outlive the run.
 sim::HelixSetup helix_setup(const Problem& problem, const spec::Placement& placement,
                             const std::vector<spec::LinkFlow>& flows);

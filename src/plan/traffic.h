@@ -10,8 +10,8 @@
 
 namespace helix::plan {
 
-// How requests spread over a placement: what routing by flow weights (PipelineRouter) does in the
-// long run. Only the ratios of the flows that leave one place matter.
+// How requests spread over a placement: what routing by flow weights (the max-flow scheduler) does
+// in the long run. Only the ratios of the flows that leave one place matter.
 struct Traffic {
     struct Hop {
         std::int32_t from = 0;  // a stage; -1 = the coordinator
