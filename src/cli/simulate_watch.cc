@@ -19,6 +19,14 @@ base::Result<std::unique_ptr<SimulateWatch>> SimulateWatch::create(
     auto watch = std::make_unique<SimulateWatch>();
     watch->options_ = options;
     watch->end_ = at(start_s + warmup_s + duration_s);
+    sim::RunDetailOptions detail;
+    detail.window_begin = at(start_s + warmup_s);
+    detail.window_end = watch->end_;
+    detail.ttft_slo_s = options.ttft_slo_s;
+    detail.tpot_slo_s = options.tpot_slo_s;
+    detail.from_admission = offline;
+    watch->detail_ =
+        std::make_unique<sim::RunDetailObserver>(cluster, placement, kv_capacity, detail);
     std::vector<sim::Observer*> observers;
     if (!options.html.empty()) {
         sim::RecorderOptions recorder;
@@ -39,13 +47,15 @@ base::Result<std::unique_ptr<SimulateWatch>> SimulateWatch::create(
         observers.push_back(watch->trace_.get());
     }
     if (!observers.empty()) {
+        observers.push_back(watch->detail_.get());
         watch->observers_ = std::make_unique<sim::ObserverList>(std::move(observers));
     }
     return watch;
 }
 
-base::Status SimulateWatch::finish(const sim::SimReport& report, const std::string& title,
+base::Status SimulateWatch::finish(sim::SimReport& report, const std::string& title,
                                    std::vector<std::pair<std::string, std::string>> facts) {
+    report.detail = detail_->detail();
     if (trace_) TRY_VOID(trace_->finish(end_));
     if (!recorder_) return base::Ok{};
     const sim::ReportInfo info{.title = title,

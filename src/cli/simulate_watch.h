@@ -9,6 +9,7 @@
 #include "sim/observer.h"
 #include "sim/recorder.h"
 #include "sim/report.h"
+#include "sim/run_detail.h"
 #include "spec/cluster_spec.h"
 #include "spec/placement.h"
 
@@ -21,24 +22,28 @@ struct WatchOptions {
     double tpot_slo_s = 0;
 };
 
-// What looks on while a cluster is simulated, for `helix simulate --html` and --trace-out.
+// What looks on while a cluster is simulated: for the report's details, --html and --trace-out.
 class SimulateWatch {
   public:
-    // kv_capacity: of each node, in the unit that the world reports. start_s: when load begins.
+    // cluster and placement must outlive it. kv_capacity: of each node, in the unit that the world
+    // reports. start_s: when load begins.
     static base::Result<std::unique_ptr<SimulateWatch>> create(
         const WatchOptions& options, const spec::ClusterSpec& cluster,
         const spec::Placement& placement, std::int32_t n_layers,
         const std::vector<double>& kv_capacity, double start_s, double warmup_s, double duration_s,
         bool offline);
 
-    sim::Observer* observer() { return observers_.get(); }
-    // Writes the files.
-    base::Status finish(const sim::SimReport& report, const std::string& title,
+    sim::Observer* observer() {
+        return observers_ ? static_cast<sim::Observer*>(observers_.get()) : detail_.get();
+    }
+    // Adds the details to the report and writes the files.
+    base::Status finish(sim::SimReport& report, const std::string& title,
                         std::vector<std::pair<std::string, std::string>> facts);
 
   private:
     WatchOptions options_;
     base::TimePoint end_;
+    std::unique_ptr<sim::RunDetailObserver> detail_;
     std::unique_ptr<sim::Recorder> recorder_;
     std::unique_ptr<sim::ChromeTrace> trace_;
     std::unique_ptr<sim::ObserverList> observers_;

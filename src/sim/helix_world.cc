@@ -1,6 +1,7 @@
 #include "sim/helix_world.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
@@ -54,7 +55,7 @@ HelixWorld::HelixWorld(const HelixSetup& setup, const SimProgress& progress)
         worker_of_node_[n] = static_cast<std::int32_t>(id);
         machines_.push_back(std::move(machine));
     }
-    window_begin_ = {base::from_seconds(kHelixStart_s + setup.warmup_s).ns};
+    window_begin_ = {base::from_seconds(helix_start_s(setup) + setup.warmup_s).ns};
     window_end_ = window_begin_ + base::from_seconds(setup.duration_s);
 }
 
@@ -130,9 +131,10 @@ void HelixWorld::submit(RequestLength length) {
 base::Result<SimReport> HelixWorld::run() {
     join_all();
     at(now_ + base::from_seconds(kTickS), Event::Kind::tick, 0);
-    const TimePoint start{base::from_seconds(kHelixStart_s).ns};
+    const double start_s = helix_start_s(setup_);
+    const TimePoint start{base::from_seconds(start_s).ns};
     if (setup_.online) {
-        TRY(arrivals_, make_arrivals(*setup_.online, lengths_, kHelixStart_s,
+        TRY(arrivals_, make_arrivals(*setup_.online, lengths_, start_s,
                                      setup_.warmup_s + setup_.duration_s, random_));
         for (const Arrival& arrival : arrivals_) {
             at({base::from_seconds(arrival.at_s).ns}, Event::Kind::arrival, 0);
@@ -175,6 +177,12 @@ void HelixWorld::handle(const Event& event) {
             if (setup_.observer != nullptr) tell_computed(machines_[event.argument]);
             step_worker(event.argument, std::move(machines_[event.argument].running));
             break;
+        case Event::Kind::loaded: {
+            const Machine& machine = machines_[event.argument];
+            if (now_ < machine.loaded_at) break;  // another epoch has begun
+            step_worker(event.argument, core::LayersLoaded{machine.loading, machine.pages});
+            break;
+        }
         case Event::Kind::tick:
             tick();
             break;
@@ -231,6 +239,14 @@ SimReport HelixWorld::report() const {
             machine.busy_s / setup_.duration_s;
     }
     return report;
+}
+
+double helix_start_s(const HelixSetup& setup) {
+    double slowest_s = 0;
+    for (std::size_t n = 0; n < setup.placement.layers.size(); ++n) {
+        slowest_s = std::max(slowest_s, loading_s(setup, n));
+    }
+    return std::ceil(slowest_s) + 1;
 }
 
 base::Result<SimReport> run_helix(const HelixSetup& setup, const SimProgress& progress) {

@@ -39,9 +39,6 @@ inline core::WorkerConfig simulated_worker() {
     return config;
 }
 
-// When load begins; by then the placement is in force.
-inline constexpr double kHelixStart_s = 1;
-
 struct HelixSetup {
     // Both must outlive the run.
     const spec::ClusterSpec* cluster = nullptr;
@@ -51,6 +48,8 @@ struct HelixSetup {
     // What the router follows; links without flow are for routers that follow none.
     std::vector<spec::LinkFlow> flows;
     std::vector<double> kv_tokens;  // per node: context of all its layers that its memory holds
+    // Per node: how fast it loads its layers' weights; 0 = at once. Empty: all do.
+    std::vector<double> disk_bytes_per_s{};
     BatchOverheads overheads;
     core::CoordinatorConfig coordinator;  // layers, context, block size and seed are set by the run
     core::WorkerConfig worker = simulated_worker();
@@ -67,6 +66,10 @@ struct HelixSetup {
     // in pages and as the workers report it.
     Observer* observer = nullptr;
 };
+
+// When load begins: a second after the slowest machine has loaded, rounded up, as the reference
+// does it. By then the placement is in force.
+double helix_start_s(const HelixSetup& setup);
 
 using SimProgress = std::function<void(double done_s, double total_s)>;
 

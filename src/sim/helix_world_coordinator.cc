@@ -64,7 +64,10 @@ void HelixWorld::perform(core::CoordinatorAction& action) {
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
         step_coordinator(answer(*plan));
     } else if (const auto* said = std::get_if<core::Report>(&action)) {
-        if (said->text.find("in force:") != std::string::npos) serving_ = true;
+        if (!serving_ && said->text.find("in force:") != std::string::npos) {
+            serving_ = true;
+            counts_.ready_s = base::Duration{now_.ns}.seconds();
+        }
         if (said->warning) trouble_ = said->text;
     }
 }

@@ -27,7 +27,14 @@ class HelixWorld {
 
   private:
     struct Event {
-        enum class Kind : std::uint32_t { to_coordinator, to_worker, batch_done, tick, arrival };
+        enum class Kind : std::uint32_t {
+            to_coordinator,
+            to_worker,
+            batch_done,
+            loaded,
+            tick,
+            arrival
+        };
         std::int64_t at_ns = 0;
         std::uint64_t order = 0;
         Kind kind = Kind::tick;
@@ -52,6 +59,8 @@ class HelixWorld {
         std::int64_t pages = 0;
         spec::LayerRange layers;
         std::unique_ptr<core::Worker> worker;
+        std::uint64_t loading = 0;  // the epoch whose layers are being loaded,
+        TimePoint loaded_at = {};   // and when they are there
         std::uint64_t next_buffer = 1;
         core::BatchFinished running;
         NodeBatch observed;                 // the batch that runs
@@ -76,6 +85,7 @@ class HelixWorld {
     void step_worker(std::uint32_t worker, const core::WorkerEvent& event);
     void perform(core::CoordinatorAction& action);
     void perform(std::uint32_t worker, core::WorkerAction& action);
+    void load_layers(std::uint32_t w, std::uint64_t epoch);
     void start_batch(std::uint32_t worker, const core::BatchPlan& plan);
     double batch_s(Machine& machine, const core::BatchPlan& plan) const;
     void post(Event::Kind kind, Message message);
@@ -129,6 +139,8 @@ class HelixWorld {
     SimReport counts_;
 };
 
+// How long a node takes to load its layers.
+double loading_s(const HelixSetup& setup, std::size_t node);
 // What makes a setup impossible, before anything runs.
 base::Status check_setup(const HelixSetup& setup);
 

@@ -15,8 +15,27 @@ void HelixWorld::perform(std::uint32_t w, core::WorkerAction& action) {
     } else if (auto* out = std::get_if<core::SendToCoordinator>(&action)) {
         send_to_coordinator(w, *out);
     } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
-        step_worker(w, core::LayersLoaded{load->epoch, machines_[w].pages});
+        load_layers(w, load->epoch);
     }  // ConnectPeers, ReleaseBuffer: there is nothing to connect or to hold
+}
+
+double loading_s(const HelixSetup& setup, std::size_t node) {
+    if (node >= setup.disk_bytes_per_s.size() || setup.disk_bytes_per_s[node] <= 0) return 0;
+    const spec::LayerRange layers = setup.placement.layers[node];
+    double bytes = static_cast<double>(setup.model.layer_bytes) * layers.size();
+    if (layers.empty()) return 0;
+    if (layers.begin == 0) bytes += static_cast<double>(setup.model.embedding_bytes);
+    if (layers.end == setup.model.n_layers) bytes += static_cast<double>(setup.model.head_bytes);
+    return bytes / setup.disk_bytes_per_s[node];
+}
+
+void HelixWorld::load_layers(std::uint32_t w, std::uint64_t epoch) {
+    Machine& machine = machines_[w];
+    machine.loading = epoch;
+    const double seconds = loading_s(setup_, static_cast<std::size_t>(machine.node));
+    machine.loaded_at = now_ + base::from_seconds(seconds);
+    if (seconds > 0) return at(machine.loaded_at, Event::Kind::loaded, w);
+    step_worker(w, core::LayersLoaded{epoch, machine.pages});
 }
 
 void HelixWorld::send_to_peer(std::uint32_t w, core::SendToPeer& action) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "sim/gamma_variate.h"
 #include "spec/csv_table.h"
 
 namespace helix::sim {
@@ -13,17 +14,7 @@ namespace {
 
 constexpr double kIntervalS = 3;
 constexpr double kMostArrivals = 1e8;
-
-base::Result<std::int32_t> whole(const spec::CsvTable& table, std::size_t row, std::size_t column,
-                                 const std::string& path) {
-    TRY(const double value, table.number(row, column));
-    if (value < 1 || value > 1e6 || value != std::floor(value)) {
-        return base::invalid(fmt::format(
-            "{}: row {}: expected whole numbers of tokens from 1 to 1,000,000, found {}", path,
-            row + 1, value));
-    }
-    return static_cast<std::int32_t>(value);
-}
+constexpr double kMostBurstiness = 100;
 
 // How many arrive in each 3 s, and when inside them.
 void arrivals_by_counts(const OnlineLoad& load, LengthSource& lengths, double start_s,
@@ -56,9 +47,17 @@ void arrivals_by_counts(const OnlineLoad& load, LengthSource& lengths, double st
 void arrivals_by_gaps(const OnlineLoad& load, LengthSource& lengths, double start_s,
                       double duration_s, PythonRandom& random, std::vector<Arrival>& out) {
     const double per_s = load.tokens_per_s / lengths.mean_tokens();
+    const double variance =
+        load.process == ArrivalProcess::poisson ? 1 : load.burstiness * load.burstiness;
     double at_s = 0;
     while (true) {
-        at_s -= std::log1p(-random.uniform()) / per_s;
+        double gap = 1;
+        if (load.process == ArrivalProcess::poisson) {
+            gap = -std::log1p(-random.uniform());
+        } else if (variance > 0) {
+            gap = draw_gamma(1 / variance, random) * variance;
+        }
+        at_s += gap / per_s;
         if (at_s >= duration_s) return;
         out.push_back({start_s + at_s, lengths.next(random)});
     }
@@ -90,13 +89,11 @@ LengthSource::LengthSource(std::vector<RequestLength> rows, LengthOrder order)
 }
 
 base::Result<LengthSource> LengthSource::read(const std::string& path, LengthOrder order) {
-    TRY(const spec::CsvTable table, spec::CsvTable::read(path, {"prompt_tokens", "output_tokens"}));
-    std::vector<RequestLength> rows(table.n_rows());
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-        TRY(rows[row].prompt_tokens, whole(table, row, 0, path));
-        TRY(rows[row].output_tokens, whole(table, row, 1, path));
+    TRY(const Trace trace, read_trace(path));
+    std::vector<RequestLength> rows;
+    for (const TraceRequest& request : trace.requests) {
+        rows.push_back({request.prompt_tokens, request.output_tokens});
     }
-    if (rows.empty()) return base::invalid(path + ": expected at least one row of lengths");
     return LengthSource(std::move(rows), order);
 }
 
@@ -146,6 +143,27 @@ base::Result<std::vector<double>> read_arrival_counts(const std::string& path) {
     return counts;
 }
 
+base::Result<OnlineLoad> listed_load(const std::vector<TraceRequest>& requests) {
+    OnlineLoad load;
+    load.process = ArrivalProcess::listed;
+    double tokens = 0;
+    for (const TraceRequest& request : requests) {
+        load.listed.push_back({request.arrival_s, {request.prompt_tokens, request.output_tokens}});
+        tokens += static_cast<double>(request.prompt_tokens) + request.output_tokens;
+    }
+    if (load.listed.empty() || load.listed.back().at_s <= 0) {
+        return base::invalid("all requests arrive at once; expected times of arrival");
+    }
+    load.tokens_per_s = tokens / load.listed.back().at_s;
+    return load;
+}
+
+void set_rate(OnlineLoad& load, double tokens_per_s) {
+    CHECK(tokens_per_s > 0);
+    for (Arrival& arrival : load.listed) arrival.at_s *= load.tokens_per_s / tokens_per_s;
+    load.tokens_per_s = tokens_per_s;
+}
+
 base::Result<std::vector<Arrival>> make_arrivals(const OnlineLoad& load, LengthSource& lengths,
                                                  double start_s, double duration_s,
                                                  PythonRandom& random) {
@@ -160,7 +178,11 @@ base::Result<std::vector<Arrival>> make_arrivals(const OnlineLoad& load, LengthS
                                          load.tokens_per_s, duration_s, kMostArrivals));
     }
     std::vector<Arrival> arrivals;
-    if (load.process == ArrivalProcess::poisson) {
+    if (!(load.burstiness >= 0 && load.burstiness <= kMostBurstiness)) {
+        return base::invalid(fmt::format("online load: a burstiness of {}, expected 0 to {}",
+                                         load.burstiness, kMostBurstiness));
+    }
+    if (load.process == ArrivalProcess::poisson || load.process == ArrivalProcess::gamma) {
         arrivals_by_gaps(load, lengths, start_s, duration_s, random, arrivals);
     } else if (load.counts_per_3s.empty()) {
         return base::invalid("online load: arrivals by recorded counts need a file of counts");

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "sim/load_random.h"
+#include "sim/trace_file.h"
 
 // What a simulated cluster is asked to do: how long requests are and when they come.
 
@@ -25,7 +26,7 @@ class LengthSource {
     LengthSource() = default;
     // rows must not be empty.
     LengthSource(std::vector<RequestLength> rows, LengthOrder order);
-    // A CSV with the columns prompt_tokens and output_tokens.
+    // A trace file (sim/trace_file.h), of which only the lengths count.
     static base::Result<LengthSource> read(const std::string& path, LengthOrder order);
 
     RequestLength next(PythonRandom& random);
@@ -52,11 +53,11 @@ struct OfflineLoad {
     double feed_below = 0.8;
 };
 
-// poisson: exponential gaps. recorded: counts per 3 s in the file's order. shuffled: each 3 s takes
-// the count of a random interval, as the reference does. Counts are scaled to the wanted rate, what
-// rounding leaves is carried on, and arrivals lie uniformly inside their 3 s. listed: as they are
-// given.
-enum class ArrivalProcess { poisson, recorded, shuffled, listed };
+// poisson: exponential gaps. gamma: gaps of the same mean that vary more or less. recorded: counts
+// per 3 s in the file's order. shuffled: each 3 s takes the count of a random interval, as the
+// reference does. Counts are scaled to the wanted rate, what rounding leaves is carried on, and
+// arrivals lie uniformly inside their 3 s. listed: as they are given.
+enum class ArrivalProcess { poisson, gamma, recorded, shuffled, listed };
 
 struct Arrival {
     double at_s = 0;  // of the simulated clock; of a listed one, since the load's beginning
@@ -65,11 +66,20 @@ struct Arrival {
 
 struct OnlineLoad {
     ArrivalProcess process = ArrivalProcess::shuffled;
-    double tokens_per_s = 0;              // prompt and output, on the mean of the lengths
+    // Prompt and output, on the mean of the lengths; for listed, of all over the time of the last.
+    double tokens_per_s = 0;
     std::vector<double> counts_per_3s{};  // for recorded and shuffled
+    double burstiness = 1;  // gamma: coefficient of variation of the gaps; 1 = poisson, 0 = even
     // For listed, in the order of at_s; the lengths of the load must be long enough for all.
     std::vector<Arrival> listed{};
 };
+
+// The requests of a trace with times of arrival. Errors: all come at once, so that there is no
+// rate.
+base::Result<OnlineLoad> listed_load(const std::vector<TraceRequest>& requests);
+// Makes a load faster or slower; listed ones are stretched in time. tokens_per_s is above 0, and
+// that of a listed load as listed_load() left it.
+void set_rate(OnlineLoad& load, double tokens_per_s);
 
 // The column requests_in_3s of a CSV.
 base::Result<std::vector<double>> read_arrival_counts(const std::string& path);

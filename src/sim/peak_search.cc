@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ constexpr double kOfflineWarmup_s = 60;
 constexpr double kOfflineWindow_s = 240;
 constexpr double kLeastWindow_s = 60;
 constexpr double kMostWindow_s = 600;
+constexpr double kMostWarmup_s = 3600;
+constexpr double kTail = 0.01;
 
 class PeakSearch {
   public:
@@ -91,11 +94,21 @@ double served_tokens_per_s(const SimReport& report) {
     return report.kv_overflowed ? 0 : report.prompt_tokens_per_s + report.decode_tokens_per_s;
 }
 
-// How long a request stays, by Little's law.
-double stay_s(const SimReport& report, const LengthSource& lengths) {
-    const double served = report.prompt_tokens_per_s + report.decode_tokens_per_s;
-    if (served <= 0) return 0;
-    return report.mean_resident / (served / lengths.mean_tokens());
+// The output tokens after which no more than kTail of all tokens come, prompts and outputs.
+double most_of_output(const LengthSource& lengths) {
+    std::vector<std::int32_t> outputs;
+    double tokens = 0;
+    for (const RequestLength& row : lengths.rows()) {
+        outputs.push_back(row.output_tokens);
+        tokens += static_cast<double>(row.prompt_tokens) + row.output_tokens;
+    }
+    std::sort(outputs.begin(), outputs.end(), std::greater<>());
+    double later = 0;  // tokens after the first outputs[i] of each
+    for (std::size_t i = 0; i + 1 < outputs.size(); ++i) {
+        later += static_cast<double>(i + 1) * (outputs[i] - outputs[i + 1]);
+        if (later > kTail * tokens) return outputs[i];
+    }
+    return outputs.back();
 }
 
 // Setup: HelixSetup or ReferenceSetup; run: its simulator.
@@ -121,8 +134,11 @@ base::Result<Peak> search(Setup setup, const PeakWatch& watch, const PeakRules& 
         return base::invalid(fmt::format("nothing is served within {} s of a saturating load",
                                          kOfflineWarmup_s + kOfflineWindow_s));
     }
-    setup.duration_s = std::clamp(stay_s(offline, setup.lengths), kLeastWindow_s, kMostWindow_s);
-    setup.warmup_s = 1.5 * setup.duration_s;
+    // From an empty cluster, less than what comes is served until the longer answers have got to
+    // their ends.
+    const double stay_s = offline.ttft.mean + most_of_output(setup.lengths) * offline.tpot.mean;
+    setup.warmup_s = std::clamp(stay_s, kLeastWindow_s, kMostWarmup_s);
+    setup.duration_s = std::clamp(stay_s / 2, kLeastWindow_s, kMostWindow_s);
     const auto served = [&](double tokens_per_s) -> base::Result<double> {
         setup.online = even_load(setup.lengths, tokens_per_s, setup.warmup_s + setup.duration_s);
         TRY(const SimReport report, simulate(tokens_per_s));

@@ -49,9 +49,9 @@ struct PeakProgress {
 using PeakWatch = std::function<void(const PeakProgress&)>;
 
 // The peak of a setup, under even_load() of its lengths; its own load, window and observer do not
-// matter. The first guess is what an offline run serves, and the windows are as long as a request
-// stays: one to warm up and a half, one that counts (60 s to 600 s). A run whose KV memory
-// overflows sustains nothing.
+// matter. The first guess is what an offline run serves. A run warms up for as long as all but the
+// longest answers take offline (1 min to 1 h), and counts for half that time (1 to 10 min). A run
+// whose KV memory overflows sustains nothing.
 base::Result<Peak> find_peak(const HelixSetup& setup, const PeakWatch& watch = {},
                              const PeakRules& rules = {});
 base::Result<Peak> find_peak(const ReferenceSetup& setup, const PeakWatch& watch = {},

@@ -24,6 +24,64 @@ std::string latency_row(const char* name, const LatencySummary& s) {
                        s.p99);
 }
 
+void add_detail(const RunDetail& detail, const std::vector<double>& node_busy, Json& json) {
+    json["offered_tokens_per_s"] = detail.offered_tokens_per_s;
+    json["requests_per_s"] = detail.requests_per_s;
+    json["queueing_s"] = summary_json(detail.queueing);
+    json["latency_s"] = summary_json(detail.latency);
+    json["goodput"] = {{"ttft_slo_s", detail.ttft_slo_s},
+                       {"tpot_slo_s", detail.tpot_slo_s},
+                       {"requests_per_s", detail.goodput_per_s},
+                       {"share", detail.good_share}};
+    json["nodes"] = Json::array();
+    for (const NodeUse& node : detail.nodes) {
+        json["nodes"].push_back({{"name", node.name},
+                                 {"type", node.type},
+                                 {"layers", {node.layers.begin, node.layers.end}},
+                                 {"busy", node_busy.at(static_cast<std::size_t>(node.node))},
+                                 {"kv_mean", node.kv_mean},
+                                 {"kv_peak", node.kv_peak}});
+    }
+    json["links"] = Json::array();
+    for (const LinkUse& link : detail.links) {
+        json["links"].push_back({{"from", link.from},
+                                 {"to", link.to},
+                                 {"busy", link.busy},
+                                 {"bytes_per_s", link.bytes_per_s},
+                                 {"mean_wait_s", link.mean_wait_s}});
+    }
+}
+
+std::string percent(double share) {
+    return fmt::format("{:.1f} %", share * 100);
+}
+
+// What people ask first of all that a run shows besides its latencies.
+std::string detail_rows(const RunDetail& detail) {
+    std::string out;
+    const auto row = [&](const char* name, const std::string& value) {
+        out += fmt::format("{:<22} {}\n", name, value);
+    };
+    row("offered",
+        fmt::format("{:.1f} tokens/s, prompts and outputs", detail.offered_tokens_per_s));
+    if (detail.ttft_slo_s > 0 || detail.tpot_slo_s > 0) {
+        row("goodput", fmt::format("{:.3f} of {:.3f} requests/s ({})", detail.goodput_per_s,
+                                   detail.requests_per_s, percent(detail.good_share)));
+    }
+    const auto fullest =
+        std::max_element(detail.nodes.begin(), detail.nodes.end(),
+                         [](const NodeUse& a, const NodeUse& b) { return a.kv_mean < b.kv_mean; });
+    if (fullest != detail.nodes.end()) {
+        row("KV memory, on average",
+            fmt::format("{} of {}", percent(fullest->kv_mean), fullest->name));
+    }
+    if (!detail.links.empty()) {
+        const LinkUse& link = detail.links.front();
+        row("busiest link", fmt::format("{} -> {}: {}", link.from, link.to, percent(link.busy)));
+    }
+    return out;
+}
+
 }  // namespace
 
 std::string report_json(const SimReport& report) {
@@ -44,6 +102,9 @@ std::string report_json(const SimReport& report) {
     json["finished"] = report.finished;
     json["iterations"] = report.iterations;
     json["node_busy"] = report.node_busy;
+    json["ready_s"] = report.ready_s;
+    if (report.peak_tokens_per_s > 0) json["peak_tokens_per_s"] = report.peak_tokens_per_s;
+    if (report.detail) add_detail(*report.detail, report.node_busy, json);
     json["digest"] = fmt::format("{:016x}", report.digest);
     return json.dump(1);
 }
@@ -58,6 +119,14 @@ std::string report_table(const SimReport& report) {
     out += fmt::format("{:<22} {:>9} {:>9} {:>9} {:>9}\n", "seconds", "mean", "p50", "p95", "p99");
     out += latency_row("  to the first token", report.ttft);
     out += latency_row("  per token after it", report.tpot);
+    if (report.detail) {
+        out += latency_row("  before a place", report.detail->queueing);
+        out += latency_row("  whole answer", report.detail->latency);
+    }
+    if (report.peak_tokens_per_s > 0) {
+        row("peak", fmt::format("{:.1f} tokens/s, prompts and outputs", report.peak_tokens_per_s));
+    }
+    if (report.detail) out += detail_rows(*report.detail);
     row("planned flow", fmt::format("{:.2f} tokens/s", report.max_flow_tokens_per_s));
     row("stages of a request", fmt::format("{:.2f}", report.mean_depth));
     row("requests inside", fmt::format("{:.1f} on average", report.mean_resident));

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/latency_stats.h"
+#include "sim/run_detail.h"
 
 namespace helix::sim {
 
@@ -27,8 +29,11 @@ struct SimReport {
     std::uint64_t iterations = 0;  // passes through the model, prompts and decodes, whole run
     std::uint64_t events = 0;
     double max_flow_tokens_per_s = 0;
-    std::vector<double> node_busy;  // share of the window, parallel to the cluster's nodes
-    std::uint64_t digest = 0;       // of every pass's end; equal runs have equal digests
+    std::vector<double> node_busy;      // share of the window, parallel to the cluster's nodes
+    std::uint64_t digest = 0;           // of every pass's end; equal runs have equal digests
+    double ready_s = 0;                 // when models were loaded and the placement in force
+    double peak_tokens_per_s = 0;       // what the cluster sustains, where that was looked for
+    std::optional<RunDetail> detail{};  // where somebody looked on
 };
 
 // One JSON object; a table for people.

@@ -192,6 +192,22 @@ TEST(HelixWorld, ImpossibleSetupsAreErrorsThatSayWhy) {
     EXPECT_EQ(why(bed->setup), "node n0 holds 96 tokens of context; a request may need 421");
 }
 
+TEST(HelixWorld, LoadBeginsWhenTheSlowestMachineHasLoaded) {
+    const auto bed = stages_of({1, 2}, 3, 10'000);
+    const auto at_once = run_helix(bed->setup);
+    ASSERT_TRUE(at_once.ok());
+    EXPECT_EQ(helix_start_s(bed->setup), 1);
+    EXPECT_LT(at_once->ready_s, 1);
+    bed->setup.model.layer_bytes = 1'000'000'000;
+    bed->setup.model.head_bytes = 500'000'000;
+    bed->setup.disk_bytes_per_s = {1e9, 0, 0.5e9};  // 3 s, nothing, 3.5 GB at half a GB/s
+    EXPECT_EQ(helix_start_s(bed->setup), 8);
+    const auto loaded = run_helix(bed->setup);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    EXPECT_NEAR(loaded->ready_s, 7, 0.2);
+    EXPECT_GT(loaded->decode_tokens_per_s, 0.7 * at_once->decode_tokens_per_s);
+}
+
 TEST(HelixNetwork, MessagesQueueOnLinksAndShareNicsAndTrunks) {
     spec::ClusterSpec cluster;
     for (const char* region : {"a", "a", "b", "b"}) {

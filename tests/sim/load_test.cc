@@ -68,7 +68,9 @@ TEST(LengthSource, BadRowsAreNamed) {
     const TextFile file("prompt_tokens,output_tokens\n10,1\n0,2\n");
     const auto source = LengthSource::read(file.path(), LengthOrder::sampled);
     ASSERT_FALSE(source.ok());
-    EXPECT_NE(source.error().message.find("row 2: expected whole numbers"), std::string::npos)
+    EXPECT_NE(source.error().message.find("load_test.csv:3: column prompt_tokens: expected a whole "
+                                          "number from 1 to 10000000, found \"0\""),
+              std::string::npos)
         << source.error().message;
     const TextFile empty("prompt_tokens,output_tokens\n");
     EXPECT_FALSE(LengthSource::read(empty.path(), LengthOrder::sampled).ok());
@@ -76,7 +78,11 @@ TEST(LengthSource, BadRowsAreNamed) {
 }
 
 OnlineLoad load_of(ArrivalProcess process) {
-    return {process, 1000, {1, 0, 5, 2}};
+    OnlineLoad load;
+    load.process = process;
+    load.tokens_per_s = 1000;
+    load.counts_per_3s = {1, 0, 5, 2};
+    return load;
 }
 
 TEST(Arrivals, EveryProcessKeepsTheRateAndTheOrder) {
@@ -123,6 +129,46 @@ TEST(Arrivals, ListedOnesComeAsGivenUntilTheWindowEnds) {
     EXPECT_NE(unsorted.error().message.find("at 0 s is listed after one at 2.5 s"),
               std::string::npos)
         << unsorted.error().message;
+}
+
+TEST(Arrivals, GammaGapsVaryAsMuchAsAsked) {
+    for (const double burstiness : {0.0, 0.5, 3.0}) {
+        LengthSource lengths({{90, 10}}, LengthOrder::sampled);
+        OnlineLoad load = load_of(ArrivalProcess::gamma);
+        load.burstiness = burstiness;
+        PythonRandom random(7);
+        const auto arrivals = make_arrivals(load, lengths, 0, 4000, random);
+        ASSERT_TRUE(arrivals.ok()) << arrivals.error().message;
+        const auto n = static_cast<double>(arrivals->size());
+        EXPECT_NEAR(n, 40'000, 2400) << burstiness;
+        double squares = 0;
+        double last_s = 0;
+        for (const Arrival& arrival : *arrivals) {
+            squares += (arrival.at_s - last_s) * (arrival.at_s - last_s);
+            last_s = arrival.at_s;
+        }
+        const double mean_s = last_s / n;
+        EXPECT_NEAR(std::sqrt(std::max(0.0, squares / n / mean_s / mean_s - 1)), burstiness,
+                    0.05 * burstiness + 1e-6);
+    }
+    LengthSource lengths({{90, 10}}, LengthOrder::sampled);
+    OnlineLoad load = load_of(ArrivalProcess::gamma);
+    load.burstiness = -1;
+    PythonRandom random(7);
+    EXPECT_FALSE(make_arrivals(load, lengths, 0, 4000, random).ok());
+}
+
+TEST(Arrivals, ATraceIsStretchedToARate) {
+    const std::vector<TraceRequest> requests = {{0, 100, 10}, {2, 50, 40}, {4, 150, 50}};
+    auto load = listed_load(requests);
+    ASSERT_TRUE(load.ok()) << load.error().message;
+    EXPECT_DOUBLE_EQ(load->tokens_per_s, 100);
+    set_rate(*load, 400);
+    EXPECT_DOUBLE_EQ(load->tokens_per_s, 400);
+    EXPECT_DOUBLE_EQ(load->listed[1].at_s, 0.5);
+    EXPECT_DOUBLE_EQ(load->listed[2].at_s, 1);
+    EXPECT_EQ(load->listed[2].length.output_tokens, 50);
+    EXPECT_FALSE(listed_load({{0, 100, 10}, {0, 1, 1}}).ok());
 }
 
 TEST(LatencyStats, PercentilesAreThoseOfTheSortedSamples) {

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <numbers>
 
 #include "base/check.h"
+#include "sim/gamma_variate.h"
 #include "sim/trace_file.h"
 
 namespace helix::cli {
@@ -21,12 +20,6 @@ bool parse_count(std::string_view text, std::int32_t& value) {
 
 std::int32_t draw_between(LengthRange range, base::Random& random) {
     return static_cast<std::int32_t>(random.between(range.least, range.most));
-}
-
-// A standard normal variate (Box and Muller 1958).
-double draw_normal(base::Random& random) {
-    const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-    return radius * std::cos(2 * std::numbers::pi * random.uniform());
 }
 
 }  // namespace
@@ -88,24 +81,6 @@ base::Result<double> parse_arrivals(const std::string& text) {
                          "of the gaps, like gamma:2");
 }
 
-double draw_gamma(double shape, base::Random& random) {
-    CHECK(shape > 0);
-    if (shape < 1) {
-        const double power = std::pow(1 - random.uniform(), 1 / shape);
-        return draw_gamma(shape + 1, random) * power;
-    }
-    const double d = shape - 1.0 / 3;
-    const double c = 1 / std::sqrt(9 * d);
-    while (true) {
-        const double x = draw_normal(random);
-        const double v = std::pow(1 + c * x, 3);
-        if (v <= 0) continue;
-        if (std::log(1 - random.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) {
-            return d * v;
-        }
-    }
-}
-
 std::vector<LoadRequest> draw_load(const ArrivalProcess& arrivals, const LengthSource& lengths,
                                    std::size_t count, double duration_s, std::uint64_t seed) {
     CHECK(arrivals.rate_per_s > 0);
@@ -114,7 +89,7 @@ std::vector<LoadRequest> draw_load(const ArrivalProcess& arrivals, const LengthS
     std::vector<LoadRequest> load;
     double at_s = 0;
     while (load.size() < count) {
-        const double gap = variance == 0 ? 1 : draw_gamma(1 / variance, random) * variance;
+        const double gap = variance == 0 ? 1 : sim::draw_gamma(1 / variance, random) * variance;
         // Even arrivals start at once; random ones with a gap like any other.
         if (variance > 0 || !load.empty()) at_s += gap / arrivals.rate_per_s;
         if (at_s >= duration_s) break;

@@ -61,7 +61,4 @@ std::vector<LoadRequest> draw_load(const ArrivalProcess& arrivals, const LengthS
 // A trace file with times of arrival (sim/trace_file.h).
 base::Result<std::vector<LoadRequest>> read_arrivals(const std::string& path);
 
-// A gamma variate of mean shape (Marsaglia and Tsang 2000).
-double draw_gamma(double shape, base::Random& random);
-
 }  // namespace helix::cli

@@ -1,0 +1,61 @@
+#include "cli/simulate_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+
+#include "cli/interrupt.h"
+#include "cli/plan_arguments.h"
+#include "cli/plan_changes.h"
+#include "cli/plan_progress.h"
+#include "spec/units.h"
+
+namespace helix::cli {
+
+base::Result<spec::PlacementFile> plan_for_simulation(const ProblemArguments& arguments,
+                                                      const Problem& problem,
+                                                      const std::string& budget) {
+    using Clock = std::chrono::steady_clock;
+    const auto budget_s = spec::parse_duration(budget);
+    if (!budget_s.ok()) return base::invalid("--plan-budget: " + budget_s.error().message);
+    PlanArguments plan;
+    plan.problem = arguments;
+    plan.batching = "helix";
+    plan.judge = "none";
+    const auto began = Clock::now();
+    std::atomic<bool> interrupted{false};
+    const Interrupt interrupt([&] { interrupted = true; });
+    PlanProgressLine line;
+    const PlanSession session{
+        .arguments = plan,
+        .elapsed_s = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); },
+        .interrupted = [&] { return interrupted.load(); },
+        .progress = [&](const plan::PlanProgress& progress) { line.update(progress); },
+        .budget_s = *budget_s};
+    TRY(const plan::PlanReport report, session.plan(problem, *budget_s, nullptr));
+    const auto& layers = report.placement.layers;
+    const auto used = std::count_if(layers.begin(), layers.end(),
+                                    [](const spec::LayerRange& range) { return !range.empty(); });
+    std::fputs(fmt::format("no --placement: planned for {}: {} of {} machines hold layers, {:.1f} "
+                           "stages a request, flow {:.0f} tokens/s ('helix plan --output FILE' "
+                           "takes more time and finds better ones)\n",
+                           spec::format_duration(session.elapsed_s()), used, layers.size(),
+                           report.mean_depth, report.max_flow_tokens_per_s)
+                   .c_str(),
+               stderr);
+    spec::PlacementFile file;
+    file.cluster = problem.cluster.name;
+    file.model = problem.model.name;
+    file.method = report.method;
+    file.n_layers = problem.model.n_layers;
+    file.placement = report.placement;
+    file.placement.layers.resize(problem.cluster.nodes.size());
+    file.flows = report.flows;
+    file.max_flow_tokens_per_s = report.max_flow_tokens_per_s;
+    return file;
+}
+
+}  // namespace helix::cli
