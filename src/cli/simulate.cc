@@ -123,7 +123,8 @@ base::Result<Simulated> simulate_reference(const SimulateArguments& a, const Pro
     TRY(setup.batching.order, choose_word<sim::ReferenceBatching::Order>(
                                   "--batching", a.batching,
                                   {{"fifo", sim::ReferenceBatching::Order::fifo},
-                                   {"decode-first", sim::ReferenceBatching::Order::decode_first}}));
+                                   {"decode-first", sim::ReferenceBatching::Order::decode_first},
+                                   {"two-passes", sim::ReferenceBatching::Order::two_passes}}));
     setup.batching.prompt_every = a.prompt_every;
     TRY(const SimulatedLoad load, asked_load(a));
     put_under_load(setup, load);
@@ -221,7 +222,8 @@ void add_simulate(App& app) {
     simulate->add_option("--scheduler", a->scheduler, core::list_routers())->capture_default_str();
     simulate
         ->add_option("--batching", a->batching,
-                     "reference policy: fifo as published, or decode-first")
+                     "reference policy: fifo as published, decode-first, or two-passes as the "
+                     "published prototype's workers")
         ->capture_default_str();
     simulate
         ->add_option("--prompt-every", a->prompt_every,

@@ -161,11 +161,48 @@ base::Result<sim::ReferenceSetup> reference_setup_from(const std::string& path,
         return sim::read_replay_setup(path, problem.cluster, *problem.tables);
     }
     TRY(spec::PlacementFile file, read_simulated_layout(path, problem));
+    return reference_setup_from(std::move(file), problem, layout);
+}
+
+base::Result<sim::ReferenceSetup> reference_setup_from(spec::PlacementFile file,
+                                                       const Problem& problem,
+                                                       const ReferenceLayout& layout) {
     TRY_VOID(add_flows(problem, file, layout.scheduler == sim::ReferenceScheduler::max_flow));
     TRY(sim::ReferenceSetup setup,
         sim::reference_setup(problem.cluster, *problem.tables, file.placement, file.links,
                              file.flows, layout.beyond_tables));
     setup.max_flow_tokens_per_s = file.max_flow_tokens_per_s.value_or(0);
+    return setup;
+}
+
+sim::HelixSetup helix_setup_like(const Problem& problem, const sim::ReferenceSetup& reference) {
+    spec::Placement placement;
+    placement.layers.resize(problem.cluster.nodes.size());
+    std::vector<double> kv_tokens(problem.cluster.nodes.size());
+    for (const sim::ReferenceNode& node : reference.nodes) {
+        const auto n = static_cast<std::size_t>(node.node);
+        placement.layers[n] = node.layers;
+        kv_tokens[n] = static_cast<double>(node.kv_capacity) / node.layers.size();
+    }
+    const auto cluster_node = [&](std::int32_t i) {
+        return i == spec::kCoordinator ? i : reference.nodes[static_cast<std::size_t>(i)].node;
+    };
+    const bool planned =
+        std::any_of(reference.links.begin(), reference.links.end(),
+                    [](const sim::ReferenceLink& link) { return link.flow_tokens_per_s > 0; });
+    std::vector<spec::LinkFlow> flows;
+    for (const sim::ReferenceLink& link : reference.links) {
+        const double flow = planned ? link.flow_tokens_per_s : 1;
+        if (flow > 0) flows.push_back({cluster_node(link.from), cluster_node(link.to), flow});
+    }
+    sim::HelixSetup setup;
+    setup.cluster = &problem.cluster;
+    setup.costs = &problem.costs();
+    setup.model = problem.model;
+    setup.placement = std::move(placement);
+    setup.flows = std::move(flows);
+    setup.kv_tokens = std::move(kv_tokens);
+    setup.max_flow_tokens_per_s = reference.max_flow_tokens_per_s;
     return setup;
 }
 

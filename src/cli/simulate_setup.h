@@ -48,6 +48,16 @@ base::Result<sim::ReferenceSetup> reference_setup_from(const std::string& path,
                                                        const Problem& problem,
                                                        const ReferenceLayout& layout);
 
+// The same from a layout that read_simulated_layout() or the planner gave.
+base::Result<sim::ReferenceSetup> reference_setup_from(spec::PlacementFile file,
+                                                       const Problem& problem,
+                                                       const ReferenceLayout& layout);
+
+// Our own policy on exactly what the published one is given: layers, KV memory, and the flows or,
+// where the links have none, equal shares of them. Load and policy keep their defaults; the problem
+// must outlive the run.
+sim::HelixSetup helix_setup_like(const Problem& problem, const sim::ReferenceSetup& reference);
+
 // Baselines keep a constant population: as many requests as fill 70 % of the layer with least KV
 // memory, at the mean length of setup.lengths.
 std::int32_t default_population(const sim::ReferenceSetup& setup);

@@ -68,6 +68,7 @@ double ReferenceWorld::take_batch(const ReferenceNode& limits, Node& node) {
 }
 
 void ReferenceWorld::on_start_execution(std::uint32_t n) {
+    if (setup_.batching.order == ReferenceBatching::Order::two_passes) return start_pass(n);
     Node& node = nodes_[n];
     if (node.busy || node.n_waiting + node.n_waiting_prompts == 0) return;
     if (!node.prompt_queues.empty()) choose_kind(node);
@@ -81,6 +82,10 @@ void ReferenceWorld::on_start_execution(std::uint32_t n) {
         seconds += bytes / kConcatBytesPerS + bytes / kTransferBytesPerS;
         node.arrived_tokens = 0;
     }
+    run_for(node, n, seconds);
+}
+
+void ReferenceWorld::run_for(Node& node, std::uint32_t n, double seconds) {
     node.busy = true;
     node.busy_since_s = now_s();
     node.busy_until_s = now_s() + seconds;

@@ -20,7 +20,8 @@ struct ReferenceWorld::Node {
     std::vector<std::vector<QueryId>> prompt_queues;  // decode_first: prompts apart
     std::int32_t current = 0;                         // layer - begin
     std::int32_t current_prompt = 0;
-    bool runs_prompts = false;          // decode_first: what the batch is made of
+    bool runs_prompts = false;          // not fifo: what the batch is made of
+    std::vector<QueryId> decodes_due;   // two_passes: taken in, to follow the prompts' pass
     std::int32_t decode_layers = 0;     // since the last layer of prompts
     std::size_t n_waiting = 0;          // in queues
     std::size_t n_waiting_prompts = 0;  // in prompt_queues

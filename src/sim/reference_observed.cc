@@ -20,18 +20,17 @@ void ReferenceWorld::tell_admitted(const ReferenceQuery& query) {
     setup_.observer->request_admitted(query.number, time_point(now_s()), pipeline);
 }
 
-void ReferenceWorld::tell_computed(std::uint32_t n, std::int32_t layer) {
+void ReferenceWorld::tell_computed(std::uint32_t n, spec::LayerRange layers) {
     const Node& node = nodes_[n];
     const std::int32_t name = cluster_node(static_cast<std::int32_t>(n));
     const base::TimePoint begin = time_point(node.busy_since_s);
     const base::TimePoint end = time_point(now_s());
     setup_.observer->node_computed(
-        {name, begin, end, {layer, layer + 1}, node.batch_decodes, node.batch_prompt_tokens});
+        {name, begin, end, layers, node.batch_decodes, node.batch_prompt_tokens});
     for (const QueryId id : node.batch) {
         const ReferenceQuery& query = queries_[id];
         if (!query.followed) continue;
-        setup_.observer->request_computed(
-            {query.number, name, begin, end, {layer, layer + 1}, query.tokens()});
+        setup_.observer->request_computed({query.number, name, begin, end, layers, query.tokens()});
     }
 }
 

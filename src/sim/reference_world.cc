@@ -47,15 +47,18 @@ ReferenceWorld::~ReferenceWorld() = default;
 void ReferenceWorld::build() {
     nodes_.resize(setup_.nodes.size());
     endpoints_.resize(nodes_.size() + 1);
-    const bool apart = setup_.batching.order == ReferenceBatching::Order::decode_first;
+    const bool apart = setup_.batching.order != ReferenceBatching::Order::fifo;
+    const std::int64_t pass_tokens = setup_.batching.order == ReferenceBatching::Order::two_passes
+                                         ? setup_.batching.pass_prompt_tokens
+                                         : 0;
     for (std::size_t n = 0; n < nodes_.size(); ++n) {
         const ReferenceNode& from = setup_.nodes[n];
         const ReferenceMachine& machine = setup_.machines[static_cast<std::size_t>(from.machine)];
         Node& node = nodes_[n];
         node.layers = from.layers;
         node.prompt_s =
-            tabulate(machine.prompt_s,
-                     std::max<std::int64_t>(from.prompt_max_tokens, lengths_.longest_prompt()));
+            tabulate(machine.prompt_s, std::max<std::int64_t>({from.prompt_max_tokens, pass_tokens,
+                                                               lengths_.longest_prompt()}));
         node.decode_s = tabulate(machine.decode_s, from.decode_max_sequences);
         if (node.decode_s.size() > 1) node.decode_s[1] *= 2;
         node.queues.resize(static_cast<std::size_t>(from.layers.size()));
@@ -219,10 +222,7 @@ void ReferenceWorld::on_received(QueryId id) {
     }
     const auto n = static_cast<std::size_t>(link.to);
     Node& node = nodes_[n];
-    const std::int32_t entry =
-        link.from == coordinator()
-            ? 0
-            : nodes_[static_cast<std::size_t>(link.from)].layers.end - node.layers.begin;
+    const std::int32_t entry = entry_layer(query);
     const bool apart = query.is_prompt() && !node.prompt_queues.empty();
     (apart ? node.prompt_queues : node.queues)[static_cast<std::size_t>(entry)].push_back(id);
     ++(apart ? node.n_waiting_prompts : node.n_waiting);
@@ -237,11 +237,23 @@ void ReferenceWorld::start_soon(std::uint32_t n) {
     events_.now(Kind::start_execution, n);
 }
 
+// The first layer that a query needs of the node it has come to, counted from the node's first.
+std::int32_t ReferenceWorld::entry_layer(const ReferenceQuery& query) const {
+    const ReferenceLinkState& link = links_[static_cast<std::size_t>(query.route[query.hop - 1])];
+    if (link.from == coordinator()) return 0;
+    return nodes_[static_cast<std::size_t>(link.from)].layers.end -
+           nodes_[static_cast<std::size_t>(link.to)].layers.begin;
+}
+
 void ReferenceWorld::on_finish_execution(std::uint32_t n) {
+    if (setup_.batching.order == ReferenceBatching::Order::two_passes) return finish_pass(n);
     Node& node = nodes_[n];
     node.busy = false;
     const std::int32_t current = node.runs_prompts ? node.current_prompt : node.current;
-    if (setup_.observer != nullptr) tell_computed(n, node.layers.begin + current);
+    if (setup_.observer != nullptr) {
+        const std::int32_t layer = node.layers.begin + current;
+        tell_computed(n, {layer, layer + 1});
+    }
     const std::size_t next = static_cast<std::size_t>(current) + 1;
     const bool last = next == node.queues.size();
     for (const QueryId id : node.batch) {

@@ -129,13 +129,23 @@ class ReferenceWorld {
     // For the observer, which is not null.
     std::int32_t cluster_node(std::int32_t endpoint) const;
     void tell_admitted(const ReferenceQuery& query);
-    void tell_computed(std::uint32_t node, std::int32_t layer);
+    void tell_computed(std::uint32_t node, spec::LayerRange layers);
     void tell_carried(const ReferenceLinkState& link, const ReferenceQuery& query);
     void note_layer_kv();
     void note_resident(std::int64_t change);
     double take_batch(const ReferenceNode& limits, Node& node);
     void choose_kind(Node& node) const;
     void start_soon(std::uint32_t node);
+    void run_for(Node& node, std::uint32_t index, double seconds);
+    // two_passes.
+    std::int32_t entry_layer(const ReferenceQuery& query) const;
+    void start_pass(std::uint32_t node);
+    void take_in(Node& node);
+    double take_prompt_pass(Node& node);
+    double take_decode_pass(const ReferenceNode& limits, Node& node);
+    double layer_s(double device_s) const;
+    double copy_out_s(std::uint32_t node) const;
+    void finish_pass(std::uint32_t node);
     SimReport report() const;
 
     const ReferenceSetup& setup_;

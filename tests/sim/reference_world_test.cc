@@ -191,6 +191,46 @@ TEST(ReferenceWorld, DecodesFirstServesDecodesSoonerAndPromptsLater) {
     EXPECT_GT(first->ttft.mean, fifo->ttft.mean);
 }
 
+// Alone, a request pays what the published rules count, results on their way out, and no layer
+// takes less than the host.
+TEST(ReferenceWorld, TwoPassesCopyResultsOutAndWaitForTheHost) {
+    ReferenceSetup setup = stages_of({1, 1}, 3);
+    setup.nodes[1].layers = {1, 6};  // enters at its third layer
+    setup.lengths = LengthSource({{200, 4}}, LengthOrder::recorded);
+    setup.offline.initial = 1;
+    setup.offline.feed_below = -1;
+    setup.batching.order = ReferenceBatching::Order::two_passes;
+    setup.batching.layer_host_s = 0.003;
+    const auto report = run_reference(setup);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    // A prompt's layer takes 2 ms of the device: the host's 3 ms count. A lone decode's takes 4 ms.
+    const double prompt_s = 3 * kLatency + (200 * kToken + kToken * 200) / kBandwidth +
+                            200 * (kToken + kActivation) / kBandwidth + 6 * 0.003 + 3 * copy_s(200);
+    const double decode_s = 3 * kLatency + 2 * kToken / kBandwidth +
+                            (kToken + kActivation) / kBandwidth + 6 * 0.004 + 3 * copy_s(1);
+    EXPECT_NEAR(report->ttft.mean, prompt_s, 1e-12);
+    EXPECT_NEAR(report->tpot.mean, decode_s, 1e-12);
+    EXPECT_NEAR(report->kv_peak, 204 * 3 / 100'000.0, 1e-12);
+}
+
+// A prompt's result does not wait for the decodes that came with it, as it does in a mixed batch.
+TEST(ReferenceWorld, TwoPassesHandPromptsOnFirst) {
+    ReferenceSetup setup = stages_of({1, 1}, 4);
+    setup.offline.initial = 20;
+    for (ReferenceNode& node : setup.nodes) node.kv_capacity = 60'000;
+    const auto mixed = run_reference(setup);
+    setup.batching.order = ReferenceBatching::Order::two_passes;
+    setup.batching.layer_host_s = 0;
+    const auto apart = run_reference(setup);
+    ASSERT_TRUE(mixed.ok() && apart.ok());
+    EXPECT_LT(apart->ttft.mean, mixed->ttft.mean);
+    EXPECT_GT(apart->finished, mixed->finished / 2);
+    setup.batching.layer_host_s = 0.02;
+    const auto slower = run_reference(setup);
+    ASSERT_TRUE(slower.ok());
+    EXPECT_LT(slower->decode_tokens_per_s, apart->decode_tokens_per_s);
+}
+
 TEST(ReferenceWorld, ImpossibleSetupsAreErrorsThatSayWhy) {
     const auto why = [](const ReferenceSetup& setup) {
         const auto report = run_reference(setup);
