@@ -184,7 +184,7 @@ base::Status run_simulate(const SimulateArguments& a) {
         return base::invalid("--policy: '" + a.policy + "' is neither helix nor reference");
     }
     bool reference = a.policy == "reference";
-    if (a.policy.empty()) {
+    if (a.policy.empty() && !a.placement.empty()) {
         TRY(const std::string why, needs_published_policy(a.placement, problem, a.scheduler));
         reference = !why.empty();
         if (reference) LOG_INFO("under --policy reference: {}", why);

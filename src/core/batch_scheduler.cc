@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "core/batch_limits.h"
 #include "core/worker_state.h"
 
 namespace helix::core {
@@ -84,27 +85,57 @@ class BatchBuilder {
 
 }  // namespace
 
+void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
+    // A batch pays the fixed cost of the layers that it runs at all: as if it had run every layer.
+    std::int32_t run = 0;
+    for (const RunningChunk& chunk : batch.chunks) {
+        run = std::max(run, chunk.sequence->layers.size());
+    }
+    if (run > 0) {
+        const double share = static_cast<double>(run) / static_cast<double>(layers.size());
+        costs.add(batch.decode_rows / share, batch.prefill_rows / share, took.seconds() / share);
+    }
+    if (batch.decode_rows <= 0) {
+        prompts_turn_s -= took.seconds();
+    } else if (batch.prefill_rows <= 0) {
+        prompts_turn_s = config.prefill_share * took.seconds();
+    } else {
+        prompts_turn_s = 0;  // they had their share in it
+    }
+}
+
 void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
                     std::vector<WorkerAction>& actions) {
-    // With g machines in the pipeline the decodes travel in g groups, so that all of them have
-    // work.
-    const std::int64_t groups = std::max<std::int32_t>(1, state.pipeline_groups);
-    const std::int64_t group_size =
-        std::max<std::int64_t>(1, (state.n_past_prompt + groups - 1) / groups);
-
+    if (state.ready_decodes.entries().empty() && state.ready_prefills.entries().empty()) return;
+    const BatchLimits limits =
+        batch_limits(state.config, state.costs, std::max<std::int32_t>(1, state.pipeline_groups),
+                     state.n_past_prompt);
     BatchBuilder builder(state, plan, batch, actions);
-    std::int32_t rows_left = state.config.max_batch_rows;
-    std::int64_t decodes_added = 0;
-    for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
-        if (rows_left == 0 || builder.full() || decodes_added == group_size) break;
-        const std::int32_t added = builder.add(*entry.sequence, 1);
-        rows_left -= added;
-        decodes_added += added;
-    }
-    if (decodes_added > 0) rows_left = std::min(rows_left, state.config.mixed_prefill_rows);
-    for (const ReadyList::Entry& entry : state.ready_prefills.entries()) {
-        if (rows_left == 0 || builder.full()) break;
-        rows_left -= builder.add(*entry.sequence, rows_left);
+    const auto add_prefills = [&](std::int32_t rows_left) {
+        for (const ReadyList::Entry& entry : state.ready_prefills.entries()) {
+            if (rows_left <= 0 || builder.full()) break;
+            const std::int32_t added = builder.add(*entry.sequence, rows_left);
+            batch.prefill_rows += added * state.layer_share(*entry.sequence);
+            rows_left -= added;
+        }
+    };
+    const bool prompts_turn = !limits.share && state.prompts_turn_s > 0;
+    if (prompts_turn) add_prefills(std::min(limits.alone_rows, limits.mixed_rows));
+    if (plan.chunks.empty()) {
+        std::int32_t rows_left = state.config.max_batch_rows;
+        std::int64_t decodes_added = 0;
+        for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
+            if (rows_left == 0 || builder.full() || decodes_added == limits.decodes) break;
+            const std::int32_t added = builder.add(*entry.sequence, 1);
+            batch.decode_rows += added * state.layer_share(*entry.sequence);
+            rows_left -= added;
+            decodes_added += added;
+        }
+        if (decodes_added == 0) {
+            if (!prompts_turn) add_prefills(std::min(rows_left, limits.alone_rows));
+        } else if (limits.share) {
+            add_prefills(std::min(rows_left, limits.mixed_rows));
+        }
     }
     if (plan.chunks.empty()) return;
     state.ready_decodes.drop_batched();

@@ -7,11 +7,9 @@
 
 namespace helix::core {
 
-Coordinator::Coordinator(const CoordinatorConfig& config) : impl_(std::make_unique<Impl>()) {
+Coordinator::Coordinator(const CoordinatorConfig& config) : impl_(std::make_unique<Impl>(config)) {
     CHECK(config.n_layers > 0 && config.context_length > 0 && config.block_size > 0);
     CHECK(config.kv_high_water > 0 && config.kv_high_water <= 1);
-    impl_->config = config;
-    impl_->mean_output = config.expected_output_tokens;
 }
 Coordinator::~Coordinator() = default;
 Coordinator::Coordinator(Coordinator&&) noexcept = default;

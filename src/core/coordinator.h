@@ -132,6 +132,9 @@ struct CoordinatorConfig {
     double expected_output_tokens = 240;
     RouterFactory router = max_flow_router().make;  // which way each request takes
     std::uint64_t router_seed = 0;
+    // Under load so many prompts are in the pipelines that they take about this long to their first
+    // token; the others wait in the queue (core/prompt_window.h).
+    Duration prefill_target = base::from_seconds(2);
     // Decodes travel in so many groups, for all machines of a pipeline to have work; 0: as many as
     // machines stand in the shortest one.
     std::int32_t pipeline_groups = 0;

@@ -321,6 +321,9 @@ void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
         flows.push_back(flow);
     }
     flow_in_force = total_flow(flows);
+    const std::vector<PipelineNode>& nodes = router->graph().nodes();
+    prompts.set_workers(std::count_if(
+        nodes.begin(), nodes.end(), [](const PipelineNode& node) { return !node.layers.empty(); }));
     epoch_in_force = pending->epoch;
     std::string text = "placement " + std::to_string(epoch_in_force) + " in force:";
     for (const WorkerId id : pending->workers) {

@@ -141,6 +141,11 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
         if (!state.accepted && !admit(state, capacity_now, actions)) continue;
         blocked = blocked || running_now >= config.max_running;
         if (blocked) continue;  // go on only to accept or refuse the others
+        if (!prompts.open()) {
+            prompts.note_blocked();
+            blocked = true;
+            continue;
+        }
         const auto prompt = static_cast<std::int64_t>(state.request.prompt.size());
         const std::int64_t room = capacity_now - prompt;
         const std::int64_t limit = state.request.max_tokens > 0 ? state.request.max_tokens : room;
@@ -191,6 +196,9 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     state.path = std::move(path);
     going(state, length(state));
     state.last_progress = now;
+    state.started = now;
+    state.prompt_rows = length(state);
+    prompts.start(state.prompt_rows);
     for (const Stage& stage : state.pipeline) {
         workers.at(stage.worker).kv.add(state.request.id, expected_pages(state, stage.layers));
     }
@@ -218,6 +226,10 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         // Fencing: only the running attempt's last stage, only the position that is next.
         if (!state.running || token.key.attempt != state.attempt) continue;
         if (state.pipeline.back().worker != worker || token.position != length(state)) continue;
+        if (state.prompt_rows > 0) {
+            prompts.finish(state.prompt_rows, now - state.started);
+            state.prompt_rows = 0;
+        }
         state.output.push_back(token.token);
         router->on_returned(state.path, state.rows_going, now - state.last_progress);
         state.rows_going = 0;
@@ -287,6 +299,8 @@ void Coordinator::Impl::preempt_one(TimePoint now, WorkerId worker,
 void Coordinator::Impl::leave_pipeline(RequestState& state,
                                        std::vector<CoordinatorAction>& actions) {
     CHECK(state.running);
+    prompts.abandon(state.prompt_rows);
+    state.prompt_rows = 0;
     const SequenceKey key{state.request.id, state.attempt};
     for (const Stage& stage : state.pipeline) {
         WorkerState& worker = workers.at(stage.worker);

@@ -11,6 +11,7 @@
 
 #include "core/coordinator.h"
 #include "core/kv_estimate.h"
+#include "core/prompt_window.h"
 #include "core/request_router.h"
 
 // The state behind core::Coordinator; only its own .cc files and Invariants include this.
@@ -38,7 +39,9 @@ struct RequestState {
     Path path;  // the pipeline in the router's graph; empty: not in there any more
     std::int64_t rows_going = 0;  // sent and not come back as a token
     std::vector<Token> output;
-    std::int32_t max_output = 0;  // max_tokens, or what context and memory allow
+    std::int64_t prompt_rows = 0;  // in the prompt window: until the first token of this attempt
+    TimePoint started;             // this attempt
+    std::int32_t max_output = 0;   // max_tokens, or what context and memory allow
     TimePoint last_progress;
 };
 
@@ -58,6 +61,9 @@ struct PendingPlacement {
 };
 
 struct Coordinator::Impl {
+    explicit Impl(const CoordinatorConfig& given)
+        : config(given), prompts(given.prefill_target), mean_output(given.expected_output_tokens) {}
+
     CoordinatorConfig config;
     std::map<WorkerId, WorkerState> workers;
 
@@ -66,6 +72,7 @@ struct Coordinator::Impl {
     std::int64_t unaccepted = 0;  // of the waiting
     std::optional<std::int64_t> capacity_cache;
     std::uint64_t next_order = 0;
+    PromptWindow prompts;    // that have no token yet
     double mean_output = 0;  // running mean of finished outputs, for expected lengths
 
     std::unique_ptr<RequestRouter> router;  // of the placement in force; null before the first

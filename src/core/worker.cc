@@ -24,6 +24,7 @@ std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
 Worker::Worker(WorkerId self, const WorkerConfig& config) : impl_(std::make_unique<Impl>()) {
     CHECK(config.block_size > 0);
     CHECK(config.n_layers > 0);
+    CHECK(config.prefill_share > 0);
     CHECK(config.max_batch_rows > 0 && config.mixed_prefill_rows > 0 && config.max_batch_seqs > 0);
     impl_->self = self;
     impl_->config = config;
@@ -91,6 +92,7 @@ void Worker::Impl::start_loading(const AssignLayers& message, std::vector<Worker
     ready = false;
     layers = message.layers;
     pool = KvBlockPool();
+    costs = {};
     loading = message;
     actions.push_back(LoadLayers{message.epoch, message.layers});
 }
@@ -232,6 +234,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     running.reset();
     ++batches_done;
     busy_total_ns += event.took.ns;
+    note_cost(batch, event.took);
 
     StageOutputs outputs;
     TokensProduced produced;

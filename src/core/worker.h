@@ -79,10 +79,14 @@ using WorkerAction =
     std::variant<ConnectPeers, LoadLayers, RunBatch, SendToPeer, SendToCoordinator, ReleaseBuffer>;
 
 struct WorkerConfig {
-    std::int32_t block_size = 16;          // tokens per page
-    std::int32_t n_layers = 0;             // of the model
-    std::int32_t max_batch_rows = 512;     // decodes and prefill rows of one batch
-    std::int32_t mixed_prefill_rows = 64;  // prefill rows of a batch that also has decodes
+    std::int32_t block_size = 16;       // tokens per page
+    std::int32_t n_layers = 0;          // of the model
+    std::int32_t max_batch_rows = 512;  // decodes and prefill rows of one batch
+    // Prefill rows of a batch that also has decodes, until costs are measured
+    // (core/batch_limits.h).
+    std::int32_t mixed_prefill_rows = 64;
+    // Time that prompts may take from decodes, while both wait, over the time that decodes take.
+    double prefill_share = 3;
     std::int32_t max_batch_seqs = 256;
     Duration report_interval = base::from_ms(500);
     bool list_pages = true;  // fill BatchChunk::pages; an engine without KV memory needs none

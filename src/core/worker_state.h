@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/batch_costs.h"
 #include "core/block_table.h"
 #include "core/kv_block_pool.h"
 #include "core/worker.h"
@@ -121,6 +122,9 @@ struct RunningChunk {
 struct RunningBatch {
     std::uint64_t id = 0;
     std::vector<RunningChunk> chunks;
+    // Rows of decodes and of prompts, each as the share of the worker's layers that it runs.
+    double decode_rows = 0;
+    double prefill_rows = 0;
 };
 
 // What goes to the next stages, by rising worker.
@@ -153,6 +157,8 @@ struct Worker::Impl {
     std::int64_t batches_done = 0;
     std::int64_t rows_done = 0;
     std::int64_t busy_total_ns = 0;
+    BatchCosts costs;           // of the layers held now
+    double prompts_turn_s = 0;  // prompt rows go before decodes for so long
 
     void on(const MessageArrived& event, std::vector<WorkerAction>& actions);
     void on(const LayersLoaded& event, std::vector<WorkerAction>& actions);
@@ -174,9 +180,14 @@ struct Worker::Impl {
     ReadyList& ready_list(const Sequence& sequence) {
         return sequence.is_decode(sequence.pending.front()) ? ready_decodes : ready_prefills;
     }
+    // What part of this worker's layers the sequence runs.
+    double layer_share(const Sequence& sequence) const {
+        return static_cast<double>(sequence.layers.size()) / static_cast<double>(layers.size());
+    }
     void finish_chunk(std::uint64_t batch, const RunningChunk& chunk, StageOutputs& outputs);
     void close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions);
     void run_next_batch(std::vector<WorkerAction>& actions);
+    void note_cost(const RunningBatch& batch, Duration took);
     void report(TimePoint now, std::vector<WorkerAction>& actions);
 };
 

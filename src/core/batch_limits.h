@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/batch_costs.h"
+#include "core/worker.h"
+
+namespace helix::core {
+
+// How large the next batches may be, from what batches have cost here. With the measured lines
+// a + b d seconds for d decodes alone and f + c p for p prompt rows alone, D the mean time of a
+// batch of decodes, n the sequences past their prompt and g the machines of a pipeline:
+//
+// * decodes: max(n / g, a / b). Smaller groups keep more machines of a pipeline busy, but every
+//   batch pays a again; below a / b rows that is most of what it pays.
+// * share: prompt rows go into the batches of decodes if that saves much, f > D / 4: an engine that
+//   reads its weights once per batch. Otherwise decodes would wait for nothing, at every stage of
+//   the pipeline again: prompt rows take batches of their own.
+// * mixed_rows: as many as cost D, the most that a batch of prompt rows takes while decodes wait.
+// * alone_rows: as few as keep the fixed part below a fifth of the batch, 4 f / c, so that the
+//   stages of a pipeline work on one prompt at the same time; a single machine takes all it can.
+//
+// While nothing is measured: n / g decodes, with mixed_prefill_rows beside them.
+struct BatchLimits {
+    std::int64_t decodes = 1;
+    bool share = true;
+    std::int32_t mixed_rows = 1;
+    std::int32_t alone_rows = 1;
+};
+
+BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, std::int32_t groups,
+                         std::int64_t past_prompt);
+
+}  // namespace helix::core
