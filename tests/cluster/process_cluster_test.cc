@@ -147,6 +147,22 @@ TEST_F(ProcessCluster, WorkersFollowACoordinatorThatIsStartedAgain) {
     EXPECT_TRUE(a->running());
 }
 
+TEST_F(ProcessCluster, ServesUnderAnotherSchedulerAndRefusesAnUnknownOne) {
+    {
+        const auto coordinator =
+            serve({"--no-worker", "--min-workers", "2", "--scheduler", "shortest-queue"});
+        const auto a = worker("a");
+        const auto b = worker("b");
+        ASSERT_TRUE(answers()) << coordinator->log();
+        for (int i = 0; i < 5; ++i) EXPECT_TRUE(answers(1)) << coordinator->log();
+    }
+    const auto refused = serve({"--scheduler", "fastest"});
+    EXPECT_TRUE(eventually([&] { return !refused->running(); }, 20));
+    EXPECT_NE(refused->log().find("--scheduler: 'fastest' is none of helix, swarm, random"),
+              std::string::npos)
+        << refused->log();
+}
+
 TEST_F(ProcessCluster, OneProcessServesWithoutConfiguration) {
     const auto coordinator = serve({});
     EXPECT_TRUE(answers()) << coordinator->log();
