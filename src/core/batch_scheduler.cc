@@ -36,16 +36,15 @@ class BatchBuilder {
         CHECK(seq.table.grow(seq.computed + count, state_.pool));
         seq.stuck = false;
         seq.in_batch = true;
-        plan_.chunks.push_back(make_chunk(seq, rows, static_cast<std::int32_t>(count)));
-        const BatchChunk& chunk = plan_.chunks.back();
+        BatchChunk& chunk = plan_.chunks.emplace_back();
+        fill(chunk, seq, rows, static_cast<std::int32_t>(count));
         batch_.chunks.push_back({&seq, chunk.first_position, static_cast<std::int32_t>(count),
                                  chunk.output_row, chunk.sample});
         return static_cast<std::int32_t>(count);
     }
 
   private:
-    BatchChunk make_chunk(const Sequence& seq, const PendingRows& rows, std::int32_t count) {
-        BatchChunk chunk;
+    void fill(BatchChunk& chunk, const Sequence& seq, const PendingRows& rows, std::int32_t count) {
         chunk.key = seq.key;
         chunk.layers = seq.layers;
         chunk.first_position = rows.first_position;
@@ -68,7 +67,6 @@ class BatchBuilder {
             }
         }
         if (state_.config.list_pages) chunk.pages = seq.table.flatten(seq.computed + count);
-        return chunk;
     }
 
     void report_stuck(Sequence& seq) {
@@ -119,11 +117,11 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
             rows_left -= added;
         }
     };
+    std::int64_t decodes_added = 0;
     const bool prompts_turn = !limits.share && state.prompts_turn_s > 0;
     if (prompts_turn) add_prefills(std::min(limits.alone_rows, limits.mixed_rows));
     if (plan.chunks.empty()) {
         std::int32_t rows_left = state.config.max_batch_rows;
-        std::int64_t decodes_added = 0;
         for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
             if (rows_left == 0 || builder.full() || decodes_added == limits.decodes) break;
             const std::int32_t added = builder.add(*entry.sequence, 1);
@@ -138,8 +136,9 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
         }
     }
     if (plan.chunks.empty()) return;
-    state.ready_decodes.drop_batched();
-    state.ready_prefills.drop_batched();
+    const auto decode_chunks = static_cast<std::size_t>(decodes_added);
+    state.ready_decodes.drop_batched(decode_chunks);
+    state.ready_prefills.drop_batched(plan.chunks.size() - decode_chunks);
 }
 
 }  // namespace helix::core

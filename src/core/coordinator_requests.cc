@@ -352,11 +352,19 @@ void Coordinator::Impl::finish(RequestId id, FinishReason reason, const std::str
 }
 
 void Coordinator::Impl::end_stalled(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    // Progress only puts it off, so nobody is late before the first who was due at the last look.
+    if (now < no_stall_before) return;
+    TimePoint oldest = now;
     std::vector<RequestId> stalled;
     for (const auto& [id, state] : requests) {
-        if (state.running && now - state.last_progress > config.stall_timeout)
+        if (!state.running) continue;
+        if (now - state.last_progress > config.stall_timeout) {
             stalled.push_back(id);
+        } else {
+            oldest = std::min(oldest, state.last_progress);
+        }
     }
+    no_stall_before = oldest + config.stall_timeout;
     for (const RequestId id : stalled) {
         finish(id, FinishReason::error,
                "no token for " + std::to_string(config.stall_timeout.ns / 1'000'000'000) +

@@ -7,8 +7,11 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "base/id_map.h"
 #include "core/coordinator.h"
 #include "core/kv_estimate.h"
 #include "core/prompt_window.h"
@@ -45,6 +48,40 @@ struct RequestState {
     TimePoint last_progress;
 };
 
+// Requests by rising id, each found in no more time than in a table of a few.
+class RequestTable {
+  public:
+    using Map = std::map<RequestId, RequestState>;
+    Map::iterator find(RequestId id) {
+        const Map::iterator* it = index_.find(id.value);
+        return it == nullptr ? by_id_.end() : *it;
+    }
+    RequestState& at(RequestId id) {
+        const auto it = find(id);
+        CHECK(it != by_id_.end());
+        return it->second;
+    }
+    bool contains(RequestId id) const { return index_.find(id.value) != nullptr; }
+    // id is new.
+    void emplace(RequestId id, RequestState state) {
+        index_.insert(id.value, by_id_.emplace_hint(by_id_.end(), id, std::move(state)));
+    }
+    void erase(Map::iterator it) {
+        index_.erase(it->first.value);
+        by_id_.erase(it);
+    }
+    bool empty() const { return by_id_.empty(); }
+    std::size_t size() const { return by_id_.size(); }
+    Map::iterator begin() { return by_id_.begin(); }
+    Map::iterator end() { return by_id_.end(); }
+    Map::const_iterator begin() const { return by_id_.begin(); }
+    Map::const_iterator end() const { return by_id_.end(); }
+
+  private:
+    Map by_id_;
+    base::IdMap<Map::iterator> index_;
+};
+
 // Waiting requests in the order they will run: priority, then arrival (FEATURES V8, L13).
 using QueueKey = std::tuple<std::int64_t, std::uint64_t>;  // (-priority, order)
 
@@ -67,7 +104,7 @@ struct Coordinator::Impl {
     CoordinatorConfig config;
     std::map<WorkerId, WorkerState> workers;
 
-    std::map<RequestId, RequestState> requests;
+    RequestTable requests;
     std::map<QueueKey, RequestId> waiting;
     std::int64_t unaccepted = 0;  // of the waiting
     std::optional<std::int64_t> capacity_cache;
@@ -88,6 +125,7 @@ struct Coordinator::Impl {
     std::vector<WorkerId> plan_workers;
     std::uint64_t next_plan = 1;
 
+    TimePoint no_stall_before;  // when to look for requests without progress again
     std::map<WorkerId, TimePoint> last_preemption;
     std::int64_t preemptions = 0;
     std::int64_t finished = 0;

@@ -38,7 +38,8 @@ std::string sequence_rule(const Worker::Impl& state, const Sequence& seq) {
     const std::string who = name(seq.key);
     if (!state.layers.contains(seq.layers)) return who + ": layers not held";
     std::int32_t next = seq.computed;
-    for (const PendingRows& rows : seq.pending) {
+    for (std::size_t i = 0; i < seq.pending.size(); ++i) {
+        const PendingRows& rows = seq.pending.at(i);
         if (rows.first_position != next) return who + ": a gap in the rows";
         next += static_cast<std::int32_t>(rows.tokens.size());
         if (rows.payload.buffer != 0 && !state.buffer_uses.contains(rows.payload.buffer)) {
@@ -46,7 +47,7 @@ std::string sequence_rule(const Worker::Impl& state, const Sequence& seq) {
         }
     }
     if (next != seq.arrived) return who + ": rows that came and rows that wait differ";
-    if (seq.keeps_history() && seq.history.size() != static_cast<std::size_t>(seq.arrived)) {
+    if (seq.keeps_history && seq.history.size() != static_cast<std::size_t>(seq.arrived)) {
         return who + ": rows and tokens differ";
     }
     if (seq.table.pages_to_hold(seq.computed) != 0) return who + ": computed rows without a page";
@@ -113,7 +114,7 @@ std::string broken_invariant(const Worker& worker) {
     for (const auto& [key, one] : state.sequences) {
         const Sequence& seq = *one;
         if (key != seq.key) return name(key) + ": listed under another's name";
-        if (seq.computed >= seq.start->prompt_tokens) ++past_prompt;
+        if (seq.computed >= seq.prompt_tokens) ++past_prompt;
         if (!seq.pending.empty() && !seq.in_batch) ++ready;
         pages += seq.table.page_count();
         for (const PageId page : seq.table.pages()) {

@@ -141,7 +141,7 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
         return refuse("input without its activations");
     }
     seq.arrived += static_cast<std::int32_t>(input.tokens.size());
-    if (seq.keeps_history()) {
+    if (seq.keeps_history) {
         seq.history.insert(seq.history.end(), input.tokens.begin(), input.tokens.end());
     }
     const bool had_rows = !seq.pending.empty();
@@ -185,7 +185,9 @@ void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& acti
     CHECK(!seq.in_batch);
     if (!seq.pending.empty()) ready_list(seq).remove(seq);
     if (seq.past_prompt) --n_past_prompt;
-    for (const PendingRows& rows : seq.pending) release_use(rows.payload.buffer, actions);
+    for (std::size_t i = 0; i < seq.pending.size(); ++i) {
+        release_use(seq.pending.at(i).payload.buffer, actions);
+    }
     seq.table.release_all(pool);
     sequences.erase(SequenceKey(seq.key));
 }
@@ -219,10 +221,16 @@ void Worker::Impl::release_use(std::uint64_t buffer, std::vector<WorkerAction>& 
 
 void Worker::Impl::run_next_batch(std::vector<WorkerAction>& actions) {
     if (running || !ready) return;
+    if (ready_decodes.entries().empty() && ready_prefills.entries().empty()) return;
     BatchPlan plan;
     RunningBatch batch;
+    batch.chunks = std::move(spare_chunks);
+    batch.chunks.clear();
     schedule_batch(*this, plan, batch, actions);
-    if (plan.chunks.empty()) return;
+    if (plan.chunks.empty()) {
+        spare_chunks = std::move(batch.chunks);
+        return;
+    }
     plan.id = batch.id = next_batch++;
     running = std::move(batch);
     actions.push_back(RunBatch{std::move(plan)});
@@ -230,7 +238,7 @@ void Worker::Impl::run_next_batch(std::vector<WorkerAction>& actions) {
 
 void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& actions) {
     CHECK(running && running->id == event.id);
-    const RunningBatch batch = std::move(*running);
+    RunningBatch batch = std::move(*running);
     running.reset();
     ++batches_done;
     busy_total_ns += event.took.ns;
@@ -254,6 +262,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     if (!produced.tokens.empty()) actions.push_back(SendToCoordinator{std::move(produced)});
     for (auto& [peer, inputs] : outputs) actions.push_back(SendToPeer{peer, std::move(inputs)});
     close_batch(batch, actions);
+    spare_chunks = std::move(batch.chunks);
 }
 
 void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actions) {
@@ -276,7 +285,7 @@ void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerActi
         seq.in_batch = false;
         if (seq.pending.front().tokens.empty()) {
             release_use(seq.pending.front().payload.buffer, actions);
-            seq.pending.erase(seq.pending.begin());
+            seq.pending.pop_front();
         }
         if (!seq.pending.empty()) ready_list(seq).add(seq);
         if (seq.ending) erase_sequence(seq, actions);
@@ -304,7 +313,7 @@ void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
         rows.payload.rows -= static_cast<std::uint32_t>(chunk.count);
     }
     seq.computed += chunk.count;
-    if (!seq.past_prompt && seq.computed >= seq.start->prompt_tokens) {
+    if (!seq.past_prompt && seq.computed >= seq.prompt_tokens) {
         seq.past_prompt = true;
         ++n_past_prompt;
     }
@@ -318,7 +327,7 @@ void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
     if (chunk.first_position == 0) next.start = seq.start;
     next.payload = {batch, static_cast<std::uint32_t>(chunk.output_row),
                     static_cast<std::uint32_t>(chunk.count)};
-    inputs_for(seq.start->pipeline[seq.stage + 1].worker, outputs).push_back(std::move(next));
+    inputs_for(*seq.next, outputs).push_back(std::move(next));
 }
 
 void Worker::Impl::report(TimePoint now, std::vector<WorkerAction>& actions) {
@@ -334,8 +343,8 @@ void Worker::Impl::report(TimePoint now, std::vector<WorkerAction>& actions) {
         if (seq->ending) continue;
         message.held.push_back(key);
         seq->stuck = false;  // said again if it still holds: the coordinator may have been too busy
-        for (const PendingRows& pending : seq->pending) {
-            message.waiting_rows += static_cast<std::int64_t>(pending.tokens.size());
+        for (std::size_t i = 0; i < seq->pending.size(); ++i) {
+            message.waiting_rows += static_cast<std::int64_t>(seq->pending.at(i).tokens.size());
         }
     }
     actions.push_back(SendToCoordinator{std::move(message)});

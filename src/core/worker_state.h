@@ -28,32 +28,70 @@ struct PendingRows {
     std::uint64_t arrival = 0;  // order among all inputs of this worker
 };
 
+// A queue of them, oldest first; hardly ever longer than one, which lies inside it.
+class PendingQueue {
+  public:
+    bool empty() const { return size_ == 0; }
+    std::size_t size() const { return size_; }
+    PendingRows& front() { return first_; }
+    const PendingRows& front() const { return first_; }
+    const PendingRows& at(std::size_t i) const { return i == 0 ? first_ : others_[i - 1]; }
+    void push_back(PendingRows rows) {
+        if (size_++ == 0) {
+            first_ = std::move(rows);
+        } else {
+            others_.push_back(std::move(rows));
+        }
+    }
+    void pop_front() {
+        --size_;
+        if (others_.empty()) return;
+        first_ = std::move(others_.front());
+        others_.erase(others_.begin());
+    }
+
+  private:
+    PendingRows first_;
+    std::size_t size_ = 0;
+    std::vector<PendingRows> others_;
+};
+
+// What every row touches comes first and lies together: a large cluster's sequences do not fit a
+// processor's cache.
 struct Sequence {
     SequenceKey key;
-    base::SharedValue<SequenceStart> start;
-    std::size_t stage = 0;  // our index in start->pipeline
-    LayerRange layers;
     std::int32_t arrived = 0;  // rows that came, computed or not
     // Rows whose KV is in our pages (or will be when the batch finishes).
     std::int32_t computed = 0;
-    std::vector<PendingRows> pending;  // hardly ever more than one
-    BlockTable table;
+    std::int32_t prompt_tokens = 0;
+    LayerRange layers;
+    std::optional<WorkerId> next;  // the stage after ours; none: ours is the last
+    bool keeps_history = false;
     bool in_batch = false;
-    bool ending = false;         // freed while in a batch: goes when the batch has finished
-    bool stuck = false;          // the coordinator was told that pages are missing
-    bool past_prompt = false;    // counted in Worker::Impl::n_past_prompt
-    std::vector<Token> history;  // all tokens that arrived, by position, if keeps_history()
+    bool ending = false;       // freed while in a batch: goes when the batch has finished
+    bool stuck = false;        // the coordinator was told that pages are missing
+    bool past_prompt = false;  // counted in Worker::Impl::n_past_prompt
+    PendingQueue pending;
+    BlockTable table;
+    base::SharedValue<SequenceStart> start;
+    std::vector<Token> history;  // all tokens that arrived, by position, if keeps_history
 
-    Sequence(const SequenceKey& k, base::SharedValue<SequenceStart> s, std::size_t stage_index,
+    // stage: ours in start's pipeline.
+    Sequence(const SequenceKey& k, base::SharedValue<SequenceStart> s, std::size_t stage,
              std::int32_t block_size)
         : key(k),
-          start(std::move(s)),
-          stage(stage_index),
-          layers(start->pipeline[stage_index].layers),
-          table(layers, block_size) {}
+          prompt_tokens(s->prompt_tokens),
+          layers(s->pipeline[stage].layers),
+          table(layers, block_size),
+          start(std::move(s)) {
+        if (stage + 1 < start->pipeline.size()) {
+            next = start->pipeline[stage + 1].worker;
+        } else {
+            keeps_history = start->sampling.needs_history();
+        }
+    }
 
-    bool is_last_stage() const { return stage + 1 == start->pipeline.size(); }
-    bool keeps_history() const { return is_last_stage() && start->sampling.needs_history(); }
+    bool is_last_stage() const { return !next.has_value(); }
     // One row that extends the text, as against a piece of a prompt.
     bool is_decode(const PendingRows& rows) const {
         return rows.sample && rows.tokens.size() == 1 && rows.first_position > 0;
@@ -104,7 +142,8 @@ class ReadyList {
     };
     void add(Sequence& sequence);
     void remove(const Sequence& sequence);  // it is in the list, with the same oldest rows
-    void drop_batched();                    // those that went into a batch
+    // Those that went into a batch: so many, among the first.
+    void drop_batched(std::size_t count);
     const std::vector<Entry>& entries() const { return entries_; }
 
   private:
@@ -150,6 +189,7 @@ struct Worker::Impl {
 
     BufferUses buffer_uses;
     std::optional<RunningBatch> running;
+    std::vector<RunningChunk> spare_chunks;  // memory of an earlier batch
     std::uint64_t next_batch = kFirstBatch;
     std::uint64_t next_arrival = 0;
 

@@ -100,8 +100,20 @@ void ReadyList::remove(const Sequence& sequence) {
     entries_.erase(it);
 }
 
-void ReadyList::drop_batched() {
-    std::erase_if(entries_, [](const Entry& entry) { return entry.sequence->in_batch; });
+void ReadyList::drop_batched(std::size_t count) {
+    std::size_t seen = 0;
+    std::size_t kept = 0;
+    for (; count > 0; ++seen) {
+        CHECK(seen < entries_.size());
+        if (entries_[seen].sequence->in_batch) {
+            --count;
+        } else {
+            entries_[kept++] = entries_[seen];
+        }
+    }
+    const auto from = entries_.begin();
+    entries_.erase(from + static_cast<std::ptrdiff_t>(kept),
+                   from + static_cast<std::ptrdiff_t>(seen));
 }
 
 }  // namespace helix::core

@@ -23,29 +23,32 @@ class HelixNetwork {
     explicit HelixNetwork(const spec::ClusterSpec& cluster);
     // from, to: nodes or spec::kCoordinator.
     Passage send(std::int32_t from, std::int32_t to, double bytes, base::TimePoint now);
-    bool has_link(std::int32_t from, std::int32_t to) const { return pair(from, to).link >= 0; }
+    bool has_link(std::int32_t from, std::int32_t to) const {
+        return pairs_[index(from, to)].trunk != kNoLink;
+    }
 
   private:
     struct Server {
         double s_per_byte = 0;
         base::TimePoint free;
     };
+    static constexpr std::int32_t kNoTrunk = -1;
+    static constexpr std::int32_t kNoLink = -2;
     struct Pair {
-        std::int32_t link = -1;   // index into servers_; -1 = none
-        std::int32_t trunk = -1;  // likewise
+        Server link;
         base::Duration latency;
+        std::int32_t trunk = kNoLink;  // index into trunks_
     };
-    std::size_t vertex(std::int32_t node) const { return static_cast<std::size_t>(node + 1); }
-    const Pair& pair(std::int32_t from, std::int32_t to) const {
-        return pairs_[vertex(from) * n_vertices_ + vertex(to)];
+    static std::size_t vertex(std::int32_t node) { return static_cast<std::size_t>(node + 1); }
+    std::size_t index(std::int32_t from, std::int32_t to) const {
+        return vertex(from) * n_vertices_ + vertex(to);
     }
-    std::int32_t add_server(double bytes_per_s);
 
     std::size_t n_vertices_;
-    std::vector<Pair> pairs_;
-    std::vector<Server> servers_;
-    std::vector<std::int32_t> nic_out_;  // by vertex, index into servers_
-    std::vector<std::int32_t> nic_in_;
+    std::vector<Pair> pairs_;  // of a link all lies together: a large cluster has a million
+    std::vector<Server> trunks_;
+    std::vector<Server> nic_out_;  // by vertex
+    std::vector<Server> nic_in_;
 };
 
 }  // namespace helix::sim

@@ -145,8 +145,7 @@ base::Result<SimReport> HelixWorld::run() {
         }
     }
     while (!events_.empty() && events_.top().at_ns < window_end_.ns) {
-        const Event event = events_.top();
-        events_.pop();
+        const Event event = events_.pop();
         now_.ns = event.at_ns;
         ++counts_.events;
         handle(event);
@@ -203,19 +202,23 @@ void HelixWorld::tick() {
 }
 
 void HelixWorld::step_coordinator(const core::CoordinatorEvent& event) {
-    std::vector<core::CoordinatorAction> actions;
+    std::vector<core::CoordinatorAction> actions = std::move(spare_coordinator_actions_);
     coordinator_.step(now_, event, actions);
     if (setup_.check_invariants) CHECK(core::broken_invariant(coordinator_).empty());
     for (core::CoordinatorAction& action : actions) perform(action);
+    actions.clear();
+    spare_coordinator_actions_ = std::move(actions);
 }
 
 void HelixWorld::step_worker(std::uint32_t worker, const core::WorkerEvent& event) {
-    std::vector<core::WorkerAction> actions;
+    std::vector<core::WorkerAction> actions = std::move(spare_worker_actions_);
     machines_[worker].worker->step(now_, event, actions);
     if (setup_.check_invariants) {
         CHECK(core::broken_invariant(*machines_[worker].worker).empty());
     }
     for (core::WorkerAction& action : actions) perform(worker, action);
+    actions.clear();
+    spare_worker_actions_ = std::move(actions);
 }
 
 SimReport HelixWorld::report() const {

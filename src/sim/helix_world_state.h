@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <queue>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "sim/event_queue.h"
 #include "sim/helix_network.h"
 #include "sim/helix_world.h"
 
@@ -39,8 +39,8 @@ class HelixWorld {
         std::uint64_t order = 0;
         Kind kind = Kind::tick;
         std::uint32_t argument = 0;  // a message's slot; a worker
-        bool operator>(const Event& other) const {
-            return at_ns != other.at_ns ? at_ns > other.at_ns : order > other.order;
+        bool operator<(const Event& other) const {
+            return at_ns != other.at_ns ? at_ns < other.at_ns : order < other.order;
         }
     };
 
@@ -114,9 +114,12 @@ class HelixWorld {
     LengthSource lengths_;
     std::vector<Machine> machines_;  // by worker id
     std::vector<std::int32_t> worker_of_node_;
-    std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+    EventQueue<Event> events_;
     std::vector<Message> messages_;
     std::vector<std::uint32_t> free_messages_;
+    // Memory of an earlier step's actions. A step inside a step finds none.
+    std::vector<core::CoordinatorAction> spare_coordinator_actions_;
+    std::vector<core::WorkerAction> spare_worker_actions_;
     std::vector<Live> requests_;  // by id
     std::vector<Arrival> arrivals_;
     std::size_t next_arrival_ = 0;
