@@ -46,7 +46,8 @@ struct BenchArguments {
     std::string profiles;
     std::string profile;
     double time_scale = 1;
-    std::string link_latency = "100us";
+    std::string link_latency;
+    std::string answer_delay;
     std::string link_bandwidth = "2GB/s";
     int block_size = 16;
     bool json = false;
@@ -217,12 +218,43 @@ class BenchProgress {
     std::size_t tokens_ = 0;
 };
 
+LoadResult measure(ApiClient& client, const LoadPlan& plan) {
+    std::atomic<bool> interrupted{false};
+    const Interrupt interrupt([&] {
+        interrupted = true;
+        client.http().wake();
+    });
+    BenchProgress progress;
+    return run_load(client, plan, interrupted, [&](const LoadProgress& p) { progress.show(p); });
+}
+
 // What the simulator says of a cluster that serves.
 struct Twin {
     spec::ProfileTables tables;
     ServedCluster cluster;
     TwinOptions options;
 };
+
+// Lone requests tell what a hop costs here.
+base::Status fit_twin(ApiClient& client, Twin& twin) {
+    LoneProbe probe;
+    probe.prompt_tokens = std::max(probe.prompt_tokens, client.least_prompt());
+    const LengthRange prompt{probe.prompt_tokens, probe.prompt_tokens};
+    const LengthRange output{probe.output_tokens, probe.output_tokens};
+    LoadPlan plan;
+    plan.concurrency = 1;
+    plan.lengths = LengthSource(prompt, output);
+    plan.count = static_cast<std::size_t>(probe.requests);
+    plan.duration_s = kForever_s;
+    const LoadResult lone = measure(client, plan);
+    const LoneTimes measured = lone_times(lone);
+    if (lone.interrupted || measured.tpot_s <= 0) {
+        return base::Error{base::Errc::unavailable,
+                           "requests before the load, to find out what a hop costs, failed; "
+                           "--link-latency says it instead"};
+    }
+    return fit_to_lone(twin.cluster, twin.tables, probe, measured, twin.options);
+}
 
 base::Result<Twin> prepare_twin(const BenchArguments& a, ApiClient& client) {
     TRY(auto tables, spec::ProfileTables::read(a.profiles, a.profile));
@@ -242,10 +274,16 @@ base::Result<Twin> prepare_twin(const BenchArguments& a, ApiClient& client) {
     twin.options.block_size = a.block_size;
     twin.options.context_length = client.context_length();
     twin.options.time_scale = a.time_scale;
-    twin.options.activation_bytes =
-        static_cast<double>(twin.tables.model().activation_bytes_per_token);
-    TRY(twin.options.link_latency_s, spec::parse_duration(a.link_latency));
+    twin.options.row_bytes =
+        client.hidden_size() > 0
+            ? static_cast<double>(client.hidden_size()) * sizeof(float)
+            : static_cast<double>(twin.tables.model().activation_bytes_per_token);
     TRY(twin.options.link_bytes_per_s, spec::parse_bandwidth(a.link_bandwidth));
+    TRY(const auto latency, optional_duration("--link-latency", a.link_latency));
+    TRY(const auto delay, optional_duration("--answer-delay", a.answer_delay));
+    twin.options.link_latency_s = latency.value_or(0);
+    twin.options.answer_delay_s = delay.value_or(0);
+    if (!latency) TRY_VOID(fit_twin(client, twin));
     return twin;
 }
 
@@ -264,16 +302,6 @@ base::Result<ApiTarget> api_target(const BenchArguments& a) {
     }
     target.endpoint = a.endpoint == "chat" ? LoadEndpoint::chat : LoadEndpoint::completions;
     return target;
-}
-
-LoadResult measure(ApiClient& client, const LoadPlan& plan) {
-    std::atomic<bool> interrupted{false};
-    const Interrupt interrupt([&] {
-        interrupted = true;
-        client.http().wake();
-    });
-    BenchProgress progress;
-    return run_load(client, plan, interrupted, [&](const LoadProgress& p) { progress.show(p); });
 }
 
 base::Status run_bench(const BenchArguments& a) {
@@ -303,6 +331,10 @@ base::Status run_bench(const BenchArguments& a) {
             simulate_load(twin->cluster, twin->tables, twin->options, load.plan.arrivals));
         comparisons = compare(report, make_report(simulated, window_of(load, simulated), goal));
     }
+    if (twin) {
+        load.json["link_latency_s"] = twin->options.link_latency_s;
+        load.json["answer_delay_s"] = twin->options.answer_delay_s;
+    }
     load.json["url"] = target.url;
     load.json["model"] = client->model();
     load.json["endpoint"] = a.endpoint;
@@ -327,8 +359,10 @@ void add_simulation_options(CLI::App& bench, BenchArguments& a) {
     bench.add_option("--profile", a.profile, "for it: the tables' model");
     bench.add_option("--time-scale", a.time_scale, "for it: as the modelled workers have it")
         ->capture_default_str();
-    bench.add_option("--link-latency", a.link_latency, "for it: between any two machines")
-        ->capture_default_str();
+    bench.add_option("--link-latency", a.link_latency,
+                     "for it: between any two machines [measured with lone requests before]");
+    bench.add_option("--answer-delay", a.answer_delay,
+                     "for it: of a token on its way to the client; with --link-latency");
     bench.add_option("--link-bandwidth", a.link_bandwidth, "for it: between any two machines")
         ->capture_default_str();
     bench.add_option("--block-size", a.block_size, "for it: tokens of a KV page")

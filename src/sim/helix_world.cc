@@ -152,6 +152,7 @@ base::Result<SimReport> HelixWorld::run() {
         if (!serving_ && now_ >= start) {
             return base::invalid("the placement does not come into force: " + trouble_);
         }
+        if (setup_.until_done && counts_.finished + counts_.rejected == arrivals_.size()) break;
     }
     return report();
 }

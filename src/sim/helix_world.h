@@ -60,6 +60,7 @@ struct HelixSetup {
     OfflineLoad offline;               // there is room while no request waits for any
     double warmup_s = 60;
     double duration_s = 600;
+    bool until_done = false;  // online: end once every request has ended, if before the window does
     std::uint64_t seed = 0;
     bool check_invariants = false;  // after every step; slow
     // Told of everything if not null; must outlive the run. Transfers are told when they arrive, KV

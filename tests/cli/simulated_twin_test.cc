@@ -71,14 +71,35 @@ TEST(SimulatedLoad, ALoneRequestTakesTheMachinesTime) {
     EXPECT_NEAR(slow->requests[0].first_s - 0.5, 2 * 8 * 1e-2, 2e-3);
 }
 
-TEST(SimulatedLoad, WhatTheClusterRefusesFails) {
+TEST(SimulatedLoad, ARequestThatNoMachineCanHoldIsSaid) {
     const auto cluster = parse_served_cluster(kTwoStages, "http://x");
     TwinOptions options;
     options.context_length = 1000;
-    const auto result = simulate_load(*cluster, StepCost(), options, {{0, 2000, 5}, {0, 10, 5}});
-    ASSERT_TRUE(result.ok()) << result.error().message;
-    EXPECT_TRUE(result->requests[0].failure);
-    EXPECT_FALSE(result->requests[1].failure);
+    const auto result = simulate_load(*cluster, StepCost(), options, {{0, 5000, 5}});
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().message,
+              "node a holds 3200 tokens of context; a request may need 5005");
+}
+
+TEST(SimulatedLoad, LoneRequestsTellWhatAHopCosts) {
+    const auto cluster = parse_served_cluster(kTwoStages, "http://x");
+    TwinOptions options;
+    options.context_length = 1000;
+    options.link_latency_s = 7e-3;
+    options.answer_delay_s = 3e-3;
+    const LoneProbe probe;
+    std::vector<LoadRequest> requests;
+    for (std::int32_t i = 0; i < probe.requests; ++i) {
+        requests.push_back({i * 10.0, probe.prompt_tokens, probe.output_tokens});
+    }
+    const auto real = simulate_load(*cluster, StepCost(), options, requests);
+    ASSERT_TRUE(real.ok()) << real.error().message;
+    TwinOptions fitted;
+    fitted.context_length = 1000;
+    const auto status = fit_to_lone(*cluster, StepCost(), probe, lone_times(*real), fitted);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    EXPECT_NEAR(fitted.link_latency_s, 7e-3, 1e-5);
+    EXPECT_NEAR(fitted.answer_delay_s, 3e-3, 1e-4);
 }
 
 TEST(LoadReport, ComparisonsSayHowFarTheSimulationIsOff) {

@@ -212,7 +212,10 @@ base::Status ApiClient::choose_model() {
     }
     model_ = chosen->at("id").get<std::string>();
     context_length_ = integer_or_zero(*chosen, "max_model_len");
-    if (const json* meta = find(*chosen, "meta")) vocab_size_ = integer_or_zero(*meta, "n_vocab");
+    if (const json* meta = find(*chosen, "meta")) {
+        vocab_size_ = integer_or_zero(*meta, "n_vocab");
+        hidden_size_ = integer_or_zero(*meta, "n_embd");
+    }
     return base::Ok{};
 }
 

@@ -54,6 +54,7 @@ class ApiClient {
     const std::string& url() const { return target_.url; }
     const std::string& model() const { return model_; }
     std::int32_t context_length() const { return context_length_; }  // 0 = it did not say
+    std::int32_t hidden_size() const { return hidden_size_; }        // likewise
     // The shortest prompt that can be written: a chat template has tokens of its own.
     std::int32_t least_prompt() const { return own_tokens_ + 1; }
 
@@ -81,6 +82,7 @@ class ApiClient {
     std::string model_;
     std::int32_t context_length_ = 0;
     std::int32_t vocab_size_ = 0;     // 0 = unknown
+    std::int32_t hidden_size_ = 0;    // likewise
     std::int32_t own_tokens_ = 0;     // of the chat template
     std::vector<std::int32_t> ids_;   // prompts are made of these; completions
     std::vector<std::string> words_;  // each one token; chat

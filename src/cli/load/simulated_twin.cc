@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sim/world.h"
+#include "base/check.h"
+#include "sim/helix_world.h"
 #include "spec/json_place.h"
 
 namespace helix::cli {
@@ -71,52 +73,85 @@ Result<std::int32_t> read_end(const spec::JsonPlace& flow, const char* key,
     return found->second;
 }
 
-// Submits each request when it is due and lets time pass until all have ended.
-Result<std::vector<core::RequestId>> play(sim::World& world,
-                                          const std::vector<LoadRequest>& arrivals,
-                                          core::TimePoint start) {
-    std::vector<core::RequestId> ids;
-    for (const LoadRequest& arrival : arrivals) {
-        const core::TimePoint due = start + base::from_seconds(arrival.arrival_s);
-        if (due > world.now()) world.run_for((due - world.now()).seconds());
-        core::Request request;
-        for (std::int32_t i = 0; i < arrival.prompt_tokens; ++i) request.prompt.push_back(i % 100);
-        request.sampling.temperature = 0;
-        request.max_tokens = arrival.output_tokens;
-        request.min_tokens = arrival.output_tokens;
-        ids.push_back(world.submit(std::move(request)));
-    }
-    constexpr double kLongest_s = 24 * 3600;
-    if (world.run_until_idle(kLongest_s)) return ids;
-    return base::Error{base::Errc::unavailable,
-                       "the simulated cluster did not end these requests within a day"};
+base::TimePoint at_seconds(double seconds) {
+    return {base::from_seconds(seconds).ns};
 }
 
-// A request of the simulation as if it had been measured; its tokens are appended.
-RequestRecord to_record(const LoadRequest& asked, const sim::Outcome& outcome,
-                        core::TimePoint start, std::vector<TokenArrival>& tokens) {
-    RequestRecord record;
-    record.asked = asked;
-    record.scheduled_s = record.sent_s = asked.arrival_s;
-    record.prompt_tokens = asked.prompt_tokens;
-    record.output_tokens = static_cast<std::int32_t>(outcome.tokens.size());
-    record.end_s = (outcome.ended_at - start).seconds();
-    if (outcome.rejected) {
-        record.failure = StreamFailure{"http 429", outcome.error};
-    } else if (outcome.reason != core::FinishReason::length) {
-        record.failure = StreamFailure{"stream error", outcome.error};
+// Writes down the simulated requests, which are numbered in the order of arrivals, as if they had
+// been measured.
+class TwinObserver final : public sim::Observer {
+  public:
+    TwinObserver(const std::vector<LoadRequest>& arrivals, double start_s, double delay_s)
+        : start_(at_seconds(start_s)), delay_(base::from_seconds(delay_s)) {
+        for (const LoadRequest& asked : arrivals) {
+            RequestRecord record;
+            record.asked = asked;
+            record.scheduled_s = record.sent_s = asked.arrival_s;
+            record.prompt_tokens = asked.prompt_tokens;
+            result_.requests.push_back(std::move(record));
+        }
     }
-    if (outcome.tokens.empty()) return record;
-    record.first_s = (outcome.first_token_at - start).seconds();
-    record.last_s = record.end_s;
-    const double gap_s = (record.last_s - record.first_s) / std::max(record.output_tokens - 1, 1);
-    tokens.push_back({static_cast<float>(record.first_s), TokenArrival::kFirst});
-    for (std::int32_t i = 1; i < record.output_tokens; ++i) {
-        tokens.push_back(
-            {static_cast<float>(record.first_s + gap_s * i), static_cast<float>(gap_s)});
+
+    void token(std::uint64_t request, base::TimePoint at) override {
+        RequestRecord& record = result_.requests.at(request);
+        const double at_s = seconds(at);
+        TokenArrival arrival;
+        arrival.at_s = static_cast<float>(at_s);
+        if (record.output_tokens++ == 0) {
+            record.first_s = at_s;
+        } else {
+            arrival.gap_s = static_cast<float>(at_s - record.last_s);
+        }
+        record.last_s = at_s;
+        result_.tokens.push_back(arrival);
     }
-    return record;
+    void request_finished(std::uint64_t request, base::TimePoint at) override {
+        RequestRecord& record = result_.requests.at(request);
+        record.end_s = seconds(at);
+        result_.seconds = std::max(result_.seconds, record.end_s);
+    }
+    void request_rejected(std::uint64_t request, base::TimePoint at) override {
+        request_finished(request, at);
+        result_.requests.at(request).failure =
+            StreamFailure{"rejected", "by the simulated cluster"};
+    }
+
+    LoadResult take() { return std::move(result_); }
+
+  private:
+    double seconds(base::TimePoint at) const { return (at + delay_ - start_).seconds(); }
+
+    base::TimePoint start_;
+    base::Duration delay_;
+    LoadResult result_;
+};
+
+// Any two machines are linked alike.
+spec::ClusterSpec linked_cluster(const ServedCluster& served, const TwinOptions& options) {
+    spec::ClusterSpec cluster;
+    cluster.nodes = served.nodes;
+    const auto n = static_cast<std::int32_t>(served.nodes.size());
+    for (std::int32_t from = spec::kCoordinator; from < n; ++from) {
+        for (std::int32_t to = spec::kCoordinator; to < n; ++to) {
+            if (from == to) continue;
+            cluster.links.push_back({from, to, options.link_bytes_per_s, options.link_latency_s});
+        }
+    }
+    return cluster;
 }
+
+sim::OnlineLoad listed(const std::vector<LoadRequest>& arrivals) {
+    sim::OnlineLoad load;
+    load.process = sim::ArrivalProcess::listed;
+    for (const LoadRequest& request : arrivals) {
+        // Lengths count the passes after the prompt's, which yields the first token.
+        load.listed.push_back(
+            {request.arrival_s, {request.prompt_tokens, request.output_tokens - 1}});
+    }
+    return load;
+}
+
+constexpr double kLongest_s = 24 * 3600;
 
 }  // namespace
 
@@ -152,45 +187,87 @@ Result<ServedCluster> read_served_cluster(ApiClient& client) {
     return parse_served_cluster(body, client.url());
 }
 
-Result<LoadResult> simulate_load(const ServedCluster& cluster, const spec::CostModel& costs,
+Result<LoadResult> simulate_load(const ServedCluster& served, const spec::CostModel& costs,
                                  const TwinOptions& options,
                                  const std::vector<LoadRequest>& arrivals) {
-    sim::WorldConfig config;
-    config.coordinator.n_layers = cluster.n_layers;
-    config.coordinator.context_length = options.context_length;
-    config.coordinator.block_size = options.block_size;
-    config.coordinator.min_workers = static_cast<std::int32_t>(cluster.nodes.size());
-    config.worker.n_layers = cluster.n_layers;
-    config.worker.block_size = options.block_size;
-    config.link_latency_s = options.link_latency_s;
-    config.link_bytes_per_s = options.link_bytes_per_s;
-    config.activation_bytes = options.activation_bytes;
-    config.check_invariants = false;
+    if (arrivals.empty()) return LoadResult{};
+    const spec::ClusterSpec cluster = linked_cluster(served, options);
     const ScaledCost scaled(costs, options.time_scale);
-    sim::World world(
-        config,
-        [&](const core::PlanCluster& question) {
-            return core::Planned{question.plan, cluster.placement, cluster.flows};
-        },
-        scaled);
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-        world.add_worker(cluster.nodes[i], cluster.kv_pages[i]);
+    sim::HelixSetup setup;
+    setup.cluster = &cluster;
+    setup.costs = &scaled;
+    setup.model.n_layers = served.n_layers;
+    setup.model.context_length = options.context_length;
+    setup.model.activation_bytes_per_token = static_cast<std::int64_t>(options.row_bytes);
+    setup.placement = served.placement;
+    setup.flows = served.flows;
+    for (std::size_t n = 0; n < served.nodes.size(); ++n) {
+        const std::int32_t layers = std::max(1, served.placement.layers[n].size());
+        setup.kv_tokens.push_back(
+            static_cast<double>(served.kv_pages[n] / layers * options.block_size));
     }
-    for (int tenths = 0; tenths < 100 && !world.view().serving; ++tenths) world.run_for(0.1);
-    if (!world.view().serving) {
-        return base::Error{base::Errc::unavailable, "the simulated cluster does not come to serve"};
+    // Machines take the tables' time, no more.
+    setup.overheads = {.lone_decode_doubles = false,
+                       .copy_bytes_per_s = std::numeric_limits<double>::infinity()};
+    setup.worker = core::WorkerConfig{};
+    setup.worker.block_size = options.block_size;
+    setup.online = listed(arrivals);
+    std::vector<sim::RequestLength> lengths;
+    for (const sim::Arrival& arrival : setup.online->listed) lengths.push_back(arrival.length);
+    setup.lengths = sim::LengthSource(std::move(lengths), sim::LengthOrder::recorded);
+    setup.warmup_s = 0;
+    setup.duration_s = arrivals.back().arrival_s + kLongest_s;
+    setup.until_done = true;
+    TwinObserver observer(arrivals, sim::helix_start_s(setup), options.answer_delay_s);
+    setup.observer = &observer;
+    TRY(const sim::SimReport report, sim::run_helix(setup));
+    if (report.finished + report.rejected < arrivals.size()) {
+        return base::Error{base::Errc::unavailable,
+                           "the simulated cluster did not end these requests within a day"};
     }
-    const core::TimePoint start = world.now();
-    TRY(const std::vector<core::RequestId> ids, play(world, arrivals, start));
-    LoadResult result;
-    for (std::size_t i = 0; i < arrivals.size(); ++i) {
-        result.requests.push_back(
-            to_record(arrivals[i], world.outcomes().at(ids[i]), start, result.tokens));
-        result.seconds = std::max(result.seconds, result.requests.back().end_s);
+    return observer.take();
+}
+
+LoneTimes lone_times(const LoadResult& result) {
+    LoneTimes times;
+    double n = 0;
+    for (std::size_t i = 1; i < result.requests.size(); ++i) {
+        const RequestRecord& request = result.requests[i];
+        if (request.failure || request.output_tokens < 2) continue;
+        times.ttft_s += request.first_s - request.sent_s;
+        times.tpot_s += (request.last_s - request.first_s) / (request.output_tokens - 1);
+        ++n;
     }
-    std::sort(result.tokens.begin(), result.tokens.end(),
-              [](const TokenArrival& a, const TokenArrival& b) { return a.at_s < b.at_s; });
-    return result;
+    if (n > 0) {
+        times.ttft_s /= n;
+        times.tpot_s /= n;
+    }
+    return times;
+}
+
+base::Status fit_to_lone(const ServedCluster& cluster, const spec::CostModel& costs,
+                         const LoneProbe& probe, const LoneTimes& measured, TwinOptions& options) {
+    constexpr double kApart_s = 3600;
+    constexpr double kStep_s = 1e-3;
+    std::vector<LoadRequest> arrivals;
+    for (std::int32_t i = 0; i < probe.requests; ++i) {
+        arrivals.push_back({i * kApart_s, probe.prompt_tokens, probe.output_tokens});
+    }
+    const auto simulated = [&](double latency_s) -> Result<LoneTimes> {
+        TwinOptions tried = options;
+        tried.link_latency_s = latency_s;
+        tried.answer_delay_s = 0;
+        TRY(const LoadResult result, simulate_load(cluster, costs, tried, arrivals));
+        return lone_times(result);
+    };
+    TRY(const LoneTimes none, simulated(0));
+    TRY(const LoneTimes some, simulated(kStep_s));
+    const double hops = (some.tpot_s - none.tpot_s) / kStep_s;
+    CHECK(hops > 0);
+    options.link_latency_s = std::max(0.0, (measured.tpot_s - none.tpot_s) / hops);
+    TRY(const LoneTimes fitted, simulated(options.link_latency_s));
+    options.answer_delay_s = std::max(0.0, measured.ttft_s - fitted.ttft_s);
+    return base::Ok{};
 }
 
 }  // namespace helix::cli

@@ -11,9 +11,9 @@
 #include "spec/cost_model.h"
 #include "spec/placement.h"
 
-// The same load on the same cluster in virtual time: the very Coordinator and Worker code, machines
-// that take the time of measured tables. What differs from the real one is what the simulator does
-// not know.
+// The same load on the same cluster in virtual time, as `helix simulate` would have it: the very
+// Coordinator and Worker code, machines that take the time of measured tables. What differs from
+// the real one is what the simulator does not know.
 
 namespace helix::cli {
 
@@ -35,14 +35,32 @@ struct TwinOptions {
     double time_scale = 1;  // of the machines' times
     double link_latency_s = 1e-4;
     double link_bytes_per_s = 2e9;
-    double activation_bytes = 0;  // per row
+    double row_bytes = 0;       // of activations, as they really travel
+    double answer_delay_s = 0;  // of a token on its way from the coordinator to the client
 };
 
-// Each answer's tokens after the first are taken to come evenly, so gaps of single tokens are
-// means. costs must know the nodes' types. unavailable: the cluster did not come to serve, or
-// requests did not end.
+// The load on the cluster under sim::run_helix. costs must know the nodes' types. Errors: a cluster
+// that does not serve, requests longer than a node's KV memory.
 base::Result<LoadResult> simulate_load(const ServedCluster& cluster, const spec::CostModel& costs,
                                        const TwinOptions& options,
                                        const std::vector<LoadRequest>& arrivals);
+
+// What lone requests took: one after the other, on a cluster that does nothing else.
+struct LoneTimes {
+    double ttft_s = 0;  // means
+    double tpot_s = 0;
+};
+struct LoneProbe {
+    std::int32_t prompt_tokens = 16;
+    std::int32_t output_tokens = 9;
+    std::int32_t requests = 5;  // the first does not count: it may find things asleep
+};
+LoneTimes lone_times(const LoadResult& result);
+
+// Sets link_latency_s so that the twin's lone requests take as long per token as the measured ones,
+// and answer_delay_s so that their first tokens come as late: what a hop and an answer cost there
+// besides computing.
+base::Status fit_to_lone(const ServedCluster& cluster, const spec::CostModel& costs,
+                         const LoneProbe& probe, const LoneTimes& measured, TwinOptions& options);
 
 }  // namespace helix::cli
