@@ -247,13 +247,11 @@ base::Status fit_twin(ApiClient& client, Twin& twin) {
     plan.count = static_cast<std::size_t>(probe.requests);
     plan.duration_s = kForever_s;
     const LoadResult lone = measure(client, plan);
-    const LoneTimes measured = lone_times(lone);
-    if (lone.interrupted || measured.tpot_s <= 0) {
-        return base::Error{base::Errc::unavailable,
-                           "requests before the load, to find out what a hop costs, failed; "
-                           "--link-latency says it instead"};
+    if (lone.interrupted) {
+        return base::Error{base::Errc::unavailable, "interrupted before the load began"};
     }
-    return fit_to_lone(twin.cluster, twin.tables, probe, measured, twin.options);
+    TRY(const auto pipelines, read_last_pipelines(client, plan.count));
+    return fit_to_lone(twin.cluster, twin.tables, lone, pipelines, twin.options);
 }
 
 base::Result<Twin> prepare_twin(const BenchArguments& a, ApiClient& client) {

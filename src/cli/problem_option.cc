@@ -16,7 +16,8 @@ namespace {
 
 base::Result<Problem> from_tables(const ProblemArguments& a, Problem problem) {
     TRY(problem.tables, spec::ProfileTables::read(a.profiles, a.model));
-    TRY_VOID(problem.tables->check(problem.cluster));
+    const auto known = problem.tables->check(problem.cluster);
+    if (!known.ok()) return base::invalid(a.cluster + ": " + known.error().message);
     problem.model = problem.tables->model();
     plan::MachineCounts mix = plan::machine_counts(problem.cluster);
     if (!a.machine_mix.empty()) {

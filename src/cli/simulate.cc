@@ -153,7 +153,8 @@ base::Result<Simulated> simulate_helix(const SimulateArguments& a, const Problem
         TRY(file, plan_for_simulation(a.problem, problem, a.plan_budget));
     } else {
         TRY(file, read_simulated_layout(a.placement, problem));
-        TRY_VOID(add_flows(problem, file, true));
+        const auto added = add_flows(problem, file, true);
+        if (!added.ok()) return base::invalid(a.placement + ": " + added.error().message);
     }
     if (scheduler.beyond_plan) add_idle_links(problem, file);
     sim::HelixSetup setup = helix_setup(problem, file.placement, file.flows);

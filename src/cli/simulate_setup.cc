@@ -94,6 +94,10 @@ base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool n
         file.flows = planned_split(problem, file.placement, options);
     }
     if (file.flows.empty()) file.flows = flow.links;
+    if (needed && file.flows.empty()) {
+        return base::invalid(
+            "no way leads through all layers in order and back to the coordinator");
+    }
     if (!file.max_flow_tokens_per_s) file.max_flow_tokens_per_s = flow.tokens_per_s;
     return base::Ok{};
 }
@@ -161,7 +165,9 @@ base::Result<sim::ReferenceSetup> reference_setup_from(const std::string& path,
         return sim::read_replay_setup(path, problem.cluster, *problem.tables);
     }
     TRY(spec::PlacementFile file, read_simulated_layout(path, problem));
-    return reference_setup_from(std::move(file), problem, layout);
+    auto setup = reference_setup_from(std::move(file), problem, layout);
+    if (!setup.ok()) return base::invalid(path + ": " + setup.error().message);
+    return setup;
 }
 
 base::Result<sim::ReferenceSetup> reference_setup_from(spec::PlacementFile file,

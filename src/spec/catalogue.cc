@@ -172,9 +172,9 @@ base::Result<MachineType> find_machine_type(std::string_view name) {
     }
     std::vector<std::string> known;
     for (const MachineType& type : catalogue().types) known.push_back(type.name);
-    return base::invalid(fmt::format(
-        "machine type \"{}\" is not in the catalogue{}; `helix plan --list-machines` lists it",
-        name, did_you_mean(name, known)));
+    return base::invalid(
+        fmt::format("machine type \"{}\" is not in the catalogue{}; `helix machines` lists them",
+                    name, did_you_mean(name, known)));
 }
 
 }  // namespace helix::spec

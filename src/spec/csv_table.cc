@@ -73,11 +73,14 @@ base::Result<double> CsvTable::number(std::size_t row, std::size_t column) const
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (error != std::errc{} || end != cell.data() + cell.size() || !std::isfinite(value) ||
         value < 0) {
-        return base::invalid(
-            fmt::format("{}:{}: column {}: expected a number not below 0, found \"{}\"", file_,
-                        lines_[row], columns_[column], cell));
+        return complaint(row, fmt::format("column {}: expected a number not below 0, found \"{}\"",
+                                          columns_[column], cell));
     }
     return value;
+}
+
+base::Error CsvTable::complaint(std::size_t row, std::string_view text) const {
+    return base::invalid(fmt::format("{}:{}: {}", file_, lines_[row], text));
 }
 
 }  // namespace helix::spec

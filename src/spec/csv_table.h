@@ -23,6 +23,8 @@ class CsvTable {
         return cells_[row * n_columns_ + column];
     }
     base::Result<double> number(std::size_t row, std::size_t column) const;  // finite, not negative
+    // "FILE:LINE: text".
+    base::Error complaint(std::size_t row, std::string_view text) const;
 
   private:
     std::string file_;

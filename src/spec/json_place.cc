@@ -77,6 +77,18 @@ base::Result<std::string> JsonPlace::text_or(const char* key, std::string otherw
     return child(key).text();
 }
 
+namespace {
+
+// The library's words without its name, number and place, which stand in our own.
+std::string parse_complaint(const nlohmann::json::exception& error) {
+    const std::string text = error.what();
+    const std::size_t column = text.find("column ");
+    const std::size_t colon = text.find(": ", column == std::string::npos ? 0 : column);
+    return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
+}  // namespace
+
 base::Result<nlohmann::json> parse_json(std::string_view text, const std::string& file) {
     try {
         return nlohmann::json::parse(text);
@@ -84,7 +96,8 @@ base::Result<nlohmann::json> parse_json(std::string_view text, const std::string
         const auto end =
             text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
         return base::invalid(fmt::format("{}:{}: is not JSON: {}", file,
-                                         1 + std::count(text.begin(), end, '\n'), error.what()));
+                                         1 + std::count(text.begin(), end, '\n'),
+                                         parse_complaint(error)));
     } catch (const nlohmann::json::exception& error) {
         return base::invalid(fmt::format("{}: is not JSON: {}", file, error.what()));
     }

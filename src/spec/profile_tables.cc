@@ -23,8 +23,8 @@ base::Result<TimeCurve> read_curve(const std::string& path) {
         TRY(const double tokens, table.number(row, 0));
         TRY(const double ms, table.number(row, 1));
         if (!x.empty() && tokens <= x.back()) {
-            return base::invalid(fmt::format("{}: batch_tokens must rise, but {} follows {}", path,
-                                             tokens, x.back()));
+            return table.complaint(
+                row, fmt::format("batch_tokens must rise, but {} follows {}", tokens, x.back()));
         }
         x.push_back(tokens);
         y.push_back(ms * 1e-3);  // as the published simulator converts it, to the last bit
@@ -79,10 +79,13 @@ base::Result<Limits> read_limits(const std::string& path) {
         TRY(held.decode_max_tokens, table.number(row, 5));
         auto& [max_layers, by_layers] = limits[table.text(row, 0)];
         if (by_layers.empty()) by_layers.emplace_back();
-        if (layers != static_cast<double>(by_layers.size()) || most < 1 || most > 1e5) {
-            return base::invalid(
-                fmt::format("{}: {}: expected a row for {} layers, found one for {}", path,
-                            table.text(row, 0), by_layers.size(), layers));
+        if (layers != static_cast<double>(by_layers.size())) {
+            return table.complaint(row, fmt::format("{}: expected the row for {} layers, found {}",
+                                                    table.text(row, 0), by_layers.size(), layers));
+        }
+        if (most < 1 || most > 1e5) {
+            return table.complaint(
+                row, fmt::format("max_num_layers_of_type: expected 1 to 100000, found {}", most));
         }
         max_layers = static_cast<std::int32_t>(most);
         by_layers.push_back(held);
@@ -165,9 +168,9 @@ base::Result<TypeThroughput> read_node_throughput(const std::string& directory,
         std::vector<double>& by_layers = throughput[table.text(row, 1)];
         if (by_layers.empty()) by_layers.push_back(0);
         if (layers != static_cast<double>(by_layers.size())) {
-            return base::invalid(fmt::format("{}: {} {}: expected the row for {} layers, found {}",
-                                             path, mix, table.text(row, 1), by_layers.size(),
-                                             layers));
+            return table.complaint(
+                row, fmt::format("{} {}: expected the row for {} layers, found {}", mix,
+                                 table.text(row, 1), by_layers.size(), layers));
         }
         by_layers.push_back(tokens_per_s);
     }

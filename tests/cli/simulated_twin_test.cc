@@ -81,25 +81,40 @@ TEST(SimulatedLoad, ARequestThatNoMachineCanHoldIsSaid) {
               "node a holds 3200 tokens of context; a request may need 5005");
 }
 
+TEST(ServedCluster, TheLastPipelinesAreInTheOrderOfTheirRequests) {
+    const std::string log = R"(, "requests": [
+        {"pipeline": [{"worker": 7, "layers": [0, 8]}]},
+        {"pipeline": [{"worker": 4, "layers": [0, 3]}, {"worker": 7, "layers": [3, 8]}]},
+        {"pipeline": []}]})";
+    const std::string text(kTwoStages);
+    const std::string body = text.substr(0, text.find_last_of('}')) + log;
+    const auto last = parse_last_pipelines(body, "http://x", 2);
+    ASSERT_TRUE(last.ok()) << last.error().message;
+    ASSERT_EQ(last->size(), 2U);
+    EXPECT_EQ(last->at(0), (ServedPipeline{{0, {0, 3}}, {1, {3, 8}}}));
+    EXPECT_EQ(last->at(1), (ServedPipeline{{1, {0, 8}}}));
+    EXPECT_FALSE(parse_last_pipelines(body, "http://x", 4).ok());
+}
+
 TEST(SimulatedLoad, LoneRequestsTellWhatAHopCosts) {
     const auto cluster = parse_served_cluster(kTwoStages, "http://x");
     TwinOptions options;
     options.context_length = 1000;
     options.link_latency_s = 7e-3;
     options.answer_delay_s = 3e-3;
-    const LoneProbe probe;
+    options.time_scale = 2;
     std::vector<LoadRequest> requests;
-    for (std::int32_t i = 0; i < probe.requests; ++i) {
-        requests.push_back({i * 10.0, probe.prompt_tokens, probe.output_tokens});
-    }
+    for (std::int32_t i = 0; i < 5; ++i) requests.push_back({i * 10.0, 16, 9});
     const auto real = simulate_load(*cluster, StepCost(), options, requests);
     ASSERT_TRUE(real.ok()) << real.error().message;
     TwinOptions fitted;
     fitted.context_length = 1000;
-    const auto status = fit_to_lone(*cluster, StepCost(), probe, lone_times(*real), fitted);
+    fitted.time_scale = 2;
+    const std::vector<ServedPipeline> pipelines(5, {{0, {0, 3}}, {1, {3, 8}}});
+    const auto status = fit_to_lone(*cluster, StepCost(), *real, pipelines, fitted);
     ASSERT_TRUE(status.ok()) << status.error().message;
-    EXPECT_NEAR(fitted.link_latency_s, 7e-3, 1e-5);
-    EXPECT_NEAR(fitted.answer_delay_s, 3e-3, 1e-4);
+    EXPECT_NEAR(fitted.link_latency_s, 7e-3, 1e-4);
+    EXPECT_NEAR(fitted.answer_delay_s, 3e-3, 5e-4);
 }
 
 TEST(LoadReport, ComparisonsSayHowFarTheSimulationIsOff) {

@@ -228,45 +228,100 @@ Result<LoadResult> simulate_load(const ServedCluster& served, const spec::CostMo
     return observer.take();
 }
 
-LoneTimes lone_times(const LoadResult& result) {
-    LoneTimes times;
-    double n = 0;
-    for (std::size_t i = 1; i < result.requests.size(); ++i) {
-        const RequestRecord& request = result.requests[i];
-        if (request.failure || request.output_tokens < 2) continue;
-        times.ttft_s += request.first_s - request.sent_s;
-        times.tpot_s += (request.last_s - request.first_s) / (request.output_tokens - 1);
-        ++n;
+namespace {
+
+// Of the machines alone: a token and a prompt of so many tokens.
+double pipeline_s(const ServedCluster& cluster, const spec::CostModel& costs,
+                  const ServedPipeline& pipeline, std::int32_t decodes, std::int32_t prompt) {
+    double seconds = 0;
+    for (const auto& [node, layers] : pipeline) {
+        const spec::NodeSpec& machine = cluster.nodes[static_cast<std::size_t>(node)];
+        seconds += layers.size() * costs.layer_s(machine, decodes, prompt);
     }
-    if (n > 0) {
-        times.ttft_s /= n;
-        times.tpot_s /= n;
+    return seconds;
+}
+
+double median(std::vector<double>& values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+Result<ServedPipeline> read_pipeline(const spec::JsonPlace& request,
+                                     const std::map<std::int64_t, std::int32_t>& ids) {
+    TRY(const spec::JsonPlace stages, request.member("pipeline"));
+    TRY(const std::size_t n_stages, stages.array_size());
+    ServedPipeline pipeline;
+    for (std::size_t s = 0; s < n_stages; ++s) {
+        TRY(const std::int32_t node, read_end(stages.element(s), "worker", ids));
+        TRY(const spec::LayerRange layers, read_layers(stages.element(s)));
+        pipeline.emplace_back(node, layers);
     }
-    return times;
+    return pipeline;
+}
+
+}  // namespace
+
+Result<std::vector<ServedPipeline>> parse_last_pipelines(const std::string& json,
+                                                         const std::string& url,
+                                                         std::size_t requests) {
+    const std::string file = url + "/helix/cluster";
+    TRY(const nlohmann::json document, spec::parse_json(json, file));
+    const spec::JsonPlace root(document, file);
+    TRY(const spec::JsonPlace workers, root.member("workers"));
+    TRY(const std::size_t n_workers, workers.array_size());
+    ServedCluster cluster;
+    std::map<std::int64_t, std::int32_t> ids;
+    for (std::size_t i = 0; i < n_workers; ++i) {
+        TRY_VOID(read_worker(workers.element(i), cluster, ids));
+    }
+    TRY(const spec::JsonPlace log, root.member("requests"));
+    TRY(const std::size_t n_logged, log.array_size());
+    if (n_logged < requests) {
+        return log.complaint(fmt::format("expected the last {} requests", requests));
+    }
+    std::vector<ServedPipeline> pipelines;
+    for (std::size_t i = requests; i-- > 0;) {  // the log has the newest first
+        TRY(ServedPipeline pipeline, read_pipeline(log.element(i), ids));
+        pipelines.push_back(std::move(pipeline));
+    }
+    return pipelines;
+}
+
+Result<std::vector<ServedPipeline>> read_last_pipelines(ApiClient& client, std::size_t requests) {
+    TRY(const std::string body, client.get("/helix/cluster"));
+    return parse_last_pipelines(body, client.url(), requests);
 }
 
 base::Status fit_to_lone(const ServedCluster& cluster, const spec::CostModel& costs,
-                         const LoneProbe& probe, const LoneTimes& measured, TwinOptions& options) {
-    constexpr double kApart_s = 3600;
-    constexpr double kStep_s = 1e-3;
-    std::vector<LoadRequest> arrivals;
-    for (std::int32_t i = 0; i < probe.requests; ++i) {
-        arrivals.push_back({i * kApart_s, probe.prompt_tokens, probe.output_tokens});
+                         const LoadResult& lone, const std::vector<ServedPipeline>& pipelines,
+                         TwinOptions& options) {
+    CHECK(pipelines.size() == lone.requests.size());
+    const ScaledCost scaled(costs, options.time_scale);
+    const auto hops = [&](std::size_t i) { return static_cast<double>(pipelines[i].size()) + 1; };
+    std::vector<double> hop_s;
+    for (std::size_t i = 0; i < pipelines.size(); ++i) {
+        const RequestRecord& request = lone.requests[i];
+        if (request.failure || request.output_tokens < 2) continue;
+        const double token_s =
+            (request.last_s - request.first_s) / static_cast<double>(request.output_tokens - 1);
+        hop_s.push_back((token_s - pipeline_s(cluster, scaled, pipelines[i], 1, 0)) / hops(i));
     }
-    const auto simulated = [&](double latency_s) -> Result<LoneTimes> {
-        TwinOptions tried = options;
-        tried.link_latency_s = latency_s;
-        tried.answer_delay_s = 0;
-        TRY(const LoadResult result, simulate_load(cluster, costs, tried, arrivals));
-        return lone_times(result);
-    };
-    TRY(const LoneTimes none, simulated(0));
-    TRY(const LoneTimes some, simulated(kStep_s));
-    const double hops = (some.tpot_s - none.tpot_s) / kStep_s;
-    CHECK(hops > 0);
-    options.link_latency_s = std::max(0.0, (measured.tpot_s - none.tpot_s) / hops);
-    TRY(const LoneTimes fitted, simulated(options.link_latency_s));
-    options.answer_delay_s = std::max(0.0, measured.ttft_s - fitted.ttft_s);
+    if (hop_s.empty()) {
+        return base::Error{base::Errc::unavailable,
+                           "requests before the load, to find out what a hop costs, failed"};
+    }
+    options.link_latency_s = std::max(0.0, median(hop_s));
+    std::vector<double> rest_s;
+    for (std::size_t i = 0; i < pipelines.size(); ++i) {
+        const RequestRecord& request = lone.requests[i];
+        if (request.failure || request.first_s < 0) continue;
+        const double known_s =
+            pipeline_s(cluster, scaled, pipelines[i], 0, request.asked.prompt_tokens) +
+            hops(i) * options.link_latency_s;
+        rest_s.push_back(request.first_s - request.sent_s - known_s);
+    }
+    options.answer_delay_s = std::max(0.0, median(rest_s));
     return base::Ok{};
 }
 

@@ -45,22 +45,27 @@ base::Result<LoadResult> simulate_load(const ServedCluster& cluster, const spec:
                                        const TwinOptions& options,
                                        const std::vector<LoadRequest>& arrivals);
 
-// What lone requests took: one after the other, on a cluster that does nothing else.
-struct LoneTimes {
-    double ttft_s = 0;  // means
-    double tpot_s = 0;
-};
+// Requests one after the other, on a cluster that does nothing else: what they take beyond the
+// machines' times is what hops and answers cost.
 struct LoneProbe {
     std::int32_t prompt_tokens = 16;
     std::int32_t output_tokens = 9;
-    std::int32_t requests = 5;  // the first does not count: it may find things asleep
+    std::int32_t requests = 9;
 };
-LoneTimes lone_times(const LoadResult& result);
 
-// Sets link_latency_s so that the twin's lone requests take as long per token as the measured ones,
-// and answer_delay_s so that their first tokens come as late: what a hop and an answer cost there
-// besides computing.
+// Where a request went.
+using ServedPipeline = std::vector<std::pair<std::int32_t, spec::LayerRange>>;  // index of the node
+// Of the last so many requests, in the order in which they came.
+base::Result<std::vector<ServedPipeline>> read_last_pipelines(ApiClient& client,
+                                                              std::size_t requests);
+base::Result<std::vector<ServedPipeline>> parse_last_pipelines(const std::string& json,
+                                                               const std::string& url,
+                                                               std::size_t requests);
+
+// Sets link_latency_s and answer_delay_s to the medians of what the lone requests took besides: per
+// hop of a token, and until the first token. pipelines are parallel to the requests.
 base::Status fit_to_lone(const ServedCluster& cluster, const spec::CostModel& costs,
-                         const LoneProbe& probe, const LoneTimes& measured, TwinOptions& options);
+                         const LoadResult& lone, const std::vector<ServedPipeline>& pipelines,
+                         TwinOptions& options);
 
 }  // namespace helix::cli

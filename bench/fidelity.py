@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""How far the simulator is off: real processes on this machine against `helix simulate`'s world.
+
+usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,unequal,many] [--json FILE]
+
+Three clusters of `helix serve` and modelled workers (real protocol, the times of tables that this script
+makes up), each under three loads: Poisson arrivals at 25, 50 and 75 % of the peak that `helix simulate
+--find-peak` finds. `helix bench --against-simulation` plays the same requests on both. Prints the error of
+each figure and a table for docs/measuring.md. About seven minutes; wants a machine that does nothing else.
+"""
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+LAYERS = 48
+MODEL = "modelled-48"
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+VOCABULARY = os.path.join(ROOT, "models", "helix-demo.gguf")
+WARMUP_S, WINDOW_S = 6, 24
+LOADS = (("light", 0.25), ("medium", 0.5), ("heavy", 0.75))
+FIGURES = ("decode_tokens_per_s", "ttft_s.mean", "ttft_s.p50", "tpot_per_request_s.mean",
+           "tpot_per_request_s.p50")
+
+# Milliseconds of one layer: a batch of decodes, each decode in it, a batch of prompts, each prompt token.
+TYPES = {"big": (0.7, 0.006, 0.8, 0.010), "mid": (1.6, 0.015, 1.6, 0.025),
+         "small": (4.0, 0.030, 4.0, 0.070)}
+MEMORY_GB = {"big": 24, "mid": 20, "small": 16}
+
+# Machines; who holds which layers, or None: `helix plan` says; how much slower than the tables, so that
+# the processes' own work does not count on a machine of few cores.
+CLUSTERS = {
+    "equal": (["mid"] * 3, [(0, 16), (16, 32), (32, 48)], 1),
+    "unequal": (["big", "mid", "mid", "small"], [(0, 30), (22, 48), (30, 48), (0, 22)], 1),
+    "many": (["big"] * 4 + ["mid"] * 8 + ["small"] * 12, None, 3),
+}
+
+
+def write_profiles(folder):
+    with open(os.path.join(folder, "models.json"), "w") as out:
+        json.dump({MODEL: {"num_layers": LAYERS, "layer_param_bytes": 500_000_000, "token_bytes": 2,
+                           "activation_bytes_per_token": 8192}}, out)
+    limits = ["machine_type,num_layers,max_num_layers_of_type,kv_tokens_per_layer,prompt_max_tokens,"
+              "decode_max_tokens"]
+    for name, (decode, each_decode, prompt, each_prompt) in TYPES.items():
+        for kind, once, each, sizes in (("decode", decode, each_decode, (1, 8, 32, 128, 512)),
+                                        ("prompt", prompt, each_prompt, (1, 64, 256, 1024, 4096))):
+            with open(os.path.join(folder, f"{MODEL}_{name}_{kind}_time.csv"), "w") as out:
+                out.write("batch_tokens,one_layer_time_ms\n0,0\n")
+                out.writelines(f"{n},{once + each * n:.6f}\n" for n in sizes)
+        memory = MEMORY_GB[name] * 1e9
+        most = int(memory * 0.8 / 5e8)
+        for layers in range(1, most + 1):
+            kv = int((memory - layers * 5e8) / 16384 / layers)
+            limits.append(f"{name},{layers},{most},{kv * layers},4096,512")
+    with open(os.path.join(folder, f"{MODEL}_limits.csv"), "w") as out:
+        out.write("\n".join(limits) + "\n")
+
+
+def write_cluster(folder, name, types):
+    path = os.path.join(folder, name + ".toml")
+    with open(path, "w") as out:
+        out.write(f'name = "{name}"\n')
+        for index, kind in enumerate(types):
+            out.write(f'[[machines]]\nname = "w{index}"\ntype = "{kind}"\n'
+                      f'memory = "{MEMORY_GB[kind]} GB"\n')
+        out.write('[links]\ndefault = {bandwidth = "10 Gbit/s", latency = "300 us"}\n')
+    return path
+
+
+def helix(args, *command):
+    done = subprocess.run([args.binary, *command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"helix {' '.join(command)}:\n{done.stderr}{done.stdout}")
+    return done.stdout
+
+
+def write_placement(args, folder, name, layers, cluster, problem):
+    path = os.path.join(folder, name + ".plan.json")
+    if layers is None:
+        helix(args, "plan", cluster, *problem, "--budget", "5s", "--judge", "none", "--seed", "1",
+              "--output", path)
+        return path
+    with open(path, "w") as out:
+        json.dump({"schema": "helix-layout-1", "num_layers": LAYERS,
+                   "layers": {str(i): list(span) for i, span in enumerate(layers)},
+                   "node_names": {str(i): f"w{i}" for i in range(len(layers))}, "links": []}, out)
+    return path
+
+
+def draw_lengths(source):
+    return source.randint(40, 400), source.randint(8, 40)
+
+
+def write_loads(folder, name, peak):
+    """The peak's lengths and one trace for each load."""
+    paths = []
+    for load, share in LOADS:
+        source = random.Random(f"{name} {load}")
+        rows, at, mean = [], 0.0, (40 + 400) / 2 + (8 + 40) / 2
+        while True:
+            at += source.expovariate(share * peak / mean)
+            if at >= WARMUP_S + WINDOW_S:
+                break
+            rows.append((at, *draw_lengths(source)))
+        paths.append(os.path.join(folder, f"{name}-{load}.csv"))
+        with open(paths[-1], "w") as out:
+            out.write("arrival_s,prompt_tokens,output_tokens\n")
+            out.writelines(f"{at:.6f},{prompt},{output}\n" for at, prompt, output in rows)
+    return paths
+
+
+def write_lengths(folder):
+    source = random.Random(1)
+    path = os.path.join(folder, "lengths.csv")
+    with open(path, "w") as out:
+        out.write("prompt_tokens,output_tokens\n")
+        for _ in range(2000):
+            out.write("{},{}\n".format(*draw_lengths(source)))
+    return path
+
+
+class Cluster:
+    """`helix serve` and its workers, as processes; stopped at the end."""
+
+    def __init__(self, args, folder, profiles, name, placement):
+        types, _, slower = CLUSTERS[name]
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = open(os.path.join(folder, name + ".log"), "w")
+        modelled = ["--backend", "modelled", "--profiles", profiles, "--profile", MODEL, "--time-scale",
+                    str(slower)]
+        self.processes = []
+        self.start([args.binary, "serve", "--model", VOCABULARY, "--listen", f"127.0.0.1:{self.port}",
+                    "--no-worker", "--min-workers", str(len(types)), "--placement", placement,
+                    "--type", types[0], *modelled])
+        self.wait("/health/live", 30)
+        for index, kind in enumerate(types):
+            self.start([args.binary, "worker", "--join", f"127.0.0.1:{self.port}", "--name", f"w{index}",
+                        "--host-id", f"w{index}", "--type", kind, "--memory", f"{MEMORY_GB[kind]}GB",
+                        *modelled])
+        self.wait("/health/ready", 120)
+
+    def start(self, command):
+        self.processes.append(subprocess.Popen(command, stdout=self.log, stderr=self.log))
+
+    def wait(self, path, seconds):
+        end = time.time() + seconds
+        while time.time() < end:
+            with contextlib.suppress(OSError):
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+                connection.request("GET", path)
+                if connection.getresponse().status == 200:
+                    return
+            time.sleep(0.2)
+        self.stop()
+        with open(self.log.name) as log:
+            raise SystemExit(f"{path} did not answer within {seconds} s:\n{log.read()[-3000:]}")
+
+    def cpu_seconds(self):
+        ticks = 0
+        for process in self.processes:
+            with open(f"/proc/{process.pid}/stat") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def stop(self):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
+
+
+def measure(args, folder, profiles, lengths, name):
+    types, layers, slower = CLUSTERS[name]
+    problem = ["--model", MODEL, "--profiles", profiles]
+    toml = write_cluster(folder, name, types)
+    placement = write_placement(args, folder, name, layers, toml, problem)
+    found = json.loads(helix(args, "simulate", toml, *problem, "--placement", placement, "--lengths",
+                             lengths, "--find-peak", "--json"))
+    peak = found["peak_tokens_per_s"] / slower
+    print(f"{name}: {len(types)} machines, peak {peak:.0f} tokens/s", file=sys.stderr)
+    cluster = Cluster(args, folder, profiles, name, placement)
+    results, fitted = [], []
+    try:
+        for (load, share), trace in zip(LOADS, write_loads(folder, name, peak)):
+            cpu, began = cluster.cpu_seconds(), time.time()
+            run = json.loads(helix(args, "bench", "--url", cluster.url, "--trace", trace,
+                                   "--warmup", f"{WARMUP_S}s", "--duration", f"{WINDOW_S}s",
+                                   "--against-simulation", "--profiles", profiles, "--profile", MODEL,
+                                   "--time-scale", str(slower), "--json", *fitted))
+            cores = (cluster.cpu_seconds() - cpu) / (time.time() - began)
+            if not fitted:
+                hop, delay = run["load"]["link_latency_s"], run["load"]["answer_delay_s"]
+                fitted = ["--link-latency", f"{hop * 1e6:.3f}us", "--answer-delay", f"{delay * 1e6:.3f}us"]
+                print(f"{name}: a hop costs {hop * 1e6:.0f} us, an answer {delay * 1e6:.0f} us",
+                      file=sys.stderr)
+            compared = {key: run["against_simulation"][key] for key in FIGURES}
+            results.append({"cluster": name, "load": load, "share": share, "figures": compared,
+                            "requests": run["requests"]["counted"], "errors": run["errors"],
+                            "cores": cores, "late_s": run["send_delay_s"]["p99"]})
+            print(f"{name} {load}, {cores:.2f} cores: " + ", ".join(
+                f"{key} {value['measured']:.4g} / {value['simulated']:.4g} ({value['error']:+.1%})"
+                for key, value in compared.items()), file=sys.stderr)
+    finally:
+        cluster.stop()
+    return results
+
+
+def markdown(results):
+    lines = ["| cluster | load | requests | cores used | tokens/s | TTFT mean | TTFT p50 | TPOT mean | TPOT p50 |",
+             "|---|---|---|---|---|---|---|---|---|"]
+    for row in results:
+        cells = [row["cluster"], f"{row['load']}, {row['share']:.0%}", str(row["requests"]), f"{row['cores']:.2f}"]
+        for key in FIGURES:
+            figure = row["figures"][key]
+            scale, unit = (1, "") if key == "decode_tokens_per_s" else (1000, " ms")
+            cells.append(f"{figure['measured'] * scale:.4g}{unit} ({figure['error'] * 100:+.1f} %)")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--clusters", default=",".join(CLUSTERS))
+    parser.add_argument("--json", help="write all figures there")
+    args = parser.parse_args()
+    results = []
+    with tempfile.TemporaryDirectory(prefix="helix-fidelity-") as folder:
+        profiles = os.path.join(folder, "profiles")
+        os.mkdir(profiles)
+        write_profiles(profiles)
+        lengths = write_lengths(folder)
+        for name in args.clusters.split(","):
+            results += measure(args, folder, profiles, lengths, name)
+    if args.json:
+        with open(args.json, "w") as out:
+            json.dump(results, out, indent=1)
+    print("measured (error of the simulation)\n\n" + markdown(results))
+    worst = {key: max(abs(row["figures"][key]["error"]) for row in results) for key in FIGURES}
+    print("\nworst: " + ", ".join(f"{key} {value:.1%}" for key, value in worst.items()))
+    if any(row["errors"] for row in results):
+        raise SystemExit("some requests failed; see --json")
+
+
+if __name__ == "__main__":
+    main()
