@@ -21,3 +21,7 @@ echo "== planner, one second each"
 "$bin/plan_bench" 1000
 echo "== 2,000 event streams on one thread"
 "$bin/sse_load" --streams 2000
+echo "== simulator"
+"$bin/sim_bench"
+# HELIX_BENCH_SECONDS=3600: a whole hour of 1,000 machines, some six minutes.
+"$bin/sim_bench" thousand "${HELIX_BENCH_SECONDS:-60}"
