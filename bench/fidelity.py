@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """How far the simulator is off: real processes on this machine against `helix simulate`'s world.
 
-usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,unequal,many] [--json FILE]
+usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,unequal,many,cpu] [--json FILE]
 
 Three clusters of `helix serve` and modelled workers (real protocol, the times of tables that this script
 makes up), each under three loads: Poisson arrivals at 25, 50 and 75 % of the peak that `helix simulate
 --find-peak` finds. `helix bench --against-simulation` plays the same requests on both. Prints the error of
-each figure and a table for docs/measuring.md. About seven minutes; wants a machine that does nothing else.
+each figure and a table for docs/measuring.md. About eight minutes; wants a machine that does nothing else.
+The cluster `cpu`, not among the three, is two workers that compute, a core each, with tables that `helix
+profile` measures before.
 """
 import argparse
 import contextlib
@@ -32,7 +34,7 @@ FIGURES = ("decode_tokens_per_s", "ttft_s.mean", "ttft_s.p50", "tpot_per_request
 # Milliseconds of one layer: a batch of decodes, each decode in it, a batch of prompts, each prompt token.
 TYPES = {"big": (0.7, 0.006, 0.8, 0.010), "mid": (1.6, 0.015, 1.6, 0.025),
          "small": (4.0, 0.030, 4.0, 0.070)}
-MEMORY_GB = {"big": 24, "mid": 20, "small": 16}
+MEMORY_GB = {"big": 24, "mid": 20, "small": 16, "core": 1}
 
 # Machines; who holds which layers, or None: `helix plan` says; how much slower than the tables, so that
 # the processes' own work does not count on a machine of few cores.
@@ -40,7 +42,10 @@ CLUSTERS = {
     "equal": (["mid"] * 3, [(0, 16), (16, 32), (32, 48)], 1),
     "unequal": (["big", "mid", "mid", "small"], [(0, 30), (22, 48), (30, 48), (0, 22)], 1),
     "many": (["big"] * 4 + ["mid"] * 8 + ["small"] * 12, None, 3),
+    "cpu": (["core"] * 2, [(0, 6), (6, 12)], 1),
 }
+DEFAULT = "equal,unequal,many"
+CPU_SHAPE = "llama-160m"
 
 
 def write_profiles(folder):
@@ -82,14 +87,15 @@ def helix(args, *command):
     return done.stdout
 
 
-def write_placement(args, folder, name, layers, cluster, problem):
+def write_placement(args, folder, name, cluster, problem):
+    layers = CLUSTERS[name][1]
     path = os.path.join(folder, name + ".plan.json")
     if layers is None:
         helix(args, "plan", cluster, *problem, "--budget", "5s", "--judge", "none", "--seed", "1",
               "--output", path)
         return path
     with open(path, "w") as out:
-        json.dump({"schema": "helix-layout-1", "num_layers": LAYERS,
+        json.dump({"schema": "helix-layout-1", "num_layers": max(end for _, end in layers),
                    "layers": {str(i): list(span) for i, span in enumerate(layers)},
                    "node_names": {str(i): f"w{i}" for i in range(len(layers))}, "links": []}, out)
     return path
@@ -137,17 +143,21 @@ class Cluster:
             self.port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = open(os.path.join(folder, name + ".log"), "w")
-        modelled = ["--backend", "modelled", "--profiles", profiles, "--profile", MODEL, "--time-scale",
-                    str(slower)]
+        backend = ["--backend", "modelled", "--profiles", profiles, "--profile", MODEL, "--time-scale",
+                   str(slower)]
+        model, extra = VOCABULARY, lambda index: backend
+        if name == "cpu":
+            model = os.path.join(folder, "cpu.gguf")
+            extra = lambda index: ["--model", model, "--threads", "1", "--cpus", str(index)]
         self.processes = []
-        self.start([args.binary, "serve", "--model", VOCABULARY, "--listen", f"127.0.0.1:{self.port}",
+        self.start([args.binary, "serve", "--model", model, "--listen", f"127.0.0.1:{self.port}",
                     "--no-worker", "--min-workers", str(len(types)), "--placement", placement,
-                    "--type", types[0], *modelled])
+                    *([] if name == "cpu" else ["--type", types[0], *backend])])
         self.wait("/health/live", 30)
         for index, kind in enumerate(types):
             self.start([args.binary, "worker", "--join", f"127.0.0.1:{self.port}", "--name", f"w{index}",
                         "--host-id", f"w{index}", "--type", kind, "--memory", f"{MEMORY_GB[kind]}GB",
-                        *modelled])
+                        *extra(index)])
         self.wait("/health/ready", 120)
 
     def start(self, command):
@@ -183,11 +193,23 @@ class Cluster:
             process.kill()
 
 
+def profile_cpu(args, folder, profiles):
+    """A model to compute and its tables, of one core."""
+    gguf = os.path.join(folder, "cpu.gguf")
+    helix(args, "model", "synth", "--shape", CPU_SHAPE, "--quant", "q8_0", gguf)
+    helix(args, "profile", "--model", gguf, "--output", profiles, "--type", "core", "--name", "cpu",
+          "--threads", "1", "--cpus", "0", "--memory", f"{MEMORY_GB['core']}GB", "--context", "128",
+          "--max-prompt", "512", "--max-sequences", "16", "--budget", "20s")
+
+
 def measure(args, folder, profiles, lengths, name):
     types, layers, slower = CLUSTERS[name]
-    problem = ["--model", MODEL, "--profiles", profiles]
+    model = "cpu" if name == "cpu" else MODEL
+    if name == "cpu":
+        profile_cpu(args, folder, profiles)
+    problem = ["--model", model, "--profiles", profiles]
     toml = write_cluster(folder, name, types)
-    placement = write_placement(args, folder, name, layers, toml, problem)
+    placement = write_placement(args, folder, name, toml, problem)
     found = json.loads(helix(args, "simulate", toml, *problem, "--placement", placement, "--lengths",
                              lengths, "--find-peak", "--json"))
     peak = found["peak_tokens_per_s"] / slower
@@ -199,7 +221,7 @@ def measure(args, folder, profiles, lengths, name):
             cpu, began = cluster.cpu_seconds(), time.time()
             run = json.loads(helix(args, "bench", "--url", cluster.url, "--trace", trace,
                                    "--warmup", f"{WARMUP_S}s", "--duration", f"{WINDOW_S}s",
-                                   "--against-simulation", "--profiles", profiles, "--profile", MODEL,
+                                   "--against-simulation", "--profiles", profiles, "--profile", model,
                                    "--time-scale", str(slower), "--json", *fitted))
             cores = (cluster.cpu_seconds() - cpu) / (time.time() - began)
             if not fitted:
@@ -235,7 +257,7 @@ def markdown(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", required=True)
-    parser.add_argument("--clusters", default=",".join(CLUSTERS))
+    parser.add_argument("--clusters", default=DEFAULT)
     parser.add_argument("--json", help="write all figures there")
     args = parser.parse_args()
     results = []
