@@ -233,7 +233,7 @@ void add_simulate(App& app) {
         ->capture_default_str();
     simulate
         ->add_option("--groups", a->groups,
-                     "helix policy: groups that decodes travel in; 0: as `serve` does it")
+                     "helix policy: most groups that decodes travel in; 0: as `serve` does it")
         ->capture_default_str();
     a->load.add_to(*simulate);
     simulate->add_flag("--find-peak", a->find_peak,

@@ -5,9 +5,11 @@
 namespace helix::core {
 namespace {
 
-constexpr double kKeep = 0.98;       // of a point's weight, with every point after it
-constexpr double kMinWeight = 4;     // points before a line is drawn
-constexpr double kMinSpread = 0.01;  // variance of the sizes over their squared mean
+constexpr double kKeep = 0.98;              // of a point's weight, with every point after it
+constexpr double kMinWeight = 4;            // points before a fixed cost is told from the rest
+constexpr double kMinSpread = 0.01;         // variance of the sizes over their squared mean
+constexpr std::int32_t kMinShared = 4;      // batches of both before the saving is known
+constexpr std::int32_t kSharedMemory = 16;  // and how many of them count
 
 }  // namespace
 
@@ -20,7 +22,19 @@ void CostFit::add(double rows, double seconds) {
 }
 
 std::optional<CostLine> CostFit::line() const {
-    if (weight_ < kMinWeight || sum_s_ <= 0) return std::nullopt;
+    if (sum_s_ <= 0 || sum_rows_ <= 0) return std::nullopt;
+    return fit().value_or(CostLine{0, sum_s_ / sum_rows_});
+}
+
+std::optional<double> CostFit::at(double rows) const {
+    if (weight_ <= 0 || rows * rows > 4 * sum_rows_rows_ / weight_) return std::nullopt;
+    if (const auto known = fit()) return known->fixed_s + known->per_row_s * rows;
+    if (2 * rows < sum_rows_ / weight_) return std::nullopt;
+    return mean_s();
+}
+
+std::optional<CostLine> CostFit::fit() const {
+    if (weight_ < kMinWeight) return std::nullopt;
     const double mean_rows = sum_rows_ / weight_;
     const double variance = sum_rows_rows_ / weight_ - mean_rows * mean_rows;
     if (variance < kMinSpread * mean_rows * mean_rows) return std::nullopt;
@@ -33,8 +47,25 @@ std::optional<CostLine> CostFit::line() const {
 }
 
 void BatchCosts::add(double decode_rows, double prefill_rows, double seconds) {
-    if (prefill_rows <= 0 && decode_rows > 0) decodes.add(decode_rows, seconds);
-    if (decode_rows <= 0 && prefill_rows > 0) prefills.add(prefill_rows, seconds);
+    if (prefill_rows <= 0) {
+        if (decode_rows > 0) decodes_.add(decode_rows, seconds);
+        return;
+    }
+    if (decode_rows <= 0) {
+        prefills_.add(prefill_rows, seconds);
+        return;
+    }
+    const auto decodes_s = decodes_.at(decode_rows);
+    const auto prefills_s = prefills_.at(prefill_rows);
+    if (!decodes_s || !prefills_s || *decodes_s <= 0) return;
+    const double saved = std::clamp((*decodes_s + *prefills_s - seconds) / *decodes_s, -1.0, 1.0);
+    n_shared_ = std::min(n_shared_ + 1, kSharedMemory);
+    saved_ += (saved - saved_) / n_shared_;
+}
+
+std::optional<double> BatchCosts::saved_by_sharing() const {
+    if (n_shared_ < kMinShared) return std::nullopt;
+    return saved_;
 }
 
 }  // namespace helix::core

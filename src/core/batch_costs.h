@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 namespace helix::core {
@@ -15,11 +16,15 @@ struct CostLine {
 class CostFit {
   public:
     void add(double rows, double seconds);
-    // Without enough points of different size there is none.
+    // None without points; through the origin while all have about the same size.
     std::optional<CostLine> line() const;
+    // Seconds of so many rows; none if they are unlike all that was measured.
+    std::optional<double> at(double rows) const;
     double mean_s() const { return weight_ > 0 ? sum_s_ / weight_ : 0; }
 
   private:
+    std::optional<CostLine> fit() const;  // none without enough points of different size
+
     double weight_ = 0;
     double sum_rows_ = 0;
     double sum_s_ = 0;
@@ -27,13 +32,23 @@ class CostFit {
     double sum_rows_s_ = 0;
 };
 
-// What this worker's batches have cost: those of decodes only and those of prompt rows only. Rows
-// count as the share of the worker's layers that they ran.
-struct BatchCosts {
-    CostFit decodes;
-    CostFit prefills;
-
+// What this worker's batches have cost. Rows count as the share of the worker's layers that they
+// ran.
+class BatchCosts {
+  public:
     void add(double decode_rows, double prefill_rows, double seconds);
+
+    const CostFit& decodes() const { return decodes_; }    // batches of decodes only
+    const CostFit& prefills() const { return prefills_; }  // batches of prompt rows only
+    // What a batch of both saves against two batches, as a share of that of the decodes; an engine
+    // that reads its weights once per batch saves most of it. None before it is known.
+    std::optional<double> saved_by_sharing() const;
+
+  private:
+    CostFit decodes_;
+    CostFit prefills_;
+    double saved_ = 0;
+    std::int32_t n_shared_ = 0;
 };
 
 }  // namespace helix::core

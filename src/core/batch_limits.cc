@@ -7,7 +7,7 @@ namespace helix::core {
 namespace {
 
 constexpr double kMixedOver = 1;     // cost of prompt rows in a batch over that of its decodes
-constexpr double kShareGain = 0.25;  // of a batch of decodes, that sharing it must save
+constexpr double kShareGain = 0.25;  // of a batch of decodes, that sharing must save
 constexpr double kFixedInAlone = 4;  // variable cost over fixed cost of a batch of prompt rows
 
 std::int32_t rows_for(double seconds, double per_row_s, std::int32_t least, std::int32_t most) {
@@ -24,18 +24,18 @@ BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, st
     limits.mixed_rows = config.mixed_prefill_rows;
     limits.alone_rows = config.max_batch_rows;
 
-    const auto decode = costs.decodes.line();
+    const auto decode = costs.decodes().line();
     if (decode && groups > 1) {
         const double worthwhile = decode->fixed_s;
         limits.decodes = std::max<std::int64_t>(
             limits.decodes, rows_for(worthwhile, decode->per_row_s, 1, config.max_batch_seqs));
     }
-    const auto prefill = costs.prefills.line();
+    const auto prefill = costs.prefills().line();
     if (!prefill) return limits;
     const std::int32_t most = config.max_batch_rows;
-    const double decode_s = costs.decodes.mean_s();
+    const double decode_s = costs.decodes().mean_s();
     if (decode_s > 0) {
-        limits.share = prefill->fixed_s > kShareGain * decode_s;
+        limits.share = costs.saved_by_sharing().value_or(1) > kShareGain;
         limits.mixed_rows = rows_for(kMixedOver * decode_s, prefill->per_row_s,
                                      std::min(config.block_size, most), most);
     }

@@ -13,9 +13,9 @@ namespace helix::core {
 //
 // * decodes: max(n / g, a / b). Smaller groups keep more machines of a pipeline busy, but every
 //   batch pays a again; below a / b rows that is most of what it pays.
-// * share: prompt rows go into the batches of decodes if that saves much, f > D / 4: an engine that
-//   reads its weights once per batch. Otherwise decodes would wait for nothing, at every stage of
-//   the pipeline again: prompt rows take batches of their own.
+// * share: prompt rows go into the batches of decodes if that has saved more than D / 4, as with an
+//   engine that reads its weights once per batch. Otherwise decodes would wait for nothing, at
+//   every stage of the pipeline again: prompt rows take batches of their own.
 // * mixed_rows: as many as cost D, the most that a batch of prompt rows takes while decodes wait.
 // * alone_rows: as few as keep the fixed part below a fifth of the batch, 4 f / c, so that the
 //   stages of a pipeline work on one prompt at the same time; a single machine takes all it can.

@@ -10,6 +10,8 @@
 namespace helix::core {
 namespace {
 
+constexpr std::int64_t kTryOther = 200;  // batches
+
 class BatchBuilder {
   public:
     BatchBuilder(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
@@ -93,7 +95,10 @@ void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
         const double share = static_cast<double>(run) / static_cast<double>(layers.size());
         costs.add(batch.decode_rows / share, batch.prefill_rows / share, took.seconds() / share);
     }
-    if (batch.decode_rows <= 0) {
+    const bool alone = batch.decode_rows <= 0;
+    since_alone = alone ? 0 : since_alone + 1;
+    since_shared = alone || batch.prefill_rows <= 0 ? since_shared + 1 : 0;
+    if (alone) {
         prompts_turn_s -= took.seconds();
     } else if (batch.prefill_rows <= 0) {
         prompts_turn_s = config.prefill_share * took.seconds();
@@ -118,7 +123,10 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
         }
     };
     std::int64_t decodes_added = 0;
-    const bool prompts_turn = !limits.share && state.prompts_turn_s > 0;
+    // Now and then it is done the other way, to see what that would save.
+    const bool share =
+        limits.share ? state.since_alone < kTryOther : state.since_shared >= kTryOther;
+    const bool prompts_turn = !share && (limits.share || state.prompts_turn_s > 0);
     if (prompts_turn) add_prefills(std::min(limits.alone_rows, limits.mixed_rows));
     if (plan.chunks.empty()) {
         std::int32_t rows_left = state.config.max_batch_rows;
@@ -131,7 +139,7 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
         }
         if (decodes_added == 0) {
             if (!prompts_turn) add_prefills(std::min(rows_left, limits.alone_rows));
-        } else if (limits.share) {
+        } else if (share) {
             add_prefills(std::min(rows_left, limits.mixed_rows));
         }
     }

@@ -135,8 +135,8 @@ struct CoordinatorConfig {
     // Under load so many prompts are in the pipelines that they take about this long to their first
     // token; the others wait in the queue (core/prompt_window.h).
     Duration prefill_target = base::from_seconds(2);
-    // Decodes travel in so many groups, for all machines of a pipeline to have work; 0: as many as
-    // machines stand in the shortest one.
+    // Decodes travel in so many groups at most, for all machines of a pipeline to have work; 0: as
+    // many as machines stand in the shortest one. Groups are larger where small ones cost too much.
     std::int32_t pipeline_groups = 0;
     std::int32_t min_workers = 1;          // plan only once so many have joined
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning

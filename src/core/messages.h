@@ -44,7 +44,7 @@ struct Peer {
 struct AssignLayers {
     std::uint64_t epoch = 0;  // rises with every assignment of this coordinator
     LayerRange layers;
-    std::int32_t pipeline_groups = 1;  // decodes are split into this many batches in flight
+    std::int32_t pipeline_groups = 1;  // decodes are split into so many batches in flight, or fewer
     std::vector<Peer> peers;
     bool operator==(const AssignLayers&) const = default;
 };

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
+#include "core/coordinator_state.h"
 #include "core/find_action.h"
 #include "core/invariants.h"
 
@@ -103,6 +106,46 @@ TEST_F(CoordinatorTest, MinTokensOutlastsAStopToken) {
     EXPECT_FALSE(find<FinishRequest>(token(1, 1, 3, 99)));
     EXPECT_FALSE(find<FinishRequest>(token(1, 1, 4, 99)));
     EXPECT_TRUE(find<FinishRequest>(token(1, 1, 5, 99)));
+}
+
+// Prompts that take ten seconds to their first token: the next ones wait in the queue, in order,
+// and no request is forgotten.
+TEST_F(CoordinatorTest, WhilePromptsAreSlowOthersWaitInTheQueue) {
+    std::map<std::uint64_t, bool> routed;
+    const auto note = [&](const std::vector<CoordinatorAction>& actions) {
+        for (const CoordinatorAction& action : actions) {
+            const auto* route = std::get_if<RequestRouted>(&action);
+            if (route == nullptr) continue;
+            EXPECT_FALSE(routed[route->id.value]);
+            routed[route->id.value] = true;
+        }
+    };
+    const auto submit = [&](std::uint64_t id) {
+        Request made = request(id);
+        made.prompt.assign(100, 1);
+        made.max_tokens = 1;
+        note(step(Submitted{made}));
+    };
+    constexpr std::uint64_t kRequests = 400;
+    for (std::uint64_t id = 1; id <= kRequests; ++id) {
+        submit(id);
+        if (!routed[id]) continue;
+        now_ = now_ + base::from_seconds(10);
+        note(token(id, 1, 100, 7));
+    }
+    const PromptWindow& window = coordinator_.impl().prompts;
+    EXPECT_EQ(window.in_flight(), 0);
+    EXPECT_EQ(window.rows(), 200) << "two prompts";
+    for (std::uint64_t id = kRequests + 1; id <= kRequests + 5; ++id) submit(id);
+    EXPECT_TRUE(routed[kRequests + 2]);
+    EXPECT_FALSE(routed[kRequests + 3]);
+    EXPECT_EQ(coordinator_.view().waiting, 3);
+    now_ = now_ + config().prefill_target;  // no reason to change the window
+    note(token(kRequests + 1, 1, 100, 7));
+    EXPECT_TRUE(routed[kRequests + 3]);
+    EXPECT_FALSE(routed[kRequests + 4]);
+    note(step(Ended{{kRequests + 2}, FinishReason::cancelled}));
+    EXPECT_TRUE(routed[kRequests + 4]) << "a prompt that goes makes room, too";
 }
 
 TEST_F(CoordinatorTest, AReportFreesWhatShouldNotBeThere) {

@@ -122,6 +122,37 @@ TEST(HelixWorld, OnlineEveryRequestIsServed) {
     EXPECT_DOUBLE_EQ(report->mean_depth, 3);
 }
 
+// Twelve stages, some three times as slow as others, always with more to do than they can: the
+// stages are kept at work, and prompts do not wait long for their first token.
+TEST(HelixWorld, ADeepUnequalPipelineServesManyAndAnswersSoon) {
+    class UnequalCost final : public spec::CostModel {
+      public:
+        double layer_s(const spec::NodeSpec& node, std::int32_t decode_seqs,
+                       std::int32_t prefill_tokens) const override {
+            const double slow = node.name == "n3" || node.name == "n8" ? 3 : 1;
+            return slow * ((decode_seqs > 0 ? 0.005 + 0.00003 * decode_seqs : 0) +
+                           0.00002 * prefill_tokens);
+        }
+    };
+    const UnequalCost costs;
+    const auto bed = stages_of(std::vector<std::int32_t>(12, 1), 4, 150'000);
+    bed->setup.overheads.lone_decode_doubles = false;
+    bed->setup.costs = &costs;
+    bed->setup.lengths = LengthSource({{300, 100}, {900, 200}, {1500, 80}}, LengthOrder::sampled);
+    bed->setup.warmup_s = 30;
+    bed->setup.duration_s = 60;
+    const auto report = run_helix(bed->setup);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_EQ(report->rejected, 0U);
+    EXPECT_LT(report->ttft.mean, 1.5);
+    EXPECT_LT(report->ttft.p95, 3);
+    // The decodes, in one group that meets no prompt, would go round in that time.
+    const double lap_s = 4 * (10 + 2 * 3) * 0.005;
+    EXPECT_LT(report->tpot.mean, 3 * lap_s);
+    EXPECT_GT(report->mean_resident, 60);
+    EXPECT_GT(report->decode_tokens_per_s, 110);
+}
+
 TEST(HelixWorld, MoreThanTheKvMemoryHoldsWaitsAndPreemptsButAllEnd) {
     const auto bed = stages_of({1, 1}, 2, 1500);
     bed->setup.coordinator.kv_high_water = 1.0;

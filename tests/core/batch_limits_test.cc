@@ -1,0 +1,108 @@
+#include "core/batch_limits.h"
+
+#include <gtest/gtest.h>
+
+namespace helix::core {
+namespace {
+
+// Batches of 1 to 40 decodes and of 8 to 400 prompt rows, then some of both. saved: of a shared
+// batch, in seconds.
+BatchCosts costs_of(CostLine decodes, CostLine prefills, double saved_s) {
+    BatchCosts costs;
+    for (int i = 0; i < 40; ++i) {
+        const double d = 1 + i;
+        const double p = 8 + 10 * i;
+        costs.add(d, 0, decodes.fixed_s + decodes.per_row_s * d);
+        costs.add(0, p, prefills.fixed_s + prefills.per_row_s * p);
+        costs.add(d, p,
+                  decodes.fixed_s + decodes.per_row_s * d + prefills.fixed_s +
+                      prefills.per_row_s * p - saved_s);
+    }
+    return costs;
+}
+
+WorkerConfig config() {
+    WorkerConfig config;
+    config.n_layers = 8;
+    return config;
+}
+
+TEST(CostFit, FindsTheLineAndFollowsAChange) {
+    CostFit fit;
+    EXPECT_FALSE(fit.line());
+    for (int i = 0; i < 100; ++i) fit.add(i % 7, 0.5 + 0.01 * (i % 7));
+    ASSERT_TRUE(fit.line());
+    EXPECT_NEAR(fit.line()->fixed_s, 0.5, 1e-6);
+    EXPECT_NEAR(fit.line()->per_row_s, 0.01, 1e-6);
+    for (int i = 0; i < 1000; ++i) fit.add(i % 7, 0.1 + 0.02 * (i % 7));
+    EXPECT_NEAR(fit.line()->fixed_s, 0.1, 1e-4);
+    ASSERT_TRUE(fit.at(5));
+    EXPECT_NEAR(*fit.at(5), 0.2, 1e-4);
+}
+
+TEST(CostFit, PointsOfOneSizeDoNotTellAFixedCost) {
+    CostFit fit;
+    for (int i = 0; i < 100; ++i) fit.add(4, 0.2);
+    ASSERT_TRUE(fit.line());
+    EXPECT_EQ(fit.line()->fixed_s, 0);
+    EXPECT_NEAR(fit.line()->per_row_s, 0.05, 1e-9);
+    ASSERT_TRUE(fit.at(5));
+    EXPECT_NEAR(*fit.at(5), 0.2, 1e-9);
+    EXPECT_FALSE(fit.at(50));
+}
+
+TEST(CostFit, NeverGivesANegativeCost) {
+    CostFit falling;
+    CostFit steep;
+    for (int i = 1; i <= 50; ++i) {
+        falling.add(i, 1.0 / i);
+        steep.add(i, 0.001 * i * i);
+    }
+    EXPECT_GE(falling.line()->fixed_s, 0);
+    EXPECT_GE(falling.line()->per_row_s, 0);
+    EXPECT_GE(steep.line()->fixed_s, 0);
+    EXPECT_GT(steep.line()->per_row_s, 0);
+}
+
+TEST(BatchLimits, UnmeasuredDecodesGoInGroupsWithTheConfiguredPromptRows) {
+    const BatchLimits limits = batch_limits(config(), {}, 4, 30);
+    EXPECT_EQ(limits.decodes, 8);
+    EXPECT_TRUE(limits.share);
+    EXPECT_EQ(limits.mixed_rows, config().mixed_prefill_rows);
+    EXPECT_EQ(limits.alone_rows, config().max_batch_rows);
+}
+
+TEST(BatchLimits, AGroupIsWorthItsFixedCost) {
+    const BatchCosts costs = costs_of({0.05, 0.001}, {0, 0.0002}, 0);
+    EXPECT_NEAR(static_cast<double>(batch_limits(config(), costs, 16, 100).decodes), 50, 1);
+    EXPECT_EQ(batch_limits(config(), costs, 2, 400).decodes, 200) << "no more groups than machines";
+    EXPECT_EQ(batch_limits(config(), costs, 1, 100).decodes, 100) << "one machine: all at once";
+}
+
+TEST(BatchLimits, SharesBatchesOnlyWhereThatSaves) {
+    const CostLine decodes{0.05, 0.0001};
+    EXPECT_FALSE(batch_limits(config(), costs_of(decodes, {0, 0.0002}, 0), 16, 100).share);
+    EXPECT_TRUE(batch_limits(config(), costs_of(decodes, {0.05, 0.0002}, 0.05), 16, 100).share);
+    EXPECT_FALSE(batch_limits(config(), costs_of(decodes, {0.05, 0.0002}, 0.005), 16, 100).share);
+}
+
+TEST(BatchLimits, PromptRowsInABatchCostAsMuchAsItsDecodes) {
+    const BatchCosts costs = costs_of({0.05, 0}, {0, 0.0005}, 0.05);
+    EXPECT_NEAR(batch_limits(config(), costs, 4, 20).mixed_rows, 100, 1);
+}
+
+TEST(BatchLimits, PromptsGoInSmallPiecesUnlessAPieceCostsMuchByItself) {
+    const WorkerConfig plain = config();
+    EXPECT_EQ(batch_limits(plain, costs_of({0.05, 0}, {0, 0.0005}, 0), 4, 20).alone_rows,
+              plain.mixed_prefill_rows);
+    EXPECT_NEAR(batch_limits(plain, costs_of({0.05, 0}, {0.02, 0.0005}, 0), 4, 20).alone_rows, 160,
+                2);
+    EXPECT_EQ(batch_limits(plain, costs_of({0.05, 0}, {0.2, 0.0005}, 0), 4, 20).alone_rows,
+              plain.max_batch_rows);
+    EXPECT_EQ(batch_limits(plain, costs_of({0.05, 0}, {0, 0.0005}, 0), 1, 20).alone_rows,
+              plain.max_batch_rows)
+        << "one machine: nobody waits for a piece";
+}
+
+}  // namespace
+}  // namespace helix::core
