@@ -96,7 +96,9 @@ TEST(IdMap, FindsWhatAMapWouldWhateverComesAndGoes) {
         const std::int32_t* found = ids.find(other);
         const auto it = expected.find(other);
         ASSERT_EQ(found != nullptr, it != expected.end()) << "step " << step;
-        if (found != nullptr) ASSERT_EQ(*found, it->second);
+        if (found != nullptr) {
+            ASSERT_EQ(*found, it->second);
+        }
         ASSERT_EQ(ids.size(), expected.size());
     }
     for (const auto& [id, value] : expected) ASSERT_EQ(*ids.find(id), value);
