@@ -18,7 +18,7 @@ Coordinator& Coordinator::operator=(Coordinator&&) noexcept = default;
 void Coordinator::step(TimePoint now, const CoordinatorEvent& event,
                        std::vector<CoordinatorAction>& actions) {
     std::visit([&](const auto& e) { impl_->on(now, e, actions); }, event);
-    impl_->advance_pending(actions);
+    impl_->advance_pending(now, actions);
     impl_->dispatch(now, actions);
     impl_->flush_outbox(actions);
 }

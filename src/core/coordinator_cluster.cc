@@ -160,6 +160,7 @@ void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
                            std::vector<CoordinatorAction>& actions) {
     maybe_plan(now, actions);
     end_stalled(now, actions);
+    repeat_assignments(now, actions);
     end_unserved(now, actions);
 }
 
@@ -232,13 +233,13 @@ void Coordinator::Impl::on(TimePoint now, const Planned& event,
 // ---- putting a placement in force
 // -----------------------------------------------------------------
 
-void Coordinator::Impl::advance_pending(std::vector<CoordinatorAction>& actions) {
+void Coordinator::Impl::advance_pending(TimePoint now, std::vector<CoordinatorAction>& actions) {
     if (!pending) return;
     if (!pending->loading) {
         for (const WorkerId worker : pending->changed) {
             if (workers.at(worker).kv.requests() > 0) return;  // let its requests finish
         }
-        send_assignments(actions);
+        send_assignments(now, actions);
     }
     for (const WorkerId worker : pending->workers) {
         if (!workers.at(worker).ready) return;
@@ -246,9 +247,10 @@ void Coordinator::Impl::advance_pending(std::vector<CoordinatorAction>& actions)
     put_in_force(actions);
 }
 
-void Coordinator::Impl::send_assignments(std::vector<CoordinatorAction>& actions) {
+void Coordinator::Impl::send_assignments(TimePoint now, std::vector<CoordinatorAction>& actions) {
     pending->loading = true;
     pending->epoch = next_epoch++;
+    pending->sent_at = now;
     pending->router = make_router(*pending);
     AssignLayers message;
     message.epoch = pending->epoch;
@@ -269,6 +271,17 @@ void Coordinator::Impl::send_assignments(std::vector<CoordinatorAction>& actions
         actions.push_back(SendToWorker{pending->workers[i], message});
     }
 }
+    pending->message = std::move(message);
+}
+
+void Coordinator::Impl::repeat_assignments(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    if (!pending || !pending->loading || now - pending->sent_at < config.assign_repeat) return;
+    pending->sent_at = now;
+    for (std::size_t i = 0; i < pending->workers.size(); ++i) {
+        if (workers.at(pending->workers[i]).ready) continue;
+        pending->message.layers = pending->placement.layers[i];
+        actions.push_back(SendToWorker{pending->workers[i], pending->message});
+    }
 
 // The links of the plan, and behind them the other measured ones.
 std::unique_ptr<RequestRouter> Coordinator::Impl::make_router(const PendingPlacement& plan) const {

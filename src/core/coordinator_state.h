@@ -95,6 +95,8 @@ struct PendingPlacement {
     std::unique_ptr<RequestRouter> router;  // set when AssignLayers is sent
     bool loading = false;                   // AssignLayers sent
     std::uint64_t epoch = 0;
+    AssignLayers message;  // what was sent, with each worker's own layers
+    TimePoint sent_at;
 };
 
 struct Coordinator::Impl {
@@ -179,8 +181,10 @@ struct Coordinator::Impl {
                    std::vector<CoordinatorAction>& actions);
     void want_plan(TimePoint now);
     void maybe_plan(TimePoint now, std::vector<CoordinatorAction>& actions);
-    void advance_pending(std::vector<CoordinatorAction>& actions);
-    void send_assignments(std::vector<CoordinatorAction>& actions);
+    void advance_pending(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void send_assignments(TimePoint now, std::vector<CoordinatorAction>& actions);
+    // To those that have not answered: assignment or answer may have been lost.
+    void repeat_assignments(TimePoint now, std::vector<CoordinatorAction>& actions);
     std::unique_ptr<RequestRouter> make_router(const PendingPlacement& plan) const;
     void put_in_force(std::vector<CoordinatorAction>& actions);
     bool usable(WorkerId worker, LayerRange layers) const;

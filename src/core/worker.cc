@@ -55,7 +55,7 @@ void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAct
 void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& actions) {
     if (const auto* message = std::get_if<AssignLayers>(&event.message)) {
         if (running) {
-            deferred = *message;
+            if (!deferred || deferred->epoch < message->epoch) deferred = *message;
         } else {
             assign(*message, actions);
         }
@@ -79,6 +79,9 @@ void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>
         start_loading(message, actions);
         return;
     }
+    // One that was repeated or delayed changes nothing: its layers are being loaded, or were.
+    if (message.epoch < epoch || (loading && message.epoch == epoch)) return;
+    epoch = message.epoch;
     if (ready && message.layers == layers) {
         actions.push_back(
             SendToCoordinator{LayersReady{message.epoch, message.layers, pool.total()}});

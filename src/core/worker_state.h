@@ -177,6 +177,7 @@ struct Worker::Impl {
     bool ready = false;                    // layers loaded
     std::optional<AssignLayers> loading;   // LoadLayers is under way
     std::optional<AssignLayers> deferred;  // came while a batch ran
+    std::uint64_t epoch = 0;               // of the newest assignment taken up
     std::int32_t pipeline_groups = 1;
 
     KvBlockPool pool;

@@ -214,5 +214,31 @@ TEST_F(CoordinatorTest, AFailedLoadLeavesTheWorkerOutOfTheNextPlan) {
     EXPECT_EQ(find<PlanCluster>(actions)->workers, (std::vector<WorkerId>{{0}}));
 }
 
+// Assignment or answer can be lost: without a repetition the cluster would never serve again.
+TEST_F(CoordinatorTest, AnUnansweredAssignmentIsSentAgainUntilItIsAnswered) {
+    step(WorkerLost{{0}, "died"});
+    WorkerJoined again;
+    again.worker = {0};
+    again.incarnation = 2;
+    again.node.name = "solo";
+    step(again);
+    now_ = now_ + base::from_seconds(1);
+    const auto planning = step(CoordinatorTick{});
+    Planned planned;
+    planned.plan = find<PlanCluster>(planning)->plan;
+    planned.placement.layers = {{0, 4}};
+    planned.flows = {{spec::kCoordinator, 0, 5}, {0, spec::kCoordinator, 5}};
+    const auto first = step(planned);
+    ASSERT_TRUE(find<SendToWorker>(first));
+    EXPECT_FALSE(find<SendToWorker>(step(CoordinatorTick{}))) << "at once";
+    now_ = now_ + base::from_seconds(6);
+    const auto second = step(CoordinatorTick{});
+    ASSERT_TRUE(find<SendToWorker>(second));
+    EXPECT_EQ(find<SendToWorker>(second)->message, find<SendToWorker>(first)->message);
+    step(FromWorker{{0}, LayersReady{2, {0, 4}, 400}});
+    now_ = now_ + base::from_seconds(6);
+    EXPECT_FALSE(find<SendToWorker>(step(CoordinatorTick{}))) << "it was answered";
+}
+
 }  // namespace
 }  // namespace helix::core

@@ -186,5 +186,18 @@ TEST_F(WorkerTest, TwoGroupsSplitTheDecodes) {
     EXPECT_EQ(find<RunBatch>(actions)->plan.chunks.size(), 2U);
 }
 
+TEST_F(WorkerTest, ARepeatedOrLateAssignmentDisturbsNothing) {
+    auto actions = step(MessageArrived{AssignLayers{3, {0, 3}, 1, {}}});
+    ASSERT_TRUE(find<LoadLayers>(actions));
+    EXPECT_TRUE(step(MessageArrived{AssignLayers{3, {0, 3}, 1, {}}}).empty()) << "being loaded";
+    EXPECT_TRUE(step(MessageArrived{AssignLayers{2, {2, 4}, 1, {}}}).empty()) << "superseded";
+    step(LayersLoaded{3, 50});
+    actions = step(MessageArrived{AssignLayers{3, {0, 3}, 1, {}}});
+    EXPECT_FALSE(find<LoadLayers>(actions));
+    ASSERT_TRUE(find<SendToCoordinator>(actions)) << "the answer was lost, so it is given again";
+    EXPECT_TRUE(step(MessageArrived{AssignLayers{2, {2, 4}, 1, {}}}).empty()) << "superseded";
+    EXPECT_EQ(report().total_pages, 50);
+}
+
 }  // namespace
 }  // namespace helix::core
