@@ -138,6 +138,7 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
     for (auto it = waiting.begin(); it != waiting.end() && !(blocked && unaccepted == 0);) {
         RequestState& state = requests.at(it->second);
         ++it;
+    served_last = now;
         if (!state.accepted && !admit(state, capacity_now, actions)) continue;
         blocked = blocked || running_now >= config.max_running;
         if (blocked) continue;  // go on only to accept or refuse the others
@@ -378,7 +379,9 @@ void Coordinator::Impl::end_unserved(TimePoint now, std::vector<CoordinatorActio
     if (waiting.empty() || (epoch_in_force != 0 && capacity() > 0)) return;
     std::vector<RequestId> late;
     for (const auto& [key, id] : waiting) {
-        if (now - requests.at(id).last_progress > config.unserved_timeout) late.push_back(id);
+        // What waited while others ran has not waited for a placement.
+        const TimePoint since = std::max(served_last, requests.at(id).last_progress);
+        if (now - since > config.unserved_timeout) late.push_back(id);
     }
     const std::string message = "no placement can serve: " + std::to_string(workers.size()) +
                                 " worker(s) joined, not enough to hold the model";

@@ -128,6 +128,7 @@ struct Coordinator::Impl {
     std::uint64_t next_plan = 1;
 
     TimePoint no_stall_before;  // when to look for requests without progress again
+    TimePoint served_last;      // when requests waited and a placement could serve them
     std::map<WorkerId, TimePoint> last_preemption;
     std::int64_t preemptions = 0;
     std::int64_t finished = 0;

@@ -240,5 +240,28 @@ TEST_F(CoordinatorTest, AnUnansweredAssignmentIsSentAgainUntilItIsAnswered) {
     EXPECT_FALSE(find<SendToWorker>(step(CoordinatorTick{}))) << "it was answered";
 }
 
+// The time in the queue of a cluster that served does not count.
+TEST_F(CoordinatorTest, WaitingForAPlacementBeginsWhenThereIsNone) {
+    Request first = request(1);
+    first.prompt.assign(60, 1);
+    first.max_tokens = 60;  // half of the memory
+    for (std::uint64_t id = 1; id <= 4; ++id) {
+        first.id = {id};
+        step(Submitted{first});
+    }
+    EXPECT_GT(coordinator_.view().waiting, 0);
+    now_ = now_ + base::from_seconds(100);
+    step(Submitted{request(9)});
+    const auto lost = step(WorkerLost{{0}, "died"});
+    EXPECT_GT(coordinator_.view().waiting, 0);
+    now_ = now_ + base::from_seconds(59);
+    EXPECT_FALSE(find<FinishRequest>(step(CoordinatorTick{})));
+    now_ = now_ + base::from_seconds(2);
+    const auto actions = step(CoordinatorTick{});
+    ASSERT_TRUE(find<FinishRequest>(actions));
+    EXPECT_NE(find<FinishRequest>(actions)->error.find("no placement can serve"),
+              std::string::npos);
+}
+
 }  // namespace
 }  // namespace helix::core
