@@ -151,7 +151,9 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
         const std::int64_t room = capacity_now - prompt;
         const std::int64_t limit = state.request.max_tokens > 0 ? state.request.max_tokens : room;
         state.max_output = static_cast<std::int32_t>(std::min(limit, room));
-        if (static_cast<std::int64_t>(state.output.size()) >= state.max_output) {
+        // Accepted when there was more room: better an error than fewer tokens than were asked for.
+        if (state.max_output < state.request.max_tokens ||
+            static_cast<std::int64_t>(state.output.size()) >= state.max_output) {
             finish(state.request.id, FinishReason::error,
                    "the cluster has shrunk: this request does not fit any more", actions);
             continue;

@@ -263,5 +263,41 @@ TEST_F(CoordinatorTest, WaitingForAPlacementBeginsWhenThereIsNone) {
               std::string::npos);
 }
 
+// Preempted, and then the memory shrinks: fewer tokens than were asked for would look like an
+// answer that is whole.
+TEST_F(CoordinatorTest, AnAcceptedRequestThatDoesNotFitAnyMoreEndsWithAnErrorNotShort) {
+    Request big = request(1);
+    big.max_tokens = 100;
+    step(Submitted{big});
+    big.id = {2};
+    step(Submitted{big});
+    token(1, 1, 3, 7);
+    token(2, 1, 3, 7);
+    WorkerReport full;
+    full.used_pages = full.total_pages = 400;
+    full.held = {{{1}, 1}, {{2}, 1}};
+    step(FromWorker{{0}, full});
+    step(FromWorker{{0}, SequenceStuck{{{2}, 1}, true, "no free KV page"}});
+    EXPECT_EQ(coordinator_.view().waiting, 1);
+    WorkerJoined second;
+    second.worker = {1};
+    second.incarnation = 1;
+    second.node.name = "second";
+    step(second);
+    step(WorkerLost{{0}, "died"});
+    now_ = now_ + base::from_seconds(1);
+    const auto planning = step(CoordinatorTick{});
+    Planned planned;
+    planned.plan = find<PlanCluster>(planning)->plan;
+    planned.placement.layers = {{0, 4}};
+    planned.flows = {{spec::kCoordinator, 0, 5}, {0, spec::kCoordinator, 5}};
+    step(planned);
+    const auto ready = step(FromWorker{{1}, LayersReady{2, {0, 4}, 40}});  // 40 tokens
+    ASSERT_TRUE(find<FinishRequest>(ready));
+    EXPECT_EQ(find<FinishRequest>(ready)->id, RequestId{2});
+    EXPECT_EQ(find<FinishRequest>(ready)->reason, FinishReason::error);
+    EXPECT_NE(find<FinishRequest>(ready)->error.find("shrunk"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace helix::core
