@@ -61,11 +61,10 @@ bool Coordinator::Impl::in_router(WorkerId worker) const {
 
 void Coordinator::Impl::on(TimePoint now, const WorkerJoined& event,
                            std::vector<CoordinatorAction>& actions) {
-    const auto it = workers.find(event.worker);
-    if (it != workers.end()) {
-        if (event.incarnation <= it->second.joined.incarnation) return;  // an old hello, late
-        lose_worker(event.worker, "was restarted", actions);
-    }
+    std::uint64_t& newest = incarnations[event.worker];
+    if (event.incarnation <= newest) return;  // a hello that comes late
+    newest = event.incarnation;
+    if (workers.contains(event.worker)) lose_worker(event.worker, "was restarted", actions);
     WorkerState state;
     state.joined = event;
     workers.emplace(event.worker, std::move(state));
@@ -159,8 +158,8 @@ void Coordinator::Impl::want_plan(TimePoint now) {
 void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
                            std::vector<CoordinatorAction>& actions) {
     maybe_plan(now, actions);
-    end_stalled(now, actions);
     repeat_assignments(now, actions);
+    end_stalled(now, actions);
     end_unserved(now, actions);
 }
 
@@ -249,8 +248,8 @@ void Coordinator::Impl::advance_pending(TimePoint now, std::vector<CoordinatorAc
 
 void Coordinator::Impl::send_assignments(TimePoint now, std::vector<CoordinatorAction>& actions) {
     pending->loading = true;
-    pending->epoch = next_epoch++;
     pending->sent_at = now;
+    pending->epoch = next_epoch++;
     pending->router = make_router(*pending);
     AssignLayers message;
     message.epoch = pending->epoch;
@@ -270,7 +269,6 @@ void Coordinator::Impl::send_assignments(TimePoint now, std::vector<CoordinatorA
         capacity_cache.reset();
         actions.push_back(SendToWorker{pending->workers[i], message});
     }
-}
     pending->message = std::move(message);
 }
 
@@ -282,6 +280,7 @@ void Coordinator::Impl::repeat_assignments(TimePoint now, std::vector<Coordinato
         pending->message.layers = pending->placement.layers[i];
         actions.push_back(SendToWorker{pending->workers[i], pending->message});
     }
+}
 
 // The links of the plan, and behind them the other measured ones.
 std::unique_ptr<RequestRouter> Coordinator::Impl::make_router(const PendingPlacement& plan) const {

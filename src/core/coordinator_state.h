@@ -105,6 +105,7 @@ struct Coordinator::Impl {
 
     CoordinatorConfig config;
     std::map<WorkerId, WorkerState> workers;
+    std::map<WorkerId, std::uint64_t> incarnations;  // the newest of each worker that ever joined
 
     RequestTable requests;
     std::map<QueueKey, RequestId> waiting;
@@ -127,8 +128,8 @@ struct Coordinator::Impl {
     std::vector<WorkerId> plan_workers;
     std::uint64_t next_plan = 1;
 
-    TimePoint no_stall_before;  // when to look for requests without progress again
     TimePoint served_last;      // when requests waited and a placement could serve them
+    TimePoint no_stall_before;  // when to look for requests without progress again
     std::map<WorkerId, TimePoint> last_preemption;
     std::int64_t preemptions = 0;
     std::int64_t finished = 0;

@@ -240,6 +240,21 @@ TEST_F(CoordinatorTest, AnUnansweredAssignmentIsSentAgainUntilItIsAnswered) {
     EXPECT_FALSE(find<SendToWorker>(step(CoordinatorTick{}))) << "it was answered";
 }
 
+TEST_F(CoordinatorTest, AnOldHelloOfAWorkerThatWasLostIsNotBelieved) {
+    WorkerJoined hello;
+    hello.worker = {0};
+    hello.incarnation = 2;
+    hello.node.name = "solo";
+    step(hello);
+    step(WorkerLost{{0}, "died"});
+    hello.incarnation = 1;
+    EXPECT_TRUE(step(hello).empty());
+    EXPECT_TRUE(coordinator_.view().workers.empty());
+    hello.incarnation = 3;
+    step(hello);
+    EXPECT_EQ(coordinator_.view().workers.size(), 1U);
+}
+
 // The time in the queue of a cluster that served does not count.
 TEST_F(CoordinatorTest, WaitingForAPlacementBeginsWhenThereIsNone) {
     Request first = request(1);
