@@ -4,9 +4,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted_bug.h"
 #include "core/coordinator_state.h"
 
 namespace helix::core {
+
+using base::planted;
+using base::PlantedBug;
+
 namespace {
 
 QueueKey queue_key(const RequestState& state) {
@@ -133,12 +138,12 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
     if (epoch_in_force == 0 || waiting.empty()) return;
     const std::int64_t capacity_now = capacity();
     if (capacity_now == 0) return;  // a worker is missing; a plan is on its way
+    served_last = now;
     auto running_now = static_cast<std::int32_t>(requests.size() - waiting.size());
     bool blocked = pending && pending->disrupts;
     for (auto it = waiting.begin(); it != waiting.end() && !(blocked && unaccepted == 0);) {
         RequestState& state = requests.at(it->second);
         ++it;
-    served_last = now;
         if (!state.accepted && !admit(state, capacity_now, actions)) continue;
         blocked = blocked || running_now >= config.max_running;
         if (blocked) continue;  // go on only to accept or refuse the others
@@ -209,10 +214,16 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     input.key = {state.request.id, state.attempt};
     input.tokens = state.request.prompt;
     input.tokens.append(state.output.begin(), state.output.end());
+    if (planted(PlantedBug::recompute_off_by_one) && !state.output.empty()) {
+        std::copy_backward(
+            input.tokens.end() - static_cast<std::ptrdiff_t>(state.output.size()) - 1,
+            input.tokens.end() - 1, input.tokens.end());
+    }
     input.sample = true;
-    input.start =
-        SequenceStart{state.pipeline, static_cast<std::int32_t>(state.request.prompt.size()),
-                      state.request.sampling};
+    SequenceStart begin{state.pipeline, static_cast<std::int32_t>(state.request.prompt.size()),
+                        state.request.sampling};
+    if (planted(PlantedBug::sampling_seed_lost) && !state.output.empty()) begin.sampling.seed = 0;
+    input.start = std::move(begin);
     outbox[state.pipeline.front().worker].inputs.push_back(std::move(input));
     actions.push_back(RequestRouted{state.request.id, state.pipeline, state.attempt});
 }
@@ -227,8 +238,13 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         if (it == requests.end()) continue;  // ended meanwhile
         RequestState& state = it->second;
         // Fencing: only the running attempt's last stage, only the position that is next.
-        if (!state.running || token.key.attempt != state.attempt) continue;
-        if (state.pipeline.back().worker != worker || token.position != length(state)) continue;
+        if (!state.running) continue;
+        const bool stale =
+            token.key.attempt != state.attempt || state.pipeline.back().worker != worker;
+        if (stale && !planted(PlantedBug::stale_attempt_accepted)) continue;
+        const bool twice =
+            planted(PlantedBug::token_streamed_twice) && token.position < length(state);
+        if (token.position != length(state) && !twice) continue;
         if (state.prompt_rows > 0) {
             prompts.finish(state.prompt_rows, now - state.started);
             state.prompt_rows = 0;
@@ -360,7 +376,7 @@ void Coordinator::Impl::end_stalled(TimePoint now, std::vector<CoordinatorAction
     TimePoint oldest = now;
     std::vector<RequestId> stalled;
     for (const auto& [id, state] : requests) {
-        if (!state.running) continue;
+        if (!state.running && !planted(PlantedBug::timer_not_stopped)) continue;
         if (now - state.last_progress > config.stall_timeout) {
             stalled.push_back(id);
         } else {

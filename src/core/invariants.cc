@@ -146,6 +146,7 @@ std::string held_when_idle(const Coordinator& coordinator) {
         return "request " + std::to_string(state.requests.begin()->first.value) + " is still here";
     }
     if (!state.waiting.empty() || state.unaccepted != 0) return "the queue is not empty";
+    if (state.prompts.in_flight() != 0) return "the window still counts prompts in flight";
     for (const auto& [id, worker] : state.workers) {
         if (worker.kv.requests() != 0) {
             return "worker " + std::to_string(id.value) + " is still charged with KV pages";

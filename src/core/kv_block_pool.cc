@@ -1,6 +1,7 @@
 #include "core/kv_block_pool.h"
 
 #include "base/check.h"
+#include "base/planted_bug.h"
 
 namespace helix::core {
 
@@ -33,6 +34,7 @@ void KvBlockPool::release(PageId page) {
     CHECK(in_use_[page]);
     in_use_[page] = false;
     released_.push_back(page);
+    if (base::planted(base::PlantedBug::page_freed_twice)) released_.push_back(page);
 }
 
 void KvBlockPool::release(const std::vector<PageId>& pages) {

@@ -4,9 +4,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted_bug.h"
 #include "core/worker_state.h"
 
 namespace helix::core {
+
+using base::planted;
+using base::PlantedBug;
+
 namespace {
 
 constexpr std::size_t kMaxTombstones = 4096;
@@ -65,6 +70,7 @@ void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& ac
         }
         for (const StageInput& input : inputs->inputs) accept(input, actions);
     } else {
+        if (planted(PlantedBug::free_ignored)) return;
         for (const SequenceKey& key : std::get<FreeSequences>(event.message).keys) {
             bury(key);
             free_sequence(key, actions);
@@ -73,15 +79,15 @@ void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& ac
 }
 
 void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>& actions) {
+    // One that was repeated or delayed changes nothing: its layers are being loaded, or were.
+    if (message.epoch < epoch || (loading && message.epoch == epoch)) return;
+    epoch = message.epoch;
     pipeline_groups = message.pipeline_groups;
     actions.push_back(ConnectPeers{message.peers});
     if (loading) {  // the answer to the older LoadLayers will be ignored; ask again
         start_loading(message, actions);
         return;
     }
-    // One that was repeated or delayed changes nothing: its layers are being loaded, or were.
-    if (message.epoch < epoch || (loading && message.epoch == epoch)) return;
-    epoch = message.epoch;
     if (ready && message.layers == layers) {
         actions.push_back(
             SendToCoordinator{LayersReady{message.epoch, message.layers, pool.total()}});
@@ -137,7 +143,8 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
     }
     Sequence& seq = *found;
     if (seq.ending) return refuse("");
-    if (input.first_position != seq.arrived) return refuse("");  // a duplicate
+    const bool twice = input.first_position != seq.arrived;
+    if (twice && !planted(PlantedBug::duplicate_rows_accepted)) return refuse("");
     const bool wants_rows = seq.layers.begin > 0;
     if (input.tokens.empty() || (wants_rows && input.payload.rows != input.tokens.size())) {
         free_sequence(input.key, actions);
@@ -191,7 +198,7 @@ void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& acti
     for (std::size_t i = 0; i < seq.pending.size(); ++i) {
         release_use(seq.pending.at(i).payload.buffer, actions);
     }
-    seq.table.release_all(pool);
+    if (!seq.ending || !planted(PlantedBug::pages_leaked_on_cancel)) seq.table.release_all(pool);
     sequences.erase(SequenceKey(seq.key));
 }
 
@@ -330,7 +337,10 @@ void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
     if (chunk.first_position == 0) next.start = seq.start;
     next.payload = {batch, static_cast<std::uint32_t>(chunk.output_row),
                     static_cast<std::uint32_t>(chunk.count)};
-    inputs_for(*seq.next, outputs).push_back(std::move(next));
+    WorkerId to = *seq.next;
+    const Pipeline& pipeline = seq.start->pipeline;
+    if (planted(PlantedBug::stage_skipped) && epoch > 1) to = pipeline.back().worker;
+    inputs_for(to, outputs).push_back(std::move(next));
 }
 
 void Worker::Impl::report(TimePoint now, std::vector<WorkerAction>& actions) {

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+// Bugs that are put into core on purpose, to see whether the tests find them. In every build but
+// that of helix_swarm_planted, planted() is a constant false and the compiler leaves no trace.
+
+namespace helix::base {
+
+enum class PlantedBug {
+    none,
+    stale_attempt_accepted,   // tokens of a superseded attempt are taken
+    token_streamed_twice,     // a token that came before is taken again
+    page_freed_twice,         // a page goes back to the pool a second time
+    pages_leaked_on_cancel,   // a sequence freed while in a batch keeps its pages
+    recompute_off_by_one,     // after preemption the output is recomputed one position late
+    sampling_seed_lost,       // a recomputed request draws with another seed
+    old_incarnation_joins,    // a late hello of an older incarnation is believed
+    stage_skipped,            // after a new placement rows skip a stage
+    admission_counts_twice,   // pages of a request are charged twice and given back once
+    timer_not_stopped,        // the stall timer of a request that left its pipeline goes on
+    duplicate_rows_accepted,  // rows that came before are computed again
+    free_ignored,             // a FreeSequences message does nothing
+    count_                    // how many there are
+};
+constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> kPlantedBugs{
+    "none",
+    "stale_attempt_accepted",
+    "token_streamed_twice",
+    "page_freed_twice",
+    "pages_leaked_on_cancel",
+    "recompute_off_by_one",
+    "sampling_seed_lost",
+    "old_incarnation_joins",
+    "stage_skipped",
+    "admission_counts_twice",
+    "timer_not_stopped",
+    "duplicate_rows_accepted",
+    "free_ignored"};
+
+#ifdef HELIX_PLANTED_BUGS
+inline PlantedBug planted_bug = PlantedBug::none;
+inline bool planted(PlantedBug bug) {
+    return planted_bug == bug;
+}
+inline bool plant(std::string_view name) {
+    for (std::size_t i = 1; i < kPlantedBugs.size(); ++i) {
+        if (kPlantedBugs[i] != name) continue;
+        planted_bug = static_cast<PlantedBug>(i);
+        return true;
+    }
+    return false;
+}
+inline std::string planted_bug_names() {
+    std::string names;
+    for (std::size_t i = 1; i < kPlantedBugs.size(); ++i) {
+        names += (i == 1 ? "" : " ") + std::string(kPlantedBugs[i]);
+    }
+    return names;
+}
+#else
+constexpr bool planted(PlantedBug) {
+    return false;
+}
+inline bool plant(std::string_view) {
+    return false;
+}
+inline std::string planted_bug_names() {
+    return "none (use helix_swarm_planted)";
+}
+#endif
+
+}  // namespace helix::base
