@@ -1,6 +1,7 @@
 #include "sim/fault_network.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -34,8 +35,8 @@ std::vector<FaultNetwork::Arrival> FaultNetwork::send(base::TimePoint now, std::
     if (duplicating_.value > 0 && random_.chance(duplicating_.value)) {
         ++duplicated_;
         arrivals.push_back({arrival(now, link, bytes), deliver, false});
-        // Up to a second later, so that much can have changed.
-        const double later = latency_s_ + random_.uniform() * random_.uniform();
+        // From at once to a second later, by which time much can have changed.
+        const double later = std::exp2(-12 * random_.uniform());
         arrivals.push_back(
             {arrivals.front().when + base::from_seconds(later), std::move(deliver), true});
     } else {

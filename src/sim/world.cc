@@ -65,6 +65,11 @@ std::string World::leak() const {
         if (!found.empty()) return found;
         const std::string who = "worker " + std::to_string(id.value);
         if (!machine->alive || !machine->welcome) return who + " is not in the cluster";
+        for (const core::WorkerView& view : coordinator_.view().workers) {
+            if (view.worker == id && view.incarnation != machine->incarnation) {
+                return who + ": the coordinator believes in another incarnation";
+            }
+        }
         found = core::held_when_idle(*machine->worker);
         if (found.empty()) found = core::ledgers_differ(coordinator_, id, *machine->worker);
         if (found.empty() && !machine->buffers.empty()) found = "activations were never released";

@@ -183,6 +183,7 @@ class World {
     std::uint64_t fault_round_ = 0;  // calm() ends one
     WorldCounts counts_;
     Probes probes_;
+    bool lost_since_placement_ = true;  // or none yet
     bool broken_ = false;
 };
 

@@ -1,5 +1,6 @@
 // What coordinator and workers ask of the world.
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -108,7 +109,11 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
         if (routed->attempt < 2) return;
         probes_.hit(Probe::preempted);
         if (network_.any_cut()) probes_.hit(Probe::preempted_while_cut);
-    }  // Report is for people; the trace has it
+    } else if (const auto* report = std::get_if<core::Report>(&action)) {
+        if (!report->text.starts_with("placement ")) return;
+        if (!lost_since_placement_) probes_.hit(Probe::placement_replaced_while_serving);
+        lost_since_placement_ = false;
+    }
 }
 
 void World::finish(const core::FinishRequest& action) {
@@ -141,9 +146,10 @@ void World::perform(Machine& machine, const core::WorkerAction& action) {
     } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
         const std::int64_t pages = load->layers.empty() ? 0 : machine.kv_pages;
         machine.engine->load(load->layers, pages);
-        after(config_.load_s * machine.slow, [this, id, incarnation, l = *load, pages] {
-            worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages});
-        });
+        after(config_.load_s * std::min(machine.slow, kSlowestLoad),
+              [this, id, incarnation, l = *load, pages] {
+                  worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages});
+              });
     } else if (const auto* release = std::get_if<core::ReleaseBuffer>(&action)) {
         if (machine.buffers.erase(release->buffer) != 1) {
             check_sound("released a buffer that is not there");

@@ -86,7 +86,10 @@ void World::hello(core::WorkerId id, std::uint64_t incarnation) {
 }
 
 void World::join(Machine& machine) {
-    if (machine.session != 0) probes_.hit(Probe::restart_noticed_by_hello);
+    if (machine.session != 0) {
+        probes_.hit(Probe::restart_noticed_by_hello);
+        if (watch_ != nullptr) watch_->worker_lost(machine.node.name);
+    }
     if (machine.falsely_lost) probes_.hit(Probe::rejoined_after_false_loss);
     machine.falsely_lost = false;
     machine.session = machine.incarnation;
@@ -125,6 +128,8 @@ void World::end_session(core::WorkerId id, std::uint64_t incarnation, const std:
             probes_.hit(Probe::lost_while_loading);
         }
     }
+    lost_since_placement_ = true;
+    if (watch_ != nullptr) watch_->worker_lost(machine.node.name);
     coordinator_event(core::WorkerLost{id, reason});
 }
 

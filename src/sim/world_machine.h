@@ -14,6 +14,7 @@ namespace helix::sim {
 
 constexpr double kHelloRetrySeconds = 0.5;
 constexpr double kRestartSeconds = 0.2;
+constexpr double kSlowestLoad = 4;  // times; a slow machine reads its weights a little slower
 
 struct World::Machine {
     core::WorkerId id;

@@ -24,7 +24,8 @@ class UnitCost final : public spec::CostModel {
     }
 };
 
-// Runs one script: "worker LAYERS PAGES SPEED" lines first, then submit, cancel, kill, rejoin, run.
+// Runs one script: "worker LAYERS PAGES SPEED" lines first, then submit, cancel, kill, rejoin,
+// fault, run.
 class Script {
   public:
     std::string run(const std::string& text) {
@@ -101,6 +102,13 @@ class Script {
     }
 
     void command(const std::string& verb, std::istringstream& words) {
+        if (verb == "fault") {  // the rest as sim/fault_plan.h has it; its time counts from now
+            std::string rest;
+            std::getline(words, rest);
+            const auto plan = parse_fault_plan(rest);
+            ASSERT_TRUE(plan.ok()) << plan.error().message;
+            return world_->run_faults(*plan);
+        }
         double number = 0;
         words >> number;
         if (verb == "run") {

@@ -1,0 +1,167 @@
+#include "sim/swarm_judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/toy_model.h"
+
+namespace helix::sim {
+
+void Judge::broken(core::RequestId id, const std::string& what) {
+    if (verdict_.empty()) verdict_ = fmt::format("{} (request {})", what, id.value);
+}
+
+std::int32_t Judge::longest(const View& view) const {
+    const auto room =
+        config_.context_length - static_cast<std::int32_t>(view.request.prompt.size());
+    return view.request.max_tokens > 0 ? std::min(view.request.max_tokens, room) : room;
+}
+
+std::int64_t Judge::open() const {
+    return std::count_if(views_.begin(), views_.end(),
+                         [](const auto& entry) { return entry.second.state != State::ended; });
+}
+
+void Judge::submitted(core::TimePoint now, const core::Request& request) {
+    View view;
+    view.request = request;
+    view.in_calm = calm_;
+    view.submitted_at = view.last_progress = now;
+    if (!views_.emplace(request.id, std::move(view)).second) broken(request.id, "submitted twice");
+}
+
+void Judge::cancelled(core::TimePoint, core::RequestId id) {
+    views_.at(id).cancelled = true;
+}
+
+void Judge::accepted(core::TimePoint now, core::RequestId id) {
+    View& view = views_.at(id);
+    if (view.state != State::waiting) broken(id, "P1: accepted, but not waiting");
+    view.state = State::accepted;
+    view.last_progress = now;
+}
+
+void Judge::rejected(core::TimePoint now, const core::RejectRequest& what) {
+    View& view = views_.at(what.id);
+    if (view.state != State::waiting) broken(what.id, "P6: rejected after it was accepted");
+    if (what.message.empty()) broken(what.id, "P6: rejected without a reason");
+    view.state = State::ended;
+    const auto wanted = static_cast<std::int32_t>(view.request.prompt.size()) +
+                        std::max(view.request.max_tokens, 1);
+    const double waited = (now - view.submitted_at).seconds();
+    switch (what.reason) {
+        case core::RejectReason::too_long:
+            if (wanted <= config_.context_length) broken(what.id, "P6: called too long, but fits");
+            break;
+        case core::RejectReason::queue_full: {
+            const std::int64_t others = open();
+            if (others < config_.max_waiting) {
+                broken(what.id, fmt::format("P6: the queue was called full with {} requests in the "
+                                            "system",
+                                            others));
+            }
+            break;
+        }
+        case core::RejectReason::unavailable:
+            if (waited <= config_.unserved_timeout_s) {
+                broken(what.id, fmt::format("P6: called unavailable after {:.3f} s", waited));
+            }
+            if (view.in_calm) broken(what.id, "P6: unavailable though everything is well");
+            break;
+        case core::RejectReason::never_fits:
+            break;  // depends on the placement, which clients do not see
+    }
+}
+
+void Judge::token(core::TimePoint now, const core::StreamToken& token) {
+    View& view = views_.at(token.id);
+    if (view.state != State::accepted) {
+        return broken(token.id, view.state == State::ended ? "P2: a token after the end"
+                                                           : "P6: a token before acceptance");
+    }
+    if (token.index != view.received) {
+        return broken(token.id, fmt::format("P2: token {} came when {} was next", token.index,
+                                            view.received));
+    }
+    if (view.over) return broken(token.id, "P2: a token after a stop token");
+    if (view.expected.empty()) {
+        view.expected = toy_generate(view.request.prompt, longest(view), config_.n_layers,
+                                     view.request.sampling.seed, config_.vocab);
+    }
+    if (view.received >= static_cast<std::int32_t>(view.expected.size())) {
+        return broken(token.id, "P2: more tokens than were asked for");
+    }
+    const core::Token right = view.expected[static_cast<std::size_t>(view.received)];
+    if (token.token.token != right) {
+        return broken(token.id, fmt::format("P3: wrong token {}: {} instead of {}", token.index,
+                                            token.token.token, right));
+    }
+    ++view.received;
+    ++tokens_;
+    view.last_progress = now;
+    const auto& stops = view.request.stop_tokens;
+    view.over = view.received > view.request.min_tokens &&
+                std::find(stops.begin(), stops.end(), right) != stops.end();
+}
+
+void Judge::finished(core::TimePoint now, const core::FinishRequest& what) {
+    View& view = views_.at(what.id);
+    if (view.state == State::ended) return broken(what.id, "P1: ended twice");
+    // A client may go away before it was accepted; it hears nothing more then.
+    const bool left = what.reason == core::FinishReason::cancelled && view.cancelled;
+    if (view.state == State::waiting && !left) broken(what.id, "P6: ended before acceptance");
+    view.state = State::ended;
+    switch (what.reason) {
+        case core::FinishReason::stop:
+            ++completed_;
+            if (!view.over) broken(what.id, "P2: ended by a stop token that did not come");
+            break;
+        case core::FinishReason::length:
+            ++completed_;
+            if (view.over) broken(what.id, "P2: ended by length after a stop token");
+            if (view.request.max_tokens > 0 && view.received != view.request.max_tokens) {
+                broken(what.id, fmt::format("P1: ended by length after {} of {} tokens",
+                                            view.received, view.request.max_tokens));
+            }
+            break;
+        case core::FinishReason::cancelled:
+            if (!view.cancelled) broken(what.id, "P1: cancelled by nobody");
+            break;
+        case core::FinishReason::error:
+            ++errors_;
+            judge_error(now, what.id, view, what.error);
+            break;
+    }
+}
+
+void Judge::judge_error(core::TimePoint now, core::RequestId id, const View& view,
+                        const std::string& error) {
+    if (error.empty()) return broken(id, "P6: an error without a reason");
+    if (view.in_calm) return broken(id, "P6: an error though everything is well: " + error);
+    const double silent = (now - view.last_progress).seconds();
+    if (error.starts_with("no token for")) {
+        if (silent <= config_.stall_timeout_s) broken(id, "P6: called stuck too early");
+        if (!config_.silence) broken(id, "P6: it stalled though nothing fell silent");
+    } else if (error.starts_with("no placement")) {
+        if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
+    } else if (error.starts_with("worker ")) {
+        const std::string name = error.substr(7, error.find(' ', 7) - 7);
+        if (!failed_workers_.contains(name)) {
+            broken(id, "P6: an error blames a worker that did not fail: " + error);
+        }
+    } else if (!error.starts_with("the cluster has shrunk")) {
+        broken(id, "P6: an error that explains nothing: " + error);
+    }
+    if (!config_.faults) broken(id, "P6: an error though nothing went wrong: " + error);
+}
+
+void Judge::close() {
+    for (const auto& [id, view] : views_) {
+        if (view.state == State::ended) continue;
+        broken(id, view.state == State::accepted ? "P1: accepted and never ended"
+                                                 : "P1: neither accepted nor rejected");
+    }
+}
+
+}  // namespace helix::sim

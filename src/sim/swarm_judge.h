@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/client_watch.h"
+
+namespace helix::sim {
+
+struct JudgeConfig {
+    std::int32_t n_layers = 0;
+    std::int32_t vocab = 0;
+    std::int32_t context_length = 0;
+    std::int32_t max_waiting = 0;
+    double stall_timeout_s = 0;
+    double unserved_timeout_s = 0;
+    bool faults = false;   // can anything go wrong at all?
+    bool silence = false;  // can messages or machines fall silent, so that requests may stall?
+};
+
+// Decides from outside what a cluster did right and wrong: it sees what clients see, knows from the
+// toy model what each request must get, and shares no code with core. Promises P1, P2, P3 and P6 of
+// docs/TESTING.md; the first that is broken is kept.
+class Judge final : public ClientWatch {
+  public:
+    explicit Judge(const JudgeConfig& config) : config_(config) {}
+
+    void submitted(core::TimePoint now, const core::Request& request) override;
+    void cancelled(core::TimePoint now, core::RequestId id) override;
+    void accepted(core::TimePoint now, core::RequestId id) override;
+    void rejected(core::TimePoint now, const core::RejectRequest& what) override;
+    void token(core::TimePoint now, const core::StreamToken& token) override;
+    void finished(core::TimePoint now, const core::FinishRequest& what) override;
+
+    void worker_lost(const std::string& name) override { failed_workers_.insert(name); }
+    // Nothing goes wrong any more: what is submitted from now on is served.
+    void calm() { calm_ = true; }
+    // Nothing more will come.
+    void close();
+
+    const std::string& verdict() const { return verdict_; }
+    std::int64_t requests() const { return static_cast<std::int64_t>(views_.size()); }
+    std::int64_t tokens() const { return tokens_; }
+    std::int64_t completed() const { return completed_; }
+    std::int64_t errors() const { return errors_; }
+    std::int64_t open() const;
+
+  private:
+    enum class State { waiting, accepted, ended };
+    struct View {
+        core::Request request;
+        State state = State::waiting;
+        std::vector<core::Token> expected;  // for as long as it may become
+        std::int32_t received = 0;
+        bool over = false;  // the last token was a stop token that counts
+        bool cancelled = false;
+        bool in_calm = false;
+        core::TimePoint submitted_at;
+        core::TimePoint last_progress;
+    };
+
+    void broken(core::RequestId id, const std::string& what);
+    void judge_error(core::TimePoint now, core::RequestId id, const View& view,
+                     const std::string& error);
+    std::int32_t longest(const View& view) const;
+
+    JudgeConfig config_;
+    std::map<core::RequestId, View> views_;
+    std::set<std::string> failed_workers_;
+    bool calm_ = false;
+    std::string verdict_;
+    std::int64_t tokens_ = 0;
+    std::int64_t completed_ = 0;
+    std::int64_t errors_ = 0;
+};
+
+}  // namespace helix::sim
