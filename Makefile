@@ -1,5 +1,6 @@
 # make demo    a running cluster: one coordinator, three unequal workers, a small model of our own
 # make test    everything that is checked, as CI does it
+# make sim-night HOURS=8    the fault swarm on all cores; HOURS=0.01 for a quick try
 # Each installs what it needs (Debian 12, root or sudo), builds and runs.
 
 SHELL := /bin/bash
@@ -7,7 +8,7 @@ JOBS ?= $(shell nproc)
 MODEL ?=
 BUILD := build/release
 
-.PHONY: all build demo demo-check test bench format format-check tidy layers asan fuzz clean help
+.PHONY: all build demo demo-check test bench sim-night format format-check tidy layers asan fuzz clean help
 
 all: build
 
@@ -34,6 +35,12 @@ bench:
 	@tools/install-deps.sh --test
 	@cmake --preset bench >/dev/null && cmake --build --preset bench -j $(JOBS)
 	@bench/run.sh build/bench/bin
+
+HOURS ?= 8
+sim-night:
+	@tools/install-deps.sh --test
+	@cmake --preset release $(CMAKE_ARGS) >/dev/null && cmake --build --preset release --target helix_swarm -j $(JOBS)
+	@python3 tests/swarm/night.py $(BUILD)/bin/helix_swarm $(HOURS) $(SEED)
 
 format:
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i

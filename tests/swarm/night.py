@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""The seed swarm on all cores for a while; prints one line that adds everything up.
+
+usage: night.py HELIX_SWARM HOURS [FIRST_SEED]
+
+Without FIRST_SEED every day begins at seeds of its own. A failure ends its process and is printed with the
+command that shows it again; the exit status is then 1.
+"""
+import os
+import re
+import subprocess
+import sys
+import time
+
+NUMBERS = ["simulated", "seeds", "kills", "partitions", "pauses", "false losses", "messages lost", "duplicated",
+           "requests", "completed", "explicit errors", "tokens", "determinism re-runs"]
+LINE = re.compile(r"simulated ([\d.]+) h, seeds (\d+), kills (\d+), partitions (\d+), pauses (\d+), "
+                  r"false losses (\d+), messages lost (\d+), duplicated (\d+), requests (\d+) \((\d+) completed, "
+                  r"(\d+) explicit errors\), tokens (\d+), lost = 0, wrong = 0, unreached probes: (.*), "
+                  r"determinism re-runs (\d+);")
+
+
+def main():
+    program, hours = sys.argv[1], float(sys.argv[2])
+    first = int(sys.argv[3]) if len(sys.argv) > 3 else 1_000_000 * int(time.time() // 86400)
+    cores = len(os.sched_getaffinity(0))
+    began = time.time()
+    print(f"{cores} process(es), {hours} h, seeds from {first}", flush=True)
+    # Progress comes from the first process only.
+    processes = [subprocess.Popen([program, "--first", str(first + i), "--every", str(cores), "--hours", str(hours)]
+                                  + (["--quiet"] if i else []), stdout=subprocess.PIPE, text=True)
+                 for i in range(cores)]
+    total = [0.0] * len(NUMBERS)
+    unreached = None
+    failed = 0
+    for process in processes:
+        said = process.communicate()[0]
+        match = LINE.search(said)
+        if process.returncode != 0 or match is None:
+            print(said.strip() or f"a process ended with {process.returncode} and no word")
+            failed += 1
+            continue
+        groups = list(match.groups())
+        names = set() if groups[12] == "none" else set(groups.pop(12).split(", "))
+        if len(groups) == len(NUMBERS) + 1:
+            groups.pop(12)
+        unreached = names if unreached is None else unreached & names
+        total = [a + float(b) for a, b in zip(total, groups)]
+    took = time.time() - began
+    verdict = "lost = 0, wrong = 0" if failed == 0 else f"{failed} FAILURE(S), above"
+    simulated, rest = total[0], [f"{name} {int(value)}" for name, value in zip(NUMBERS[1:], total[1:])]
+    print(f"simulated {simulated:.2f} h, " + ", ".join(rest) + f", {verdict}, unreached probes: "
+          f"{', '.join(sorted(unreached or [])) or 'none'}; {took:.0f} s, {simulated * 3600 / took:.0f}x real time")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
