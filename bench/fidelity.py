@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How far the simulator is off: real processes on this machine against `helix simulate`'s world.
 
-usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,unequal,many,cpu] [--json FILE]
+usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,unequal,many,cpu] [--shares 25,50,75]
+           [--json FILE]
 
 Three clusters of `helix serve` and modelled workers (real protocol, the times of tables that this script
 makes up), each under three loads: Poisson arrivals at 25, 50 and 75 % of the peak that `helix simulate
@@ -27,7 +28,6 @@ MODEL = "modelled-48"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VOCABULARY = os.path.join(ROOT, "models", "helix-demo.gguf")
 WARMUP_S, WINDOW_S = 6, 24
-LOADS = (("light", 0.25), ("medium", 0.5), ("heavy", 0.75))
 FIGURES = ("decode_tokens_per_s", "ttft_s.mean", "ttft_s.p50", "tpot_per_request_s.mean",
            "tpot_per_request_s.p50")
 
@@ -41,7 +41,7 @@ MEMORY_GB = {"big": 24, "mid": 20, "small": 16, "core": 1}
 CLUSTERS = {
     "equal": (["mid"] * 3, [(0, 16), (16, 32), (32, 48)], 1),
     "unequal": (["big", "mid", "mid", "small"], [(0, 30), (22, 48), (30, 48), (0, 22)], 1),
-    "many": (["big"] * 4 + ["mid"] * 8 + ["small"] * 12, None, 3),
+    "many": (["big"] * 4 + ["mid"] * 8 + ["small"] * 12, None, 2),
     "cpu": (["core"] * 2, [(0, 6), (6, 12)], 1),
 }
 DEFAULT = "equal,unequal,many"
@@ -105,18 +105,18 @@ def draw_lengths(source):
     return source.randint(40, 400), source.randint(8, 40)
 
 
-def write_loads(folder, name, peak):
-    """The peak's lengths and one trace for each load."""
+def write_loads(folder, name, peak, shares):
+    """One trace for each load."""
     paths = []
-    for load, share in LOADS:
-        source = random.Random(f"{name} {load}")
+    for share in shares:
+        source = random.Random(f"{name} {share}")
         rows, at, mean = [], 0.0, (40 + 400) / 2 + (8 + 40) / 2
         while True:
             at += source.expovariate(share * peak / mean)
             if at >= WARMUP_S + WINDOW_S:
                 break
             rows.append((at, *draw_lengths(source)))
-        paths.append(os.path.join(folder, f"{name}-{load}.csv"))
+        paths.append(os.path.join(folder, f"{name}-{share:g}.csv"))
         with open(paths[-1], "w") as out:
             out.write("arrival_s,prompt_tokens,output_tokens\n")
             out.writelines(f"{at:.6f},{prompt},{output}\n" for at, prompt, output in rows)
@@ -217,7 +217,8 @@ def measure(args, folder, profiles, lengths, name):
     cluster = Cluster(args, folder, profiles, name, placement)
     results, fitted = [], []
     try:
-        for (load, share), trace in zip(LOADS, write_loads(folder, name, peak)):
+        shares = [float(percent) / 100 for percent in args.shares.split(",")]
+        for share, trace in zip(shares, write_loads(folder, name, peak, shares)):
             cpu, began = cluster.cpu_seconds(), time.time()
             run = json.loads(helix(args, "bench", "--url", cluster.url, "--trace", trace,
                                    "--warmup", f"{WARMUP_S}s", "--duration", f"{WINDOW_S}s",
@@ -230,10 +231,10 @@ def measure(args, folder, profiles, lengths, name):
                 print(f"{name}: a hop costs {hop * 1e6:.0f} us, an answer {delay * 1e6:.0f} us",
                       file=sys.stderr)
             compared = {key: run["against_simulation"][key] for key in FIGURES}
-            results.append({"cluster": name, "load": load, "share": share, "figures": compared,
+            results.append({"cluster": name, "share": share, "figures": compared,
                             "requests": run["requests"]["counted"], "errors": run["errors"],
                             "cores": cores, "late_s": run["send_delay_s"]["p99"]})
-            print(f"{name} {load}, {cores:.2f} cores: " + ", ".join(
+            print(f"{name} {share:.0%}, {cores:.2f} cores: " + ", ".join(
                 f"{key} {value['measured']:.4g} / {value['simulated']:.4g} ({value['error']:+.1%})"
                 for key, value in compared.items()), file=sys.stderr)
     finally:
@@ -242,10 +243,12 @@ def measure(args, folder, profiles, lengths, name):
 
 
 def markdown(results):
-    lines = ["| cluster | load | requests | cores used | tokens/s | TTFT mean | TTFT p50 | TPOT mean | TPOT p50 |",
+    lines = ["| cluster | load | requests | cores used | tokens/s | TTFT mean | TTFT p50 | TPOT mean | "
+             "TPOT p50 |",
              "|---|---|---|---|---|---|---|---|---|"]
     for row in results:
-        cells = [row["cluster"], f"{row['load']}, {row['share']:.0%}", str(row["requests"]), f"{row['cores']:.2f}"]
+        cells = [row["cluster"], f"{row['share']:.0%} of peak", str(row["requests"]),
+                 f"{row['cores']:.2f}"]
         for key in FIGURES:
             figure = row["figures"][key]
             scale, unit = (1, "") if key == "decode_tokens_per_s" else (1000, " ms")
@@ -258,6 +261,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--binary", required=True)
     parser.add_argument("--clusters", default=DEFAULT)
+    parser.add_argument("--shares", default="25,50,75", help="per cent of the peak")
     parser.add_argument("--json", help="write all figures there")
     args = parser.parse_args()
     results = []

@@ -77,12 +77,15 @@ base::TimePoint at_seconds(double seconds) {
     return {base::from_seconds(seconds).ns};
 }
 
-// Writes down the simulated requests, which are numbered in the order of arrivals, as if they had
-// been measured.
+// Writes down the simulated requests after the rehearsal's, numbered in the order of arrivals, as
+// if they had been measured.
 class TwinObserver final : public sim::Observer {
   public:
+    // start_s: of the load, in the world's time.
     TwinObserver(const std::vector<LoadRequest>& arrivals, double start_s, double delay_s)
-        : start_(at_seconds(start_s)), delay_(base::from_seconds(delay_s)) {
+        : start_(at_seconds(start_s)),
+          delay_(base::from_seconds(delay_s)),
+          first_(arrivals.size()) {
         for (const LoadRequest& asked : arrivals) {
             RequestRecord record;
             record.asked = asked;
@@ -93,7 +96,8 @@ class TwinObserver final : public sim::Observer {
     }
 
     void token(std::uint64_t request, base::TimePoint at) override {
-        RequestRecord& record = result_.requests.at(request);
+        if (request < first_) return;
+        RequestRecord& record = result_.requests.at(request - first_);
         const double at_s = seconds(at);
         TokenArrival arrival;
         arrival.at_s = static_cast<float>(at_s);
@@ -106,13 +110,15 @@ class TwinObserver final : public sim::Observer {
         result_.tokens.push_back(arrival);
     }
     void request_finished(std::uint64_t request, base::TimePoint at) override {
-        RequestRecord& record = result_.requests.at(request);
+        if (request < first_) return;
+        RequestRecord& record = result_.requests.at(request - first_);
         record.end_s = seconds(at);
         result_.seconds = std::max(result_.seconds, record.end_s);
     }
     void request_rejected(std::uint64_t request, base::TimePoint at) override {
         request_finished(request, at);
-        result_.requests.at(request).failure =
+        if (request < first_) return;
+        result_.requests.at(request - first_).failure =
             StreamFailure{"rejected", "by the simulated cluster"};
     }
 
@@ -123,6 +129,7 @@ class TwinObserver final : public sim::Observer {
 
     base::TimePoint start_;
     base::Duration delay_;
+    std::size_t first_;  // the rehearsal has as many requests
     LoadResult result_;
 };
 
@@ -140,18 +147,22 @@ spec::ClusterSpec linked_cluster(const ServedCluster& served, const TwinOptions&
     return cluster;
 }
 
-sim::OnlineLoad listed(const std::vector<LoadRequest>& arrivals) {
+// The load twice, the second time begin_s after the first.
+sim::OnlineLoad rehearsed(const std::vector<LoadRequest>& arrivals, double begin_s) {
     sim::OnlineLoad load;
     load.process = sim::ArrivalProcess::listed;
-    for (const LoadRequest& request : arrivals) {
-        // Lengths count the passes after the prompt's, which yields the first token.
-        load.listed.push_back(
-            {request.arrival_s, {request.prompt_tokens, request.output_tokens - 1}});
+    for (const double from_s : {0.0, begin_s}) {
+        for (const LoadRequest& request : arrivals) {
+            // Lengths count the passes after the prompt's, which yields the first token.
+            load.listed.push_back(
+                {from_s + request.arrival_s, {request.prompt_tokens, request.output_tokens - 1}});
+        }
     }
     return load;
 }
 
 constexpr double kLongest_s = 24 * 3600;
+constexpr double kRest_s = 600;  // between the rehearsal and the load
 
 }  // namespace
 
@@ -203,25 +214,26 @@ Result<LoadResult> simulate_load(const ServedCluster& served, const spec::CostMo
     setup.flows = served.flows;
     for (std::size_t n = 0; n < served.nodes.size(); ++n) {
         const std::int32_t layers = std::max(1, served.placement.layers[n].size());
-        setup.kv_tokens.push_back(
-            static_cast<double>(served.kv_pages[n] / layers * options.block_size));
+        const std::int64_t tokens = served.kv_pages[n] / layers * options.block_size;
+        setup.kv_tokens.push_back(static_cast<double>(tokens));
     }
     // Machines take the tables' time, no more.
     setup.overheads = {.lone_decode_doubles = false,
                        .copy_bytes_per_s = std::numeric_limits<double>::infinity()};
     setup.worker = core::WorkerConfig{};
     setup.worker.block_size = options.block_size;
-    setup.online = listed(arrivals);
+    const double begin_s = arrivals.back().arrival_s + kRest_s;
+    setup.online = rehearsed(arrivals, begin_s);
     std::vector<sim::RequestLength> lengths;
     for (const sim::Arrival& arrival : setup.online->listed) lengths.push_back(arrival.length);
     setup.lengths = sim::LengthSource(std::move(lengths), sim::LengthOrder::recorded);
     setup.warmup_s = 0;
-    setup.duration_s = arrivals.back().arrival_s + kLongest_s;
+    setup.duration_s = begin_s + arrivals.back().arrival_s + kLongest_s;
     setup.until_done = true;
-    TwinObserver observer(arrivals, sim::helix_start_s(setup), options.answer_delay_s);
+    TwinObserver observer(arrivals, sim::helix_start_s(setup) + begin_s, options.answer_delay_s);
     setup.observer = &observer;
     TRY(const sim::SimReport report, sim::run_helix(setup));
-    if (report.finished + report.rejected < arrivals.size()) {
+    if (report.finished + report.rejected < 2 * arrivals.size()) {
         return base::Error{base::Errc::unavailable,
                            "the simulated cluster did not end these requests within a day"};
     }

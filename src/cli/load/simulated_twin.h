@@ -39,8 +39,9 @@ struct TwinOptions {
     double answer_delay_s = 0;  // of a token on its way from the coordinator to the client
 };
 
-// The load on the cluster under sim::run_helix. costs must know the nodes' types. Errors: a cluster
-// that does not serve, requests longer than a node's KV memory.
+// The load on the cluster under sim::run_helix, after a rehearsal with the same load: machines and
+// coordinator learn from what they serve, and a real cluster has served before. costs must know the
+// nodes' types. Errors: a cluster that does not serve, requests longer than a node's KV memory.
 base::Result<LoadResult> simulate_load(const ServedCluster& cluster, const spec::CostModel& costs,
                                        const TwinOptions& options,
                                        const std::vector<LoadRequest>& arrivals);
