@@ -102,7 +102,7 @@ base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double 
     options.progress = progress;
     if (start != nullptr) options.starts.push_back(*start);
     if (options.objective != plan::Objective::flow) {
-        TRY(options.judge, simulation_judge(arguments, problem, options.flow));
+        TRY(options.judge, simulation_judge(arguments, problem));
     }
     return plan::plan(problem.cluster, problem.model, options);
 }

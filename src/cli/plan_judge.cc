@@ -18,8 +18,6 @@ namespace helix::cli {
 namespace {
 
 constexpr double kWarmup_s = 60;
-// Of the planned split, in the geometric mean that plans are ranked by.
-constexpr double kOwnWeight = 0.75;
 constexpr double kOwnWindow_s = 120;
 constexpr double kWindow_s = 240;  // differences below 3 % are noise in 600 s, too
 
@@ -55,36 +53,24 @@ double simulate_own(const Problem& problem, const sim::LengthSource& lengths,
 
 }  // namespace
 
-base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem& problem,
-                                           const plan::FlowOptions& flow) {
+base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem& problem) {
     if (a.judge != "simulate" && a.judge != "none") {
         return base::invalid("--judge: '" + a.judge + "' is neither simulate nor none");
     }
     if (a.judge == "none") return plan::Judge{};
     TRY(sim::LengthSource lengths, judged_lengths(a));
-    if (!problem.tables) {
-        const auto source = std::make_shared<const sim::LengthSource>(std::move(lengths));
-        return plan::Judge([source, &problem](const spec::Placement& placement,
-                                              const std::vector<spec::LinkFlow>& flows) {
-            const double rate = simulate_own(problem, *source, placement, flows);
-            return plan::Judgement{rate, rate};
-        });
-    }
     const auto shared = std::make_shared<const sim::LengthSource>(std::move(lengths));
-    // Ranked by how it runs with the split of requests that the planner chose, and a little by how
-    // with a maximum flow's: that is what a scheduler makes of it that knows only the layers.
-    return plan::Judge([shared, &problem, flow](const spec::Placement& placement,
-                                                const std::vector<spec::LinkFlow>& flows) {
-        plan::Judgement seen;
-        seen.decode_tokens_per_s = simulate(problem, *shared, placement, flows);
-        const plan::FlowGraph graph = plan::build_flow_graph(problem.cluster, problem.model,
-                                                             problem.capacities, placement, flow);
-        const double other =
-            simulate(problem, *shared, placement, plan::plan_flow(problem.cluster, graph).links);
-        seen.merit =
-            std::pow(seen.decode_tokens_per_s, kOwnWeight) * std::pow(other, 1 - kOwnWeight);
-        return seen;
-    });
+    const bool published = problem.tables && a.batching != "helix";
+    const bool own = !published || a.batching != "reference";
+    return plan::Judge(
+        [shared, &problem, published, own](const spec::Placement& placement,
+                                           const std::vector<spec::LinkFlow>& flows) {
+            const double under_own = own ? simulate_own(problem, *shared, placement, flows) : 0;
+            const double under_published =
+                published ? simulate(problem, *shared, placement, flows) : under_own;
+            if (!own) return plan::Judgement{under_published, under_published};
+            return plan::Judgement{under_own, std::sqrt(under_own * under_published)};
+        });
 }
 
 plan::Executor threads_executor(int threads) {

@@ -55,7 +55,7 @@ TEST(SimulatedLoad, ALoneRequestTakesTheMachinesTime) {
     TwinOptions options;
     options.context_length = 1000;
     options.link_latency_s = 0;
-    const auto result = simulate_load(*cluster, StepCost(), options, {{0.5, 100, 11}});
+    const auto result = simulate_load(*cluster, StepCost(), options, {{0.5, 50, 11}});
     ASSERT_TRUE(result.ok()) << result.error().message;
     ASSERT_EQ(result->requests.size(), 1U);
     const RequestRecord& request = result->requests[0];
@@ -64,10 +64,10 @@ TEST(SimulatedLoad, ALoneRequestTakesTheMachinesTime) {
     EXPECT_NEAR(request.first_s - request.scheduled_s, 8 * 1e-2, 1e-3);
     EXPECT_NEAR(request.last_s - request.first_s, 10 * 8 * 1e-3, 1e-3);
     EXPECT_EQ(result->tokens.size(), 11U);
-    const auto same = simulate_load(*cluster, StepCost(), options, {{0.5, 100, 11}});
+    const auto same = simulate_load(*cluster, StepCost(), options, {{0.5, 50, 11}});
     EXPECT_EQ(same->requests[0].last_s, request.last_s);
     options.time_scale = 2;
-    const auto slow = simulate_load(*cluster, StepCost(), options, {{0.5, 100, 11}});
+    const auto slow = simulate_load(*cluster, StepCost(), options, {{0.5, 50, 11}});
     EXPECT_NEAR(slow->requests[0].first_s - 0.5, 2 * 8 * 1e-2, 2e-3);
 }
 
