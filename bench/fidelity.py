@@ -7,7 +7,8 @@ usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,uneq
 Three clusters of `helix serve` and modelled workers (real protocol, the times of tables that this script
 makes up), each under three loads: Poisson arrivals at 25, 50 and 75 % of the peak that `helix simulate
 --find-peak` finds. `helix bench --against-simulation` plays the same requests on both. Prints the error of
-each figure and a table for docs/measuring.md. About eight minutes; wants a machine that does nothing else.
+each figure and a table for docs/measuring.md. About eight minutes; wants a machine that does nothing else, or
+real-time priority (`chrt -f 5 bench/fidelity.py ...` as root): the processes use a tenth of a core.
 The cluster `cpu`, not among the three, is two workers that compute, a core each, with tables that `helix
 profile` measures before.
 """
