@@ -96,19 +96,20 @@ cli::SimulatedLoad offline_load(double duration_s) {
     return load;
 }
 
-// Passes through one stage: of every token through every machine on its way.
+// Passes through one stage: of every token through every machine on its way, as if the warm-up were
+// like the window.
 double token_stages(const sim::SimReport& report, double seconds) {
     return (report.prompt_tokens_per_s + report.decode_tokens_per_s) * seconds * report.mean_depth;
 }
 
 void print_row(const std::string& what, const sim::SimReport& report, double duration_s,
                const Cost& cost) {
-    const double stages = token_stages(report, duration_s);
+    const double stages = token_stages(report, kWarmup_s + duration_s);
     std::printf("| %s | %.2f | %.2f | %.0f MB | %llu | %llu | %.0f | %.2f |\n", what.c_str(),
                 cost.cpu_s, cost.wall_s, cost.peak_mb,
                 static_cast<unsigned long long>(report.iterations),
                 static_cast<unsigned long long>(report.events),
-                duration_s / std::max(cost.cpu_s, 1e-9), cost.cpu_s / stages * 1e6);
+                (kWarmup_s + duration_s) / std::max(cost.cpu_s, 1e-9), cost.cpu_s / stages * 1e6);
     std::fflush(stdout);
 }
 
