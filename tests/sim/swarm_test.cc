@@ -11,7 +11,7 @@ namespace helix::sim {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 40;  // under a sanitizer, where each takes ten times as long
+constexpr std::uint64_t kSeeds = 100;  // under a sanitizer, where each takes ten times as long
 #else
 constexpr std::uint64_t kSeeds = 300;
 #endif
