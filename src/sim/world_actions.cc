@@ -68,6 +68,13 @@ void World::perform(const core::SendToWorker& action) {
         machine.epoch_sent = assign->epoch;
     } else if (std::holds_alternative<core::FreeSequences>(action.message)) {
         kind = Kind::free;
+    } else {
+        for (const core::StageInput& input : std::get<core::StageInputs>(action.message).inputs) {
+            const Outcome& outcome = outcomes_.at(input.key.request);
+            if (outcome.ended || input.key.attempt != outcome.pipelines.size()) {
+                check_sound("rows were sent for an attempt that does not run");
+            }
+        }
     }
     const std::uint64_t session = machine.session;
     send(spec::kCoordinator, vertex(action.worker), kRowHeaderBytes, kind,

@@ -28,7 +28,7 @@ def bug_names(program):
 
 def main():
     program = sys.argv[1]
-    most = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    most = int(sys.argv[2]) if len(sys.argv) > 2 else 600
     missed = []
     deepest = 0
     bugs = bug_names(program)
