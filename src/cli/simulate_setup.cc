@@ -20,7 +20,10 @@ base::Status match_types(const std::string& path, const spec::ClusterSpec& clust
     for (std::size_t i = 0; fits && i < file.node_types.size(); ++i) {
         fits = file.node_types[i].empty() || file.node_types[i] == cluster.nodes[i].type;
     }
-    if (fits) return base::Ok{};
+    if (fits) {  // the file may end before the cluster does
+        file.placement.layers.resize(cluster.nodes.size());
+        return base::Ok{};
+    }
     if (file.node_types.size() != n) {
         return base::invalid(fmt::format("{}: names node {}, but the cluster has nodes 0 to {}",
                                          path, n - 1, cluster.nodes.size() - 1));
