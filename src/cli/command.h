@@ -26,6 +26,7 @@ void add_model(App& app);
 void add_plan(App& app);
 void add_machines(App& app);
 void add_simulate(App& app);
+void add_experiment(App& app);
 void add_trace(App& app);
 void add_key(App& app);
 void add_bench(App& app);

@@ -50,6 +50,7 @@ int run(int argc, const char* const* argv) {
     add_plan(app);
     add_machines(app);
     add_simulate(app);
+    add_experiment(app);
     add_model(app);
     add_trace(app);
     add_profile(app);

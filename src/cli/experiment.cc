@@ -1,0 +1,213 @@
+// helix experiment NAME
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/experiment_page.h"
+#include "cli/experiment_session.h"
+#include "sim/report.h"
+#include "spec/units.h"
+
+namespace helix::cli {
+namespace {
+
+struct ExperimentArguments {
+    std::string name;
+    std::string data;
+    std::string output;
+    std::string plan_budget = "10s";
+    int threads = 0;
+    bool quick = false;
+    bool json = false;
+};
+
+constexpr double kQuickShare = 0.1;
+constexpr double kQuickBudget_s = 1;
+
+std::string machine_kind() {
+    std::ifstream info("/proc/cpuinfo");
+    for (std::string line; std::getline(info, line);) {
+        if (!line.starts_with("model name")) continue;
+        const std::size_t colon = line.find(':');
+        if (colon != std::string::npos) return line.substr(colon + 2);
+    }
+    return "an unknown processor";
+}
+
+double cpu_s() {
+    return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
+}
+
+void list_experiments() {
+    for (const Experiment& experiment : all_experiments()) {
+        std::fputs(fmt::format("{:<20} {}\n", experiment.name, experiment.shows).c_str(), stdout);
+    }
+}
+
+base::Result<std::vector<const Experiment*>> chosen(const std::string& name) {
+    std::vector<const Experiment*> out;
+    std::string known;
+    for (const Experiment& experiment : all_experiments()) {
+        if (name == "all" || name == experiment.name) out.push_back(&experiment);
+        known += std::string(experiment.name) + ", ";
+    }
+    if (out.empty()) {
+        return base::invalid(fmt::format("experiment: '{}' is none of {}all, list", name, known));
+    }
+    return out;
+}
+
+std::string command_of(const ExperimentArguments& a) {
+    return fmt::format("helix experiment {}{}{}{}", a.name, a.data.empty() ? "" : " --data DATA",
+                       a.quick ? " --quick" : "",
+                       a.plan_budget == "10s" ? "" : " --plan-budget " + a.plan_budget);
+}
+
+void write_head(const ExperimentArguments& a, const ExperimentSession& session,
+                ExperimentPage& page) {
+    page.text("# Experiments");
+    page.text(fmt::format(
+        "The evaluation of Helix (ASPLOS'25), run again. Every figure but those called published "
+        "or measured is what a run printed by `{} --output docs` gave.",
+        command_of(a)));
+    page.text(
+        session.data().made_up()
+            ? "Without the published inputs: clusters of the same machines and links, speeds from "
+              "datasheets, made-up conversations. Layouts are our planner's, by the method that "
+              "each row names; published figures are shown for their order, not their size."
+            : "DATA holds the published clusters, layouts, profiles and traces. Tok/s are decode "
+              "tokens/s: the tokens after a request's first. Offline: saturated, 600 s after 60 s. "
+              "Online: the published rates and arrivals, 1,800 s from an empty cluster. TTFT: from "
+              "arrival to the first token. TPOT: from one token to the next. Published: the "
+              "paper's "
+              "artifact; Petals on single24, 191.1, is its simulator run again.");
+    if (a.quick) page.text("**Short windows (`--quick`): figures are not comparable.**");
+}
+
+nlohmann::ordered_json as_json(const ExperimentSession& session, const ExperimentPage& page) {
+    using Json = nlohmann::ordered_json;
+    Json runs = Json::array();
+    for (const auto& [key, result] : session.results()) {
+        Json run = {{"case", key}, {"planned", result.planned}};
+        if (!result.error.empty()) {
+            run["error"] = result.error;
+        } else {
+            run["report"] = Json::parse(sim::report_json(result.report));
+        }
+        runs.push_back(std::move(run));
+    }
+    Json tables = Json::array();
+    for (const ExperimentTable& table : page.tables()) {
+        tables.push_back({{"title", table.title}, {"head", table.head}, {"rows", table.rows}});
+    }
+    return {{"tables", tables}, {"runs", runs}};
+}
+
+base::Status run_experiments(const ExperimentArguments& a) {
+    if (a.name == "list") {
+        list_experiments();
+        return base::Ok{};
+    }
+    TRY(const std::vector<const Experiment*> experiments, chosen(a.name));
+    if (a.output.empty() && !a.json) {
+        return base::invalid(
+            "experiment: needs --output DIR, where experiments.md goes, or --json");
+    }
+    const auto began = std::chrono::steady_clock::now();
+    const std::string output = a.output.empty() ? "." : a.output;
+    ExperimentOptions options;
+    TRY(options.plan_budget_s, spec::parse_duration(a.plan_budget));
+    options.threads = a.threads;
+    if (a.quick) {
+        options.time_share = kQuickShare;
+        options.plan_budget_s = std::min(options.plan_budget_s, kQuickBudget_s);
+    }
+    options.say = [](const std::string& line) {
+        std::fputs(("helix: " + line + "\n").c_str(), stderr);
+    };
+    if (a.data.empty() && a.output.empty()) {
+        return base::invalid("experiment: without --data it needs --output DIR for its inputs");
+    }
+    TRY(ExperimentData data, ExperimentData::open(a.data, output + "/inputs"));
+    ExperimentSession session(std::move(data), options);
+    ExperimentPage page;
+    write_head(a, session, page);
+    for (int round = 0; round < kExperimentRounds; ++round) {
+        for (const Experiment* experiment : experiments) {
+            TRY_VOID(experiment->ask(session, round));
+        }
+        TRY_VOID(session.run_wanted(a.name));
+    }
+    for (const Experiment* experiment : experiments) {
+        page.heading(fmt::format("{} (`{}`)", experiment->shows, experiment->name));
+        TRY_VOID(experiment->write(session, page));
+    }
+    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
+    page.heading("How long it takes");
+    page.text(fmt::format(
+        "{} runs in {:.0f} CPU seconds, {:.0f} s on {} threads of {}.", session.results().size(),
+        cpu_s(), wall.count(),
+        a.threads > 0 ? a.threads : static_cast<int>(std::thread::hardware_concurrency()),
+        machine_kind()));
+    if (!a.output.empty()) TRY_VOID(page.write(a.output));
+    if (a.json) std::fputs((as_json(session, page).dump(1) + "\n").c_str(), stdout);
+    return base::Ok{};
+}
+
+}  // namespace
+
+const std::vector<Experiment>& all_experiments() {
+    static const std::vector<Experiment> all = {
+        cluster_experiment("single-cluster", "Single cluster", "single24",
+                           {"llama2-70b", "llama1-30b"}),
+        cluster_experiment("distributed", "Clusters in three regions", "distributed24",
+                           {"llama2-70b", "llama1-30b"}),
+        cluster_experiment("high-heterogeneity", "Seven types of machines", "highhet42",
+                           {"llama2-70b"}),
+        placement_experiment(),
+        scheduling_experiment(),
+        ablation_experiment(),
+        prototype_experiment(),
+        gain_experiment(),
+        ratio_experiment(),
+    };
+    return all;
+}
+
+void add_experiment(App& app) {
+    CLI::App* experiment = app.parser.add_subcommand(
+        "experiment", "The published evaluation again, in virtual time: tables and pictures");
+    auto a = std::make_shared<ExperimentArguments>();
+    experiment->add_option("NAME", a->name, "an experiment, all, or list")->required();
+    experiment->add_option(
+        "--data", a->data,
+        "folder of published inputs: clusters, profiles, layouts, replay, traces "
+        "[the same machines by datasheet, written to OUTPUT/inputs]");
+    experiment->add_option("--output", a->output, "folder for experiments.md and img/");
+    experiment
+        ->add_option("--plan-budget", a->plan_budget,
+                     "the longest that each placement by our planner may take")
+        ->capture_default_str();
+    experiment->add_option("--threads", a->threads, "at once [as many as this machine has]");
+    experiment->add_flag("--quick", a->quick, "a tenth of every window: to try things out");
+    experiment->add_flag("--json", a->json, "tables and runs as one JSON object");
+    experiment->footer(
+        "Examples:\n"
+        "  helix experiment list\n"
+        "  helix experiment single-cluster --output results\n"
+        "  helix experiment all --data DATA --output docs");
+    experiment->callback([&app, a] { app.action = [a] { return run_experiments(*a); }; });
+}
+
+}  // namespace helix::cli

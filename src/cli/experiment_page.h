@@ -1,0 +1,80 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/experiment_session.h"
+#include "sim/svg_chart.h"
+
+namespace helix::cli {
+
+struct ExperimentTable {
+    std::string title;
+    std::vector<std::string> head;
+    std::vector<std::vector<std::string>> rows;
+};
+
+// What experiments write: one Markdown page, and pictures beside it in img/.
+class ExperimentPage {
+  public:
+    void heading(const std::string& text);
+    void text(const std::string& paragraph);
+    void table(ExperimentTable table);
+    // name: of the file, after "experiments-".
+    void bars(const std::string& name, const sim::BarChart& chart);
+    void shares(const std::string& name, const sim::ShareChart& chart);
+
+    const std::vector<ExperimentTable>& tables() const { return tables_; }
+    const std::string& markdown() const { return markdown_; }
+    // directory/experiments.md and directory/img/experiments-*.svg.
+    base::Status write(const std::string& directory) const;
+
+  private:
+    void picture(const std::string& name, const std::string& title, std::string svg);
+
+    std::string markdown_;
+    std::vector<ExperimentTable> tables_;
+    std::vector<std::pair<std::string, std::string>> pictures_;  // file name, SVG
+};
+
+// One of the paper's tables or figures.
+struct Experiment {
+    const char* name;
+    const char* shows;
+    // Says what runs it needs; those of the second round may depend on the first's results.
+    std::function<base::Status(ExperimentSession& session, int round)> ask;
+    std::function<base::Status(ExperimentSession& session, ExperimentPage& page)> write;
+};
+const std::vector<Experiment>& all_experiments();
+// Of the three clusters, with all methods, offline and online.
+Experiment cluster_experiment(const char* name, const char* shows, const char* cluster,
+                              std::vector<const char*> models);
+Experiment placement_experiment();
+Experiment scheduling_experiment();
+Experiment ablation_experiment();
+Experiment prototype_experiment();
+Experiment gain_experiment();
+Experiment ratio_experiment();
+constexpr int kExperimentRounds = 2;
+
+// Marks figures of a layout that is not the published one.
+std::string method_cell(const std::string& method, const ExperimentResult& result);
+std::string method_label(const std::string& method, const ExperimentResult& result);  // in charts
+constexpr const char* kPlannedNote =
+    "\\* The published layout is not kept. Ours is made by the same rule; for Helix it is the one "
+    "of "
+    "most flow without more stages than the published layout has.";
+
+// Cells of tables; "-" where there is nothing to show.
+std::string cell(double value, int digits);
+std::string ratio_cell(double ours, double theirs);  // "1.02"
+std::string error_cell(double ours, double theirs);  // "+1.8 %"
+// mean / p50 / p95.
+std::string latency_cell(const sim::LatencySummary& latency);
+// Points of the curve of a distribution, for charts.
+sim::ShareChart::Series latency_curve(const std::string& name, const sim::LatencySummary& latency);
+
+}  // namespace helix::cli

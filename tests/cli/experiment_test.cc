@@ -1,0 +1,157 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/experiment_page.h"
+#include "cli/experiment_session.h"
+
+namespace helix::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kData = HELIX_DATA_DIR;
+
+bool have_data() {
+    return fs::exists(kData + "/replay") && fs::exists(kData + "/traces");
+}
+
+class ExperimentTest : public testing::Test {
+  protected:
+    void SetUp() override { fs::create_directories(folder_); }
+    void TearDown() override { fs::remove_all(folder_); }
+
+    static std::string read(const std::string& path) {
+        std::ifstream file(path);
+        std::stringstream text;
+        text << file.rdbuf();
+        return text.str();
+    }
+
+    std::string folder_ = (fs::path(testing::TempDir()) /
+                           testing::UnitTest::GetInstance()->current_test_info()->name())
+                              .string();
+};
+
+int helix(std::vector<const char*> words) {
+    words.insert(words.begin(), "helix");
+    return run(static_cast<int>(words.size()), words.data());
+}
+
+TEST_F(ExperimentTest, NamesAreDistinctAndListed) {
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(helix({"experiment", "list"}), 0);
+    const std::string listed = testing::internal::GetCapturedStdout();
+    std::set<std::string> names;
+    for (const Experiment& experiment : all_experiments()) {
+        EXPECT_TRUE(names.insert(experiment.name).second) << experiment.name;
+        EXPECT_NE(listed.find(experiment.name), std::string::npos) << experiment.name;
+    }
+    EXPECT_TRUE(names.contains("single-cluster"));
+    EXPECT_TRUE(names.contains("prototype"));
+}
+
+TEST_F(ExperimentTest, AnUnknownNameIsAnErrorThatListsTheOthers) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(helix({"experiment", "singel-cluster", "--output", folder_.c_str()}), 1);
+    const std::string message = testing::internal::GetCapturedStderr();
+    EXPECT_NE(message.find("'singel-cluster' is none of single-cluster, distributed"),
+              std::string::npos)
+        << message;
+}
+
+TEST_F(ExperimentTest, DataThatIsNoDataIsAnErrorThatSaysWhatIsMissing) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(
+        helix({"experiment", "placement", "--data", folder_.c_str(), "--output", folder_.c_str()}),
+        1);
+    const std::string message = testing::internal::GetCapturedStderr();
+    EXPECT_NE(message.find("has no folder clusters"), std::string::npos) << message;
+}
+
+TEST_F(ExperimentTest, PublishedRunsAreComplete) {
+    EXPECT_EQ(published_methods().size(), 21U);
+    EXPECT_EQ(find_published("single24", "llama2-70b", "nobody"), nullptr);
+    const PublishedMethod* plus = find_published("highhet42", "llama2-70b", "separate-plus");
+    ASSERT_NE(plus, nullptr);
+    EXPECT_EQ(plus->parts.size(), 5U);
+    for (const MeasuredSystem& system : measured_systems()) {
+        EXPECT_NE(find_published("single24", system.model, system.method), nullptr);
+    }
+}
+
+// Without the published inputs: made-up ones, and every method has its row and its bars.
+TEST_F(ExperimentTest, AQuickRunWithoutDataWritesItsPage) {
+    auto data = ExperimentData::open("", folder_ + "/inputs");
+    ASSERT_TRUE(data.ok()) << data.error().message;
+    EXPECT_TRUE(data->made_up());
+    ExperimentOptions options;
+    options.plan_budget_s = 0.5;
+    options.time_share = 0.03;
+    ExperimentSession session(std::move(*data), options);
+    const Experiment experiment =
+        cluster_experiment("single", "Single cluster", "single24", {"llama2-70b"});
+    for (int round = 0; round < kExperimentRounds; ++round) {
+        ASSERT_TRUE(experiment.ask(session, round).ok());
+        const base::Status done = session.run_wanted("test");
+        ASSERT_TRUE(done.ok()) << done.error().message;
+    }
+    ExperimentPage page;
+    ASSERT_TRUE(experiment.write(session, page).ok());
+    ASSERT_TRUE(page.write(folder_).ok());
+    const std::string text = read(folder_ + "/experiments.md");
+    for (const char* row : {"| Helix ", "| Swarm ", "| SP ", "| Petals ", "| our plan "}) {
+        EXPECT_NE(text.find(row), std::string::npos) << row;
+    }
+    EXPECT_EQ(text.find("did not run"), std::string::npos) << text;
+    for (const char* name : {"offline", "ttft", "tpot"}) {
+        const std::string file = "experiments-single24-llama2-70b-" + std::string(name) + ".svg";
+        EXPECT_NE(text.find("img/" + file), std::string::npos) << file;
+        EXPECT_TRUE(read(folder_ + "/img/" + file).starts_with("<svg")) << file;
+    }
+}
+
+TEST_F(ExperimentTest, ThePublishedRunComesOutToThePrintedDigit) {
+    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
+    auto data = ExperimentData::open(kData, folder_);
+    ASSERT_TRUE(data.ok()) << data.error().message;
+    EXPECT_FALSE(data->made_up());
+    ExperimentSession session(std::move(*data), {});
+    const ExperimentCase helix{.cluster = "single24", .model = "llama2-70b", .method = "helix"};
+    const ExperimentCase pipelines{
+        .cluster = "single24", .model = "llama2-70b", .method = "separate"};
+    session.want(helix);
+    session.want(pipelines);
+    session.want(helix);
+    ASSERT_TRUE(session.run_wanted("test").ok());
+    EXPECT_EQ(session.results().size(), 2U);
+    const ExperimentResult& one = session.result(helix);
+    ASSERT_TRUE(one.error.empty()) << one.error;
+    EXPECT_FALSE(one.planned);
+    EXPECT_EQ(cell(one.report.decode_tokens_per_s, 2), "252.08");
+    EXPECT_EQ(one.report.iterations, 154'701U);
+    const ExperimentResult& three = session.result(pipelines);
+    ASSERT_TRUE(three.error.empty()) << three.error;
+    ASSERT_EQ(three.parts.size(), 3U);
+    EXPECT_EQ(cell(three.report.decode_tokens_per_s, 1), "124.3");
+    EXPECT_EQ(cell(three.parts[0].decode_tokens_per_s, 2), "84.27");
+    EXPECT_NEAR(three.report.ttft.mean, 1.378, 0.0005);
+    EXPECT_NEAR(three.report.tpot.mean, 0.484, 0.0005);
+}
+
+TEST_F(ExperimentTest, CellsOfNothingAreDashes) {
+    EXPECT_EQ(cell(0, 1), "-");
+    EXPECT_EQ(ratio_cell(5, 0), "-");
+    EXPECT_EQ(error_cell(110, 100), "+10.0 %");
+    EXPECT_EQ(ratio_cell(110, 100), "1.10");
+    EXPECT_EQ(latency_cell({}), "-");
+}
+
+}  // namespace
+}  // namespace helix::cli
