@@ -123,7 +123,8 @@ base::Status write_gain(ExperimentSession& session, ExperimentPage& page) {
     page.table(std::move(online));
     page.text(
         "Offered tok/s count prompt and output tokens. A peak is the highest even rate of which 97 "
-        "% is served. The rows of one cluster at the published system's peak have equal arrivals.");
+        "% is served. The rows of one cluster at the published system's peak have equal arrivals. "
+        "Online runs start from an empty cluster and count 600 s after 60 s.");
     if (planned) page.text(kPlannedNote);
     return base::Ok{};
 }
