@@ -71,12 +71,10 @@ class Rules {
     base::Status add_pipelines(base::Result<SeparatePipelines> made, Method method) {
         if (!made.ok()) return all() ? base::Status(base::Ok{}) : base::Status(made.error());
         Candidate candidate{.placement = std::move(made->placement), .method = to_string(method)};
-        // On its own the method is what its name says; for the search it is a start, and all links
-        // may be used.
-        if (!all()) {
-            candidate.only_links = std::move(made->links);
-            candidate.notes = std::move(made->notes);
-        }
+        // For the search it is also a start, and all links may be used.
+        if (all()) found_.push_back(candidate);
+        candidate.only_links = std::move(made->links);
+        candidate.notes = std::move(made->notes);
         found_.push_back(std::move(candidate));
         return base::Ok{};
     }

@@ -41,8 +41,8 @@ struct ReferenceBatching {
     std::int32_t prompts_per_layer = 1;      // decode_first: most prompts in one layer's batch
     bool links_too = true;                   // decode_first: decodes overtake prompts on links
     std::int32_t pass_prompt_tokens = 4096;  // two_passes; vLLM's max_num_batched_tokens there
-    // two_passes: what four A100s with 15 layers of LLaMA 30B each then deliver is what was
-    // measured of them; everything else that was measured had no part in it.
+    // two_passes: with it four A100s with 15 layers of LLaMA 30B each deliver what was measured of
+    // them. 0 and 2 ms were tried, too, against all that was measured: no blind prediction.
     double layer_host_s = 1.5e-3;
 };
 
