@@ -18,6 +18,8 @@ namespace helix::cli {
 namespace {
 
 constexpr double kWarmup_s = 60;
+// Of our own policy, which plans are served with, in the mean that they are ranked by.
+constexpr double kOwnWeight = 0.6;
 constexpr double kOwnWindow_s = 120;
 constexpr double kWindow_s = 240;  // differences below 3 % are noise in 600 s, too
 
@@ -62,15 +64,16 @@ base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem
     const auto shared = std::make_shared<const sim::LengthSource>(std::move(lengths));
     const bool published = problem.tables && a.batching != "helix";
     const bool own = !published || a.batching != "reference";
-    return plan::Judge(
-        [shared, &problem, published, own](const spec::Placement& placement,
-                                           const std::vector<spec::LinkFlow>& flows) {
-            const double under_own = own ? simulate_own(problem, *shared, placement, flows) : 0;
-            const double under_published =
-                published ? simulate(problem, *shared, placement, flows) : under_own;
-            if (!own) return plan::Judgement{under_published, under_published};
-            return plan::Judgement{under_own, std::sqrt(under_own * under_published)};
-        });
+    return plan::Judge([shared, &problem, published, own](
+                           const spec::Placement& placement,
+                           const std::vector<spec::LinkFlow>& flows) {
+        const double under_own = own ? simulate_own(problem, *shared, placement, flows) : 0;
+        const double under_published =
+            published ? simulate(problem, *shared, placement, flows) : under_own;
+        if (!own) return plan::Judgement{under_published, under_published};
+        return plan::Judgement{
+            under_own, std::pow(under_own, kOwnWeight) * std::pow(under_published, 1 - kOwnWeight)};
+    });
 }
 
 plan::Executor threads_executor(int threads) {

@@ -11,7 +11,8 @@ namespace helix::cli {
 
 // Decode tokens/s of a plan in the simulator, offline, after 60 s to warm up: under our own policy
 // with --batching helix, under the published one with reference, and with both under our own,
-// ranked by the geometric mean of the two. Without measured tables always our own. Empty with
+// ranked by a geometric mean of the two in which our own counts half as much again. Without
+// measured tables always our own. Empty with
 // --judge none. The problem must outlive the judge; it may be called by several threads at once.
 base::Result<plan::Judge> simulation_judge(const PlanArguments& arguments, const Problem& problem);
 
