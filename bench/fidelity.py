@@ -2,23 +2,26 @@
 """How far the simulator is off: real processes on this machine against `helix simulate`'s world.
 
 usage: bench/fidelity.py --binary build/release/bin/helix [--clusters equal,unequal,many,cpu] [--shares 25,50,75]
-           [--json FILE]
+           [--repeats 2] [--parallel 3] [--json FILE]
 
 Three clusters of `helix serve` and modelled workers (real protocol, the times of tables that this script
 makes up), each under three loads: Poisson arrivals at 25, 50 and 75 % of the peak that `helix simulate
---find-peak` finds. `helix bench --against-simulation` plays the same requests on both. Prints the error of
-each figure and a table for docs/measuring.md. About eight minutes; wants a machine that does nothing else, or
+--find-peak` finds. `helix bench --against-simulation` plays the same requests on both. Each load runs
+twice, with other arrivals and on a new cluster each time: near the peak one run says little. Prints the error
+of the means and a table for docs/measuring.md. About six minutes; wants a machine that does nothing else, or
 real-time priority (`chrt -f 5 bench/fidelity.py ...` as root): the processes use a tenth of a core.
 The cluster `cpu`, not among the three, is two workers that compute, a core each, with tables that `helix
 profile` measures before.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import http.client
 import json
 import os
 import random
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -106,22 +109,26 @@ def draw_lengths(source):
     return source.randint(40, 400), source.randint(8, 40)
 
 
-def write_loads(folder, name, peak, shares):
-    """One trace for each load."""
-    paths = []
-    for share in shares:
-        source = random.Random(f"{name} {share}")
+def write_load(folder, name, peak, share, repeat):
+    """A trace whose tokens are within 1 % of what the share asks for."""
+    asked = share * peak * (WARMUP_S + WINDOW_S)
+    for draw in range(10_000):
+        source = random.Random(f"{name} {share} {repeat} {draw}")
         rows, at, mean = [], 0.0, (40 + 400) / 2 + (8 + 40) / 2
         while True:
             at += source.expovariate(share * peak / mean)
             if at >= WARMUP_S + WINDOW_S:
                 break
             rows.append((at, *draw_lengths(source)))
-        paths.append(os.path.join(folder, f"{name}-{share:g}.csv"))
-        with open(paths[-1], "w") as out:
-            out.write("arrival_s,prompt_tokens,output_tokens\n")
-            out.writelines(f"{at:.6f},{prompt},{output}\n" for at, prompt, output in rows)
-    return paths
+        if abs(sum(prompt + output for _, prompt, output in rows) / asked - 1) < 0.01:
+            break
+    else:
+        raise SystemExit(f"no load of {share:.0%} found")
+    path = os.path.join(folder, f"{name}-{share:g}-{repeat}.csv")
+    with open(path, "w") as out:
+        out.write("arrival_s,prompt_tokens,output_tokens\n")
+        out.writelines(f"{at:.6f},{prompt},{output}\n" for at, prompt, output in rows)
+    return path
 
 
 def write_lengths(folder):
@@ -137,13 +144,13 @@ def write_lengths(folder):
 class Cluster:
     """`helix serve` and its workers, as processes; stopped at the end."""
 
-    def __init__(self, args, folder, profiles, name, placement):
+    def __init__(self, args, folder, profiles, name, placement, run):
         types, _, slower = CLUSTERS[name]
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
-        self.log = open(os.path.join(folder, name + ".log"), "w")
+        self.log = open(os.path.join(folder, f"{name}-{run}.log"), "w")
         backend = ["--backend", "modelled", "--profiles", profiles, "--profile", MODEL, "--time-scale",
                    str(slower)]
         model, extra = VOCABULARY, lambda index: backend
@@ -215,32 +222,48 @@ def measure(args, folder, profiles, lengths, name):
                              lengths, "--find-peak", "--json"))
     peak = found["peak_tokens_per_s"] / slower
     print(f"{name}: {len(types)} machines, peak {peak:.0f} tokens/s", file=sys.stderr)
-    cluster = Cluster(args, folder, profiles, name, placement)
-    results, fitted = [], []
-    try:
-        shares = [float(percent) / 100 for percent in args.shares.split(",")]
-        for share, trace in zip(shares, write_loads(folder, name, peak, shares)):
+    shares = [float(percent) / 100 for percent in args.shares.split(",")]
+    runs = [(share, repeat) for share in shares for repeat in range(args.repeats)]
+    traces = {run: write_load(folder, name, peak, *run) for run in runs}
+
+    def one(run):
+        """On a cluster of its own, which has learned nothing from other loads."""
+        cluster = Cluster(args, folder, profiles, name, placement, f"{run[0]:g}-{run[1]}")
+        try:
             cpu, began = cluster.cpu_seconds(), time.time()
-            run = json.loads(helix(args, "bench", "--url", cluster.url, "--trace", trace,
-                                   "--warmup", f"{WARMUP_S}s", "--duration", f"{WINDOW_S}s",
-                                   "--against-simulation", "--profiles", profiles, "--profile", model,
-                                   "--time-scale", str(slower), "--json", *fitted))
-            cores = (cluster.cpu_seconds() - cpu) / (time.time() - began)
-            if not fitted:
-                hop, delay = run["load"]["link_latency_s"], run["load"]["answer_delay_s"]
-                fitted = ["--link-latency", f"{hop * 1e6:.3f}us", "--answer-delay", f"{delay * 1e6:.3f}us"]
-                print(f"{name}: a hop costs {hop * 1e6:.0f} us, an answer {delay * 1e6:.0f} us",
-                      file=sys.stderr)
-            compared = {key: run["against_simulation"][key] for key in FIGURES}
-            results.append({"cluster": name, "share": share, "figures": compared,
-                            "requests": run["requests"]["counted"], "errors": run["errors"],
-                            "cores": cores, "late_s": run["send_delay_s"]["p99"]})
-            print(f"{name} {share:.0%}, {cores:.2f} cores: " + ", ".join(
-                f"{key} {value['measured']:.4g} / {value['simulated']:.4g} ({value['error']:+.1%})"
-                for key, value in compared.items()), file=sys.stderr)
-    finally:
-        cluster.stop()
-    return results
+            found = json.loads(helix(args, "bench", "--url", cluster.url, "--trace", traces[run],
+                                     "--warmup", f"{WARMUP_S}s", "--duration", f"{WINDOW_S}s",
+                                     "--against-simulation", "--profiles", profiles, "--profile", model,
+                                     "--time-scale", str(slower), "--json"))
+            found["cores"] = (cluster.cpu_seconds() - cpu) / (time.time() - began)
+            return found
+        finally:
+            cluster.stop()
+
+    with concurrent.futures.ThreadPoolExecutor(1 if name == "cpu" else args.parallel) as executor:
+        found = dict(zip(runs, executor.map(one, runs)))
+    return [summarise(name, share, [found[share, i] for i in range(args.repeats)]) for share in shares]
+
+
+def summarise(name, share, runs):
+    """The means of the runs, and how far they are off."""
+    figures = {}
+    for key in FIGURES:
+        measured, simulated = (statistics.mean(run["against_simulation"][key][side] for run in runs)
+                               for side in ("measured", "simulated"))
+        figures[key] = {"measured": measured, "simulated": simulated, "error": simulated / measured - 1,
+                        "runs": [run["against_simulation"][key] for run in runs]}
+    row = {"cluster": name, "share": share, "figures": figures,
+           "requests": sum(run["requests"]["counted"] for run in runs),
+           "errors": {kind: count for run in runs for kind, count in run["errors"].items()},
+           "cores": statistics.mean(run["cores"] for run in runs),
+           "hop_s": [run["load"]["link_latency_s"] for run in runs],
+           "late_s": max(run["send_delay_s"]["p99"] for run in runs)}
+    print(f"{name} {share:.0%}, {row['cores']:.2f} cores, a hop costs "
+          f"{1e6 * statistics.mean(row['hop_s']):.0f} us: " + ", ".join(
+              f"{key} {value['measured']:.4g} / {value['simulated']:.4g} ({value['error']:+.1%})"
+              for key, value in figures.items()), file=sys.stderr)
+    return row
 
 
 def markdown(results):
@@ -263,6 +286,8 @@ def main():
     parser.add_argument("--binary", required=True)
     parser.add_argument("--clusters", default=DEFAULT)
     parser.add_argument("--shares", default="25,50,75", help="per cent of the peak")
+    parser.add_argument("--repeats", type=int, default=2, help="runs of each load")
+    parser.add_argument("--parallel", type=int, default=3, help="runs at a time")
     parser.add_argument("--json", help="write all figures there")
     args = parser.parse_args()
     results = []

@@ -37,7 +37,8 @@ HelixWorld::HelixWorld(const HelixSetup& setup, const SimProgress& progress)
       network_(*setup.cluster),
       coordinator_(coordinator_config(setup)),
       random_(setup.seed),
-      lengths_(setup.lengths) {
+      lengths_(setup.lengths),
+      wakes_(setup.overheads.wake_seed) {
     core::WorkerConfig config = setup.worker;
     config.n_layers = setup.model.n_layers;
     config.list_pages = false;

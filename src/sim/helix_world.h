@@ -29,6 +29,11 @@ struct BatchOverheads {
     bool lone_decode_doubles = true;
     // Every row's activation is copied into the batch and onto the device.
     double copy_bytes_per_s = 1 / (1 / 4e9 + 1 / 5e9);
+    // Mean of what passes after a batch until the machine's threads see it and can start another:
+    // exponentially distributed, drawn anew for each batch. Worlds of different seeds part within
+    // seconds, as real clusters do.
+    double wake_s = 0;
+    std::uint64_t wake_seed = 0;
 };
 
 // Workers of a simulated cluster report every 2 s: reports cost the simulator more than the

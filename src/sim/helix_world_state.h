@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/random.h"
 #include "sim/event_queue.h"
 #include "sim/helix_network.h"
 #include "sim/helix_world.h"
@@ -88,6 +89,7 @@ class HelixWorld {
     void load_layers(std::uint32_t w, std::uint64_t epoch);
     void start_batch(std::uint32_t worker, const core::BatchPlan& plan);
     double batch_s(Machine& machine, const core::BatchPlan& plan) const;
+    base::Duration wake();
     void post(Event::Kind kind, Message message);
     Message take(std::uint32_t slot);
     // For the observer, which is not null.
@@ -112,6 +114,7 @@ class HelixWorld {
     core::Coordinator coordinator_;
     PythonRandom random_;
     LengthSource lengths_;
+    base::Random wakes_;
     std::vector<Machine> machines_;  // by worker id
     std::vector<std::int32_t> worker_of_node_;
     EventQueue<Event> events_;

@@ -1,6 +1,7 @@
 // What the workers ask for, and how long it takes.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "sim/helix_world_state.h"
@@ -93,8 +94,13 @@ void HelixWorld::start_batch(std::uint32_t w, const core::BatchPlan& plan) {
     const TimePoint from = std::max(now_, window_begin_);
     const TimePoint until = std::min(end, window_end_);
     if (until > from) machine.busy_s += (until - from).seconds();
-    at(end, Event::Kind::batch_done, w);
+    at(end + wake(), Event::Kind::batch_done, w);
     if (setup_.observer != nullptr) note_batch(machine, plan, end);
+}
+
+base::Duration HelixWorld::wake() {
+    if (setup_.overheads.wake_s <= 0) return {};
+    return base::from_seconds(setup_.overheads.wake_s * -std::log1p(-wakes_.uniform()));
 }
 
 double HelixWorld::batch_s(Machine& machine, const core::BatchPlan& plan) const {

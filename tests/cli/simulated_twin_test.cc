@@ -71,6 +71,28 @@ TEST(SimulatedLoad, ALoneRequestTakesTheMachinesTime) {
     EXPECT_NEAR(slow->requests[0].first_s - 0.5, 2 * 8 * 1e-2, 2e-3);
 }
 
+TEST(SimulatedLoad, WorldsOfDifferentSeedsPartAndEqualOnesDoNot) {
+    const auto cluster = parse_served_cluster(kTwoStages, "http://x");
+    TwinOptions options;
+    options.context_length = 1000;
+    options.link_latency_s = 1e-3;
+    std::vector<LoadRequest> requests;
+    for (std::int32_t i = 0; i < 20; ++i) requests.push_back({i * 0.05, 40, 20});
+    options.before = {{0, 16, 9}, {1, 16, 9}};
+    const auto run = [&](std::uint64_t seed) {
+        options.seed = seed;
+        const auto result = simulate_load(*cluster, StepCost(), options, requests);
+        EXPECT_TRUE(result.ok()) << result.error().message;
+        EXPECT_EQ(result->requests.size(), requests.size());
+        EXPECT_EQ(result->tokens.size(), requests.size() * 20);  // none of those before
+        return result->requests.back().last_s;
+    };
+    const double first = run(1);
+    EXPECT_EQ(run(1), first);
+    EXPECT_NE(run(2), first);
+    EXPECT_NEAR(run(2), first, 0.5 * first);
+}
+
 TEST(SimulatedLoad, ARequestThatNoMachineCanHoldIsSaid) {
     const auto cluster = parse_served_cluster(kTwoStages, "http://x");
     TwinOptions options;
@@ -101,6 +123,7 @@ TEST(SimulatedLoad, LoneRequestsTellWhatAHopCosts) {
     TwinOptions options;
     options.context_length = 1000;
     options.link_latency_s = 7e-3;
+    options.wake_share = 0;
     options.answer_delay_s = 3e-3;
     options.time_scale = 2;
     std::vector<LoadRequest> requests;

@@ -77,15 +77,14 @@ base::TimePoint at_seconds(double seconds) {
     return {base::from_seconds(seconds).ns};
 }
 
-// Writes down the simulated requests after the rehearsal's, numbered in the order of arrivals, as
-// if they had been measured.
+// Writes down the simulated requests of the load, numbered in the order of arrivals after those
+// before it, as if they had been measured.
 class TwinObserver final : public sim::Observer {
   public:
     // start_s: of the load, in the world's time.
-    TwinObserver(const std::vector<LoadRequest>& arrivals, double start_s, double delay_s)
-        : start_(at_seconds(start_s)),
-          delay_(base::from_seconds(delay_s)),
-          first_(arrivals.size()) {
+    TwinObserver(const std::vector<LoadRequest>& arrivals, std::size_t before, double start_s,
+                 double delay_s)
+        : start_(at_seconds(start_s)), delay_(base::from_seconds(delay_s)), first_(before) {
         for (const LoadRequest& asked : arrivals) {
             RequestRecord record;
             record.asked = asked;
@@ -129,40 +128,37 @@ class TwinObserver final : public sim::Observer {
 
     base::TimePoint start_;
     base::Duration delay_;
-    std::size_t first_;  // the rehearsal has as many requests
+    std::size_t first_;  // request of the load
     LoadResult result_;
 };
 
-// Any two machines are linked alike.
+// Any two machines are linked alike. What a worker's threads take of a hop is no part of the way.
 spec::ClusterSpec linked_cluster(const ServedCluster& served, const TwinOptions& options) {
     spec::ClusterSpec cluster;
     cluster.nodes = served.nodes;
     const auto n = static_cast<std::int32_t>(served.nodes.size());
+    const double way_s = options.link_latency_s * (1 - options.wake_share);
     for (std::int32_t from = spec::kCoordinator; from < n; ++from) {
         for (std::int32_t to = spec::kCoordinator; to < n; ++to) {
             if (from == to) continue;
-            cluster.links.push_back({from, to, options.link_bytes_per_s, options.link_latency_s});
+            const double latency_s = to == spec::kCoordinator ? options.link_latency_s : way_s;
+            cluster.links.push_back({from, to, options.link_bytes_per_s, latency_s});
         }
     }
     return cluster;
 }
 
-// The load twice, the second time begin_s after the first.
-sim::OnlineLoad rehearsed(const std::vector<LoadRequest>& arrivals, double begin_s) {
-    sim::OnlineLoad load;
-    load.process = sim::ArrivalProcess::listed;
-    for (const double from_s : {0.0, begin_s}) {
-        for (const LoadRequest& request : arrivals) {
-            // Lengths count the passes after the prompt's, which yields the first token.
-            load.listed.push_back(
-                {from_s + request.arrival_s, {request.prompt_tokens, request.output_tokens - 1}});
-        }
+void append_arrivals(const std::vector<LoadRequest>& requests, double begin_s,
+                     std::vector<sim::Arrival>& arrivals) {
+    for (const LoadRequest& request : requests) {
+        // Lengths count the passes after the prompt's, which yields the first token.
+        arrivals.push_back(
+            {begin_s + request.arrival_s, {request.prompt_tokens, request.output_tokens - 1}});
     }
-    return load;
 }
 
 constexpr double kLongest_s = 24 * 3600;
-constexpr double kRest_s = 600;  // between the rehearsal and the load
+constexpr double kRest_s = 600;  // before the load
 
 }  // namespace
 
@@ -189,6 +185,10 @@ Result<ServedCluster> parse_served_cluster(const std::string& json, const std::s
     }
     if (cluster.n_layers == 0 || cluster.flows.empty()) {
         return base::Error{base::Errc::unavailable, file + ": no placement is in force yet"};
+    }
+    if (root.value().contains("requests")) {
+        TRY(const spec::JsonPlace log, root.member("requests"));
+        TRY(cluster.requests, log.array_size());
     }
     return cluster;
 }
@@ -222,18 +222,23 @@ Result<LoadResult> simulate_load(const ServedCluster& served, const spec::CostMo
                        .copy_bytes_per_s = std::numeric_limits<double>::infinity()};
     setup.worker = core::WorkerConfig{};
     setup.worker.block_size = options.block_size;
-    const double begin_s = arrivals.back().arrival_s + kRest_s;
-    setup.online = rehearsed(arrivals, begin_s);
+    setup.overheads.wake_s = options.link_latency_s * options.wake_share;
+    setup.overheads.wake_seed = options.seed;
+    const double begin_s = options.before.empty() ? 0 : options.before.back().arrival_s + kRest_s;
+    setup.online.emplace().process = sim::ArrivalProcess::listed;
+    append_arrivals(options.before, 0, setup.online->listed);
+    append_arrivals(arrivals, begin_s, setup.online->listed);
     std::vector<sim::RequestLength> lengths;
     for (const sim::Arrival& arrival : setup.online->listed) lengths.push_back(arrival.length);
     setup.lengths = sim::LengthSource(std::move(lengths), sim::LengthOrder::recorded);
     setup.warmup_s = 0;
     setup.duration_s = begin_s + arrivals.back().arrival_s + kLongest_s;
     setup.until_done = true;
-    TwinObserver observer(arrivals, sim::helix_start_s(setup) + begin_s, options.answer_delay_s);
+    TwinObserver observer(arrivals, options.before.size(), sim::helix_start_s(setup) + begin_s,
+                          options.answer_delay_s);
     setup.observer = &observer;
     TRY(const sim::SimReport report, sim::run_helix(setup));
-    if (report.finished + report.rejected < 2 * arrivals.size()) {
+    if (report.finished + report.rejected < setup.online->listed.size()) {
         return base::Error{base::Errc::unavailable,
                            "the simulated cluster did not end these requests within a day"};
     }

@@ -24,6 +24,7 @@ struct ServedCluster {
     spec::Placement placement;
     std::vector<spec::LinkFlow> flows;  // node indices as above
     std::int32_t n_layers = 0;
+    std::size_t requests = 0;  // that it has served, as far as it remembers
 };
 // unavailable when it does not serve; invalid when the server is none of ours.
 base::Result<ServedCluster> read_served_cluster(ApiClient& client);
@@ -37,11 +38,17 @@ struct TwinOptions {
     double link_bytes_per_s = 2e9;
     double row_bytes = 0;       // of activations, as they really travel
     double answer_delay_s = 0;  // of a token on its way from the coordinator to the client
+    // Of the latency, what the receiving machine's own threads take: no batch runs meanwhile. The
+    // rest is a message's way.
+    double wake_share = 0.25;
+    std::uint64_t seed = 0;  // of what the wakes really are
+    // What the cluster served before the load, in its own time: machines and coordinator learn from
+    // what they serve.
+    std::vector<LoadRequest> before{};
 };
 
-// The load on the cluster under sim::run_helix, after a rehearsal with the same load: machines and
-// coordinator learn from what they serve, and a real cluster has served before. costs must know the
-// nodes' types. Errors: a cluster that does not serve, requests longer than a node's KV memory.
+// The load on the cluster under sim::run_helix. costs must know the nodes' types. Errors: a cluster
+// that does not serve, requests longer than a node's KV memory.
 base::Result<LoadResult> simulate_load(const ServedCluster& cluster, const spec::CostModel& costs,
                                        const TwinOptions& options,
                                        const std::vector<LoadRequest>& arrivals);
