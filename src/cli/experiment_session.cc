@@ -13,6 +13,7 @@
 #include "cli/plan_arguments.h"
 #include "cli/plan_changes.h"
 #include "cli/plan_judge.h"
+#include "cli/plan_output.h"
 
 namespace helix::cli {
 namespace {
@@ -20,19 +21,6 @@ namespace {
 // The paper's problem is solved in less than a second where it is solved at all.
 constexpr double kFlowBudget_s = 4;
 constexpr int kPruned = 4;  // links of each machine that milp-pruned keeps
-
-spec::PlacementFile as_file(const Problem& problem, const plan::PlanReport& report) {
-    spec::PlacementFile file;
-    file.cluster = problem.cluster.name;
-    file.model = problem.model.name;
-    file.method = report.method;
-    file.n_layers = problem.model.n_layers;
-    file.placement = report.placement;
-    file.flows = report.flows;
-    for (const spec::LinkFlow& flow : report.flows) file.links.emplace_back(flow.from, flow.to);
-    file.max_flow_tokens_per_s = report.max_flow_tokens_per_s;
-    return file;
-}
 
 // One pipeline over all machines of the types that its layout is called by ("separate_v100_t4"),
 // the layers split evenly, as the published ones are made by hand.
@@ -197,7 +185,7 @@ base::Result<std::vector<LayoutPart>> ExperimentSession::find_layout(const Exper
     }
     TRY(const Planned* const planned, plan(wanted.cluster, wanted.model, wanted.method));
     LayoutPart part;
-    part.plan = as_file(*problem, planned->report);
+    part.plan = placement_file(*problem, planned->report);
     const PublishedMethod* known = find_published(wanted.cluster, wanted.model, wanted.method);
     if (known == nullptr) known = find_published(wanted.cluster, wanted.model, "helix");
     if (known != nullptr) {

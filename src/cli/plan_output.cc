@@ -7,14 +7,11 @@
 #include "plan/picture.h"
 #include "plan/plan_json.h"
 #include "plan/plan_svg.h"
-#include "spec/placement_file.h"
 #include "spec/text_file.h"
 
 namespace helix::cli {
-namespace {
 
-base::Status write_layout(const PlanArguments& a, const Problem& problem,
-                          const plan::PlanReport& report) {
+spec::PlacementFile placement_file(const Problem& problem, const plan::PlanReport& report) {
     spec::PlacementFile file{.cluster = problem.cluster.name,
                              .model = problem.model.name,
                              .method = report.method,
@@ -30,14 +27,14 @@ base::Status write_layout(const PlanArguments& a, const Problem& problem,
         file.node_names.push_back(node.name);
     }
     for (const spec::LinkFlow& flow : report.flows) file.links.emplace_back(flow.from, flow.to);
-    return spec::write_placement_file(a.output, file);
+    return file;
 }
-
-}  // namespace
 
 base::Status write_plan_files(const PlanArguments& a, const Problem& problem,
                               const plan::PlanReport& report) {
-    if (!a.output.empty()) TRY_VOID(write_layout(a, problem, report));
+    if (!a.output.empty()) {
+        TRY_VOID(spec::write_placement_file(a.output, placement_file(problem, report)));
+    }
     if (!a.svg.empty()) {
         TRY_VOID(spec::write_text_file(
             a.svg, plan::draw_plan_svg(problem.cluster, problem.model, report)));

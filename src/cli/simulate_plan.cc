@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/plan_arguments.h"
 #include "cli/plan_changes.h"
+#include "cli/plan_output.h"
 #include "cli/plan_progress.h"
 #include "spec/units.h"
 
@@ -46,15 +47,9 @@ base::Result<spec::PlacementFile> plan_for_simulation(const ProblemArguments& ar
                            report.mean_depth, report.max_flow_tokens_per_s)
                    .c_str(),
                stderr);
-    spec::PlacementFile file;
-    file.cluster = problem.cluster.name;
-    file.model = problem.model.name;
-    file.method = report.method;
-    file.n_layers = problem.model.n_layers;
-    file.placement = report.placement;
+    spec::PlacementFile file = placement_file(problem, report);
     file.placement.layers.resize(problem.cluster.nodes.size());
-    file.flows = report.flows;
-    file.max_flow_tokens_per_s = report.max_flow_tokens_per_s;
+    file.links.clear();  // a scheduler that follows no plan may take every link
     return file;
 }
 

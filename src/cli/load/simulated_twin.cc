@@ -63,6 +63,16 @@ base::Status read_worker(const spec::JsonPlace& worker, ServedCluster& cluster,
     return base::Ok{};
 }
 
+base::Status read_workers(const spec::JsonPlace& root, ServedCluster& cluster,
+                          std::map<std::int64_t, std::int32_t>& ids) {
+    TRY(const spec::JsonPlace workers, root.member("workers"));
+    TRY(const std::size_t n_workers, workers.array_size());
+    for (std::size_t i = 0; i < n_workers; ++i) {
+        TRY_VOID(read_worker(workers.element(i), cluster, ids));
+    }
+    return base::Ok{};
+}
+
 Result<std::int32_t> read_end(const spec::JsonPlace& flow, const char* key,
                               const std::map<std::int64_t, std::int32_t>& ids) {
     TRY(const spec::JsonPlace place, flow.member(key));
@@ -166,13 +176,9 @@ Result<ServedCluster> parse_served_cluster(const std::string& json, const std::s
     const std::string file = url + "/helix/cluster";
     TRY(const nlohmann::json document, spec::parse_json(json, file));
     const spec::JsonPlace root(document, file);
-    TRY(const spec::JsonPlace workers, root.member("workers"));
-    TRY(const std::size_t n_workers, workers.array_size());
     ServedCluster cluster;
     std::map<std::int64_t, std::int32_t> ids;
-    for (std::size_t i = 0; i < n_workers; ++i) {
-        TRY_VOID(read_worker(workers.element(i), cluster, ids));
-    }
+    TRY_VOID(read_workers(root, cluster, ids));
     TRY(const spec::JsonPlace flows, root.member("flows"));
     TRY(const std::size_t n_flows, flows.array_size());
     for (std::size_t i = 0; i < n_flows; ++i) {
@@ -285,13 +291,9 @@ Result<std::vector<ServedPipeline>> parse_last_pipelines(const std::string& json
     const std::string file = url + "/helix/cluster";
     TRY(const nlohmann::json document, spec::parse_json(json, file));
     const spec::JsonPlace root(document, file);
-    TRY(const spec::JsonPlace workers, root.member("workers"));
-    TRY(const std::size_t n_workers, workers.array_size());
     ServedCluster cluster;
     std::map<std::int64_t, std::int32_t> ids;
-    for (std::size_t i = 0; i < n_workers; ++i) {
-        TRY_VOID(read_worker(workers.element(i), cluster, ids));
-    }
+    TRY_VOID(read_workers(root, cluster, ids));
     TRY(const spec::JsonPlace log, root.member("requests"));
     TRY(const std::size_t n_logged, log.array_size());
     if (n_logged < requests) {
