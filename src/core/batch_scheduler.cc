@@ -74,7 +74,8 @@ class BatchBuilder {
     void report_stuck(Sequence& seq) {
         if (seq.stuck) return;
         seq.stuck = true;
-        actions_.push_back(SendToCoordinator{SequenceStuck{seq.key, true, "no free KV page"}});
+        actions_.push_back(
+            SendToCoordinator{SequenceStuck{seq.key, StuckCause::out_of_pages, "no free KV page"}});
     }
 
     Worker::Impl& state_;

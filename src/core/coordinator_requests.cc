@@ -283,7 +283,7 @@ void Coordinator::Impl::on_stuck(TimePoint now, WorkerId worker, const SequenceS
         return;
     }
     if (!workers.at(worker).kv.charges().contains(message.key.request)) return;  // not its stage
-    if (message.out_of_pages) {
+    if (message.cause == StuckCause::out_of_pages) {
         preempt_one(now, worker, actions);
     } else {
         finish(message.key.request, FinishReason::error,

@@ -11,7 +11,8 @@ std::string num(T value) {
 }
 
 std::string key_text(const SequenceKey& key) {
-    return "r" + num(key.request.value) + "." + num(key.attempt);
+    const std::string member = key.member == 0 ? "" : "/" + num(key.member);
+    return "r" + num(key.request.value) + "." + num(key.attempt) + member;
 }
 
 std::string range_text(LayerRange layers) {
@@ -51,12 +52,28 @@ std::string reason_text(RejectReason reason) {
     return "?";
 }
 
+// rows: a StageInput or BatchChunk.
+template <typename Rows>
+std::string sample_text(const Rows& rows) {
+    std::string text = "+sample";
+    if (rows.drafts > 0) text += " " + num(rows.drafts) + " guesses";
+    if (rows.draws > 1) text += " x" + num(rows.draws);
+    return text;
+}
+
 std::string inputs_text(const StageInputs& message) {
     std::string text;
     for (const StageInput& input : message.inputs) {
         text += " " + key_text(input.key) + rows_text(input.first_position, input.tokens.size());
-        if (input.sample) text += "+sample";
+        if (input.parent >= 0) text += "<" + num(input.parent);
+        if (input.sample) text += sample_text(input);
     }
+    return text;
+}
+
+std::string keys_text(const std::vector<SequenceKey>& keys) {
+    std::string text;
+    for (const SequenceKey& key : keys) text += " " + key_text(key);
     return text;
 }
 
@@ -66,10 +83,15 @@ std::string message_text(const WorkerMessage& message) {
     }
     if (const auto* inputs = std::get_if<StageInputs>(&message))
         return "rows" + inputs_text(*inputs);
-    std::string text = "free";
-    for (const SequenceKey& key : std::get<FreeSequences>(message).keys)
-        text += " " + key_text(key);
-    return text;
+    if (const auto* fork = std::get_if<ForkSequences>(&message)) {
+        std::string text = "fork " + key_text(fork->parent) + "@" + num(fork->tokens) + " into";
+        for (const std::uint32_t member : fork->members) text += " " + num(member);
+        return text;
+    }
+    if (const auto* swap = std::get_if<SwapSequences>(&message)) {
+        return (swap->out ? "swap out" : "swap in") + keys_text(swap->keys);
+    }
+    return "free" + keys_text(std::get<FreeSequences>(message).keys);
 }
 
 std::string message_text(const CoordinatorMessage& message) {
@@ -96,10 +118,13 @@ std::string message_text(const CoordinatorMessage& message) {
 
 std::string plan_text(const BatchPlan& plan) {
     std::string text;
+    for (const PageSwap& swap : plan.swap_out) text += " " + num(swap.page) + ">" + num(swap.slot);
+    for (const PageSwap& swap : plan.swap_in) text += " " + num(swap.page) + "<" + num(swap.slot);
+    for (const PageCopy& copy : plan.copies) text += " " + num(copy.from) + "=>" + num(copy.to);
     for (const BatchChunk& chunk : plan.chunks) {
         text += " " + key_text(chunk.key) + rows_text(chunk.first_position, chunk.tokens.size()) +
                 range_text(chunk.layers);
-        if (chunk.sample) text += "+sample";
+        if (chunk.sample) text += sample_text(chunk);
     }
     return text;
 }

@@ -52,22 +52,35 @@ struct AssignLayers {
 // Tokens of consecutive rows: one when a sequence decodes.
 using RowTokens = base::InlineVector<Token, 2>;
 
-// What a stage must know of a sequence before its first rows; travels with the rows at position 0.
+// What a stage must know of a sequence before its first rows; travels with them.
 struct SequenceStart {
     Pipeline pipeline;
     std::int32_t prompt_tokens = 0;
     spec::SamplingParams sampling;
+    // The first tokens, whose KV every stage is believed to hold already (prefix cache, FEATURES
+    // V20): whole blocks, fewer than all tokens. The first rows are those that follow.
+    std::vector<Token> cached = {};
+    std::int32_t cached_tokens() const { return static_cast<std::int32_t>(cached.size()); }
     bool operator==(const SequenceStart&) const = default;
 };
 
 // Rows for a stage: from the coordinator (tokens only, to the first stage) or from the stage before
-// (tokens and their activations). Positions of one sequence arrive in order and without gaps.
+// (tokens and their activations). Positions of one sequence arrive in order and without gaps; only
+// after guesses they may go back, to behind the last token that was right.
 struct StageInput {
     SequenceKey key;
     std::int32_t first_position = 0;
-    RowTokens tokens;                        // the tokens at these positions
-    bool sample = false;                     // draw the token that follows the last row
-    base::SharedValue<SequenceStart> start;  // present iff first_position == 0
+    RowTokens tokens;     // the tokens at these positions
+    bool sample = false;  // draw the token that follows the last row
+    // With sample: so many of the last tokens are guesses. A token is drawn after each row from the
+    // one before the first guess on, up to the first that differs from the guess (speculation).
+    std::int32_t drafts = 0;
+    // With sample: draw so many tokens after the last row, one each for members 0 ... draws - 1.
+    std::int32_t draws = 1;
+    // On the first rows of a member that ForkSequences makes: the member it comes from. It may
+    // arrive before that message; it is forked then.
+    std::int32_t parent = -1;
+    base::SharedValue<SequenceStart> start;  // present iff first rows and without parent
     PayloadRef payload;                      // not encoded: the rows travel as a raw frame
     bool operator==(const StageInput&) const = default;
 };
@@ -83,7 +96,27 @@ struct FreeSequences {
     bool operator==(const FreeSequences&) const = default;
 };
 
-using WorkerMessage = std::variant<AssignLayers, StageInputs, FreeSequences>;
+// New members of the parent's group: each begins with the parent's first tokens, whose KV they
+// share until they write (FEATURES V3, V4). Every stage has computed these tokens. Nothing is
+// allocated.
+struct ForkSequences {
+    SequenceKey parent;
+    std::int32_t tokens = 0;
+    std::vector<std::uint32_t> members;
+    bool operator==(const ForkSequences&) const = default;
+};
+
+// Moves what the sequences have in KV pages to host memory, or back (FEATURES V7, V9). While they
+// are out their rows wait. Answered by SequenceStuck where there is no room (no_swap_space for out,
+// out_of_pages for in: it is tried again when pages are free).
+struct SwapSequences {
+    bool out = true;
+    std::vector<SequenceKey> keys;
+    bool operator==(const SwapSequences&) const = default;
+};
+
+using WorkerMessage =
+    std::variant<AssignLayers, StageInputs, FreeSequences, ForkSequences, SwapSequences>;
 
 // ---- worker -> coordinator
 // ------------------------------------------------------------------------
@@ -107,6 +140,7 @@ struct LayersReady {
     std::uint64_t epoch = 0;
     LayerRange layers;
     std::int64_t total_pages = 0;
+    std::int64_t swap_pages = 0;  // room for so many in host memory
     bool operator==(const LayersReady&) const = default;
 };
 
@@ -116,11 +150,17 @@ struct LayersFailed {
     bool operator==(const LayersFailed&) const = default;
 };
 
-// A sequence cannot go on here. out_of_pages = it can be tried again later (the coordinator
-// preempts); otherwise it ends with the reason.
+enum class StuckCause : std::uint8_t {
+    failed,         // it ends with the reason
+    out_of_pages,   // it can be tried again later: the coordinator preempts
+    no_swap_space,  // it stays where it is; it can be preempted by recompute
+    prefix_lost,    // SequenceStart::cached is not here (any more): start it anew without
+};
+
+// A sequence cannot go on here.
 struct SequenceStuck {
     SequenceKey key;
-    bool out_of_pages = false;
+    StuckCause cause = StuckCause::failed;
     std::string reason;
     bool operator==(const SequenceStuck&) const = default;
 };
@@ -128,13 +168,15 @@ struct SequenceStuck {
 // Sent every report interval: corrects the coordinator's KV estimate (FEATURES H16) and lets it
 // free what should not be here any more.
 struct WorkerReport {
-    std::int64_t used_pages = 0;
+    std::int64_t used_pages = 0;  // by sequences; pages kept only for the prefix cache are free
     std::int64_t total_pages = 0;
     std::int64_t waiting_rows = 0;
     std::int64_t batches = 0;  // since start
     std::int64_t rows = 0;     // since start
     std::int64_t busy_ns = 0;  // since start
     std::vector<SequenceKey> held;
+    std::int64_t cached_pages = 0;   // kept for the prefix cache only
+    std::int64_t swapped_pages = 0;  // in host memory
     bool operator==(const WorkerReport&) const = default;
 };
 

@@ -69,9 +69,9 @@ void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& ac
             if (input.payload.buffer != 0) buffer_uses.add(input.payload.buffer);
         }
         for (const StageInput& input : inputs->inputs) accept(input, actions);
-    } else {
+    } else if (const auto* freed = std::get_if<FreeSequences>(&event.message)) {
         if (planted(PlantedBug::free_ignored)) return;
-        for (const SequenceKey& key : std::get<FreeSequences>(event.message).keys) {
+        for (const SequenceKey& key : freed->keys) {
             bury(key);
             free_sequence(key, actions);
         }
@@ -129,7 +129,8 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
         release_use(input.payload.buffer, actions);
         if (!reason.empty()) {
             bury(input.key);
-            actions.push_back(SendToCoordinator{SequenceStuck{input.key, false, reason}});
+            actions.push_back(
+                SendToCoordinator{SequenceStuck{input.key, StuckCause::failed, reason}});
         }
     };
     // A live sequence was not freed, so the tombstones need not be asked for every row.
@@ -281,7 +282,7 @@ void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actio
     running.reset();
     for (const RunningChunk& chunk : batch.chunks) {
         const SequenceKey& key = chunk.sequence->key;
-        actions.push_back(SendToCoordinator{SequenceStuck{key, false, event.reason}});
+        actions.push_back(SendToCoordinator{SequenceStuck{key, StuckCause::failed, event.reason}});
         bury(key);
         chunk.sequence->ending = true;
     }

@@ -23,12 +23,14 @@ struct MessageArrived {
 struct LayersLoaded {
     std::uint64_t epoch = 0;
     std::int64_t total_pages = 0;
+    std::int64_t swap_pages = 0;  // of host memory, for swapped pages
 };
 struct LayersNotLoaded {
     std::uint64_t epoch = 0;
     std::string reason;
 };
-// Answer to RunBatch. tokens: one for each chunk with sample set, in the order of the plan.
+// Answer to RunBatch. tokens: for each chunk with sample set, in the order of the plan, those of
+// the members 0 ... draws - 1, or with drafts 1 to drafts + 1 tokens at rising positions.
 struct BatchFinished {
     std::uint64_t id = 0;
     std::vector<ProducedToken> tokens;
@@ -89,7 +91,8 @@ struct WorkerConfig {
     double prefill_share = 3;
     std::int32_t max_batch_seqs = 256;
     Duration report_interval = base::from_ms(500);
-    bool list_pages = true;  // fill BatchChunk::pages; an engine without KV memory needs none
+    bool prefix_cache = false;  // keep full blocks for later sequences with the same first tokens
+    bool list_pages = true;     // fill BatchChunk::pages; an engine without KV memory needs none
 };
 
 // One worker's policy: which rows run next and where their KV lives. Deterministic; no I/O.

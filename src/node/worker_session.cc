@@ -203,6 +203,10 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
         if (welcome_.has_value()) inbox_.add(std::move(*assign));
     } else if (auto* freed = std::get_if<core::FreeSequences>(&message)) {
         if (welcome_.has_value()) inbox_.add(std::move(*freed));
+    } else if (auto* fork = std::get_if<core::ForkSequences>(&message)) {
+        if (welcome_.has_value()) inbox_.add(std::move(*fork));
+    } else if (auto* swap = std::get_if<core::SwapSequences>(&message)) {
+        if (welcome_.has_value()) inbox_.add(std::move(*swap));
     } else if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
         on_welcome(*welcome);
     } else if (const auto* refused = std::get_if<wire::Refused>(&message)) {

@@ -68,8 +68,8 @@ void World::perform(const core::SendToWorker& action) {
         machine.epoch_sent = assign->epoch;
     } else if (std::holds_alternative<core::FreeSequences>(action.message)) {
         kind = Kind::free;
-    } else {
-        for (const core::StageInput& input : std::get<core::StageInputs>(action.message).inputs) {
+    } else if (const auto* inputs = std::get_if<core::StageInputs>(&action.message)) {
+        for (const core::StageInput& input : inputs->inputs) {
             const Outcome& outcome = outcomes_.at(input.key.request);
             if (outcome.ended || input.key.attempt != outcome.pipelines.size()) {
                 check_sound("rows were sent for an attempt that does not run");

@@ -22,6 +22,7 @@ constexpr std::int32_t kMaxVocabSize = 1 << 24;
 constexpr std::int32_t kMaxPosition = 1 << 24;  // of a token in a sequence
 constexpr int kMaxItems = 1 << 20;              // inputs, tokens, keys of one message
 constexpr int kMaxLogprobs = 1024;
+constexpr int kMaxMembers = 256;  // of a sequence group that one message makes
 constexpr int kMaxTensors = 1 << 17;
 constexpr std::size_t kMaxTextBytes = 4096;  // names, endpoints, reasons
 constexpr std::uint32_t kMaxChunkBytes = 4U << 20U;

@@ -17,6 +17,8 @@ using base::Ok;
 using base::Result;
 using base::Status;
 
+constexpr auto kMaxStuckCause = static_cast<std::int64_t>(core::StuckCause::prefix_lost);
+
 Status in_range(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
     if (low <= value && value <= high) return Ok{};
     return base::invalid(fmt::format("{} is {}, expected {} to {}", field, value, low, high));
@@ -39,7 +41,7 @@ Status text(const char* field, const std::string& value) {
 }
 
 core::SequenceKey get(const pb::SequenceKey& from) {
-    return {core::RequestId{from.request()}, from.attempt()};
+    return {core::RequestId{from.request()}, from.attempt(), from.member()};
 }
 
 base::Hash128 get(const pb::Hash128& from) {
@@ -112,6 +114,10 @@ Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const Sessi
     TRY_VOID(in_range("prompt_tokens", from.prompt_tokens(), 1, kMaxPosition));
     start.prompt_tokens = from.prompt_tokens();
     TRY(start.sampling, get_sampling(from.sampling()));
+    TRY_VOID(in_range("cached tokens", from.cached_size(), 0, kMaxPosition));
+    for (const std::int32_t token : from.cached())
+        TRY_VOID(in_range("cached token", token, 0, kMaxVocabSize));
+    start.cached.assign(from.cached().begin(), from.cached().end());
     return start;
 }
 
@@ -126,12 +132,21 @@ Result<core::StageInput> get_input(const pb::StageInput& from, const SessionLimi
         TRY_VOID(in_range("token", token, 0, kMaxVocabSize));
     input.tokens.assign(from.tokens().begin(), from.tokens().end());
     input.sample = from.sample();
-    if (from.has_start() != (from.first_position() == 0)) {
-        return base::invalid("a stage input must carry its start exactly at position 0");
+    TRY_VOID(in_range("drafts", from.drafts(), 0, from.sample() ? from.tokens_size() - 1 : 0));
+    input.drafts = from.drafts();
+    TRY_VOID(in_range("draws", from.draws(), 1, from.sample() ? kMaxMembers : 1));
+    input.draws = from.draws();
+    TRY_VOID(in_range("parent_plus_1", from.parent_plus_1(), 0, kMaxPosition));
+    input.parent = from.parent_plus_1() - 1;
+    if (!from.has_start() && from.first_position() == 0) {
+        return base::invalid("a stage input at position 0 must carry its start");
     }
-    if (from.has_start()) {
-        TRY(input.start, get_start(from.start(), limits));
-    }
+    if (!from.has_start()) return input;
+    if (input.parent >= 0) return base::invalid("a forked member starts as its parent did");
+    TRY(input.start, get_start(from.start(), limits));
+    // Rows that follow the cached ones are the first.
+    TRY_VOID(in_range("first_position", input.first_position, input.start->cached_tokens(),
+                      input.start->cached_tokens()));
     return input;
 }
 
@@ -184,6 +199,24 @@ Result<Message> get(const pb::FreeSequences& from) {
     return Message{std::move(message)};
 }
 
+Result<Message> get(const pb::ForkSequences& from) {
+    core::ForkSequences message;
+    message.parent = get(from.parent());
+    TRY_VOID(in_range("tokens", from.tokens(), 1, kMaxPosition));
+    message.tokens = from.tokens();
+    TRY_VOID(in_range("members", from.members_size(), 1, kMaxMembers));
+    message.members.assign(from.members().begin(), from.members().end());
+    return Message{std::move(message)};
+}
+
+Result<Message> get(const pb::SwapSequences& from) {
+    TRY_VOID(in_range("keys", from.keys_size(), 1, kMaxItems));
+    core::SwapSequences message;
+    message.out = from.out();
+    for (const pb::SequenceKey& key : from.keys()) message.keys.push_back(get(key));
+    return Message{std::move(message)};
+}
+
 Result<Message> get(const pb::TokensProduced& from) {
     TRY_VOID(in_range("tokens", from.tokens_size(), 1, kMaxItems));
     core::TokensProduced message;
@@ -213,6 +246,8 @@ Result<Message> get(const pb::LayersReady& from, const SessionLimits& limits) {
     TRY(message.layers, get_layers(from.layers(), limits));
     TRY_VOID(in_range("total_pages", from.total_pages(), 0, std::int64_t{1} << 32));
     message.total_pages = from.total_pages();
+    TRY_VOID(in_range("swap_pages", from.swap_pages(), 0, std::int64_t{1} << 32));
+    message.swap_pages = from.swap_pages();
     return Message{message};
 }
 
@@ -225,6 +260,8 @@ Result<Message> get(const pb::WorkerReport& from) {
     TRY_VOID(in_range("rows", from.rows(), 0, kMost));
     TRY_VOID(in_range("busy_ns", from.busy_ns(), 0, kMost));
     TRY_VOID(in_range("held sequences", from.held_size(), 0, kMaxItems));
+    TRY_VOID(in_range("cached_pages", from.cached_pages(), 0, from.total_pages()));
+    TRY_VOID(in_range("swapped_pages", from.swapped_pages(), 0, kMost));
     core::WorkerReport message;
     message.used_pages = from.used_pages();
     message.total_pages = from.total_pages();
@@ -232,6 +269,8 @@ Result<Message> get(const pb::WorkerReport& from) {
     message.batches = from.batches();
     message.rows = from.rows();
     message.busy_ns = from.busy_ns();
+    message.cached_pages = from.cached_pages();
+    message.swapped_pages = from.swapped_pages();
     for (const pb::SequenceKey& key : from.held()) message.held.push_back(get(key));
     return Message{std::move(message)};
 }
@@ -387,6 +426,10 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return get(from.stage_inputs(), payload_bytes, limits);
         case pb::Envelope::kFreeSequences:
             return get(from.free_sequences());
+        case pb::Envelope::kForkSequences:
+            return get(from.fork_sequences());
+        case pb::Envelope::kSwapSequences:
+            return get(from.swap_sequences());
         case pb::Envelope::kTokensProduced:
             return get(from.tokens_produced());
         case pb::Envelope::kLayersReady:
@@ -399,8 +442,9 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
         case pb::Envelope::kSequenceStuck: {
             const pb::SequenceStuck& stuck = from.sequence_stuck();
             TRY_VOID(text("reason", stuck.reason()));
-            return Message{
-                core::SequenceStuck{get(stuck.key()), stuck.out_of_pages(), stuck.reason()}};
+            TRY_VOID(in_range("cause", stuck.cause(), 0, kMaxStuckCause));
+            return Message{core::SequenceStuck{
+                get(stuck.key()), static_cast<core::StuckCause>(stuck.cause()), stuck.reason()}};
         }
         case pb::Envelope::kWorkerReport:
             return get(from.worker_report());

@@ -8,6 +8,7 @@ namespace {
 void put(const core::SequenceKey& key, pb::SequenceKey& out) {
     out.set_request(key.request.value);
     out.set_attempt(key.attempt);
+    out.set_member(key.member);
 }
 
 void put(const core::LayerRange& range, pb::LayerRange& out) {
@@ -44,6 +45,7 @@ void put(const core::SequenceStart& start, pb::SequenceStart& out) {
     }
     out.set_prompt_tokens(start.prompt_tokens);
     put(start.sampling, *out.mutable_sampling());
+    out.mutable_cached()->Assign(start.cached.begin(), start.cached.end());
 }
 
 void put(const core::StageInput& input, pb::StageInput& out) {
@@ -54,6 +56,9 @@ void put(const core::StageInput& input, pb::StageInput& out) {
     out.set_sample(input.sample);
     if (input.start.has_value()) put(*input.start, *out.mutable_start());
     out.set_has_rows(input.payload.rows > 0);
+    out.set_drafts(input.drafts);
+    out.set_draws(input.draws);
+    out.set_parent_plus_1(input.parent + 1);
 }
 
 void put(const core::ProducedToken& token, pb::ProducedToken& out) {
@@ -104,6 +109,17 @@ struct Encoder {
         pb::FreeSequences& to = *out.mutable_free_sequences();
         for (const core::SequenceKey& key : m.keys) put(key, *to.add_keys());
     }
+    void operator()(const core::ForkSequences& m) const {
+        pb::ForkSequences& to = *out.mutable_fork_sequences();
+        put(m.parent, *to.mutable_parent());
+        to.set_tokens(m.tokens);
+        to.mutable_members()->Assign(m.members.begin(), m.members.end());
+    }
+    void operator()(const core::SwapSequences& m) const {
+        pb::SwapSequences& to = *out.mutable_swap_sequences();
+        to.set_out(m.out);
+        for (const core::SequenceKey& key : m.keys) put(key, *to.add_keys());
+    }
     void operator()(const core::TokensProduced& m) const {
         pb::TokensProduced& to = *out.mutable_tokens_produced();
         for (const core::ProducedToken& token : m.tokens) put(token, *to.add_tokens());
@@ -113,6 +129,7 @@ struct Encoder {
         to.set_epoch(m.epoch);
         put(m.layers, *to.mutable_layers());
         to.set_total_pages(m.total_pages);
+        to.set_swap_pages(m.swap_pages);
     }
     void operator()(const core::LayersFailed& m) const {
         out.mutable_layers_failed()->set_epoch(m.epoch);
@@ -121,7 +138,7 @@ struct Encoder {
     void operator()(const core::SequenceStuck& m) const {
         pb::SequenceStuck& to = *out.mutable_sequence_stuck();
         put(m.key, *to.mutable_key());
-        to.set_out_of_pages(m.out_of_pages);
+        to.set_cause(static_cast<std::uint32_t>(m.cause));
         to.set_reason(m.reason);
     }
     void operator()(const core::WorkerReport& m) const {
@@ -133,6 +150,8 @@ struct Encoder {
         to.set_rows(m.rows);
         to.set_busy_ns(m.busy_ns);
         for (const core::SequenceKey& key : m.held) put(key, *to.add_held());
+        to.set_cached_pages(m.cached_pages);
+        to.set_swapped_pages(m.swapped_pages);
     }
     void operator()(const Hello& m) const {
         pb::Hello& to = *out.mutable_hello();
@@ -231,6 +250,8 @@ struct Namer {
     const char* operator()(const core::AssignLayers&) const { return "AssignLayers"; }
     const char* operator()(const core::StageInputs&) const { return "StageInputs"; }
     const char* operator()(const core::FreeSequences&) const { return "FreeSequences"; }
+    const char* operator()(const core::ForkSequences&) const { return "ForkSequences"; }
+    const char* operator()(const core::SwapSequences&) const { return "SwapSequences"; }
     const char* operator()(const core::TokensProduced&) const { return "TokensProduced"; }
     const char* operator()(const core::LayersReady&) const { return "LayersReady"; }
     const char* operator()(const core::LayersFailed&) const { return "LayersFailed"; }

@@ -151,6 +151,7 @@ using Message =
     std::variant<core::AssignLayers, core::StageInputs, core::FreeSequences, core::TokensProduced,
                  core::LayersReady, core::LayersFailed, core::SequenceStuck, core::WorkerReport,
                  Hello, Welcome, Refused, ProfileRequest, ProfileReport, ManifestRequest, Manifest,
-                 ChunkRequest, Chunk, Ping, Pong, PeerHello, Goodbye, AllowKeys>;
+                 ChunkRequest, Chunk, Ping, Pong, PeerHello, Goodbye, AllowKeys,
+                 core::ForkSequences, core::SwapSequences>;
 
 }  // namespace helix::wire

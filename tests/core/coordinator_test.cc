@@ -80,7 +80,8 @@ TEST_F(CoordinatorTest, ASupersededAttemptIsFencedOff) {
     step(Submitted{request(1)});
     step(Submitted{request(2)});
     token(2, 1, 3, 7);
-    const auto actions = step(FromWorker{{0}, SequenceStuck{{{2}, 1}, true, "no page"}});
+    const auto actions =
+        step(FromWorker{{0}, SequenceStuck{{{2}, 1}, StuckCause::out_of_pages, "no page"}});
     EXPECT_EQ(find<RequestRouted>(actions)->attempt, 2U) << "the latest gives way and tries again";
     EXPECT_FALSE(find<StreamToken>(token(2, 1, 4, 8)));
     EXPECT_TRUE(find<StreamToken>(token(2, 2, 4, 8)));
@@ -292,7 +293,7 @@ TEST_F(CoordinatorTest, AnAcceptedRequestThatDoesNotFitAnyMoreEndsWithAnErrorNot
     full.used_pages = full.total_pages = 400;
     full.held = {{{1}, 1}, {{2}, 1}};
     step(FromWorker{{0}, full});
-    step(FromWorker{{0}, SequenceStuck{{{2}, 1}, true, "no free KV page"}});
+    step(FromWorker{{0}, SequenceStuck{{{2}, 1}, StuckCause::out_of_pages, "no free KV page"}});
     EXPECT_EQ(coordinator_.view().waiting, 1);
     WorkerJoined second;
     second.worker = {1};

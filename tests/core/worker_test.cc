@@ -140,7 +140,7 @@ TEST_F(WorkerTest, RowsForLayersItDoesNotHoldAreAnsweredWithTheReason) {
     const auto actions = step(MessageArrived{StageInputs{{input}}});
     EXPECT_TRUE(released(actions, 7));
     const auto stuck = std::get<SequenceStuck>(find<SendToCoordinator>(actions)->message);
-    EXPECT_FALSE(stuck.out_of_pages);
+    EXPECT_EQ(stuck.cause, StuckCause::failed);
     EXPECT_EQ(stuck.reason, "this worker does not hold the pipeline's layers");
 }
 

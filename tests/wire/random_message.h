@@ -27,11 +27,11 @@ class RandomMessages {
             case 3:
                 return tokens();
             case 4:
-                return core::LayersReady{random_.next(), layers(), number(1000)};
+                return core::LayersReady{random_.next(), layers(), number(1000), number(1000)};
             case 5:
                 return core::LayersFailed{random_.next(), text()};
             case 6:
-                return core::SequenceStuck{key(), random_.chance(0.5), text()};
+                return core::SequenceStuck{key(), static_cast<core::StuckCause>(small(4)), text()};
             case 7:
                 return report();
             case 8:
@@ -61,8 +61,12 @@ class RandomMessages {
                 return PeerHello{kProtocolVersion, worker(), random_.next()};
             case 20:
                 return Goodbye{text()};
-            default:
+            case 21:
                 return AllowKeys{{std::string(40, 'k'), std::string(40, 'q')}};
+            case 22:
+                return fork();
+            default:
+                return swap();
         }
     }
 
@@ -93,7 +97,8 @@ class RandomMessages {
         return core::WorkerId{static_cast<std::uint32_t>(random_.below(50))};
     }
     core::SequenceKey key() {
-        return {core::RequestId{random_.next()}, static_cast<std::uint32_t>(random_.below(9))};
+        return {core::RequestId{random_.next()}, static_cast<std::uint32_t>(random_.below(9)),
+                static_cast<std::uint32_t>(random_.below(5))};
     }
     std::string text() {
         return std::string(random_.below(200), static_cast<char>('a' + small(26)));
@@ -138,6 +143,8 @@ class RandomMessages {
         }
         s.prompt_tokens = 1 + small(999);
         s.sampling = sampling();
+        s.cached.resize(random_.chance(0.5) ? 0 : random_.below(50));
+        for (core::Token& token : s.cached) token = small(kMaxVocabSize);
         return s;
     }
     core::StageInputs inputs() {
@@ -146,12 +153,21 @@ class RandomMessages {
         for (std::uint64_t i = 1 + random_.below(6); i > 0; --i) {
             core::StageInput input;
             input.key = key();
-            input.first_position = random_.chance(0.3) ? 0 : 1 + small(5000);
+            input.first_position = 1 + small(5000);
+            if (random_.chance(0.3)) {
+                input.start = start();
+                input.first_position = input.start->cached_tokens();
+            } else if (random_.chance(0.3)) {
+                input.parent = small(9);
+            }
             for (std::uint64_t n = 1 + random_.below(7); n > 0; --n) {
                 input.tokens.push_back(small(kMaxVocabSize));
             }
             input.sample = random_.chance(0.5);
-            if (input.first_position == 0) input.start = start();
+            if (input.sample && random_.chance(0.5)) {
+                input.drafts = small(input.tokens.size());
+                input.draws = 1 + small(9);
+            }
             if (random_.chance(0.6)) {
                 input.payload = {0, row, static_cast<std::uint32_t>(input.tokens.size())};
                 row += input.payload.rows;
@@ -170,9 +186,22 @@ class RandomMessages {
         }
         return m;
     }
+    core::ForkSequences fork() {
+        core::ForkSequences m{key(), 1 + small(5000), {}};
+        for (std::uint64_t i = 1 + random_.below(5); i > 0; --i)
+            m.members.push_back(static_cast<std::uint32_t>(random_.below(99)));
+        return m;
+    }
+    core::SwapSequences swap() {
+        core::SwapSequences m{random_.chance(0.5), keys()};
+        m.keys.push_back(key());
+        return m;
+    }
     core::WorkerReport report() {
         core::WorkerReport m;
         m.total_pages = number(100000);
+        m.cached_pages = number(static_cast<std::uint64_t>(m.total_pages) + 1);
+        m.swapped_pages = number(100000);
         m.used_pages = number(static_cast<std::uint64_t>(m.total_pages) + 1);
         m.waiting_rows = number(9999);
         m.batches = number(1U << 31U);
