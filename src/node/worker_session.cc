@@ -422,7 +422,7 @@ void WorkerSession::send_to_peer(core::WorkerId peer, core::StageInputs inputs) 
     const Status sent = peers_->send(peer, inputs, frame);
     if (sent.ok()) return;
     for (const core::StageInput& input : inputs.inputs) {
-        send(core::SequenceStuck{input.key, false,
+        send(core::SequenceStuck{input.key, core::StuckCause::failed,
                                  fmt::format("worker {}: {}", peer.value, sent.error().message)});
     }
 }
