@@ -15,17 +15,16 @@ profile` measures before.
 """
 import argparse
 import concurrent.futures
-import contextlib
-import http.client
 import json
 import os
 import random
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from served import Served
 
 LAYERS = 48
 MODEL = "modelled-48"
@@ -141,23 +140,18 @@ def write_lengths(folder):
     return path
 
 
-class Cluster:
-    """`helix serve` and its workers, as processes; stopped at the end."""
+class Cluster(Served):
+    """`helix serve` and its workers."""
 
     def __init__(self, args, folder, profiles, name, placement, run):
         types, _, slower = CLUSTERS[name]
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self.log = open(os.path.join(folder, f"{name}-{run}.log"), "w")
+        super().__init__(os.path.join(folder, f"{name}-{run}.log"))
         backend = ["--backend", "modelled", "--profiles", profiles, "--profile", MODEL, "--time-scale",
                    str(slower)]
         model, extra = VOCABULARY, lambda index: backend
         if name == "cpu":
             model = os.path.join(folder, "cpu.gguf")
             extra = lambda index: ["--model", model, "--threads", "1", "--cpus", str(index)]
-        self.processes = []
         self.start([args.binary, "serve", "--model", model, "--listen", f"127.0.0.1:{self.port}",
                     "--no-worker", "--min-workers", str(len(types)), "--placement", placement,
                     *([] if name == "cpu" else ["--type", types[0], *backend])])
@@ -167,38 +161,6 @@ class Cluster:
                         "--host-id", f"w{index}", "--type", kind, "--memory", f"{MEMORY_GB[kind]}GB",
                         *extra(index)])
         self.wait("/health/ready", 120)
-
-    def start(self, command):
-        self.processes.append(subprocess.Popen(command, stdout=self.log, stderr=self.log))
-
-    def wait(self, path, seconds):
-        end = time.time() + seconds
-        while time.time() < end:
-            with contextlib.suppress(OSError):
-                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-                connection.request("GET", path)
-                if connection.getresponse().status == 200:
-                    return
-            time.sleep(0.2)
-        self.stop()
-        with open(self.log.name) as log:
-            raise SystemExit(f"{path} did not answer within {seconds} s:\n{log.read()[-3000:]}")
-
-    def cpu_seconds(self):
-        ticks = 0
-        for process in self.processes:
-            with open(f"/proc/{process.pid}/stat") as stat:
-                fields = stat.read().rsplit(")", 1)[1].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    def stop(self):
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            process.kill()
 
 
 def profile_cpu(args, folder, profiles):

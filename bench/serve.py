@@ -8,35 +8,26 @@ figures are medians over the rounds. Three workers: same cores, same number of t
 under which no one of them can hold the model.
 """
 import argparse
-import contextlib
 import http.client
 import json
 import os
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 
+from served import Served
+
 PROMPT_TOKENS = 32
 OUTPUT_TOKENS = 48
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Cluster:
-    """`helix serve`, with workers of its own or three others; stopped at the end."""
+class Cluster(Served):
+    """`helix serve`, with workers of its own or three others."""
 
     def __init__(self, binary, model, logs, name, workers, memory, threads):
-        self.port = free_port()
-        self.processes = []
-        self.log = open(os.path.join(logs, name + ".log"), "w")
+        super().__init__(os.path.join(logs, name + ".log"))
         serve = [binary, "serve", "--model", model, "--listen", f"127.0.0.1:{self.port}"]
         if workers:
             serve += ["--no-worker", "--min-workers", str(workers)]
@@ -48,36 +39,6 @@ class Cluster:
             self.start([binary, "worker", "--join", f"127.0.0.1:{self.port}", "--name", f"w{index}",
                         "--model", model, "--threads", str(threads), "--memory", str(memory)])
         self.wait("/health/ready", 180)
-
-    def start(self, command):
-        self.processes.append(subprocess.Popen(command, stdout=self.log, stderr=self.log))
-
-    def wait(self, path, seconds):
-        end = time.time() + seconds
-        while time.time() < end:
-            with contextlib.suppress(OSError):
-                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-                connection.request("GET", path)
-                if connection.getresponse().status == 200:
-                    return
-            time.sleep(0.2)
-        raise SystemExit(f"{path} did not answer within {seconds} s; see {self.log.name}")
-
-    def stop(self):
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            process.kill()
-
-    def cpu_seconds(self):
-        ticks = 0
-        for process in self.processes:
-            with open(f"/proc/{process.pid}/stat") as stat:
-                fields = stat.read().rsplit(")", 1)[1].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def one_request(port, index, results):
