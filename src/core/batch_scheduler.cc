@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "core/batch_limits.h"
+#include "core/kv_admission.h"
 #include "core/worker_state.h"
 
 namespace helix::core {
@@ -25,27 +26,46 @@ class BatchBuilder {
     // Adds up to max_rows rows of the sequence's oldest input; returns how many.
     std::int32_t add(Sequence& seq, std::int32_t max_rows) {
         const PendingRows& rows = seq.pending.front();
-        std::int64_t count =
-            std::min<std::int64_t>(max_rows, static_cast<std::int64_t>(rows.tokens.size()));
-        const std::int64_t free_pages = state_.pool.free_pages();
-        if (seq.table.pages_to_hold(seq.computed + count) > free_pages) {
-            count = seq.table.tokens_with(free_pages) - seq.computed;
+        std::int32_t count = rows.up_to(max_rows);
+        // Guesses that are more than any batch takes go alone.
+        if (count == 0 && plan_.chunks.empty()) count = rows.up_to(rows.size());
+        if (count == 0) return 0;
+        if (!fits(seq, count)) {
+            const std::int64_t end =
+                seq.table.writable_with(room_for(seq), seq.computed, state_.pool);
+            count = rows.up_to(std::min<std::int64_t>(count, end - seq.computed));
         }
         if (count <= 0) {
             report_stuck(seq);
             return 0;
         }
-        CHECK(seq.table.grow(seq.computed + count, state_.pool));
+        seq.table.make_writable(seq.computed, seq.computed + count, state_.pool, plan_.copies);
         seq.stuck = false;
         seq.in_batch = true;
         BatchChunk& chunk = plan_.chunks.emplace_back();
-        fill(chunk, seq, rows, static_cast<std::int32_t>(count));
-        batch_.chunks.push_back({&seq, chunk.first_position, static_cast<std::int32_t>(count),
-                                 chunk.output_row, chunk.sample});
-        return static_cast<std::int32_t>(count);
+        fill(chunk, seq, rows, count);
+        batch_.chunks.push_back({&seq, chunk.first_position, count, chunk.output_row, chunk.sample,
+                                 chunk.drafts, chunk.draws});
+        return count;
     }
 
   private:
+    // Only the first rows of a new sequence leave the watermark's pages free.
+    static bool starts(const Sequence& seq) {
+        return seq.is_new() && !seq.is_decode(seq.pending.front());
+    }
+    bool fits(const Sequence& seq, std::int32_t count) const {
+        const KvBlockPool& pool = state_.pool;
+        const std::int64_t needed =
+            seq.table.pages_to_write(seq.computed, seq.computed + count, pool);
+        if (!starts(seq)) return can_append(needed, pool.free_pages());
+        return can_allocate(needed, pool.free_pages(), pool.total()) == KvRoom::ok;
+    }
+    std::int64_t room_for(const Sequence& seq) const {
+        const std::int64_t kept = starts(seq) ? kv_watermark(state_.pool.total()) : 0;
+        return state_.pool.free_pages() - kept;
+    }
+
     void fill(BatchChunk& chunk, const Sequence& seq, const PendingRows& rows, std::int32_t count) {
         chunk.key = seq.key;
         chunk.layers = seq.layers;
@@ -55,12 +75,14 @@ class BatchBuilder {
             chunk.input = rows.payload;
             chunk.input.rows = static_cast<std::uint32_t>(count);
         }
-        const bool whole = count == static_cast<std::int32_t>(rows.tokens.size());
+        const bool whole = count == rows.size();
         if (!seq.is_last_stage()) {
             chunk.output_row = plan_.output_rows;
             plan_.output_rows += count;
         } else if (rows.sample && whole) {
             chunk.sample = true;
+            chunk.drafts = rows.drafts;
+            chunk.draws = rows.draws;
             chunk.sampling = seq.start->sampling;
             chunk.prompt_tokens = seq.start->prompt_tokens;
             if (chunk.sampling.needs_history()) {
@@ -132,11 +154,11 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
     if (plan.chunks.empty()) {
         std::int32_t rows_left = state.config.max_batch_rows;
         for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
-            if (rows_left == 0 || builder.full() || decodes_added == limits.decodes) break;
-            const std::int32_t added = builder.add(*entry.sequence, 1);
+            if (rows_left <= 0 || builder.full() || decodes_added == limits.decodes) break;
+            const std::int32_t added = builder.add(*entry.sequence, rows_left);
             batch.decode_rows += added * state.layer_share(*entry.sequence);
             rows_left -= added;
-            decodes_added += added;
+            decodes_added += added > 0 ? 1 : 0;
         }
         if (decodes_added == 0) {
             if (!prompts_turn) add_prefills(std::min(rows_left, limits.alone_rows));

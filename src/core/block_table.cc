@@ -1,5 +1,8 @@
 #include "core/block_table.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/check.h"
 
 namespace helix::core {
@@ -19,14 +22,45 @@ std::int64_t BlockTable::pages_to_hold(std::int64_t tokens) const {
     return (blocks_for(tokens) - blocks_) * layers_;
 }
 
-std::int64_t BlockTable::tokens_with(std::int64_t more_pages) const {
-    return (blocks_ + more_pages / layers_) * block_size_;
+std::int64_t BlockTable::pages_to_write(std::int64_t from, std::int64_t to,
+                                        const KvBlockPool& pool) const {
+    std::int64_t pages = pages_to_hold(to);
+    if (!may_share_) return pages;
+    const std::int64_t last = std::min(blocks_, blocks_for(to));
+    for (std::int64_t block = from / block_size_; block < last; ++block) {
+        if (is_shared(block, pool)) pages += layers_;
+    }
+    return pages;
 }
 
-bool BlockTable::grow(std::int64_t tokens, KvBlockPool& pool) {
-    const std::int64_t more = pages_to_hold(tokens);
-    if (more == 0) return true;
-    if (more > pool.free_pages()) return false;
+std::int64_t BlockTable::writable_with(std::int64_t pages, std::int64_t from,
+                                       const KvBlockPool& pool) const {
+    if (may_share_) {
+        for (std::int64_t block = from / block_size_; block < blocks_; ++block) {
+            if (!is_shared(block, pool)) continue;
+            if (pages < layers_) return std::max(from, block * block_size_);
+            pages -= layers_;
+        }
+    }
+    return std::max(from, (blocks_ + std::max<std::int64_t>(0, pages) / layers_) * block_size_);
+}
+
+void BlockTable::make_writable(std::int64_t from, std::int64_t to, KvBlockPool& pool,
+                               std::vector<PageCopy>& copies) {
+    if (may_share_) {
+        const std::int64_t last = std::min(blocks_, blocks_for(to));
+        may_share_ = false;
+        for (std::int64_t block = from / block_size_; block < blocks_; ++block) {
+            if (!is_shared(block, pool)) continue;
+            if (block < last) {
+                copy_block(block, pool, copies);
+            } else {
+                may_share_ = true;
+            }
+        }
+    }
+    const std::int64_t more = pages_to_hold(to);
+    if (more == 0) return;
     const std::int64_t first = blocks_;
     blocks_ += more / layers_;
     pages_.resize(slot(blocks_, 0));
@@ -35,7 +69,33 @@ bool BlockTable::grow(std::int64_t tokens, KvBlockPool& pool) {
             pages_[slot(block, layer)] = pool.allocate();
         }
     }
-    return true;
+}
+
+void BlockTable::copy_block(std::int64_t block, KvBlockPool& pool, std::vector<PageCopy>& copies) {
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+        PageId& page = pages_[slot(block, layer)];
+        const PageId copy = pool.allocate();
+        copies.push_back({page, copy});
+        pool.release(page);
+        page = copy;
+    }
+}
+
+BlockTable BlockTable::fork(std::int64_t tokens, KvBlockPool& pool) {
+    BlockTable child = *this;
+    child.blocks_ = blocks_for(tokens);
+    CHECK(child.blocks_ <= blocks_);
+    child.pages_.resize(slot(child.blocks_, 0));
+    for (const PageId page : child.pages_) pool.acquire(page);
+    may_share_ = child.may_share_ = true;
+    return child;
+}
+
+void BlockTable::share_block(std::span<const PageId> pages, KvBlockPool& pool) {
+    CHECK(static_cast<std::int64_t>(pages.size()) == layers_);
+    for (const PageId page : pages) pool.acquire(page);
+    pages_.insert(pages_.end(), pages.begin(), pages.end());
+    ++blocks_;
 }
 
 void BlockTable::release_all(KvBlockPool& pool) {
@@ -63,6 +123,11 @@ std::vector<PageId> BlockTable::flatten(std::int64_t tokens) const {
         }
     }
     return pages;
+}
+
+void BlockTable::replace_pages(std::vector<PageId> pages) {
+    CHECK(pages.size() == pages_.size());
+    pages_ = std::move(pages);
 }
 
 }  // namespace helix::core

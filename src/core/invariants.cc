@@ -10,7 +10,8 @@ namespace {
 
 std::string name(const SequenceKey& key) {
     return "request " + std::to_string(key.request.value) + " attempt " +
-           std::to_string(key.attempt);
+           std::to_string(key.attempt) +
+           (key.member == 0 ? "" : " member " + std::to_string(key.member));
 }
 
 std::string pipeline_rule(const Coordinator::Impl& state, const RequestState& request) {
@@ -46,6 +47,7 @@ std::string sequence_rule(const Worker::Impl& state, const Sequence& seq) {
             return who + ": rows of a released buffer";
         }
     }
+    if (seq.certain > seq.arrived) return who + ": more rows are certain than came";
     if (next != seq.arrived) return who + ": rows that came and rows that wait differ";
     if (seq.keeps_history && seq.history.size() != static_cast<std::size_t>(seq.arrived)) {
         return who + ": rows and tokens differ";
@@ -59,12 +61,36 @@ std::string ready_rule(const ReadyList& list, bool decodes) {
     for (const ReadyList::Entry& entry : list.entries()) {
         const Sequence& seq = *entry.sequence;
         const std::string who = name(seq.key);
-        if (seq.pending.empty() || seq.in_batch) return who + ": ready without rows";
+        if (!seq.is_ready()) return who + ": ready without rows";
         const PendingRows& rows = seq.pending.front();
         if (rows.arrival != entry.arrival) return who + ": ready with other rows";
         if (seq.is_decode(rows) != decodes) return who + ": ready in the wrong list";
         if (before != nullptr && before->arrival >= entry.arrival) return who + ": out of turn";
         before = &entry;
+    }
+    return "";
+}
+
+// Every page is referred to as often as it is listed.
+std::string page_rule(const Worker::Impl& state) {
+    std::vector<std::uint32_t> listed(state.pool.untouched(), 0);
+    for (const auto& [key, seq] : state.sequences) {
+        for (const PageId page : seq->table.pages()) {
+            if (page >= listed.size()) return name(key) + ": a page that was never handed out";
+            ++listed[page];
+        }
+    }
+    std::int64_t used = 0;
+    for (PageId page = 0; page < listed.size(); ++page) {
+        if (listed[page] != state.pool.references(page)) {
+            return "page " + std::to_string(page) + " is listed " + std::to_string(listed[page]) +
+                   " times, referred to " + std::to_string(state.pool.references(page)) + " times";
+        }
+        used += listed[page] > 0 ? 1 : 0;
+    }
+    if (used != state.pool.used()) return "pages in use do not match the block tables";
+    if (state.pool.used() + state.pool.free_pages() != state.pool.total()) {
+        return "pages in use and free ones do not add up";
     }
     return "";
 }
@@ -107,20 +133,14 @@ std::string broken_invariant(const Coordinator& coordinator) {
 
 std::string broken_invariant(const Worker& worker) {
     const Worker::Impl& state = worker.impl();
-    std::int64_t pages = 0;
     std::int64_t past_prompt = 0;
     std::size_t ready = 0;
-    std::set<PageId> seen;
     for (const auto& [key, one] : state.sequences) {
         const Sequence& seq = *one;
         if (key != seq.key) return name(key) + ": listed under another's name";
         if (seq.computed >= seq.prompt_tokens) ++past_prompt;
-        if (!seq.pending.empty() && !seq.in_batch) ++ready;
-        pages += seq.table.page_count();
-        for (const PageId page : seq.table.pages()) {
-            if (!seen.insert(page).second) return name(key) + ": a page has two owners";
-        }
-        if (seq.in_batch != 0 && !state.running) return name(key) + ": in a batch that is over";
+        if (seq.is_ready()) ++ready;
+        if (seq.in_batch && !state.running) return name(key) + ": in a batch that is over";
         if (seq.ending && !seq.in_batch) return name(key) + ": freed but still here";
         const std::string rule = sequence_rule(state, seq);
         if (!rule.empty()) return rule;
@@ -132,7 +152,8 @@ std::string broken_invariant(const Worker& worker) {
     if (state.ready_decodes.entries().size() + state.ready_prefills.entries().size() != ready) {
         return "a sequence with rows is not listed as ready";
     }
-    if (pages != state.pool.used()) return "pages in use do not match the block tables";
+    const std::string page = page_rule(state);
+    if (!page.empty()) return page;
     if (!state.ready && !state.sequences.empty()) return "sequences without layers";
     if (state.sequences.empty() && !state.running && !state.buffer_uses.empty()) {
         return "a received buffer was never released";

@@ -11,14 +11,14 @@ KvBlockPool::KvBlockPool(std::int64_t total_pages) : total_(total_pages) {
 
 PageId KvBlockPool::allocate() {
     if (released_.empty()) {
-        CHECK(static_cast<std::int64_t>(in_use_.size()) < total_);
-        in_use_.push_back(true);
-        return static_cast<PageId>(in_use_.size() - 1);
+        CHECK(static_cast<std::int64_t>(refs_.size()) < total_);
+        refs_.push_back(1);
+        return static_cast<PageId>(refs_.size() - 1);
     }
     const PageId page = released_.back();
     released_.pop_back();
-    CHECK(!in_use_[page]);
-    in_use_[page] = true;
+    CHECK(refs_[page] == 0);
+    refs_[page] = 1;
     return page;
 }
 
@@ -29,10 +29,14 @@ bool KvBlockPool::allocate(std::int64_t count, std::vector<PageId>& out) {
     return true;
 }
 
+void KvBlockPool::acquire(PageId page) {
+    CHECK(page < refs_.size() && refs_[page] > 0);
+    ++refs_[page];
+}
+
 void KvBlockPool::release(PageId page) {
-    CHECK(page < in_use_.size());
-    CHECK(in_use_[page]);
-    in_use_[page] = false;
+    CHECK(page < refs_.size() && refs_[page] > 0);
+    if (--refs_[page] > 0) return;
     released_.push_back(page);
     if (base::planted(base::PlantedBug::page_freed_twice)) released_.push_back(page);
 }

@@ -1,6 +1,7 @@
 #include "core/worker.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -14,14 +15,26 @@ using base::PlantedBug;
 
 namespace {
 
-constexpr std::size_t kMaxTombstones = 4096;
-
 // What goes to this worker.
 std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
     auto at = outputs.end();
     while (at != outputs.begin() && (at - 1)->first > worker) --at;
     if (at != outputs.begin() && (at - 1)->first == worker) return (at - 1)->second.inputs;
     return outputs.insert(at, {worker, {}})->second.inputs;
+}
+
+// How many of the tokens, the first of which is the chunk's, are its own.
+std::size_t tokens_of(const RunningChunk& chunk, std::span<const ProducedToken> tokens) {
+    const bool guessed = chunk.drafts > 0;
+    const auto most = static_cast<std::size_t>(guessed ? chunk.drafts + 1 : chunk.draws);
+    SequenceKey key = chunk.sequence->key;
+    std::size_t count = 0;
+    for (; count < most && count < tokens.size(); ++count) {
+        if (chunk.draws > 1) key.member = static_cast<std::uint32_t>(count);
+        if (tokens[count].key != key) break;
+    }
+    CHECK(guessed ? count >= 1 : count == most);
+    return count;
 }
 
 }  // namespace
@@ -75,6 +88,8 @@ void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& ac
             bury(key);
             free_sequence(key, actions);
         }
+    } else if (const auto* forked = std::get_if<ForkSequences>(&event.message)) {
+        on_fork(*forked, actions);
     }
 }
 
@@ -121,112 +136,6 @@ void Worker::Impl::on(const LayersNotLoaded& event, std::vector<WorkerAction>& a
     actions.push_back(SendToCoordinator{LayersFailed{event.epoch, event.reason}});
 }
 
-// ---- sequences
-// ------------------------------------------------------------------------------------
-
-void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& actions) {
-    const auto refuse = [&](const std::string& reason) {
-        release_use(input.payload.buffer, actions);
-        if (!reason.empty()) {
-            bury(input.key);
-            actions.push_back(
-                SendToCoordinator{SequenceStuck{input.key, StuckCause::failed, reason}});
-        }
-    };
-    // A live sequence was not freed, so the tombstones need not be asked for every row.
-    Sequence* found = sequences.find(input.key);
-    if (found == nullptr) {
-        if (tombstone_set.contains(input.key)) return refuse("");
-        if (input.first_position != 0) return refuse("");  // freed long ago
-        const std::string reason = admit(input, actions);
-        if (!reason.empty()) return refuse(reason);
-        found = sequences.find(input.key);
-    }
-    Sequence& seq = *found;
-    if (seq.ending) return refuse("");
-    const bool twice = input.first_position != seq.arrived;
-    if (twice && !planted(PlantedBug::duplicate_rows_accepted)) return refuse("");
-    const bool wants_rows = seq.layers.begin > 0;
-    if (input.tokens.empty() || (wants_rows && input.payload.rows != input.tokens.size())) {
-        free_sequence(input.key, actions);
-        return refuse("input without its activations");
-    }
-    seq.arrived += static_cast<std::int32_t>(input.tokens.size());
-    if (seq.keeps_history) {
-        seq.history.insert(seq.history.end(), input.tokens.begin(), input.tokens.end());
-    }
-    const bool had_rows = !seq.pending.empty();
-    seq.pending.push_back(
-        {input.first_position, input.tokens, input.sample, input.payload, next_arrival++});
-    if (!had_rows && !seq.in_batch) ready_list(seq).add(seq);
-}
-
-std::string Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& actions) {
-    // A newer attempt replaces the older ones of its request; an older one comes too late.
-    for (const SequenceKey& other : sequences.attempts(input.key.request)) {
-        if (other.attempt > input.key.attempt) return "superseded by a newer attempt";
-        free_sequence(other, actions);
-    }
-    if (!input.start) return "first rows came without the sequence's description";
-    if (!ready) return "this worker holds no layers now";
-    const Pipeline& pipeline = input.start->pipeline;
-    const auto stage = std::find_if(pipeline.begin(), pipeline.end(),
-                                    [&](const Stage& s) { return s.worker == self; });
-    if (stage == pipeline.end()) return "this worker is not in the pipeline";
-    if (stage->layers.empty() || !layers.contains(stage->layers)) {
-        return "this worker does not hold the pipeline's layers";
-    }
-    sequences.add(std::make_unique<Sequence>(input.key, input.start,
-                                             static_cast<std::size_t>(stage - pipeline.begin()),
-                                             config.block_size));
-    return "";
-}
-
-void Worker::Impl::free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions) {
-    Sequence* seq = sequences.find(key);
-    if (seq == nullptr) return;
-    if (seq->in_batch) {
-        seq->ending = true;
-    } else {
-        erase_sequence(*seq, actions);
-    }
-}
-
-void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& actions) {
-    CHECK(!seq.in_batch);
-    if (!seq.pending.empty()) ready_list(seq).remove(seq);
-    if (seq.past_prompt) --n_past_prompt;
-    for (std::size_t i = 0; i < seq.pending.size(); ++i) {
-        release_use(seq.pending.at(i).payload.buffer, actions);
-    }
-    if (!seq.ending || !planted(PlantedBug::pages_leaked_on_cancel)) seq.table.release_all(pool);
-    sequences.erase(SequenceKey(seq.key));
-}
-
-void Worker::Impl::drop_everything(std::vector<WorkerAction>& actions) {
-    CHECK(!running);
-    while (!sequences.empty()) {
-        Sequence& first = *sequences.begin()->second;
-        bury(first.key);
-        erase_sequence(first, actions);
-    }
-    CHECK(pool.used() == 0);
-}
-
-void Worker::Impl::bury(const SequenceKey& key) {
-    if (!tombstone_set.insert(key).second) return;
-    tombstones.push_back(key);
-    if (tombstones.size() > kMaxTombstones) {
-        tombstone_set.erase(tombstones.front());
-        tombstones.pop_front();
-    }
-}
-
-void Worker::Impl::release_use(std::uint64_t buffer, std::vector<WorkerAction>& actions) {
-    if (buffer == 0) return;
-    if (buffer_uses.release(buffer)) actions.push_back(ReleaseBuffer{buffer});
-}
-
 // ---- batches
 // --------------------------------------------------------------------------------------
 
@@ -257,18 +166,20 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
 
     StageOutputs outputs;
     TokensProduced produced;
-    std::size_t next_token = 0;
+    std::span<const ProducedToken> tokens = event.tokens;
     for (const RunningChunk& chunk : batch.chunks) {
         rows_done += chunk.count;
         if (chunk.sample) {
-            CHECK(next_token < event.tokens.size());
-            const ProducedToken& token = event.tokens[next_token++];
-            CHECK(token.key == chunk.sequence->key);
-            if (!chunk.sequence->ending) produced.tokens.push_back(token);
+            const std::size_t count = tokens_of(chunk, tokens);
+            if (!chunk.sequence->ending) {
+                produced.tokens.insert(produced.tokens.end(), tokens.begin(),
+                                       tokens.begin() + static_cast<std::ptrdiff_t>(count));
+            }
+            tokens = tokens.subspan(count);
         }
         finish_chunk(batch.id, chunk, outputs);
     }
-    CHECK(next_token == event.tokens.size());
+    CHECK(tokens.empty());
 
     if (!produced.tokens.empty()) actions.push_back(SendToCoordinator{std::move(produced)});
     for (auto& [peer, inputs] : outputs) actions.push_back(SendToPeer{peer, std::move(inputs)});
@@ -324,10 +235,7 @@ void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
         rows.payload.rows -= static_cast<std::uint32_t>(chunk.count);
     }
     seq.computed += chunk.count;
-    if (!seq.past_prompt && seq.computed >= seq.prompt_tokens) {
-        seq.past_prompt = true;
-        ++n_past_prompt;
-    }
+    note_past_prompt(seq);
     if (seq.is_last_stage() || seq.ending) return;
 
     StageInput next;
@@ -335,7 +243,14 @@ void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
     next.first_position = chunk.first_position;
     next.tokens = std::move(done);
     next.sample = rows.sample && rows.tokens.empty();
-    if (chunk.first_position == 0) next.start = seq.start;
+    if (next.sample) {
+        next.drafts = rows.drafts;
+        next.draws = rows.draws;
+    }
+    if (chunk.first_position == seq.first_row) {
+        next.parent = seq.forked_from;
+        if (seq.forked_from < 0) next.start = seq.start;
+    }
     next.payload = {batch, static_cast<std::uint32_t>(chunk.output_row),
                     static_cast<std::uint32_t>(chunk.count)};
     WorkerId to = *seq.next;

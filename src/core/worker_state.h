@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -24,8 +25,19 @@ struct PendingRows {
     std::int32_t first_position = 0;
     RowTokens tokens;
     bool sample = false;
+    std::int32_t drafts = 0;  // as in StageInput
+    std::int32_t draws = 1;
     PayloadRef payload;
     std::uint64_t arrival = 0;  // order among all inputs of this worker
+
+    std::int32_t size() const { return static_cast<std::int32_t>(tokens.size()); }
+    // The most of them, up to count, that one batch may take: the guesses and the row before them
+    // stay together.
+    std::int32_t up_to(std::int64_t count) const {
+        if (count >= size()) return size();
+        const std::int64_t certain = drafts > 0 ? size() - 1 - drafts : size();
+        return static_cast<std::int32_t>(std::min(count, certain));
+    }
 };
 
 // A queue of them, oldest first; hardly ever longer than one, which lies inside it.
@@ -63,6 +75,9 @@ struct Sequence {
     std::int32_t arrived = 0;  // rows that came, computed or not
     // Rows whose KV is in our pages (or will be when the batch finishes).
     std::int32_t computed = 0;
+    std::int32_t certain = 0;       // of those that came, the ones before the first guess
+    std::int32_t first_row = 0;     // the first that came: those before it are shared
+    std::int32_t forked_from = -1;  // the member
     std::int32_t prompt_tokens = 0;
     LayerRange layers;
     std::optional<WorkerId> next;  // the stage after ours; none: ours is the last
@@ -90,12 +105,31 @@ struct Sequence {
             keeps_history = start->sampling.needs_history();
         }
     }
+    // A member of the parent's group that begins with its first tokens, which are computed.
+    Sequence(Sequence& parent, const SequenceKey& k, std::int32_t tokens, KvBlockPool& pool)
+        : key(k),
+          arrived(tokens),
+          computed(tokens),
+          certain(tokens),
+          first_row(tokens),
+          forked_from(static_cast<std::int32_t>(parent.key.member)),
+          prompt_tokens(parent.prompt_tokens),
+          layers(parent.layers),
+          next(parent.next),
+          keeps_history(parent.keeps_history),
+          table(parent.table.fork(tokens, pool)),
+          start(parent.start) {
+        if (keeps_history) history.assign(parent.history.begin(), parent.history.begin() + tokens);
+    }
 
     bool is_last_stage() const { return !next.has_value(); }
-    // One row that extends the text, as against a piece of a prompt.
+    // One row that extends the text, with the guesses after it, as against a piece of a prompt.
     bool is_decode(const PendingRows& rows) const {
-        return rows.sample && rows.tokens.size() == 1 && rows.first_position > 0;
+        return rows.sample && rows.size() == 1 + rows.drafts && rows.first_position > 0;
     }
+    // Whether it is in a list of those that are ready.
+    bool is_ready() const { return !pending.empty() && !in_batch; }
+    bool is_new() const { return computed == first_row && forked_from < 0; }
 };
 
 // A worker's sequences in order of their keys; they stay where they are while they live. Sorted
@@ -103,10 +137,10 @@ struct Sequence {
 class SequenceTable {
   public:
     using Entry = std::pair<SequenceKey, std::unique_ptr<Sequence>>;
-    Sequence* find(const SequenceKey& key) const;  // null if there is none
-    std::vector<SequenceKey> attempts(RequestId request) const;
-    Sequence& add(std::unique_ptr<Sequence> sequence);  // its key is new
-    void erase(const SequenceKey& key);                 // it is here
+    Sequence* find(const SequenceKey& key) const;             // null if there is none
+    std::vector<SequenceKey> group(RequestId request) const;  // of every attempt
+    Sequence& add(std::unique_ptr<Sequence> sequence);        // its key is new
+    void erase(const SequenceKey& key);                       // it is here
     bool empty() const { return entries_.empty(); }
     std::size_t size() const { return entries_.size(); }
     auto begin() const { return entries_.begin(); }
@@ -157,6 +191,8 @@ struct RunningChunk {
     std::int32_t count = 0;
     std::int32_t output_row = -1;
     bool sample = false;
+    std::int32_t drafts = 0;
+    std::int32_t draws = 1;
 };
 struct RunningBatch {
     std::uint64_t id = 0;
@@ -164,6 +200,13 @@ struct RunningBatch {
     // Rows of decodes and of prompts, each as the share of the worker's layers that it runs.
     double decode_rows = 0;
     double prefill_rows = 0;
+};
+
+// Why a sequence cannot begin or go on here. Without a reason nobody needs to be told.
+struct Refusal {
+    bool refused = false;
+    StuckCause cause = StuckCause::failed;
+    std::string reason;
 };
 
 // What goes to the next stages, by rising worker.
@@ -212,8 +255,17 @@ struct Worker::Impl {
     void assign(const AssignLayers& message, std::vector<WorkerAction>& actions);
     void start_loading(const AssignLayers& message, std::vector<WorkerAction>& actions);
     void accept(const StageInput& input, std::vector<WorkerAction>& actions);
-    // Why the input cannot be taken; empty when it can. Creates the sequence at position 0.
-    std::string admit(const StageInput& input, std::vector<WorkerAction>& actions);
+    // Creates the sequence of its first rows, or says why not.
+    Refusal begin(const StageInput& input, std::vector<WorkerAction>& actions);
+    Refusal admit(const StageInput& input, std::vector<WorkerAction>& actions);
+    // Makes a member of the parent's group that begins with its first tokens.
+    Refusal fork(const SequenceKey& parent, const SequenceKey& child, std::int32_t tokens);
+    void on_fork(const ForkSequences& message, std::vector<WorkerAction>& actions);
+    static std::string wrong_rows(const Sequence& sequence, const StageInput& input);
+    // The sequence goes back to so many rows; those behind were wrong guesses.
+    void roll_back(Sequence& sequence, std::int32_t rows);
+    void refuse(const SequenceKey& key, const Refusal& refusal, std::vector<WorkerAction>& actions);
+    void note_past_prompt(Sequence& sequence);
     void free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions);
     void erase_sequence(Sequence& sequence, std::vector<WorkerAction>& actions);
     void drop_everything(std::vector<WorkerAction>& actions);

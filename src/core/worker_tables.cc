@@ -24,7 +24,7 @@ Sequence* SequenceTable::find(const SequenceKey& key) const {
     return it != entries_.end() && it->first == key ? it->second.get() : nullptr;
 }
 
-std::vector<SequenceKey> SequenceTable::attempts(RequestId request) const {
+std::vector<SequenceKey> SequenceTable::group(RequestId request) const {
     std::vector<SequenceKey> keys;
     for (auto it = lower_bound(entries_, {request, 0});
          it != entries_.end() && it->first.request == request; ++it) {
