@@ -16,7 +16,7 @@ namespace helix::engine {
 using PayloadRows = std::function<std::span<const float>(const core::PayloadRef&)>;
 
 struct BatchResult {
-    std::vector<core::ProducedToken> tokens;  // one per chunk with sample set, in plan order
+    std::vector<core::ProducedToken> tokens;  // as core::BatchFinished wants them
     std::vector<float> output;                // [plan.output_rows, hidden]
 };
 
@@ -29,10 +29,12 @@ class Backend {
     // unavailable when the layers, or the layers and one page each, do not fit; says how many bytes
     // are missing.
     virtual base::Result<std::int64_t> load(spec::LayerRange layers) = 0;
-    // Runs the plan's chunks layer by layer. The result of a row does not depend on what else is in
+    // Moves the plan's pages, then runs its chunks layer by layer. The result of a row does not depend on what else is in
     // the batch or on how a prompt is cut into chunks, bit for bit.
     virtual base::Result<BatchResult> run(const core::BatchPlan& plan,
                                           const PayloadRows& payload) = 0;
+    // Pages that host memory has room for when they are swapped out; known after load.
+    virtual std::int64_t swap_pages() const { return 0; }
     // Floats per activation row.
     virtual std::int32_t hidden_size() const = 0;
 };

@@ -71,7 +71,8 @@ base::Result<std::unique_ptr<Backend>> CpuBackend::create(
     if (options.block_size < 1)
         return base::invalid(fmt::format("block size {}: at least 1", options.block_size));
     if (options.threads < 0) return base::invalid(fmt::format("{} threads", options.threads));
-    if (options.memory_bytes < 0) return base::invalid("the memory budget is negative");
+    if (options.memory_bytes < 0 || options.swap_bytes < 0)
+        return base::invalid("the memory budget is negative");
     if (options.isa && !ops::supported(*options.isa)) {
         return base::invalid(fmt::format("this machine has no {}", ops::to_string(*options.isa)));
     }
@@ -152,8 +153,7 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
 
 base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
     layers_ = {};
-    n_pages_ = 0;
-    kv_pool_ = {};
+    kv_.clear();
     WeightLoader loader(*weights_, pool_);
     if (layers.empty()) {
         for (std::int32_t l = 0; l < config_.n_layers; ++l) architecture_->drop_layer(l);
@@ -180,8 +180,8 @@ base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
     TRY_VOID(load_weights(loader, layers));
     constexpr std::int64_t kMaxPages = 1LL << 31;
     const std::int64_t pages = std::min((budget - weights) / page, kMaxPages);
-    TRY(kv_pool_, AlignedBuffer::allocate(size_of(pages * page)));
-    n_pages_ = pages;
+    const std::int64_t swap_pages = std::min(options_.swap_bytes / page, kMaxPages);
+    TRY_VOID(kv_.allocate(pages, swap_pages, page));
     layers_ = layers;
     return pages;
 }
@@ -209,7 +209,7 @@ base::Status CpuBackend::check_chunk(const core::BatchChunk& chunk,
                                chunk.first_position + rows));
     }
     for (const core::PageId page : chunk.pages) {
-        if (page >= n_pages_) return bad(fmt::format("page {} of {}", page, n_pages_));
+        if (page >= kv_.pages()) return bad(fmt::format("page {} of {}", page, kv_.pages()));
     }
     for (const spec::Token token : chunk.tokens) {
         if (token < 0 || token >= config_.vocab) {
@@ -220,6 +220,11 @@ base::Status CpuBackend::check_chunk(const core::BatchChunk& chunk,
         return bad("output rows out of range");
     if (chunk.sample && chunk.layers.end != config_.n_layers) {
         return bad(fmt::format("cannot sample after layer {}", chunk.layers.end));
+    }
+    if (chunk.drafts < 0 || chunk.drafts >= rows || chunk.draws < 1 ||
+        (chunk.drafts > 0 && chunk.draws > 1)) {
+        return bad(
+            fmt::format("{} guesses and {} draws on {} rows", chunk.drafts, chunk.draws, rows));
     }
     return base::Ok{};
 }
@@ -298,7 +303,7 @@ void CpuBackend::run_layer(std::int32_t layer) {
         const std::size_t blocks = chunk.pages.size() / size_of(chunk.layers.size());
         const std::size_t first = size_of(layer - chunk.layers.begin) * blocks;
         for (std::size_t b = 0; b < blocks; ++b) {
-            pages_.push_back(kv_pool_.data() + chunk.pages[first + b] * kv_layout_.page_bytes());
+            pages_.push_back(kv_.page(chunk.pages[first + b]));
         }
         rows += std::ssize(chunk.tokens);
     }
@@ -328,61 +333,42 @@ void CpuBackend::finish_chunks(std::int32_t layer, BatchResult& result) {
             std::copy_n(rows, n * hidden, result.output.data() + chunk.output_row * hidden);
         }
         if (chunk.sample) {
-            const std::int64_t count = std::ssize(to_sample_);
-            resize(last_rows_, (count + 1) * hidden);
-            kernels_.rms_norm(rows + (n - 1) * hidden, output_norm_.data(), hidden,
-                              config_.norm_epsilon, last_rows_.data() + count * hidden);
-            to_sample_.push_back(&chunk);
+            to_sample_.push_back({&chunk, n_head_rows_});
+            resize(last_rows_, (n_head_rows_ + chunk.drafts + 1) * hidden);
+            for (std::int64_t r = n - 1 - chunk.drafts; r < n; ++r) {
+                kernels_.rms_norm(rows + r * hidden, output_norm_.data(), hidden,
+                                  config_.norm_epsilon,
+                                  last_rows_.data() + n_head_rows_++ * hidden);
+            }
         }
     }
 }
 
 base::Status CpuBackend::sample(BatchResult& result) {
-    const std::int64_t rows = std::ssize(to_sample_);
+    const std::int64_t rows = n_head_rows_;
     if (rows == 0) return base::Ok{};
     const std::int64_t vocab = config_.vocab;
     resize(logits_, rows * vocab);
     head_rows_.set(last_rows_.data(), rows, config_.hidden);
     const ops::MatmulJob head[] = {{&head_, {logits_.data(), vocab, false}}};
     ops::matmul(kernels_, pool_, head_rows_, head);
-    std::vector<base::Error> errors(size_of(rows));
-    std::vector<std::uint8_t> failed(size_of(rows), 0);
-    result.tokens.resize(size_of(rows));
-    pool_.run(rows, [&](std::int64_t r, int thread) {
-        const core::BatchChunk& chunk = *to_sample_[size_of(r)];
-        const SampleInput input{
-            std::span<const float>(logits_).subspan(size_of(r * vocab), size_of(vocab)),
-            chunk.history, chunk.prompt_tokens,
-            chunk.first_position + static_cast<std::int32_t>(chunk.tokens.size())};
-        auto produced = samplers_[size_of(thread)].sample(input, chunk.sampling);
-        if (!produced.ok()) {
-            errors[size_of(r)] = produced.error();
-            failed[size_of(r)] = 1;
-            return;
-        }
-        produced->key = chunk.key;
-        result.tokens[size_of(r)] = std::move(produced).value();
-    });
-    for (std::size_t r = 0; r < failed.size(); ++r) {
-        if (failed[r] == 0) continue;
-        return base::Error{
-            errors[r].code,
-            fmt::format("request {}: {}", to_sample_[r]->key.request.value, errors[r].message)};
-    }
+    TRY(result.tokens, draw_tokens(pool_, samplers_, to_sample_, logits_, vocab));
     return base::Ok{};
 }
 
 base::Result<BatchResult> CpuBackend::run(const core::BatchPlan& plan, const PayloadRows& payload) {
     BatchResult result;
+    for (const core::BatchChunk& chunk : plan.chunks) TRY_VOID(check_chunk(chunk, plan));
+    TRY_VOID(kv_.move(plan));
     if (plan.chunks.empty()) return result;
     spec::LayerRange all = plan.chunks.front().layers;
     for (const core::BatchChunk& chunk : plan.chunks) {
-        TRY_VOID(check_chunk(chunk, plan));
         all = {std::min(all.begin, chunk.layers.begin), std::max(all.end, chunk.layers.end)};
     }
     result.output.resize(size_of(std::int64_t{plan.output_rows} * config_.hidden));
     active_.clear();
     to_sample_.clear();
+    n_head_rows_ = 0;
     for (std::int32_t layer = all.begin; layer < all.end; ++layer) {
         TRY_VOID(activate(plan, layer, payload));
         if (active_.empty()) continue;

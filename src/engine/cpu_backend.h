@@ -5,9 +5,10 @@
 #include <optional>
 #include <vector>
 
-#include "engine/aligned_buffer.h"
 #include "engine/arch/architecture.h"
 #include "engine/backend.h"
+#include "engine/draw_tokens.h"
+#include "engine/kv_memory.h"
 #include "engine/ops/kernels.h"
 #include "engine/ops/kv_layout.h"
 #include "engine/ops/matmul.h"
@@ -26,6 +27,7 @@ struct CpuOptions {
     // machine has free when the layers are loaded. Pages take physical memory only once they are
     // used.
     std::int64_t memory_bytes = 0;
+    std::int64_t swap_bytes = 0;   // of memory besides, for KV pages that are swapped out
     std::int32_t block_size = 16;  // tokens of a page
     ops::KvType kv_type = ops::KvType::f16;
     std::optional<ops::Isa> isa;  // empty = the best of this machine; all give the same bits
@@ -42,6 +44,7 @@ class CpuBackend final : public Backend {
     base::Result<std::int64_t> load(spec::LayerRange layers) override;
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
     std::int32_t hidden_size() const override { return config_.hidden; }
+    std::int64_t swap_pages() const override { return kv_.swap_pages(); }
 
   private:
     struct ActiveChunk {
@@ -77,8 +80,7 @@ class CpuBackend final : public Backend {
     model::TensorType embedding_type_ = model::TensorType::f32;
     std::vector<float> output_norm_;
     ops::PackedMatrix head_;
-    AlignedBuffer kv_pool_;
-    std::int64_t n_pages_ = 0;
+    KvMemory kv_;
 
     // Of the batch that runs, and kept as work space. Rows of the active chunks are compact, in
     // plan order.
@@ -87,8 +89,9 @@ class CpuBackend final : public Backend {
     std::vector<float> rope_;                  // [rows, rope_dim]
     std::vector<LayerSequence> sequences_;
     std::vector<std::byte*> pages_;
-    std::vector<const core::BatchChunk*> to_sample_;  // in order of their last rows in last_rows_
-    std::vector<float> last_rows_;
+    std::vector<ChunkLogits> to_sample_;
+    std::int64_t n_head_rows_ = 0;
+    std::vector<float> last_rows_;  // [n_head_rows, hidden], normed: what the head gets
     std::vector<float> logits_;
     ops::MatmulRows head_rows_;
     std::vector<Sampler> samplers_;  // one for each thread

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/random.h"
+#include "engine/kv_memory.h"
 
 namespace helix::engine {
 namespace {
@@ -65,8 +66,9 @@ std::uint64_t embed(spec::Token token, std::int32_t position) {
 }
 
 spec::Token to_token(std::uint64_t hash, std::int32_t vocab_size,
-                     const spec::SamplingParams& sampling) {
-    const std::uint64_t seed = sampling.temperature > 0 ? sampling.seed : 0;
+                     const spec::SamplingParams& sampling, std::uint32_t member) {
+    const std::uint64_t seed =
+        sampling.temperature > 0 ? spec::member_seed(sampling.seed, member) : 0;
     return static_cast<spec::Token>(base::hash_pair(hash, seed) %
                                     static_cast<std::uint64_t>(vocab_size));
 }
@@ -104,7 +106,8 @@ Result<std::int64_t> ModelledBackend::load(spec::LayerRange layers) {
     const spec::ModelSpec& model = options_.model;
     layers_ = {};
     pages_.reset();
-    total_pages_ = 0;
+    swapped_.reset();
+    total_pages_ = swap_pages_ = 0;
     if (layers.empty()) return std::int64_t{0};
     if (layers.begin < 0 || layers.end > model.n_layers) {
         return base::invalid(fmt::format("layers [{}, {}) of a model with {}", layers.begin,
@@ -122,10 +125,15 @@ Result<std::int64_t> ModelledBackend::load(spec::LayerRange layers) {
     }
     constexpr std::int64_t kMostPages = std::int64_t{1} << 30;
     total_pages_ = std::min((options_.memory_bytes - weights) / page_bytes, kMostPages);
-    const auto slots =
-        static_cast<std::size_t>(total_pages_) * static_cast<std::size_t>(options_.block_size);
-    pages_.reset(static_cast<std::uint32_t*>(std::calloc(slots, sizeof(std::uint32_t))));
-    if (pages_ == nullptr)
+    swap_pages_ = std::min(options_.swap_bytes / page_bytes, kMostPages);
+    const auto memory_for = [&](std::int64_t pages) {
+        const auto slots =
+            static_cast<std::size_t>(pages) * static_cast<std::size_t>(options_.block_size);
+        return static_cast<std::uint32_t*>(std::calloc(slots + 1, sizeof(std::uint32_t)));
+    };
+    pages_.reset(memory_for(total_pages_));
+    swapped_.reset(memory_for(swap_pages_));
+    if (pages_ == nullptr || swapped_ == nullptr)
         return Error{Errc::unavailable, "no address space for the modelled KV pages"};
     layers_ = layers;
     return total_pages_;
@@ -139,7 +147,7 @@ double ModelledBackend::plan_seconds(const core::BatchPlan& plan) const {
         for (const core::BatchChunk& chunk : plan.chunks) {
             if (!chunk.layers.contains(layer)) continue;
             const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
-            (rows == 1 ? decodes : prefill) += rows;
+            (rows == 1 + chunk.drafts ? decodes : prefill) += rows;
         }
         seconds += options_.cost->layer_s(options_.node, decodes, prefill);
     }
@@ -148,6 +156,7 @@ double ModelledBackend::plan_seconds(const core::BatchPlan& plan) const {
 
 Result<BatchResult> ModelledBackend::run(const core::BatchPlan& plan, const PayloadRows& payload) {
     const auto start = std::chrono::steady_clock::now();
+    TRY_VOID(move_pages(plan));
     BatchResult result;
     result.output.resize(static_cast<std::size_t>(plan.output_rows) *
                          static_cast<std::size_t>(options_.hidden_size));
@@ -174,11 +183,18 @@ Status ModelledBackend::run_chunk(const core::BatchChunk& chunk, std::span<const
         return base::invalid(fmt::format("{} floats of activations for {} tokens of {}",
                                          rows.size(), chunk.tokens.size(), hidden));
     }
-    std::uint64_t hash = 0;
+    if (chunk.sample && chunk.layers.end != options_.model.n_layers) {
+        return base::invalid(fmt::format("asked for a token after layer {} of {}", chunk.layers.end,
+                                         options_.model.n_layers));
+    }
+    bool drawing = chunk.sample;
     for (std::size_t row = 0; row < chunk.tokens.size(); ++row) {
         std::span<const float> in;
         if (chunk.layers.begin > 0) in = rows.subspan(row * hidden, hidden);
-        TRY(hash, run_row(chunk, row, in));
+        TRY(const std::uint64_t hash, run_row(chunk, row, in));
+        if (drawing && row + 1 + static_cast<std::size_t>(chunk.drafts) >= chunk.tokens.size()) {
+            drawing = draw_after(chunk, row, hash, result);
+        }
         if (chunk.output_row >= 0) {
             const std::size_t at = (static_cast<std::size_t>(chunk.output_row) + row) * hidden;
             CHECK(at + hidden <= result.output.size());
@@ -187,13 +203,29 @@ Status ModelledBackend::run_chunk(const core::BatchChunk& chunk, std::span<const
                       hash);
         }
     }
-    if (chunk.sample) {
-        if (chunk.layers.end != options_.model.n_layers) {
-            return base::invalid(fmt::format("asked for a token after layer {} of {}",
-                                             chunk.layers.end, options_.model.n_layers));
-        }
-        result.tokens.push_back(draw(chunk, hash));
+    return Ok{};
+}
+
+bool ModelledBackend::draw_after(const core::BatchChunk& chunk, std::size_t row, std::uint64_t hash,
+                                 BatchResult& result) const {
+    for (std::int32_t i = 0; i < chunk.draws; ++i) {
+        const std::uint32_t member =
+            chunk.draws > 1 ? static_cast<std::uint32_t>(i) : chunk.key.member;
+        result.tokens.push_back(draw(chunk, row, member, hash));
     }
+    const bool last = row + 1 == chunk.tokens.size();
+    return !last && result.tokens.back().token == chunk.tokens[row + 1];
+}
+
+Status ModelledBackend::move_pages(const core::BatchPlan& plan) {
+    TRY_VOID(check_moves(plan, total_pages_, swap_pages_));
+    const auto size = static_cast<std::size_t>(options_.block_size);
+    for (const core::PageSwap& swap : plan.swap_out)
+        std::copy_n(&pages_[swap.page * size], size, &swapped_[swap.slot * size]);
+    for (const core::PageSwap& swap : plan.swap_in)
+        std::copy_n(&swapped_[swap.slot * size], size, &pages_[swap.page * size]);
+    for (const core::PageCopy& copy : plan.copies)
+        std::copy_n(&pages_[copy.from * size], size, &pages_[copy.to * size]);
     return Ok{};
 }
 
@@ -233,11 +265,13 @@ Result<std::uint64_t> ModelledBackend::run_row(const core::BatchChunk& chunk, st
     return hash;
 }
 
-core::ProducedToken ModelledBackend::draw(const core::BatchChunk& chunk, std::uint64_t hash) const {
+core::ProducedToken ModelledBackend::draw(const core::BatchChunk& chunk, std::size_t row,
+                                          std::uint32_t member, std::uint64_t hash) const {
     core::ProducedToken produced;
     produced.key = chunk.key;
-    produced.position = chunk.first_position + static_cast<std::int32_t>(chunk.tokens.size());
-    produced.token = to_token(hash, options_.vocab_size, chunk.sampling);
+    produced.key.member = member;
+    produced.position = chunk.first_position + static_cast<std::int32_t>(row) + 1;
+    produced.token = to_token(hash, options_.vocab_size, chunk.sampling, member);
     for (std::int32_t i = 0; i < chunk.sampling.n_logprobs; ++i) {
         produced.top.push_back(
             {(produced.token + i) % options_.vocab_size, -static_cast<float>(i)});
@@ -256,7 +290,7 @@ spec::Token modelled_next_token(std::span<const spec::Token> tokens, std::int32_
             hash = base::hash_pair(hash, mark);
         }
     }
-    return to_token(hash, vocab_size, sampling);
+    return to_token(hash, vocab_size, sampling, 0);
 }
 
 }  // namespace helix::engine

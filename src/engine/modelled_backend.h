@@ -17,7 +17,8 @@ struct ModelledOptions {
     std::int32_t vocab_size = 32000;
     std::int32_t block_size = 16;
     std::int64_t memory_bytes = 0;
-    double time_scale = 1;  // 0.1 = ten times faster than the modelled machine
+    std::int64_t swap_bytes = 0;  // of host memory, for KV pages that are swapped out
+    double time_scale = 1;        // 0.1 = ten times faster than the modelled machine
 };
 
 constexpr std::int32_t kModelledRowFloats = 8;
@@ -34,6 +35,7 @@ class ModelledBackend final : public Backend {
     base::Result<std::int64_t> load(spec::LayerRange layers) override;
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
     std::int32_t hidden_size() const override { return options_.hidden_size; }
+    std::int64_t swap_pages() const override { return swap_pages_; }
 
     // Seconds the modelled machine takes for the plan, time scale not applied.
     double plan_seconds(const core::BatchPlan& plan) const;
@@ -48,14 +50,21 @@ class ModelledBackend final : public Backend {
                            BatchResult& result);
     base::Result<std::uint64_t> run_row(const core::BatchChunk& chunk, std::size_t row,
                                         std::span<const float> in);
-    core::ProducedToken draw(const core::BatchChunk& chunk, std::uint64_t hash) const;
+    core::ProducedToken draw(const core::BatchChunk& chunk, std::size_t row, std::uint32_t member,
+                             std::uint64_t hash) const;
+    // Adds the tokens that follow this row; false when it was followed by a wrong guess.
+    bool draw_after(const core::BatchChunk& chunk, std::size_t row, std::uint64_t hash,
+                    BatchResult& result) const;
+    base::Status move_pages(const core::BatchPlan& plan);
 
     ModelledOptions options_;
     spec::LayerRange layers_;
     std::int64_t total_pages_ = 0;
+    std::int64_t swap_pages_ = 0;
     // [total_pages, block_size]: what a position left in a layer, as 32 bits; untouched parts of it
     // take no memory.
     std::unique_ptr<std::uint32_t[], FreeDeleter> pages_;
+    std::unique_ptr<std::uint32_t[], FreeDeleter> swapped_;  // [swap_pages, block_size]
 };
 
 // The token that follows these tokens, whatever the pipeline: what a run of the backend must give.

@@ -56,8 +56,7 @@ base::Result<core::ProducedToken> Sampler::sample(const SampleInput& input,
     produced.position = input.position;
     TRY_VOID(adjust(input, params));
     TRY_VOID(check_adjusted());
-    produced.token =
-        params.temperature < kGreedyBelow ? greatest(logits_) : draw(params, input.position);
+    produced.token = params.temperature < kGreedyBelow ? greatest(logits_) : draw(params, input);
     if (params.n_logprobs >= 0) fill_logprobs(input, params.n_logprobs, produced);
     return produced;
 }
@@ -115,7 +114,7 @@ void Sampler::penalise(const SampleInput& input, const spec::SamplingParams& par
     }
 }
 
-spec::Token Sampler::draw(const spec::SamplingParams& params, std::int32_t position) {
+spec::Token Sampler::draw(const spec::SamplingParams& params, const SampleInput& input) {
     const float top = *std::max_element(logits_.begin(), logits_.end());
     weights_.resize(logits_.size());
     kernels_.exp_row(logits_.data(), static_cast<std::int64_t>(logits_.size()), top,
@@ -129,8 +128,9 @@ spec::Token Sampler::draw(const spec::SamplingParams& params, std::int32_t posit
     double total = 0;
     for (const spec::Token token : candidates_)
         total += static_cast<double>(weights_[index(token)]);
-    const auto counter = static_cast<std::uint64_t>(position);
-    double left = base::unit_double(base::hash_pair(params.seed, counter)) * total;
+    const std::uint64_t seed = spec::member_seed(params.seed, input.member);
+    const auto counter = static_cast<std::uint64_t>(input.position);
+    double left = base::unit_double(base::hash_pair(seed, counter)) * total;
     for (const spec::Token token : candidates_) {
         left -= static_cast<double>(weights_[index(token)]);
         if (left < 0) return token;

@@ -16,6 +16,7 @@ struct SampleInput {
     std::span<const spec::Token> history;  // prompt and output so far; needed for penalties only
     std::int32_t prompt_tokens = 0;        // how much of history is prompt
     std::int32_t position = 0;             // of the token to draw
+    std::uint32_t member = 0;              // of the sequence group; each draws its own
 };
 
 // Draws the next token. In order: logit bias; repetition penalty (a logit above 0 is divided by it,
@@ -24,8 +25,8 @@ struct SampleInput {
 // logits / temperature, min-p (probability at least min_p times the greatest), the top_k greatest,
 // and of these the fewest greatest whose share reaches top_p. Ties go to the lowest id everywhere.
 //
-// The draw is a function of (seed, position) and the arguments: no state, so that it can be resumed
-// anywhere. Log-probabilities are those of the raw logits.
+// The draw is a function of (seed, member, position) and the arguments: no state, so that it can be
+// resumed anywhere. Log-probabilities are those of the raw logits.
 class Sampler {
   public:
     explicit Sampler(const ops::Kernels& kernels) : kernels_(kernels) {}
@@ -39,7 +40,7 @@ class Sampler {
     base::Status adjust(const SampleInput& input, const spec::SamplingParams& params);
     base::Status check_adjusted() const;
     void penalise(const SampleInput& input, const spec::SamplingParams& params);
-    spec::Token draw(const spec::SamplingParams& params, std::int32_t position);
+    spec::Token draw(const spec::SamplingParams& params, const SampleInput& input);
     void keep_top(const spec::SamplingParams& params);
     void fill_logprobs(const SampleInput& input, std::int32_t count, core::ProducedToken& produced);
 

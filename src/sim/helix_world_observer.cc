@@ -9,7 +9,7 @@ void HelixWorld::note_batch(Machine& machine, const core::BatchPlan& plan, TimeP
     machine.followed.clear();
     for (const core::BatchChunk& chunk : plan.chunks) {
         const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
-        const bool decode = rows == 1 && chunk.first_position > 0;
+        const bool decode = rows == 1 + chunk.drafts && chunk.first_position > 0;
         (decode ? machine.observed.decodes : machine.observed.prompt_tokens) += rows;
         const std::uint64_t request = chunk.key.request.value;
         if (!requests_[request].followed) continue;

@@ -79,6 +79,22 @@ void HelixWorld::send_to_coordinator(std::uint32_t w, core::SendToCoordinator& a
          {w, std::move(action.message), machine.node, spec::kCoordinator, bytes, {}, {}});
 }
 
+namespace {
+
+void add_tokens(const core::BatchChunk& chunk, std::vector<core::ProducedToken>& tokens) {
+    const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
+    core::SequenceKey key = chunk.key;
+    for (std::int32_t row = rows - 1 - chunk.drafts; row < rows; ++row) {
+        for (std::int32_t draw = 0; draw < chunk.draws; ++draw) {
+            if (chunk.draws > 1) key.member = static_cast<std::uint32_t>(draw);
+            tokens.push_back({key, chunk.first_position + row + 1, kAnyToken, 0, {}});
+        }
+        if (row + 1 < rows && chunk.tokens[static_cast<std::size_t>(row) + 1] != kAnyToken) return;
+    }
+}
+
+}  // namespace
+
 void HelixWorld::start_batch(std::uint32_t w, const core::BatchPlan& plan) {
     Machine& machine = machines_[w];
     const double seconds = batch_s(machine, plan);
@@ -86,9 +102,7 @@ void HelixWorld::start_batch(std::uint32_t w, const core::BatchPlan& plan) {
     machine.running.id = plan.id;
     machine.running.took = base::from_seconds(seconds);
     for (const core::BatchChunk& chunk : plan.chunks) {
-        if (!chunk.sample) continue;
-        const auto position = chunk.first_position + static_cast<std::int32_t>(chunk.tokens.size());
-        machine.running.tokens.push_back({chunk.key, position, kAnyToken, 0, {}});
+        if (chunk.sample) add_tokens(chunk, machine.running.tokens);
     }
     const TimePoint end = now_ + machine.running.took;
     const TimePoint from = std::max(now_, window_begin_);
@@ -110,14 +124,18 @@ double HelixWorld::batch_s(Machine& machine, const core::BatchPlan& plan) const 
     double rows_total = 0;
     for (const core::BatchChunk& chunk : plan.chunks) {
         const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
-        const bool decode = rows == 1 && chunk.first_position > 0;
+        const bool decode = rows == 1 + chunk.drafts && chunk.first_position > 0;
         std::vector<std::int32_t>& count = decode ? machine.decodes : machine.prefills;
         count[static_cast<std::size_t>(chunk.layers.begin - machine.layers.begin)] += rows;
         count[static_cast<std::size_t>(chunk.layers.end - machine.layers.begin)] -= rows;
         rows_total += rows;
     }
     const spec::NodeSpec& node = setup_.cluster->nodes[static_cast<std::size_t>(machine.node)];
-    double seconds = rows_total * static_cast<double>(setup_.model.activation_bytes_per_token) /
+    const auto pages_moved = plan.swap_out.size() + plan.swap_in.size() + plan.copies.size();
+    const double page_bytes =
+        static_cast<double>(setup_.model.kv_bytes_per_token_layer) * setup_.worker.block_size;
+    double seconds = (rows_total * static_cast<double>(setup_.model.activation_bytes_per_token) +
+                      static_cast<double>(pages_moved) * page_bytes) /
                      setup_.overheads.copy_bytes_per_s;
     double layer_s = 0;
     std::int32_t decodes = 0;

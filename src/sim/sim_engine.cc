@@ -7,9 +7,37 @@
 
 namespace helix::sim {
 
-void SimEngine::load(spec::LayerRange layers, std::int64_t total_pages) {
+void SimEngine::load(spec::LayerRange layers, std::int64_t total_pages, std::int64_t swap_pages) {
     layers_ = layers;
     keys_.assign(static_cast<std::size_t>(total_pages * block_size_), 0);
+    swapped_.assign(static_cast<std::size_t>(swap_pages * block_size_), 0);
+}
+
+void SimEngine::move_pages(const core::BatchPlan& plan) {
+    CHECK(plan.swap_out.empty() || plan.swap_in.empty());
+    const auto size = static_cast<std::size_t>(block_size_);
+    const auto page = [&](std::vector<std::uint64_t>& memory, std::size_t which) {
+        CHECK((which + 1) * size <= memory.size());
+        return memory.begin() + static_cast<std::ptrdiff_t>(which * size);
+    };
+    for (const core::PageSwap& swap : plan.swap_out)
+        std::copy_n(page(keys_, swap.page), size, page(swapped_, swap.slot));
+    for (const core::PageSwap& swap : plan.swap_in)
+        std::copy_n(page(swapped_, swap.slot), size, page(keys_, swap.page));
+    for (const core::PageCopy& copy : plan.copies)
+        std::copy_n(page(keys_, copy.from), size, page(keys_, copy.to));
+}
+
+bool SimEngine::draw(const core::BatchChunk& chunk, std::size_t index, std::uint64_t row,
+                     std::vector<core::ProducedToken>& tokens) const {
+    const auto position = chunk.first_position + static_cast<std::int32_t>(index) + 1;
+    core::SequenceKey key = chunk.key;
+    for (std::int32_t i = 0; i < chunk.draws; ++i) {
+        if (chunk.draws > 1) key.member = static_cast<std::uint32_t>(i);
+        const std::uint64_t seed = spec::member_seed(chunk.sampling.seed, key.member);
+        tokens.push_back({key, position, toy_sample(row, seed, position, vocab_), 0, {}});
+    }
+    return index + 1 < chunk.tokens.size() && tokens.back().token == chunk.tokens[index + 1];
 }
 
 std::uint64_t SimEngine::run_row(const core::BatchChunk& chunk, std::size_t index,
@@ -35,23 +63,23 @@ SimEngine::Outcome SimEngine::run(const core::BatchPlan& plan,
                                   const std::map<std::uint64_t, ToyRows>& buffers) {
     Outcome outcome;
     outcome.output.resize(static_cast<std::size_t>(plan.output_rows));
+    move_pages(plan);
     for (const core::BatchChunk& chunk : plan.chunks) {
         CHECK(layers_.contains(chunk.layers));
-        std::uint64_t row = 0;
+        bool drawing = chunk.sample;
         for (std::size_t i = 0; i < chunk.tokens.size(); ++i) {
             const auto position = chunk.first_position + static_cast<std::int32_t>(i);
-            row = chunk.layers.begin == 0
-                      ? toy_embed(chunk.tokens[i], position)
-                      : buffers.at(chunk.input.buffer).at(chunk.input.first_row + i);
+            std::uint64_t row = chunk.layers.begin == 0
+                                    ? toy_embed(chunk.tokens[i], position)
+                                    : buffers.at(chunk.input.buffer).at(chunk.input.first_row + i);
             row = run_row(chunk, i, row);
             if (chunk.output_row >= 0) {
                 outcome.output.at(static_cast<std::size_t>(chunk.output_row) + i) = row;
             }
+            if (drawing && i + 1 + static_cast<std::size_t>(chunk.drafts) >= chunk.tokens.size()) {
+                drawing = draw(chunk, i, row, outcome.tokens);
+            }
         }
-        if (!chunk.sample) continue;
-        const auto position = chunk.first_position + static_cast<std::int32_t>(chunk.tokens.size());
-        outcome.tokens.push_back(
-            {chunk.key, position, toy_sample(row, chunk.sampling.seed, position, vocab_), 0, {}});
     }
     return outcome;
 }
@@ -62,7 +90,7 @@ double batch_seconds(const core::BatchPlan& plan, const spec::NodeSpec& node,
         per_layer;  // decodes, prefill rows
     for (const core::BatchChunk& chunk : plan.chunks) {
         const auto rows = static_cast<std::int32_t>(chunk.tokens.size());
-        const bool decode = rows == 1 && chunk.first_position > 0;
+        const bool decode = rows == 1 + chunk.drafts && chunk.first_position > 0;
         for (std::int32_t layer = chunk.layers.begin; layer < chunk.layers.end; ++layer) {
             auto& [decodes, prefills] = per_layer[layer];
             (decode ? decodes : prefills) += rows;

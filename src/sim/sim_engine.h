@@ -19,8 +19,8 @@ class SimEngine {
     SimEngine(std::int32_t block_size, std::int32_t vocab)
         : block_size_(block_size), vocab_(vocab) {}
 
-    void load(spec::LayerRange layers, std::int64_t total_pages);
-    // tokens: one per chunk with sample set. output: plan.output_rows rows.
+    void load(spec::LayerRange layers, std::int64_t total_pages, std::int64_t swap_pages = 0);
+    // tokens: as core::BatchFinished wants them. output: plan.output_rows rows.
     struct Outcome {
         std::vector<core::ProducedToken> tokens;
         ToyRows output;
@@ -28,12 +28,19 @@ class SimEngine {
     Outcome run(const core::BatchPlan& plan, const std::map<std::uint64_t, ToyRows>& buffers);
 
   private:
+    void move_pages(const core::BatchPlan& plan);
+    // Adds the tokens that follow this row; false when it was followed by a wrong guess.
+    bool draw(const core::BatchChunk& chunk, std::size_t index, std::uint64_t row,
+              std::vector<core::ProducedToken>& tokens) const;
     std::uint64_t run_row(const core::BatchChunk& chunk, std::size_t index, std::uint64_t row);
 
     std::int32_t block_size_;
     std::int32_t vocab_;
     spec::LayerRange layers_;
-    std::vector<std::uint64_t> keys_;  // [page][slot]
+    // What a position left in a page, which says its token and all that came before it: a page that
+    // was copied, shared, swapped or kept wrongly gives other tokens.
+    std::vector<std::uint64_t> keys_;     // [page][slot]
+    std::vector<std::uint64_t> swapped_;  // [page in host memory][slot]
 };
 
 double batch_seconds(const core::BatchPlan& plan, const spec::NodeSpec& node,

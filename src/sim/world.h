@@ -26,6 +26,7 @@ struct WorldConfig {
     double link_bytes_per_s = 1e9;
     double activation_bytes = 8192;  // per row
     double load_s = 0.5;             // until assigned layers are in place
+    std::int64_t swap_pages = 0;     // of a worker's host memory, for swapped KV pages
     bool check_invariants = true;    // after every step; slow when workers have many pages
     std::uint64_t fault_seed = 0;    // which messages are lost or duplicated
     double silent_limit_s = 0;       // a worker not heard of for so long is lost; 0 = never

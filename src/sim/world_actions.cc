@@ -152,10 +152,11 @@ void World::perform(Machine& machine, const core::WorkerAction& action) {
              });
     } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
         const std::int64_t pages = load->layers.empty() ? 0 : machine.kv_pages;
-        machine.engine->load(load->layers, pages);
+        const std::int64_t swap_pages = load->layers.empty() ? 0 : config_.swap_pages;
+        machine.engine->load(load->layers, pages, swap_pages);
         after(config_.load_s * std::min(machine.slow, kSlowestLoad),
-              [this, id, incarnation, l = *load, pages] {
-                  worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages});
+              [this, id, incarnation, l = *load, pages, swap_pages] {
+                  worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages, swap_pages});
               });
     } else if (const auto* release = std::get_if<core::ReleaseBuffer>(&action)) {
         if (machine.buffers.erase(release->buffer) != 1) {

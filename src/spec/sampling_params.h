@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "spec/layer_range.h"
 
 namespace helix::spec {
@@ -27,6 +28,11 @@ struct SamplingParams {
         return repetition_penalty != 1.0F || frequency_penalty != 0.0F || presence_penalty != 0.0F;
     }
 };
+
+// The seed of one member of a request's sequence group: the request's own for member 0.
+inline std::uint64_t member_seed(std::uint64_t seed, std::uint32_t member) {
+    return member == 0 ? seed : base::hash_pair(seed, member);
+}
 
 struct TokenLogprob {
     Token token = 0;

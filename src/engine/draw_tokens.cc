@@ -1,0 +1,85 @@
+#include "engine/draw_tokens.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace helix::engine {
+namespace {
+
+using Tokens = std::vector<core::ProducedToken>;
+
+// What one thread does at a time.
+struct Task {
+    ChunkLogits from;
+    std::int32_t draw = 0;
+};
+
+SampleInput input_of(const Task& task, std::int32_t row, std::span<const float> logits,
+                     std::size_t vocab) {
+    const core::BatchChunk& chunk = *task.from.chunk;
+    // Guesses behind the row, which neither the history nor the position may know of.
+    const auto behind = static_cast<std::size_t>(chunk.drafts - row);
+    SampleInput input;
+    input.logits =
+        logits.subspan(static_cast<std::size_t>(task.from.first_row + row) * vocab, vocab);
+    input.history = chunk.history;
+    if (!chunk.history.empty()) {
+        input.history = input.history.first(chunk.history.size() - behind);
+    }
+    input.prompt_tokens = chunk.prompt_tokens;
+    input.position = chunk.first_position + static_cast<std::int32_t>(chunk.tokens.size() - behind);
+    input.member = chunk.draws > 1 ? static_cast<std::uint32_t>(task.draw) : chunk.key.member;
+    return input;
+}
+
+base::Status run(const Task& task, Sampler& sampler, std::span<const float> logits,
+                 std::size_t vocab, Tokens& tokens) {
+    const core::BatchChunk& chunk = *task.from.chunk;
+    for (std::int32_t row = 0; row <= chunk.drafts; ++row) {
+        const SampleInput input = input_of(task, row, logits, vocab);
+        TRY(core::ProducedToken produced, sampler.sample(input, chunk.sampling));
+        produced.key = chunk.key;
+        produced.key.member = input.member;
+        tokens.push_back(std::move(produced));
+        if (row == chunk.drafts) break;
+        const std::size_t guess =
+            chunk.tokens.size() - static_cast<std::size_t>(chunk.drafts - row);
+        if (tokens.back().token != chunk.tokens[guess]) break;
+    }
+    return base::Ok{};
+}
+
+}  // namespace
+
+base::Result<Tokens> draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
+                                 std::span<const ChunkLogits> chunks, std::span<const float> logits,
+                                 std::int64_t vocab) {
+    std::vector<Task> tasks;
+    tasks.reserve(chunks.size());
+    for (const ChunkLogits& chunk : chunks) {
+        for (std::int32_t draw = 0; draw < chunk.chunk->draws; ++draw) {
+            tasks.push_back({chunk, draw});
+        }
+    }
+    std::vector<Tokens> drawn(tasks.size());
+    std::vector<base::Status> statuses(tasks.size(), base::Ok{});
+    pool.run(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t t, int thread) {
+        const auto at = static_cast<std::size_t>(t);
+        statuses[at] = run(tasks[at], samplers[static_cast<std::size_t>(thread)], logits,
+                           static_cast<std::size_t>(vocab), drawn[at]);
+    });
+    Tokens tokens;
+    tokens.reserve(tasks.size());
+    for (std::size_t t = 0; t < tasks.size(); ++t) {
+        if (!statuses[t].ok()) {
+            return base::Error{statuses[t].error().code,
+                               fmt::format("request {}: {}", tasks[t].from.chunk->key.request.value,
+                                           statuses[t].error().message)};
+        }
+        for (core::ProducedToken& token : drawn[t]) tokens.push_back(std::move(token));
+    }
+    return tokens;
+}
+
+}  // namespace helix::engine
