@@ -58,19 +58,21 @@ class ServedWorker {
         input.parent = parent;
         say(core::StageInputs{{input}});
     }
-    // Plain decoding: as many tokens more, each fed back.
+    // Plain decoding: as many tokens more, each fed back when the next one is wanted.
     std::vector<core::ProducedToken> decode(core::SequenceKey key, std::size_t count) {
         std::vector<core::ProducedToken> all;
         while (all.size() < count) {
+            const auto last = last_.find(key);
+            if (tokens_[key].empty() && last != last_.end())
+                rows(key, last->second.position, {last->second.token});
             const std::vector<core::ProducedToken> got = take(key);
             if (got.size() != 1) {
                 ADD_FAILURE() << got.size() << " tokens";
                 return all;
             }
             all.push_back(got[0]);
-            rows(key, got[0].position, {got[0].token});
+            last_[key] = got[0];
         }
-        take(key);
         return all;
     }
 
@@ -130,6 +132,7 @@ class ServedWorker {
     spec::LayerRange layers_;
     core::TimePoint now_;
     std::map<core::SequenceKey, std::vector<core::ProducedToken>> tokens_;
+    std::map<core::SequenceKey, core::ProducedToken> last_;  // of decode
     std::vector<core::SequenceStuck> stuck_;
     core::WorkerReport report_;
 };
