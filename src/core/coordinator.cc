@@ -10,6 +10,7 @@ namespace helix::core {
 Coordinator::Coordinator(const CoordinatorConfig& config) : impl_(std::make_unique<Impl>(config)) {
     CHECK(config.n_layers > 0 && config.context_length > 0 && config.block_size > 0);
     CHECK(config.kv_high_water > 0 && config.kv_high_water <= 1);
+    CHECK(config.prefix_cache_blocks >= 0);
 }
 Coordinator::~Coordinator() = default;
 Coordinator::Coordinator(Coordinator&&) noexcept = default;
@@ -51,6 +52,8 @@ ClusterView Coordinator::view() const {
     view.finished = state.finished;
     view.failed = state.failed;
     view.rejected = state.rejected;
+    view.prefix_queried_tokens = state.prefix_queried_tokens;
+    view.prefix_hit_tokens = state.prefix_hit_tokens;
     return view;
 }
 

@@ -105,6 +105,7 @@ struct RequestRouted {
     RequestId id;
     Pipeline pipeline;
     std::uint32_t attempt = 0;
+    std::int32_t cached_tokens = 0;  // need not be computed (prefix cache)
 };
 // Find a placement for these workers (cluster.nodes[i] is workers[i]); answer Planned or
 // NotPlanned.
@@ -138,6 +139,10 @@ struct CoordinatorConfig {
     // Decodes travel in so many groups at most, for all machines of a pipeline to have work; 0: as
     // many as machines stand in the shortest one. Groups are larger where small ones cost too much.
     std::int32_t pipeline_groups = 0;
+    // Prompts whose beginning was computed lately go to where its KV is and begin after it
+    // (core/coordinator_prefix.cc says when not). So many blocks are remembered.
+    bool prefix_cache = false;
+    std::int32_t prefix_cache_blocks = 1 << 17;
     std::int32_t min_workers = 1;          // plan only once so many have joined
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
     double switch_gain =
@@ -175,6 +180,10 @@ struct ClusterView {
     std::int64_t finished = 0;
     std::int64_t failed = 0;
     std::int64_t rejected = 0;
+    // Of prompts, and of what is computed again after a preemption: tokens with their KV computed,
+    // and those of them that were found in the prefix cache.
+    std::int64_t prefix_queried_tokens = 0;
+    std::int64_t prefix_hit_tokens = 0;
 };
 
 // The cluster's policy: admission, routing, placement changes, what is streamed. Deterministic; no

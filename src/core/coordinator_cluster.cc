@@ -93,6 +93,7 @@ void Coordinator::Impl::lose_worker(WorkerId worker, const std::string& reason,
         finish(id, FinishReason::error,
                "worker " + name + " " + reason + " while it served this request", actions);
     }
+    prefixes.clear();
     if (in_router(worker)) flow_in_force = 0;  // whatever can replace it is a gain
     capacity_cache.reset();
     workers.erase(worker);
@@ -319,6 +320,7 @@ std::unique_ptr<RequestRouter> Coordinator::Impl::make_router(const PendingPlace
 
 void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
     router = std::move(pending->router);
+    prefixes.clear();
     for (auto& [id, state] : requests) {
         if (state.running) state.path = router->graph().path(state.pipeline);
     }

@@ -12,18 +12,6 @@ namespace helix::core {
 using base::planted;
 using base::PlantedBug;
 
-namespace {
-
-QueueKey queue_key(const RequestState& state) {
-    return {-static_cast<std::int64_t>(state.request.priority), state.order};
-}
-
-std::int32_t length(const RequestState& state) {
-    return static_cast<std::int32_t>(state.request.prompt.size() + state.output.size());
-}
-
-}  // namespace
-
 std::int64_t Coordinator::Impl::blocks_for(std::int64_t tokens) const {
     return (tokens + config.block_size - 1) / config.block_size;
 }
@@ -33,7 +21,8 @@ std::int64_t Coordinator::Impl::expected_pages(const RequestState& state, LayerR
         static_cast<std::int64_t>(state.request.prompt.size()) + state.max_output;
     const auto more = static_cast<std::int64_t>(mean_output) + 1;
     const std::int64_t tokens = std::min(limit, length(state) + more);
-    return blocks_for(tokens) * layers.size();
+    // Cached blocks are whole and are shared.
+    return blocks_for(tokens - state.prefix.cached) * layers.size();
 }
 
 std::int64_t Coordinator::Impl::capacity_tokens() const {
@@ -177,15 +166,27 @@ WorkerLoad Coordinator::Impl::load_of(WorkerId worker) const {
             state.kv.total(), &state.last_report};
 }
 
-Path Coordinator::Impl::route(TimePoint now, const RequestState& state) const {
+// What the request says of itself is looked up when a stage is asked about.
+StageFits Coordinator::Impl::fits_for(const RequestState& state) const {
     const std::int64_t full =
         blocks_for(static_cast<std::int64_t>(state.request.prompt.size()) + state.max_output);
-    const StageFits fits = [&](WorkerId worker, LayerRange layers) {
+    return [this, full, &state](WorkerId worker, LayerRange layers) {
         return usable(worker, layers) && full * layers.size() <= workers.at(worker).kv.total() &&
                workers.at(worker).kv.can_add(expected_pages(state, layers), config.kv_high_water);
     };
-    const RoutedRequest request{state.request.id, now, length(state), state.request.priority};
-    Path path = router->route(request, fits, [&](WorkerId worker) { return load_of(worker); });
+}
+
+Path Coordinator::Impl::route(TimePoint now, RequestState& state) {
+    const std::vector<PrefixHit> hits = prefix_hits(state);
+    Path path = prefer_prefix(state, hits);
+    if (path.empty()) {
+        const RoutedRequest request{state.request.id, now, length(state), state.request.priority};
+        path = router->route(request, fits_for(state),
+                             [&](WorkerId worker) { return load_of(worker); });
+        for (const PrefixHit& hit : hits) {
+            if (hit.path == path) state.prefix.cached = hit.blocks * config.block_size;
+        }
+    }
     CHECK(path.empty() || router->graph().is_path(path));
     return path;
 }
@@ -202,10 +203,10 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     ++state.attempt;
     state.pipeline = router->graph().pipeline(path);
     state.path = std::move(path);
-    going(state, length(state));
     state.last_progress = now;
     state.started = now;
-    state.prompt_rows = length(state);
+    state.prompt_rows = length(state) - state.prefix.cached;
+    going(state, state.prompt_rows);
     prompts.start(state.prompt_rows);
     for (const Stage& stage : state.pipeline) {
         workers.at(stage.worker).kv.add(state.request.id, expected_pages(state, stage.layers));
@@ -222,10 +223,14 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     input.sample = true;
     SequenceStart begin{state.pipeline, static_cast<std::int32_t>(state.request.prompt.size()),
                         state.request.sampling};
+    input.first_position = state.prefix.cached;
+    begin.cached.assign(input.tokens.begin(), input.tokens.begin() + state.prefix.cached);
+    input.tokens.erase_front(begin.cached.size());
     if (planted(PlantedBug::sampling_seed_lost) && !state.output.empty()) begin.sampling.seed = 0;
     input.start = std::move(begin);
     outbox[state.pipeline.front().worker].inputs.push_back(std::move(input));
-    actions.push_back(RequestRouted{state.request.id, state.pipeline, state.attempt});
+    actions.push_back(
+        RequestRouted{state.request.id, state.pipeline, state.attempt, state.prefix.cached});
 }
 
 // ---- tokens
@@ -248,6 +253,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         if (state.prompt_rows > 0) {
             prompts.finish(state.prompt_rows, now - state.started);
             state.prompt_rows = 0;
+            note_first_token(state);
         }
         state.output.push_back(token.token);
         router->on_returned(state.path, state.rows_going, now - state.last_progress);
@@ -285,6 +291,8 @@ void Coordinator::Impl::on_stuck(TimePoint now, WorkerId worker, const SequenceS
     if (!workers.at(worker).kv.charges().contains(message.key.request)) return;  // not its stage
     if (message.cause == StuckCause::out_of_pages) {
         preempt_one(now, worker, actions);
+    } else if (message.cause == StuckCause::prefix_lost && it->second.prefix.cached > 0) {
+        restart_without_prefix(it->second, actions);
     } else {
         finish(message.key.request, FinishReason::error,
                "worker " + workers.at(worker).joined.node.name + ": " + message.reason, actions);
@@ -318,6 +326,7 @@ void Coordinator::Impl::preempt_one(TimePoint now, WorkerId worker,
 void Coordinator::Impl::leave_pipeline(RequestState& state,
                                        std::vector<CoordinatorAction>& actions) {
     CHECK(state.running);
+    if (state.prompt_rows == 0) remember_prefix(state, length(state) - 1);
     prompts.abandon(state.prompt_rows);
     state.prompt_rows = 0;
     const SequenceKey key{state.request.id, state.attempt};

@@ -14,6 +14,7 @@
 #include "base/id_map.h"
 #include "core/coordinator.h"
 #include "core/kv_estimate.h"
+#include "core/prefix_index.h"
 #include "core/prompt_window.h"
 #include "core/request_router.h"
 
@@ -32,6 +33,15 @@ struct WorkerState {
     WorkerReport last_report;
 };
 
+// What the prefix cache has to do with a request.
+struct PrefixUse {
+    std::vector<base::Hash128> blocks;  // of prompt and output, as far as they were asked for
+    // Tokens that this attempt need not compute. Of a waiting request: on the path that was
+    // found for it last.
+    std::int32_t cached = 0;
+    bool lost = false;  // it was not there: the next attempt computes everything
+};
+
 struct RequestState {
     Request request;
     std::uint64_t order = 0;  // of arrival
@@ -46,6 +56,7 @@ struct RequestState {
     TimePoint started;             // this attempt
     std::int32_t max_output = 0;   // max_tokens, or what context and memory allow
     TimePoint last_progress;
+    PrefixUse prefix;
 };
 
 // Requests by rising id, each found in no more time than in a table of a few.
@@ -84,6 +95,14 @@ class RequestTable {
 
 // Waiting requests in the order they will run: priority, then arrival (FEATURES V8, L13).
 using QueueKey = std::tuple<std::int64_t, std::uint64_t>;  // (-priority, order)
+inline QueueKey queue_key(const RequestState& state) {
+    return {-static_cast<std::int64_t>(state.request.priority), state.order};
+}
+
+// Tokens of prompt and output so far.
+inline std::int32_t length(const RequestState& state) {
+    return static_cast<std::int32_t>(state.request.prompt.size() + state.output.size());
+}
 
 // A placement on its way into force.
 struct PendingPlacement {
@@ -101,7 +120,10 @@ struct PendingPlacement {
 
 struct Coordinator::Impl {
     explicit Impl(const CoordinatorConfig& given)
-        : config(given), prompts(given.prefill_target), mean_output(given.expected_output_tokens) {}
+        : config(given),
+          prompts(given.prefill_target),
+          mean_output(given.expected_output_tokens),
+          prefixes(static_cast<std::size_t>(given.prefix_cache_blocks)) {}
 
     CoordinatorConfig config;
     std::map<WorkerId, WorkerState> workers;
@@ -114,6 +136,10 @@ struct Coordinator::Impl {
     std::uint64_t next_order = 0;
     PromptWindow prompts;    // that have no token yet
     double mean_output = 0;  // running mean of finished outputs, for expected lengths
+
+    PrefixIndex prefixes;                    // edges of its paths: the router's
+    std::int64_t prefix_queried_tokens = 0;  // since start
+    std::int64_t prefix_hit_tokens = 0;
 
     std::unique_ptr<RequestRouter> router;  // of the placement in force; null before the first
     std::vector<spec::LinkFlow> flows;      // in force; node indices are worker ids
@@ -147,7 +173,8 @@ struct Coordinator::Impl {
     void on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& message,
                   std::vector<CoordinatorAction>& actions);
     void dispatch(TimePoint now, std::vector<CoordinatorAction>& actions);
-    Path route(TimePoint now, const RequestState& state) const;  // empty: nothing has room
+    Path route(TimePoint now, RequestState& state);  // empty: nothing has room
+    StageFits fits_for(const RequestState& state) const;
     WorkerLoad load_of(WorkerId worker) const;
     void start(TimePoint now, RequestState& state, Path path,
                std::vector<CoordinatorAction>& actions);
@@ -169,6 +196,17 @@ struct Coordinator::Impl {
     // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
     std::int64_t capacity_tokens() const;
     std::int64_t capacity();  // the same, remembered until workers or placement change
+
+    // prefix cache (coordinator_prefix.cc)
+    // The paths that have the KV of a beginning of the request's text.
+    std::vector<PrefixHit> prefix_hits(RequestState& state);
+    // That of the hit to be used, if any is worth it; sets state.prefix.cached.
+    Path prefer_prefix(RequestState& state, const std::vector<PrefixHit>& hits);
+    void hash_blocks(RequestState& state) const;
+    // The path has just computed so many of the request's first tokens.
+    void remember_prefix(RequestState& state, std::int64_t tokens);
+    void note_first_token(RequestState& state);
+    void restart_without_prefix(RequestState& state, std::vector<CoordinatorAction>& actions);
 
     // workers and placements (coordinator_cluster.cc)
     void on(TimePoint now, const WorkerJoined& event, std::vector<CoordinatorAction>& actions);
