@@ -14,8 +14,9 @@ void append_usage(std::string& out, const Usage& usage) {
     append_json_number(out, usage.completion_tokens);
     out += ",\"total_tokens\":";
     append_json_number(out, usage.prompt_tokens + usage.completion_tokens);
-    out += ",\"prompt_tokens_details\":{\"cached_tokens\":0}";
-    out += ",\"completion_tokens_details\":{\"reasoning_tokens\":0}}";
+    out += ",\"prompt_tokens_details\":{\"cached_tokens\":";
+    append_json_number(out, usage.cached_tokens);
+    out += "},\"completion_tokens_details\":{\"reasoning_tokens\":0}}";
 }
 
 void append_comma(std::string& out) {

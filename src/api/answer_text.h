@@ -15,6 +15,7 @@ namespace helix::api {
 
 struct Usage {
     std::int64_t prompt_tokens = 0;
+    std::int64_t cached_tokens = 0;  // of these; from the prefix cache
     std::int64_t completion_tokens = 0;
 };
 

@@ -33,8 +33,10 @@ class PostingSink : public TokenSink {
     void on_reject(const core::RejectRequest& rejection) override {
         post_([c = completion_, i = choice_, rejection] { c->rejected(i, rejection); });
     }
-    void on_routed(const core::Pipeline& pipeline) override {
-        post_([c = completion_, i = choice_, pipeline] { c->routed(i, pipeline); });
+    void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) override {
+        post_([c = completion_, i = choice_, pipeline, cached_tokens] {
+            c->routed(i, pipeline, cached_tokens);
+        });
     }
 
   private:
@@ -197,7 +199,10 @@ bool Completion::is_stop_token(Token token) const {
 Usage Completion::usage() const {
     Usage usage;
     usage.prompt_tokens = prompt_tokens_;
-    for (const auto& choice : choices_) usage.completion_tokens += choice->tokens;
+    for (const auto& choice : choices_) {
+        usage.completion_tokens += choice->tokens;
+        usage.cached_tokens += choice->record->cached_tokens;
+    }
     return usage;
 }
 
@@ -231,7 +236,8 @@ void Completion::on_tick(base::TimePoint now) {
     emit(net::kSsePing);
 }
 
-void Completion::routed(std::size_t choice, const core::Pipeline& pipeline) {
+void Completion::routed(std::size_t choice, const core::Pipeline& pipeline,
+                        std::int32_t cached_tokens) {
     accepted(choice);
     Choice& c = *choices_[choice];
     if (over_ || c.done) return;
@@ -241,6 +247,8 @@ void Completion::routed(std::size_t choice, const core::Pipeline& pipeline) {
     }
     c.record->state = "running";
     c.record->pipeline = pipeline;
+    // Of the first try that got as far as a token.
+    if (c.tokens == 0) c.record->cached_tokens = cached_tokens;
 }
 
 void Completion::note_token(Choice& choice) {

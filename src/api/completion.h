@@ -34,7 +34,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
 
     // From the service, by choice.
     void accepted(std::size_t choice);
-    void routed(std::size_t choice, const core::Pipeline& pipeline);
+    void routed(std::size_t choice, const core::Pipeline& pipeline, std::int32_t cached_tokens);
     void token(std::size_t choice, const core::ProducedToken& token);
     void finished(std::size_t choice, core::FinishReason reason, const std::string& error);
     void rejected(std::size_t choice, const core::RejectRequest& rejection);

@@ -77,6 +77,12 @@ void write_cluster(PrometheusText& text, const core::ClusterView& view) {
                 total > 0 ? used / total : 0);
     text.single("vllm:num_preemptions_total", kCounter, "Requests set back to waiting.",
                 static_cast<double>(view.preemptions));
+    text.single("vllm:prefix_cache_queries_total", kCounter,
+                "Tokens of prompts, looked up in the prefix cache.",
+                static_cast<double>(view.prefix_queried_tokens));
+    text.single("vllm:prefix_cache_hits_total", kCounter,
+                "Tokens of prompts, found in the prefix cache.",
+                static_cast<double>(view.prefix_hit_tokens));
     text.single("helix_cluster_serving", kGauge, "1 when a placement is in force.",
                 view.serving ? 1 : 0);
     text.single("helix_placement_epoch", kGauge, "Number of the placement in force.",

@@ -27,6 +27,7 @@ json record_json(const RequestRecord& record) {
             {"created", record.created},
             {"state", record.state},
             {"prompt_tokens", record.prompt_tokens},
+            {"cached_tokens", record.cached_tokens},
             {"completion_tokens", record.completion_tokens},
             {"queue_s", or_null(record.queue_s)},
             {"ttft_s", or_null(record.ttft_s)},

@@ -21,6 +21,7 @@ struct RequestRecord {
     std::int64_t created = 0;      // Unix seconds
     std::string state = "queued";  // queued, running, stop, length, abort, error, rejected
     std::int64_t prompt_tokens = 0;
+    std::int64_t cached_tokens = 0;  // of the prompt, from the prefix cache
     std::int64_t completion_tokens = 0;
     double queue_s = -1;       // until it had a pipeline; -1 = not yet
     double ttft_s = -1;        // until the first token; -1 = not yet

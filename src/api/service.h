@@ -25,7 +25,9 @@ class TokenSink {
     virtual void on_token(const core::ProducedToken& token) = 0;
     virtual void on_finish(core::FinishReason reason, const std::string& error) = 0;
     virtual void on_reject(const core::RejectRequest& rejection) = 0;
-    virtual void on_routed(const core::Pipeline& pipeline) = 0;
+    // It runs there, and so many tokens of its prompt (or, after a preemption, of what there is of
+    // prompt and answer) need not be computed.
+    virtual void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) = 0;
 };
 
 class Service {

@@ -156,7 +156,8 @@ std::string describe(const CoordinatorAction& action) {
     }
     if (const auto* a = std::get_if<RequestRouted>(&action)) {
         return "route r" + num(a->id.value) + "." + num(a->attempt) + " over " +
-               describe(a->pipeline);
+               describe(a->pipeline) +
+               (a->cached_tokens > 0 ? " behind " + num(a->cached_tokens) + " cached" : "");
     }
     if (const auto* a = std::get_if<PlanCluster>(&action)) {
         return "plan " + num(a->plan) + " for " + num(a->workers.size()) + " workers";

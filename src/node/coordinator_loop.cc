@@ -282,8 +282,9 @@ void CoordinatorServer::perform_for_clients(core::CoordinatorAction& action) {
     } else if (const auto* rejection = std::get_if<core::RejectRequest>(&action)) {
         sinks_.tell(rejection->id, true, [&](api::TokenSink& sink) { sink.on_reject(*rejection); });
     } else if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
-        sinks_.tell(routed->id, false,
-                    [&](api::TokenSink& sink) { sink.on_routed(routed->pipeline); });
+        sinks_.tell(routed->id, false, [&](api::TokenSink& sink) {
+            sink.on_routed(routed->pipeline, routed->cached_tokens);
+        });
     } else {
         const core::RequestId id = std::get<core::AcceptRequest>(action).id;
         sinks_.tell(id, false, [](api::TokenSink& sink) { sink.on_accepted(); });

@@ -31,6 +31,25 @@ TEST_F(ApiTest, AWholeAnswerHasAllFieldsThatClientsRead) {
         "completion_tokens_details":{"reasoning_tokens":0}}})"));
 }
 
+TEST_F(ApiTest, CachedTokensAreThoseOfTheTryThatGaveTheFirstToken) {
+    auto c = client();
+    c.request("POST", "/v1/completions", R"({"prompt":["abcdefgh","ijkl"]})");
+    auto one = service_.next();
+    auto two = service_.next();
+    ASSERT_TRUE(one && two);
+    one->route(7);
+    one->route(4);  // not all of it was there any more
+    two->route(3);
+    one->say("1");
+    two->say("2");
+    one->route(8);  // preempted
+    one->finish(FinishReason::length);
+    two->finish(FinishReason::length);
+    const Json body = Json::parse(c.read_response().body);
+    EXPECT_EQ(body["usage"]["prompt_tokens"], 12);
+    EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 7);
+}
+
 TEST_F(ApiTest, EveryParameterReachesTheService) {
     auto c = client();
     c.request(

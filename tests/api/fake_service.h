@@ -26,7 +26,9 @@ struct FakeRequest {
         return text;
     }
     void accept() { sink->on_accepted(); }
-    void route() { sink->on_routed({{core::WorkerId{1}, {0, 2}}, {core::WorkerId{2}, {2, 4}}}); }
+    void route(std::int32_t cached_tokens = 0) {
+        sink->on_routed({{core::WorkerId{1}, {0, 2}}, {core::WorkerId{2}, {2, 4}}}, cached_tokens);
+    }
     void token(core::Token token) {
         core::ProducedToken produced;
         produced.key.request = id;

@@ -203,6 +203,8 @@ core::ClusterView small_cluster() {
     worker.used_pages = 20;
     view.workers.push_back(worker);
     view.flows.push_back({spec::kCoordinator, 1, 12.5});
+    view.prefix_queried_tokens = 100;
+    view.prefix_hit_tokens = 64;
     return view;
 }
 
@@ -222,6 +224,8 @@ TEST_F(ApiTest, MetricsCountWhatHappened) {
     for (const std::string& line :
          {"vllm:num_requests_running" + labels + "} 4\n",
           "vllm:num_requests_waiting" + labels + "} 2\n",
+          "vllm:prefix_cache_queries_total" + labels + "} 100\n",
+          "vllm:prefix_cache_hits_total" + labels + "} 64\n",
           "vllm:kv_cache_usage_perc" + labels + "} 0.25\n",
           "vllm:request_success_total" + labels + R"(,finished_reason="length"} 1)" + "\n",
           "vllm:request_success_total" + labels + R"(,finished_reason="stop"} 0)" + "\n",

@@ -38,7 +38,7 @@ class TimedService : public Service {
         const std::lock_guard lock(mutex_);
         const core::RequestId id{++last_id_};
         sink->on_accepted();
-        sink->on_routed({{core::WorkerId{0}, {0, 4}}});
+        sink->on_routed({{core::WorkerId{0}, {0, 4}}}, 0);
         const std::int32_t limit = request.max_tokens > 0 ? request.max_tokens : kContext;
         const bool may_end = !request.stop_tokens.empty();
         running_[id.value] = {std::move(sink), 0, limit, may_end, request.sampling.n_logprobs};

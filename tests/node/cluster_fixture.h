@@ -68,9 +68,10 @@ class RecordingSink final : public api::TokenSink {
         done_ = true;
         changed_.notify_all();
     }
-    void on_routed(const core::Pipeline& pipeline) override {
+    void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) override {
         const std::lock_guard lock(mutex_);
         pipeline_ = pipeline;
+        cached_tokens_ = cached_tokens;
         changed_.notify_all();
     }
 
@@ -87,6 +88,7 @@ class RecordingSink final : public api::TokenSink {
     std::string error_;
     std::string rejection_;
     core::Pipeline pipeline_;
+    std::int32_t cached_tokens_ = 0;
     bool done_ = false;
 
   private:
