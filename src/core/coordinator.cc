@@ -11,6 +11,7 @@ Coordinator::Coordinator(const CoordinatorConfig& config) : impl_(std::make_uniq
     CHECK(config.n_layers > 0 && config.context_length > 0 && config.block_size > 0);
     CHECK(config.kv_high_water > 0 && config.kv_high_water <= 1);
     CHECK(config.prefix_cache_blocks >= 0);
+    CHECK(config.speculation.ngram_tokens >= 0 && config.speculation.guess_rows >= 0);
 }
 Coordinator::~Coordinator() = default;
 Coordinator::Coordinator(Coordinator&&) noexcept = default;
@@ -54,6 +55,9 @@ ClusterView Coordinator::view() const {
     view.rejected = state.rejected;
     view.prefix_queried_tokens = state.prefix_queried_tokens;
     view.prefix_hit_tokens = state.prefix_hit_tokens;
+    view.drafts = state.drafts;
+    view.draft_tokens = state.draft_tokens;
+    view.accepted_draft_tokens = state.accepted_draft_tokens;
     return view;
 }
 

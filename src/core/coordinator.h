@@ -26,6 +26,7 @@ struct Request {
     std::int32_t min_tokens = 0;     // stop tokens do not end it before
     std::vector<Token> stop_tokens;  // end of text and the caller's
     std::int32_t priority = 0;       // higher goes first
+    std::int32_t guesses = -1;       // tokens to guess ahead at most; -1: as SpeculationConfig says
 };
 struct Submitted {
     Request request;
@@ -123,6 +124,16 @@ struct Report {
 using CoordinatorAction = std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest,
                                        RejectRequest, RequestRouted, PlanCluster, Report>;
 
+// Tokens are guessed ahead and computed along with the last one (core/coordinator_guess.cc).
+struct SpeculationConfig {
+    // By what followed the same last tokens earlier in the text, so many at once; 0 = only for
+    // requests that ask for it. It looks for the last ngram_max tokens, then for fewer.
+    std::int32_t ngram_tokens = 0;
+    std::int32_t ngram_min = 2;
+    std::int32_t ngram_max = 4;
+    std::int32_t guess_rows = 32;  // of all requests that share a last stage
+};
+
 struct CoordinatorConfig {
     std::int32_t n_layers = 0;
     std::int32_t context_length = 0;
@@ -143,6 +154,7 @@ struct CoordinatorConfig {
     // (core/coordinator_prefix.cc says when not). So many blocks are remembered.
     bool prefix_cache = false;
     std::int32_t prefix_cache_blocks = 1 << 17;
+    SpeculationConfig speculation;
     std::int32_t min_workers = 1;          // plan only once so many have joined
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
     double switch_gain =
@@ -184,6 +196,10 @@ struct ClusterView {
     // and those of them that were found in the prefix cache.
     std::int64_t prefix_queried_tokens = 0;
     std::int64_t prefix_hit_tokens = 0;
+    // Speculation: rows that were sent with guesses, the guesses, and those that came true.
+    std::int64_t drafts = 0;
+    std::int64_t draft_tokens = 0;
+    std::int64_t accepted_draft_tokens = 0;
 };
 
 // The cluster's policy: admission, routing, placement changes, what is streamed. Deterministic; no

@@ -256,8 +256,11 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             note_first_token(state);
         }
         state.output.push_back(token.token);
-        router->on_returned(state.path, state.rows_going, now - state.last_progress);
-        state.rows_going = 0;
+        if (state.rows_going > 0) {  // the first token of these rows
+            router->on_returned(state.path, state.rows_going, now - state.last_progress);
+            state.rows_going = 0;
+        }
+        const bool more = more_of_this_run(state, token.token);
         state.last_progress = now;
         const auto n_output = static_cast<std::int32_t>(state.output.size());
         actions.push_back(StreamToken{state.request.id, n_output - 1, token});
@@ -267,14 +270,8 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             finish(state.request.id, FinishReason::stop, "", actions);
         } else if (n_output >= state.max_output) {
             finish(state.request.id, FinishReason::length, "", actions);
-        } else {
-            going(state, 1);
-            StageInput next;
-            next.key = token.key;
-            next.first_position = token.position;
-            next.tokens.push_back(token.token);
-            next.sample = true;
-            outbox[state.pipeline.front().worker].inputs.push_back(std::move(next));
+        } else if (!more) {
+            continue_decoding(state);
         }
     }
 }
@@ -329,6 +326,7 @@ void Coordinator::Impl::leave_pipeline(RequestState& state,
     if (state.prompt_rows == 0) remember_prefix(state, length(state) - 1);
     prompts.abandon(state.prompt_rows);
     state.prompt_rows = 0;
+    forget_guesses(state);
     const SequenceKey key{state.request.id, state.attempt};
     for (const Stage& stage : state.pipeline) {
         WorkerState& worker = workers.at(stage.worker);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "base/check.h"
 #include "base/id_map.h"
 #include "core/coordinator.h"
+#include "core/draft_ngram.h"
+#include "core/guess_length.h"
 #include "core/kv_estimate.h"
 #include "core/prefix_index.h"
 #include "core/prompt_window.h"
@@ -42,6 +45,16 @@ struct PrefixUse {
     bool lost = false;  // it was not there: the next attempt computes everything
 };
 
+// The tokens guessed ahead for a request.
+struct Guessing {
+    Guessing(std::int32_t ngram_min, std::int32_t ngram_max) : lookup(ngram_min, ngram_max) {}
+    NgramDrafter lookup;  // prompt and output, as far as it was asked
+    std::size_t prompt_size = 0;
+    GuessLength length;
+    std::vector<Token> sent;  // along with the last token; empty: none, or their run is over
+    std::size_t right = 0;    // of these, as far as tokens came back
+};
+
 struct RequestState {
     Request request;
     std::uint64_t order = 0;  // of arrival
@@ -57,6 +70,7 @@ struct RequestState {
     std::int32_t max_output = 0;   // max_tokens, or what context and memory allow
     TimePoint last_progress;
     PrefixUse prefix;
+    std::unique_ptr<Guessing> guessing;  // null before the first
 };
 
 // Requests by rising id, each found in no more time than in a table of a few.
@@ -140,6 +154,9 @@ struct Coordinator::Impl {
     PrefixIndex prefixes;                    // edges of its paths: the router's
     std::int64_t prefix_queried_tokens = 0;  // since start
     std::int64_t prefix_hit_tokens = 0;
+    std::int64_t drafts = 0;  // rows with guesses, since start
+    std::int64_t draft_tokens = 0;
+    std::int64_t accepted_draft_tokens = 0;
 
     std::unique_ptr<RequestRouter> router;  // of the placement in force; null before the first
     std::vector<spec::LinkFlow> flows;      // in force; node indices are worker ids
@@ -207,6 +224,15 @@ struct Coordinator::Impl {
     void remember_prefix(RequestState& state, std::int64_t tokens);
     void note_first_token(RequestState& state);
     void restart_without_prefix(RequestState& state, std::vector<CoordinatorAction>& actions);
+
+    // speculation (coordinator_guess.cc)
+    // Sends the last token around again, with guesses where they are worth it.
+    void continue_decoding(RequestState& state);
+    void send_decode(RequestState& state, std::span<const Token> guesses);
+    std::int32_t most_guesses(const RequestState& state) const;
+    // After a token that was drawn: was it guessed, so that another one of the same rows comes?
+    bool more_of_this_run(RequestState& state, Token drawn);
+    void forget_guesses(RequestState& state);  // the attempt is over
 
     // workers and placements (coordinator_cluster.cc)
     void on(TimePoint now, const WorkerJoined& event, std::vector<CoordinatorAction>& actions);

@@ -1,0 +1,86 @@
+// Speculation, the coordinator's side: which tokens are guessed ahead, sent along with the last one
+// and kept as far as they were right (FEATURES O4). What is drawn does not depend on it: the last
+// stage draws every position as if it had come alone, up to the first wrong guess.
+//
+// Guesses come from the text itself (core/draft_ngram.h). How many depends on how often the
+// request's guesses were right (core/guess_length.h) and on how full the batches are: a row more is
+// nearly free while a batch reads its weights for a few rows and costs as much as a row of another
+// request where there are many. So all requests of a last stage together get guess_rows guesses at
+// most.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "core/coordinator_state.h"
+
+namespace helix::core {
+
+std::int32_t Coordinator::Impl::most_guesses(const RequestState& state) const {
+    const auto sharing =
+        static_cast<std::int64_t>(workers.at(state.pipeline.back().worker).kv.requests());
+    const std::int64_t share = config.speculation.guess_rows / std::max<std::int64_t>(1, sharing);
+    // One more token is drawn than guesses are right.
+    const std::int64_t left = state.max_output - static_cast<std::int64_t>(state.output.size()) - 1;
+    return static_cast<std::int32_t>(std::max<std::int64_t>(0, std::min(share, left)));
+}
+
+void Coordinator::Impl::continue_decoding(RequestState& state) {
+    const SpeculationConfig& how = config.speculation;
+    const std::int32_t wanted =
+        state.request.guesses >= 0 ? state.request.guesses : how.ngram_tokens;
+    if (wanted == 0) return send_decode(state, {});
+    if (!state.guessing) {
+        state.guessing = std::make_unique<Guessing>(how.ngram_min, how.ngram_max);
+        state.guessing->lookup.append(state.request.prompt);
+        state.guessing->prompt_size = state.request.prompt.size();
+    }
+    Guessing& guessing = *state.guessing;
+    const std::size_t seen = guessing.lookup.size() - guessing.prompt_size;
+    guessing.lookup.append(std::span(state.output).subspan(seen));
+    std::vector<Token> guesses = guessing.lookup.guess(std::min(wanted, most_guesses(state)));
+    if (!guesses.empty()) {
+        const auto count = guessing.length.next(static_cast<std::int32_t>(guesses.size()));
+        guesses.resize(static_cast<std::size_t>(count));
+    }
+    send_decode(state, guesses);
+}
+
+void Coordinator::Impl::send_decode(RequestState& state, std::span<const Token> guesses) {
+    going(state, 1 + static_cast<std::int64_t>(guesses.size()));
+    StageInput next;
+    next.key = {state.request.id, state.attempt};
+    next.first_position = length(state) - 1;
+    next.tokens.push_back(state.output.back());
+    next.tokens.append(guesses.begin(), guesses.end());
+    next.sample = true;
+    next.drafts = static_cast<std::int32_t>(guesses.size());
+    outbox[state.pipeline.front().worker].inputs.push_back(std::move(next));
+    if (guesses.empty()) return;
+    ++drafts;
+    draft_tokens += static_cast<std::int64_t>(guesses.size());
+    state.guessing->sent.assign(guesses.begin(), guesses.end());
+    state.guessing->right = 0;
+}
+
+bool Coordinator::Impl::more_of_this_run(RequestState& state, Token drawn) {
+    if (!state.guessing || state.guessing->sent.empty()) return false;
+    Guessing& guessing = *state.guessing;
+    const bool more =
+        guessing.right < guessing.sent.size() && guessing.sent[guessing.right] == drawn;
+    if (more) {
+        ++guessing.right;
+        ++accepted_draft_tokens;
+        return true;
+    }
+    guessing.length.note(static_cast<std::int32_t>(guessing.sent.size()),
+                         static_cast<std::int32_t>(guessing.right));
+    guessing.sent.clear();
+    return false;
+}
+
+void Coordinator::Impl::forget_guesses(RequestState& state) {
+    if (state.guessing) state.guessing->sent.clear();
+}
+
+}  // namespace helix::core

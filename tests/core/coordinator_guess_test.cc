@@ -1,0 +1,195 @@
+#include <gtest/gtest.h>
+
+#include "core/scripted_cluster.h"
+
+namespace helix::core {
+namespace {
+
+CoordinatorConfig config(std::int32_t ngram_tokens = 4) {
+    CoordinatorConfig config;
+    config.n_layers = 4;
+    config.context_length = 512;
+    config.block_size = 4;
+    config.speculation.ngram_tokens = ngram_tokens;
+    return config;
+}
+
+// "1 2 3 4" twice: after "5 1 2" it guesses "3 4 5 1".
+Request repetitive(std::uint64_t id, std::int32_t max_tokens = 20) {
+    Request made;
+    made.id = {id};
+    made.prompt = {1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1};
+    made.max_tokens = max_tokens;
+    made.stop_tokens = {99};
+    return made;
+}
+
+std::vector<Token> tokens_of(const StageInput& input) {
+    return {input.tokens.begin(), input.tokens.end()};
+}
+
+std::vector<Token> streamed(const ScriptedCluster::Actions& actions) {
+    std::vector<Token> all;
+    for (const CoordinatorAction& action : actions) {
+        const auto* token = std::get_if<StreamToken>(&action);
+        if (token != nullptr) all.push_back(token->token.token);
+    }
+    return all;
+}
+
+TEST(CoordinatorGuess, TheNextRowsCarryWhatFollowedTheSameWordsBefore) {
+    ScriptedCluster cluster(config(), 1, 2);
+    cluster.step(Submitted{repetitive(1)});
+    const auto rows = ScriptedCluster::rows(cluster.tokens(1, {2}));
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].first_position, 11);
+    EXPECT_EQ(tokens_of(rows[0]), (std::vector<Token>{2, 3, 4, 5, 1}));
+    EXPECT_EQ(rows[0].drafts, 4);
+    EXPECT_TRUE(rows[0].sample);
+    EXPECT_EQ(cluster.request(1).rows_going, 5);
+}
+
+TEST(CoordinatorGuess, TheNextRowsGoOutWhenTheLastTokenOfTheRunIsThere) {
+    ScriptedCluster cluster(config(), 1, 1);
+    cluster.step(Submitted{repetitive(1)});
+    cluster.tokens(1, {2});  // guesses 3 4 5 1
+    const auto two = cluster.tokens(1, {3, 4});
+    EXPECT_EQ(streamed(two), (std::vector<Token>{3, 4}));
+    EXPECT_TRUE(ScriptedCluster::rows(two).empty()) << "both were right: more are on their way";
+    const auto end = cluster.tokens(1, {7});
+    EXPECT_EQ(streamed(end), (std::vector<Token>{7}));
+    const auto rows = ScriptedCluster::rows(end);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].first_position, 14) << "back to behind the last right one";
+    EXPECT_EQ(tokens_of(rows[0]), (std::vector<Token>{7})) << "7 was not seen before";
+    EXPECT_EQ(rows[0].drafts, 0);
+    EXPECT_EQ(cluster.view().drafts, 1);
+    EXPECT_EQ(cluster.view().draft_tokens, 4);
+    EXPECT_EQ(cluster.view().accepted_draft_tokens, 2);
+}
+
+TEST(CoordinatorGuess, WhenAllGuessesAreRightOneTokenMoreComesThanWereGuessed) {
+    ScriptedCluster cluster(config(), 1, 1);
+    cluster.step(Submitted{repetitive(1)});
+    cluster.tokens(1, {2});
+    EXPECT_TRUE(ScriptedCluster::rows(cluster.tokens(1, {3, 4, 5, 1})).empty());
+    const auto rows = ScriptedCluster::rows(cluster.tokens(1, {2}));
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].first_position, 16);
+    EXPECT_EQ(cluster.view().accepted_draft_tokens, 4);
+}
+
+TEST(CoordinatorGuess, AStopTokenInsideARunEndsItThere) {
+    Request stops = repetitive(1);
+    stops.stop_tokens = {4};
+    ScriptedCluster cluster(config(), 1, 1);
+    cluster.step(Submitted{stops});
+    cluster.tokens(1, {2});
+    const auto actions = cluster.tokens(1, {3, 4, 5, 1, 2});
+    EXPECT_EQ(streamed(actions), (std::vector<Token>{3, 4}));
+    EXPECT_EQ(find<FinishRequest>(actions)->reason, FinishReason::stop);
+    EXPECT_TRUE(ScriptedCluster::rows(actions).empty());
+    EXPECT_EQ(held_when_idle(cluster.coordinator()), "");
+}
+
+TEST(CoordinatorGuess, NeverMoreIsGuessedThanMayBeSaid) {
+    ScriptedCluster cluster(config(8), 1, 1);
+    cluster.step(Submitted{repetitive(1, 4)});
+    const auto rows = ScriptedCluster::rows(cluster.tokens(1, {2}));
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(tokens_of(rows[0]), (std::vector<Token>{2, 3, 4})) << "and one more is drawn: four";
+    const auto end = cluster.tokens(1, {3, 4, 5});
+    EXPECT_EQ(streamed(end), (std::vector<Token>{3, 4, 5}));
+    EXPECT_EQ(find<FinishRequest>(end)->reason, FinishReason::length);
+    cluster.step(Submitted{repetitive(2, 2)});
+    EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(2, {2}))[0].drafts, 0);
+}
+
+TEST(CoordinatorGuess, ARequestMayAskForItOrNot) {
+    ScriptedCluster off(config(0), 1, 1);
+    Request asks = repetitive(1);
+    asks.guesses = 2;
+    off.step(Submitted{asks});
+    EXPECT_EQ(ScriptedCluster::rows(off.tokens(1, {2}))[0].drafts, 2);
+    off.step(Submitted{repetitive(2)});
+    EXPECT_EQ(ScriptedCluster::rows(off.tokens(2, {2}))[0].drafts, 0);
+    ScriptedCluster on(config(4), 1, 1);
+    asks.guesses = 0;
+    on.step(Submitted{asks});
+    EXPECT_EQ(ScriptedCluster::rows(on.tokens(1, {2}))[0].drafts, 0);
+}
+
+TEST(CoordinatorGuess, TheMoreShareABatchTheLessIsGuessed) {
+    CoordinatorConfig few = config(8);
+    few.speculation.guess_rows = 6;
+    ScriptedCluster cluster(few, 1, 1);
+    for (std::uint64_t id = 1; id <= 3; ++id) cluster.step(Submitted{repetitive(id)});
+    EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(1, {2}))[0].drafts, 2);
+    for (std::uint64_t id = 4; id <= 7; ++id) cluster.step(Submitted{repetitive(id)});
+    EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(2, {2}))[0].drafts, 0);
+}
+
+TEST(CoordinatorGuess, APreemptionInTheMiddleOfARunKeepsWhatWasStreamed) {
+    ScriptedCluster cluster(config(), 1, 1);
+    cluster.step(Submitted{repetitive(1)});
+    cluster.step(Submitted{repetitive(2)});
+    cluster.tokens(2, {2});
+    cluster.tokens(2, {3});
+    const std::uint32_t old = cluster.request(2).attempt;
+    const auto again = ScriptedCluster::rows(cluster.stuck(2, StuckCause::out_of_pages));
+    ASSERT_EQ(again.size(), 1U);
+    EXPECT_EQ(again[0].first_position, 0);
+    EXPECT_EQ(again[0].tokens.size(), 13U);
+    EXPECT_EQ(again[0].drafts, 0);
+    // What is left of the run comes late.
+    const auto late = cluster.step(FromWorker{{0}, TokensProduced{{{{{2}, old}, 13, 4, 0, {}}}}});
+    EXPECT_TRUE(late.empty());
+    const auto rows = ScriptedCluster::rows(cluster.tokens(2, {4}));
+    ASSERT_EQ(rows.size(), 1U) << "a token of the new attempt is none of the old run";
+    EXPECT_EQ(rows[0].first_position, 13);
+    EXPECT_GT(rows[0].drafts, 0);
+}
+
+// Whatever is guessed, the client gets what the model says. Here it says a function of the text so
+// far, and the worker is played as the last stage does it: up to the first wrong guess.
+TEST(CoordinatorGuess, TheAnswerIsThatOfPlainDecoding) {
+    const auto model = [](const std::vector<Token>& so_far) {
+        // Mostly repeats what it said eight tokens before, with a slip now and then.
+        const std::size_t n = so_far.size();
+        const Token before = n >= 8 ? so_far[n - 8] : static_cast<Token>(n);
+        return n % 13 == 0 ? static_cast<Token>(n % 7) : before;
+    };
+    std::map<std::int32_t, std::int64_t> steps;
+    std::map<std::int32_t, std::vector<Token>> answers;
+    for (const std::int32_t guesses : {0, 1, 3, 8}) {
+        ScriptedCluster cluster(config(guesses), 1, 1);
+        Request asked = repetitive(1, 200);
+        auto rows = ScriptedCluster::rows(cluster.step(Submitted{asked}));
+        std::vector<Token> held;  // what the worker has
+        while (cluster.open(1)) {
+            ASSERT_EQ(rows.size(), 1U);
+            const StageInput& input = rows[0];
+            ASSERT_LE(static_cast<std::size_t>(input.first_position), held.size());
+            held.resize(static_cast<std::size_t>(input.first_position));
+            held.insert(held.end(), input.tokens.begin(), input.tokens.end());
+            ++steps[guesses];
+            TokensProduced drawn;
+            for (auto at = held.size() - static_cast<std::size_t>(input.drafts);; ++at) {
+                const Token token = model({held.begin(), held.begin() + static_cast<long>(at)});
+                drawn.tokens.push_back({input.key, static_cast<std::int32_t>(at), token, 0, {}});
+                if (at == held.size() || held[at] != token) break;
+            }
+            const auto actions = cluster.step(FromWorker{{0}, drawn});
+            for (const Token token : streamed(actions)) answers[guesses].push_back(token);
+            rows = ScriptedCluster::rows(actions);
+        }
+        EXPECT_EQ(answers[guesses].size(), 200U);
+        EXPECT_EQ(answers[guesses], answers[0]) << guesses << " guesses";
+    }
+    EXPECT_EQ(steps[0], 200);
+    EXPECT_LT(steps[1], 150);
+    EXPECT_LT(steps[8], 80);
+}
+
+}  // namespace
+}  // namespace helix::core
