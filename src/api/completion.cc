@@ -187,6 +187,10 @@ void Completion::submit(std::vector<Token> prompt, std::size_t index) {
     request.min_tokens = request_.min_tokens;
     request.stop_tokens = stop_tokens_;
     request.priority = request_.priority;
+    request.guesses = request_.guesses;
+    if (!request_.prediction.empty()) {
+        request.prediction = context_.codec->encode(request_.prediction, false);
+    }
     choice.id = context_.service.submit(
         std::move(request),
         std::make_shared<PostingSink>(shared_from_this(), index, context_.post));

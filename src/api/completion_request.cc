@@ -19,6 +19,7 @@ constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMinInt64 = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // OpenAI's, of /v1/completions
+constexpr std::int32_t kMaxGuesses = 64;
 constexpr int kMaxDepth = 64;
 constexpr std::int64_t kMaxComparisons = 4'000'000;  // some milliseconds
 
@@ -152,6 +153,31 @@ void read_stream(FieldReader& fields, CompletionRequest& request, MaybeError& ne
     inner.boolean("continuous_usage_stats", request.continuous_usage);
     request.continuous_usage = request.continuous_usage && request.include_usage;
     nested = inner.error();
+}
+
+// llama.cpp's field, and OpenAI's predicted outputs.
+void read_speculation(FieldReader& fields, CompletionRequest& request) {
+    fields.integer("speculative.n_max", 0, kMaxGuesses, request.guesses);
+    const Json* prediction = fields.find("prediction");
+    if (prediction == nullptr) return;
+    const auto wrong = [&] {
+        fields.fail("prediction",
+                    R"(expected {"type":"content","content":TEXT}; TEXT may be an array of parts)"
+                    R"( {"type":"text","text":TEXT})");
+    };
+    if (!prediction->is_object() || prediction->value("type", Json()) != "content") return wrong();
+    const Json content = prediction->value("content", Json());
+    if (content.is_string()) {
+        request.prediction = content.get<std::string>();
+        return;
+    }
+    if (!content.is_array()) return wrong();
+    for (const Json& part : content) {
+        const bool text = part.is_object() && part.value("type", Json()) == "text" &&
+                          part.value("text", Json()).is_string();
+        if (!text) return wrong();
+        request.prediction += part["text"].get<std::string>();
+    }
 }
 
 // What is part of the interface but not of this server yet: said, not ignored.
@@ -307,6 +333,7 @@ std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_
     read_stop(fields, limits, request);
     read_lengths(fields, request);
     read_stream(fields, request, nested_stream);
+    read_speculation(fields, request);
     fields.boolean("ignore_eos", request.ignore_eos);
     fields.boolean("skip_special_tokens", request.skip_special_tokens);
     std::int32_t vllm_priority = 0;

@@ -45,6 +45,10 @@ struct CompletionRequest {
     bool skip_special_tokens = true;
     std::int32_t priority = 0;  // higher first, as in core (vLLM's field means the opposite)
 
+    // Speculation: it changes how fast tokens come, never which.
+    std::int32_t guesses = -1;  // tokens to guess ahead at most; -1 = as the server does
+    std::string prediction;     // what the answer may be like; "" = none given
+
     bool stream = false;
     bool include_usage = false;
     bool continuous_usage = false;  // usage in every chunk

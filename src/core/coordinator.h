@@ -27,6 +27,7 @@ struct Request {
     std::vector<Token> stop_tokens;  // end of text and the caller's
     std::int32_t priority = 0;       // higher goes first
     std::int32_t guesses = -1;       // tokens to guess ahead at most; -1: as SpeculationConfig says
+    std::vector<Token> prediction;  // what the output may be like: guesses are looked up there, too
 };
 struct Submitted {
     Request request;
@@ -127,8 +128,10 @@ using CoordinatorAction = std::variant<SendToWorker, AcceptRequest, StreamToken,
 // Tokens are guessed ahead and computed along with the last one (core/coordinator_guess.cc).
 struct SpeculationConfig {
     // By what followed the same last tokens earlier in the text, so many at once; 0 = only for
-    // requests that ask for it. It looks for the last ngram_max tokens, then for fewer.
+    // requests that ask for it, or (then so many) bring a prediction. It looks for the last
+    // ngram_max tokens, then for fewer.
     std::int32_t ngram_tokens = 0;
+    std::int32_t predicted_tokens = 16;
     std::int32_t ngram_min = 2;
     std::int32_t ngram_max = 4;
     std::int32_t guess_rows = 32;  // of all requests that share a last stage

@@ -27,16 +27,20 @@ std::int32_t Coordinator::Impl::most_guesses(const RequestState& state) const {
 
 void Coordinator::Impl::continue_decoding(RequestState& state) {
     const SpeculationConfig& how = config.speculation;
-    const std::int32_t wanted =
-        state.request.guesses >= 0 ? state.request.guesses : how.ngram_tokens;
+    std::int32_t wanted = state.request.guesses;
+    if (wanted < 0) wanted = how.ngram_tokens;
+    if (state.request.guesses < 0 && !state.request.prediction.empty()) {
+        wanted = std::max(wanted, how.predicted_tokens);
+    }
     if (wanted == 0) return send_decode(state, {});
     if (!state.guessing) {
         state.guessing = std::make_unique<Guessing>(how.ngram_min, how.ngram_max);
+        state.guessing->lookup.append(state.request.prediction);
         state.guessing->lookup.append(state.request.prompt);
-        state.guessing->prompt_size = state.request.prompt.size();
+        state.guessing->before_output = state.guessing->lookup.size();
     }
     Guessing& guessing = *state.guessing;
-    const std::size_t seen = guessing.lookup.size() - guessing.prompt_size;
+    const std::size_t seen = guessing.lookup.size() - guessing.before_output;
     guessing.lookup.append(std::span(state.output).subspan(seen));
     std::vector<Token> guesses = guessing.lookup.guess(std::min(wanted, most_guesses(state)));
     if (!guesses.empty()) {

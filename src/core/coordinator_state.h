@@ -48,8 +48,8 @@ struct PrefixUse {
 // The tokens guessed ahead for a request.
 struct Guessing {
     Guessing(std::int32_t ngram_min, std::int32_t ngram_max) : lookup(ngram_min, ngram_max) {}
-    NgramDrafter lookup;  // prompt and output, as far as it was asked
-    std::size_t prompt_size = 0;
+    NgramDrafter lookup;  // prediction, prompt, and output as far as it was asked
+    std::size_t before_output = 0;
     GuessLength length;
     std::vector<Token> sent;  // along with the last token; empty: none, or their run is over
     std::size_t right = 0;    // of these, as far as tokens came back

@@ -50,6 +50,25 @@ TEST_F(ApiTest, CachedTokensAreThoseOfTheTryThatGaveTheFirstToken) {
     EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 7);
 }
 
+TEST_F(ApiTest, WhatIsSaidAboutGuessingReachesTheService) {
+    auto c = client();
+    c.request("POST", "/v1/completions", R"({"prompt":"a"})");
+    auto request = service_.next();
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->request.guesses, -1) << "as the server does";
+    EXPECT_TRUE(request->request.prediction.empty());
+    request->finish(FinishReason::length);
+    c.read_response();
+    c.request("POST", "/v1/chat/completions",
+              R"({"messages":[{"role":"user","content":"u"}],"speculative.n_max":0,
+                  "prediction":{"type":"content","content":[{"type":"text","text":"A"},
+                  {"type":"text","text":"B"}]}})");
+    request = service_.next();
+    ASSERT_TRUE(request);
+    EXPECT_EQ(request->request.guesses, 0);
+    EXPECT_EQ(request->request.prediction, (std::vector<Token>{'A', 'B'}));
+}
+
 TEST_F(ApiTest, EveryParameterReachesTheService) {
     auto c = client();
     c.request(

@@ -64,6 +64,10 @@ TEST_F(ApiTest, MalformedBodiesAreA400ThatNamesTheFieldAndTheServerLives) {
         {chat, "{" + user + R"(,"chat_template_kwargs":[]})", "chat_template_kwargs"},
         {chat, "{" + user + R"(,"min_tokens":9,"max_tokens":5})", "min_tokens"},
         {chat, "{" + user + R"(,"model":5})", "model"},
+        {chat, "{" + user + R"(,"speculative.n_max":-1})", "speculative.n_max"},
+        {chat, "{" + user + R"(,"prediction":"text"})", "prediction"},
+        {chat, "{" + user + R"(,"prediction":{"type":"content","content":[{"type":"text"}]}})",
+         "prediction"},
         {plain, "{}", "prompt"},
         {plain, R"({"prompt":[]})", "prompt"},
         {plain, R"({"prompt":[1,"a"]})", "prompt"},
@@ -205,6 +209,9 @@ core::ClusterView small_cluster() {
     view.flows.push_back({spec::kCoordinator, 1, 12.5});
     view.prefix_queried_tokens = 100;
     view.prefix_hit_tokens = 64;
+    view.drafts = 3;
+    view.draft_tokens = 12;
+    view.accepted_draft_tokens = 5;
     return view;
 }
 
@@ -226,6 +233,9 @@ TEST_F(ApiTest, MetricsCountWhatHappened) {
           "vllm:num_requests_waiting" + labels + "} 2\n",
           "vllm:prefix_cache_queries_total" + labels + "} 100\n",
           "vllm:prefix_cache_hits_total" + labels + "} 64\n",
+          "vllm:spec_decode_num_drafts_total" + labels + "} 3\n",
+          "vllm:spec_decode_num_draft_tokens_total" + labels + "} 12\n",
+          "vllm:spec_decode_num_accepted_tokens_total" + labels + "} 5\n",
           "vllm:kv_cache_usage_perc" + labels + "} 0.25\n",
           "vllm:request_success_total" + labels + R"(,finished_reason="length"} 1)" + "\n",
           "vllm:request_success_total" + labels + R"(,finished_reason="stop"} 0)" + "\n",

@@ -119,6 +119,23 @@ TEST(CoordinatorGuess, ARequestMayAskForItOrNot) {
     EXPECT_EQ(ScriptedCluster::rows(on.tokens(1, {2}))[0].drafts, 0);
 }
 
+TEST(CoordinatorGuess, APredictionOfTheAnswerIsLookedUpToo) {
+    ScriptedCluster cluster(config(0), 1, 1);
+    Request asked = repetitive(1);
+    asked.prompt = {60, 61};
+    asked.prediction = {70, 71, 72, 73, 74};
+    cluster.step(Submitted{asked});
+    EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(1, {70}))[0].drafts, 0)
+        << "one token is not enough";
+    EXPECT_EQ(tokens_of(ScriptedCluster::rows(cluster.tokens(1, {71}))[0]),
+              (std::vector<Token>{71, 72, 73, 74, 60}));
+    asked.id = {2};
+    asked.guesses = 0;
+    cluster.step(Submitted{asked});
+    cluster.tokens(2, {70});
+    EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(2, {71}))[0].drafts, 0);
+}
+
 TEST(CoordinatorGuess, TheMoreShareABatchTheLessIsGuessed) {
     CoordinatorConfig few = config(8);
     few.speculation.guess_rows = 6;
