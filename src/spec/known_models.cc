@@ -6,7 +6,7 @@ namespace helix::spec {
 namespace {
 
 // {name, layers, hidden, heads, KV heads, head, feed-forward, vocabulary, context, tied, bias,
-// norm}
+// norm, experts, experts used}
 const ModelShape kModels[] = {
     {"llama1-7b", 32, 4096, 32, 32, 128, 11008, 32000, 2048},
     {"llama1-13b", 40, 5120, 40, 40, 128, 13824, 32000, 2048},
@@ -46,6 +46,10 @@ const ModelShape kModels[] = {
     {"qwen3-8b", 36, 4096, 32, 8, 128, 12288, 151936, 40960, false, false, true},
     {"qwen3-14b", 40, 5120, 40, 8, 128, 17408, 151936, 40960, false, false, true},
     {"qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936, 40960, false, false, true},
+    {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 768, 151936, 40960, false, false, true, 128, 8},
+    {"qwen3-235b-a22b", 94, 4096, 64, 4, 128, 1536, 151936, 40960, false, false, true, 128, 8},
+    {"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, 32768, false, false, false, 8, 2},
+    {"mixtral-8x22b", 56, 6144, 48, 8, 128, 16384, 32768, 65536, false, false, false, 8, 2},
 };
 
 }  // namespace

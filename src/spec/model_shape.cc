@@ -49,6 +49,27 @@ std::int64_t layer_vector_elements(const ModelShape& shape) {
     return elements;
 }
 
+std::int64_t feed_forward_elements(const ModelShape& shape) {
+    return std::int64_t{3} * shape.hidden * shape.ffn;
+}
+
+// With so many of a layer's experts, which do not matter in a dense model.
+std::int64_t matrix_elements(const ModelShape& shape, std::int32_t experts) {
+    const std::int64_t hidden = shape.hidden;
+    const std::int64_t queries = std::int64_t{shape.n_heads} * shape.head_dim;
+    const std::int64_t keys = std::int64_t{shape.n_kv_heads} * shape.head_dim;
+    const std::int64_t attention = hidden * (2 * queries + 2 * keys);
+    if (shape.n_experts == 0) return attention + feed_forward_elements(shape);
+    const std::int64_t router = hidden * shape.n_experts;
+    return attention + router + experts * feed_forward_elements(shape);
+}
+
+std::int64_t parameters(const ModelShape& shape, std::int64_t layer_matrices) {
+    const std::int64_t embedding = std::int64_t{shape.vocab} * shape.hidden;
+    return shape.n_layers * (layer_matrices + layer_vector_elements(shape)) +
+           embedding * (shape.tied_embeddings ? 1 : 2) + shape.hidden;
+}
+
 std::int64_t whole(double bytes) {
     return static_cast<std::int64_t>(std::ceil(bytes));
 }
@@ -107,16 +128,29 @@ std::string name_of_file(const std::string& file) {
 base::Status check_family(const JsonPlace& root, ModelShape& shape) {
     TRY(const JsonPlace place, root.member("model_type"));
     TRY(const std::string type, place.text());
+    const bool mixtral = type == "mixtral";
+    const bool qwen3_moe = type == "qwen3_moe";
     for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"}) {
-        if (root.has(key))
-            return root.complaint("models with experts (\"" + std::string(key) +
-                                  "\") are not supported");
+        const bool known = (mixtral && key == std::string_view("num_local_experts")) ||
+                           (qwen3_moe && key == std::string_view("num_experts"));
+        if (root.has(key) && !known) {
+            return root.complaint("experts (\"" + std::string(key) +
+                                  "\") are not supported in models of type \"" + type + "\"");
+        }
+    }
+    if (mixtral || qwen3_moe) {
+        TRY(shape.n_experts, count(root, mixtral ? "num_local_experts" : "num_experts"));
+        TRY(shape.n_experts_used, count(root, "num_experts_per_tok"));
+        if (shape.n_experts > 65536 || shape.n_experts_used > shape.n_experts)
+            return root.complaint("num_experts_per_tok: expected at most the number of experts");
     }
     const bool qwen2 = type == "qwen2";
-    shape.qk_norm = type == "qwen3";
+    shape.qk_norm = type == "qwen3" || qwen3_moe;
     TRY(shape.qkv_bias, flag_or(root, "attention_bias", qwen2));
-    if (qwen2 || shape.qk_norm || type == "llama" || type == "mistral") return base::Ok{};
-    return place.error("\"llama\", \"mistral\", \"qwen2\" or \"qwen3\"");
+    if (qwen2 || shape.qk_norm || mixtral || type == "llama" || type == "mistral")
+        return base::Ok{};
+    return place.error(
+        "\"llama\", \"mistral\", \"mixtral\", \"qwen2\", \"qwen3\" or \"qwen3_moe\"");
 }
 
 }  // namespace
@@ -157,16 +191,19 @@ std::int64_t activation_bytes_per_token(std::int32_t hidden) {
 }
 
 std::int64_t layer_matrix_elements(const ModelShape& shape) {
-    const std::int64_t hidden = shape.hidden;
-    const std::int64_t queries = std::int64_t{shape.n_heads} * shape.head_dim;
-    const std::int64_t keys = std::int64_t{shape.n_kv_heads} * shape.head_dim;
-    return hidden * (2 * queries + 2 * keys) + 3 * hidden * shape.ffn;
+    return matrix_elements(shape, shape.n_experts);
+}
+
+std::int64_t active_layer_matrix_elements(const ModelShape& shape) {
+    return matrix_elements(shape, shape.n_experts_used);
 }
 
 std::int64_t parameter_count(const ModelShape& shape) {
-    const std::int64_t embedding = std::int64_t{shape.vocab} * shape.hidden;
-    return shape.n_layers * (layer_matrix_elements(shape) + layer_vector_elements(shape)) +
-           embedding * (shape.tied_embeddings ? 1 : 2) + shape.hidden;
+    return parameters(shape, layer_matrix_elements(shape));
+}
+
+std::int64_t active_parameter_count(const ModelShape& shape) {
+    return parameters(shape, active_layer_matrix_elements(shape));
 }
 
 ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
@@ -183,7 +220,11 @@ ModelSpec model_spec(const ModelShape& shape, WeightFormat format) {
     spec.head_bytes = whole(embedding * head_bytes(format) + shape.hidden * vector_bytes(format));
     spec.activation_bytes_per_token = activation_bytes_per_token(shape.hidden);
     spec.kv_bytes_per_token_layer = kv_bytes_per_token_layer(shape.n_kv_heads, shape.head_dim);
-    spec.flops_per_token_layer = 2 * matrices;
+    spec.flops_per_token_layer = 2 * static_cast<double>(active_layer_matrix_elements(shape));
+    const double expert = static_cast<double>(feed_forward_elements(shape)) * matrix_bytes(format);
+    spec.layer_expert_bytes = whole(shape.n_experts * expert);
+    spec.n_experts = shape.n_experts;
+    spec.n_experts_used = shape.n_experts_used;
     spec.context_length = shape.context_length;
     return spec;
 }
@@ -228,7 +269,8 @@ base::Result<ModelShape> parse_model_config(std::string_view text, const std::st
     }
     if (shape.n_heads % shape.n_kv_heads != 0)
         return root.complaint("num_attention_heads is no multiple of num_key_value_heads");
-    TRY(shape.ffn, count(root, "intermediate_size"));
+    const bool narrow = shape.n_experts > 0 && root.has("moe_intermediate_size");
+    TRY(shape.ffn, count(root, narrow ? "moe_intermediate_size" : "intermediate_size"));
     TRY(shape.vocab, count(root, "vocab_size"));
     TRY(shape.context_length, count_or(root, "max_position_embeddings", 2048));
     TRY(shape.tied_embeddings, flag_or(root, "tie_word_embeddings", false));

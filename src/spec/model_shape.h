@@ -14,8 +14,8 @@
 
 namespace helix::spec {
 
-// A decoder of the LLaMA family: attention of q, k, v, o, a gated feed-forward of three matrices,
-// two norms.
+// A decoder of the LLaMA family: attention of q, k, v, o, a gated feed-forward of three matrices or
+// experts of that kind, two norms.
 struct ModelShape {
     std::string name;
     std::int32_t n_layers = 0;
@@ -29,6 +29,10 @@ struct ModelShape {
     bool tied_embeddings = false;  // the head is the embedding
     bool qkv_bias = false;
     bool qk_norm = false;
+    // Mixture of experts: n_experts feed-forwards of width ffn, of which a token uses
+    // n_experts_used. 0: one, dense.
+    std::int32_t n_experts = 0;
+    std::int32_t n_experts_used = 0;
 
     bool operator==(const ModelShape&) const = default;
 };
@@ -39,8 +43,10 @@ enum class WeightFormat { f32, f16, q8_0, q4_0, q4_k };
 const char* to_string(WeightFormat format);
 base::Result<WeightFormat> parse_weight_format(std::string_view name);  // "bf16" is f16
 
-std::int64_t layer_matrix_elements(const ModelShape& shape);
+std::int64_t layer_matrix_elements(const ModelShape& shape);         // as stored
+std::int64_t active_layer_matrix_elements(const ModelShape& shape);  // that one token uses
 std::int64_t parameter_count(const ModelShape& shape);
+std::int64_t active_parameter_count(const ModelShape& shape);
 ModelSpec model_spec(const ModelShape& shape, WeightFormat format);
 
 // What engines of ours hold and send: K and V in binary16, activations in 32 bits.
@@ -53,8 +59,8 @@ std::span<const ModelShape> known_models();
 base::Result<ModelShape> find_model_shape(std::string_view name);
 base::Result<ModelSpec> find_model(std::string_view name, WeightFormat format);
 
-// A Hugging Face config.json of model_type llama, mistral, qwen2 or qwen3. file is for messages and
-// the name when the text has none.
+// A Hugging Face config.json of model_type llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe.
+// file is for messages and the name when the text has none.
 base::Result<ModelShape> parse_model_config(std::string_view text, const std::string& file);
 base::Result<ModelShape> read_model_config_file(const std::string& path);
 

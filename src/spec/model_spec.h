@@ -16,8 +16,17 @@ struct ModelSpec {
     std::int64_t activation_bytes_per_token = 0;  // what crosses a link between two stages
     std::int64_t token_bytes = 4;                 // what crosses a link to or from the coordinator
     std::int64_t kv_bytes_per_token_layer = 0;
-    double flops_per_token_layer = 0;  // multiply and add counted as two
+    double flops_per_token_layer = 0;  // multiply and add counted as two; of what a token uses
     std::int32_t context_length = 0;
+    // Mixture of experts: bytes of layer_bytes that are experts, of which a token uses
+    // n_experts_used of n_experts. All 0 in a dense model.
+    std::int64_t layer_expert_bytes = 0;
+    std::int32_t n_experts = 0;
+    std::int32_t n_experts_used = 0;
 };
+
+// Bytes of a layer that a batch of so many tokens reads: all of a dense layer; of experts those
+// that any token is expected to use, when all are as likely.
+double layer_bytes_read(const ModelSpec& model, double tokens);
 
 }  // namespace helix::spec

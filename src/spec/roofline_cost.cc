@@ -52,8 +52,8 @@ double RooflineCost::layer_s(const MachineType& type, const ModelSpec& model, do
     if (decode_seqs + prefill_tokens == 0) return 0;
     const double decodes = decode_seqs;
     const double prompt = prefill_tokens;
-    const double weights_s =
-        static_cast<double>(model.layer_bytes) / (type.memory_efficiency * type.memory_bytes_per_s);
+    const double weights_s = layer_bytes_read(model, decodes + prompt) /
+                             (type.memory_efficiency * type.memory_bytes_per_s);
     const double token_s =
         model.flops_per_token_layer / (type.compute_efficiency * type.flops_per_s);
     const double kv_s = static_cast<double>(model.kv_bytes_per_token_layer) * mean_context /

@@ -16,13 +16,13 @@ namespace helix::spec {
 //     max(W / (e_m B), p F / (e_c C)) + d F / (e_c C) + d K c / B + overhead
 //       + 2 (100 us + (d + p) A 2 (n - 1) / n / peer)                         with n > 1 cards
 //
-// W, F, K, A: bytes of a layer, FLOP of a token, KV bytes of a token, activation bytes; B, C:
-// memory bandwidth and FLOP/s; e_m, e_c: the shares of them that are reached; d, p: decodes and
-// prompt tokens of the batch; c: mean context of a decode. Prompts hide behind the weights being
-// read, decodes do not (their products are too narrow). Against the measured tables of LLaMA 30B
-// and 70B on T4, L4, V100, A100 and their two- and four-card machines the mean error is 5.5 %
-// (tests/spec/roofline_cost_test.cc prints it by machine). A node that measured itself keeps its
-// measurements.
+// W, F, K, A: bytes of a layer that the batch reads (layer_bytes_read), FLOP of a token, KV bytes
+// of a token, activation bytes; B, C: memory bandwidth and FLOP/s; e_m, e_c: the shares of them
+// that are reached; d, p: decodes and prompt tokens of the batch; c: mean context of a decode.
+// Prompts hide behind the weights being read, decodes do not (their products are too narrow).
+// Against the measured tables of LLaMA 30B and 70B on T4, L4, V100, A100 and their two- and
+// four-card machines the mean error is 5.5 % (tests/spec/roofline_cost_test.cc prints it by
+// machine). A node that measured itself keeps its measurements.
 class RooflineCost final : public CostModel {
   public:
     // Every node must have measurements or a type of the catalogue. mean_context: tokens that a

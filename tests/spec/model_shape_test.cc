@@ -116,6 +116,48 @@ TEST(ModelShape, WeightFormatsHaveNames) {
     EXPECT_THAT(parse_weight_format("q5_0").error().message, HasSubstr("q4_k"));
 }
 
+TEST(ModelShape, ExpertsAreStoredAndMostlyUnused) {
+    const ModelShape mixtral = *find_model_shape("mixtral-8x7b");
+    EXPECT_NEAR(static_cast<double>(parameter_count(mixtral)), 46.7e9, 0.05e9);
+    EXPECT_NEAR(static_cast<double>(active_parameter_count(mixtral)), 12.9e9, 0.05e9);
+    const ModelShape qwen = *find_model_shape("qwen3-30b-a3b");
+    EXPECT_NEAR(static_cast<double>(parameter_count(qwen)), 30.5e9, 0.05e9);
+    EXPECT_NEAR(static_cast<double>(active_parameter_count(qwen)), 3.35e9, 0.05e9);
+
+    const ModelSpec spec = *find_model("mixtral-8x7b", WeightFormat::q8_0);
+    EXPECT_EQ(spec.layer_expert_bytes, 8LL * 3 * 4096 * 14336 / 32 * 34);
+    EXPECT_EQ(spec.flops_per_token_layer,
+              2.0 * (4096.0 * (2 * 4096 + 2 * 1024 + 8) + 2.0 * 3 * 4096 * 14336));
+    // One token reads 2 of 8 experts, many tokens all.
+    const auto all = static_cast<double>(spec.layer_bytes);
+    const auto experts = static_cast<double>(spec.layer_expert_bytes);
+    EXPECT_NEAR(layer_bytes_read(spec, 1), all - experts * 6 / 8, 1);
+    EXPECT_NEAR(layer_bytes_read(spec, 2), all - experts * 36 / 64, 1);
+    EXPECT_NEAR(layer_bytes_read(spec, 200), all, 1);
+    EXPECT_EQ(layer_bytes_read(*find_model("llama3-8b", WeightFormat::q8_0), 1),
+              static_cast<double>(find_model("llama3-8b", WeightFormat::q8_0)->layer_bytes));
+}
+
+TEST(ModelConfigFile, ReadsExperts) {
+    const auto mixtral = parse_model_config(
+        R"({"_name_or_path": "mixtral-8x7b", "model_type": "mixtral", "hidden_size": 4096,
+            "intermediate_size": 14336, "max_position_embeddings": 32768, "vocab_size": 32000,
+            "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+            "num_local_experts": 8, "num_experts_per_tok": 2})",
+        "config.json");
+    ASSERT_TRUE(mixtral.ok()) << mixtral.error().message;
+    EXPECT_TRUE(*mixtral == *find_model_shape("mixtral-8x7b"));
+    const auto qwen = parse_model_config(
+        R"({"_name_or_path": "qwen3-30b-a3b", "model_type": "qwen3_moe", "hidden_size": 2048,
+            "intermediate_size": 6144, "moe_intermediate_size": 768, "vocab_size": 151936,
+            "max_position_embeddings": 40960, "head_dim": 128, "num_attention_heads": 32,
+            "num_hidden_layers": 48, "num_key_value_heads": 4, "num_experts": 128,
+            "num_experts_per_tok": 8})",
+        "config.json");
+    ASSERT_TRUE(qwen.ok()) << qwen.error().message;
+    EXPECT_TRUE(*qwen == *find_model_shape("qwen3-30b-a3b"));
+}
+
 constexpr const char* kConfig = R"({
   "_name_or_path": "Qwen/Qwen2.5-7B", "model_type": "qwen2", "hidden_size": 3584,
   "intermediate_size": 18944, "max_position_embeddings": 32768, "num_attention_heads": 28,
