@@ -312,6 +312,9 @@ Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
     TRY_VOID(in_range("kv_bytes_per_token_layer", from.kv_bytes_per_token_layer(), 0, kMost));
     TRY_VOID(finite("flops_per_token_layer", from.flops_per_token_layer(), 0));
     TRY_VOID(in_range("context_length", from.context_length(), 1, kMaxPosition));
+    TRY_VOID(in_range("layer_expert_bytes", from.layer_expert_bytes(), 0, from.layer_bytes()));
+    TRY_VOID(in_range("n_experts", from.n_experts(), 0, kMost));
+    TRY_VOID(in_range("n_experts_used", from.n_experts_used(), 0, from.n_experts()));
     spec::ModelSpec model;
     model.name = from.name();
     model.n_layers = from.n_layers();
@@ -323,6 +326,9 @@ Result<spec::ModelSpec> get(const pb::ModelSpec& from) {
     model.kv_bytes_per_token_layer = from.kv_bytes_per_token_layer();
     model.flops_per_token_layer = from.flops_per_token_layer();
     model.context_length = from.context_length();
+    model.layer_expert_bytes = from.layer_expert_bytes();
+    model.n_experts = from.n_experts();
+    model.n_experts_used = from.n_experts_used();
     return model;
 }
 

@@ -83,6 +83,9 @@ void put(const spec::ModelSpec& model, pb::ModelSpec& out) {
     out.set_kv_bytes_per_token_layer(model.kv_bytes_per_token_layer);
     out.set_flops_per_token_layer(model.flops_per_token_layer);
     out.set_context_length(model.context_length);
+    out.set_layer_expert_bytes(model.layer_expert_bytes);
+    out.set_n_experts(model.n_experts);
+    out.set_n_experts_used(model.n_experts_used);
 }
 
 // One overload per message kind: fills the right member of the envelope.

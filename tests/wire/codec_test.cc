@@ -131,6 +131,12 @@ TEST(Codec, FieldsOutOfRangeAreRefusedByName) {
     expect_refused(Goodbye{std::string(kMaxTextBytes + 1, 'x')}, 0, "reason");
     expect_refused(Ping{1, kMaxPingBytes + 1}, 0, "reply_bytes");
     expect_refused(ChunkRequest{0, 0, kMaxChunkBytes + 1}, 0, "length");
+    Welcome welcome;
+    welcome.model = {"m", 2, 10, 5, 5, 8, 4, 8, 1.0, 64, 11, 4, 2};
+    expect_refused(welcome, 0, "layer_expert_bytes");
+    welcome.model.layer_expert_bytes = 10;
+    welcome.model.n_experts_used = 5;
+    expect_refused(welcome, 0, "n_experts_used");
 }
 
 TEST(Codec, PipelinesThatDoNotCoverTheModelAreRefused) {

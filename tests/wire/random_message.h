@@ -229,6 +229,9 @@ class RandomMessages {
         m.model = {
             text(), 1 + small(80), number(9999),      number(9999),   number(9999), number(9999),
             4,      number(9999),  random_.uniform(), 1 + small(9999)};
+        m.model.layer_expert_bytes = number(static_cast<std::uint64_t>(m.model.layer_bytes) + 1);
+        m.model.n_experts = small(300);
+        m.model.n_experts_used = small(static_cast<std::uint64_t>(m.model.n_experts) + 1);
         m.model_hash = {random_.next(), random_.next()};
         m.hidden_size = 1 + small(9999);
         m.vocab_size = 1 + small(99999);
