@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "model/weight_source.h"
+
 namespace helix::model {
 namespace {
 
@@ -47,6 +49,17 @@ std::vector<TypeShare> type_shares(const GgufFile& file) {
     return shares;
 }
 
+// Of experts that a token does not use.
+std::int64_t idle_parameters(const GgufFile& file, const ModelConfig& config) {
+    std::int64_t idle = 0;
+    for (const TensorInfo& tensor : file.tensors()) {
+        if (tensor.shape.size() != 3) continue;
+        idle += tensor.row_length() * tensor.rows() / config.n_experts *
+                (config.n_experts - config.n_experts_used);
+    }
+    return idle;
+}
+
 std::int64_t count_tokens(const GgufFile& file) {
     const MetaValue* value = file.find("tokenizer.ggml.tokens");
     const auto* array = value == nullptr ? nullptr : std::get_if<MetaArray>(value);
@@ -59,6 +72,36 @@ std::int64_t total_bytes(const GgufFile& file) {
     for (const TensorInfo& tensor : file.tensors())
         end = std::max(end, tensor.offset + tensor.bytes);
     return static_cast<std::int64_t>(file.header().size() + end);
+}
+
+ModelInfo collect(const GgufFile& file, base::Result<ModelConfig> config) {
+    ModelInfo info;
+    info.path = file.label();
+    info.name = model_name(file);
+    info.architecture = string_or_empty(file, "general.architecture");
+    info.gguf_version = file.version();
+    info.file_bytes = total_bytes(file);
+    info.tensors = static_cast<std::int64_t>(file.tensors().size());
+    info.types = type_shares(file);
+    for (const TypeShare& share : info.types) info.parameters += share.elements;
+    info.tokenizer = string_or_empty(file, "tokenizer.ggml.model");
+    info.pre_tokenizer = string_or_empty(file, "tokenizer.ggml.pre");
+    info.tokens = count_tokens(file);
+    info.chat_template = file.find("tokenizer.chat_template") != nullptr;
+    info.active_parameters = info.parameters;
+    if (file.tensors().empty()) {
+        info.problem = "the file holds no weights (a vocabulary alone)";
+        return info;
+    }
+    auto spec = read_model_spec(file);
+    if (config.ok() && spec.ok()) {
+        info.active_parameters = info.parameters - idle_parameters(file, *config);
+        info.config = std::move(*config);
+        info.spec = std::move(*spec);
+    } else {
+        info.problem = config.ok() ? spec.error().message : config.error().message;
+    }
+    return info;
 }
 
 class TextLines {
@@ -81,12 +124,23 @@ void add_config_lines(TextLines& out, const ModelInfo& info) {
     out.line("output head", fmt::format("{}{}", human_bytes(spec.head_bytes),
                                         config.tied_embeddings ? " (the embedding's)" : ""));
     out.line("hidden size", fmt::format("{}, feed-forward {}", config.hidden, config.ffn));
+    if (config.n_experts > 0) {
+        out.line("experts",
+                 fmt::format("{} of {} used by a token; {} of a layer's {}", config.n_experts_used,
+                             config.n_experts, human_bytes(spec.layer_expert_bytes),
+                             human_bytes(spec.layer_bytes)));
+    }
     out.line("attention", fmt::format("{} heads of {}, {} KV heads", config.n_heads,
-                                      config.head_dim, config.n_kv_heads));
+                                      config.head_dim, config.n_kv_heads) +
+                              (config.sliding_window > 0
+                                   ? fmt::format(", the last {} positions", config.sliding_window)
+                                   : ""));
     std::string rope = fmt::format("{} of {} dimensions, base {}", config.rope_dim, config.head_dim,
                                    config.rope_base);
     if (config.rope_scale != 1.0F) rope += fmt::format(", scaled by {}", config.rope_scale);
     if (!config.rope_factors.empty()) rope += ", a factor per frequency";
+    if (config.rope_magnitude != 1.0F)
+        rope += fmt::format(", stretched by {}", config.rope_magnitude);
     out.line("rope", rope);
     out.line("context", fmt::format("{} tokens", config.context_length));
     const std::int64_t kv = spec.kv_bytes_per_token_layer;
@@ -114,6 +168,12 @@ nlohmann::json config_json(const ModelConfig& config) {
             {"rope_base", config.rope_base},
             {"rope_scale", config.rope_scale},
             {"rope_factors", config.rope_factors.size()},
+            {"rope_magnitude", config.rope_magnitude},
+            {"sliding_window", config.sliding_window},
+            {"qkv_bias", config.qkv_bias},
+            {"qk_norm", config.qk_norm},
+            {"experts", config.n_experts},
+            {"experts_used", config.n_experts_used},
             {"tied_embeddings", config.tied_embeddings}};
 }
 
@@ -124,7 +184,8 @@ nlohmann::json spec_json(const spec::ModelSpec& spec) {
             {"activation_bytes_per_token", spec.activation_bytes_per_token},
             {"kv_bytes_per_token_layer", spec.kv_bytes_per_token_layer},
             {"kv_bytes_per_token", spec.kv_bytes_per_token_layer * spec.n_layers},
-            {"flops_per_token_layer", spec.flops_per_token_layer}};
+            {"flops_per_token_layer", spec.flops_per_token_layer},
+            {"layer_expert_bytes", spec.layer_expert_bytes}};
 }
 
 }  // namespace
@@ -137,43 +198,25 @@ std::string human_bytes(std::int64_t bytes) {
     return bytes_text(static_cast<double>(bytes));
 }
 
-ModelInfo collect_info(const GgufFile& file) {
-    ModelInfo info;
-    info.path = file.label();
-    info.name = model_name(file);
-    info.architecture = string_or_empty(file, "general.architecture");
-    info.gguf_version = file.version();
-    info.file_bytes = total_bytes(file);
-    info.tensors = static_cast<std::int64_t>(file.tensors().size());
-    info.types = type_shares(file);
-    for (const TypeShare& share : info.types) info.parameters += share.elements;
-    info.tokenizer = string_or_empty(file, "tokenizer.ggml.model");
-    info.pre_tokenizer = string_or_empty(file, "tokenizer.ggml.pre");
-    info.tokens = count_tokens(file);
-    info.chat_template = file.find("tokenizer.chat_template") != nullptr;
-    if (file.tensors().empty()) {
-        info.problem = "the file holds no weights (a vocabulary alone)";
-        return info;
-    }
-    auto config = read_model_config(file);
-    auto spec = read_model_spec(file);
-    if (config.ok() && spec.ok()) {
-        info.config = std::move(*config);
-        info.spec = std::move(*spec);
-    } else {
-        info.problem = config.ok() ? spec.error().message : config.error().message;
-    }
-    return info;
+ModelInfo collect_info(WeightSource& source) {
+    return collect(source.file(), read_model_config(source));
 }
 
-std::string describe_text(const GgufFile& file) {
-    const ModelInfo info = collect_info(file);
+ModelInfo collect_info(const GgufFile& file) {
+    return collect(file, read_model_config(file));
+}
+
+std::string describe_text(const ModelInfo& info) {
     TextLines out;
     out.title(info.path);
     out.line("name", info.name);
     out.line("architecture", info.architecture.empty() ? "not given" : info.architecture);
-    out.line("parameters",
-             fmt::format("{} in {} tensors", human_count(info.parameters), info.tensors));
+    out.line(
+        "parameters",
+        fmt::format("{} in {} tensors{}", human_count(info.parameters), info.tensors,
+                    info.active_parameters < info.parameters && info.config
+                        ? fmt::format(", {} used by a token", human_count(info.active_parameters))
+                        : ""));
     out.line("size", fmt::format("{} (GGUF v{})", human_bytes(info.file_bytes), info.gguf_version));
     std::int64_t weight_bytes = 0;
     for (const TypeShare& share : info.types) weight_bytes += share.bytes;
@@ -193,8 +236,7 @@ std::string describe_text(const GgufFile& file) {
     return out.take();
 }
 
-std::string describe_json(const GgufFile& file) {
-    const ModelInfo info = collect_info(file);
+std::string describe_json(const ModelInfo& info) {
     nlohmann::json types = nlohmann::json::array();
     for (const TypeShare& share : info.types) {
         types.push_back({{"type", share.type},
@@ -209,6 +251,7 @@ std::string describe_json(const GgufFile& file) {
         {"gguf_version", info.gguf_version},
         {"bytes", info.file_bytes},
         {"parameters", info.parameters},
+        {"active_parameters", info.active_parameters},
         {"tensors", info.tensors},
         {"types", std::move(types)},
         {"tokenizer",

@@ -7,6 +7,7 @@
 
 #include "model/gguf.h"
 #include "model/model_config.h"
+#include "model/weight_source.h"
 
 // What `helix model info` tells of a file.
 
@@ -27,6 +28,8 @@ struct ModelInfo {
     std::int64_t file_bytes = 0;  // header and tensors
     std::int64_t tensors = 0;
     std::int64_t parameters = 0;
+    std::int64_t active_parameters =
+        0;                         // of them, used by one token; fewer where there are experts
     std::vector<TypeShare> types;  // most bytes first
     // Set when this program can run the model, else problem says why not.
     std::optional<ModelConfig> config;
@@ -39,11 +42,18 @@ struct ModelInfo {
 };
 
 // Also for files that cannot be run (a vocabulary alone, another architecture).
+ModelInfo collect_info(WeightSource& source);
 ModelInfo collect_info(const GgufFile& file);
 
 // Aligned lines for people; one JSON object for programs.
-std::string describe_text(const GgufFile& file);
-std::string describe_json(const GgufFile& file);
+std::string describe_text(const ModelInfo& info);
+std::string describe_json(const ModelInfo& info);
+inline std::string describe_text(const GgufFile& file) {
+    return describe_text(collect_info(file));
+}
+inline std::string describe_json(const GgufFile& file) {
+    return describe_json(collect_info(file));
+}
 
 // "1.10 B", "637.4 MiB".
 std::string human_count(std::int64_t count);

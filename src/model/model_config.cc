@@ -15,7 +15,7 @@
 namespace helix::model {
 namespace {
 
-constexpr const Architecture* kArchitectures[] = {&kLlama};
+constexpr const Architecture* kArchitectures[] = {&kLlama, &kQwen2, &kQwen3, &kQwen3Moe};
 constexpr char kRopeFactors[] = "rope_freqs.weight";
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
@@ -46,9 +46,17 @@ base::Result<std::vector<float>> read_rope_factors(const GgufFile& file,
     return factors;
 }
 
+base::Status refuse_two_scalings(const GgufFile& file, const ModelConfig& config) {
+    if (config.rope_factors.empty()) return base::Ok{};
+    return base::invalid(
+        fmt::format("{}: tensor {}: not expected where {}.rope.scaling.type is yarn", file.label(),
+                    kRopeFactors, config.architecture));
+}
+
 struct LayerSize {
     std::int64_t bytes = 0;
-    std::int64_t matrix_elements = 0;
+    std::int64_t expert_bytes = 0;   // of them
+    std::int64_t elements_used = 0;  // of matrices, by one token
 };
 
 std::vector<LayerSize> layer_sizes(const GgufFile& file, const ModelConfig& config) {
@@ -57,8 +65,15 @@ std::vector<LayerSize> layer_sizes(const GgufFile& file, const ModelConfig& conf
         const std::int32_t layer = layer_of_tensor(tensor.name);
         if (layer < 0 || layer >= config.n_layers) continue;
         LayerSize& size = sizes[static_cast<std::size_t>(layer)];
-        size.bytes += static_cast<std::int64_t>(tensor.bytes);
-        if (tensor.shape.size() > 1) size.matrix_elements += tensor.row_length() * tensor.rows();
+        const auto bytes = static_cast<std::int64_t>(tensor.bytes);
+        const std::int64_t elements = tensor.row_length() * tensor.rows();
+        size.bytes += bytes;
+        if (tensor.shape.size() == 3) {
+            size.expert_bytes += bytes;
+            size.elements_used += elements / config.n_experts * config.n_experts_used;
+        } else if (tensor.shape.size() == 2) {
+            size.elements_used += elements;
+        }
     }
     return sizes;
 }
@@ -134,6 +149,7 @@ base::Result<ModelConfig> read_model_config(const GgufFile& file) {
     TRY(ModelConfig config, read_hyperparameters(file));
     const TensorInfo* factors = file.find_tensor(kRopeFactors);
     if (factors == nullptr) return config;
+    TRY_VOID(refuse_two_scalings(file, config));
     if (!file.has_data()) {
         return base::invalid(fmt::format("{}: tensor {}: its data is needed and a header has none",
                                          file.label(), kRopeFactors));
@@ -145,6 +161,7 @@ base::Result<ModelConfig> read_model_config(const GgufFile& file) {
 base::Result<ModelConfig> read_model_config(WeightSource& source) {
     TRY(ModelConfig config, read_hyperparameters(source.file()));
     if (source.file().find_tensor(kRopeFactors) == nullptr) return config;
+    TRY_VOID(refuse_two_scalings(source.file(), config));
     TRY(const auto bytes, source.tensor(kRopeFactors));
     TRY(config.rope_factors, read_rope_factors(source.file(), bytes));
     return config;
@@ -158,9 +175,12 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     model.context_length = config.context_length;
     for (const LayerSize& size : layer_sizes(file, config)) {
         model.layer_bytes = std::max(model.layer_bytes, size.bytes);
+        model.layer_expert_bytes = std::max(model.layer_expert_bytes, size.expert_bytes);
         model.flops_per_token_layer =
-            std::max(model.flops_per_token_layer, 2.0 * static_cast<double>(size.matrix_elements));
+            std::max(model.flops_per_token_layer, 2.0 * static_cast<double>(size.elements_used));
     }
+    model.n_experts = config.n_experts;
+    model.n_experts_used = config.n_experts_used;
     model.embedding_bytes = bytes_of(file, "token_embd.weight");
     model.head_bytes =
         bytes_of(file, "output_norm.weight") +

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,7 +12,13 @@
 
 namespace helix::model {
 
-// Hyperparameters of a decoder, as the engine needs them. Architecture "llama": 1, 2, 3, 3.1.
+// Which two elements of a head rope turns together, of the rope_dim that are rotated.
+enum class RopePairs {
+    adjacent,  // 2i and 2i + 1
+    halves,    // i and i + rope_dim / 2
+};
+
+// Hyperparameters of a decoder, as the engine needs them.
 struct ModelConfig {
     std::string architecture;
     std::string name;
@@ -21,16 +28,36 @@ struct ModelConfig {
     std::int32_t n_kv_heads = 0;
     std::int32_t head_dim = 0;
     std::int32_t rope_dim = 0;  // dimensions of a head that are rotated
-    std::int32_t ffn = 0;
+    std::int32_t ffn = 0;       // width of the feed-forward, or of one expert
     std::int32_t vocab = 0;
     std::int32_t context_length = 0;
     float norm_epsilon = 1e-5F;
     float rope_base = 10000.0F;
-    // Multiplies the position: 1 / scaling factor for linear scaling, else 1. LLaMA 3.1 scaling
-    // comes as the tensor rope_freqs.weight (a divisor per frequency), kept in rope_factors.
+    RopePairs rope_pairs = RopePairs::adjacent;
+    // Multiplies the position: 1 / scaling factor for linear scaling, else 1.
     float rope_scale = 1.0F;
+    // A divisor per frequency: LLaMA 3.1's from the tensor rope_freqs.weight, YaRN's from its
+    // formula.
     std::vector<float> rope_factors;  // [rope_dim / 2] or empty
+    float rope_magnitude = 1.0F;      // multiplies cos and sin (YaRN)
     bool tied_embeddings = false;     // no output.weight: the head is token_embd.weight
+    bool qkv_bias = false;            // added to queries, keys and values before rope
+    bool qk_norm = false;             // RMS norm of every head of queries and keys before rope
+    // A row attends to so many positions, its own the last of them; 0: to all before it.
+    std::int32_t sliding_window = 0;
+    std::vector<bool> full_attention;  // [n_layers]: layers without the window; empty = none
+    // Mixture of experts: a row's feed-forward is the weighted sum of n_experts_used of n_experts.
+    std::int32_t n_experts = 0;  // 0 = one dense feed-forward
+    std::int32_t n_experts_used = 0;
+    // The weights (softmax over all experts) are divided by the sum of those used.
+    bool normalise_expert_weights = true;
+
+    // The window of a layer, 0 for none.
+    std::int32_t window_of(std::int32_t layer) const {
+        const bool full =
+            !full_attention.empty() && full_attention[static_cast<std::size_t>(layer)];
+        return full ? 0 : sliding_window;
+    }
 };
 
 // Checks that the file holds every tensor of the model in the right shape, and none besides. A file

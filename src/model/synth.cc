@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "model/gguf_writer.h"
+#include "model/rope_scaling.h"
 #include "model/synth_vocabulary.h"
 
 namespace helix::model {
@@ -57,6 +58,16 @@ std::uint32_t file_type(TensorType quant) {
     return 0;
 }
 
+constexpr const char* kRopeFactors = "rope_freqs.weight";
+
+bool has_bias(const SynthShape& shape) {
+    return shape.architecture == "qwen2";
+}
+
+bool has_head_norms(const SynthShape& shape) {
+    return shape.architecture == "qwen3" || shape.architecture == "qwen3moe";
+}
+
 struct SynthTensor {
     std::string name;
     std::vector<std::int64_t> shape;
@@ -69,7 +80,9 @@ struct SynthTensor {
 std::vector<SynthTensor> list_tensors(const SynthShape& shape) {
     const std::int64_t hidden = shape.hidden;
     const std::int64_t ffn = shape.ffn;
-    const std::int64_t kv = hidden / shape.n_heads * shape.n_kv_heads;
+    const std::int64_t q = std::int64_t{shape.head_size()} * shape.n_heads;
+    const std::int64_t kv = std::int64_t{shape.head_size()} * shape.n_kv_heads;
+    const std::int64_t experts = shape.n_experts;
     const auto from = [](std::int64_t fan_in) {
         return 1.0F / std::sqrt(static_cast<float>(fan_in));
     };
@@ -80,22 +93,40 @@ std::vector<SynthTensor> list_tensors(const SynthShape& shape) {
     for (std::int32_t layer = 0; layer < shape.n_layers; ++layer) {
         const auto add = [&](const char* name, std::vector<std::int64_t> dims, float mean,
                              float dev) {
-            tensors.push_back(
-                {fmt::format("blk.{}.{}.weight", layer, name), std::move(dims), mean, dev});
+            tensors.push_back({fmt::format("blk.{}.{}", layer, name), std::move(dims), mean, dev});
         };
-        add("attn_norm", {hidden}, 1, 0.1F);
-        add("attn_q", {hidden, hidden}, 0, from(hidden));
-        add("attn_k", {hidden, kv}, 0, from(hidden));
-        add("attn_v", {hidden, kv}, 0, from(hidden));
-        add("attn_output", {hidden, hidden}, 0, from(hidden) * added);
-        add("ffn_norm", {hidden}, 1, 0.1F);
-        add("ffn_gate", {hidden, ffn}, 0, from(hidden));
-        add("ffn_up", {hidden, ffn}, 0, from(hidden));
-        add("ffn_down", {ffn, hidden}, 0, from(ffn) * added);
+        add("attn_norm.weight", {hidden}, 1, 0.1F);
+        add("attn_q.weight", {hidden, q}, 0, from(hidden));
+        add("attn_k.weight", {hidden, kv}, 0, from(hidden));
+        add("attn_v.weight", {hidden, kv}, 0, from(hidden));
+        if (has_bias(shape)) {
+            add("attn_q.bias", {q}, 0, 0.5F);
+            add("attn_k.bias", {kv}, 0, 0.5F);
+            add("attn_v.bias", {kv}, 0, 0.5F);
+        }
+        if (has_head_norms(shape)) {
+            add("attn_q_norm.weight", {shape.head_size()}, 1, 0.1F);
+            add("attn_k_norm.weight", {shape.head_size()}, 1, 0.1F);
+        }
+        add("attn_output.weight", {q, hidden}, 0, from(q) * added);
+        add("ffn_norm.weight", {hidden}, 1, 0.1F);
+        if (experts == 0) {
+            add("ffn_gate.weight", {hidden, ffn}, 0, from(hidden));
+            add("ffn_up.weight", {hidden, ffn}, 0, from(hidden));
+            add("ffn_down.weight", {ffn, hidden}, 0, from(ffn) * added);
+            continue;
+        }
+        add("ffn_gate_inp.weight", {hidden, experts}, 0, 2.0F * from(hidden));
+        add("ffn_gate_exps.weight", {hidden, ffn, experts}, 0, from(hidden));
+        add("ffn_up_exps.weight", {hidden, ffn, experts}, 0, from(hidden));
+        add("ffn_down_exps.weight", {ffn, hidden, experts}, 0, from(ffn) * added);
     }
     tensors.push_back({"output_norm.weight", {hidden}, 1, 0.1F});
     if (!shape.tied_embeddings) {
         tensors.push_back({"output.weight", {hidden, shape.vocab}, 0, from(hidden)});
+    }
+    if (shape.rope_scaling.type == "llama3") {
+        tensors.push_back({kRopeFactors, {shape.head_size() / 2}, 0, 0});
     }
     return tensors;
 }
@@ -103,21 +134,41 @@ std::vector<SynthTensor> list_tensors(const SynthShape& shape) {
 void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quant,
                   std::uint64_t seed) {
     const auto count = [](std::int32_t value) { return static_cast<std::uint32_t>(value); };
-    builder.set("general.architecture", "llama");
+    const std::string& architecture = shape.architecture;
+    const auto key = [&](const char* rest) { return fmt::format("{}.{}", architecture, rest); };
+    builder.set("general.architecture", architecture);
     builder.set("general.name",
                 fmt::format("synth-{}-{}-{}", shape.name, tensor_type_info(quant)->name, seed));
     builder.set("general.file_type", file_type(quant));
     builder.set("general.quantization_version", std::uint32_t{2});
-    builder.set("llama.vocab_size", count(shape.vocab));
-    builder.set("llama.context_length", count(shape.context_length));
-    builder.set("llama.embedding_length", count(shape.hidden));
-    builder.set("llama.block_count", count(shape.n_layers));
-    builder.set("llama.feed_forward_length", count(shape.ffn));
-    builder.set("llama.rope.dimension_count", count(shape.hidden / shape.n_heads));
-    builder.set("llama.rope.freq_base", shape.rope_base);
-    builder.set("llama.attention.head_count", count(shape.n_heads));
-    builder.set("llama.attention.head_count_kv", count(shape.n_kv_heads));
-    builder.set("llama.attention.layer_norm_rms_epsilon", 1e-5F);
+    builder.set(key("vocab_size"), count(shape.vocab));
+    builder.set(key("context_length"), count(shape.context_length));
+    builder.set(key("embedding_length"), count(shape.hidden));
+    builder.set(key("block_count"), count(shape.n_layers));
+    builder.set(key("feed_forward_length"), count(shape.ffn));
+    builder.set(key("rope.dimension_count"), count(shape.head_size()));
+    builder.set(key("rope.freq_base"), shape.rope_base);
+    builder.set(key("attention.head_count"), count(shape.n_heads));
+    builder.set(key("attention.head_count_kv"), count(shape.n_kv_heads));
+    builder.set(key("attention.layer_norm_rms_epsilon"), 1e-5F);
+    if (shape.head_dim > 0) {
+        builder.set(key("attention.key_length"), count(shape.head_dim));
+        builder.set(key("attention.value_length"), count(shape.head_dim));
+    }
+    if (shape.sliding_window > 0) {
+        builder.set(key("attention.sliding_window"), count(shape.sliding_window));
+    }
+    if (shape.n_experts > 0) {
+        builder.set(key("expert_count"), count(shape.n_experts));
+        builder.set(key("expert_used_count"), count(shape.n_experts_used));
+        builder.set(key("expert_feed_forward_length"), count(shape.ffn));
+    }
+    const SynthRopeScaling& scaling = shape.rope_scaling;
+    if (scaling.type == "linear" || scaling.type == "yarn") {
+        builder.set(key("rope.scaling.type"), scaling.type);
+        builder.set(key("rope.scaling.factor"), scaling.factor);
+        builder.set(key("rope.scaling.original_context_length"), count(scaling.trained_context));
+    }
 
     SynthVocabulary vocabulary = make_synth_vocabulary(shape.vocab, seed);
     builder.set("tokenizer.ggml.model", "llama");
@@ -182,12 +233,34 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
     const auto wrong = [&](const std::string& text) {
         return base::invalid(fmt::format("shape {}: {}", shape.name, text));
     };
+    const bool wants_experts = shape.architecture == "qwen3moe";
+    const bool may_have_experts = wants_experts || shape.architecture == "llama";
+    if (!may_have_experts && shape.architecture != "qwen2" && shape.architecture != "qwen3") {
+        return wrong(fmt::format("architecture \"{}\", expected llama, qwen2, qwen3 or qwen3moe",
+                                 shape.architecture));
+    }
+    if (shape.n_experts < (wants_experts ? 1 : 0) || (shape.n_experts > 0 && !may_have_experts) ||
+        shape.n_experts_used > shape.n_experts ||
+        (shape.n_experts_used < 1 && shape.n_experts > 0)) {
+        return wrong(fmt::format("{} of {} experts do not fit architecture {}",
+                                 shape.n_experts_used, shape.n_experts, shape.architecture));
+    }
+    const std::string& scaling = shape.rope_scaling.type;
+    const bool known_scaling =
+        scaling.empty() || scaling == "linear" || scaling == "yarn" || scaling == "llama3";
+    if (!known_scaling || shape.rope_scaling.factor <= 0 ||
+        (!scaling.empty() && shape.rope_scaling.trained_context < 1)) {
+        return wrong(
+            "rope scaling: expected linear, yarn or llama3 with a factor and a trained "
+            "context above zero");
+    }
     for (const std::int32_t value : {shape.n_layers, shape.hidden, shape.n_heads, shape.n_kv_heads,
                                      shape.ffn, shape.context_length}) {
         if (value < 1) return wrong("every size must be at least 1");
     }
-    if (shape.hidden % shape.n_heads != 0 || shape.n_heads % shape.n_kv_heads != 0 ||
-        shape.hidden / shape.n_heads % 2 != 0) {
+    const bool uneven = shape.head_dim == 0 && shape.hidden % shape.n_heads != 0;
+    if (uneven || shape.n_heads % shape.n_kv_heads != 0 || shape.head_size() < 2 ||
+        shape.head_size() % 2 != 0) {
         return wrong(
             "expected heads that divide the hidden size into even parts, and KV heads that "
             "divide the heads");
@@ -196,7 +269,7 @@ base::Status check_shape(const SynthShape& shape, TensorType quant) {
         return wrong(fmt::format("a vocabulary of {}, expected at least {}", shape.vocab,
                                  kMinSynthVocabulary));
     }
-    for (const std::int32_t row : {shape.hidden, shape.ffn}) {
+    for (const std::int32_t row : {shape.hidden, shape.ffn, shape.head_size() * shape.n_heads}) {
         if (row % type.block_size == 0) continue;
         return wrong(
             fmt::format("rows of {} elements, {} needs a multiple of {}; the shape \"small\" has "
@@ -226,16 +299,26 @@ base::Status write_tensor(GgufOutput& out, const RowFiller& rows, std::uint64_t 
 }  // namespace
 
 const std::vector<SynthShape>& synth_shapes() {
-    // name, layers, hidden, heads, KV heads, ffn, vocabulary, context, rope base, tied
+    // name, layers, hidden, heads, KV heads, ffn, vocabulary, context, rope base, tied,
+    // architecture, head size, experts, experts used, window
     static const std::vector<SynthShape> shapes{
         {"tiny", 4, 64, 8, 4, 160, 512, 512, 10000.0F, false},
         {"tiny-tied", 4, 64, 8, 4, 160, 512, 512, 10000.0F, true},
+        {"tiny-qwen2", 4, 64, 8, 4, 160, 512, 512, 1e6F, false, "qwen2"},
+        {"tiny-qwen3", 4, 64, 8, 4, 160, 512, 512, 1e6F, false, "qwen3", 16},
+        {"tiny-mistral", 4, 64, 8, 4, 160, 512, 512, 10000.0F, false, "llama", 0, 0, 0, 64},
+        {"tiny-mixtral", 4, 64, 8, 4, 96, 512, 512, 1e6F, false, "llama", 0, 8, 2},
+        {"tiny-qwen3moe", 4, 64, 8, 4, 32, 512, 512, 1e6F, false, "qwen3moe", 16, 16, 4},
         {"small", 4, 256, 8, 4, 768, 1024, 1024, 10000.0F, false},
         {"llama-160m", 12, 768, 12, 12, 3072, 32000, 2048, 10000.0F, false},
         {"llama-1b", 22, 2048, 32, 4, 5632, 32000, 2048, 10000.0F, false},
         {"llama-2-7b", 32, 4096, 32, 32, 11008, 32000, 4096, 10000.0F, false},
         {"llama-3-8b", 32, 4096, 32, 8, 14336, 128256, 8192, 500000.0F, false},
         {"llama-2-70b", 80, 8192, 64, 8, 28672, 32000, 4096, 10000.0F, false},
+        {"qwen3-0.6b", 28, 1024, 16, 8, 3072, 151936, 40960, 1e6F, true, "qwen3", 128},
+        {"mixtral-8x7b", 32, 4096, 32, 8, 14336, 32000, 32768, 1e6F, false, "llama", 0, 8, 2},
+        {"qwen3-30b-a3b", 48, 2048, 32, 4, 768, 151936, 40960, 1e6F, false, "qwen3moe", 128, 128,
+         8},
     };
     return shapes;
 }
@@ -248,7 +331,9 @@ base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthO
     set_metadata(builder, shape, quant, options.seed);
     std::uint64_t total = 0;
     for (const SynthTensor& tensor : tensors) {
-        const TensorType type = tensor.shape.size() == 1 ? TensorType::f32 : quant;
+        // A router's choice is not left to rounding: it stays as it is, as converters leave it.
+        const bool router = tensor.name.ends_with("ffn_gate_inp.weight");
+        const TensorType type = tensor.shape.size() == 1 || router ? TensorType::f32 : quant;
         builder.add_tensor(tensor.name, type, tensor.shape);
         total += builder.tensors().back().bytes;
     }
@@ -258,6 +343,14 @@ base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthO
     std::uint64_t done = 0;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const TensorInfo& info = builder.tensors()[i];
+        if (info.name == kRopeFactors) {
+            const std::vector<float> factors =
+                llama3_rope_factors({shape.rope_base, shape.head_size(), shape.rope_scaling.factor,
+                                     1.0F, 4.0F, shape.rope_scaling.trained_context});
+            TRY_VOID(out->append(std::as_bytes(std::span(factors))));
+            done += info.bytes;
+            continue;
+        }
         const auto n_rows = static_cast<std::uint64_t>(info.rows());
         const std::uint64_t name_key = base::hash128(std::as_bytes(std::span(info.name))).low;
         const RowFiller rows{tensors[i], info.type, base::hash_pair(options.seed, name_key),

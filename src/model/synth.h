@@ -14,6 +14,13 @@
 
 namespace helix::model {
 
+// How positions beyond the trained context are reached; type "", "linear", "yarn" or "llama3".
+struct SynthRopeScaling {
+    std::string type;
+    float factor = 1.0F;
+    std::int32_t trained_context = 0;
+};
+
 struct SynthShape {
     std::string name;
     std::int32_t n_layers = 0;
@@ -25,9 +32,19 @@ struct SynthShape {
     std::int32_t context_length = 0;
     float rope_base = 10000.0F;
     bool tied_embeddings = false;
+    std::string architecture = "llama";  // qwen2, qwen3, qwen3moe
+    std::int32_t head_dim = 0;           // 0: hidden / n_heads
+    // Experts of width ffn each; 0: one dense feed-forward.
+    std::int32_t n_experts = 0;
+    std::int32_t n_experts_used = 0;
+    std::int32_t sliding_window = 0;
+    SynthRopeScaling rope_scaling = {};
+
+    std::int32_t head_size() const { return head_dim > 0 ? head_dim : hidden / n_heads; }
 };
 
-// tiny, tiny-tied, small (the least that K-quants allow), llama-160m, llama-1b, llama-2-7b, ...
+// tiny, tiny-tied, tiny-qwen2, ..., small (the least that K-quants allow), llama-160m, llama-1b,
+// ...
 const std::vector<SynthShape>& synth_shapes();
 
 struct SynthOptions {

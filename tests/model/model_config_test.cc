@@ -9,6 +9,7 @@
 
 #include "model/gguf_writer.h"
 #include "model/local_weights.h"
+#include "model/rope_scaling.h"
 
 namespace helix::model {
 namespace {
@@ -135,9 +136,123 @@ TEST(ModelConfig, LinearRopeScalingDividesThePosition) {
     EXPECT_EQ(read_model_config(*llama.file())->rope_scale, 0.25F);
     llama.metadata["llama.rope.scaling.type"] = "none";
     EXPECT_EQ(read_model_config(*llama.file())->rope_scale, 1.0F);
-    llama.metadata["llama.rope.scaling.type"] = "yarn";
+    llama.metadata["llama.rope.scaling.type"] = "longrope";
     EXPECT_THAT(llama.error(),
-                HasSubstr("metadata llama.rope.scaling.type: \"yarn\" is not supported"));
+                HasSubstr("metadata llama.rope.scaling.type: \"longrope\" is not supported"));
+}
+
+// Worked out by hand: dimension 1 turns 32 times in 4096 positions of base 10000 and eight
+// dimensions, dimension 3 once.
+TEST(ModelConfig, YarnDividesSlowFrequencies) {
+    Llama llama;
+    llama.metadata["llama.rope.scaling.type"] = "yarn";
+    llama.metadata["llama.rope.scaling.factor"] = 4.0F;
+    llama.metadata["llama.rope.scaling.original_context_length"] = 4096U;
+    const auto config = read_model_config(*llama.file());
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    const float expected[] = {1.0F, 1.0F, 1.6F, 4.0F};
+    ASSERT_EQ(config->rope_factors.size(), 4U);
+    for (std::size_t i = 0; i < 4; ++i)
+        EXPECT_NEAR(config->rope_factors[i], expected[i], 1e-6) << i;
+    EXPECT_NEAR(config->rope_magnitude, 1.1386294, 1e-6);
+    EXPECT_EQ(config->rope_scale, 1.0F);
+    llama.metadata["llama.rope.scaling.attn_factor"] = 0.5F;
+    EXPECT_NEAR(read_model_config(*llama.file())->rope_magnitude, 0.5693147, 1e-6);
+    llama.metadata["llama.rope.scaling.yarn_ext_factor"] = 0.5F;
+    EXPECT_EQ(llama.error(),
+              "m.gguf: metadata llama.rope.scaling.yarn_ext_factor: 0.5, only 1 is supported");
+    llama.metadata.erase("llama.rope.scaling.yarn_ext_factor");
+    llama.tensors["rope_freqs.weight"] = {TensorType::f32, {4}};
+    EXPECT_THAT(llama.error(), HasSubstr("not expected where llama.rope.scaling.type is yarn"));
+}
+
+TEST(ModelConfig, Llama3ScalingFadesInBetweenItsTwoWavelengths) {
+    // Wavelengths 2 pi 10^i: 20.4, 2.04, 0.204, 0.0204 turns in 128 positions.
+    const auto factors = llama3_rope_factors({10000.0F, 8, 8.0F, 1.0F, 4.0F, 128});
+    const float expected[] = {1.0F, 2.339117F, 8.0F, 8.0F};
+    ASSERT_EQ(factors.size(), 4U);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(factors[i], expected[i], 1e-5) << i;
+}
+
+TEST(ModelConfig, WindowMayLeaveOutLayers) {
+    Llama llama;
+    EXPECT_EQ(read_model_config(*llama.file())->window_of(1), 0);
+    llama.metadata["llama.attention.sliding_window"] = 48U;
+    EXPECT_EQ(read_model_config(*llama.file())->window_of(1), 48);
+    llama.metadata["llama.attention.sliding_window_pattern"] = std::vector<bool>{true, false};
+    const auto config = *read_model_config(*llama.file());
+    EXPECT_EQ(config.window_of(0), 48);
+    EXPECT_EQ(config.window_of(1), 0);
+    llama.metadata["llama.attention.sliding_window_pattern"] = std::vector<bool>{true};
+    EXPECT_EQ(llama.error(),
+              "m.gguf: metadata llama.attention.sliding_window_pattern: expected an array of 2 "
+              "booleans, one a layer");
+}
+
+// The right file as one of another architecture.
+Llama renamed(const std::string& architecture) {
+    Llama model;
+    std::map<std::string, GgufValue> metadata{{"general.architecture", architecture}};
+    for (const auto& [key, value] : model.metadata) {
+        if (key.starts_with("llama")) metadata[architecture + key.substr(5)] = value;
+    }
+    model.metadata = std::move(metadata);
+    return model;
+}
+
+TEST(ModelConfig, QwenHasBiasesOrHeadNorms) {
+    Llama second = renamed("qwen2");
+    EXPECT_EQ(second.error(), "m.gguf: tensor blk.0.attn_k.bias: missing");
+    Llama third = renamed("qwen3");
+    EXPECT_EQ(third.error(), "m.gguf: tensor blk.0.attn_k_norm.weight: missing");
+    for (const std::string layer : {"blk.0.", "blk.1."}) {
+        second.tensors[layer + "attn_q.bias"] = {TensorType::f32, {32}};
+        second.tensors[layer + "attn_k.bias"] = {TensorType::f32, {16}};
+        second.tensors[layer + "attn_v.bias"] = {TensorType::f32, {16}};
+        third.tensors[layer + "attn_q_norm.weight"] = {TensorType::f32, {8}};
+        third.tensors[layer + "attn_k_norm.weight"] = {TensorType::f32, {8}};
+    }
+    EXPECT_EQ(second.error(), "no error");
+    EXPECT_EQ(third.error(), "no error");
+    const auto config = *read_model_config(*second.file());
+    EXPECT_TRUE(config.qkv_bias);
+    EXPECT_EQ(config.rope_pairs, RopePairs::halves);
+    EXPECT_EQ(read_model_config(*Llama().file())->rope_pairs, RopePairs::adjacent);
+}
+
+TEST(ModelConfig, ExpertsAreStoredAndMostlyUnused) {
+    Llama llama;
+    llama.metadata["llama.expert_count"] = 8U;
+    llama.metadata["llama.expert_used_count"] = 2U;
+    for (const std::string layer : {"blk.0.", "blk.1."}) {
+        for (const std::string what : {"gate", "up", "down"}) {
+            Tensor expert = llama.tensors[layer + "ffn_" + what + ".weight"];
+            expert.shape.push_back(8);
+            llama.tensors[layer + "ffn_" + what + "_exps.weight"] = expert;
+            llama.tensors.erase(layer + "ffn_" + what + ".weight");
+        }
+        EXPECT_THAT(llama.error(), HasSubstr("missing"));
+        llama.tensors[layer + "ffn_gate_inp.weight"] = {TensorType::f32, {32, 8}};
+    }
+    const auto config = read_model_config(*llama.file());
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_EQ(config->n_experts, 8);
+    EXPECT_EQ(config->n_experts_used, 2);
+    EXPECT_TRUE(config->normalise_expert_weights);
+    const auto spec = *read_model_spec(*llama.file());
+    const std::int64_t attention = 2 * 32 * 32 + 2 * 32 * 16;
+    EXPECT_EQ(spec.layer_expert_bytes, 8 * 3 * 32 * 64 / 32 * 34);
+    EXPECT_EQ(spec.layer_bytes,
+              spec.layer_expert_bytes + attention / 32 * 34 + 2 * 32 * 4 + 32 * 8 * 4);
+    EXPECT_EQ(spec.flops_per_token_layer,
+              2.0 * static_cast<double>(attention + 32 * 8 + 2 * 3 * 32 * 64));
+    EXPECT_EQ(spec.n_experts, 8);
+    llama.metadata["llama.expert_used_count"] = 9U;
+    EXPECT_EQ(llama.error(), "m.gguf: metadata llama.expert_used_count: 9, expected 1 to 8");
+    llama.metadata["llama.expert_used_count"] = 2U;
+    llama.tensors["blk.1.ffn_up_exps.weight"].shape = {32, 64, 7};
+    EXPECT_EQ(llama.error(),
+              "m.gguf: tensor blk.1.ffn_up_exps.weight: shape [32, 64, 7], expected [32, 64, 8]");
 }
 
 TEST(ModelConfig, RopeFactorsComeFromTheirTensor) {
@@ -183,7 +298,9 @@ TEST(ModelConfig, LargestLayerCounts) {
 TEST(ModelConfig, OtherArchitecturesAreRefusedByName) {
     Llama llama;
     llama.metadata["general.architecture"] = "mamba";
-    EXPECT_EQ(llama.error(), "m.gguf: architecture \"mamba\" is not supported; supported: llama");
+    EXPECT_EQ(llama.error(),
+              "m.gguf: architecture \"mamba\" is not supported; supported: llama, qwen2, "
+              "qwen3, qwen3moe");
     llama.metadata.erase("general.architecture");
     EXPECT_EQ(llama.error(), "m.gguf: metadata general.architecture: missing");
 }
@@ -219,7 +336,7 @@ TEST(ModelConfig, WrongHyperparametersAreNamed) {
         {[](Llama& m) { m.metadata["llama.rope.dimension_count"] = 10U; },
          "m.gguf: metadata llama.rope.dimension_count: 10, expected 2 to 8"},
         {[](Llama& m) { m.metadata["llama.expert_count"] = 8U; },
-         "m.gguf: metadata llama.expert_count: 8: mixture-of-experts models are not supported"},
+         "m.gguf: metadata llama.expert_used_count: missing"},
         {[](Llama& m) { m.metadata["tokenizer.ggml.tokens"] = std::vector<std::string>(101, "t"); },
          "m.gguf: metadata tokenizer.ggml.tokens: 101 tokens, the embedding has 100 rows"},
         {[](Llama& m) { m.metadata["tokenizer.ggml.tokens"] = std::vector<float>(3); },
@@ -257,13 +374,17 @@ TEST(ModelConfig, WrongTensorsAreNamed) {
         {[](Llama& m) { m.tensors["blk.0.attn_norm.weight"].type = TensorType::f16; },
          "m.gguf: tensor blk.0.attn_norm.weight: type f16, expected f32"},
         {[](Llama& m) {
+             m.tensors["blk.1.attn_q.bias"] = {TensorType::f32, {32}};
+         },
+         "m.gguf: tensor blk.1.attn_q.bias: not part of a llama model of 2 layers"},
+        {[](Llama& m) {
              m.tensors["blk.0.attn_q.bias"] = {TensorType::f32, {32}};
          },
-         "m.gguf: tensor blk.0.attn_q.bias: not part of a dense llama model of 2 layers"},
+         "m.gguf: tensor blk.0.attn_k.bias: missing"},
         {[](Llama& m) {
              m.tensors["blk.2.attn_q.weight"] = {TensorType::f32, {32, 32}};
          },
-         "m.gguf: tensor blk.2.attn_q.weight: not part of a dense llama model of 2 layers"},
+         "m.gguf: tensor blk.2.attn_q.weight: not part of a llama model of 2 layers"},
     };
     for (const Edit& test : edits) {
         Llama llama;

@@ -13,11 +13,14 @@ namespace helix::model {
 struct Architecture {
     std::string_view name;  // general.architecture
     // Reads and checks the hyperparameters and that every tensor the model needs is there with the
-    // right shape, and none besides. Leaves rope_factors empty.
+    // right shape, and none besides. Leaves out rope factors that come as a tensor.
     base::Result<ModelConfig> (*read)(const GgufFile& file);
 };
 
 extern const Architecture kLlama;
+extern const Architecture kQwen2;
+extern const Architecture kQwen3;
+extern const Architecture kQwen3Moe;
 
 // The tensor of this name with exactly this shape. One-dimensional ones (norms, factors) are float.
 base::Result<const TensorInfo*> expect_tensor(const GgufFile& file, std::string_view name,

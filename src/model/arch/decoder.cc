@@ -1,0 +1,221 @@
+#include "model/arch/decoder.h"
+
+#include <limits>
+#include <map>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace helix::model {
+namespace {
+
+constexpr std::int64_t kMaxLayers = 4096;
+constexpr std::int64_t kMaxWidth = 1 << 24;
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
+
+base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
+    const std::string heads_key = key("attention.head_count");
+    const std::string kv_heads_key = key("attention.head_count_kv");
+    TRY(config.n_heads, expect_int(file, heads_key, 1, kMaxWidth));
+    TRY(config.n_kv_heads, optional_int(file, kv_heads_key, 1, kMaxWidth, config.n_heads));
+    if (config.n_heads % config.n_kv_heads != 0) {
+        return wrong_metadata(file, kv_heads_key,
+                              fmt::format("{}, expected a divisor of the {} heads",
+                                          config.n_kv_heads, config.n_heads));
+    }
+    const std::string head_dim_key = key("attention.key_length");
+    if (file.find(head_dim_key) == nullptr && config.hidden % config.n_heads != 0) {
+        return wrong_metadata(file, heads_key,
+                              fmt::format("{}, expected a divisor of {} {}", config.n_heads,
+                                          key("embedding_length"), config.hidden));
+    }
+    TRY(config.head_dim,
+        optional_int(file, head_dim_key, 1, kMaxWidth, config.hidden / config.n_heads));
+    TRY(const std::int32_t value_dim,
+        optional_int(file, key("attention.value_length"), 1, kMaxWidth, config.head_dim));
+    if (value_dim != config.head_dim) {
+        return wrong_metadata(
+            file, key("attention.value_length"),
+            fmt::format("{}, expected the key length {}", value_dim, config.head_dim));
+    }
+    TRY(config.norm_epsilon,
+        optional_positive(file, key("attention.layer_norm_rms_epsilon"), config.norm_epsilon));
+    config.qk_norm = traits.qk_norm;
+    config.qkv_bias =
+        traits.qkv_bias == Presence::always ||
+        (traits.qkv_bias == Presence::optional && file.find_tensor("blk.0.attn_q.bias") != nullptr);
+    return base::Ok{};
+}
+
+// The window, and per layer whether it has one.
+base::Status read_window(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    TRY(config.sliding_window,
+        optional_int(file, metadata_key(traits, "attention.sliding_window"), 0, kMaxCount, 0));
+    const std::string key = metadata_key(traits, "attention.sliding_window_pattern");
+    const MetaValue* value = file.find(key);
+    if (value == nullptr || config.sliding_window == 0) return base::Ok{};
+    const auto* array = std::get_if<MetaArray>(value);
+    const auto* windowed = array == nullptr ? nullptr : std::get_if<std::vector<bool>>(array);
+    if (windowed == nullptr || std::ssize(*windowed) != config.n_layers) {
+        return wrong_metadata(
+            file, key,
+            fmt::format("expected an array of {} booleans, one a layer", config.n_layers));
+    }
+    for (const bool is_windowed : *windowed) config.full_attention.push_back(!is_windowed);
+    return base::Ok{};
+}
+
+base::Status read_experts(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
+    if (traits.experts == Presence::always) {
+        TRY(config.n_experts, expect_int(file, key("expert_count"), 1, 1 << 16));
+    } else {
+        TRY(config.n_experts, optional_int(file, key("expert_count"), 0, 1 << 16, 0));
+    }
+    if (config.n_experts == 0) {
+        TRY(config.ffn, expect_int(file, key("feed_forward_length"), 1, kMaxWidth));
+        return base::Ok{};
+    }
+    if (traits.experts == Presence::never) {
+        return wrong_metadata(
+            file, key("expert_count"),
+            fmt::format("{}, a {} model has no experts", config.n_experts, traits.name));
+    }
+    TRY(config.n_experts_used,
+        expect_int(file, key("expert_used_count"), 1, std::int64_t{config.n_experts}));
+    TRY(config.ffn, expect_int(file, metadata_key(traits, traits.expert_width_key), 1, kMaxWidth));
+    const std::string norm_key = key("expert_weights_norm");
+    if (file.find(norm_key) != nullptr) {
+        TRY(config.normalise_expert_weights, file.get_bool(norm_key));
+    }
+    return base::Ok{};
+}
+
+using LayerTensors = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
+
+// The tensors of every layer, by what follows "blk.N.".
+LayerTensors layer_tensors(const ModelConfig& config) {
+    const std::int64_t hidden = config.hidden;
+    const std::int64_t ffn = config.ffn;
+    const std::int64_t q = std::int64_t{config.n_heads} * config.head_dim;
+    const std::int64_t kv = std::int64_t{config.n_kv_heads} * config.head_dim;
+    LayerTensors tensors{{"attn_norm.weight", {hidden}},      {"attn_q.weight", {hidden, q}},
+                         {"attn_k.weight", {hidden, kv}},     {"attn_v.weight", {hidden, kv}},
+                         {"attn_output.weight", {q, hidden}}, {"ffn_norm.weight", {hidden}}};
+    if (config.qkv_bias) {
+        tensors["attn_q.bias"] = {q};
+        tensors["attn_k.bias"] = {kv};
+        tensors["attn_v.bias"] = {kv};
+    }
+    if (config.qk_norm) {
+        tensors["attn_q_norm.weight"] = {config.head_dim};
+        tensors["attn_k_norm.weight"] = {config.head_dim};
+    }
+    if (config.n_experts == 0) {
+        tensors["ffn_gate.weight"] = {hidden, ffn};
+        tensors["ffn_up.weight"] = {hidden, ffn};
+        tensors["ffn_down.weight"] = {ffn, hidden};
+    } else {
+        tensors["ffn_gate_inp.weight"] = {hidden, config.n_experts};
+        tensors["ffn_gate_exps.weight"] = {hidden, ffn, config.n_experts};
+        tensors["ffn_up_exps.weight"] = {hidden, ffn, config.n_experts};
+        tensors["ffn_down_exps.weight"] = {ffn, hidden, config.n_experts};
+    }
+    return tensors;
+}
+
+// A tensor that would be left unused (a bias, an expert) changes what the model computes.
+base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& config,
+                                  const DecoderTraits& traits, const LayerTensors& known) {
+    for (const TensorInfo& tensor : file.tensors()) {
+        const std::string_view name = tensor.name;
+        if (name == "token_embd.weight" || name == "output_norm.weight" ||
+            name == "output.weight" || name == "rope_freqs.weight") {
+            continue;
+        }
+        const std::int32_t layer = layer_of_tensor(name);
+        const std::string_view rest =
+            layer < 0 ? std::string_view() : name.substr(name.find('.', 4) + 1);
+        const bool unused_table = rest == "attn_rot_embd.weight";
+        if (layer < 0 || layer >= config.n_layers || (!known.contains(rest) && !unused_table)) {
+            return base::invalid(fmt::format("{}: tensor {}: not part of a {} model of {} layers{}",
+                                             file.label(), name, traits.name, config.n_layers,
+                                             config.n_experts > 0 ? " with experts" : ""));
+        }
+    }
+    return base::Ok{};
+}
+
+base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    const TensorInfo* embedding = file.find_tensor("token_embd.weight");
+    if (embedding == nullptr) {
+        return base::invalid(file.label() + ": tensor token_embd.weight: missing");
+    }
+    if (embedding->shape.size() != 2 || embedding->shape[1] > kMaxCount) {
+        return base::invalid(fmt::format(
+            "{}: tensor token_embd.weight: expected two dimensions, the hidden size and a "
+            "vocabulary below 2^31",
+            file.label()));
+    }
+    const std::int64_t vocab = embedding->shape[1];
+    config.vocab = static_cast<std::int32_t>(vocab);
+    TRY_VOID(expect_tensor(file, "token_embd.weight", {config.hidden, vocab}));
+    TRY_VOID(expect_tensor(file, "output_norm.weight", {config.hidden}));
+    config.tied_embeddings = file.find_tensor("output.weight") == nullptr;
+    if (!config.tied_embeddings) {
+        TRY_VOID(expect_tensor(file, "output.weight", {config.hidden, vocab}));
+    }
+    const LayerTensors tensors = layer_tensors(config);
+    for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+        for (const auto& [name, shape] : tensors) {
+            TRY_VOID(expect_tensor(file, fmt::format("blk.{}.{}", layer, name), shape));
+        }
+    }
+    if (file.find_tensor("rope_freqs.weight") != nullptr) {
+        TRY_VOID(expect_tensor(file, "rope_freqs.weight", {config.rope_dim / 2}));
+    }
+    return refuse_other_tensors(file, config, traits, tensors);
+}
+
+base::Status check_vocabulary(const GgufFile& file, const ModelConfig& config) {
+    constexpr const char* kKey = "tokenizer.ggml.tokens";
+    const MetaValue* tokens = file.find(kKey);
+    if (tokens == nullptr) return base::Ok{};
+    const auto* array = std::get_if<MetaArray>(tokens);
+    const auto* strings = array == nullptr ? nullptr : std::get_if<std::vector<std::string>>(array);
+    if (strings == nullptr) return wrong_metadata(file, kKey, "expected an array of strings");
+    if (strings->size() > static_cast<std::size_t>(config.vocab)) {  // fewer: padded embeddings
+        return wrong_metadata(
+            file, kKey,
+            fmt::format("{} tokens, the embedding has {} rows", strings->size(), config.vocab));
+    }
+    return base::Ok{};
+}
+
+}  // namespace
+
+std::string metadata_key(const DecoderTraits& traits, std::string_view rest) {
+    return fmt::format("{}.{}", traits.name, rest);
+}
+
+base::Error wrong_metadata(const GgufFile& file, std::string_view key, const std::string& text) {
+    return base::invalid(fmt::format("{}: metadata {}: {}", file.label(), key, text));
+}
+
+base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits& traits) {
+    const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
+    ModelConfig config;
+    TRY(config.n_layers, expect_int(file, key("block_count"), 1, kMaxLayers));
+    TRY(config.hidden, expect_int(file, key("embedding_length"), 1, kMaxWidth));
+    TRY(config.context_length, expect_int(file, key("context_length"), 1, kMaxCount));
+    TRY_VOID(read_experts(file, traits, config));
+    TRY_VOID(read_heads(file, traits, config));
+    TRY_VOID(read_rope(file, traits, config));
+    TRY_VOID(read_window(file, traits, config));
+    TRY_VOID(check_tensors(file, traits, config));
+    TRY_VOID(check_vocabulary(file, config));
+    return config;
+}
+
+}  // namespace helix::model
