@@ -13,6 +13,7 @@ namespace {
 
 struct Case {
     int n_heads, n_kv_heads, head_dim, block_size, positions;
+    int window = 0;
 };
 
 // Keys and values of one sequence, in pages that were full of NaNs before.
@@ -55,13 +56,14 @@ std::vector<double> exact_attention(const Case& c, const Sequence& s, const floa
                                     int n_positions, ops::KvType type) {
     std::vector<double> out(static_cast<std::size_t>(c.n_heads * c.head_dim), 0.0);
     const int group = c.n_heads / c.n_kv_heads;
+    const int first = c.window > 0 ? std::max(0, n_positions - c.window) : 0;
     for (int head = 0; head < c.n_heads; ++head) {
         std::vector<double> weights;
         double sum = 0;
         const auto at = [&](int p, int d) {
             return static_cast<std::size_t>((p * c.n_kv_heads + head / group) * c.head_dim + d);
         };
-        for (int p = 0; p < n_positions; ++p) {
+        for (int p = first; p < n_positions; ++p) {
             double score = 0;
             for (int d = 0; d < c.head_dim; ++d) {
                 score +=
@@ -70,10 +72,11 @@ std::vector<double> exact_attention(const Case& c, const Sequence& s, const floa
             weights.push_back(std::exp(score / std::sqrt(static_cast<double>(c.head_dim))));
             sum += weights.back();
         }
-        for (int p = 0; p < n_positions; ++p) {
+        for (int p = first; p < n_positions; ++p) {
             for (int d = 0; d < c.head_dim; ++d) {
                 out[static_cast<std::size_t>(head * c.head_dim + d)] +=
-                    weights[static_cast<std::size_t>(p)] / sum * stored(s.values[at(p, d)], type);
+                    weights[static_cast<std::size_t>(p - first)] / sum *
+                    stored(s.values[at(p, d)], type);
             }
         }
     }
@@ -86,13 +89,27 @@ std::vector<float> attend(ops::Isa isa, ThreadPool& pool, const ops::KvLayout& l
     std::vector<float> out(q.size());
     ops::Attention attention;
     const ops::AttentionRows sequence[] = {{0, rows, first_position, s.table.data()}};
-    attention.run(ops::kernels(isa), pool, layout, c.n_heads, sequence, q.data(), out.data());
+    attention.run(ops::kernels(isa), pool, layout, {c.n_heads, c.window}, sequence, q.data(),
+                  out.data());
     return out;
 }
 
-constexpr Case kCases[] = {{1, 1, 8, 16, 1},    {8, 4, 8, 16, 40},    {6, 2, 20, 5, 33},
-                           {32, 4, 64, 16, 70}, {9, 1, 128, 32, 300}, {4, 4, 48, 8, 513},
-                           {5, 5, 16, 1, 17}};
+constexpr Case kCases[] = {{1, 1, 8, 16, 1},
+                           {8, 4, 8, 16, 40},
+                           {6, 2, 20, 5, 33},
+                           {32, 4, 64, 16, 70},
+                           {9, 1, 128, 32, 300},
+                           {4, 4, 48, 8, 513},
+                           {5, 5, 16, 1, 17},
+                           // windows that end within a page, at its edge, and before the sequence
+                           {8, 4, 8, 16, 40, 13},
+                           {6, 2, 20, 5, 33, 9},
+                           {32, 4, 64, 16, 70, 32},
+                           {9, 1, 128, 32, 700, 290},
+                           {4, 4, 48, 8, 513, 1},
+                           {5, 5, 16, 1, 17, 16},
+                           {8, 2, 32, 48, 100, 70},
+                           {4, 1, 16, 16, 40, 1000}};
 
 class AttentionOp : public testing::TestWithParam<ops::KvType> {};
 
@@ -125,27 +142,30 @@ TEST_P(AttentionOp, EqualsDoublePrecisionOnEveryInstructionSet) {
 
 TEST_P(AttentionOp, DependsNeitherOnThePageSizeNorOnTheOtherRows) {
     ThreadPool pool(3);
-    const Case c{8, 2, 24, 16, 290};
-    std::vector<float> expected;
-    for (const int block_size : {16, 1, 7, 64, 512}) {
-        base::Random random(32);
-        const ops::KvLayout layout{GetParam(), c.n_kv_heads, c.head_dim, block_size};
-        const Sequence s =
-            make_sequence(random, ops::kernels(ops::best_isa()), layout, c.positions);
-        const auto q = random_floats(
-            random, static_cast<std::size_t>(c.positions * c.n_heads * c.head_dim), 2);
-        const auto all = attend(ops::best_isa(), pool, layout, c, s, q, 0, c.positions);
-        if (expected.empty()) expected = all;
-        EXPECT_TRUE(same_bits(all, expected)) << "pages of " << block_size;
-        const auto width = static_cast<std::size_t>(c.n_heads * c.head_dim);
-        for (const int p : {0, 15, 16, 255, 256, 289}) {
-            const auto from =
-                q.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * width);
-            const std::vector<float> one(from, from + static_cast<std::ptrdiff_t>(width));
-            const auto alone = attend(ops::best_isa(), pool, layout, c, s, one, p, 1);
-            EXPECT_TRUE(same_bits(
-                alone, std::span(expected).subspan(static_cast<std::size_t>(p) * width, width)))
-                << p;
+    for (const int window : {0, 1, 20, 100, 257}) {
+        const Case c{8, 2, 24, 16, 290, window};
+        std::vector<float> expected;
+        for (const int block_size : {16, 1, 7, 64, 512}) {
+            base::Random random(32);
+            const ops::KvLayout layout{GetParam(), c.n_kv_heads, c.head_dim, block_size};
+            const Sequence s =
+                make_sequence(random, ops::kernels(ops::best_isa()), layout, c.positions);
+            const auto q = random_floats(
+                random, static_cast<std::size_t>(c.positions * c.n_heads * c.head_dim), 2);
+            const auto all = attend(ops::best_isa(), pool, layout, c, s, q, 0, c.positions);
+            if (expected.empty()) expected = all;
+            EXPECT_TRUE(same_bits(all, expected))
+                << "pages of " << block_size << ", window " << window;
+            const auto width = static_cast<std::size_t>(c.n_heads * c.head_dim);
+            for (const int p : {0, 15, 16, 255, 256, 289}) {
+                const auto from =
+                    q.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * width);
+                const std::vector<float> one(from, from + static_cast<std::ptrdiff_t>(width));
+                const auto alone = attend(ops::best_isa(), pool, layout, c, s, one, p, 1);
+                EXPECT_TRUE(same_bits(
+                    alone, std::span(expected).subspan(static_cast<std::size_t>(p) * width, width)))
+                    << p << ", window " << window;
+            }
         }
     }
 }

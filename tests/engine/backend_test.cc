@@ -1,18 +1,15 @@
 // The whole backend on synthetic models: against the reference forward, and bit for bit against
 // itself however the work is cut up.
 
-#include <unistd.h>
-
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "model/synth.h"
 #include "op_helpers.h"
 #include "reference_model.h"
 #include "runner.h"
+#include "synth_file.h"
 
 namespace helix::engine::test {
 namespace {
@@ -20,83 +17,26 @@ namespace {
 using spec::LayerRange;
 using spec::Token;
 
-constexpr std::int32_t kLayers = 5;
+// The synthetic model of these tests, small in every way the format allows.
+model::SynthShape shape_for(TensorType type, bool tied) {
+    model::SynthShape shape;
+    shape.name = "test";
+    shape.n_layers = kLayers;
+    const bool k_quant = model::tensor_type_info(type)->block_size == 256;
+    shape.hidden = k_quant ? 256 : 96;
+    shape.n_heads = k_quant ? 8 : 6;
+    shape.n_kv_heads = 2;
+    shape.ffn = k_quant ? 512 : 160;
+    shape.vocab = kVocab;
+    shape.context_length = 512;
+    shape.tied_embeddings = tied;
+    return shape;
+}
 
-// A synthetic model file that goes away with the test.
-class ModelFile {
+class ModelFile : public SynthFile {
   public:
-    ModelFile(TensorType type, bool tied) {
-        path_ = testing::TempDir() + "helix_engine_" + std::to_string(getpid()) + "_" +
-                model::tensor_type_info(type)->name + (tied ? "_tied" : "") + ".gguf";
-        model::SynthShape shape;
-        shape.name = "test";
-        shape.n_layers = kLayers;
-        const bool k_quant = model::tensor_type_info(type)->block_size == 256;
-        shape.hidden = k_quant ? 256 : 96;
-        shape.n_heads = k_quant ? 8 : 6;
-        shape.n_kv_heads = 2;
-        shape.ffn = k_quant ? 512 : 160;
-        shape.vocab = 400;
-        shape.context_length = 512;
-        shape.tied_embeddings = tied;
-        model::SynthOptions options;
-        options.seed = 3;
-        options.path = path_;
-        options.threads = 1;
-        const auto made = model::synth_model(shape, type, options);
-        if (!made.ok()) ADD_FAILURE() << made.error().message;
-    }
-    ~ModelFile() { std::remove(path_.c_str()); }
-    ModelFile(const ModelFile&) = delete;
-    ModelFile& operator=(const ModelFile&) = delete;
-    const std::string& path() const { return path_; }
-
-  private:
-    std::string path_;
+    ModelFile(TensorType type, bool tied) : SynthFile(shape_for(type, tied), type) {}
 };
-
-CpuOptions test_options(std::int32_t block_size = 16, int threads = 2) {
-    CpuOptions options;
-    options.threads = threads;
-    options.memory_bytes = 64 << 20;
-    options.block_size = block_size;
-    return options;
-}
-
-Runner make_runner(const ModelFile& file, LayerRange layers, CpuOptions options,
-                   std::uint64_t seed) {
-    const std::int32_t block_size = options.block_size;
-    auto backend = open_backend(file.path(), options);
-    if (!backend.ok()) ADD_FAILURE() << backend.error().message;
-    return Runner(std::move(*backend), layers, block_size, seed);
-}
-
-std::vector<Token> random_tokens(base::Random& random, std::size_t n) {
-    std::vector<Token> tokens(n);
-    for (Token& token : tokens) token = static_cast<Token>(random.below(400));
-    return tokens;
-}
-
-Piece piece_of(std::uint64_t request, LayerRange layers, std::int32_t first,
-               std::vector<Token> tokens, std::vector<float> input = {}) {
-    Piece piece;
-    piece.request = request;
-    piece.layers = layers;
-    piece.first_position = first;
-    piece.tokens = std::move(tokens);
-    piece.input = std::move(input);
-    piece.sample = layers.end == kLayers;
-    piece.sampling.temperature = 0.8F;
-    piece.sampling.seed = request;
-    piece.sampling.n_logprobs = 399;
-    return piece;
-}
-
-std::vector<PieceResult> must_run(Runner& runner, const std::vector<Piece>& pieces) {
-    auto results = runner.run(pieces);
-    if (!results.ok()) ADD_FAILURE() << results.error().message;
-    return std::move(*results);
-}
 
 class Backends : public testing::TestWithParam<TensorType> {};
 

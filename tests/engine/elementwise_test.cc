@@ -143,12 +143,16 @@ std::string isa_name(const testing::TestParamInfo<ops::Isa>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Isas, Elementwise, testing::ValuesIn(machine_isas()), isa_name);
 
-TEST(Rope, RotatesAdjacentPairsByTheAngleOfTheirFrequency) {
+class Rope : public testing::TestWithParam<model::RopePairs> {};
+
+TEST_P(Rope, RotatesPairsByTheAngleOfTheirFrequency) {
+    const bool adjacent = GetParam() == model::RopePairs::adjacent;
     model::ModelConfig config;
     config.head_dim = 20;
     config.rope_dim = 16;
     config.rope_base = 50000;
     config.rope_scale = 0.25F;
+    config.rope_magnitude = 1.5F;
     config.rope_factors = {1, 1, 1.5F, 2, 4, 8, 8, 8};
     base::Random random(25);
     for (const std::int32_t position : {0, 1, 7, 1000, 131071}) {
@@ -156,24 +160,31 @@ TEST(Rope, RotatesAdjacentPairsByTheAngleOfTheirFrequency) {
         auto after = before;
         std::vector<float> table(16);
         ops::rope_table(config, position, table);
-        ops::rope_row(table, 3, 20, after.data());
+        ops::rope_row(table, GetParam(), 3, 20, after.data());
         for (std::size_t head = 0; head < 3; ++head) {
             for (std::size_t i = 0; i < 8; ++i) {
                 const double angle = position * 0.25 *
                                      std::pow(50000.0, -2.0 * static_cast<double>(i) / 16.0) /
                                      static_cast<double>(config.rope_factors[i]);
-                const double a = before[head * 20 + 2 * i];
-                const double b = before[head * 20 + 2 * i + 1];
-                EXPECT_NEAR(after[head * 20 + 2 * i], a * std::cos(angle) - b * std::sin(angle),
-                            2e-6);
-                EXPECT_NEAR(after[head * 20 + 2 * i + 1], a * std::sin(angle) + b * std::cos(angle),
-                            2e-6);
+                const std::size_t first = head * 20 + (adjacent ? 2 * i : i);
+                const std::size_t second = first + (adjacent ? 1 : 8);
+                const double a = 1.5 * static_cast<double>(before[first]);
+                const double b = 1.5 * static_cast<double>(before[second]);
+                EXPECT_NEAR(after[first], a * std::cos(angle) - b * std::sin(angle), 3e-6);
+                EXPECT_NEAR(after[second], a * std::sin(angle) + b * std::cos(angle), 3e-6);
             }
             for (std::size_t i = 16; i < 20; ++i)
                 EXPECT_EQ(after[head * 20 + i], before[head * 20 + i]);
         }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Pairs, Rope,
+                         testing::Values(model::RopePairs::adjacent, model::RopePairs::halves),
+                         [](const auto& given) {
+                             return given.param == model::RopePairs::adjacent ? "adjacent"
+                                                                              : "halves";
+                         });
 
 }  // namespace
 }  // namespace helix::engine::test

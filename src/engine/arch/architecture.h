@@ -51,7 +51,8 @@ class Architecture {
     virtual void run_layer(const Device& device, std::int32_t layer, const LayerRows& rows) = 0;
 };
 
-std::unique_ptr<Architecture> make_llama(const model::ModelConfig& config);
+// llama, qwen2 and qwen3: what differs between them is in the config.
+std::unique_ptr<Architecture> make_decoder(const model::ModelConfig& config);
 
 // By config.architecture; invalid names those we have.
 base::Result<std::unique_ptr<Architecture>> make_architecture(const model::ModelConfig& config);

@@ -18,13 +18,19 @@ struct AttentionRows {
     const std::byte* const* pages = nullptr;  // page of each block of this layer
 };
 
-// Causal attention: out = softmax(q K^T / sqrt(head_dim)) V for each row over positions [0, its
-// own], whose keys and values are in the pages. Query heads h share KV head h / (n_heads /
-// n_kv_heads). q, out: [rows, n_heads, head_dim].
+struct AttentionShape {
+    int n_heads = 0;
+    std::int32_t window = 0;  // positions that a row attends to, its own the last; 0: all
+};
+
+// Causal attention: out = softmax(q K^T / sqrt(head_dim)) V for each row over the positions up to
+// its own that are within the window, whose keys and values are in the pages. Query heads h share
+// KV head h / (n_heads / n_kv_heads). q, out: [rows, n_heads, head_dim].
 class Attention {
   public:
-    void run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout, int n_heads,
-             std::span<const AttentionRows> sequences, const float* q, float* out);
+    void run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout,
+             const AttentionShape& shape, std::span<const AttentionRows> sequences, const float* q,
+             float* out);
 
   private:
     std::vector<std::vector<float>> scratch_;  // one for each thread

@@ -5,10 +5,11 @@
 
 namespace helix::engine::ops {
 
-void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout, int n_heads,
-                    std::span<const AttentionRows> sequences, const float* q, float* out) {
-    const int group = n_heads / layout.n_kv_heads;
-    const std::int64_t width = static_cast<std::int64_t>(n_heads) * layout.head_dim;
+void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout,
+                    const AttentionShape& shape, std::span<const AttentionRows> sequences,
+                    const float* q, float* out) {
+    const int group = shape.n_heads / layout.n_kv_heads;
+    const std::int64_t width = static_cast<std::int64_t>(shape.n_heads) * layout.head_dim;
     tasks_.clear();
     int longest = 0;
     for (const AttentionRows& sequence : sequences) {
@@ -22,18 +23,18 @@ void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& la
                 task.n_heads = group;
                 task.head_dim = layout.head_dim;
                 task.n_positions = sequence.first_position + static_cast<int>(r) + 1;
+                if (shape.window > 0) task.begin = std::max(0, task.n_positions - shape.window);
                 task.scale = 1.0F / std::sqrt(static_cast<float>(layout.head_dim));
                 task.pages = sequence.pages;
                 task.block_size = layout.block_size;
                 task.kv_head = head;
                 task.layout = &layout;
-                longest = std::max(longest, task.n_positions);
+                longest = std::max(longest, task.n_positions - task.begin);
                 tasks_.push_back(task);
             }
         }
     }
-    const auto room =
-        static_cast<std::size_t>(KvLayout::round_up(longest) + 16) * kAttentionHeadTile;
+    const auto room = static_cast<std::size_t>(attention_scratch_floats(longest));
     scratch_.resize(static_cast<std::size_t>(pool.size()));
     for (std::vector<float>& scratch : scratch_) {
         if (scratch.size() < room) scratch.resize(room);

@@ -45,21 +45,28 @@ using MatmulKernel = void (*)(const PackedMatrix& matrix, std::int64_t begin, st
 
 constexpr int kAttentionHeadTile = 4;  // query heads that an attention kernel takes at a time
 
-// One query row and one KV head: the query heads that share it, over positions [0, n_positions).
+// One query row and one KV head: the query heads that share it, over positions [begin,
+// n_positions).
 struct AttentionTask {
     const float* q = nullptr;  // [n_heads, head_dim]
     float* out = nullptr;      // [n_heads, head_dim]
     int n_heads = 0;
     int head_dim = 0;
+    int begin = 0;  // the first position that counts
     int n_positions = 0;
     float scale = 1;                          // of the scores
     const std::byte* const* pages = nullptr;  // page of each block, in order
     int block_size = 0;
     int kv_head = 0;
     const KvLayout* layout = nullptr;
-    float* scratch =
-        nullptr;  // kAttentionHeadTile * (n_positions rounded up to 16, plus 16) floats
+    float* scratch = nullptr;  // attention_scratch_floats(n_positions - begin)
 };
+
+// Scores of the heads of a tile, which begin at a multiple of 16 positions and have 16 more of room
+// at both ends.
+constexpr std::int64_t attention_scratch_floats(std::int64_t positions) {
+    return kAttentionHeadTile * ((positions + 15) / 16 * 16 + 32) + 16;
+}
 
 struct Kernels {
     Isa isa;

@@ -2,7 +2,8 @@
 //
 // Two passes: all scores (one fma per dimension, ascending), then softmax and the weighted sum of
 // values (one fma per position, ascending; after every 256 positions the partial sum is added to
-// the total). The order depends neither on the page size nor on how many rows are in the batch.
+// the total). The order depends neither on the page size nor on how many rows are in the batch: it
+// starts at the task's first position, for the sums of weights at the multiple of 16 before it.
 
 struct KvF16 {
     static constexpr int kBytes = 2;
@@ -28,24 +29,40 @@ HELIX_INLINE void score_16(const std::byte* keys, std::int64_t stride, const flo
     }
 }
 
-// scores: [kHeads, room]; room is n_positions rounded up to 16, plus 16.
+// The position that scores[0] belongs to.
+HELIX_INLINE int score_base(const AttentionTask& task) {
+    return task.begin / 16 * 16;
+}
+
+// scores: [kHeads, room], of positions from score_base() on. May write up to 15 floats before a
+// head's first score, where the room of the head before ends unused.
 template <class Kv, int kHeads>
 void all_scores(const AttentionTask& task, const float* q, float* scores, std::int64_t room) {
     const KvLayout& layout = *task.layout;
     const std::int64_t stride = layout.positions() * Kv::kBytes;
     const std::int64_t offset = layout.keys_of_head(task.kv_head);
-    for (int first = 0, block = 0; first < task.n_positions; first += task.block_size, ++block) {
+    const int base = score_base(task);
+    int block = task.begin / task.block_size;
+    for (int first = block * task.block_size; first < task.n_positions;
+         first += task.block_size, ++block) {
         const int last =
             first + task.block_size < task.n_positions ? first + task.block_size : task.n_positions;
-        for (int at = first; at < last; at += 16) {
+        int at = first;
+        while (at + 16 <= task.begin) at += 16;
+        for (; at < last; at += 16) {
             Array<Floats, kHeads> sums;
             score_16<Kv, kHeads>(task.pages[block] + offset + (at - first) * Kv::kBytes, stride, q,
                                  task.head_dim, sums);
             const int n = last - at < 16 ? last - at : 16;
             HELIX_UNROLL
             for (int h = 0; h < kHeads; ++h)
-                store_first(scores + h * room + at, n, mul(sums[h], set1(task.scale)));
+                store_first(scores + h * room + at - base, n, mul(sums[h], set1(task.scale)));
         }
+    }
+    HELIX_UNROLL
+    for (int h = 0; h < kHeads; ++h) {
+        for (int i = base; i < task.begin; ++i)
+            scores[h * room + i - base] = -std::numeric_limits<float>::infinity();
     }
 }
 
@@ -81,9 +98,10 @@ void weighted_values(const AttentionTask& task, const float* weights, std::int64
     Array<Floats, kHeads * kDims> total;
     HELIX_UNROLL
     for (int i = 0; i < kHeads * kDims; ++i) total[i] = set1(0.0F);
-    int block = 0;
-    int in_block = 0;
-    for (int split = 0; split < task.n_positions; split += kSplit) {
+    const int base = score_base(task);
+    int block = task.begin / task.block_size;
+    int in_block = task.begin % task.block_size;
+    for (int split = task.begin; split < task.n_positions; split += kSplit) {
         const int end = split + kSplit < task.n_positions ? split + kSplit : task.n_positions;
         Array<Floats, kHeads * kDims> part;
         HELIX_UNROLL
@@ -95,7 +113,8 @@ void weighted_values(const AttentionTask& task, const float* weights, std::int64
                 const Floats v = Kv::load(row + 16 * d * Kv::kBytes);
                 HELIX_UNROLL
                 for (int h = 0; h < kHeads; ++h)
-                    part[h * kDims + d] = fma(v, set1(weights[h * room + at]), part[h * kDims + d]);
+                    part[h * kDims + d] =
+                        fma(v, set1(weights[h * room + at - base]), part[h * kDims + d]);
             }
             if (++in_block == task.block_size) {
                 in_block = 0;
@@ -118,19 +137,19 @@ void weighted_values(const AttentionTask& task, const float* weights, std::int64
 
 template <class Kv, int kHeads>
 void attend_heads(const AttentionTask& task, int head) {
-    const std::int64_t room = KvLayout::round_up(task.n_positions) + 16;
+    const int positions = task.n_positions - score_base(task);
+    const std::int64_t room = KvLayout::round_up(positions) + 16;
+    float* scores = task.scratch + 16;
     const float* q = task.q + head * task.head_dim;
     float* out = task.out + head * task.head_dim;
-    all_scores<Kv, kHeads>(task, q, task.scratch, room);
+    all_scores<Kv, kHeads>(task, q, scores, room);
     Array<float, kHeads> norm;
     HELIX_UNROLL
-    for (int h = 0; h < kHeads; ++h)
-        norm[h] = 1.0F / softmax_weights(task.scratch + h * room, task.n_positions);
+    for (int h = 0; h < kHeads; ++h) norm[h] = 1.0F / softmax_weights(scores + h * room, positions);
     int dim = 0;
     for (; dim + 16 < task.head_dim; dim += 32)
-        weighted_values<Kv, kHeads, 2>(task, task.scratch, room, norm, dim, out);
-    if (dim < task.head_dim)
-        weighted_values<Kv, kHeads, 1>(task, task.scratch, room, norm, dim, out);
+        weighted_values<Kv, kHeads, 2>(task, scores, room, norm, dim, out);
+    if (dim < task.head_dim) weighted_values<Kv, kHeads, 1>(task, scores, room, norm, dim, out);
 }
 
 template <class Kv>

@@ -13,18 +13,26 @@ void rope_table(const model::ModelConfig& config, std::int32_t position, std::sp
             -2.0 * static_cast<double>(i) / static_cast<double>(config.rope_dim);
         double angle = scaled * std::pow(static_cast<double>(config.rope_base), exponent);
         if (!config.rope_factors.empty()) angle /= static_cast<double>(config.rope_factors[i]);
-        table[2 * i] = static_cast<float>(std::cos(angle));
-        table[2 * i + 1] = static_cast<float>(std::sin(angle));
+        const auto magnitude = static_cast<double>(config.rope_magnitude);
+        table[2 * i] = static_cast<float>(magnitude * std::cos(angle));
+        table[2 * i + 1] = static_cast<float>(magnitude * std::sin(angle));
     }
 }
 
-void rope_row(std::span<const float> table, int n_heads, int head_dim, float* x) {
+void rope_row(std::span<const float> table, model::RopePairs pairs, int n_heads, int head_dim,
+              float* x) {
+    const std::size_t n = table.size() / 2;
+    const bool adjacent = pairs == model::RopePairs::adjacent;
+    const std::size_t step = adjacent ? 2 : 1;
+    const std::size_t apart = adjacent ? 1 : n;
     for (int head = 0; head < n_heads; ++head, x += head_dim) {
-        for (std::size_t i = 0; i < table.size(); i += 2) {
-            const float a = x[i];
-            const float b = x[i + 1];
-            x[i] = a * table[i] - b * table[i + 1];
-            x[i + 1] = a * table[i + 1] + b * table[i];
+        for (std::size_t i = 0; i < n; ++i) {
+            const float cosine = table[2 * i];
+            const float sine = table[2 * i + 1];
+            const float a = x[i * step];
+            const float b = x[i * step + apart];
+            x[i * step] = a * cosine - b * sine;
+            x[i * step + apart] = a * sine + b * cosine;
         }
     }
 }

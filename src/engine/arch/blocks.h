@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/arch/architecture.h"
+#include "engine/ops/attention.h"
+#include "engine/ops/matmul.h"
+#include "engine/ops/packed_matrix.h"
+#include "engine/weight_loader.h"
+#include "model/model_config.h"
+
+// The parts that decoder layers are put together from. Each is its weights for one layer, and a
+// runner with the work space that all layers share. A runner adds its part to the rows' residuals;
+// rows do not see each other, except through the keys and values of their own sequence.
+
+namespace helix::engine {
+
+// "blk.7.attn_q.weight"
+std::string layer_tensor(std::int32_t layer, std::string_view what);
+// Bytes of these tensors of a layer, as loaded.
+base::Result<std::int64_t> tensors_bytes(const WeightLoader& loader, std::int32_t layer,
+                                         const std::vector<std::string>& names);
+// Grows a work buffer, never shrinks it.
+void make_room(std::vector<float>& buffer, std::int64_t size);
+
+// The rows' residuals after an RMS norm, ready for matrices.
+class NormedRows {
+  public:
+    void run(const Device& device, const LayerRows& rows, const std::vector<float>& weight,
+             float epsilon);
+    ops::MatmulRows& rows() { return matmul_rows_; }
+    const float* data() const { return values_.data(); }
+
+  private:
+    std::vector<float> values_;
+    ops::MatmulRows matmul_rows_;
+};
+
+// x += W_o attention(norm(x)), over paged keys and values.
+struct AttentionWeights {
+    std::vector<float> norm;                    // [hidden]
+    ops::PackedMatrix q, k, v;                  // [heads * head_dim, hidden]
+    std::vector<float> q_bias, k_bias, v_bias;  // [heads * head_dim] or empty
+    std::vector<float> q_norm, k_norm;          // [head_dim] or empty
+    ops::PackedMatrix output;                   // [hidden, n_heads * head_dim]
+
+    static std::vector<std::string> tensors(const model::ModelConfig& config);
+    static base::Result<AttentionWeights> load(WeightLoader& loader,
+                                               const model::ModelConfig& config,
+                                               std::int32_t layer);
+};
+
+class AttentionRunner {
+  public:
+    void run(const Device& device, const model::ModelConfig& config,
+             const AttentionWeights& weights, std::int32_t layer, const LayerRows& rows,
+             NormedRows& normed);
+
+  private:
+    void prepare_and_store(const Device& device, const model::ModelConfig& config,
+                           const AttentionWeights& weights, const LayerRows& rows);
+
+    std::vector<float> q_, k_, v_, attended_;
+    ops::MatmulRows matmul_rows_;
+    ops::Attention attention_;
+    std::vector<ops::AttentionRows> sequences_;
+    std::vector<const LayerSequence*> row_sequence_;
+};
+
+// x += W_down (silu(W_gate n) * W_up n), n = norm(x).
+struct FeedForwardWeights {
+    std::vector<float> norm;     // [hidden]
+    ops::PackedMatrix gate, up;  // [ffn, hidden]
+    ops::PackedMatrix down;      // [hidden, ffn]
+
+    static std::vector<std::string> tensors();
+    static base::Result<FeedForwardWeights> load(WeightLoader& loader,
+                                                 const model::ModelConfig& config,
+                                                 std::int32_t layer);
+};
+
+class FeedForwardRunner {
+  public:
+    void run(const Device& device, const model::ModelConfig& config,
+             const FeedForwardWeights& weights, const LayerRows& rows, NormedRows& normed);
+
+  private:
+    std::vector<float> gate_, up_;
+    ops::MatmulRows matmul_rows_;
+};
+
+}  // namespace helix::engine

@@ -1,0 +1,64 @@
+#include <map>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/arch/architecture.h"
+#include "engine/arch/blocks.h"
+
+// A layer of attention and of a feed-forward. What tells the families apart (biases, norms of
+// heads, the pairs of rope, windows) is in the config.
+
+namespace helix::engine {
+namespace {
+
+struct Layer {
+    AttentionWeights attention;
+    FeedForwardWeights feed_forward;
+};
+
+class Decoder final : public Architecture {
+  public:
+    explicit Decoder(model::ModelConfig config) : config_(std::move(config)) {}
+
+    base::Result<std::int64_t> layer_bytes(const WeightLoader& loader,
+                                           std::int32_t layer) const override {
+        TRY(const std::int64_t attention,
+            tensors_bytes(loader, layer, AttentionWeights::tensors(config_)));
+        TRY(const std::int64_t rest, tensors_bytes(loader, layer, FeedForwardWeights::tensors()));
+        return attention + rest;
+    }
+
+    base::Status load_layer(WeightLoader& loader, std::int32_t l) override {
+        Layer layer;
+        TRY(layer.attention, AttentionWeights::load(loader, config_, l));
+        TRY(layer.feed_forward, FeedForwardWeights::load(loader, config_, l));
+        layers_[l] = std::move(layer);
+        return base::Ok{};
+    }
+
+    void drop_layer(std::int32_t layer) override { layers_.erase(layer); }
+    bool has_layer(std::int32_t layer) const override { return layers_.contains(layer); }
+
+    void run_layer(const Device& device, std::int32_t l, const LayerRows& rows) override {
+        const auto found = layers_.find(l);
+        CHECK(found != layers_.end());
+        const Layer& layer = found->second;
+        attention_.run(device, config_, layer.attention, l, rows, normed_);
+        feed_forward_.run(device, config_, layer.feed_forward, rows, normed_);
+    }
+
+  private:
+    model::ModelConfig config_;
+    std::map<std::int32_t, Layer> layers_;
+    NormedRows normed_;
+    AttentionRunner attention_;
+    FeedForwardRunner feed_forward_;
+};
+
+}  // namespace
+
+std::unique_ptr<Architecture> make_decoder(const model::ModelConfig& config) {
+    return std::make_unique<Decoder>(config);
+}
+
+}  // namespace helix::engine

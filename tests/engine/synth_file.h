@@ -1,0 +1,89 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "model/synth.h"
+#include "runner.h"
+
+// Synthetic models of kLayers layers and kVocab tokens, and runners for them.
+
+namespace helix::engine::test {
+
+constexpr std::int32_t kLayers = 5;
+constexpr std::int32_t kVocab = 400;
+
+// A synthetic model's file that goes away with the test.
+class SynthFile {
+  public:
+    SynthFile(const model::SynthShape& shape, model::TensorType type) {
+        static std::atomic<int> count{0};
+        path_ = testing::TempDir() + "helix_engine_" + std::to_string(getpid()) + "_" +
+                std::to_string(++count) + ".gguf";
+        model::SynthOptions options;
+        options.seed = 3;
+        options.path = path_;
+        options.threads = 1;
+        const auto made = model::synth_model(shape, type, options);
+        if (!made.ok()) ADD_FAILURE() << made.error().message;
+    }
+    ~SynthFile() { std::remove(path_.c_str()); }
+    SynthFile(const SynthFile&) = delete;
+    SynthFile& operator=(const SynthFile&) = delete;
+    const std::string& path() const { return path_; }
+
+  private:
+    std::string path_;
+};
+
+inline CpuOptions test_options(std::int32_t block_size = 16, int threads = 2) {
+    CpuOptions options;
+    options.threads = threads;
+    options.memory_bytes = 64 << 20;
+    options.block_size = block_size;
+    return options;
+}
+
+inline Runner make_runner(const SynthFile& file, spec::LayerRange layers, CpuOptions options,
+                          std::uint64_t seed) {
+    const std::int32_t block_size = options.block_size;
+    auto backend = open_backend(file.path(), options);
+    if (!backend.ok()) ADD_FAILURE() << backend.error().message;
+    return Runner(std::move(*backend), layers, block_size, seed);
+}
+
+inline std::vector<spec::Token> random_tokens(base::Random& random, std::size_t n) {
+    std::vector<spec::Token> tokens(n);
+    for (spec::Token& token : tokens) token = static_cast<spec::Token>(random.below(kVocab));
+    return tokens;
+}
+
+inline Piece piece_of(std::uint64_t request, spec::LayerRange layers, std::int32_t first,
+                      std::vector<spec::Token> tokens, std::vector<float> input = {}) {
+    Piece piece;
+    piece.request = request;
+    piece.layers = layers;
+    piece.first_position = first;
+    piece.tokens = std::move(tokens);
+    piece.input = std::move(input);
+    piece.sample = layers.end == kLayers;
+    piece.sampling.temperature = 0.8F;
+    piece.sampling.seed = request;
+    piece.sampling.n_logprobs = kVocab - 1;
+    return piece;
+}
+
+inline std::vector<PieceResult> must_run(Runner& runner, const std::vector<Piece>& pieces) {
+    auto results = runner.run(pieces);
+    if (!results.ok()) ADD_FAILURE() << results.error().message;
+    return std::move(*results);
+}
+
+}  // namespace helix::engine::test
