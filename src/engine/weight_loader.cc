@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace helix::engine {
 
@@ -17,7 +18,9 @@ base::Result<const model::TensorInfo*> WeightLoader::find(std::string_view name)
 base::Result<std::int64_t> WeightLoader::bytes(std::string_view name) const {
     TRY(const model::TensorInfo* info, find(name));
     if (info->shape.size() < 2) return static_cast<std::int64_t>(info->bytes);
-    return ops::PackedMatrix::packed_bytes(info->type, info->rows(), info->row_length());
+    const std::int64_t count = info->shape.size() > 2 ? info->shape[2] : 1;
+    return count *
+           ops::PackedMatrix::packed_bytes(info->type, info->rows() / count, info->row_length());
 }
 
 base::Result<ops::PackedMatrix> WeightLoader::matrix(std::string_view name, std::int64_t rows,
@@ -34,6 +37,30 @@ base::Result<ops::PackedMatrix> WeightLoader::matrix(std::string_view name, std:
                            fmt::format("tensor {}: {}", name, packed.error().message)};
     }
     return packed;
+}
+
+base::Result<std::vector<ops::PackedMatrix>> WeightLoader::matrices(std::string_view name,
+                                                                    std::int64_t count,
+                                                                    std::int64_t rows,
+                                                                    std::int64_t cols) {
+    TRY(const model::TensorInfo* info, find(name));
+    if (info->shape != std::vector<std::int64_t>{cols, rows, count}) {
+        return base::invalid(fmt::format("tensor {}: shape [{}, {}, {}] expected, [{}] found", name,
+                                         cols, rows, count, fmt::join(info->shape, ", ")));
+    }
+    TRY(const std::span<const std::byte> data, source_.tensor(name));
+    const std::size_t each = data.size() / static_cast<std::size_t>(count);
+    std::vector<ops::PackedMatrix> all;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+        auto packed =
+            ops::PackedMatrix::pack(info->type, rows, cols, data.subspan(i * each, each), pool_);
+        if (!packed.ok()) {
+            return base::Error{packed.error().code, fmt::format("tensor {}, matrix {}: {}", name, i,
+                                                                packed.error().message)};
+        }
+        all.push_back(std::move(*packed));
+    }
+    return all;
 }
 
 base::Result<std::vector<float>> WeightLoader::vector(std::string_view name, std::int64_t size) {

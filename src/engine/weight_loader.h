@@ -19,9 +19,12 @@ class WeightLoader {
     // rows: outputs; cols: inputs.
     base::Result<ops::PackedMatrix> matrix(std::string_view name, std::int64_t rows,
                                            std::int64_t cols);
+    // The matrices of a tensor of three dimensions, the experts of a layer.
+    base::Result<std::vector<ops::PackedMatrix>> matrices(std::string_view name, std::int64_t count,
+                                                          std::int64_t rows, std::int64_t cols);
     // A float32 vector, as norms are.
     base::Result<std::vector<float>> vector(std::string_view name, std::int64_t size);
-    // Bytes that matrix() or vector() will hold.
+    // Bytes that matrix(), matrices() or vector() will hold.
     base::Result<std::int64_t> bytes(std::string_view name) const;
 
   private:

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,8 +12,9 @@
 #include "model/tensor_type.h"
 #include "model/weight_source.h"
 
-// The forward pass of a llama model, written down plainly in double precision: no batches, no
-// pages, every matrix dequantised. Independent of src/engine.
+// The forward pass of a decoder, written down plainly in double precision: no batches, no pages,
+// every matrix dequantised. Independent of src/engine. Biases and head norms are used where the
+// file has them.
 
 namespace helix::engine::test {
 
@@ -39,21 +42,27 @@ class ReferenceModel {
         std::vector<Row> q, k, v;
         for (std::size_t p = 0; p < x.size(); ++p) {
             const Row n = norm(x[p], blk + "attn_norm.weight");
-            q.push_back(rope(times(blk + "attn_q.weight", n), p));
-            k.push_back(rope(times(blk + "attn_k.weight", n), p));
-            v.push_back(times(blk + "attn_v.weight", n));
+            q.push_back(rope(heads_of(blk + "attn_q", n), p));
+            k.push_back(rope(heads_of(blk + "attn_k", n), p));
+            v.push_back(heads_of(blk + "attn_v", n));
         }
+        const bool full = !c_.full_attention.empty() && c_.full_attention[std::size_t(l)];
+        const auto window = static_cast<std::size_t>(full ? 0 : c_.sliding_window);
         for (std::size_t p = 0; p < x.size(); ++p) {
-            add(x[p], times(blk + "attn_output.weight", attend(q[p], k, v, p)));
+            const std::size_t from = window > 0 && p + 1 > window ? p + 1 - window : 0;
+            add(x[p], times(blk + "attn_output.weight", attend(q[p], k, v, from, p)));
             const Row n = norm(x[p], blk + "ffn_norm.weight");
-            Row gate = times(blk + "ffn_gate.weight", n);
-            const Row up = times(blk + "ffn_up.weight", n);
-            for (std::size_t i = 0; i < gate.size(); ++i)
-                gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
-            add(x[p], times(blk + "ffn_down.weight", gate));
+            add(x[p], has(blk + "ffn_gate_inp.weight")
+                          ? experts(blk, n)
+                          : gated(blk + "ffn_gate.weight", blk + "ffn_up.weight",
+                                  blk + "ffn_down.weight", 0, n));
         }
         return x;
     }
+
+    // How close the closest decision of a router was: the last chosen score less the first not
+    // chosen one, of all rows so far.
+    double closest_choice() const { return closest_choice_; }
 
   private:
     struct Matrix {
@@ -81,13 +90,74 @@ class ReferenceModel {
         return Row(first, first + static_cast<std::ptrdiff_t>(m.cols));
     }
 
+    bool has(const std::string& name) const { return source_.file().find_tensor(name) != nullptr; }
+
     Row times(const std::string& name, const Row& x) {
+        return times(name, 0, matrix(name).values.size() / matrix(name).cols, x);
+    }
+
+    // The matrix of n rows that begins at this row of the tensor.
+    Row times(const std::string& name, std::size_t first, std::size_t n, const Row& x) {
         const Matrix& m = matrix(name);
         CHECK(x.size() == m.cols);
-        Row y(m.values.size() / m.cols, 0.0);
-        for (std::size_t r = 0; r < y.size(); ++r) {
+        Row y(n, 0.0);
+        for (std::size_t r = 0; r < n; ++r) {
             for (std::size_t i = 0; i < m.cols; ++i)
-                y[r] += static_cast<double>(m.values[r * m.cols + i]) * x[i];
+                y[r] += static_cast<double>(m.values[(first + r) * m.cols + i]) * x[i];
+        }
+        return y;
+    }
+
+    // Queries, keys or values of a row, before rope.
+    Row heads_of(const std::string& name, const Row& x) {
+        Row y = times(name + ".weight", x);
+        if (has(name + ".bias")) {
+            const Matrix& bias = matrix(name + ".bias");
+            for (std::size_t i = 0; i < y.size(); ++i) y[i] += static_cast<double>(bias.values[i]);
+        }
+        if (!has(name + "_norm.weight")) return y;
+        const auto dim = static_cast<std::ptrdiff_t>(c_.head_dim);
+        for (auto head = y.begin(); head != y.end(); head += dim) {
+            const Row normed = norm(Row(head, head + dim), name + "_norm.weight");
+            std::copy(normed.begin(), normed.end(), head);
+        }
+        return y;
+    }
+
+    // One gated feed-forward; of expert number `expert` where the tensors hold several.
+    Row gated(const std::string& gate_name, const std::string& up_name,
+              const std::string& down_name, std::size_t expert, const Row& x) {
+        const auto ffn = static_cast<std::size_t>(c_.ffn);
+        Row gate = times(gate_name, expert * ffn, ffn, x);
+        const Row up = times(up_name, expert * ffn, ffn, x);
+        for (std::size_t i = 0; i < ffn; ++i) gate[i] = gate[i] / (1 + std::exp(-gate[i])) * up[i];
+        return times(down_name, expert * x.size(), x.size(), gate);
+    }
+
+    Row experts(const std::string& blk, const Row& x) {
+        Row probability = times(blk + "ffn_gate_inp.weight", x);
+        double all = 0;
+        for (double& p : probability) all += (p = std::exp(p));
+        for (double& p : probability) p /= all;
+        std::vector<std::size_t> order;
+        for (std::size_t e = 0; e < probability.size(); ++e) order.push_back(e);
+        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            return probability[a] > probability[b];
+        });
+        const auto used = static_cast<std::size_t>(c_.n_experts_used);
+        if (used < order.size()) {
+            closest_choice_ = std::min(closest_choice_, std::log(probability[order[used - 1]]) -
+                                                            std::log(probability[order[used]]));
+        }
+        double sum = 0;
+        for (std::size_t i = 0; i < used; ++i) sum += probability[order[i]];
+        Row y(x.size(), 0.0);
+        for (std::size_t i = 0; i < used; ++i) {
+            Row one = gated(blk + "ffn_gate_exps.weight", blk + "ffn_up_exps.weight",
+                            blk + "ffn_down_exps.weight", order[i], x);
+            const double weight = probability[order[i]] / (c_.normalise_expert_weights ? sum : 1.0);
+            for (double& v : one) v *= weight;
+            add(y, one);
         }
         return y;
     }
@@ -114,16 +184,21 @@ class ReferenceModel {
                     std::pow(static_cast<double>(c_.rope_base),
                              2.0 * static_cast<double>(i) / static_cast<double>(c_.rope_dim));
                 if (!c_.rope_factors.empty()) angle /= static_cast<double>(c_.rope_factors[i]);
-                const double a = x[head + 2 * i];
-                const double b = x[head + 2 * i + 1];
-                x[head + 2 * i] = a * std::cos(angle) - b * std::sin(angle);
-                x[head + 2 * i + 1] = a * std::sin(angle) + b * std::cos(angle);
+                const bool adjacent = c_.rope_pairs == model::RopePairs::adjacent;
+                const std::size_t first = head + (adjacent ? 2 * i : i);
+                const std::size_t second =
+                    adjacent ? first + 1 : first + static_cast<std::size_t>(c_.rope_dim) / 2;
+                const auto magnitude = static_cast<double>(c_.rope_magnitude);
+                const double a = x[first] * magnitude;
+                const double b = x[second] * magnitude;
+                x[first] = a * std::cos(angle) - b * std::sin(angle);
+                x[second] = a * std::sin(angle) + b * std::cos(angle);
             }
         }
         return x;
     }
 
-    Row attend(const Row& q, const std::vector<Row>& k, const std::vector<Row>& v,
+    Row attend(const Row& q, const std::vector<Row>& k, const std::vector<Row>& v, std::size_t from,
                std::size_t position) const {
         const auto dim = static_cast<std::size_t>(c_.head_dim);
         const auto group = static_cast<std::size_t>(c_.n_heads / c_.n_kv_heads);
@@ -132,15 +207,15 @@ class ReferenceModel {
             const std::size_t kv = head / group * dim;
             std::vector<double> weights;
             double sum = 0;
-            for (std::size_t p = 0; p <= position; ++p) {
+            for (std::size_t p = from; p <= position; ++p) {
                 double score = 0;
                 for (std::size_t d = 0; d < dim; ++d) score += q[head * dim + d] * k[p][kv + d];
                 weights.push_back(std::exp(score / std::sqrt(static_cast<double>(dim))));
                 sum += weights.back();
             }
-            for (std::size_t p = 0; p <= position; ++p) {
+            for (std::size_t p = from; p <= position; ++p) {
                 for (std::size_t d = 0; d < dim; ++d)
-                    out[head * dim + d] += weights[p] / sum * v[p][kv + d];
+                    out[head * dim + d] += weights[p - from] / sum * v[p][kv + d];
             }
         }
         return out;
@@ -153,6 +228,7 @@ class ReferenceModel {
     model::WeightSource& source_;
     const model::ModelConfig& c_;
     std::map<std::string, Matrix> cache_;
+    double closest_choice_ = std::numeric_limits<double>::infinity();
 };
 
 }  // namespace helix::engine::test

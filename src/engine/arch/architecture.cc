@@ -8,7 +8,7 @@
 namespace helix::engine {
 
 base::Result<std::unique_ptr<Architecture>> make_architecture(const model::ModelConfig& config) {
-    constexpr std::string_view kDecoders[] = {"llama", "qwen2", "qwen3"};
+    constexpr std::string_view kDecoders[] = {"llama", "qwen2", "qwen3", "qwen3moe"};
     for (const std::string_view name : kDecoders) {
         if (config.architecture == name) return make_decoder(config);
     }

@@ -51,7 +51,7 @@ class Architecture {
     virtual void run_layer(const Device& device, std::int32_t layer, const LayerRows& rows) = 0;
 };
 
-// llama, qwen2 and qwen3: what differs between them is in the config.
+// llama, qwen2, qwen3 and their mixtures of experts: what differs between them is in the config.
 std::unique_ptr<Architecture> make_decoder(const model::ModelConfig& config);
 
 // By config.architecture; invalid names those we have.

@@ -92,4 +92,45 @@ class FeedForwardRunner {
     ops::MatmulRows matmul_rows_;
 };
 
+// x += the weighted sum of the feed-forwards of the experts that a row is routed to. A router
+// scores all experts; the n_experts_used with the highest scores run, the lower number first where
+// scores are equal.
+struct ExpertWeights {
+    std::vector<float> norm;                        // [hidden]
+    ops::PackedMatrix router;                       // [n_experts, hidden]
+    std::vector<ops::PackedMatrix> gate, up, down;  // of each expert, as FeedForwardWeights
+
+    static std::vector<std::string> tensors();
+    static base::Result<ExpertWeights> load(WeightLoader& loader, const model::ModelConfig& config,
+                                            std::int32_t layer);
+};
+
+class ExpertRunner {
+  public:
+    void run(const Device& device, const model::ModelConfig& config, const ExpertWeights& weights,
+             const LayerRows& rows, NormedRows& normed);
+
+  private:
+    // A row's visit to one of its experts. Visits to the same expert lie together.
+    struct Visit {
+        std::int64_t row = 0;
+        float weight = 0;
+    };
+
+    void route(const Device& device, const model::ModelConfig& config, std::int64_t rows);
+    void collect_visits(const model::ModelConfig& config, std::int64_t rows);
+    void compute(const Device& device, const model::ModelConfig& config,
+                 const ExpertWeights& weights);
+
+    std::vector<float> scores_;          // [rows, n_experts]
+    std::vector<std::int32_t> chosen_;   // [rows, n_experts_used], ascending
+    std::vector<float> chosen_weights_;  // [rows, n_experts_used]
+    std::vector<Visit> visits_;
+    std::vector<std::int64_t> first_visit_;            // [n_experts + 1]
+    std::vector<std::int64_t> visit_of_;               // [rows, n_experts_used], index of visits_
+    std::vector<float> inputs_, gate_, up_, outputs_;  // a row each visit
+    ops::MatmulRows matmul_rows_;
+    std::vector<ops::MatmulJob> jobs_;
+};
+
 }  // namespace helix::engine

@@ -1,19 +1,20 @@
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "engine/arch/architecture.h"
 #include "engine/arch/blocks.h"
 
-// A layer of attention and of a feed-forward. What tells the families apart (biases, norms of
-// heads, the pairs of rope, windows) is in the config.
+// A layer of attention and of a feed-forward or experts. What tells the families apart (biases,
+// norms of heads, the pairs of rope, windows) is in the config.
 
 namespace helix::engine {
 namespace {
 
 struct Layer {
     AttentionWeights attention;
-    FeedForwardWeights feed_forward;
+    std::variant<FeedForwardWeights, ExpertWeights> feed_forward;
 };
 
 class Decoder final : public Architecture {
@@ -24,14 +25,21 @@ class Decoder final : public Architecture {
                                            std::int32_t layer) const override {
         TRY(const std::int64_t attention,
             tensors_bytes(loader, layer, AttentionWeights::tensors(config_)));
-        TRY(const std::int64_t rest, tensors_bytes(loader, layer, FeedForwardWeights::tensors()));
+        TRY(const std::int64_t rest,
+            tensors_bytes(
+                loader, layer,
+                config_.n_experts > 0 ? ExpertWeights::tensors() : FeedForwardWeights::tensors()));
         return attention + rest;
     }
 
     base::Status load_layer(WeightLoader& loader, std::int32_t l) override {
         Layer layer;
         TRY(layer.attention, AttentionWeights::load(loader, config_, l));
-        TRY(layer.feed_forward, FeedForwardWeights::load(loader, config_, l));
+        if (config_.n_experts > 0) {
+            TRY(layer.feed_forward, ExpertWeights::load(loader, config_, l));
+        } else {
+            TRY(layer.feed_forward, FeedForwardWeights::load(loader, config_, l));
+        }
         layers_[l] = std::move(layer);
         return base::Ok{};
     }
@@ -44,7 +52,12 @@ class Decoder final : public Architecture {
         CHECK(found != layers_.end());
         const Layer& layer = found->second;
         attention_.run(device, config_, layer.attention, l, rows, normed_);
-        feed_forward_.run(device, config_, layer.feed_forward, rows, normed_);
+        if (const auto* dense = std::get_if<FeedForwardWeights>(&layer.feed_forward)) {
+            feed_forward_.run(device, config_, *dense, rows, normed_);
+        } else {
+            experts_.run(device, config_, std::get<ExpertWeights>(layer.feed_forward), rows,
+                         normed_);
+        }
     }
 
   private:
@@ -53,6 +66,7 @@ class Decoder final : public Architecture {
     NormedRows normed_;
     AttentionRunner attention_;
     FeedForwardRunner feed_forward_;
+    ExpertRunner experts_;
 };
 
 }  // namespace

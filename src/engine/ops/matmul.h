@@ -18,6 +18,7 @@ class MatmulRows {
     // Does nothing the second time.
     void quantise(const Kernels& kernels, ThreadPool& pool);
     const MatmulInput& input() const { return input_; }
+    MatmulInput input(std::int64_t first_row, std::int64_t n_rows) const;
 
   private:
     MatmulInput input_;
@@ -28,13 +29,16 @@ class MatmulRows {
 };
 
 struct MatmulJob {
-    const PackedMatrix* matrix;
+    const PackedMatrix* matrix = nullptr;
     MatmulOutput output;
+    // The rows that go through this matrix; the output begins with the first of them.
+    std::int64_t first_row = 0;
+    std::int64_t n_rows = -1;  // -1: all from first_row on
 };
 
-// output = rows x matrix, transposed, for each job; the work is split over the pool by output
-// columns. Each result depends on its row and the matrix only: same bits for any number of rows and
-// threads.
+// output = the job's rows x matrix, transposed, for each job; the work is split over the pool by
+// output columns. Each result depends on its row and the matrix only: same bits for any number of
+// rows and threads.
 void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
             std::span<const MatmulJob> jobs);
 

@@ -45,6 +45,20 @@ void MatmulRows::quantise(const Kernels& kernels, ThreadPool& pool) {
     input_.quantised = {q_.data(), scale_.data(), sum16_.data()};
 }
 
+MatmulInput MatmulRows::input(std::int64_t first_row, std::int64_t n_rows) const {
+    MatmulInput part = input_;
+    part.rows = n_rows < 0 ? input_.rows - first_row : n_rows;
+    CHECK(first_row >= 0 && first_row + part.rows <= input_.rows);
+    const std::int64_t at = first_row * cols_;
+    part.floats += at;
+    if (part.quantised.q != nullptr) {
+        part.quantised.q += at;
+        part.quantised.scale += at / 32;
+        part.quantised.sum16 += at / 16;
+    }
+    return part;
+}
+
 void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
             std::span<const MatmulJob> jobs) {
     struct Piece {
@@ -52,13 +66,13 @@ void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
         std::int64_t begin, end;
     };
     std::int64_t panels = 0;
-    std::int64_t bytes = 0;
+    std::int64_t work = 0;  // bytes of weights times rows
     for (const MatmulJob& job : jobs) {
         if (takes_quantised_input(job.matrix->type())) rows.quantise(kernels, pool);
         panels += job.matrix->panels();
-        bytes += job.matrix->bytes();
+        work += job.matrix->bytes() * rows.input(job.first_row, job.n_rows).rows;
     }
-    const bool shared = bytes * rows.input().rows >= kSharedWork && pool.size() > 1;
+    const bool shared = work >= kSharedWork && pool.size() > 1;
     // Multiples of four panels: what the float kernels take at a time.
     const std::int64_t step =
         shared ? std::max<std::int64_t>(1, panels / (pool.size() * kPiecesPerThread) / 4) * 4
@@ -70,8 +84,9 @@ void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
     }
     const auto one = [&](std::int64_t i, int) {
         const Piece& piece = pieces[size_of(i)];
-        kernels.matmul(piece.job->matrix->type())(*piece.job->matrix, piece.begin, piece.end,
-                                                  rows.input(), piece.job->output);
+        kernels.matmul(piece.job->matrix->type())(
+            *piece.job->matrix, piece.begin, piece.end,
+            rows.input(piece.job->first_row, piece.job->n_rows), piece.job->output);
     };
     if (shared) {
         pool.run(static_cast<std::int64_t>(pieces.size()), one);

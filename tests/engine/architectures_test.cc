@@ -1,0 +1,187 @@
+// Every architecture on synthetic models: against the reference forward, and bit for bit against
+// itself however the work is cut up.
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "op_helpers.h"
+#include "reference_model.h"
+#include "runner.h"
+#include "synth_file.h"
+
+namespace helix::engine::test {
+namespace {
+
+using spec::Token;
+
+constexpr spec::LayerRange kAll{0, kLayers};
+
+struct Kind {
+    const char* name;
+    void (*change)(model::SynthShape& shape);
+};
+
+void make_experts(model::SynthShape& shape, const char* architecture, std::int32_t n,
+                  std::int32_t used) {
+    shape.architecture = architecture;
+    shape.n_experts = n;
+    shape.n_experts_used = used;
+    shape.ffn = 64;
+}
+
+void scale_rope(model::SynthShape& shape, const char* type, float factor) {
+    shape.rope_scaling = {type, factor, 16};
+}
+
+constexpr Kind kKinds[] = {
+    {"qwen2", [](model::SynthShape& s) { s.architecture = "qwen2"; }},
+    {"qwen3",
+     [](model::SynthShape& s) {
+         s.architecture = "qwen3";
+         s.head_dim = 32;
+         s.tied_embeddings = true;
+     }},
+    {"mistral_window_13", [](model::SynthShape& s) { s.sliding_window = 13; }},
+    {"mistral_window_16", [](model::SynthShape& s) { s.sliding_window = 16; }},
+    {"qwen2_window_1",
+     [](model::SynthShape& s) {
+         s.architecture = "qwen2";
+         s.sliding_window = 1;
+     }},
+    {"linear", [](model::SynthShape& s) { scale_rope(s, "linear", 4); }},
+    {"llama3", [](model::SynthShape& s) { scale_rope(s, "llama3", 8); }},
+    {"yarn", [](model::SynthShape& s) { scale_rope(s, "yarn", 4); }},
+    {"qwen2_yarn",
+     [](model::SynthShape& s) {
+         s.architecture = "qwen2";
+         scale_rope(s, "yarn", 4);
+     }},
+    {"mixtral", [](model::SynthShape& s) { make_experts(s, "llama", 8, 2); }},
+    {"mixtral_all_experts", [](model::SynthShape& s) { make_experts(s, "llama", 3, 3); }},
+    {"qwen3moe", [](model::SynthShape& s) { make_experts(s, "qwen3moe", 12, 4); }},
+};
+
+model::SynthShape shape_of(const Kind& kind) {
+    model::SynthShape shape;
+    shape.name = kind.name;
+    shape.n_layers = kLayers;
+    shape.hidden = 96;
+    shape.n_heads = 6;
+    shape.n_kv_heads = 2;
+    shape.ffn = 160;
+    shape.vocab = kVocab;
+    shape.context_length = 512;
+    kind.change(shape);
+    return shape;
+}
+
+// The largest difference of a log-probability from the reference's after the last token, as a share
+// of the logits' deviation.
+double largest_error(const SynthFile& file, const std::vector<Token>& tokens) {
+    CpuOptions options = test_options();
+    options.kv_type = ops::KvType::f32;
+    Runner runner = make_runner(file, kAll, options, 1);
+    auto weights = model::LocalWeights::open(file.path());
+    auto config = model::read_model_config(**weights);
+    EXPECT_TRUE(config.ok()) << config.error().message;
+    ReferenceModel reference(**weights, *config);
+    const auto result = must_run(runner, {piece_of(1, kAll, 0, tokens)});
+    const auto exact = reference.logits(tokens).back();
+    double sum = 0, mean = 0, variance = 0, error = 0;
+    for (const double l : exact) sum += std::exp(l), mean += l / kVocab;
+    for (const double l : exact) variance += (l - mean) * (l - mean) / kVocab;
+    EXPECT_GT(variance, 1e-6) << "the logits say nothing";
+    for (const spec::TokenLogprob& top : result[0].token.top) {
+        const double difference = static_cast<double>(top.logprob) -
+                                  (exact[static_cast<std::size_t>(top.token)] - std::log(sum));
+        error = std::max(error, std::abs(difference));
+    }
+    return error / std::sqrt(variance);
+}
+
+class Architectures : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, Architectures, testing::ValuesIn(kKinds),
+                         [](const auto& given) { return given.param.name; });
+
+TEST_P(Architectures, LogprobsAreThoseOfTheReferenceForward) {
+    base::Random random(61);
+    const auto tokens = random_tokens(random, 40);
+    const model::SynthShape shape = shape_of(GetParam());
+    EXPECT_LE(largest_error(SynthFile(shape, TensorType::f32), tokens), 2e-5);
+    EXPECT_LE(largest_error(SynthFile(shape, TensorType::bf16), tokens), 2e-5);
+    // A router near a tie may send a row elsewhere when activations have eight bits.
+    if (shape.n_experts == shape.n_experts_used) {
+        EXPECT_LE(largest_error(SynthFile(shape, TensorType::q8_0), tokens), 0.12);
+    }
+}
+
+// Random ways to run the same sequences: chunks, batches, page sizes, threads, instruction sets.
+TEST_P(Architectures, AnyChunkingAndBatchingGivesTheSameBits) {
+    const SynthFile file(shape_of(GetParam()), TensorType::q8_0);
+    base::Random random(62);
+    constexpr std::size_t kSequences = 3;
+    std::vector<std::vector<Token>> sequences;
+    for (std::size_t s = 0; s < kSequences; ++s)
+        sequences.push_back(random_tokens(random, 20 + 15 * s));
+    // Expected: each alone, one row at a time, as decoding does it.
+    std::vector<std::vector<PieceResult>> expected(kSequences);
+    Runner single = make_runner(file, kAll, test_options(16, 1), 1);
+    for (std::size_t s = 0; s < kSequences; ++s) {
+        for (std::size_t p = 0; p < sequences[s].size(); ++p) {
+            const auto at = static_cast<std::int32_t>(p);
+            expected[s].push_back(must_run(single, {piece_of(s, kAll, at, {sequences[s][p]})})[0]);
+        }
+    }
+    for (int trial = 0; trial < 4; ++trial) {
+        const std::int32_t block_sizes[] = {16, 5, 32, 1};
+        CpuOptions options = test_options(block_sizes[trial], 1 + trial % 3);
+        if (trial == 1) options.isa = ops::Isa::portable;
+        if (trial == 2 && ops::supported(ops::Isa::avx2)) options.isa = ops::Isa::avx2;
+        Runner runner = make_runner(file, kAll, options, static_cast<std::uint64_t>(trial));
+        std::vector<std::size_t> done(kSequences, 0);
+        for (bool left = true; left;) {
+            std::vector<Piece> pieces;
+            left = false;
+            for (std::size_t s = 0; s < kSequences; ++s) {
+                const std::size_t rest = sequences[s].size() - done[s];
+                left = left || rest > 0;
+                if (rest == 0 || random.chance(0.3)) continue;
+                const std::size_t n = 1 + random.below(rest);
+                const auto from = sequences[s].begin() + static_cast<std::ptrdiff_t>(done[s]);
+                pieces.push_back(piece_of(s, kAll, static_cast<std::int32_t>(done[s]),
+                                          {from, from + static_cast<std::ptrdiff_t>(n)}));
+            }
+            const auto results = must_run(runner, pieces);
+            for (std::size_t i = 0; i < pieces.size(); ++i) {
+                const std::size_t s = pieces[i].request;
+                done[s] += pieces[i].tokens.size();
+                const PieceResult& last = expected[s][done[s] - 1];
+                ASSERT_TRUE(same_bits(std::span(results[i].output).last(96), last.output))
+                    << "trial " << trial << ", sequence " << s << ", " << done[s] << " rows done";
+                ASSERT_EQ(results[i].token.top, last.token.top);
+            }
+        }
+    }
+}
+
+// Layers on two workers, cut at every layer, give what one worker gives.
+TEST_P(Architectures, AnySplitOfTheLayersGivesTheSameBits) {
+    const SynthFile file(shape_of(GetParam()), TensorType::q4_0);
+    base::Random random(63);
+    const auto tokens = random_tokens(random, 30);
+    Runner whole = make_runner(file, kAll, test_options(), 9);
+    const auto expected = must_run(whole, {piece_of(1, kAll, 0, tokens)});
+    for (std::int32_t cut = 1; cut < kLayers; ++cut) {
+        Runner first = make_runner(file, {0, cut}, test_options(), 1);
+        Runner second = make_runner(file, {cut, kLayers}, test_options(), 2);
+        const auto half = must_run(first, {piece_of(1, {0, cut}, 0, tokens)});
+        const auto rest =
+            must_run(second, {piece_of(1, {cut, kLayers}, 0, tokens, half[0].output)});
+        EXPECT_TRUE(same_bits(rest[0].output, expected[0].output)) << "cut at " << cut;
+        EXPECT_EQ(rest[0].token.top, expected[0].token.top) << "cut at " << cut;
+    }
+}
+
+}  // namespace
+}  // namespace helix::engine::test
