@@ -127,9 +127,15 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
     }
     head_ = {};
     output_norm_.clear();
+    if (!embedding_.empty()) weights_->release(kEmbedding);
     embedding_ = {};
     for (std::int32_t l = layers.begin; l < layers.end; ++l) {
         if (!architecture_->has_layer(l)) TRY_VOID(architecture_->load_layer(loader, l));
+    }
+    if (layers.end == config_.n_layers) {
+        TRY(head_, loader.matrix(config_.tied_embeddings ? kEmbedding : kHead, config_.vocab,
+                                 config_.hidden));
+        TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
     }
     if (layers.begin == 0) {
         const model::TensorInfo* info = weights_->file().find_tensor(kEmbedding);
@@ -139,14 +145,10 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
                                              kEmbedding, config_.vocab, config_.hidden,
                                              info->rows(), info->row_length()));
         }
+        // Last: a tied head was packed from the same tensor and let it go.
         TRY(embedding_, weights_->tensor(kEmbedding));
         CHECK(embedding_.size() == info->bytes);
         embedding_type_ = info->type;
-    }
-    if (layers.end == config_.n_layers) {
-        TRY(head_, loader.matrix(config_.tied_embeddings ? kEmbedding : kHead, config_.vocab,
-                                 config_.hidden));
-        TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
     }
     return base::Ok{};
 }

@@ -32,6 +32,7 @@ base::Result<ops::PackedMatrix> WeightLoader::matrix(std::string_view name, std:
     }
     TRY(const std::span<const std::byte> data, source_.tensor(name));
     auto packed = ops::PackedMatrix::pack(info->type, rows, cols, data, pool_);
+    source_.release(name);
     if (!packed.ok()) {
         return base::Error{packed.error().code,
                            fmt::format("tensor {}: {}", name, packed.error().message)};
@@ -60,6 +61,7 @@ base::Result<std::vector<ops::PackedMatrix>> WeightLoader::matrices(std::string_
         }
         all.push_back(std::move(*packed));
     }
+    source_.release(name);
     return all;
 }
 
@@ -73,6 +75,7 @@ base::Result<std::vector<float>> WeightLoader::vector(std::string_view name, std
                                          static_cast<unsigned>(info->type)));
     }
     std::memcpy(values.data(), data.data(), data.size());
+    source_.release(name);
     return values;
 }
 

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include "base/check.h"
 #include "model/gguf_parser.h"
@@ -50,8 +49,9 @@ base::Result<std::shared_ptr<const GgufFile>> GgufFile::open(const std::string& 
     return std::shared_ptr<const GgufFile>(file);
 }
 
-base::Result<std::shared_ptr<const GgufFile>> GgufFile::from_header(std::vector<std::byte> header) {
-    const std::shared_ptr<GgufFile> file = GgufParser::make("model header");
+base::Result<std::shared_ptr<const GgufFile>> GgufFile::from_header(std::vector<std::byte> header,
+                                                                    std::string label) {
+    const std::shared_ptr<GgufFile> file = GgufParser::make(std::move(label));
     TRY_VOID(GgufParser::adopt(*file, std::move(header), true));
     return std::shared_ptr<const GgufFile>(file);
 }
@@ -61,10 +61,6 @@ base::Result<std::shared_ptr<const GgufFile>> GgufFile::from_image(std::vector<s
     const std::shared_ptr<GgufFile> file = GgufParser::make(std::move(label));
     TRY_VOID(GgufParser::adopt(*file, std::move(image), false));
     return std::shared_ptr<const GgufFile>(file);
-}
-
-GgufFile::~GgufFile() {
-    if (mapping_ != nullptr) ::munmap(mapping_, bytes_.size());
 }
 
 const MetaValue* GgufFile::find(std::string_view key) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/mapped_file.h"
 #include "model/tensor_type.h"
 
 // Reading GGUF v2 and v3. Every offset and length is checked against the file before it is used; a
@@ -43,11 +44,11 @@ class GgufFile {
     static base::Result<std::shared_ptr<const GgufFile>> open(const std::string& path);
     // header: the bytes up to the tensor data, as header() of the original gives them; tensors have
     // no data. A worker that receives weights over the wire starts from this.
-    static base::Result<std::shared_ptr<const GgufFile>> from_header(std::vector<std::byte> header);
+    static base::Result<std::shared_ptr<const GgufFile>> from_header(
+        std::vector<std::byte> header, std::string label = "model header");
     // A whole file that is already in memory; label takes the place of the path in errors.
     static base::Result<std::shared_ptr<const GgufFile>> from_image(std::vector<std::byte> image,
                                                                     std::string label);
-    ~GgufFile();
     GgufFile(const GgufFile&) = delete;
     GgufFile& operator=(const GgufFile&) = delete;
 
@@ -84,9 +85,9 @@ class GgufFile {
     std::map<std::string, MetaValue, std::less<>> metadata_;
     std::vector<TensorInfo> tensors_;
     std::map<std::string, std::size_t, std::less<>> tensor_index_;
-    std::span<const std::byte> bytes_;  // the mapping or owned_
+    std::span<const std::byte> bytes_;  // of mapping_ or owned_
     std::vector<std::byte> owned_;
-    void* mapping_ = nullptr;
+    std::unique_ptr<const MappedFile> mapping_;
     std::size_t data_offset_ = 0;
 };
 

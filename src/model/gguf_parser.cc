@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace helix::model {
 namespace {
@@ -69,27 +64,11 @@ std::shared_ptr<GgufFile> GgufParser::make(std::string label) {
 }
 
 base::Status GgufParser::map(GgufFile& file, const std::string& path) {
-    const auto failed = [&](const char* doing) {
-        const int error = errno;
-        const base::Errc code = error == ENOENT ? base::Errc::not_found : base::Errc::io;
-        return base::Error{code,
-                           fmt::format("{}: cannot {}: {}", path, doing, std::strerror(error))};
-    };
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return failed("open");
-    struct Closer {
-        int descriptor;
-        ~Closer() { ::close(descriptor); }
-    } closer{descriptor};
-    struct stat status {};
-    if (::fstat(descriptor, &status) != 0) return failed("stat");
-    if (!S_ISREG(status.st_mode)) return base::invalid(path + ": not a regular file");
-    const auto size = static_cast<std::size_t>(status.st_size);
-    if (size == 0) return base::invalid(path + ": the file is empty, expected a GGUF file");
-    void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (mapping == MAP_FAILED) return failed("map");  // NOLINT: the system's own cast
-    file.mapping_ = mapping;
-    file.bytes_ = {static_cast<const std::byte*>(mapping), size};
+    TRY(file.mapping_, MappedFile::open(path));
+    file.bytes_ = file.mapping_->bytes();
+    if (file.bytes_.empty()) {
+        return base::invalid(path + ": the file is empty, expected a GGUF file");
+    }
     return GgufParser(file).parse();
 }
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include <fmt/format.h>
+
+#include "model/local_weights.h"
 
 namespace helix::model {
 namespace {
@@ -26,19 +29,27 @@ base::Hash128 combine(const ModelManifest& manifest) {
 
 }  // namespace
 
-base::Result<ModelManifest> build_manifest(const GgufFile& file, unsigned threads) {
-    if (!file.has_data()) {
-        return base::invalid(file.label() + ": has no tensor data, nothing to take hashes of");
-    }
+base::Result<ModelManifest> build_manifest(WeightSource& source, unsigned threads) {
+    const GgufFile& file = source.file();
     ModelManifest manifest;
     manifest.header.assign(file.header().begin(), file.header().end());
     for (const TensorInfo& tensor : file.tensors()) {
         manifest.tensors.push_back({tensor.name, tensor.bytes, {}});
     }
     std::atomic<std::size_t> next{0};
+    std::mutex mutex;
+    base::Status status = base::Ok{};
     const auto work = [&] {
         for (std::size_t i = next++; i < manifest.tensors.size(); i = next++) {
-            manifest.tensors[i].hash = base::hash128(file.data(file.tensors()[i]));
+            TensorDigest& digest = manifest.tensors[i];
+            const auto bytes = source.tensor(digest.name);
+            if (!bytes.ok()) {
+                const std::lock_guard lock(mutex);
+                status = bytes.error();
+                return;
+            }
+            digest.hash = base::hash128(*bytes);
+            source.release(digest.name);
         }
     };
     if (threads == 0) threads = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
@@ -46,8 +57,18 @@ base::Result<ModelManifest> build_manifest(const GgufFile& file, unsigned thread
     for (unsigned i = 1; i < threads; ++i) pool.emplace_back(work);
     work();
     for (std::thread& thread : pool) thread.join();
+    if (!status.ok()) return status.error();
     manifest.model_hash = combine(manifest);
     return manifest;
+}
+
+base::Result<ModelManifest> build_manifest(const GgufFile& file, unsigned threads) {
+    if (!file.has_data()) {
+        return base::invalid(file.label() + ": has no tensor data, nothing to take hashes of");
+    }
+    // Not owned: the source goes before this returns.
+    LocalWeights source(std::shared_ptr<const GgufFile>(std::shared_ptr<void>(), &file));
+    return build_manifest(source, threads);
 }
 
 base::Result<base::Hash128> hash_model_file(const std::string& path) {
@@ -56,11 +77,17 @@ base::Result<base::Hash128> hash_model_file(const std::string& path) {
     return manifest.model_hash;
 }
 
-base::Status check_model_file(const std::string& path, const base::Hash128& expected) {
-    TRY(const base::Hash128 found, hash_model_file(path));
+base::Status check_model(WeightSource& source, const base::Hash128& expected) {
+    TRY(const ModelManifest manifest, build_manifest(source));
+    const base::Hash128 found = manifest.model_hash;
     if (found == expected) return base::Ok{};
-    return base::invalid(fmt::format("{}: model hash {}, expected {}", path, base::to_hex(found),
-                                     base::to_hex(expected)));
+    return base::invalid(fmt::format("{}: model hash {}, expected {}", source.file().label(),
+                                     base::to_hex(found), base::to_hex(expected)));
+}
+
+base::Status check_model_file(const std::string& path, const base::Hash128& expected) {
+    TRY(const auto weights, LocalWeights::open(path));
+    return check_model(*weights, expected);
 }
 
 base::Result<std::shared_ptr<const GgufFile>> open_manifest(const ModelManifest& manifest) {

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/result.h"
 #include "model/gguf.h"
+#include "model/weight_source.h"
 
 // What identifies a model's content: two files with the same model hash hold the same header and
 // weights. A worker that has the manifest can check each tensor that it receives over the wire.
@@ -31,9 +32,12 @@ struct ModelManifest {
 
 // Reads the whole file once, on several threads (0: one per core, at most four).
 base::Result<ModelManifest> build_manifest(const GgufFile& file, unsigned threads = 0);
+// The same of a source that any thread may use; releases the tensors.
+base::Result<ModelManifest> build_manifest(WeightSource& source, unsigned threads = 0);
 base::Result<base::Hash128> hash_model_file(const std::string& path);
-// Whether the file at path is the model with this hash; the error says what differs or why it
-// cannot be read.
+// Whether the weights are the model with this hash; the error says what differs.
+base::Status check_model(WeightSource& source, const base::Hash128& expected);
+// The same of a GGUF file; the error may also say why it cannot be read.
 base::Status check_model_file(const std::string& path, const base::Hash128& expected);
 // For a manifest that came from elsewhere: the header parses, lists exactly these tensors with
 // these sizes, and the model hash fits. Returns the header as a file without data.

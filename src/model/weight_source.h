@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -15,9 +17,22 @@ class WeightSource {
     virtual ~WeightSource() = default;
     // Metadata and tensor list; data() of this file may be empty.
     virtual const GgufFile& file() const = 0;
-    // The tensor's bytes, hash-checked when they came over the wire; valid while the source lives.
-    // May block for a transfer.
+    // The tensor's bytes, hash-checked when they came over the wire; valid while the source lives,
+    // or until each call with this name is followed by a release(). May block for a transfer.
     virtual base::Result<std::span<const std::byte>> tensor(std::string_view name) = 0;
+    // Ends one use of a tensor's bytes: a source that made them may let them go after the last.
+    // They can be asked for again.
+    virtual void release(std::string_view /*name*/) {}
 };
+
+struct WeightOptions {
+    // Type that matrices of a folder of safetensors are given; "" leaves them as they are. A GGUF
+    // file has its own: then it must be "".
+    std::string quantize;
+};
+
+// A GGUF file, or a folder of safetensors. Errors name the path.
+base::Result<std::shared_ptr<WeightSource>> open_weights(const std::string& path,
+                                                         const WeightOptions& options = {});
 
 }  // namespace helix::model

@@ -112,6 +112,9 @@ void Tokenizer::mark_end_of_generation() {
     for (const auto id : {vocabulary_.eos, vocabulary_.eot, vocabulary_.eom}) {
         if (id) ends_generation_[static_cast<std::size_t>(*id)] = true;
     }
+    for (const Token id : vocabulary_.end_tokens) {
+        ends_generation_[static_cast<std::size_t>(id)] = true;
+    }
 }
 
 void Tokenizer::build_special_matchers() {

@@ -87,6 +87,20 @@ Status read_special_ids(const GgufFile& file, Vocabulary& vocabulary) {
     return base::Ok{};
 }
 
+Status read_end_tokens(const GgufFile& file, Vocabulary& vocabulary) {
+    constexpr std::string_view kKey = "tokenizer.helix.end_token_ids";
+    TRY(const auto* ids, find_array<std::int64_t>(file, kKey, "an array of integers"));
+    if (ids == nullptr) return base::Ok{};
+    for (const std::int64_t id : *ids) {
+        if (id < 0 || id >= std::ssize(vocabulary.tokens)) {
+            return base::invalid(fmt::format("{}: token id {} is outside [0, {}), the vocabulary",
+                                             kKey, id, vocabulary.tokens.size()));
+        }
+        vocabulary.end_tokens.push_back(static_cast<Token>(id));
+    }
+    return base::Ok{};
+}
+
 Status check_id(const char* key, std::optional<Token> id, std::size_t n_tokens) {
     if (!id || (*id >= 0 && static_cast<std::size_t>(*id) < n_tokens)) return base::Ok{};
     return base::invalid(
@@ -119,6 +133,7 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
         find_array<std::string>(file, "tokenizer.ggml.merges", "an array of strings"));
     if (merges != nullptr) vocabulary.merges = *merges;
     TRY_VOID(read_special_ids(file, vocabulary));
+    TRY_VOID(read_end_tokens(file, vocabulary));
     TRY(auto chat_template, if_present(file.get_string("tokenizer.chat_template")));
     if (chat_template) vocabulary.chat_template = std::move(*chat_template);
     TRY_VOID(validate(vocabulary));
@@ -138,6 +153,7 @@ Status validate(const Vocabulary& vocabulary) {
     TRY_VOID(check_id("eot_token_id", vocabulary.eot, n));
     TRY_VOID(check_id("eom_token_id", vocabulary.eom, n));
     TRY_VOID(check_id("unknown_token_id", vocabulary.unknown, n));
+    for (const Token token : vocabulary.end_tokens) TRY_VOID(check_id("end_token_ids", token, n));
     std::unordered_map<std::string_view, std::size_t> seen;
     seen.reserve(n);
     for (std::size_t i = 0; i < n; ++i) {

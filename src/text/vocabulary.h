@@ -35,6 +35,7 @@ struct Vocabulary {
     std::vector<std::string> merges;  // gpt2: "left right", best first
     // Absent when the file has no such key; the Tokenizer then takes the model's convention.
     std::optional<Token> bos, eos, eot, eom, unknown;
+    std::vector<Token> end_tokens;  // more that end a turn (generation_config.json)
     std::optional<bool> add_bos, add_eos, add_space_prefix;
     std::string chat_template;  // Jinja source, empty when the file has none
 };

@@ -1,0 +1,325 @@
+#include "model/hf/hf_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "model/rope_scaling.h"
+
+namespace helix::model {
+namespace {
+
+using spec::JsonPlace;
+
+constexpr std::int64_t kMaxWidth = 1 << 24;
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
+
+struct Family {
+    std::string_view type;          // model_type
+    std::string_view architecture;  // ours
+    bool qkv_bias;
+    bool qk_norm;
+    const char* experts_key;  // nullptr: no experts
+    const char* width_key;    // of the feed-forward or an expert
+    bool window_is_opt_in;    // use_sliding_window must be true
+};
+constexpr Family kFamilies[] = {
+    {"llama", "llama", false, false, nullptr, "intermediate_size", false},
+    {"mistral", "llama", false, false, nullptr, "intermediate_size", false},
+    {"mixtral", "llama", false, false, "num_local_experts", "intermediate_size", false},
+    {"qwen2", "qwen2", true, false, nullptr, "intermediate_size", true},
+    {"qwen3", "qwen3", false, true, nullptr, "intermediate_size", true},
+    {"qwen3_moe", "qwen3moe", false, true, "num_experts", "moe_intermediate_size", true},
+};
+
+bool present(const JsonPlace& root, const char* key) {
+    return root.has(key) && !root.child(key).value().is_null();
+}
+
+base::Result<std::int32_t> count(const JsonPlace& root, const char* key, std::int64_t high) {
+    TRY(const JsonPlace place, root.member(key));
+    TRY(const std::int64_t value, place.integer());
+    if (value < 1 || value > high) return place.error(fmt::format("1 to {}", high));
+    return static_cast<std::int32_t>(value);
+}
+
+base::Result<std::int32_t> count_or(const JsonPlace& root, const char* key, std::int64_t high,
+                                    std::int32_t otherwise) {
+    if (!present(root, key)) return otherwise;
+    return count(root, key, high);
+}
+
+base::Result<bool> flag_or(const JsonPlace& root, const char* key, bool otherwise) {
+    if (!present(root, key)) return otherwise;
+    const JsonPlace place = root.child(key);
+    if (!place.value().is_boolean()) return place.error("true or false");
+    return place.value().get<bool>();
+}
+
+base::Result<float> positive_or(const JsonPlace& root, const char* key, double otherwise) {
+    if (!present(root, key)) return static_cast<float>(otherwise);
+    const JsonPlace place = root.child(key);
+    TRY(const double value, place.number());
+    const auto narrow = static_cast<float>(value);
+    if (!std::isfinite(narrow) || narrow <= 0) return place.error("a number above zero");
+    return narrow;
+}
+
+// Reads one config.json. The keys of the metadata begin with the architecture's name.
+class Reader {
+  public:
+    Reader(const JsonPlace& root, const Family& family, GgufBuilder& metadata)
+        : root_(root), family_(family), metadata_(metadata) {}
+
+    base::Result<HfConfig> read() {
+        config_.architecture = family_.architecture;
+        config_.mixtral = family_.type == "mixtral";
+        TRY_VOID(refuse_what_we_lack());
+        TRY_VOID(read_sizes());
+        TRY_VOID(read_heads());
+        TRY_VOID(read_experts());
+        TRY_VOID(read_rope());
+        TRY_VOID(read_window());
+        TRY_VOID(read_token_ids());
+        set("context_length", static_cast<std::uint32_t>(context_));
+        return std::move(config_);
+    }
+
+  private:
+    void set(const char* rest, GgufValue value) {
+        metadata_.set(fmt::format("{}.{}", family_.architecture, rest), std::move(value));
+    }
+    void set_count(const char* rest, std::int32_t value) {
+        set(rest, static_cast<std::uint32_t>(value));
+    }
+
+    base::Status refuse_what_we_lack() {
+        if (present(root_, "quantization_config")) {
+            return root_.complaint(
+                "quantization_config: quantised safetensors are not supported; use the plain "
+                "weights and --quantize");
+        }
+        TRY(const std::string activation, root_.text_or("hidden_act", "silu"));
+        if (activation != "silu") return root_.child("hidden_act").error("\"silu\"");
+        TRY(const bool mlp_bias, flag_or(root_, "mlp_bias", false));
+        if (mlp_bias) return root_.child("mlp_bias").error("false");
+        if (present(root_, "partial_rotary_factor")) {
+            TRY(const float part, positive_or(root_, "partial_rotary_factor", 1));
+            if (part != 1.0F) return root_.child("partial_rotary_factor").error("1");
+        }
+        TRY(const bool bias, flag_or(root_, "attention_bias", false));
+        // Also adds one to the output projection.
+        if (bias) return root_.child("attention_bias").error("false");
+        return base::Ok{};
+    }
+
+    base::Status read_sizes() {
+        TRY(config_.n_layers, count(root_, "num_hidden_layers", 4096));
+        TRY(config_.hidden, count(root_, "hidden_size", kMaxWidth));
+        TRY(config_.ffn, count(root_, family_.width_key, kMaxWidth));
+        TRY(config_.vocab, count(root_, "vocab_size", kMaxWidth));
+        TRY(context_, count_or(root_, "max_position_embeddings", kMaxCount, 2048));
+        TRY(config_.tied_embeddings, flag_or(root_, "tie_word_embeddings", false));
+        TRY(const float epsilon, positive_or(root_, "rms_norm_eps", 1e-6));
+        set_count("block_count", config_.n_layers);
+        set_count("embedding_length", config_.hidden);
+        set_count("feed_forward_length", config_.ffn);
+        set_count("vocab_size", config_.vocab);
+        set("attention.layer_norm_rms_epsilon", epsilon);
+        return base::Ok{};
+    }
+
+    base::Status read_heads() {
+        TRY(config_.n_heads, count(root_, "num_attention_heads", kMaxWidth));
+        TRY(config_.n_kv_heads, count_or(root_, "num_key_value_heads", kMaxWidth, config_.n_heads));
+        TRY(config_.head_dim,
+            count_or(root_, "head_dim", kMaxWidth, config_.hidden / config_.n_heads));
+        if (!present(root_, "head_dim") && config_.hidden % config_.n_heads != 0) {
+            return root_.complaint(fmt::format(
+                "num_attention_heads: {}, expected a divisor of hidden_size {}, or head_dim",
+                config_.n_heads, config_.hidden));
+        }
+        config_.qkv_bias = family_.qkv_bias;
+        config_.qk_norm = family_.qk_norm;
+        set_count("attention.head_count", config_.n_heads);
+        set_count("attention.head_count_kv", config_.n_kv_heads);
+        set_count("attention.key_length", config_.head_dim);
+        set_count("attention.value_length", config_.head_dim);
+        set_count("rope.dimension_count", config_.head_dim);
+        return base::Ok{};
+    }
+
+    base::Status read_experts() {
+        if (family_.experts_key == nullptr) return base::Ok{};
+        TRY(config_.n_experts, count(root_, family_.experts_key, 1 << 16));
+        TRY(const std::int32_t used,
+            count(root_, "num_experts_per_tok", std::int64_t{config_.n_experts}));
+        TRY(const bool normalise, flag_or(root_, "norm_topk_prob", config_.mixtral));
+        TRY(const std::int32_t step, count_or(root_, "decoder_sparse_step", kMaxCount, 1));
+        if (step != 1) return root_.child("decoder_sparse_step").error("1");
+        if (present(root_, "mlp_only_layers")) {
+            const JsonPlace dense = root_.child("mlp_only_layers");
+            TRY(const std::size_t n, dense.array_size());
+            if (n > 0) return dense.error("an empty array: every layer has experts");
+        }
+        set_count("expert_count", config_.n_experts);
+        set_count("expert_used_count", used);
+        set_count("expert_feed_forward_length", config_.ffn);
+        set("expert_weights_norm", normalise);
+        return base::Ok{};
+    }
+
+    // rope_theta and rope_scaling, or both in rope_parameters as later versions write them.
+    base::Status read_rope() {
+        const bool together = present(root_, "rope_parameters");
+        const JsonPlace where = together ? root_.child("rope_parameters") : root_;
+        TRY_VOID(where.expect_object());
+        TRY(base_, positive_or(where, "rope_theta", 10000));
+        set("rope.freq_base", base_);
+        if (together) return read_scaling(where);
+        if (!present(root_, "rope_scaling")) return base::Ok{};
+        return read_scaling(root_.child("rope_scaling"));
+    }
+
+    base::Status read_scaling(const JsonPlace& scaling) {
+        TRY_VOID(scaling.expect_object());
+        const char* type_key = present(scaling, "rope_type") ? "rope_type" : "type";
+        TRY(const std::string type, scaling.text_or(type_key, "default"));
+        if (type == "default") return base::Ok{};
+        if (type != "linear" && type != "yarn" && type != "llama3") {
+            return scaling.child(type_key).error("\"default\", \"linear\", \"yarn\" or \"llama3\"");
+        }
+        TRY_VOID(scaling.member("factor"));
+        TRY(const float factor, positive_or(scaling, "factor", 1));
+        if (type == "linear") {
+            set("rope.scaling.type", type);
+            set("rope.scaling.factor", factor);
+            return base::Ok{};
+        }
+        TRY(const std::int32_t trained,
+            count_or(scaling, "original_max_position_embeddings", kMaxCount, context_));
+        if (type == "yarn") return read_yarn(scaling, factor, trained);
+        Llama3RopeScaling llama3;
+        llama3.rope_base = base_;
+        llama3.rope_dim = config_.head_dim;
+        llama3.factor = factor;
+        llama3.trained_context = trained;
+        TRY(llama3.low_frequency_factor, positive_or(scaling, "low_freq_factor", 1));
+        TRY(llama3.high_frequency_factor, positive_or(scaling, "high_freq_factor", 4));
+        if (llama3.high_frequency_factor <= llama3.low_frequency_factor) {
+            return scaling.complaint("high_freq_factor: expected more than low_freq_factor");
+        }
+        config_.rope_factors = llama3_rope_factors(llama3);
+        return base::Ok{};
+    }
+
+    base::Status read_yarn(const JsonPlace& scaling, float factor, std::int32_t trained) {
+        for (const char* key : {"mscale", "mscale_all_dim"}) {
+            if (present(scaling, key))
+                return scaling.complaint(std::string(key) + ": not supported");
+        }
+        TRY(const bool truncate, flag_or(scaling, "truncate", true));
+        if (!truncate) return scaling.child("truncate").error("true");
+        const double usual = 0.1 * std::log(static_cast<double>(factor)) + 1.0;
+        TRY(const float attention, positive_or(scaling, "attention_factor", usual));
+        TRY(const float fast, positive_or(scaling, "beta_fast", 32));
+        TRY(const float slow, positive_or(scaling, "beta_slow", 1));
+        set("rope.scaling.type", std::string("yarn"));
+        set("rope.scaling.factor", factor);
+        set_count("rope.scaling.original_context_length", trained);
+        if (present(scaling, "attention_factor")) {
+            set("rope.scaling.attn_factor",
+                static_cast<float>(static_cast<double>(attention) / usual));
+        }
+        set("rope.scaling.yarn_beta_fast", fast);
+        set("rope.scaling.yarn_beta_slow", slow);
+        const double reach = static_cast<double>(factor) * trained;
+        context_ = std::max(
+            context_, static_cast<std::int32_t>(std::min(reach, static_cast<double>(kMaxCount))));
+        return base::Ok{};
+    }
+
+    base::Status read_window() {
+        TRY(const bool used, flag_or(root_, "use_sliding_window", !family_.window_is_opt_in));
+        if (!used || !present(root_, "sliding_window")) return base::Ok{};
+        TRY(const std::int32_t window, count(root_, "sliding_window", kMaxCount));
+        set_count("attention.sliding_window", window);
+        std::vector<bool> windowed;
+        if (present(root_, "layer_types")) {
+            const JsonPlace types = root_.child("layer_types");
+            TRY(const std::size_t n, types.array_size());
+            for (std::size_t i = 0; i < n; ++i) {
+                TRY(const std::string type, types.element(i).text());
+                windowed.push_back(type == "sliding_attention");
+                if (!windowed.back() && type != "full_attention") {
+                    return types.element(i).error("\"full_attention\" or \"sliding_attention\"");
+                }
+            }
+        } else if (family_.window_is_opt_in) {
+            // Layers from max_window_layers on have the window.
+            TRY(const std::int64_t first, present(root_, "max_window_layers")
+                                              ? root_.child("max_window_layers").integer()
+                                              : base::Result<std::int64_t>(std::int64_t{0}));
+            for (std::int32_t l = 0; l < config_.n_layers; ++l) windowed.push_back(l >= first);
+        }
+        if (!windowed.empty()) set("attention.sliding_window_pattern", windowed);
+        return base::Ok{};
+    }
+
+    base::Status read_token_ids() {
+        if (present(root_, "bos_token_id")) {
+            TRY(config_.bos_token, root_.child("bos_token_id").integer());
+        }
+        TRY(config_.end_tokens, read_eos_ids(root_));
+        return base::Ok{};
+    }
+
+    JsonPlace root_;
+    const Family& family_;
+    GgufBuilder& metadata_;
+    HfConfig config_;
+    std::int32_t context_ = 0;
+    float base_ = 10000.0F;
+};
+
+}  // namespace
+
+base::Result<std::vector<std::int64_t>> read_eos_ids(const JsonPlace& root) {
+    std::vector<std::int64_t> ids;
+    if (!present(root, "eos_token_id")) return ids;
+    const JsonPlace place = root.child("eos_token_id");
+    if (!place.value().is_array()) {
+        TRY(const std::int64_t id, place.integer());
+        ids.push_back(id);
+        return ids;
+    }
+    TRY(const std::size_t n, place.array_size());
+    for (std::size_t i = 0; i < n; ++i) {
+        TRY(const std::int64_t id, place.element(i).integer());
+        ids.push_back(id);
+    }
+    return ids;
+}
+
+base::Result<HfConfig> read_hf_config(const std::string& text, const std::string& file,
+                                      GgufBuilder& metadata) {
+    TRY(const nlohmann::json document, spec::parse_json(text, file));
+    const JsonPlace root(document, file);
+    TRY_VOID(root.expect_object());
+    TRY(const JsonPlace place, root.member("model_type"));
+    TRY(const std::string type, place.text());
+    for (const Family& family : kFamilies) {
+        if (family.type != type) continue;
+        metadata.set("general.architecture", std::string(family.architecture));
+        return Reader(root, family, metadata).read();
+    }
+    std::vector<std::string_view> known;
+    for (const Family& family : kFamilies) known.push_back(family.type);
+    return place.error(fmt::format("one of {}", fmt::join(known, ", ")));
+}
+
+}  // namespace helix::model

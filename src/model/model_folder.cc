@@ -1,0 +1,285 @@
+#include "model/model_folder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/check.h"
+#include "model/hf/hf_config.h"
+#include "model/hf/hf_tokenizer.h"
+#include "spec/json_place.h"
+#include "spec/text_file.h"
+
+namespace helix::model {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kRopeFactors = "rope_freqs.weight";
+constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr std::int64_t kElementsPerThread = 1 << 18;  // fewer are not worth a thread
+
+std::size_t size_of(std::int64_t n) {
+    return static_cast<std::size_t>(n);
+}
+
+// The row of the source that becomes row `row`: within each head, row 2i is row i and row 2i + 1 is
+// row i + half.
+std::int64_t source_row(std::int64_t row, std::int64_t head_rows) {
+    const std::int64_t in_head = row % head_rows;
+    return row - in_head + in_head / 2 + (in_head % 2) * (head_rows / 2);
+}
+
+// Rows of one source matrix, converted and in their new order.
+struct RowMaker {
+    TensorType from, to;
+    std::span<const std::byte> data;
+    std::int64_t rows;
+    std::int64_t cols;
+    std::int64_t head_rows;  // 0: the order stays
+    std::byte* out;
+
+    std::size_t bytes_of_row(TensorType type) const {
+        const TensorTypeInfo& info = *tensor_type_info(type);
+        return size_of(cols / info.block_size * info.block_bytes);
+    }
+
+    void make(std::int64_t begin, std::int64_t end) const {
+        std::vector<float> values(size_of(cols));
+        const std::size_t in_bytes = bytes_of_row(from);
+        const std::size_t out_bytes = bytes_of_row(to);
+        for (std::int64_t row = begin; row < end; ++row) {
+            const std::int64_t source = head_rows > 0 ? source_row(row, head_rows) : row;
+            const auto in = data.subspan(size_of(source) * in_bytes, in_bytes);
+            std::byte* to_row = out + size_of(row) * out_bytes;
+            if (from == to) {
+                std::memcpy(to_row, in.data(), in_bytes);
+            } else {
+                dequantize_row(from, in, values.data());
+                quantize_row(to, values, to_row);
+            }
+        }
+    }
+
+    void make_all() const {
+        const std::int64_t most = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
+        const std::int64_t threads =
+            std::clamp<std::int64_t>(rows * cols / kElementsPerThread, 1, most);
+        const std::int64_t each = (rows + threads - 1) / threads;
+        std::vector<std::thread> pool;
+        for (std::int64_t begin = each; begin < rows; begin += each) {
+            pool.emplace_back([this, begin, each] { make(begin, std::min(begin + each, rows)); });
+        }
+        make(0, std::min(each, rows));
+        for (std::thread& thread : pool) thread.join();
+    }
+};
+
+std::vector<std::string> safetensors_in(const std::string& path) {
+    std::vector<std::string> files;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(path, error)) {
+        if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<ModelFolder>> ModelFolder::open(const std::string& path,
+                                                             std::optional<TensorType> quantize) {
+    std::unique_ptr<ModelFolder> folder(new ModelFolder());
+    GgufBuilder builder;
+    const std::string config_file = path + "/config.json";
+    TRY(const std::string text, spec::read_text_file(config_file));
+    TRY(const HfConfig config, read_hf_config(text, config_file, builder));
+    const fs::path plain = fs::path(path).lexically_normal();
+    builder.set("general.name",
+                (plain.has_filename() ? plain : plain.parent_path()).filename().string());
+    TRY_VOID(read_hf_tokenizer(path, config, builder));
+    TRY_VOID(folder->open_files(path));
+    TRY_VOID(folder->check_spare(config));
+    TRY_VOID(folder->find_tensors(path, config, quantize));
+    folder->rope_factors_ = config.rope_factors;
+    for (const HfTensor& tensor : hf_tensors(config)) {
+        const Tensor& found = folder->tensors_.at(tensor.name);
+        builder.add_tensor(tensor.name, found.type, tensor.shape);
+    }
+    if (!config.rope_factors.empty()) {
+        builder.add_tensor(kRopeFactors, TensorType::f32, {std::ssize(config.rope_factors)});
+    }
+    TRY(folder->file_, GgufFile::from_header(builder.header(), path));
+    return folder;
+}
+
+base::Status ModelFolder::open_files(const std::string& path) {
+    if (fs::exists(path + "/" + kIndex)) return open_indexed(path);
+    const std::vector<std::string> names = safetensors_in(path);
+    if (names.empty()) return base::invalid(path + ": no *.safetensors file in it");
+    for (const std::string& name : names) TRY_VOID(open_file(name));
+    return base::Ok{};
+}
+
+// The index says which file holds which tensor.
+base::Status ModelFolder::open_indexed(const std::string& path) {
+    const std::string index = path + "/" + kIndex;
+    TRY(const std::string text, spec::read_text_file(index));
+    TRY(const nlohmann::json document, spec::parse_json(text, index));
+    TRY(const spec::JsonPlace map, spec::JsonPlace(document, index).member("weight_map"));
+    TRY_VOID(map.expect_object());
+    std::set<std::string> names;
+    for (const auto& [tensor, file] : map.value().items()) {
+        TRY(const std::string name, map.child(tensor).text());
+        if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..") {
+            return map.child(tensor).error("the name of a file in the same folder");
+        }
+        names.insert(name);
+    }
+    for (const std::string& name : names) TRY_VOID(open_file(path + "/" + name));
+    for (const auto& [tensor, file] : map.value().items()) {
+        const auto found = sources_.find(tensor);
+        const std::string expected = path + "/" + file.get<std::string>();
+        if (found == sources_.end() || found->second.file->label() != expected) {
+            return base::invalid(fmt::format("{}: tensor {}: missing, {} places it there", expected,
+                                             tensor, kIndex));
+        }
+    }
+    return base::Ok{};
+}
+
+base::Status ModelFolder::open_file(const std::string& path) {
+    TRY(auto file, SafetensorsFile::open(path));
+    for (const auto& [name, tensor] : file->tensors()) {
+        const auto [known, is_new] = sources_.emplace(name, Source{file.get(), &tensor});
+        if (!is_new) {
+            return base::invalid(
+                fmt::format("{}: tensor {}: also in {}", path, name, known->second.file->label()));
+        }
+    }
+    files_.push_back(std::move(file));
+    return base::Ok{};
+}
+
+// A tensor that would be left unused (a bias, an adapter) changes what the model computes.
+base::Status ModelFolder::check_spare(const HfConfig& config) const {
+    std::set<std::string, std::less<>> wanted;
+    for (HfTensor& tensor : hf_tensors(config)) {
+        for (std::string& source : tensor.sources) wanted.insert(std::move(source));
+    }
+    for (const auto& [name, source] : sources_) {
+        if (wanted.contains(name) || is_spare_hf_tensor(config, name)) continue;
+        return base::invalid(fmt::format("{}: tensor {}: not part of a {} model of {} layers",
+                                         source.file->label(), name, config.architecture,
+                                         config.n_layers));
+    }
+    return base::Ok{};
+}
+
+base::Status ModelFolder::find_tensors(const std::string& path, const HfConfig& config,
+                                       std::optional<TensorType> quantize) {
+    for (HfTensor& plan : hf_tensors(config)) {
+        Tensor tensor;
+        for (const std::string& name : plan.sources) {
+            const auto found = sources_.find(name);
+            if (found == sources_.end()) {
+                return base::invalid(fmt::format("{}: tensor {}: missing", path, name));
+            }
+            const Source& source = found->second;
+            if (source.tensor->shape != plan.source_shape) {
+                return base::invalid(
+                    fmt::format("{}: tensor {}: shape [{}], expected [{}] by config.json",
+                                source.file->label(), name, fmt::join(source.tensor->shape, ", "),
+                                fmt::join(plan.source_shape, ", ")));
+            }
+            if (!tensor.sources.empty() &&
+                source.tensor->type != tensor.sources.front().tensor->type) {
+                return base::invalid(fmt::format("{}: tensor {}: another dtype than {}",
+                                                 source.file->label(), name, plan.sources.front()));
+            }
+            tensor.sources.push_back(source);
+        }
+        tensor.type = plan.keep_float ? TensorType::f32
+                                      : quantize.value_or(tensor.sources.front().tensor->type);
+        const TensorTypeInfo& type = *tensor_type_info(tensor.type);
+        if (plan.shape.front() % type.block_size != 0) {
+            return base::invalid(
+                fmt::format("{}: tensor {}: rows of {} elements, {} needs a multiple of {}", path,
+                            plan.sources.front(), plan.shape.front(), type.name, type.block_size));
+        }
+        std::string name = plan.name;
+        tensor.plan = std::move(plan);
+        tensors_.emplace(std::move(name), std::move(tensor));
+    }
+    return base::Ok{};
+}
+
+// The source's own bytes, when they are what is asked for.
+std::optional<std::span<const std::byte>> ModelFolder::as_it_is(const Tensor& tensor) {
+    const Source& source = tensor.sources.front();
+    if (tensor.sources.size() > 1 || tensor.plan.interleave_heads > 0 ||
+        source.tensor->type != tensor.type) {
+        return std::nullopt;
+    }
+    return source.file->data(*source.tensor);
+}
+
+std::vector<std::byte> ModelFolder::make(const Tensor& tensor) {
+    const HfTensor& plan = tensor.plan;
+    const std::int64_t cols = plan.shape.front();
+    const std::int64_t rows = plan.source_shape.size() > 1 ? plan.source_shape.front() : 1;
+    const std::int64_t head_rows = plan.interleave_heads > 0 ? rows / plan.interleave_heads : 0;
+    const TensorTypeInfo& type = *tensor_type_info(tensor.type);
+    const std::size_t each = size_of(rows * (cols / type.block_size) * type.block_bytes);
+    std::vector<std::byte> bytes(each * tensor.sources.size());
+    for (std::size_t i = 0; i < tensor.sources.size(); ++i) {
+        const Source& source = tensor.sources[i];
+        const RowMaker maker{source.tensor->type,
+                             tensor.type,
+                             source.file->data(*source.tensor),
+                             rows,
+                             cols,
+                             head_rows,
+                             bytes.data() + i * each};
+        maker.make_all();
+    }
+    return bytes;
+}
+
+base::Result<std::span<const std::byte>> ModelFolder::tensor(std::string_view name) {
+    if (name == kRopeFactors && !rope_factors_.empty()) {
+        return std::as_bytes(std::span<const float>(rope_factors_));
+    }
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
+        return base::Error{base::Errc::not_found,
+                           fmt::format("{}: tensor {}: missing", file_->label(), name)};
+    }
+    if (const auto bytes = as_it_is(found->second)) return *bytes;
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto made = made_.find(name); made != made_.end()) {
+            ++made->second.uses;
+            return std::span<const std::byte>(made->second.bytes);
+        }
+    }
+    std::vector<std::byte> bytes = make(found->second);
+    const std::lock_guard lock(mutex_);
+    // Of two that made it at the same time the first keeps its copy.
+    Made& made = made_.try_emplace(std::string(name), Made{std::move(bytes), 0}).first->second;
+    ++made.uses;
+    return std::span<const std::byte>(made.bytes);
+}
+
+void ModelFolder::release(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    const auto made = made_.find(name);
+    if (made != made_.end() && --made->second.uses == 0) made_.erase(made);
+}
+
+}  // namespace helix::model

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/hf/hf_tensors.h"
+#include "model/hf/safetensors.h"
+#include "model/weight_source.h"
+
+namespace helix::model {
+
+// A model as Hugging Face publishes it: a folder with config.json, tokenizer.json and
+// *.safetensors. It is shown as the GGUF file that a converter would write of it (names, row order,
+// metadata), so that all that works on a GGUF file works on it: file() is its header, tensor() its
+// data.
+//
+// What needs no change is a view of the mapped file; queries and keys of llama, stacked experts,
+// vectors that are not f32 and what is quantised are made when they are asked for and kept until
+// the last release(). Any thread.
+class ModelFolder final : public WeightSource {
+  public:
+    // quantize: matrices become this type (q8_0, q4_0, ...) when they are asked for; without it
+    // they stay f32, f16 or bf16. Errors name the file, the key or tensor, and what was expected.
+    static base::Result<std::unique_ptr<ModelFolder>> open(
+        const std::string& path, std::optional<TensorType> quantize = std::nullopt);
+
+    const GgufFile& file() const override { return *file_; }
+    base::Result<std::span<const std::byte>> tensor(std::string_view name) override;
+    void release(std::string_view name) override;
+
+  private:
+    struct Source {
+        const SafetensorsFile* file = nullptr;
+        const SafeTensor* tensor = nullptr;
+    };
+    struct Tensor {
+        HfTensor plan;
+        TensorType type = TensorType::f32;
+        std::vector<Source> sources;
+    };
+
+    ModelFolder() = default;
+    base::Status open_files(const std::string& path);
+    base::Status open_indexed(const std::string& path);
+    base::Status open_file(const std::string& path);
+    base::Status find_tensors(const std::string& path, const HfConfig& config,
+                              std::optional<TensorType> quantize);
+    base::Status check_spare(const HfConfig& config) const;
+    static std::optional<std::span<const std::byte>> as_it_is(const Tensor& tensor);
+    static std::vector<std::byte> make(const Tensor& tensor);
+
+    std::vector<std::shared_ptr<const SafetensorsFile>> files_;
+    std::map<std::string, Source, std::less<>> sources_;  // by their names
+    std::map<std::string, Tensor, std::less<>> tensors_;  // by ours
+    std::vector<float> rope_factors_;
+    std::shared_ptr<const GgufFile> file_;
+    std::mutex mutex_;
+    struct Made {
+        std::vector<std::byte> bytes;
+        std::int64_t uses = 0;  // tensor() without release()
+    };
+    std::map<std::string, Made, std::less<>> made_;
+};
+
+}  // namespace helix::model

@@ -1,0 +1,66 @@
+// A model out of a folder of safetensors says what its GGUF file says.
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "model/hf_folder.h"
+#include "model/model_folder.h"
+#include "model/temporary_folder.h"
+#include "op_helpers.h"
+#include "runner.h"
+#include "synth_file.h"
+
+namespace helix::engine::test {
+namespace {
+
+// Greedy tokens after a prompt.
+std::vector<spec::Token> greedy(std::shared_ptr<model::WeightSource> weights, std::int32_t layers) {
+    const auto config = model::read_model_config(*weights);
+    EXPECT_TRUE(config.ok()) << config.error().message;
+    auto backend = CpuBackend::create(std::move(weights), *config, test_options());
+    EXPECT_TRUE(backend.ok()) << backend.error().message;
+    Runner runner(std::move(*backend), {0, layers}, 16, 1);
+    std::vector<spec::Token> next{5, 77, 301, 12, 12, 40};
+    std::vector<spec::Token> said;
+    std::int32_t position = 0;
+    while (said.size() < 24) {
+        Piece piece;
+        piece.request = 1;
+        piece.layers = {0, layers};
+        piece.first_position = position;
+        piece.tokens = next;
+        piece.sample = true;
+        piece.sampling.temperature = 0;
+        position += static_cast<std::int32_t>(next.size());
+        next = {must_run(runner, {piece})[0].token.token};
+        said.push_back(next[0]);
+    }
+    return said;
+}
+
+TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
+    const model::testing::TemporaryFolder folder;
+    for (const model::SynthShape& shape : model::synth_shapes()) {
+        if (!shape.name.starts_with("tiny")) continue;
+        const SynthFile file(shape, TensorType::bf16);
+        const SynthFile plain(shape, TensorType::f32);
+        const std::string path = folder.file(shape.name);
+        const auto gguf = *model::GgufFile::open(file.path());
+        model::testing::HfFolderWriter(*gguf, path).write();
+        const auto expected = greedy(*model::open_weights(file.path()), shape.n_layers);
+        const auto opened = model::open_weights(path);
+        ASSERT_TRUE(opened.ok()) << opened.error().message;
+        EXPECT_EQ(greedy(*opened, shape.n_layers), expected) << shape.name;
+
+        // Quantised when it is loaded: as the file that was quantised when it was written.
+        const SynthFile eight_bits(shape, TensorType::q8_0);
+        model::testing::HfFolderWriter(**model::GgufFile::open(plain.path()), path).write();
+        EXPECT_EQ(greedy(*model::open_weights(path, {.quantize = "q8_0"}), shape.n_layers),
+                  greedy(*model::open_weights(eight_bits.path()), shape.n_layers))
+            << shape.name;
+    }
+}
+
+}  // namespace
+}  // namespace helix::engine::test

@@ -1,0 +1,339 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
+#include "model/gguf.h"
+#include "model/model_config.h"
+
+// Writes a GGUF file's model as a folder of safetensors, the way Hugging Face publishes models:
+// written from the published formats, not from what reads them in src.
+
+namespace helix::model::testing {
+
+using Json = nlohmann::json;
+
+inline void write_file(const std::string& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary) << text;
+}
+
+// One safetensors file, from tensors in the order they are added.
+class SafetensorsWriter {
+  public:
+    void add(const std::string& name, const char* dtype, const std::vector<std::int64_t>& shape,
+             const std::string& bytes) {
+        header_[name] = {{"dtype", dtype},
+                         {"shape", shape},
+                         {"data_offsets", {data_.size(), data_.size() + bytes.size()}}};
+        data_ += bytes;
+    }
+    Json& header() { return header_; }
+    bool empty() const { return header_.empty(); }
+    // The file's bytes. header may have been changed.
+    std::string take() const { return image(header_.dump(), data_); }
+    static std::string image(const std::string& header, const std::string& data) {
+        std::string length(8, '\0');
+        for (std::size_t i = 0; i < 8; ++i)
+            length[i] = static_cast<char>(static_cast<std::uint64_t>(header.size()) >> (8 * i));
+        return length + header + data;
+    }
+
+  private:
+    Json header_ = Json::object();
+    std::string data_;
+};
+
+inline std::string text_of(const GgufFile& file, const TensorInfo& tensor) {
+    const auto data = file.data(tensor);
+    return {reinterpret_cast<const char*>(data.data()), data.size()};
+}
+
+// Of llama's queries and keys: row 2i of a head was i, row 2i + 1 was i + half.
+inline std::string uninterleave(const std::string& rows, std::size_t n_rows, std::size_t heads) {
+    const std::size_t bytes = rows.size() / n_rows;
+    const std::size_t head = n_rows / heads;
+    std::string out(rows.size(), '\0');
+    for (std::size_t row = 0; row < n_rows; ++row) {
+        const std::size_t in_head = row % head;
+        const std::size_t to = row - in_head + in_head % 2 * (head / 2) + in_head / 2;
+        out.replace(to * bytes, bytes, rows, row * bytes, bytes);
+    }
+    return out;
+}
+
+class HfFolderWriter {
+  public:
+    // file: f32, f16 or bf16 matrices. n_files > 1 writes an index, too.
+    HfFolderWriter(const GgufFile& file, std::string folder, std::size_t n_files = 1)
+        : file_(file), folder_(std::move(folder)), parts_(n_files) {
+        auto read = read_model_config(file);
+        CHECK(read.ok());
+        config_ = *read;
+        std::filesystem::create_directories(folder_);
+    }
+
+    // Of the folder, to be changed before write().
+    Json config = Json::object();
+    Json tokenizer = Json::object();
+    Json tokenizer_config = Json::object();
+
+    // What a GGUF file does not say of LLaMA 3.1's scaling: its parameters.
+    void set_llama3_scaling(float factor, std::int32_t trained_context) {
+        config["rope_scaling"] = {{"rope_type", "llama3"},
+                                  {"factor", factor},
+                                  {"low_freq_factor", 1.0},
+                                  {"high_freq_factor", 4.0},
+                                  {"original_max_position_embeddings", trained_context}};
+    }
+
+    void write() {
+        fill_config();
+        fill_tokenizer();
+        write_tensors();
+        write_file(folder_ + "/config.json", config.dump(1));
+        write_file(folder_ + "/tokenizer.json", tokenizer.dump());
+        write_file(folder_ + "/tokenizer_config.json", tokenizer_config.dump(1));
+    }
+
+  private:
+    void set(const char* key, Json value) {
+        if (!config.contains(key)) config[key] = std::move(value);
+    }
+
+    void fill_config() {
+        const ModelConfig& c = config_;
+        const bool experts = c.n_experts > 0;
+        const bool llama = c.architecture == "llama";
+        type_ = llama                          ? (experts                ? "mixtral"
+                                                  : c.sliding_window > 0 ? "mistral"
+                                                                         : "llama")
+                : c.architecture == "qwen3moe" ? "qwen3_moe"
+                                               : c.architecture;
+        set("model_type", type_);
+        set("num_hidden_layers", c.n_layers);
+        set("hidden_size", c.hidden);
+        set("num_attention_heads", c.n_heads);
+        set("num_key_value_heads", c.n_kv_heads);
+        if (c.head_dim * c.n_heads != c.hidden) set("head_dim", c.head_dim);
+        set("intermediate_size", c.ffn);
+        set("vocab_size", c.vocab);
+        set("max_position_embeddings", c.context_length);
+        set("rms_norm_eps", c.norm_epsilon);
+        set("rope_theta", c.rope_base);
+        set("tie_word_embeddings", c.tied_embeddings);
+        set("hidden_act", "silu");
+        set("sliding_window", c.sliding_window > 0 ? Json(c.sliding_window) : Json());
+        if (!llama && c.sliding_window > 0) set("use_sliding_window", true);
+        if (experts) {
+            set(llama ? "num_local_experts" : "num_experts", c.n_experts);
+            set("num_experts_per_tok", c.n_experts_used);
+            if (!llama) set("moe_intermediate_size", c.ffn);
+            if (!llama) set("norm_topk_prob", c.normalise_expert_weights);
+        }
+        const std::string scaling = c.architecture + ".rope.scaling.";
+        if (file_.find(scaling + "type") != nullptr) {
+            Json block{{"type", *file_.get_string(scaling + "type")},
+                       {"factor", *file_.get_float(scaling + "factor")}};
+            block["original_max_position_embeddings"] =
+                *file_.get_int(scaling + "original_context_length");
+            set("rope_scaling", block);
+        }
+    }
+
+    const std::vector<std::string>& strings(const char* key) const {
+        return std::get<std::vector<std::string>>(std::get<MetaArray>(*file_.find(key)));
+    }
+
+    void fill_tokenizer() {
+        const bool spm = *file_.get_string("tokenizer.ggml.model") == "llama";
+        const auto& tokens = strings("tokenizer.ggml.tokens");
+        const auto& types = std::get<std::vector<std::int64_t>>(
+            std::get<MetaArray>(*file_.find("tokenizer.ggml.token_type")));
+        Json vocab = Json::object();
+        Json added = Json::array();
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            if (types[i] == 5) continue;
+            vocab[tokens[i]] = i;
+            if (types[i] != 1 && types[i] != 6) {
+                added.push_back({{"id", i}, {"content", tokens[i]}, {"special", types[i] != 4}});
+            }
+        }
+        tokenizer["model"] = {{"type", "BPE"}, {"vocab", vocab}, {"byte_fallback", spm}};
+        tokenizer["added_tokens"] = added;
+        const auto unknown = file_.get_int("tokenizer.ggml.unknown_token_id");
+        if (unknown.ok() && spm) {
+            tokenizer["model"]["unk_token"] = tokens[static_cast<std::size_t>(*unknown)];
+        }
+        if (spm) {
+            fill_sentencepiece(tokens, types);
+        } else {
+            fill_byte_level();
+        }
+        for (const char* name : {"bos", "eos"}) {
+            const auto id = file_.get_int(std::string("tokenizer.ggml.") + name + "_token_id");
+            if (id.ok()) {
+                tokenizer_config[std::string(name) + "_token"] =
+                    tokens[static_cast<std::size_t>(*id)];
+            }
+            const auto adds = file_.get_bool(std::string("tokenizer.ggml.add_") + name + "_token");
+            if (adds.ok()) tokenizer_config[std::string("add_") + name + "_token"] = *adds;
+        }
+        const auto chat = file_.get_string("tokenizer.chat_template");
+        if (chat.ok() && !tokenizer_config.contains("chat_template"))
+            tokenizer_config["chat_template"] = *chat;
+    }
+
+    // Merges as converters of SentencePiece vocabularies make them: every way to cut a token into
+    // two tokens, best score first.
+    void fill_sentencepiece(const std::vector<std::string>& tokens,
+                            const std::vector<std::int64_t>& types) {
+        const auto& scores = std::get<std::vector<double>>(
+            std::get<MetaArray>(*file_.find("tokenizer.ggml.scores")));
+        std::set<std::string> pieces;
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            if (types[i] == 1) pieces.insert(tokens[i]);
+        }
+        std::vector<std::pair<double, std::string>> merges;
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            if (types[i] != 1) continue;
+            for (std::size_t cut = 1; cut < tokens[i].size(); ++cut) {
+                const std::string left = tokens[i].substr(0, cut);
+                const std::string right = tokens[i].substr(cut);
+                if (pieces.contains(left) && pieces.contains(right))
+                    merges.emplace_back(scores[i], left + " " + right);
+            }
+        }
+        std::stable_sort(merges.begin(), merges.end(),
+                         [](const auto& a, const auto& b) { return a.first > b.first; });
+        Json list = Json::array();
+        for (const auto& [score, merge] : merges) list.push_back(merge);
+        tokenizer["model"]["merges"] = list;
+        const auto prefix = file_.get_bool("tokenizer.ggml.add_space_prefix");
+        Json steps = Json::array();
+        if (!prefix.ok() || *prefix) {
+            steps.push_back({{"type", "Prepend"}, {"prepend", "\xE2\x96\x81"}});
+        }
+        steps.push_back({{"type", "Replace"}});
+        tokenizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+    }
+
+    void fill_byte_level() {
+        tokenizer["model"]["merges"] = strings("tokenizer.ggml.merges");
+        if (tokenizer.contains("pre_tokenizer")) return;
+        Json steps = Json::array();
+        if (*file_.get_string("tokenizer.ggml.pre") == "starcoder") {
+            steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+        }
+        steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}});
+        tokenizer["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", steps}};
+    }
+
+    static const char* dtype_of(TensorType type) {
+        return type == TensorType::f32 ? "F32" : type == TensorType::f16 ? "F16" : "BF16";
+    }
+
+    void add(const std::string& name, TensorType type, const std::vector<std::int64_t>& shape,
+             const std::string& bytes) {
+        const std::size_t part = n_tensors_++ % parts_.size();
+        parts_[part].add(name, dtype_of(type), shape, bytes);
+        place_[name] = part;
+    }
+
+    // "blk.3.attn_q.weight" to "model.layers.3.self_attn.q_proj.weight".
+    std::string name_of(const std::string& name) const {
+        static const std::map<std::string, std::string> kOuter{
+            {"token_embd.weight", "model.embed_tokens.weight"},
+            {"output_norm.weight", "model.norm.weight"},
+            {"output.weight", "lm_head.weight"}};
+        if (const auto found = kOuter.find(name); found != kOuter.end()) return found->second;
+        static const std::map<std::string, std::string> kInner{
+            {"attn_norm", "input_layernorm"},    {"ffn_norm", "post_attention_layernorm"},
+            {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
+            {"attn_v", "self_attn.v_proj"},      {"attn_output", "self_attn.o_proj"},
+            {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+            {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},
+            {"ffn_down", "mlp.down_proj"}};
+        const std::size_t first = name.find('.', 4);
+        const std::size_t second = name.rfind('.');
+        const std::string inner = name.substr(first + 1, second - first - 1);
+        const std::string layer = "model.layers." + name.substr(4, first - 4) + ".";
+        if (inner == "ffn_gate_inp") {
+            return layer + (type_ == "mixtral" ? "block_sparse_moe.gate" : "mlp.gate") + ".weight";
+        }
+        return layer + kInner.at(inner) + name.substr(second);
+    }
+
+    void write_experts(const TensorInfo& tensor) {
+        static const std::map<std::string, std::pair<std::string, std::string>> kNames{
+            {"ffn_gate_exps.weight", {"w1", "gate_proj"}},
+            {"ffn_up_exps.weight", {"w3", "up_proj"}},
+            {"ffn_down_exps.weight", {"w2", "down_proj"}}};
+        const std::size_t first = tensor.name.find('.', 4);
+        const auto& names = kNames.at(tensor.name.substr(first + 1));
+        const bool mixtral = type_ == "mixtral";
+        const std::string layer = "model.layers." + tensor.name.substr(4, first - 4) + "." +
+                                  (mixtral ? "block_sparse_moe" : "mlp") + ".experts.";
+        const std::string all = text_of(file_, tensor);
+        const auto n = static_cast<std::size_t>(tensor.shape[2]);
+        for (std::size_t e = 0; e < n; ++e) {
+            add(layer + std::to_string(e) + "." + (mixtral ? names.first : names.second) +
+                    ".weight",
+                tensor.type, {tensor.shape[1], tensor.shape[0]},
+                all.substr(e * all.size() / n, all.size() / n));
+        }
+    }
+
+    void write_tensors() {
+        for (const TensorInfo& tensor : file_.tensors()) {
+            if (tensor.name == "rope_freqs.weight") continue;
+            if (tensor.shape.size() == 3) {
+                write_experts(tensor);
+                continue;
+            }
+            const bool q = tensor.name.ends_with("attn_q.weight");
+            const bool k = tensor.name.ends_with("attn_k.weight");
+            std::string bytes = text_of(file_, tensor);
+            if (config_.architecture == "llama" && (q || k)) {
+                bytes = uninterleave(
+                    bytes, static_cast<std::size_t>(tensor.rows()),
+                    static_cast<std::size_t>(q ? config_.n_heads : config_.n_kv_heads));
+            }
+            std::vector<std::int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+            add(name_of(tensor.name), tensor.type, shape, bytes);
+        }
+        Json map = Json::object();
+        for (const auto& [name, part] : place_) map[name] = part_name(part);
+        for (std::size_t i = 0; i < parts_.size(); ++i)
+            write_file(folder_ + "/" + part_name(i), parts_[i].take());
+        if (parts_.size() > 1) {
+            write_file(folder_ + "/model.safetensors.index.json",
+                       Json{{"metadata", Json::object()}, {"weight_map", map}}.dump());
+        }
+    }
+
+    std::string part_name(std::size_t i) const {
+        if (parts_.size() == 1) return "model.safetensors";
+        return "model-" + std::to_string(i + 1) + "-of-" + std::to_string(parts_.size()) +
+               ".safetensors";
+    }
+
+    const GgufFile& file_;
+    ModelConfig config_;
+    std::string folder_;
+    std::string type_;
+    std::vector<SafetensorsWriter> parts_;
+    std::map<std::string, std::size_t> place_;
+    std::size_t n_tensors_ = 0;
+};
+
+}  // namespace helix::model::testing

@@ -1,0 +1,340 @@
+// A folder of safetensors is the GGUF file that has the same weights: tensor by tensor, byte by
+// byte.
+
+#include "model/model_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "hf_folder.h"
+#include "model/info.h"
+#include "model/manifest.h"
+#include "model/synth.h"
+#include "temporary_folder.h"
+
+namespace helix::model {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::HfFolderWriter;
+using testing::Json;
+using testing::TemporaryFolder;
+
+class Folder : public ::testing::Test {
+  protected:
+    std::shared_ptr<const GgufFile> synth(const SynthShape& shape, TensorType type) {
+        SynthOptions options;
+        options.seed = 5;
+        options.path = folder_.file(shape.name + tensor_type_info(type)->name + ".gguf");
+        options.threads = 1;
+        const auto made = synth_model(shape, type, options);
+        EXPECT_TRUE(made.ok()) << made.error().message;
+        return *GgufFile::open(options.path);
+    }
+
+    static SynthShape shape_named(std::string_view name) {
+        for (const SynthShape& shape : synth_shapes()) {
+            if (shape.name == name) return shape;
+        }
+        ADD_FAILURE() << name;
+        return {};
+    }
+
+    std::string path() const { return folder_.file("model"); }
+
+    TemporaryFolder folder_;
+};
+
+void expect_same_config(const ModelConfig& a, const ModelConfig& b) {
+    EXPECT_EQ(a.architecture, b.architecture);
+    EXPECT_EQ(a.n_layers, b.n_layers);
+    EXPECT_EQ(a.hidden, b.hidden);
+    EXPECT_EQ(a.n_heads, b.n_heads);
+    EXPECT_EQ(a.n_kv_heads, b.n_kv_heads);
+    EXPECT_EQ(a.head_dim, b.head_dim);
+    EXPECT_EQ(a.rope_dim, b.rope_dim);
+    EXPECT_EQ(a.ffn, b.ffn);
+    EXPECT_EQ(a.vocab, b.vocab);
+    EXPECT_EQ(a.norm_epsilon, b.norm_epsilon);
+    EXPECT_EQ(a.rope_base, b.rope_base);
+    EXPECT_EQ(a.rope_pairs, b.rope_pairs);
+    EXPECT_EQ(a.rope_scale, b.rope_scale);
+    EXPECT_EQ(a.rope_factors, b.rope_factors);
+    EXPECT_EQ(a.rope_magnitude, b.rope_magnitude);
+    EXPECT_EQ(a.tied_embeddings, b.tied_embeddings);
+    EXPECT_EQ(a.qkv_bias, b.qkv_bias);
+    EXPECT_EQ(a.qk_norm, b.qk_norm);
+    EXPECT_EQ(a.sliding_window, b.sliding_window);
+    EXPECT_EQ(a.n_experts, b.n_experts);
+    EXPECT_EQ(a.n_experts_used, b.n_experts_used);
+    EXPECT_EQ(a.normalise_expert_weights, b.normalise_expert_weights);
+}
+
+void expect_same_tensors(const GgufFile& expected, WeightSource& source) {
+    EXPECT_EQ(source.file().tensors().size(), expected.tensors().size());
+    for (const TensorInfo& tensor : expected.tensors()) {
+        const TensorInfo* found = source.file().find_tensor(tensor.name);
+        ASSERT_NE(found, nullptr) << tensor.name;
+        EXPECT_EQ(found->type, tensor.type) << tensor.name;
+        EXPECT_EQ(found->shape, tensor.shape) << tensor.name;
+        const auto bytes = source.tensor(tensor.name);
+        ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+        const auto data = expected.data(tensor);
+        EXPECT_TRUE(std::equal(bytes->begin(), bytes->end(), data.begin(), data.end()))
+            << tensor.name;
+        source.release(tensor.name);
+    }
+}
+
+TEST_F(Folder, HoldsTheTensorsOfTheGgufFile) {
+    std::size_t files = 1;
+    for (const char* name : {"tiny", "tiny-tied", "tiny-qwen2", "tiny-qwen3", "tiny-mistral",
+                             "tiny-mixtral", "tiny-qwen3moe"}) {
+        for (const TensorType type : {TensorType::bf16, TensorType::f16, TensorType::f32}) {
+            const auto file = synth(shape_named(name), type);
+            const std::string to = folder_.file(std::string(name) + tensor_type_info(type)->name);
+            HfFolderWriter(*file, to, files++ % 3 + 1).write();
+            const auto folder = ModelFolder::open(to);
+            ASSERT_TRUE(folder.ok()) << folder.error().message;
+            const auto config = read_model_config(**folder);
+            ASSERT_TRUE(config.ok()) << config.error().message;
+            expect_same_config(*config, *read_model_config(*file));
+            expect_same_tensors(*file, **folder);
+            const auto spec = *read_model_spec((*folder)->file());
+            EXPECT_EQ(spec.layer_bytes, read_model_spec(*file)->layer_bytes);
+        }
+    }
+}
+
+TEST_F(Folder, QuantisedAtLoadIsTheQuantisedFile) {
+    for (const char* name : {"tiny-tied", "tiny-qwen2", "tiny-mixtral"}) {
+        for (const TensorType type : {TensorType::q8_0, TensorType::q4_0}) {
+            const auto plain = synth(shape_named(name), TensorType::f32);
+            HfFolderWriter(*plain, path()).write();
+            const auto folder = ModelFolder::open(path(), type);
+            ASSERT_TRUE(folder.ok()) << folder.error().message;
+            expect_same_tensors(*synth(shape_named(name), type), **folder);
+        }
+    }
+}
+
+TEST_F(Folder, RopeScalingIsThatOfTheGgufFile) {
+    for (const char* type : {"linear", "yarn", "llama3"}) {
+        SynthShape shape = shape_named("tiny");
+        shape.rope_scaling = {type, 8, 64};
+        const auto file = synth(shape, TensorType::f16);
+        HfFolderWriter writer(*file, path());
+        if (std::string_view(type) == "llama3") writer.set_llama3_scaling(8, 64);
+        writer.write();
+        const auto folder = ModelFolder::open(path());
+        ASSERT_TRUE(folder.ok()) << folder.error().message;
+        expect_same_config(*read_model_config(**folder), *read_model_config(*file));
+        expect_same_tensors(*file, **folder);
+    }
+}
+
+TEST_F(Folder, YarnAndLayerTypesAreRead) {
+    const auto file = synth(shape_named("tiny-qwen2"), TensorType::f16);
+    HfFolderWriter writer(*file, path());
+    writer.config["rope_parameters"] = {{"rope_theta", 5000.0},
+                                        {"rope_type", "yarn"},
+                                        {"factor", 4.0},
+                                        {"attention_factor", 1.5},
+                                        {"beta_fast", 16.0},
+                                        {"beta_slow", 2.0},
+                                        {"original_max_position_embeddings", 256}};
+    writer.config["use_sliding_window"] = true;
+    writer.config["sliding_window"] = 100;
+    writer.config["max_window_layers"] = 2;
+    writer.write();
+    const auto folder = ModelFolder::open(path());
+    ASSERT_TRUE(folder.ok()) << folder.error().message;
+    const auto config = *read_model_config(**folder);
+    EXPECT_EQ(config.rope_base, 5000.0F);
+    EXPECT_NEAR(config.rope_magnitude, 1.5, 1e-6);
+    EXPECT_EQ(config.context_length, 1024);
+    EXPECT_EQ(config.window_of(1), 0);
+    EXPECT_EQ(config.window_of(2), 100);
+    EXPECT_EQ(config.rope_factors.size(), 4U);
+}
+
+TEST_F(Folder, MadeTensorsLastUntilTheLastRelease) {
+    const auto file = synth(shape_named("tiny"), TensorType::f16);
+    HfFolderWriter(*file, path()).write();
+    auto folder = ModelFolder::open(path(), TensorType::q8_0).value();
+    const auto first = *folder->tensor("blk.0.attn_q.weight");
+    const auto second = *folder->tensor("blk.0.attn_q.weight");
+    EXPECT_EQ(first.data(), second.data());
+    const std::vector<std::byte> copy(first.begin(), first.end());
+    folder->release("blk.0.attn_q.weight");
+    EXPECT_TRUE(std::equal(second.begin(), second.end(), copy.begin(), copy.end()));
+    folder->release("blk.0.attn_q.weight");
+    folder->release("blk.0.attn_q.weight");
+    const auto again = *folder->tensor("blk.0.attn_q.weight");
+    EXPECT_TRUE(std::equal(again.begin(), again.end(), copy.begin(), copy.end()));
+    EXPECT_EQ(folder->tensor("blk.0.attn_x.weight").error().code, base::Errc::not_found);
+}
+
+TEST_F(Folder, ManifestIdentifiesTheModel) {
+    const auto file = synth(shape_named("tiny"), TensorType::f16);
+    HfFolderWriter(*file, path(), 2).write();
+    auto folder = ModelFolder::open(path()).value();
+    const auto manifest = build_manifest(*folder);
+    ASSERT_TRUE(manifest.ok()) << manifest.error().message;
+    EXPECT_TRUE(open_manifest(*manifest).ok());
+    const auto of_file = *build_manifest(*file);
+    for (std::size_t i = 0; i < of_file.tensors.size(); ++i) {
+        EXPECT_EQ(manifest->tensors[i], of_file.tensors[i]);
+    }
+    EXPECT_TRUE(check_model(*folder, manifest->model_hash).ok());
+    auto quantised = ModelFolder::open(path(), TensorType::q8_0).value();
+    EXPECT_THAT(check_model(*quantised, manifest->model_hash).error().message,
+                HasSubstr("model hash"));
+}
+
+TEST_F(Folder, InfoAndOpenWeightsTakeFolders) {
+    const auto file = synth(shape_named("tiny-mixtral"), TensorType::f16);
+    HfFolderWriter(*file, path()).write();
+    const auto weights = open_weights(path(), {.quantize = "q4_0"});
+    ASSERT_TRUE(weights.ok()) << weights.error().message;
+    const ModelInfo info = collect_info(**weights);
+    EXPECT_EQ(info.problem, "");
+    EXPECT_EQ(info.name, "model");
+    const ModelInfo of_file = collect_info(*file);
+    EXPECT_EQ(info.parameters, of_file.parameters);
+    EXPECT_EQ(info.active_parameters, of_file.parameters - 4 * 6 * 3 * 64 * 96);
+    EXPECT_THAT(describe_text(info), HasSubstr("2 of 8 used by a token"));
+    EXPECT_THAT(open_weights(path(), {.quantize = "q9"}).error().message,
+                HasSubstr("quantisation \"q9\" is unknown"));
+    EXPECT_THAT(open_weights(file->label(), {.quantize = "q8_0"}).error().message,
+                HasSubstr("only folders of safetensors"));
+    EXPECT_THAT(open_weights("/nonexistent").error().message, HasSubstr("/nonexistent"));
+}
+
+struct Edit {
+    void (*edit)(HfFolderWriter& writer);
+    const char* error;
+};
+
+TEST_F(Folder, WrongConfigsAndTokenizersAreNamed) {
+    const Edit edits[] = {
+        {[](HfFolderWriter& w) { w.config["model_type"] = "mamba"; },
+         "config.json: model_type: expected one of llama, mistral, mixtral, qwen2, qwen3, "
+         "qwen3_moe"},
+        {[](HfFolderWriter& w) { w.config["num_hidden_layers"] = 0; },
+         "config.json: num_hidden_layers: expected 1 to 4096"},
+        {[](HfFolderWriter& w) { w.config["hidden_size"] = 128; },
+         "tensor model.embed_tokens.weight: shape [512, 64], expected [512, 128] by config.json"},
+        {[](HfFolderWriter& w) { w.config["num_attention_heads"] = 7; },
+         "num_attention_heads: 7, expected a divisor of hidden_size 64"},
+        {[](HfFolderWriter& w) { w.config["num_hidden_layers"] = 5; },
+         "tensor model.layers.4.input_layernorm.weight: missing"},
+        {[](HfFolderWriter& w) { w.config["num_hidden_layers"] = 3; },
+         "not part of a llama model of 3 layers"},
+        {[](HfFolderWriter& w) { w.config["hidden_act"] = "gelu"; },
+         "config.json: hidden_act: expected \"silu\""},
+        {[](HfFolderWriter& w) { w.config["attention_bias"] = true; },
+         "config.json: attention_bias: expected false"},
+        {[](HfFolderWriter& w) {
+             w.config["quantization_config"] = {{"quant_method", "gptq"}};
+         },
+         "quantised safetensors are not supported"},
+        {[](HfFolderWriter& w) {
+             w.config["rope_scaling"] = {{"type", "longrope"}, {"factor", 2.0}};
+         },
+         "config.json: rope_scaling.type: expected \"default\", \"linear\", \"yarn\" or "
+         "\"llama3\""},
+        {[](HfFolderWriter& w) {
+             w.config["rope_scaling"] = {{"type", "yarn"}, {"factor", 2.0}, {"mscale", 1.0}};
+         },
+         "mscale: not supported"},
+        {[](HfFolderWriter& w) { w.config["vocab_size"] = 511; }, "512 tokens, vocab_size"},
+        {[](HfFolderWriter& w) {
+             w.config["eos_token_id"] = {2, 512};
+         },
+         "config.json: eos_token_id: 512, expected a token id below 512"},
+        {[](HfFolderWriter& w) { w.tokenizer_config["chat_template"] = 3; },
+         "chat_template: expected a string"},
+    };
+    const auto file = synth(shape_named("tiny"), TensorType::f16);
+    for (const Edit& test : edits) {
+        HfFolderWriter writer(*file, path());
+        test.edit(writer);
+        writer.write();
+        const auto folder = ModelFolder::open(path());
+        ASSERT_FALSE(folder.ok()) << test.error;
+        EXPECT_THAT(folder.error().message, HasSubstr(test.error));
+        EXPECT_THAT(folder.error().message, HasSubstr(path()));
+    }
+}
+
+TEST_F(Folder, WrongTokenizersAreNamed) {
+    const auto file = synth(shape_named("tiny"), TensorType::f16);
+    HfFolderWriter(*file, path()).write();
+    const Json right = Json::parse(std::ifstream(path() + "/tokenizer.json"));
+    const struct {
+        void (*edit)(Json& tokenizer);
+        const char* error;
+    } edits[] = {
+        {[](Json& t) { t.erase("model"); }, "tokenizer.json: "},
+        {[](Json& t) { t["model"]["type"] = "Unigram"; }, "type \"Unigram\", expected \"BPE\""},
+        {[](Json& t) { t["model"]["vocab"]["new"] = "x"; }, "expected a token id"},
+        {[](Json& t) { t["model"]["vocab"]["new"] = -1; }, "token id -1, expected 0 to"},
+        {[](Json& t) { t["model"]["vocab"]["new"] = 1; }, "token id 1 is both"},
+        {[](Json& t) { t["model"]["vocab"]["new"] = 1LL << 40; }, "expected 0 to 16777215"},
+        {[](Json& t) { t["added_tokens"][0]["id"] = 77; }, "token id 77 is both"},
+        {[](Json& t) { t["model"]["merges"][0] = "nothing"; },
+         "merges[0]: \"nothing\", expected two tokens"},
+        {[](Json& t) { t["model"]["merges"][0] = "zzzz yyyy"; }, "which is not a token"},
+        {[](Json& t) { t["model"]["merges"][0] = 5; }, "model.merges[0]: expected two tokens"},
+        {[](Json& t) { t["model"]["byte_fallback"] = false; }, "pre_tokenizer"},
+    };
+    for (const auto& test : edits) {
+        Json wrong = right;
+        test.edit(wrong);
+        testing::write_file(path() + "/tokenizer.json", wrong.dump());
+        const auto folder = ModelFolder::open(path());
+        ASSERT_FALSE(folder.ok()) << test.error;
+        EXPECT_THAT(folder.error().message, HasSubstr(test.error));
+        EXPECT_THAT(folder.error().message, HasSubstr("tokenizer.json"));
+    }
+    testing::write_file(path() + "/tokenizer.json", "{");
+    EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr("tokenizer.json"));
+}
+
+TEST_F(Folder, WrongFilesAreNamed) {
+    const auto file = synth(shape_named("tiny"), TensorType::f16);
+    HfFolderWriter(*file, path(), 2).write();
+    const std::string index_file = path() + "/model.safetensors.index.json";
+    const Json right = Json::parse(std::ifstream(index_file));
+    const auto error_with = [&](const Json& index) {
+        testing::write_file(index_file, index.dump());
+        const auto folder = ModelFolder::open(path());
+        return folder.ok() ? "no error" : folder.error().message;
+    };
+    EXPECT_EQ(error_with(right), "no error");
+    Json index = right;
+    index["weight_map"]["model.norm.weight"] = "../model.safetensors";
+    EXPECT_THAT(error_with(index), HasSubstr("expected the name of a file in the same folder"));
+    index = right;
+    index["weight_map"]["more"] = "model-1-of-2.safetensors";
+    EXPECT_THAT(error_with(index), HasSubstr("model-1-of-2.safetensors: tensor more: missing"));
+    index = right;
+    index["weight_map"]["model.norm.weight"] = "absent.safetensors";
+    EXPECT_THAT(error_with(index), HasSubstr("absent.safetensors: cannot open"));
+    EXPECT_THAT(error_with(Json::object()), HasSubstr("weight_map"));
+    // Without the index every file counts: one that comes twice is noticed.
+    std::filesystem::remove(index_file);
+    EXPECT_TRUE(ModelFolder::open(path()).ok());
+    std::filesystem::copy(path() + "/model-1-of-2.safetensors", path() + "/z.safetensors");
+    EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr("z.safetensors: tensor "));
+    for (const char* name : {"z", "model-1-of-2", "model-2-of-2"}) {
+        std::filesystem::remove(path() + "/" + name + ".safetensors");
+    }
+    EXPECT_EQ(ModelFolder::open(path()).error().message, path() + ": no *.safetensors file in it");
+    std::filesystem::remove(path() + "/config.json");
+    EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr("config.json"));
+}
+
+}  // namespace
+}  // namespace helix::model

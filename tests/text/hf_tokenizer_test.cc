@@ -1,0 +1,230 @@
+// A tokenizer.json gives the tokens that the GGUF file of the same vocabulary gives.
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "model/gguf_writer.h"
+#include "model/hf/hf_tokenizer.h"
+#include "model/hf_folder.h"
+#include "model/temporary_folder.h"
+#include "text/tokenizer.h"
+
+namespace helix::text {
+namespace {
+
+using model::testing::Json;
+
+std::string random_text(base::Random& random) {
+    static const char* const kPieces[] = {
+        " ",     "  ",    "\n",     "\r\n",   "\t",       "the",   "The", " of", "'s",  "'LL",
+        "12345", "3.14",  "don't",  "étude",  "中文",     "日本",  "😀",   "!!!", "...", "_",
+        "hello", "World", "<s>",    "▁",      "\xff",     "a",     "zz",  "Ω",   "x=y", "()",
+        "ing",   "tion",  "    if", "return", "\xc2\xa0", "naïve", "ÀÉÎ", "0",   "00",  "\n\n\n"};
+    std::string text;
+    for (std::uint64_t n = random.below(24); n > 0; --n) {
+        text += kPieces[random.below(std::size(kPieces))];
+        if (random.chance(0.2)) text += static_cast<char>('a' + random.below(26));
+    }
+    return text;
+}
+
+// Only the tokenizer's files of a folder, from the vocabulary of a GGUF file.
+class VocabularyFolder {
+  public:
+    explicit VocabularyFolder(const Vocabulary& v) : folder_(file_.file("")) {
+        const bool spm = v.model == "llama";
+        Json vocab = Json::object();
+        Json added = Json::array();
+        for (std::size_t i = 0; i < v.tokens.size(); ++i) {
+            vocab[v.tokens[i]] = i;
+            const TokenKind kind = v.kinds.at(i);
+            if (kind == TokenKind::normal || kind == TokenKind::byte) continue;
+            added.push_back({{"id", i},
+                             {"content", v.tokens[i]},
+                             {"special", kind != TokenKind::user_defined}});
+        }
+        tokenizer["model"] = {{"type", "BPE"}, {"vocab", vocab}, {"byte_fallback", spm}};
+        tokenizer["added_tokens"] = added;
+        if (spm) {
+            tokenizer["model"]["unk_token"] = v.tokens.at(0);
+            tokenizer["model"]["merges"] = merges_of(v);
+            tokenizer["normalizer"] = {{"type", "Prepend"}};
+        } else {
+            Json pairs = Json::array();
+            for (const std::string& merge : v.merges) {
+                const std::size_t space = merge.find(' ', 1);
+                pairs.push_back({merge.substr(0, space), merge.substr(space + 1)});
+            }
+            tokenizer["model"]["merges"] = pairs;
+        }
+    }
+
+    base::Result<std::shared_ptr<const Tokenizer>> open(std::int32_t vocab) {
+        model::testing::write_file(folder_ + "/tokenizer.json", tokenizer.dump());
+        model::testing::write_file(folder_ + "/tokenizer_config.json", settings.dump());
+        model::testing::write_file(folder_ + "/generation_config.json", generation.dump());
+        model::GgufBuilder builder;
+        model::HfConfig config;
+        config.vocab = vocab;
+        TRY_VOID(model::read_hf_tokenizer(folder_, config, builder));
+        TRY(const auto header, model::GgufFile::from_header(builder.header()));
+        TRY(auto vocabulary, read_vocabulary(*header));
+        return Tokenizer::create(std::move(vocabulary));
+    }
+
+    Json tokenizer = Json::object();
+    Json settings = Json::object();
+    Json generation = Json::object();
+
+  private:
+    static Json merges_of(const Vocabulary& v) {
+        std::set<std::string> pieces;
+        for (std::size_t i = 0; i < v.tokens.size(); ++i) {
+            if (v.kinds[i] == TokenKind::normal) pieces.insert(v.tokens[i]);
+        }
+        std::vector<std::pair<float, std::string>> merges;
+        for (std::size_t i = 0; i < v.tokens.size(); ++i) {
+            if (v.kinds[i] != TokenKind::normal) continue;
+            for (std::size_t cut = 1; cut < v.tokens[i].size(); ++cut) {
+                const std::string left = v.tokens[i].substr(0, cut);
+                const std::string right = v.tokens[i].substr(cut);
+                if (pieces.contains(left) && pieces.contains(right))
+                    merges.emplace_back(v.scores[i], left + " " + right);
+            }
+        }
+        std::stable_sort(merges.begin(), merges.end(),
+                         [](const auto& a, const auto& b) { return a.first > b.first; });
+        Json list = Json::array();
+        for (const auto& [score, merge] : merges) list.push_back(merge);
+        return list;
+    }
+
+    model::testing::TemporaryFolder file_;
+    std::string folder_;
+};
+
+void expect_same_tokens(const Tokenizer& expected, const Tokenizer& found) {
+    base::Random random(71);
+    for (int trial = 0; trial < 400; ++trial) {
+        const std::string text = random_text(random);
+        const EncodeOptions options{.add_special = trial % 2 == 0, .parse_special = trial % 3 == 0};
+        ASSERT_EQ(found.encode(text, options), expected.encode(text, options)) << text;
+    }
+    ASSERT_EQ(found.vocab_size(), expected.vocab_size());
+    for (Token t = 0; t < found.vocab_size(); ++t) {
+        ASSERT_EQ(found.token_bytes(t), expected.token_bytes(t)) << t;
+        ASSERT_EQ(found.is_special(t), expected.is_special(t)) << t;
+    }
+}
+
+Json split(const char* regex) {
+    return {{"type", "Sequence"},
+            {"pretokenizers",
+             {{{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}},
+              {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+}
+
+constexpr const char* kLlama3 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr const char* kQwen2 =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+TEST(HfTokenizer, SentencePieceVocabulariesGiveTheSameTokens) {
+    for (const std::string& path :
+         {std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf",
+          std::string(HELIX_DATA_DIR) + "/vocab/ggml-vocab-llama-spm.gguf"}) {
+        const auto file = model::GgufFile::open(path);
+        if (!file.ok()) GTEST_SKIP() << file.error().message;
+        const auto vocabulary = *read_vocabulary(**file);
+        VocabularyFolder folder(vocabulary);
+        folder.settings = {
+            {"bos_token", "<s>"}, {"eos_token", {{"content", "</s>"}}}, {"add_bos_token", true}};
+        const auto expected = *Tokenizer::create(vocabulary);
+        const auto found = folder.open(expected->vocab_size());
+        ASSERT_TRUE(found.ok()) << found.error().message;
+        expect_same_tokens(*expected, **found);
+        EXPECT_TRUE((*found)->is_end_of_generation(2));
+    }
+}
+
+TEST(HfTokenizer, ByteLevelVocabulariesGiveTheSameTokens) {
+    const std::string path = std::string(HELIX_DATA_DIR) + "/vocab/ggml-vocab-gpt-2.gguf";
+    const auto file = model::GgufFile::open(path);
+    if (!file.ok()) GTEST_SKIP() << file.error().message;
+    Vocabulary vocabulary = *read_vocabulary(**file);
+    const std::pair<const char*, Json> pre[] = {
+        {"gpt-2", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+        {"starcoder",
+         {{"type", "Sequence"},
+          {"pretokenizers",
+           {{{"type", "Digits"}, {"individual_digits", true}},
+            {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}}}},
+        {"llama-bpe", split(kLlama3)},
+        {"qwen2", split(kQwen2)}};
+    for (const auto& [name, json] : pre) {
+        vocabulary.pre = name;
+        vocabulary.add_bos = false;
+        VocabularyFolder folder(vocabulary);
+        folder.tokenizer["pre_tokenizer"] = json;
+        folder.settings = {{"bos_token", "<|endoftext|>"}, {"eos_token", "<|endoftext|>"}};
+        const auto expected = *Tokenizer::create(vocabulary);
+        const auto found = folder.open(60000);
+        ASSERT_TRUE(found.ok()) << name << ": " << found.error().message;
+        expect_same_tokens(*expected, **found);
+    }
+}
+
+TEST(HfTokenizer, SpecialTokensComeFromTheOtherFiles) {
+    const auto file =
+        model::GgufFile::open(std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf");
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    const auto vocabulary = *read_vocabulary(**file);
+    VocabularyFolder folder(vocabulary);
+    const auto added = static_cast<Token>(vocabulary.tokens.size() + 2);  // leaves two holes
+    folder.tokenizer["added_tokens"].push_back(
+        {{"id", added}, {"content", "<|done|>"}, {"special", true}});
+    folder.tokenizer["added_tokens"].push_back(
+        {{"id", added + 1}, {"content", "<tool>"}, {"special", false}});
+    folder.tokenizer["post_processor"] = {
+        {"type", "TemplateProcessing"},
+        {"single", {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}}}};
+    folder.settings = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
+    folder.generation = {{"eos_token_id", {2, added}}};
+    const auto found = folder.open(added + 2);
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    const Tokenizer& tokenizer = **found;
+    EXPECT_EQ(tokenizer.bos(), 1);
+    EXPECT_EQ(tokenizer.eos(), 2);
+    EXPECT_TRUE(tokenizer.adds_bos());
+    EXPECT_FALSE(tokenizer.adds_eos());
+    EXPECT_TRUE(tokenizer.is_end_of_generation(2));
+    EXPECT_TRUE(tokenizer.is_end_of_generation(added));
+    EXPECT_TRUE(tokenizer.is_special(added));
+    EXPECT_FALSE(tokenizer.is_special(added + 1));
+    EXPECT_EQ(tokenizer.token_bytes(added - 1), "");
+    EXPECT_EQ(tokenizer.encode("<tool>", {.add_special = false}), std::vector<Token>{added + 1});
+    EXPECT_EQ(tokenizer.encode("<|done|>", {.add_special = false, .parse_special = true}),
+              std::vector<Token>{added});
+    EXPECT_EQ(tokenizer.encode("x").front(), 1);
+}
+
+TEST(HfTokenizer, UnknownPatternsAreQuoted) {
+    const auto file =
+        model::GgufFile::open(std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf");
+    const auto vocabulary = *read_vocabulary(**file);
+    VocabularyFolder folder(vocabulary);
+    folder.tokenizer["model"]["byte_fallback"] = false;
+    folder.tokenizer["pre_tokenizer"] = split("[a-z]+");
+    const auto found = folder.open(10000);
+    ASSERT_FALSE(found.ok());
+    EXPECT_NE(found.error().message.find("expected the pattern of llama3, qwen2 or gpt2"),
+              std::string::npos)
+        << found.error().message;
+    EXPECT_NE(found.error().message.find("[a-z]+"), std::string::npos) << found.error().message;
+}
+
+}  // namespace
+}  // namespace helix::text
