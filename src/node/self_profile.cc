@@ -1,8 +1,8 @@
 #include "node/self_profile.h"
 
 #include <algorithm>
-#include <vector>
 
+#include "base/random.h"
 #include "node/clock.h"
 
 namespace helix::node {
@@ -53,15 +53,20 @@ Result<double> time_plan(engine::Backend& backend, core::BatchPlan plan,
 
 }  // namespace
 
+std::vector<float> profile_rows(std::int64_t rows, std::int64_t hidden) {
+    base::Random random(1);
+    std::vector<float> values(static_cast<std::size_t>(rows * hidden));
+    for (float& value : values) value = static_cast<float>(random.uniform() - 0.5) * 0.02F;
+    return values;
+}
+
 std::int32_t profile_pages(std::int32_t block_size) {
     return kProfileSequences * blocks_per_sequence(block_size);
 }
 
 Result<SelfProfile> measure_layer(engine::Backend& backend, std::int32_t layer,
                                   std::int32_t block_size) {
-    const std::vector<float> rows(
-        static_cast<std::size_t>(kProfilePrompt) * static_cast<std::size_t>(backend.hidden_size()),
-        0.01F);
+    const std::vector<float> rows = profile_rows(kProfilePrompt, backend.hidden_size());
     const engine::PayloadRows payload = [&](const core::PayloadRef& ref) {
         const std::size_t count = ref.rows * static_cast<std::size_t>(backend.hidden_size());
         return std::span<const float>(rows).first(count);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "base/result.h"
 #include "engine/backend.h"
 #include "node/backend_provider.h"
@@ -9,6 +12,9 @@ namespace helix::node {
 // What measure_layer() asks of the backend it measures.
 constexpr std::int32_t kProfileSequences = 8;
 constexpr std::int32_t kProfilePrompt = 64;  // tokens before the one decoded
+// Activations to measure with: random, for rows that are all the same would all go to the same
+// experts.
+std::vector<float> profile_rows(std::int64_t rows, std::int64_t hidden);
 // Pages that hold the measured sequences, for one layer.
 std::int32_t profile_pages(std::int32_t block_size);
 
