@@ -5,17 +5,18 @@
 
 #include "cli/command.h"
 #include "cli/progress.h"
-#include "model/gguf.h"
 #include "model/info.h"
 #include "model/synth.h"
 #include "model/tensor_type.h"
+#include "model/weight_source.h"
 
 namespace helix::cli {
 namespace {
 
-base::Status show_info(const std::string& path, bool json) {
-    TRY(const auto file, model::GgufFile::open(path));
-    std::fputs((json ? model::describe_json(*file) : model::describe_text(*file)).c_str(), stdout);
+base::Status show_info(const std::string& path, const model::WeightOptions& options, bool json) {
+    TRY(const auto weights, model::open_weights(path, options));
+    const model::ModelInfo info = model::collect_info(*weights);
+    std::fputs((json ? model::describe_json(info) : model::describe_text(info)).c_str(), stdout);
     if (json) std::fputs("\n", stdout);
     return base::Ok{};
 }
@@ -27,7 +28,7 @@ base::Status make_synth(const model::SynthOptions& options) {
             progress.update(done, total);
         }));
     }
-    return show_info(options.path, false);
+    return show_info(options.path, {}, false);
 }
 
 std::string shape_names() {
@@ -45,13 +46,19 @@ void add_model(App& app) {
         app.parser.add_subcommand("model", "Look at model files, make synthetic ones");
     model->require_subcommand(1);
 
-    CLI::App* info = model->add_subcommand("info", "What a GGUF file holds");
+    CLI::App* info =
+        model->add_subcommand("info", "What a GGUF file or a folder of safetensors holds");
     auto path = std::make_shared<std::string>();
     auto json = std::make_shared<bool>(false);
-    info->add_option("FILE", *path, "a GGUF file")->required();
+    auto weights = std::make_shared<model::WeightOptions>();
+    info->add_option("FILE", *path, "a GGUF file, or a folder of safetensors")->required();
+    info->add_option("--quantize", weights->quantize,
+                     "q8_0 or q4_0: as the folder would be loaded with this option");
     info->add_flag("--json", *json, "one JSON object instead of lines for people");
     info->footer("Example:\n  helix model info llama.gguf");
-    info->callback([&app, path, json] { app.action = [=] { return show_info(*path, *json); }; });
+    info->callback([&app, path, weights, json] {
+        app.action = [=] { return show_info(*path, *weights, *json); };
+    });
 
     CLI::App* synth = model->add_subcommand(
         "synth", "Writes a model of a real shape with random weights, for tests and benchmarks");

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string_view>
 
-#include "model/gguf.h"
 #include "model/model_config.h"
+#include "model/weight_source.h"
 #include "plan/typical_throughput.h"
 #include "spec/cluster_file.h"
 #include "spec/model_shape.h"
@@ -33,11 +34,12 @@ bool ends_with(const std::string& text, std::string_view end) {
     return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-// A GGUF file, a config.json, or a name.
+// A GGUF file, a folder of safetensors, a config.json, or a name.
 base::Result<spec::ModelSpec> find_model(const ProblemArguments& a) {
-    if (ends_with(a.model, ".gguf")) {
-        TRY(const auto file, model::GgufFile::open(a.model));
-        return model::read_model_spec(*file);
+    std::error_code error;
+    if (ends_with(a.model, ".gguf") || std::filesystem::is_directory(a.model, error)) {
+        TRY(const auto weights, model::open_weights(a.model));
+        return model::read_model_spec(weights->file());
     }
     TRY(const spec::WeightFormat format, spec::parse_weight_format(a.weights));
     if (!ends_with(a.model, ".json")) return spec::find_model(a.model, format);
@@ -51,7 +53,8 @@ void ProblemArguments::add_to(CLI::App& command) {
     command.add_option("CLUSTER", cluster, "a cluster file, .json or .toml")->required();
     command
         .add_option("--model", model,
-                    "a model's name (llama3-8b), a GGUF file, or a Hugging Face config.json")
+                    "a model's name (llama3-8b), a GGUF file, a folder of safetensors, or a "
+                    "Hugging Face config.json")
         ->required();
     command
         .add_option("--weights", weights,

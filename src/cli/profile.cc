@@ -16,8 +16,8 @@
 #include "cli/size_option.h"
 #include "engine/cpu_backend.h"
 #include "model/gguf.h"
-#include "model/local_weights.h"
 #include "model/model_config.h"
+#include "model/weight_source.h"
 #include "node/machine_profile.h"
 #include "node/worker_session.h"
 #include "spec/profile_tables.h"
@@ -29,6 +29,7 @@ namespace {
 
 struct ProfileArguments {
     std::string model;
+    model::WeightOptions weights;
     std::string output;
     std::string type;
     std::string name;
@@ -119,9 +120,7 @@ spec::LayerRange measured_layers(const spec::ModelSpec& spec) {
 base::Result<Subject> prepare(const ProfileArguments& a) {
     TRY_VOID(check_options(a));
     Subject s;
-    TRY(const std::unique_ptr<model::LocalWeights> weights, model::LocalWeights::open(a.model));
-    std::shared_ptr<model::WeightSource> source(
-        std::make_shared<model::LocalWeights>(std::move(*weights)));
+    TRY(std::shared_ptr<model::WeightSource> source, model::open_weights(a.model, a.weights));
     TRY(s.config, model::read_model_config(*source));
     TRY(s.spec, model::read_model_spec(source->file()));
     s.spec.name = as_file_name(a.name.empty() ? model::model_name(source->file()) : a.name);
@@ -292,7 +291,9 @@ void add_profile(App& app) {
     CLI::App* profile = app.parser.add_subcommand(
         "profile", "Measures how fast this machine runs a model's layers, as tables");
     auto a = std::make_shared<ProfileArguments>();
-    profile->add_option("--model", a->model, "a GGUF file")->required();
+    profile->add_option("--model", a->model, "a GGUF file, or a folder of safetensors")->required();
+    profile->add_option("--quantize", a->weights.quantize,
+                        "q8_0 or q4_0: what a folder's matrices become when they are loaded");
     profile->add_option("--output", a->output, "folder for the tables; other machines' stay")
         ->required();
     profile->add_option("--type", a->type, "what this kind of machine is called [host name]");

@@ -16,8 +16,8 @@
 #include "cli/interrupt.h"
 #include "cli/size_option.h"
 #include "core/router_catalogue.h"
-#include "model/gguf.h"
 #include "model/info.h"
+#include "model/weight_source.h"
 #include "net/key.h"
 #include "node/coordinator_server.h"
 #include "plan/picture.h"
@@ -31,6 +31,7 @@ namespace {
 
 struct ServeArguments {
     std::string model;
+    model::WeightOptions weights;
     std::string listen = "127.0.0.1:8080";
     std::string cluster_listen;
     bool no_worker = false;
@@ -52,24 +53,24 @@ struct ServeArguments {
 // defined.
 constexpr std::int32_t kLeastContext = 512;
 
-// The coordinator's view of what is served, and the file that has its tokenizer.
+// The coordinator's view of what is served, and what has its tokenizer.
 struct Served {
-    std::shared_ptr<const model::GgufFile> file;
+    std::shared_ptr<model::WeightSource> weights;
     node::ServedModel model;
 };
 
 base::Result<Served> open_model(const ServeArguments& a) {
     Served served;
-    TRY(served.file, model::GgufFile::open(a.model));
+    TRY(served.weights, model::open_weights(a.model, a.weights));
     if (a.backend.backend == "modelled") {
         TRY(const auto tables, spec::ProfileTables::read(a.backend.profiles, a.backend.profile));
-        TRY(const auto vocabulary, text::read_vocabulary(*served.file));
+        TRY(const auto vocabulary, text::read_vocabulary(served.weights->file()));
         spec::ModelSpec spec = tables.model();
         if (spec.context_length == 0) spec.context_length = 4096;
         served.model =
             node::modelled_model(spec, static_cast<std::int32_t>(vocabulary.tokens.size()));
     } else {
-        TRY(served.model, node::open_served_model(a.model));
+        TRY(served.model, node::serve_weights(served.weights));
     }
     std::int32_t& context = served.model.spec.context_length;
     if (a.context < 0) return base::invalid("--context: expected a number of tokens");
@@ -116,13 +117,14 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
         TRY_VOID(fill_backend(a.backend, worker));
         worker.name = "local";
         worker.model_file = a.model;
+        worker.model_options = a.weights;
         options.local_worker = std::move(worker);
     }
     return options;
 }
 
 api::ApiOptions api_options(const ServeArguments& a, const HostPort& http, const Served& served) {
-    const model::ModelInfo info = model::collect_info(*served.file);
+    const model::ModelInfo info = model::collect_info(*served.weights);
     api::ApiOptions options;
     options.http.address = http.host;
     options.http.port = http.port;
@@ -172,8 +174,8 @@ base::Status serve(const ServeArguments& a) {
     block_interrupts();
     TRY(const HostPort http, parse_host_port("--listen", a.listen));
     TRY(const Served served, open_model(a));
-    TRY(const std::string chat_template, read_template(a, *served.file));
-    TRY(auto codec, api::ModelCodec::create(*served.file, chat_template));
+    TRY(const std::string chat_template, read_template(a, served.weights->file()));
+    TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template));
     TRY(auto options, coordinator_options(a, http, served));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     api::ApiOptions with_pages = api_options(a, http, served);
@@ -220,7 +222,13 @@ void add_serve(App& app) {
         app.parser.add_subcommand("serve", "Serves a model over the OpenAI API; workers may join");
     auto arguments = std::make_shared<ServeArguments>();
     ServeArguments& a = *arguments;
-    command->add_option("--model", a.model, "a GGUF file")->required();
+    command
+        ->add_option("--model", a.model,
+                     "a GGUF file, or a folder of safetensors with config.json and tokenizer.json")
+        ->required();
+    command->add_option(
+        "--quantize", a.weights.quantize,
+        "q8_0 or q4_0: what a folder's matrices become when they are loaded [as they are]");
     command->add_option("--listen", a.listen, "HOST:PORT of the API")->capture_default_str();
     command->add_option("--cluster-listen", a.cluster_listen,
                         "HOST:PORT that workers connect to [the API's host, any free port]");

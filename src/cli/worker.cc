@@ -23,6 +23,7 @@ struct WorkerArguments {
     std::string region;
     std::string peer_host;
     std::string model;
+    model::WeightOptions weights;
     std::string cache = "~";
     BackendArguments backend;
 };
@@ -35,6 +36,7 @@ base::Status run_worker(const WorkerArguments& arguments) {
     options.region = arguments.region;
     options.peer_host = arguments.peer_host;
     options.model_file = arguments.model;
+    options.model_options = arguments.weights;
     options.insecure = arguments.insecure;
     if (arguments.cache != "none") {
         options.cache_dir = arguments.cache == "~" ? node::default_cache_dir()
@@ -69,6 +71,8 @@ void add_worker(App& app) {
     worker->add_option(
         "--model", a.model,
         "a local copy of the model: used if it is the same, else weights are received");
+    worker->add_option("--quantize", a.weights.quantize,
+                       "of a folder of safetensors as --model: as the coordinator was told");
     worker->add_option("--cache", a.cache,
                        "folder for received weights, or 'none' [~/.cache/helix]");
     add_backend_options(*worker, a.backend);

@@ -236,9 +236,8 @@ Status CoordinatorServer::send(const std::string& connection, const wire::Messag
 }
 
 void CoordinatorServer::send_weights(const std::string& connection, const WeightAnswer& answer) {
-    // The bytes are the mapped file's: nothing is copied, however slow the worker takes them.
-    const net::Frame frame{options_.model.weights, answer.bytes};
-    const Status sent = send(connection, answer.message, frame);
+    // Nothing is copied, however slow the worker takes it.
+    const Status sent = send(connection, answer.message, answer.data);
     if (sent.ok() || sent.error().code != Errc::overloaded) return;
     if (owed_.size() < kMostOwed) {
         owed_.push_back({connection, answer});

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "engine/modelled_backend.h"
-#include "model/local_weights.h"
 #include "model/model_config.h"
 #include "node/wire_weights.h"
 
@@ -11,18 +10,56 @@ namespace helix::node {
 
 using base::Result;
 
-Result<ServedModel> open_served_model(const std::string& path) {
-    TRY(std::unique_ptr<model::LocalWeights> weights, model::LocalWeights::open(path));
-    TRY(const model::ModelConfig config, model::read_model_config(weights->file()));
+namespace {
+
+constexpr std::size_t kRecentTensors = 4;
+
+// One use of a tensor's bytes.
+class TensorUse {
+  public:
+    TensorUse(std::shared_ptr<model::WeightSource> weights, std::string name)
+        : weights_(std::move(weights)), name_(std::move(name)) {}
+    ~TensorUse() { weights_->release(name_); }
+    TensorUse(const TensorUse&) = delete;
+    TensorUse& operator=(const TensorUse&) = delete;
+
+  private:
+    std::shared_ptr<model::WeightSource> weights_;
+    std::string name_;
+};
+
+// A tensor's bytes, in use for as long as the frame lives.
+Result<net::Frame> tensor_data(const ServedModel& model, std::int32_t tensor) {
+    std::vector<ServedModel::Recent>& recent = *model.recent;
+    for (const ServedModel::Recent& one : recent) {
+        if (one.tensor == tensor) return one.data;
+    }
+    const std::string& name = model.manifest->tensors[static_cast<std::size_t>(tensor)].name;
+    TRY(const auto bytes, model.weights->tensor(name));
+    recent.push_back({tensor, {std::make_shared<const TensorUse>(model.weights, name), bytes}});
+    if (recent.size() > kRecentTensors) recent.erase(recent.begin());
+    return recent.back().data;
+}
+
+}  // namespace
+
+Result<ServedModel> serve_weights(std::shared_ptr<model::WeightSource> weights) {
+    TRY(const model::ModelConfig config, model::read_model_config(*weights));
     ServedModel served;
     TRY(served.spec, model::read_model_spec(weights->file()));
-    TRY(model::ModelManifest manifest, model::build_manifest(weights->file()));
+    TRY(model::ModelManifest manifest, model::build_manifest(*weights));
     served.hidden_size = config.hidden;
     served.vocab_size = config.vocab;
     served.hash = manifest.model_hash;
     served.manifest = std::make_shared<const model::ModelManifest>(std::move(manifest));
     served.weights = std::move(weights);
     return served;
+}
+
+Result<ServedModel> open_served_model(const std::string& path,
+                                      const model::WeightOptions& options) {
+    TRY(auto weights, model::open_weights(path, options));
+    return serve_weights(std::move(weights));
 }
 
 ServedModel modelled_model(const spec::ModelSpec& spec, std::int32_t vocab_size) {
@@ -55,26 +92,28 @@ WeightAnswer answer_chunk(const ServedModel& model, const wire::ChunkRequest& re
         chunk.error = "the model is modelled; it has no weights";
         return {chunk, {}};
     }
-    std::span<const std::byte> bytes = model.manifest->header;
+    net::Frame data{model.manifest, model.manifest->header};
     if (request.tensor != wire::kHeaderChunk) {
         const auto index = static_cast<std::size_t>(request.tensor);
         if (index >= model.manifest->tensors.size()) {
             chunk.error = fmt::format("the model has no tensor number {}", index);
             return {chunk, {}};
         }
-        auto tensor = model.weights->tensor(model.manifest->tensors[index].name);
+        auto tensor = tensor_data(model, request.tensor);
         if (!tensor.ok()) {
             chunk.error = tensor.error().message.substr(0, 1000);
             return {chunk, {}};
         }
-        bytes = *tensor;
+        data = std::move(*tensor);
     }
-    if (request.offset > bytes.size() || request.length > bytes.size() - request.offset) {
-        chunk.error = fmt::format("{} bytes at {} of a tensor of {}", request.length,
-                                  request.offset, bytes.size());
+    const std::size_t size = data.bytes.size();
+    if (request.offset > size || request.length > size - request.offset) {
+        chunk.error =
+            fmt::format("{} bytes at {} of a tensor of {}", request.length, request.offset, size);
         return {chunk, {}};
     }
-    return {chunk, bytes.subspan(request.offset, request.length)};
+    data.bytes = data.bytes.subspan(request.offset, request.length);
+    return {chunk, std::move(data)};
 }
 
 }  // namespace helix::node

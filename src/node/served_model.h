@@ -2,10 +2,12 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "model/manifest.h"
 #include "model/weight_source.h"
+#include "net/zmq_frame.h"
 #include "spec/model_spec.h"
 #include "wire/messages.h"
 
@@ -19,17 +21,27 @@ struct ServedModel {
     base::Hash128 hash;
     std::shared_ptr<const model::ModelManifest> manifest;
     std::shared_ptr<model::WeightSource> weights;
+    // Tensors that were asked for lately, the latest last, so that a source that makes them does so
+    // once for all pieces of a tensor, and yet keeps few of them.
+    struct Recent {
+        std::int32_t tensor = 0;
+        net::Frame data;
+    };
+    std::shared_ptr<std::vector<Recent>> recent = std::make_shared<std::vector<Recent>>();
 };
 
-// Opens and hashes a model file.
-base::Result<ServedModel> open_served_model(const std::string& path);
+// Hashes the weights of a model, which any thread may use.
+base::Result<ServedModel> serve_weights(std::shared_ptr<model::WeightSource> weights);
+// Opens a model file or folder and hashes it.
+base::Result<ServedModel> open_served_model(const std::string& path,
+                                            const model::WeightOptions& options = {});
 // A model of this shape that exists on paper only; for modelled workers.
 ServedModel modelled_model(const spec::ModelSpec& spec, std::int32_t vocab_size);
 
 // Answers a worker's question for the model's content.
 struct WeightAnswer {
     wire::Message message;
-    std::span<const std::byte> bytes;  // the raw frame; of the mapped file
+    net::Frame data;  // the raw frame: a view, which keeps what it shows
 };
 WeightAnswer answer_manifest(const ServedModel& model);
 WeightAnswer answer_chunk(const ServedModel& model, const wire::ChunkRequest& request);

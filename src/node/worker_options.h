@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "model/weight_source.h"
 #include "net/key.h"
 #include "net/zmq_transport.h"
 #include "node/backend_provider.h"
@@ -24,10 +25,11 @@ struct WorkerOptions {
     std::shared_ptr<BackendProvider> backend;
     std::optional<net::WorkerKey> key;
     bool insecure = false;
-    std::string model_file;           // local weights, used when their hash is the served one's
-    std::filesystem::path cache_dir;  // of weights received; empty = none
-    std::string peer_host;            // address that peers reach this worker at; empty = found out
-    bool probe_same_host = false;     // measure links to workers of the same host, too
+    std::string model_file;              // local weights, used when their hash is the served one's
+    model::WeightOptions model_options;  // how they are opened
+    std::filesystem::path cache_dir;     // of weights received; empty = none
+    std::string peer_host;         // address that peers reach this worker at; empty = found out
+    bool probe_same_host = false;  // measure links to workers of the same host, too
     net::TransportOptions transport;
 };
 

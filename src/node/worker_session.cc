@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "model/local_weights.h"
+#include "model/manifest.h"
 #include "node/clock.h"
 #include "node/wire_weights.h"
 
@@ -305,11 +305,11 @@ Result<std::shared_ptr<model::WeightSource>> WorkerSession::weights() {
         return weights_;
     }
     if (!options_.model_file.empty()) {
-        const Status same = model::check_model_file(options_.model_file, welcome_->model_hash);
+        const auto local = model::open_weights(options_.model_file, options_.model_options);
+        const Status same =
+            local.ok() ? model::check_model(**local, welcome_->model_hash) : Status(local.error());
         if (same.ok()) {
-            TRY(std::unique_ptr<model::LocalWeights> local,
-                model::LocalWeights::open(options_.model_file));
-            weights_ = std::move(local);
+            weights_ = *local;
             return weights_;
         }
         LOG_WARN("{}; the weights come from the coordinator", same.error().message);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "model/hf_folder.h"
 #include "model/manifest.h"
 #include "model/synth.h"
 #include "node/cluster_fixture.h"
@@ -42,9 +43,10 @@ class ModelCluster : public ::testing::Test {
     }
 
     // Layers dealt out evenly, so that every worker has some.
-    static std::unique_ptr<CoordinatorServer> serve(const std::string& path, std::int32_t workers) {
+    static std::unique_ptr<CoordinatorServer> serve(const std::string& path, std::int32_t workers,
+                                                    const model::WeightOptions& weights = {}) {
         CoordinatorOptions options;
-        auto model = open_served_model(path);
+        auto model = open_served_model(path, weights);
         EXPECT_TRUE(model.ok()) << model.error().message;
         options.model = std::move(*model);
         options.model.spec.context_length = 256;  // the recorded answers pass what the file says
@@ -125,6 +127,35 @@ TEST_F(ModelCluster, ReceivedWeightsAreTheFilesAndStayOnDisk) {
     in.read(start.data(), 6);
     EXPECT_NE(start, "damage");
     EXPECT_EQ(fs::last_write_time(cached / "tensor-1"), written);
+}
+
+// The model of a folder of safetensors, quantised by the coordinator: one worker receives it, the
+// other opens the folder itself.
+TEST_F(ModelCluster, AFolderIsServedAsTheGgufFileWouldBe) {
+    model::SynthOptions synth;
+    synth.shape = "tiny-mixtral";
+    synth.quant = "f32";
+    synth.path = (dir_ / "plain.gguf").string();
+    ASSERT_TRUE(model::synth_model(synth).ok());
+    const std::string folder = (dir_ / "folder").string();
+    model::testing::HfFolderWriter(**model::GgufFile::open(synth.path), folder, 2).write();
+    synth.quant = "q8_0";
+    synth.path = (dir_ / "eight.gguf").string();
+    ASSERT_TRUE(model::synth_model(synth).ok());
+    std::vector<spec::Token> expected;
+    {
+        const auto server = serve(synth.path, 1);
+        RunningWorker worker(cpu_worker("a"), cluster_address(*server));
+        expected = ask(*server, {7, 8, 9}, 12, 1);
+    }
+    const auto server = serve(folder, 2, {.quantize = "q8_0"});
+    WorkerOptions local = cpu_worker("b");
+    local.model_file = folder;
+    local.model_options.quantize = "q8_0";
+    local.cache_dir.clear();
+    RunningWorker a(cpu_worker("a"), cluster_address(*server));
+    RunningWorker b(std::move(local), cluster_address(*server));
+    EXPECT_EQ(ask(*server, {7, 8, 9}, 12, 2), expected);
 }
 
 TEST_F(ModelCluster, ALocalFileIsUsedOnlyWhenItIsTheSameModel) {
