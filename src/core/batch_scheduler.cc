@@ -26,6 +26,7 @@ class BatchBuilder {
     // Adds up to max_rows rows of the sequence's oldest input; returns how many.
     std::int32_t add(Sequence& seq, std::int32_t max_rows) {
         const PendingRows& rows = seq.pending.front();
+        if (starts(seq) && swapping()) return 0;
         std::int32_t count = rows.up_to(max_rows);
         // Guesses that are more than any batch takes go alone.
         if (count == 0 && plan_.chunks.empty()) count = rows.up_to(rows.size());
@@ -36,7 +37,7 @@ class BatchBuilder {
             count = rows.up_to(std::min<std::int64_t>(count, end - seq.computed));
         }
         if (count <= 0) {
-            report_stuck(seq);
+            state_.report_stuck(seq, "no free KV page", actions_);
             return 0;
         }
         seq.table.make_writable(seq.computed, seq.computed + count, state_.pool, plan_.copies);
@@ -50,6 +51,8 @@ class BatchBuilder {
     }
 
   private:
+    // Nothing new begins while others give way or wait to come back (FEATURES V10).
+    bool swapping() const { return !plan_.swap_out.empty() || !state_.returning.empty(); }
     // Only the first rows of a new sequence leave the watermark's pages free.
     static bool starts(const Sequence& seq) {
         return seq.is_new() && !seq.is_decode(seq.pending.front());
@@ -93,13 +96,6 @@ class BatchBuilder {
         if (state_.config.list_pages) chunk.pages = seq.table.flatten(seq.computed + count);
     }
 
-    void report_stuck(Sequence& seq) {
-        if (seq.stuck) return;
-        seq.stuck = true;
-        actions_.push_back(
-            SendToCoordinator{SequenceStuck{seq.key, StuckCause::out_of_pages, "no free KV page"}});
-    }
-
     Worker::Impl& state_;
     BatchPlan& plan_;
     RunningBatch& batch_;
@@ -109,6 +105,7 @@ class BatchBuilder {
 }  // namespace
 
 void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
+    if (batch.chunks.empty()) return;
     // A batch pays the fixed cost of the layers that it runs at all: as if it had run every layer.
     std::int32_t run = 0;
     for (const RunningChunk& chunk : batch.chunks) {

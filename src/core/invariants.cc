@@ -71,28 +71,37 @@ std::string ready_rule(const ReadyList& list, bool decodes) {
     return "";
 }
 
-// Every page is referred to as often as it is listed.
+// Every page of the pool is referred to as often as it is listed. what: by whom, for the report.
+std::string count_rule(const KvBlockPool& pool, const std::vector<std::uint32_t>& listed,
+                       const std::string& what) {
+    std::int64_t used = 0;
+    for (PageId page = 0; page < listed.size(); ++page) {
+        if (listed[page] != pool.references(page)) {
+            return what + " " + std::to_string(page) + " is listed " +
+                   std::to_string(listed[page]) + " times, referred to " +
+                   std::to_string(pool.references(page)) + " times";
+        }
+        used += listed[page] > 0 ? 1 : 0;
+    }
+    if (used != pool.used()) return what + "s in use do not match the block tables";
+    if (pool.used() + pool.free_pages() != pool.total()) {
+        return what + "s in use and free ones do not add up";
+    }
+    return "";
+}
+
 std::string page_rule(const Worker::Impl& state) {
-    std::vector<std::uint32_t> listed(state.pool.untouched(), 0);
+    std::vector<std::uint32_t> pages(state.pool.untouched(), 0);
+    std::vector<std::uint32_t> host_pages(state.host_pages.untouched(), 0);
     for (const auto& [key, seq] : state.sequences) {
+        std::vector<std::uint32_t>& listed = seq->swapped ? host_pages : pages;
         for (const PageId page : seq->table.pages()) {
             if (page >= listed.size()) return name(key) + ": a page that was never handed out";
             ++listed[page];
         }
     }
-    std::int64_t used = 0;
-    for (PageId page = 0; page < listed.size(); ++page) {
-        if (listed[page] != state.pool.references(page)) {
-            return "page " + std::to_string(page) + " is listed " + std::to_string(listed[page]) +
-                   " times, referred to " + std::to_string(state.pool.references(page)) + " times";
-        }
-        used += listed[page] > 0 ? 1 : 0;
-    }
-    if (used != state.pool.used()) return "pages in use do not match the block tables";
-    if (state.pool.used() + state.pool.free_pages() != state.pool.total()) {
-        return "pages in use and free ones do not add up";
-    }
-    return "";
+    return count_rule(state.pool, pages, "page") +
+           count_rule(state.host_pages, host_pages, "page of host memory");
 }
 
 }  // namespace
@@ -140,6 +149,7 @@ std::string broken_invariant(const Worker& worker) {
         if (key != seq.key) return name(key) + ": listed under another's name";
         if (seq.computed >= seq.prompt_tokens) ++past_prompt;
         if (seq.is_ready()) ++ready;
+        if (seq.swapped && seq.in_batch) return name(key) + ": runs though it is swapped out";
         if (seq.in_batch && !state.running) return name(key) + ": in a batch that is over";
         if (seq.ending && !seq.in_batch) return name(key) + ": freed but still here";
         const std::string rule = sequence_rule(state, seq);
@@ -152,6 +162,7 @@ std::string broken_invariant(const Worker& worker) {
     if (state.ready_decodes.entries().size() + state.ready_prefills.entries().size() != ready) {
         return "a sequence with rows is not listed as ready";
     }
+    if (!state.running && !state.leaving.empty()) return "pages to swap out and no batch";
     const std::string page = page_rule(state);
     if (!page.empty()) return page;
     if (!state.ready && !state.sequences.empty()) return "sequences without layers";
@@ -179,6 +190,12 @@ std::string held_when_idle(const Coordinator& coordinator) {
 std::string held_when_idle(const Worker& worker) {
     const Worker::Impl& state = worker.impl();
     if (!state.sequences.empty()) return name(state.sequences.begin()->first) + " is still here";
+    if (state.host_pages.used() != 0) {
+        return std::to_string(state.host_pages.used()) + " pages of host memory are in use";
+    }
+    if (!state.leaving.empty() || !state.returning.empty() || !state.swaps_deferred.empty()) {
+        return "a swap is still to come";
+    }
     if (state.pool.used() != 0) return std::to_string(state.pool.used()) + " pages are in use";
     if (state.running) return "a batch still runs";
     if (!state.buffer_uses.empty()) return "a received buffer was never released";

@@ -90,6 +90,8 @@ void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& ac
         }
     } else if (const auto* forked = std::get_if<ForkSequences>(&event.message)) {
         on_fork(*forked, actions);
+    } else if (const auto* swapped = std::get_if<SwapSequences>(&event.message)) {
+        on_swap(*swapped, actions);
     }
 }
 
@@ -104,8 +106,8 @@ void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>
         return;
     }
     if (ready && message.layers == layers) {
-        actions.push_back(
-            SendToCoordinator{LayersReady{message.epoch, message.layers, pool.total()}});
+        actions.push_back(SendToCoordinator{
+            LayersReady{message.epoch, message.layers, pool.total(), host_pages.total()}});
         return;
     }
     start_loading(message, actions);
@@ -116,6 +118,7 @@ void Worker::Impl::start_loading(const AssignLayers& message, std::vector<Worker
     ready = false;
     layers = message.layers;
     pool = KvBlockPool();
+    host_pages = KvBlockPool();
     costs = {};
     loading = message;
     actions.push_back(LoadLayers{message.epoch, message.layers});
@@ -126,7 +129,9 @@ void Worker::Impl::on(const LayersLoaded& event, std::vector<WorkerAction>& acti
     loading.reset();
     ready = true;
     pool = KvBlockPool(event.total_pages);
-    actions.push_back(SendToCoordinator{LayersReady{event.epoch, layers, event.total_pages}});
+    host_pages = KvBlockPool(event.swap_pages);
+    actions.push_back(
+        SendToCoordinator{LayersReady{event.epoch, layers, event.total_pages, event.swap_pages}});
 }
 
 void Worker::Impl::on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions) {
@@ -141,13 +146,17 @@ void Worker::Impl::on(const LayersNotLoaded& event, std::vector<WorkerAction>& a
 
 void Worker::Impl::run_next_batch(std::vector<WorkerAction>& actions) {
     if (running || !ready) return;
-    if (ready_decodes.entries().empty() && ready_prefills.entries().empty()) return;
+    if (ready_decodes.entries().empty() && ready_prefills.entries().empty() && leaving.empty() &&
+        returning.empty()) {
+        return;
+    }
     BatchPlan plan;
     RunningBatch batch;
     batch.chunks = std::move(spare_chunks);
     batch.chunks.clear();
+    plan_swaps(plan, batch, actions);
     schedule_batch(*this, plan, batch, actions);
-    if (plan.chunks.empty()) {
+    if (plan.chunks.empty() && plan.swap_out.empty() && plan.swap_in.empty()) {
         spare_chunks = std::move(batch.chunks);
         return;
     }
@@ -197,6 +206,13 @@ void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actio
         bury(key);
         chunk.sequence->ending = true;
     }
+    // Nobody knows what became of their pages.
+    for (const SequenceKey& key : batch.moved) {
+        const Sequence* seq = sequences.find(key);
+        if (seq == nullptr || seq->ending) continue;
+        refuse(key, {true, StuckCause::failed, event.reason}, actions);
+        free_sequence(key, actions);
+    }
     close_batch(batch, actions);
 }
 
@@ -213,6 +229,7 @@ void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerActi
         if (seq.ending) erase_sequence(seq, actions);
     }
     actions.push_back(ReleaseBuffer{batch.id});
+    for (const SwapSequences& message : std::exchange(swaps_deferred, {})) swap(message, actions);
     if (deferred) {
         const AssignLayers message = std::move(*deferred);
         deferred.reset();
@@ -264,6 +281,7 @@ void Worker::Impl::report(TimePoint now, std::vector<WorkerAction>& actions) {
     WorkerReport message;
     message.used_pages = pool.used();
     message.total_pages = pool.total();
+    message.swapped_pages = host_pages.used();
     message.batches = batches_done;
     message.rows = rows_done;
     message.busy_ns = busy_total_ns;

@@ -148,6 +148,7 @@ Refusal Worker::Impl::fork(const SequenceKey& parent_key, const SequenceKey& chi
                            std::int32_t tokens) {
     Sequence* parent = sequences.find(parent_key);
     if (parent == nullptr || parent->ending) return unknown();
+    if (parent->swapped) return failed("the sequence to be forked is swapped out");
     if (tokens < 1 || parent->computed < tokens) {
         return failed("member " + std::to_string(parent_key.member) + " has " +
                       std::to_string(parent->computed) + " tokens here, of which " +
@@ -193,7 +194,9 @@ void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& acti
     for (std::size_t i = 0; i < seq.pending.size(); ++i) {
         release_use(seq.pending.at(i).payload.buffer, actions);
     }
-    if (!seq.ending || !planted(PlantedBug::pages_leaked_on_cancel)) seq.table.release_all(pool);
+    if (!seq.ending || !planted(PlantedBug::pages_leaked_on_cancel)) {
+        seq.table.release_all(seq.swapped ? host_pages : pool);
+    }
     sequences.erase(SequenceKey(seq.key));
 }
 
@@ -204,7 +207,11 @@ void Worker::Impl::drop_everything(std::vector<WorkerAction>& actions) {
         bury(first.key);
         erase_sequence(first, actions);
     }
-    CHECK(pool.used() == 0);
+    leaving.clear();
+    leavers.clear();
+    returning.clear();
+    swaps_deferred.clear();
+    CHECK(pool.used() == 0 && host_pages.used() == 0);
 }
 
 void Worker::Impl::bury(const SequenceKey& key) {

@@ -86,6 +86,7 @@ struct Sequence {
     bool ending = false;       // freed while in a batch: goes when the batch has finished
     bool stuck = false;        // the coordinator was told that pages are missing
     bool past_prompt = false;  // counted in Worker::Impl::n_past_prompt
+    bool swapped = false;      // its table lists pages of host memory; its rows wait
     PendingQueue pending;
     BlockTable table;
     base::SharedValue<SequenceStart> start;
@@ -128,7 +129,7 @@ struct Sequence {
         return rows.sample && rows.size() == 1 + rows.drafts && rows.first_position > 0;
     }
     // Whether it is in a list of those that are ready.
-    bool is_ready() const { return !pending.empty() && !in_batch; }
+    bool is_ready() const { return !pending.empty() && !in_batch && !swapped; }
     bool is_new() const { return computed == first_row && forked_from < 0; }
 };
 
@@ -197,6 +198,7 @@ struct RunningChunk {
 struct RunningBatch {
     std::uint64_t id = 0;
     std::vector<RunningChunk> chunks;
+    std::vector<SequenceKey> moved;  // swapped in or out in it
     // Rows of decodes and of prompts, each as the share of the worker's layers that it runs.
     double decode_rows = 0;
     double prefill_rows = 0;
@@ -224,6 +226,11 @@ struct Worker::Impl {
     std::int32_t pipeline_groups = 1;
 
     KvBlockPool pool;
+    KvBlockPool host_pages;                          // for swapped sequences
+    std::vector<PageSwap> leaving;                   // to be swapped out by the next batch,
+    std::vector<SequenceKey> leavers;                // and whose pages they are
+    std::deque<std::vector<SequenceKey>> returning;  // groups to swap in, oldest first
+    std::vector<SwapSequences> swaps_deferred;       // until the batch under way has finished
     SequenceTable sequences;
     ReadyList ready_decodes;
     ReadyList ready_prefills;
@@ -266,6 +273,15 @@ struct Worker::Impl {
     void roll_back(Sequence& sequence, std::int32_t rows);
     void refuse(const SequenceKey& key, const Refusal& refusal, std::vector<WorkerAction>& actions);
     void note_past_prompt(Sequence& sequence);
+    void on_swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
+    void swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
+    void swap_out(const std::vector<Sequence*>& group, std::vector<WorkerAction>& actions);
+    // Takes from the keys those whose sequences live and are swapped, or are not.
+    std::vector<Sequence*> live(const std::vector<SequenceKey>& keys, bool swapped) const;
+    // Puts what is to be swapped into the plan: out, or else in what there is room for.
+    void plan_swaps(BatchPlan& plan, RunningBatch& batch, std::vector<WorkerAction>& actions);
+    bool swap_in(const std::vector<Sequence*>& group, BatchPlan& plan);
+    void report_stuck(Sequence& sequence, const char* reason, std::vector<WorkerAction>& actions);
     void free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions);
     void erase_sequence(Sequence& sequence, std::vector<WorkerAction>& actions);
     void drop_everything(std::vector<WorkerAction>& actions);

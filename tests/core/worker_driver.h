@@ -102,11 +102,9 @@ class WorkerDriver {
     const BatchPlan& plan() const { return plan_; }
     WorkerReport report() {
         now_ = now_ + base::from_seconds(1);
-        std::vector<WorkerAction> actions;
-        worker_.step(now_, WorkerTick{}, actions);
-        const auto out = find<SendToCoordinator>(actions);
-        EXPECT_TRUE(out);
-        return std::get<WorkerReport>(out->message);
+        step(WorkerTick{});
+        EXPECT_EQ(said<WorkerReport>().size(), 1U);
+        return said<WorkerReport>().at(0);
     }
     // What the last step told the coordinator of sequences that cannot go on.
     std::vector<SequenceStuck> stuck() const { return said<SequenceStuck>(); }

@@ -245,6 +245,30 @@ TEST_F(WorkerBackend, GuessesBehindAForkDoNotTouchWhatIsShared) {
     expect_same(got, wanted);
 }
 
+TEST_F(WorkerBackend, WhatWasSwappedOutAndInGoesOnAsIfNothingHadHappened) {
+    const auto prompt = random_tokens(7);
+    const auto wanted = alone(prompt, seeded(0), 15);
+    ServedWorker worker = serve(60);
+    worker.start(key(1), prompt, seeded(0));
+    auto got = worker.decode(key(1), 5);
+    worker.say(core::ForkSequences{key(1), 11, {1}});
+    const std::vector<SequenceKey> group{key(1), key(1, 1)};
+    worker.say(core::SwapSequences{true, group});
+    EXPECT_EQ(worker.report().used_pages, 0);
+    EXPECT_EQ(worker.report().swapped_pages, 3 * kLayers);
+    // Others write over every page.
+    for (std::uint64_t other = 2; other < 6; ++other) {
+        worker.start(key(other), random_tokens(70), seeded());
+        worker.say(core::FreeSequences{{key(other)}});
+    }
+    worker.say(core::SwapSequences{false, group});
+    EXPECT_EQ(worker.swaps, 2U * 3 * kLayers);
+    for (const ProducedToken& token : worker.decode(key(1), 10)) got.push_back(token);
+    expect_same(got, wanted);
+    worker.rows(key(1, 1), 11, {got[4].token});
+    expect_same(worker.decode(key(1, 1), 10), {wanted.begin() + 5, wanted.end()});
+}
+
 TEST_F(WorkerBackend, PlansThatMovePagesThatAreNotThereMoveNothing) {
     ASSERT_TRUE(backend_->load({0, kLayers}).ok());
     const auto error = [&](const core::BatchPlan& plan) {
