@@ -16,6 +16,10 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
     command.add_option("--backend", a.backend, "cpu, or modelled: real protocol, modelled time")
         ->capture_default_str();
     command.add_option("--memory", a.memory, "for weights and KV cache, like 6GB [what is free]");
+    command.add_option("--swap", a.swap,
+                       "memory besides, for the KV cache of requests that give way, like 2GB [0]");
+    command.add_flag("--no-prefix-cache", a.no_prefix_cache,
+                     "do not keep the KV cache of tokens that other requests may begin with");
     command.add_option("--threads", a.threads, "of the engine [one per core]");
     command.add_option("--cpus", a.cpus, "pin the engine's threads to these cores, like 0-3");
     command.add_option("--kv", a.kv, "KV cache in f16 or f32")->capture_default_str();
@@ -31,6 +35,10 @@ base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& option
     if (!a.memory.empty()) {
         TRY(options.memory_bytes, parse_size("--memory", a.memory));
     }
+    if (!a.swap.empty()) {
+        TRY(options.swap_bytes, parse_size("--swap", a.swap));
+    }
+    options.prefix_cache = !a.no_prefix_cache;
     if (a.threads < 0) return base::invalid("--threads: expected a positive number");
     if (!(a.speed > 0 && a.speed <= 1)) return base::invalid("--speed: expected 0 < share <= 1");
     options.threads = a.threads;

@@ -15,8 +15,10 @@ namespace helix::cli {
 struct BackendArguments {
     std::string backend = "cpu";
     std::string memory;  // a size; "" = what the machine has
-    int threads = 0;     // 0 = one per core
-    std::string cpus;    // a CPU list to pin to; "" = not pinned
+    std::string swap;    // a size; "" = none
+    bool no_prefix_cache = false;
+    int threads = 0;   // 0 = one per core
+    std::string cpus;  // a CPU list to pin to; "" = not pinned
     std::string kv = "f16";
     double speed = 1;  // below 1: slowed down, for trying unequal machines out on one
     std::string type;  // machine type, for modelled
@@ -26,7 +28,7 @@ struct BackendArguments {
 };
 
 void add_backend_options(CLI::App& command, BackendArguments& arguments);
-// Fills memory, threads, speed, type and backend.
+// Fills memory, swap, prefix cache, threads, speed, type and backend.
 base::Status fill_backend(const BackendArguments& arguments, node::WorkerOptions& options);
 
 }  // namespace helix::cli

@@ -16,6 +16,7 @@ namespace helix::node {
 struct BackendRequest {
     wire::Welcome model;
     std::int64_t memory_bytes = 0;
+    std::int64_t swap_bytes = 0;  // besides, for KV pages that are swapped out
     std::int32_t threads = 0;
     // The model's weights; may block for a transfer of the header. Called on the engine's thread.
     std::function<base::Result<std::shared_ptr<model::WeightSource>>()> weights;

@@ -59,6 +59,7 @@ Result<std::unique_ptr<engine::Backend>> CpuProvider::make(const BackendRequest&
     options.cpus = options_.cpus;
     if (options_.kv_f32) options.kv_type = engine::ops::KvType::f32;
     options.memory_bytes = request.memory_bytes;
+    options.swap_bytes = request.swap_bytes;
     options.block_size = request.model.block_size;
     return engine::CpuBackend::create(weights, config, options);
 }

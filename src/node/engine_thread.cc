@@ -95,7 +95,9 @@ Result<std::int64_t> EngineThread::load_layers(spec::LayerRange layers) {
 }
 
 EngineEvent EngineThread::perform(const LoadTask& task) {
-    return EngineLoaded{task.epoch, load_layers(task.layers)};
+    EngineLoaded loaded{task.epoch, load_layers(task.layers), 0};
+    if (loaded.pages.ok()) loaded.swap_pages = backend_->swap_pages();
+    return loaded;
 }
 
 EngineEvent EngineThread::perform(const RunTask& task) {

@@ -23,6 +23,7 @@ struct EngineProfiled {
 struct EngineLoaded {
     std::uint64_t epoch = 0;
     base::Result<std::int64_t> pages;
+    std::int64_t swap_pages = 0;
 };
 struct EngineRan {
     std::uint64_t batch = 0;

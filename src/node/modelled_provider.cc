@@ -14,6 +14,7 @@ base::Result<std::unique_ptr<engine::Backend>> ModelledProvider::make(
     options.vocab_size = request.model.vocab_size;
     options.block_size = request.model.block_size;
     options.memory_bytes = request.memory_bytes;
+    options.swap_bytes = request.swap_bytes;
     options.time_scale = time_scale_;
     TRY(auto backend, engine::ModelledBackend::create(std::move(options)));
     return std::unique_ptr<engine::Backend>(std::move(backend));

@@ -20,6 +20,8 @@ struct WorkerOptions {
     std::string type;  // of machine, for measured tables; "" = only what it measures itself
     std::string region;
     std::int64_t memory_bytes = 0;
+    std::int64_t swap_bytes = 0;  // of memory besides, for KV pages swapped out; 0 = none
+    bool prefix_cache = true;     // keep the KV of tokens that another request may begin with
     std::int32_t threads = 0;
     double speed = 1;  // below 1: slowed down to that share
     std::shared_ptr<BackendProvider> backend;

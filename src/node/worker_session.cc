@@ -183,7 +183,7 @@ void WorkerSession::take_engine_events() {
             on_profiled(profiled->profile);
         } else if (auto* loaded = std::get_if<EngineLoaded>(&event)) {
             if (loaded->pages.ok()) {
-                step(core::LayersLoaded{loaded->epoch, *loaded->pages});
+                step(core::LayersLoaded{loaded->epoch, *loaded->pages, loaded->swap_pages});
             } else {
                 step(core::LayersNotLoaded{loaded->epoch, loaded->pages.error().message});
             }
@@ -237,9 +237,10 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     core::WorkerConfig config;
     config.block_size = welcome.block_size;
     config.n_layers = welcome.model.n_layers;
+    config.prefix_cache = options_.prefix_cache;
     worker_.emplace(welcome.worker, config);
     peers_->set_self(welcome.worker, incarnation_);
-    BackendRequest request{welcome, hello_.memory_bytes, hello_.cores,
+    BackendRequest request{welcome, hello_.memory_bytes, options_.swap_bytes, hello_.cores,
                            [this] { return weights(); }};
     engine_ = std::make_unique<EngineThread>(options_.backend, std::move(request), options_.speed,
                                              wakeup_);
