@@ -40,6 +40,7 @@ class BatchBuilder {
             state_.report_stuck(seq, "no free KV page", actions_);
             return 0;
         }
+        state_.make_room(seq.table.pages_to_write(seq.computed, seq.computed + count, state_.pool));
         seq.table.make_writable(seq.computed, seq.computed + count, state_.pool, plan_.copies);
         seq.stuck = false;
         seq.in_batch = true;

@@ -40,6 +40,9 @@ class BlockTable {
     // pages[(layer - layers.begin) * n_blocks + block], as BatchChunk::pages wants them, for the
     // first n_blocks = ceil(tokens / block_size) blocks.
     std::vector<PageId> flatten(std::int64_t tokens) const;
+    std::size_t full_blocks(std::int64_t tokens) const {
+        return static_cast<std::size_t>(tokens / block_size_);
+    }
     // Every page, layers of a block together.
     const std::vector<PageId>& pages() const { return pages_; }
     std::span<const PageId> block(std::int64_t block) const {

@@ -83,7 +83,8 @@ std::string count_rule(const KvBlockPool& pool, const std::vector<std::uint32_t>
         }
         used += listed[page] > 0 ? 1 : 0;
     }
-    if (used != pool.used()) return what + "s in use do not match the block tables";
+    if (used != pool.used() + pool.cached_only())
+        return what + "s in use do not match the block tables";
     if (pool.used() + pool.free_pages() != pool.total()) {
         return what + "s in use and free ones do not add up";
     }
@@ -99,6 +100,10 @@ std::string page_rule(const Worker::Impl& state) {
             if (page >= listed.size()) return name(key) + ": a page that was never handed out";
             ++listed[page];
         }
+    }
+    for (const PageId page : state.prefixes.pages()) {
+        if (page >= pages.size()) return "the prefix cache has a page that was never handed out";
+        ++pages[page];
     }
     return count_rule(state.pool, pages, "page") +
            count_rule(state.host_pages, host_pages, "page of host memory");

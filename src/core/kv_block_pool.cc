@@ -24,21 +24,41 @@ PageId KvBlockPool::allocate() {
 
 bool KvBlockPool::allocate(std::int64_t count, std::vector<PageId>& out) {
     CHECK(count >= 0);
-    if (count > free_pages()) return false;
+    if (count > unused()) return false;
     for (std::int64_t i = 0; i < count; ++i) out.push_back(allocate());
     return true;
 }
 
 void KvBlockPool::acquire(PageId page) {
     CHECK(page < refs_.size() && refs_[page] > 0);
+    if (refs_[page] == 1 && kept(page)) --cached_only_;
     ++refs_[page];
 }
 
 void KvBlockPool::release(PageId page) {
     CHECK(page < refs_.size() && refs_[page] > 0);
-    if (--refs_[page] > 0) return;
+    --refs_[page];
+    if (refs_[page] == 1 && kept(page)) {
+        ++cached_only_;
+        idle_.push_back(page);
+    }
+    if (refs_[page] > 0) return;
     released_.push_back(page);
     if (base::planted(base::PlantedBug::page_freed_twice)) released_.push_back(page);
+}
+
+void KvBlockPool::keep(PageId page) {
+    CHECK(page < refs_.size() && refs_[page] > 0 && !kept(page));
+    if (kept_.size() <= page) kept_.resize(refs_.size(), false);
+    kept_[page] = true;
+    ++refs_[page];
+}
+
+void KvBlockPool::give_up(PageId page) {
+    CHECK(kept(page));
+    kept_[page] = false;
+    if (refs_[page] == 1) --cached_only_;
+    release(page);
 }
 
 void KvBlockPool::release(const std::vector<PageId>& pages) {

@@ -253,6 +253,7 @@ void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
     }
     seq.computed += chunk.count;
     note_past_prompt(seq);
+    if (config.prefix_cache) keep_prefix(seq);
     if (seq.is_last_stage() || seq.ending) return;
 
     StageInput next;
@@ -281,6 +282,7 @@ void Worker::Impl::report(TimePoint now, std::vector<WorkerAction>& actions) {
     WorkerReport message;
     message.used_pages = pool.used();
     message.total_pages = pool.total();
+    message.cached_pages = pool.cached_only();
     message.swapped_pages = host_pages.used();
     message.batches = batches_done;
     message.rows = rows_done;

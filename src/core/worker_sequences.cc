@@ -1,6 +1,7 @@
 // Which sequences a worker has: how they begin, fork, go back and end.
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -132,7 +133,7 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
     }
     auto sequence = std::make_unique<Sequence>(input.key, input.start,
                                                static_cast<std::size_t>(stage - pipeline.begin()),
-                                               config.block_size);
+                                               config.block_size, config.prefix_cache);
     const std::int64_t prompt = sequence->table.pages_to_hold(sequence->prompt_tokens);
     if (can_allocate(prompt, pool.free_pages(), pool.total()) == KvRoom::never) {
         return failed("the prompt's " + std::to_string(sequence->prompt_tokens) + " tokens need " +
@@ -140,8 +141,50 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
                       std::to_string(pool.total()) + " and keeps " +
                       std::to_string(kv_watermark(pool.total())) + " of them free");
     }
-    sequences.add(std::move(sequence));
+    const std::int32_t cached = input.start->cached_tokens();
+    if (cached != input.first_position || cached % config.block_size != 0) {
+        return failed("first rows at " + std::to_string(input.first_position) +
+                      " after a prefix of " + std::to_string(cached) + " tokens in blocks of " +
+                      std::to_string(config.block_size));
+    }
+    if (cached > 0 && !share_prefix(*sequence)) {
+        return {true, StuckCause::prefix_lost,
+                "the KV of the first " + std::to_string(cached) + " tokens is not kept here"};
+    }
+    note_past_prompt(sequences.add(std::move(sequence)));
     return {};
+}
+
+bool Worker::Impl::share_prefix(Sequence& seq) {
+    if (!config.prefix_cache) return false;
+    const std::span<const Token> tokens = seq.start->cached;
+    const auto size = static_cast<std::size_t>(config.block_size);
+    std::vector<const std::vector<PageId>*> blocks;
+    base::Hash128 hash = PrefixCache::root(seq.layers);
+    for (std::size_t at = 0; at < tokens.size(); at += size) {
+        hash = PrefixCache::extend(hash, tokens.subspan(at, size));
+        blocks.push_back(prefixes.find(hash));
+        if (blocks.back() == nullptr) return false;
+        seq.blocks_kept.push_back(hash);
+    }
+    for (const std::vector<PageId>* pages : blocks) seq.table.share_block(*pages, pool);
+    seq.arrived = seq.computed = seq.certain = seq.first_row = seq.start->cached_tokens();
+    if (seq.keeps_history) seq.history = seq.start->cached;
+    return true;
+}
+
+void Worker::Impl::keep_prefix(Sequence& seq) {
+    const std::size_t full = seq.table.full_blocks(std::min(seq.computed, seq.certain));
+    const auto size = static_cast<std::size_t>(config.block_size);
+    while (seq.blocks_kept.size() < full) {
+        const std::size_t block = seq.blocks_kept.size();
+        const base::Hash128 before =
+            block == 0 ? PrefixCache::root(seq.layers) : seq.blocks_kept.back();
+        const auto tokens = std::span<const Token>(seq.history).subspan(block * size, size);
+        seq.blocks_kept.push_back(PrefixCache::extend(before, tokens));
+        const auto depth = static_cast<std::int64_t>(block);
+        prefixes.add(seq.blocks_kept.back(), depth, seq.table.block(depth), pool);
+    }
 }
 
 Refusal Worker::Impl::fork(const SequenceKey& parent_key, const SequenceKey& child,
@@ -197,6 +240,7 @@ void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& acti
     if (!seq.ending || !planted(PlantedBug::pages_leaked_on_cancel)) {
         seq.table.release_all(seq.swapped ? host_pages : pool);
     }
+    if (config.prefix_cache) prefixes.note_idle(pool);
     sequences.erase(SequenceKey(seq.key));
 }
 
@@ -211,6 +255,7 @@ void Worker::Impl::drop_everything(std::vector<WorkerAction>& actions) {
     leavers.clear();
     returning.clear();
     swaps_deferred.clear();
+    prefixes.clear(pool);
     CHECK(pool.used() == 0 && host_pages.used() == 0);
 }
 

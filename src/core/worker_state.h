@@ -13,6 +13,7 @@
 #include "core/batch_costs.h"
 #include "core/block_table.h"
 #include "core/kv_block_pool.h"
+#include "core/prefix_cache.h"
 #include "core/worker.h"
 
 // The state behind core::Worker; only its own .cc files and Invariants include this.
@@ -91,10 +92,11 @@ struct Sequence {
     BlockTable table;
     base::SharedValue<SequenceStart> start;
     std::vector<Token> history;  // all tokens that arrived, by position, if keeps_history
+    std::vector<base::Hash128> blocks_kept;  // hashes of the full blocks; with a prefix cache
 
-    // stage: ours in start's pipeline.
+    // stage: ours in start's pipeline. cached: there is a prefix cache.
     Sequence(const SequenceKey& k, base::SharedValue<SequenceStart> s, std::size_t stage,
-             std::int32_t block_size)
+             std::int32_t block_size, bool cached)
         : key(k),
           prompt_tokens(s->prompt_tokens),
           layers(s->pipeline[stage].layers),
@@ -105,6 +107,7 @@ struct Sequence {
         } else {
             keeps_history = start->sampling.needs_history();
         }
+        keeps_history = keeps_history || cached;
     }
     // A member of the parent's group that begins with its first tokens, which are computed.
     Sequence(Sequence& parent, const SequenceKey& k, std::int32_t tokens, KvBlockPool& pool)
@@ -121,6 +124,8 @@ struct Sequence {
           table(parent.table.fork(tokens, pool)),
           start(parent.start) {
         if (keeps_history) history.assign(parent.history.begin(), parent.history.begin() + tokens);
+        blocks_kept = parent.blocks_kept;
+        blocks_kept.resize(std::min(blocks_kept.size(), table.full_blocks(tokens)));
     }
 
     bool is_last_stage() const { return !next.has_value(); }
@@ -226,6 +231,7 @@ struct Worker::Impl {
     std::int32_t pipeline_groups = 1;
 
     KvBlockPool pool;
+    PrefixCache prefixes;
     KvBlockPool host_pages;                          // for swapped sequences
     std::vector<PageSwap> leaving;                   // to be swapped out by the next batch,
     std::vector<SequenceKey> leavers;                // and whose pages they are
@@ -273,6 +279,12 @@ struct Worker::Impl {
     void roll_back(Sequence& sequence, std::int32_t rows);
     void refuse(const SequenceKey& key, const Refusal& refusal, std::vector<WorkerAction>& actions);
     void note_past_prompt(Sequence& sequence);
+    // Begins the sequence with the blocks of its start's cached tokens, if all of them are kept.
+    bool share_prefix(Sequence& sequence);
+    // Keeps the blocks that were filled.
+    void keep_prefix(Sequence& sequence);
+    // There are so many pages to allocate, all of which are free.
+    void make_room(std::int64_t pages) { prefixes.make_room(pages, pool); }
     void on_swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
     void swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
     void swap_out(const std::vector<Sequence*>& group, std::vector<WorkerAction>& actions);

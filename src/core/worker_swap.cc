@@ -152,9 +152,9 @@ void Worker::Impl::plan_swaps(BatchPlan& plan, RunningBatch& batch,
 bool Worker::Impl::swap_in(const std::vector<Sequence*>& group, BatchPlan& plan) {
     std::int64_t appended = 0;
     for (const Sequence* seq : group) appended += seq->layers.size();
-    if (!can_swap_in(distinct_pages(group), appended, pool.free_pages(), pool.total())) {
-        return false;
-    }
+    const std::int64_t pages = distinct_pages(group);
+    if (!can_swap_in(pages, appended, pool.free_pages(), pool.total())) return false;
+    make_room(pages);
     GroupMove move(host_pages, pool);
     for (Sequence* seq : group) {
         move.add(seq->table);

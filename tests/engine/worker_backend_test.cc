@@ -269,6 +269,27 @@ TEST_F(WorkerBackend, WhatWasSwappedOutAndInGoesOnAsIfNothingHadHappened) {
     expect_same(worker.decode(key(1, 1), 10), {wanted.begin() + 5, wanted.end()});
 }
 
+TEST_F(WorkerBackend, WhatBeginsWithKeptBlocksGivesWhatItGivesAlone) {
+    const auto prompt = random_tokens(19);
+    ServedWorker worker(*backend_, config(64, true), 600);
+    worker.start(key(1), prompt, seeded());
+    const auto first = worker.decode(key(1), 12);
+    worker.say(core::FreeSequences{{key(1)}});
+    EXPECT_EQ(worker.report().cached_pages, 7 * kLayers);
+    // The same prompt; the prompt and the answer; another end.
+    worker.start(key(2), prompt, seeded(), 1, 16);
+    expect_same(worker.decode(key(2), 12), first);
+    auto longer = joined(joined(prompt, plain(first)), random_tokens(3));
+    worker.start(key(3), longer, seeded(), 1, 28);
+    expect_same(worker.decode(key(3), 6), alone(longer, seeded(), 6));
+    auto other = joined({prompt.begin(), prompt.begin() + 8}, random_tokens(9));
+    SamplingParams penalised = seeded();
+    penalised.repetition_penalty = 1.5F;
+    worker.start(key(4), other, penalised, 1, 8);
+    expect_same(worker.decode(key(4), 6), alone(other, penalised, 6));
+    EXPECT_TRUE(worker.take_stuck().empty());
+}
+
 TEST_F(WorkerBackend, PlansThatMovePagesThatAreNotThereMoveNothing) {
     ASSERT_TRUE(backend_->load({0, kLayers}).ok());
     const auto error = [&](const core::BatchPlan& plan) {

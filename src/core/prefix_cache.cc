@@ -1,0 +1,83 @@
+#include "core/prefix_cache.h"
+
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+
+namespace helix::core {
+
+base::Hash128 PrefixCache::root(LayerRange layers) {
+    const std::array<std::int32_t, 2> range{layers.begin, layers.end};
+    return base::hash128(std::as_bytes(std::span(range)));
+}
+
+base::Hash128 PrefixCache::extend(const base::Hash128& before, std::span<const Token> block) {
+    const base::Hash128 tokens = base::hash128(std::as_bytes(block));
+    const std::array<std::uint64_t, 4> both{before.low, before.high, tokens.low, tokens.high};
+    return base::hash128(std::as_bytes(std::span(both)));
+}
+
+void PrefixCache::add(const base::Hash128& hash, std::int64_t depth, std::span<const PageId> pages,
+                      KvBlockPool& pool) {
+    CHECK(!pages.empty());
+    const auto [entry, is_new] = entries_.try_emplace(hash);
+    if (!is_new) return;
+    entry->second = {{pages.begin(), pages.end()}, depth, 0};
+    for (const PageId page : pages) pool.keep(page);
+    CHECK(by_first_page_.emplace(pages.front(), entry).second);
+}
+
+const std::vector<PageId>* PrefixCache::find(const base::Hash128& hash) const {
+    const auto entry = entries_.find(hash);
+    return entry == entries_.end() ? nullptr : &entry->second.pages;
+}
+
+void PrefixCache::note_idle(KvBlockPool& pool) {
+    ++clock_;
+    for (const PageId page : pool.take_idle()) {
+        const auto found = by_first_page_.find(page);
+        if (found == by_first_page_.end() || pool.references(page) != 1) continue;
+        Entry& entry = found->second->second;
+        if (entry.idle_since != 0) idle_.erase(idle_key(entry));
+        entry.idle_since = clock_;
+        idle_.insert(idle_key(entry));
+    }
+}
+
+void PrefixCache::make_room(std::int64_t pages, KvBlockPool& pool) {
+    if (pool.unused() >= pages) return;
+    note_idle(pool);
+    while (pool.unused() < pages) {
+        CHECK(!idle_.empty());
+        const auto entry = by_first_page_.at(std::get<PageId>(*idle_.begin()));
+        if (pool.references(entry->second.pages.front()) == 1) {
+            give_up(entry, pool);
+        } else {  // in use again; it comes back when that ends
+            idle_.erase(idle_.begin());
+            entry->second.idle_since = 0;
+        }
+    }
+}
+
+void PrefixCache::give_up(Entries::iterator entry, KvBlockPool& pool) {
+    if (entry->second.idle_since != 0) idle_.erase(idle_key(entry->second));
+    by_first_page_.erase(entry->second.pages.front());
+    for (const PageId page : entry->second.pages) pool.give_up(page);
+    entries_.erase(entry);
+}
+
+void PrefixCache::clear(KvBlockPool& pool) {
+    while (!entries_.empty()) give_up(entries_.begin(), pool);
+    pool.take_idle();
+}
+
+std::vector<PageId> PrefixCache::pages() const {
+    std::vector<PageId> all;
+    for (const auto& [hash, entry] : entries_) {
+        all.insert(all.end(), entry.pages.begin(), entry.pages.end());
+    }
+    return all;
+}
+
+}  // namespace helix::core
