@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "text/grammar/grammar.h"
+
+namespace helix::text::grammar {
+
+using NodeIndex = std::uint32_t;
+
+// A pushdown automaton over bytes. Each rule is a graph of nodes; an edge reads a byte, reads
+// nothing, or calls a rule and goes on at its return node when that rule has ended. From every node
+// that is left its rule's end can be reached, so that whatever is alive can be completed.
+class Automaton {
+  public:
+    struct ByteEdge {
+        ByteRange bytes;
+        NodeIndex target = 0;
+    };
+    struct Call {
+        NodeIndex start = 0;  // of the rule that is called
+        NodeIndex return_to =
+            0;  // kNoReturn: nothing is left to do here, the caller's caller goes on
+    };
+    static constexpr NodeIndex kNoReturn = 0xFFFFFFFF;
+    static constexpr std::size_t kMaxNodes = 50'000;
+
+    // invalid: more than kMaxNodes, a rule that begins with itself, or a root that can never end;
+    // names the rule.
+    static base::Result<std::shared_ptr<const Automaton>> build(const Grammar& grammar);
+
+    NodeIndex start() const { return start_; }
+    std::size_t size() const { return nodes_.size(); }
+    bool is_end(NodeIndex node) const { return nodes_[node].end; }
+    std::span<const ByteEdge> bytes(NodeIndex node) const { return nodes_[node].bytes; }
+    std::span<const NodeIndex> empty(NodeIndex node) const { return nodes_[node].empty; }
+    std::span<const Call> calls(NodeIndex node) const { return nodes_[node].calls; }
+
+    // Bytes that no edge tells apart have one class.
+    std::uint8_t class_of(std::uint8_t byte) const { return classes_[byte]; }
+    std::size_t class_count() const { return class_bytes_.size(); }
+    // One byte of the class.
+    std::uint8_t byte_of(std::size_t byte_class) const { return class_bytes_[byte_class]; }
+
+    struct Node {
+        std::vector<ByteEdge> bytes;
+        std::vector<NodeIndex> empty;
+        std::vector<Call> calls;
+        bool end = false;  // of its rule
+    };
+
+  private:
+    Automaton() = default;
+    void make_classes();
+
+    std::vector<Node> nodes_;
+    NodeIndex start_ = 0;
+    std::array<std::uint8_t, 256> classes_{};
+    std::vector<std::uint8_t> class_bytes_;
+};
+
+}  // namespace helix::text::grammar

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "text/grammar/automaton.h"
+
+namespace helix::text::grammar {
+
+// The graphs of a grammar's rules, before and after what cannot be completed is taken out.
+struct RuleGraphs {
+    struct RuleGraph {
+        std::string name;
+        NodeIndex start = 0;
+        NodeIndex end = 0;
+    };
+    struct Call {
+        std::size_t rule = 0;
+        NodeIndex return_to = 0;
+    };
+    struct Node {
+        std::vector<Automaton::ByteEdge> bytes;
+        std::vector<NodeIndex> empty;
+        std::vector<Call> calls;
+    };
+    std::vector<Node> nodes;
+    std::vector<RuleGraph> rules;  // the grammar's first, in order
+};
+
+// invalid: too many nodes.
+base::Result<RuleGraphs> build_graphs(const Grammar& grammar);
+
+// Takes out edges that lead to no end of their rule. invalid: no text can complete rule root.
+base::Status remove_dead_ends(RuleGraphs& graphs, std::size_t root);
+
+// invalid: a rule begins with itself, perhaps by way of others; names them.
+base::Status refuse_left_recursion(const RuleGraphs& graphs);
+
+// Per node: nothing but its rule's end can follow.
+std::vector<bool> only_end_follows(const RuleGraphs& graphs);
+
+}  // namespace helix::text::grammar

@@ -1,0 +1,69 @@
+#include "text/grammar/grammar.h"
+
+namespace helix::text::grammar {
+
+Expr literal(std::string_view text) {
+    Expr e;
+    e.kind = Expr::Kind::literal;
+    e.text = text;
+    return e;
+}
+
+Expr chars(CharSet set) {
+    Expr e;
+    e.kind = Expr::Kind::chars;
+    e.chars = std::move(set);
+    return e;
+}
+
+Expr one_of(std::string_view ranges) {
+    const auto at = [ranges](std::size_t i) {
+        return static_cast<char32_t>(static_cast<unsigned char>(ranges[i]));
+    };
+    std::vector<CodeRange> out;
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        if (i + 2 < ranges.size() && ranges[i + 1] == '-') {
+            out.push_back({at(i), at(i + 2)});
+            i += 2;
+        } else {
+            out.push_back({at(i), at(i)});
+        }
+    }
+    return chars(make_char_set(std::move(out)));
+}
+
+Expr sequence(std::vector<Expr> items) {
+    Expr e;
+    e.kind = Expr::Kind::sequence;
+    e.items = std::move(items);
+    return e;
+}
+
+Expr choice(std::vector<Expr> items) {
+    Expr e;
+    e.kind = Expr::Kind::choice;
+    e.items = std::move(items);
+    return e;
+}
+
+Expr repeat(Expr item, std::int32_t min, std::int32_t max) {
+    Expr e;
+    e.kind = Expr::Kind::repeat;
+    e.items.push_back(std::move(item));
+    e.min = min;
+    e.max = max;
+    return e;
+}
+
+Expr optional(Expr item) {
+    return repeat(std::move(item), 0, 1);
+}
+
+Expr rule(RuleIndex index) {
+    Expr e;
+    e.kind = Expr::Kind::rule;
+    e.rule = index;
+    return e;
+}
+
+}  // namespace helix::text::grammar

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "text/grammar/matcher.h"
+#include "text/grammar/token_trie.h"
+
+namespace helix::text::grammar {
+
+// One bit for each token of the vocabulary.
+class TokenMask {
+  public:
+    explicit TokenMask(std::int32_t vocab_size)
+        : words_((static_cast<std::size_t>(vocab_size) + 63) / 64) {}
+    void set(Token token) {
+        const auto i = static_cast<std::size_t>(token);
+        words_[i / 64] |= std::uint64_t{1} << (i % 64);
+    }
+    bool test(Token token) const {
+        const auto i = static_cast<std::size_t>(token);
+        return (words_[i / 64] >> (i % 64) & 1U) != 0;
+    }
+    bool none() const;
+    std::size_t count() const;
+    // Lowest first.
+    const std::vector<std::uint64_t>& words() const { return words_; }
+
+  private:
+    std::vector<std::uint64_t> words_;
+};
+
+// The tokens whose bytes keep state alive; where the text may end, the end tokens too.
+TokenMask make_token_mask(Matcher& matcher, Matcher::State state, const TokenTrie& trie);
+
+// One grammar over one vocabulary: where texts stand, and which tokens may follow there. Masks are
+// kept by state, whatever text led there. One thread at a time.
+class ConstrainedText {
+  public:
+    // Where a text stands. Positions become stale when what is kept grows too large; what is asked
+    // of a stale one is answered by following the text from its beginning.
+    struct Position {
+        Matcher::State state = Matcher::kDead;
+        bool ended = false;  // an end token came
+    };
+    static constexpr std::size_t kMaxMemoryBytes = std::size_t{64} << 20;
+
+    ConstrainedText(std::shared_ptr<const Automaton> automaton,
+                    std::shared_ptr<const TokenTrie> trie,
+                    std::shared_ptr<const Tokenizer> tokenizer);
+
+    Position start() const { return {matcher_->start(), false}; }
+    // invalid: the token may not follow, or too many ways to read the text.
+    base::Result<Position> advance(Position position, Token token);
+    // Never empty. invalid: nothing may follow (a vocabulary that cannot write what the grammar
+    // wants), or too many ways to read the text.
+    base::Result<std::shared_ptr<const TokenMask>> allowed(Position position);
+
+    // Rises when everything kept is dropped: positions from before are worth nothing.
+    std::uint64_t generation() const { return generation_; }
+    // To be called between texts, before positions are used.
+    void drop_if_large();
+
+  private:
+    base::Status check() const;
+
+    std::shared_ptr<const Automaton> automaton_;
+    std::shared_ptr<const TokenTrie> trie_;
+    std::shared_ptr<const Tokenizer> tokenizer_;
+    std::unique_ptr<Matcher> matcher_;
+    std::unordered_map<Matcher::State, std::shared_ptr<const TokenMask>> masks_;
+    std::shared_ptr<const TokenMask> after_end_;
+    std::uint64_t generation_ = 0;
+};
+
+}  // namespace helix::text::grammar

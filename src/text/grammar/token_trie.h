@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "text/grammar/matcher.h"
+#include "text/tokenizer.h"
+
+namespace helix::text::grammar {
+
+// The tokens that write text, by their bytes, in one array in the order of a walk: a node comes
+// before all that begin with it.
+class TokenTrie {
+  public:
+    struct Node {
+        std::uint8_t byte = 0;
+        std::uint32_t depth = 0;        // 0: one byte read
+        std::uint32_t end = 0;          // after its subtree
+        std::uint32_t first_token = 0;  // of those that end in the subtree, itself first
+        std::uint32_t own_tokens = 0;   // how many end at the node itself
+        std::int32_t bytes_below = -1;  // in bytes_of(), of large subtrees only
+    };
+
+    // Left out: special tokens and those without bytes.
+    explicit TokenTrie(const Tokenizer& tokenizer);
+
+    std::span<const Node> nodes() const { return nodes_; }
+    std::size_t max_depth() const { return max_depth_; }
+    // Tokens that end in nodes [begin, end) of the walk.
+    std::span<const Token> tokens(std::uint32_t begin, std::uint32_t end) const {
+        const std::uint32_t last = end == nodes_.size() ? static_cast<std::uint32_t>(tokens_.size())
+                                                        : nodes_[end].first_token;
+        return std::span(tokens_).subspan(nodes_[begin].first_token,
+                                          last - nodes_[begin].first_token);
+    }
+    // All bytes in the node's subtree, the node's own left out; nullptr for a small one.
+    const ByteSet* bytes_below(const Node& node) const {
+        return node.bytes_below < 0 ? nullptr
+                                    : &byte_sets_[static_cast<std::size_t>(node.bytes_below)];
+    }
+
+    std::int32_t vocab_size() const { return vocab_size_; }
+    // Those that end a text.
+    std::span<const Token> end_tokens() const { return end_tokens_; }
+
+  private:
+    void note_large_subtrees();
+
+    std::vector<Node> nodes_;
+    std::vector<Token> tokens_;
+    std::vector<ByteSet> byte_sets_;
+    std::vector<Token> end_tokens_;
+    std::size_t max_depth_ = 0;
+    std::int32_t vocab_size_ = 0;
+};
+
+}  // namespace helix::text::grammar
