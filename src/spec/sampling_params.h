@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,18 @@
 #include "spec/layer_range.h"
 
 namespace helix::spec {
+
+// What an answer's text must be. Workers read the text into a grammar over the model's vocabulary;
+// it is checked before a request is accepted.
+struct OutputGrammar {
+    enum class Kind : std::uint8_t { none, json_object, json_schema, gbnf };
+    static constexpr std::size_t kMaxTextBytes = std::size_t{64} << 10;
+    Kind kind = Kind::none;
+    std::string text;  // the schema or the grammar; else empty
+
+    bool operator==(const OutputGrammar&) const = default;
+    bool present() const { return kind != Kind::none; }
+};
 
 // How the next token is drawn. A draw depends only on the logits, these fields, the tokens so far
 // and the position (FEATURES 4.2; STYLE B.8c), so a request can be resumed anywhere.
@@ -22,10 +36,12 @@ struct SamplingParams {
     std::vector<std::pair<Token, float>> logit_bias;
     std::uint64_t seed = 0;
     std::int32_t n_logprobs = -1;  // -1 = none; k = the sampled token's and the k best
+    OutputGrammar grammar;
 
     bool operator==(const SamplingParams&) const = default;
     bool needs_history() const {
-        return repetition_penalty != 1.0F || frequency_penalty != 0.0F || presence_penalty != 0.0F;
+        return repetition_penalty != 1.0F || frequency_penalty != 0.0F ||
+               presence_penalty != 0.0F || grammar.present();
     }
 };
 

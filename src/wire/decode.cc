@@ -76,6 +76,15 @@ Result<core::Pipeline> get_pipeline(const pb::SequenceStart& from, const Session
     return pipeline;
 }
 
+Result<spec::OutputGrammar> get_grammar(const pb::SamplingParams& from) {
+    using Grammar = spec::OutputGrammar;
+    TRY_VOID(in_range("grammar_kind", from.grammar_kind(), 0,
+                      static_cast<std::int32_t>(Grammar::Kind::gbnf)));
+    TRY_VOID(in_range("bytes of a grammar", static_cast<std::int64_t>(from.grammar_text().size()),
+                      0, static_cast<std::int64_t>(Grammar::kMaxTextBytes)));
+    return Grammar{static_cast<Grammar::Kind>(from.grammar_kind()), from.grammar_text()};
+}
+
 Result<spec::SamplingParams> get_sampling(const pb::SamplingParams& from) {
     TRY_VOID(finite("temperature", static_cast<double>(from.temperature()), 0));
     TRY_VOID(finite("top_p", static_cast<double>(from.top_p()), 0));
@@ -105,6 +114,7 @@ Result<spec::SamplingParams> get_sampling(const pb::SamplingParams& from) {
     }
     params.seed = from.seed();
     params.n_logprobs = from.n_logprobs();
+    TRY(params.grammar, get_grammar(from));
     return params;
 }
 

@@ -35,6 +35,9 @@ void put(const spec::SamplingParams& params, pb::SamplingParams& out) {
     }
     out.set_seed(params.seed);
     out.set_n_logprobs(params.n_logprobs);
+    CHECK(params.grammar.text.size() <= spec::OutputGrammar::kMaxTextBytes);
+    out.set_grammar_kind(static_cast<std::int32_t>(params.grammar.kind));
+    out.set_grammar_text(params.grammar.text);
 }
 
 void put(const core::SequenceStart& start, pb::SequenceStart& out) {

@@ -131,6 +131,7 @@ class RandomMessages {
             p.logit_bias.emplace_back(small(999), real());
         p.seed = random_.next();
         p.n_logprobs = small(20) - 1;
+        p.grammar = {static_cast<spec::OutputGrammar::Kind>(small(4)), text()};
         return p;
     }
     core::SequenceStart start() {
