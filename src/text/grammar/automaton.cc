@@ -22,6 +22,8 @@ base::Result<std::shared_ptr<const Automaton>> Automaton::build(const Grammar& g
         Node& to = automaton->nodes_[n];
         to.bytes = std::move(from.bytes);
         to.empty = std::move(from.empty);
+        to.stand_in = from.stand_in;
+        automaton->counts_ |= to.stand_in.within > 0;
         for (const RuleGraphs::Call& call : from.calls) {
             to.calls.push_back({graphs.rules[call.rule].start,
                                 only_end[call.return_to] ? kNoReturn : call.return_to});

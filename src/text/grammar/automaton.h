@@ -24,9 +24,14 @@ class Automaton {
         NodeIndex target = 0;
     };
     struct Call {
-        NodeIndex start = 0;  // of the rule that is called
-        NodeIndex return_to =
-            0;  // kNoReturn: nothing is left to do here, the caller's caller goes on
+        NodeIndex start = 0;      // of the rule that is called
+        NodeIndex return_to = 0;  // kNoReturn: nothing is left to do, the caller's caller goes on
+    };
+    // Of a node within a counted repetition: over at most `within` more bytes it reads what node
+    // reads, for which the count does not matter.
+    struct StandIn {
+        NodeIndex node = 0;
+        std::int32_t within = 0;
     };
     static constexpr NodeIndex kNoReturn = 0xFFFFFFFF;
     static constexpr std::size_t kMaxNodes = 50'000;
@@ -41,6 +46,12 @@ class Automaton {
     std::span<const ByteEdge> bytes(NodeIndex node) const { return nodes_[node].bytes; }
     std::span<const NodeIndex> empty(NodeIndex node) const { return nodes_[node].empty; }
     std::span<const Call> calls(NodeIndex node) const { return nodes_[node].calls; }
+    // Some node has another as its stand-in.
+    bool counts() const { return counts_; }
+    NodeIndex stand_in(NodeIndex node, std::int32_t bytes) const {
+        const StandIn& other = nodes_[node].stand_in;
+        return bytes <= other.within ? other.node : node;
+    }
 
     // Bytes that no edge tells apart have one class.
     std::uint8_t class_of(std::uint8_t byte) const { return classes_[byte]; }
@@ -52,6 +63,7 @@ class Automaton {
         std::vector<ByteEdge> bytes;
         std::vector<NodeIndex> empty;
         std::vector<Call> calls;
+        StandIn stand_in;
         bool end = false;  // of its rule
     };
 
@@ -61,6 +73,7 @@ class Automaton {
 
     std::vector<Node> nodes_;
     NodeIndex start_ = 0;
+    bool counts_ = false;
     std::array<std::uint8_t, 256> classes_{};
     std::vector<std::uint8_t> class_bytes_;
 };

@@ -8,6 +8,8 @@ namespace {
 // Above this many nodes a repeated expression becomes a rule of its own, so that each repetition
 // costs one call.
 constexpr std::size_t kSmall = 4;
+// From so many items on, nodes of a counted repetition have stand-ins.
+constexpr std::int32_t kMany = 4;
 
 std::size_t rough_size(const Expr& e) {
     switch (e.kind) {
@@ -123,24 +125,56 @@ class GraphBuilder {
         repeat_with(e, from, to, [&](NodeIndex a, NodeIndex b) { build(item, a, b); });
     }
 
+    // One item of a repetition: the node before it and the first of those inside.
+    struct Copy {
+        NodeIndex before = 0;
+        NodeIndex inside = 0;
+    };
+
     template <typename BuildItem>
     void repeat_with(const Expr& e, NodeIndex from, NodeIndex to, const BuildItem& build_item) {
         // A node of its own: what leads back to it must not be an entrance for others.
         NodeIndex at = new_node();
         empty(from, at);
+        std::vector<Copy> copies;
         for (std::int32_t i = 0; (i < e.min || i < e.max) && fits(); ++i) {
             if (i >= e.min) empty(at, to);
             const NodeIndex next = new_node();
+            copies.push_back({at, next + 1});
             build_item(at, next);
             at = next;
         }
-        if (e.max == kNoLimit) {
+        const auto inside = copies.empty() ? 0 : graphs_.nodes.size() - copies.back().inside;
+        const auto add_loop = [&] {
             const NodeIndex loop = new_node();
-            empty(at, loop);
             build_item(loop, loop);
+            return loop;
+        };
+        if (fits() && e.min >= kMany) note_stand_ins(copies, 0, e.min, copies[0], inside);
+        if (fits() && e.max - e.min >= kMany) {
+            const NodeIndex loop = add_loop();
+            empty(loop, to);
+            note_stand_ins(copies, e.min, e.max, {loop, loop + 1}, inside);
+        }
+        if (e.max == kNoLimit) {
+            const NodeIndex loop = add_loop();
+            empty(at, loop);
             at = loop;
         }
         empty(at, to);
+    }
+
+    // For copies [first, end) of an item: while more items than bytes are left before end, it does
+    // not matter how many.
+    void note_stand_ins(const std::vector<Copy>& copies, std::int32_t first, std::int32_t end,
+                        const Copy& stand_in, std::size_t inside) {
+        for (std::int32_t i = first; i < end; ++i) {
+            const Copy& copy = copies[static_cast<std::size_t>(i)];
+            graphs_.nodes[copy.before].stand_in = {stand_in.before, end - i};
+            for (NodeIndex n = 0; n < inside; ++n) {
+                graphs_.nodes[copy.inside + n].stand_in = {stand_in.inside + n, end - i - 1};
+            }
+        }
     }
 
     RuleGraphs graphs_;

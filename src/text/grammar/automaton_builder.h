@@ -22,6 +22,7 @@ struct RuleGraphs {
         std::vector<Automaton::ByteEdge> bytes;
         std::vector<NodeIndex> empty;
         std::vector<Call> calls;
+        Automaton::StandIn stand_in;
     };
     std::vector<Node> nodes;
     std::vector<RuleGraph> rules;  // the grammar's first, in order

@@ -1,6 +1,7 @@
 #include "text/grammar/matcher.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/random.h"
 
@@ -70,6 +71,7 @@ void Matcher::open(Way way) {
 // The state of the ways that were opened.
 Matcher::State Matcher::close() {
     std::sort(ways_.begin(), ways_.end());
+    ways_.erase(std::unique(ways_.begin(), ways_.end()), ways_.end());
     const bool accepts = std::exchange(accepts_, false);
     seen_.clear();
     std::vector<Way> ways = std::exchange(ways_, {});
@@ -83,7 +85,7 @@ Matcher::State Matcher::close() {
     const auto state = static_cast<State>(states_.size());
     state_of_.emplace(hash, state);
     memory_bytes_ += sizeof(StateInfo) + 64 + ways.size() * sizeof(Way) + classes_ * sizeof(State);
-    states_.push_back({std::move(ways), accepts, nullptr});
+    states_.push_back({std::move(ways), accepts});
     transitions_.resize(transitions_.size() + classes_, kUnknown);
     return state;
 }
@@ -110,6 +112,38 @@ const ByteSet& Matcher::loops(State state) {
         memory_bytes_ += sizeof(ByteSet);
     }
     return *states_[state].loops;
+}
+
+Matcher::State Matcher::stand_in(State state, std::size_t bytes) {
+    const auto horizon =
+        static_cast<std::size_t>(std::bit_width(std::max<std::size_t>(bytes, 1) - 1));
+    if (!automaton_->counts() || horizon >= kHorizons) return state;
+    if (states_[state].stand_ins == nullptr) {
+        auto unknown = std::make_unique<std::array<State, kHorizons>>();
+        unknown->fill(kUnknown);
+        states_[state].stand_ins = std::move(unknown);
+        memory_bytes_ += kHorizons * sizeof(State);
+    }
+    State& known = (*states_[state].stand_ins)[horizon];
+    if (known != kUnknown) return known;
+    const std::int32_t within = 1 << horizon;
+    for (const Way& way : states_[state].ways) {
+        ways_.push_back(
+            {automaton_->stand_in(way.node, within), stack_stand_in(way.stack, within)});
+    }
+    accepts_ = states_[state].accepts;
+    known = close();  // lives on the heap: stays where it is
+    return known;
+}
+
+Matcher::StackIndex Matcher::stack_stand_in(StackIndex stack, std::int32_t bytes) {
+    std::vector<NodeIndex> nodes;  // top first
+    for (; stack != kBottom; stack = stacks_[stack].below) nodes.push_back(stacks_[stack].node);
+    StackIndex out = kBottom;
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+        out = push(out, automaton_->stand_in(*node, bytes));
+    }
+    return out;
 }
 
 }  // namespace helix::text::grammar

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,9 @@ class Matcher {
     bool accepts(State state) const { return states_[state].accepts; }
     // The bytes that lead from the state to itself.
     const ByteSet& loops(State state);
+    // A state that accepts if this one does and over at most so many more bytes lives on with the
+    // same texts: one for all that differ only in counters further from their ends than that.
+    State stand_in(State state, std::size_t bytes);
 
     // Some state had more than kMaxWays: what was said since is not to be relied on.
     bool overflowed() const { return overflowed_; }
@@ -43,6 +47,8 @@ class Matcher {
     using StackIndex = std::uint32_t;
     static constexpr StackIndex kBottom = 0;
     static constexpr State kUnknown = 0xFFFFFFFF;
+    // Stand-ins are kept for 1, 2, 4 ... bytes.
+    static constexpr std::size_t kHorizons = 8;
 
     struct Frame {
         NodeIndex node = 0;
@@ -56,7 +62,8 @@ class Matcher {
     struct StateInfo {
         std::vector<Way> ways;  // ascending; only those at nodes that read a byte
         bool accepts = false;
-        std::unique_ptr<ByteSet> loops;  // once asked for
+        std::unique_ptr<ByteSet> loops = nullptr;                           // once asked for
+        std::unique_ptr<std::array<State, kHorizons>> stand_ins = nullptr;  // once asked for
     };
     struct Hash {
         std::size_t operator()(const Way& way) const;
@@ -68,6 +75,7 @@ class Matcher {
     void open(Way way);
     State close();
     StackIndex push(StackIndex below, NodeIndex node);
+    StackIndex stack_stand_in(StackIndex stack, std::int32_t bytes);
 
     std::shared_ptr<const Automaton> automaton_;
     std::size_t classes_;

@@ -25,16 +25,18 @@ TokenMask make_token_mask(Matcher& matcher, Matcher::State state, const TokenTri
     const auto nodes = trie.nodes();
     for (std::uint32_t i = 0; i < nodes.size();) {
         const TokenTrie::Node& node = nodes[i];
-        const Matcher::State at = matcher.next(states[node.depth], node.byte);
+        Matcher::State at = matcher.next(states[node.depth], node.byte);
         if (at == Matcher::kDead) {
             i = node.end;
             continue;
         }
-        const ByteSet* below = trie.bytes_below(node);
-        if (below != nullptr && (*below & ~matcher.loops(at)).none()) {
-            for (const Token token : trie.tokens(i, node.end)) mask.set(token);
-            i = node.end;
-            continue;
+        if (const TokenTrie::Below* below = trie.below(node); below != nullptr) {
+            at = matcher.stand_in(at, below->height);
+            if ((below->bytes & ~matcher.loops(at)).none()) {
+                for (const Token token : trie.tokens(i, node.end)) mask.set(token);
+                i = node.end;
+                continue;
+            }
         }
         for (const Token token : trie.tokens(i, i + 1)) mask.set(token);
         states[node.depth + 1] = at;
@@ -48,11 +50,13 @@ TokenMask make_token_mask(Matcher& matcher, Matcher::State state, const TokenTri
 
 ConstrainedText::ConstrainedText(std::shared_ptr<const Automaton> automaton,
                                  std::shared_ptr<const TokenTrie> trie,
-                                 std::shared_ptr<const Tokenizer> tokenizer)
+                                 std::shared_ptr<const Tokenizer> tokenizer,
+                                 std::size_t max_memory_bytes)
     : automaton_(std::move(automaton)),
       trie_(std::move(trie)),
       tokenizer_(std::move(tokenizer)),
-      matcher_(std::make_unique<Matcher>(automaton_)) {
+      matcher_(std::make_unique<Matcher>(automaton_)),
+      max_memory_bytes_(max_memory_bytes) {
     TokenMask end(trie_->vocab_size());
     for (const Token token : trie_->end_tokens()) end.set(token);
     after_end_ = std::make_shared<const TokenMask>(std::move(end));
@@ -87,10 +91,10 @@ base::Result<ConstrainedText::Position> ConstrainedText::advance(Position positi
 base::Result<std::shared_ptr<const TokenMask>> ConstrainedText::allowed(Position position) {
     std::shared_ptr<const TokenMask> mask = after_end_;
     if (!position.ended) {
-        auto& known = masks_[position.state];
+        const Matcher::State state = matcher_->stand_in(position.state, trie_->max_depth());
+        auto& known = masks_[state];
         if (known == nullptr) {
-            known = std::make_shared<const TokenMask>(
-                make_token_mask(*matcher_, position.state, *trie_));
+            known = std::make_shared<const TokenMask>(make_token_mask(*matcher_, state, *trie_));
         }
         mask = known;
     }
@@ -107,7 +111,7 @@ base::Result<std::shared_ptr<const TokenMask>> ConstrainedText::allowed(Position
 void ConstrainedText::drop_if_large() {
     const std::size_t mask_bytes = static_cast<std::size_t>(trie_->vocab_size()) / 8 + 64;
     const std::size_t kept = matcher_->memory_bytes() + masks_.size() * mask_bytes;
-    if (kept < kMaxMemoryBytes && !matcher_->overflowed()) return;
+    if (kept < max_memory_bytes_ && !matcher_->overflowed()) return;
     matcher_ = std::make_unique<Matcher>(automaton_);
     masks_.clear();
     ++generation_;

@@ -52,7 +52,8 @@ class ConstrainedText {
 
     ConstrainedText(std::shared_ptr<const Automaton> automaton,
                     std::shared_ptr<const TokenTrie> trie,
-                    std::shared_ptr<const Tokenizer> tokenizer);
+                    std::shared_ptr<const Tokenizer> tokenizer,
+                    std::size_t max_memory_bytes = kMaxMemoryBytes);
 
     Position start() const { return {matcher_->start(), false}; }
     // invalid: the token may not follow, or too many ways to read the text.
@@ -76,6 +77,7 @@ class ConstrainedText {
     std::unordered_map<Matcher::State, std::shared_ptr<const TokenMask>> masks_;
     std::shared_ptr<const TokenMask> after_end_;
     std::uint64_t generation_ = 0;
+    std::size_t max_memory_bytes_;
 };
 
 }  // namespace helix::text::grammar

@@ -55,10 +55,11 @@ TokenTrie::TokenTrie(const Tokenizer& tokenizer) : vocab_size_(tokenizer.vocab_s
 void TokenTrie::note_large_subtrees() {
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
         if (nodes_[i].end - i <= kLargeSubtree) continue;
-        nodes_[i].bytes_below = static_cast<std::int32_t>(byte_sets_.size());
-        ByteSet& set = byte_sets_.emplace_back();
-        for (std::uint32_t below = i + 1; below < nodes_[i].end; ++below) {
-            set.set(nodes_[below].byte);
+        nodes_[i].below = static_cast<std::int32_t>(below_.size());
+        Below& below = below_.emplace_back();
+        for (std::uint32_t n = i + 1; n < nodes_[i].end; ++n) {
+            below.bytes.set(nodes_[n].byte);
+            below.height = std::max<std::size_t>(below.height, nodes_[n].depth - nodes_[i].depth);
         }
     }
 }

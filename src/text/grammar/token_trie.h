@@ -19,7 +19,11 @@ class TokenTrie {
         std::uint32_t end = 0;          // after its subtree
         std::uint32_t first_token = 0;  // of those that end in the subtree, itself first
         std::uint32_t own_tokens = 0;   // how many end at the node itself
-        std::int32_t bytes_below = -1;  // in bytes_of(), of large subtrees only
+        std::int32_t below = -1;        // in below_, of large subtrees only
+    };
+    struct Below {
+        ByteSet bytes;           // all in the subtree, the node's own left out
+        std::size_t height = 0;  // bytes of the longest way down
     };
 
     // Left out: special tokens and those without bytes.
@@ -34,10 +38,9 @@ class TokenTrie {
         return std::span(tokens_).subspan(nodes_[begin].first_token,
                                           last - nodes_[begin].first_token);
     }
-    // All bytes in the node's subtree, the node's own left out; nullptr for a small one.
-    const ByteSet* bytes_below(const Node& node) const {
-        return node.bytes_below < 0 ? nullptr
-                                    : &byte_sets_[static_cast<std::size_t>(node.bytes_below)];
+    // Of a node's subtree; nullptr for a small one.
+    const Below* below(const Node& node) const {
+        return node.below < 0 ? nullptr : &below_[static_cast<std::size_t>(node.below)];
     }
 
     std::int32_t vocab_size() const { return vocab_size_; }
@@ -49,7 +52,7 @@ class TokenTrie {
 
     std::vector<Node> nodes_;
     std::vector<Token> tokens_;
-    std::vector<ByteSet> byte_sets_;
+    std::vector<Below> below_;
     std::vector<Token> end_tokens_;
     std::size_t max_depth_ = 0;
     std::int32_t vocab_size_ = 0;

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "text/grammar/grammar.h"
+
+// The parts of JSON as rules of a grammar.
+
+namespace helix::text::grammar {
+
+// Adds each rule when it is first asked for. Whitespace is bounded, so that a model cannot write
+// blanks for ever; numbers have at most 15 digits before and 16 after the point and 2 of an
+// exponent, so that every reader takes them; a \u escape never leaves half a surrogate pair.
+class JsonRules {
+  public:
+    // grammar outlives the object.
+    explicit JsonRules(Grammar& grammar) : grammar_(grammar) {}
+
+    Expr space();      // "", " ", or a line end and at most 20 blanks
+    Expr character();  // one character of a string, perhaps escaped
+    Expr string();
+    Expr integer();
+    Expr number();
+    Expr boolean();
+    Expr value();
+    Expr object();
+    Expr array();
+
+  private:
+    RuleIndex define(RuleIndex& known, std::string_view name, Expr body);
+
+    Grammar& grammar_;
+    RuleIndex space_ = -1;
+    RuleIndex character_ = -1;
+    RuleIndex string_ = -1;
+    RuleIndex integer_ = -1;
+    RuleIndex number_ = -1;
+    RuleIndex value_ = -1;
+    RuleIndex object_ = -1;
+    RuleIndex array_ = -1;
+};
+
+// The largest number that integer() writes.
+constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
+
+// "[" item ("," item)* "]" and the like: open, first, then rest, close, with space between.
+Expr bracketed(JsonRules& json, std::string_view open, Expr inside, std::string_view close);
+
+// An expression over the characters of a string as one over their JSON form: quote, backslash and
+// control characters escaped the one usual way. Rule references are left as they are.
+Expr inside_json_string(const Expr& e);
+
+// Whole numbers low <= n <= high in decimal, without leading zeros.
+Expr integers_between(std::int64_t low, std::int64_t high);
+
+}  // namespace helix::text::grammar

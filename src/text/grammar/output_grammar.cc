@@ -1,0 +1,109 @@
+#include "text/grammar/output_grammar.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "text/grammar/gbnf_parser.h"
+#include "text/grammar/json_schema.h"
+
+namespace helix::text::grammar {
+namespace {
+
+using Kind = spec::OutputGrammar::Kind;
+
+base::Result<Grammar> read(const spec::OutputGrammar& grammar) {
+    switch (grammar.kind) {
+        case Kind::json_object:
+            return json_object_grammar();
+        case Kind::json_schema:
+            return json_schema_grammar(std::string_view(grammar.text));
+        case Kind::gbnf:
+            return parse_gbnf(grammar.text);
+        case Kind::none:
+            break;
+    }
+    return base::invalid("no grammar is given");
+}
+
+}  // namespace
+
+base::Result<std::shared_ptr<const Automaton>> compile(const spec::OutputGrammar& grammar) {
+    if (grammar.text.size() > spec::OutputGrammar::kMaxTextBytes) {
+        return base::invalid(fmt::format("{} bytes are too many; at most {} are allowed",
+                                         grammar.text.size(), spec::OutputGrammar::kMaxTextBytes));
+    }
+    TRY(const Grammar rules, read(grammar));
+    TRY(auto automaton, Automaton::build(rules));
+    if (Matcher(automaton).overflowed()) {
+        return base::invalid(
+            fmt::format("the grammar is too ambiguous: there are more than {} ways to begin",
+                        Matcher::kMaxWays));
+    }
+    return automaton;
+}
+
+GrammarMasks::GrammarMasks(std::shared_ptr<const Tokenizer> tokenizer)
+    : tokenizer_(std::move(tokenizer)), trie_(std::make_shared<const TokenTrie>(*tokenizer_)) {}
+
+base::Result<std::shared_ptr<GrammarMasks::Entry>> GrammarMasks::entry(
+    const spec::OutputGrammar& grammar) {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::find_if(entries_.begin(), entries_.end(),
+                                    [&](const auto& e) { return e->grammar == grammar; });
+    if (known != entries_.end()) {
+        entries_.splice(entries_.begin(), entries_, known);
+        return entries_.front();
+    }
+    TRY(auto automaton, compile(grammar));
+    auto made = std::make_shared<Entry>();
+    made->grammar = grammar;
+    made->texts_of = std::make_unique<ConstrainedText>(std::move(automaton), trie_, tokenizer_);
+    entries_.push_front(made);
+    if (entries_.size() > kMaxGrammars) entries_.pop_back();
+    return made;
+}
+
+GrammarMasks::Text& GrammarMasks::text_at(Entry& entry, std::uint64_t text_id) {
+    const auto known = entry.texts.find(text_id);
+    if (known == entry.texts.end() && entry.texts.size() >= kMaxTexts) {
+        const auto oldest = std::min_element(
+            entry.texts.begin(), entry.texts.end(),
+            [](const auto& a, const auto& b) { return a.second.last_use < b.second.last_use; });
+        entry.texts.erase(oldest);
+    }
+    Text& text = entry.texts[text_id];
+    text.last_use = ++entry.uses;
+    return text;
+}
+
+// Brings text to the end of output: from where it stands when output goes on from there, else from
+// the beginning.
+base::Status GrammarMasks::follow(Entry& entry, Text& text, std::span<const Token> output) {
+    ConstrainedText& grammar = *entry.texts_of;
+    const bool goes_on = !text.tokens.empty() && text.generation == grammar.generation() &&
+                         text.tokens.size() <= output.size() &&
+                         std::equal(text.tokens.begin(), text.tokens.end(), output.begin());
+    if (!goes_on) {
+        text.tokens.clear();
+        text.position = grammar.start();
+        text.generation = grammar.generation();
+    }
+    for (std::size_t i = text.tokens.size(); i < output.size(); ++i) {
+        TRY(text.position, grammar.advance(text.position, output[i]));
+        text.tokens.push_back(output[i]);
+    }
+    return base::Ok{};
+}
+
+base::Result<std::shared_ptr<const TokenMask>> GrammarMasks::allowed(
+    const spec::OutputGrammar& grammar, std::uint64_t text_id, std::span<const Token> output) {
+    TRY(const std::shared_ptr<Entry> at, entry(grammar));
+    const std::lock_guard lock(at->mutex);
+    at->texts_of->drop_if_large();
+    Text& text = text_at(*at, text_id);
+    TRY_VOID(follow(*at, text, output));
+    return at->texts_of->allowed(text.position);
+}
+
+}  // namespace helix::text::grammar

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "spec/sampling_params.h"
+#include "text/grammar/automaton.h"
+#include "text/grammar/token_mask.h"
+#include "text/tokenizer.h"
+
+namespace helix::text::grammar {
+
+// invalid: what is wrong with the schema or grammar and where; more than kMaxTextBytes.
+base::Result<std::shared_ptr<const Automaton>> compile(const spec::OutputGrammar& grammar);
+
+// Which tokens may follow, for any number of grammars and texts over one vocabulary. An answer is a
+// function of its arguments only; what was worked out before just makes it fast. Any thread; texts
+// under different grammars do not wait for each other.
+class GrammarMasks {
+  public:
+    static constexpr std::size_t kMaxGrammars = 16;  // kept at a time
+    static constexpr std::size_t kMaxTexts = 1024;   // of one grammar whose positions are kept
+
+    explicit GrammarMasks(std::shared_ptr<const Tokenizer> tokenizer);
+
+    // For the text that output is so far. text_id: the same for the same text as it grows.
+    // invalid: a grammar that cannot be read, an output that does not follow it, or no token that
+    // may follow.
+    base::Result<std::shared_ptr<const TokenMask>> allowed(const spec::OutputGrammar& grammar,
+                                                           std::uint64_t text_id,
+                                                           std::span<const Token> output);
+
+  private:
+    struct Text {
+        std::vector<Token> tokens;  // read so far
+        ConstrainedText::Position position;
+        std::uint64_t generation = 0;
+        std::uint64_t last_use = 0;
+    };
+    struct Entry {
+        spec::OutputGrammar grammar;
+        std::mutex mutex;  // over what follows
+        std::unique_ptr<ConstrainedText> texts_of;
+        std::unordered_map<std::uint64_t, Text> texts;  // by text_id
+        std::uint64_t uses = 0;
+    };
+
+    base::Result<std::shared_ptr<Entry>> entry(const spec::OutputGrammar& grammar);
+    static Text& text_at(Entry& entry, std::uint64_t text_id);
+    static base::Status follow(Entry& entry, Text& text, std::span<const Token> output);
+
+    std::shared_ptr<const Tokenizer> tokenizer_;
+    std::shared_ptr<const TokenTrie> trie_;
+    std::mutex mutex_;                           // over entries_
+    std::list<std::shared_ptr<Entry>> entries_;  // last used first
+};
+
+}  // namespace helix::text::grammar

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "text/grammar/json_rules.h"
+
+namespace helix::text::grammar {
+
+using SchemaJson = nlohmann::ordered_json;
+
+// Which of JSON's types a schema may match, as bits.
+enum SchemaType : unsigned {
+    kNullType = 1,
+    kBooleanType = 2,
+    kIntegerType = 4,
+    kNumberType = 8,
+    kStringType = 16,
+    kArrayType = 32,
+    kObjectType = 64,
+    kAllTypes = 127,
+};
+
+base::Error schema_error(std::string_view place, std::string_view message);
+// "#/properties" and "a/b": "#/properties/a~1b".
+std::string schema_place(std::string_view place, std::string_view key);
+SchemaType type_of(const SchemaJson& value);
+// Whether "type" (and "nullable") of a schema lets a value of this type through; number takes
+// integers.
+bool admits_type(unsigned types, SchemaType type);
+
+// The part that reads one schema document into a grammar: see json_schema.h.
+class SchemaCompiler {
+  public:
+    explicit SchemaCompiler(const SchemaJson& root) : root_(root), json_(grammar_) {}
+
+    base::Result<Grammar> compile();
+
+  private:
+    using ExprResult = base::Result<Expr>;
+
+    // place: where the schema stands, for messages.
+    ExprResult schema(const SchemaJson& s, const std::string& place);
+    ExprResult combined(const SchemaJson& s, const std::string& place);
+    ExprResult any_of(const SchemaJson& s, const char* keyword, const std::string& place);
+    ExprResult all_of(const SchemaJson& s, const std::string& place);
+    ExprResult reference(const SchemaJson& s, const std::string& place);
+    ExprResult values(const SchemaJson& s, const std::string& place);
+    ExprResult typed(const SchemaJson& s, const std::string& place);
+    ExprResult of_type(const SchemaJson& s, SchemaType type, const std::string& place);
+
+    ExprResult object(const SchemaJson& s, const std::string& place);
+    ExprResult array(const SchemaJson& s, const std::string& place);
+    ExprResult string(const SchemaJson& s, const std::string& place);
+    ExprResult integer(const SchemaJson& s, const std::string& place);
+    ExprResult number(const SchemaJson& s, const std::string& place);
+
+    base::Status check_keywords(const SchemaJson& s, const std::string& place) const;
+    base::Result<unsigned> types(const SchemaJson& s, const std::string& place) const;
+    base::Result<const SchemaJson*> resolve(const std::string& reference,
+                                            const std::string& place) const;
+    // Both must hold: one schema that says what the two say.
+    base::Result<SchemaJson> merge(const SchemaJson& a, const SchemaJson& b,
+                                   const std::string& place);
+    // Nothing that is generated for a matches b.
+    bool apart(const SchemaJson& a, const SchemaJson& b, int depth) const;
+    const SchemaJson& followed(const SchemaJson& s) const;
+
+    const SchemaJson& root_;
+    Grammar grammar_;
+    JsonRules json_;
+    std::map<std::string, RuleIndex> references_;
+    int depth_ = 0;
+    int steps_ = 0;
+    int merges_ = 0;
+};
+
+// The keyword as a whole number from 0 on, or otherwise.
+base::Result<std::int32_t> schema_count(const SchemaJson& s, const char* keyword,
+                                        std::int32_t otherwise, const std::string& place);
+
+// Expressions over a string's own characters for "format".
+base::Result<Expr> schema_format(const std::string& format, const std::string& place);
+
+}  // namespace helix::text::grammar

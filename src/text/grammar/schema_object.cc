@@ -1,0 +1,204 @@
+// Objects and arrays of a schema.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "text/grammar/schema_compiler.h"
+#include "text/utf8.h"
+
+namespace helix::text::grammar {
+namespace {
+
+struct Property {
+    Expr member;  // "name": value
+    bool required = false;
+};
+
+Expr after_comma(JsonRules& json, const Expr& e) {
+    return sequence({json.space(), literal(","), json.space(), e});
+}
+
+Expr member(JsonRules& json, Expr name, Expr value) {
+    return sequence({std::move(name), json.space(), literal(":"), json.space(), std::move(value)});
+}
+
+// Names as strings without escapes, other than these, so that no property comes twice under a
+// different spelling. A walk through the tree of the names' characters, from where `done` of their
+// characters are read.
+Expr other_names(const std::vector<std::u32string>& names, std::size_t done, const Expr& any) {
+    CharSet next;
+    bool may_end = true;
+    std::vector<Expr> out;
+    for (std::size_t i = 0; i < names.size();) {
+        if (names[i].size() == done) {
+            may_end = false;
+            ++i;
+            continue;
+        }
+        const char32_t c = names[i][done];
+        std::vector<std::u32string> same;
+        for (; i < names.size() && names[i].size() > done && names[i][done] == c; ++i) {
+            same.push_back(names[i]);
+        }
+        next.push_back({c, c});
+        out.push_back(sequence({chars({{c, c}}), other_names(same, done + 1, any)}));
+    }
+    out.push_back(
+        sequence({chars(subtract(any.chars, make_char_set(std::move(next)))), repeat(any, 0)}));
+    if (may_end) out.push_back({});
+    return choice(std::move(out));
+}
+
+std::u32string code_points(std::string_view text) {
+    std::u32string out;
+    while (!text.empty()) {
+        const std::size_t length = utf8_prefix(text).length;
+        const auto lead = static_cast<unsigned char>(text[0]);
+        char32_t code = length == 1 ? lead : lead & (0x7FU >> length);
+        for (std::size_t i = 1; i < length; ++i) {
+            code = (code << 6) | (static_cast<unsigned char>(text[i]) & 0x3FU);
+        }
+        out += code;
+        text.remove_prefix(length);
+    }
+    return out;
+}
+
+Expr name_besides(const SchemaJson& properties) {
+    std::vector<std::u32string> names;
+    const Expr any = chars(complement(make_char_set({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}})));
+    for (const auto& [name, value] : properties.items()) {
+        const std::u32string points = code_points(name);
+        const bool plain = std::all_of(points.begin(), points.end(),
+                                       [&any](char32_t c) { return contains(any.chars, c); });
+        if (plain) names.push_back(points);  // another is not written without escapes
+    }
+    std::sort(names.begin(), names.end());
+    return sequence({literal("\""), other_names(names, 0, any), literal("\"")});
+}
+
+// Properties in order, each at most once and with commas between, then any number of others. Rules
+// "from property i on", before and after the first that is written.
+Expr members(Grammar& grammar, JsonRules& json, const std::vector<Property>& properties,
+             const std::optional<Expr>& other) {
+    Expr before;
+    Expr after;
+    if (other) {
+        after = repeat(after_comma(json, *other), 0);
+        before = optional(sequence({*other, after}));
+    }
+    for (std::size_t i = properties.size(); i-- > 0;) {
+        const Property& property = properties[i];
+        const Expr after_this = rule(grammar.add("object members", std::move(after)));
+        const Expr written = sequence({property.member, after_this});
+        const Expr with_comma = after_comma(json, written);
+        after = property.required ? with_comma : choice({with_comma, after_this});
+        if (property.required) {
+            before = written;
+        } else {
+            const Expr skipped = rule(grammar.add("object members", std::move(before)));
+            before = choice({written, skipped});
+        }
+    }
+    return before;
+}
+
+}  // namespace
+
+base::Result<Expr> SchemaCompiler::object(const SchemaJson& s, const std::string& place) {
+    static const SchemaJson kNone = SchemaJson::object();
+    const SchemaJson& named = s.contains("properties") ? s["properties"] : kNone;
+    if (!named.is_object()) {
+        return schema_error(schema_place(place, "properties"), "expected an object of schemas");
+    }
+    SchemaJson required = s.contains("required") ? s["required"] : SchemaJson::array();
+    const auto is_name = [](const SchemaJson& name) { return name.is_string(); };
+    if (!required.is_array() || !std::all_of(required.begin(), required.end(), is_name)) {
+        return schema_error(schema_place(place, "required"), "expected an array of names");
+    }
+    const SchemaJson additional =
+        s.contains("additionalProperties") ? s["additionalProperties"] : SchemaJson(named.empty());
+    const std::string in_properties = schema_place(place, "properties");
+    std::vector<Property> properties;
+    for (const auto& [name, value] : named.items()) {
+        const bool needed =
+            std::find(required.begin(), required.end(), SchemaJson(name)) != required.end();
+        if (value == false && !needed) continue;
+        TRY(Expr e, schema(value, schema_place(in_properties, name)));
+        properties.push_back(
+            {member(json_, literal(SchemaJson(name).dump()), std::move(e)), needed});
+    }
+    SchemaJson all_names = named;
+    for (const SchemaJson& name : required) {
+        const auto text = name.get<std::string>();
+        if (all_names.contains(text)) continue;
+        all_names[text] = true;
+        if (additional == false && s.contains("additionalProperties")) {
+            return schema_error(schema_place(place, "required"),
+                                fmt::format("\"{}\" is not among the properties, and "
+                                            "additionalProperties is false",
+                                            text));
+        }
+        TRY(Expr e, schema(s.contains("additionalProperties") ? additional : SchemaJson(true),
+                           schema_place(schema_place(place, "required"), text)));
+        properties.push_back({member(json_, literal(name.dump()), std::move(e)), true});
+    }
+    std::optional<Expr> other;
+    if (additional != false) {
+        TRY(Expr value, schema(additional, schema_place(place, "additionalProperties")));
+        other = member(json_, all_names.empty() ? json_.string() : name_besides(all_names),
+                       std::move(value));
+    }
+    return bracketed(json_, "{", members(grammar_, json_, properties, other), "}");
+}
+
+base::Result<Expr> SchemaCompiler::array(const SchemaJson& s, const std::string& place) {
+    TRY(const std::int32_t min, schema_count(s, "minItems", 0, place));
+    TRY(const std::int32_t max, schema_count(s, "maxItems", kNoLimit, place));
+    if (max != kNoLimit && max < min) {
+        return schema_error(place, fmt::format("minItems {} is more than maxItems {}", min, max));
+    }
+    const SchemaJson prefix = s.contains("prefixItems") ? s["prefixItems"] : SchemaJson::array();
+    if (!prefix.is_array()) {
+        return schema_error(schema_place(place, "prefixItems"), "expected an array of schemas");
+    }
+    if (s.contains("items") && s["items"].is_array()) {
+        return schema_error(schema_place(place, "items"),
+                            "expected one schema; for one each, use prefixItems");
+    }
+    const auto fixed = static_cast<std::int32_t>(prefix.size());
+    const bool open = s.contains("items") ? s["items"] != false : fixed == 0 || min > fixed;
+    if (!open && min > fixed) {
+        return schema_error(place, fmt::format("minItems {} is more than prefixItems has", min));
+    }
+    // From the last item back: what may follow so many items, comma included.
+    Expr rest;
+    const bool more = open && (max == kNoLimit || max > fixed);
+    if (more) {
+        const SchemaJson& each = s.contains("items") ? s["items"] : SchemaJson(true);
+        TRY(Expr item, schema(each, schema_place(place, "items")));
+        const std::int32_t least = std::max(min - fixed, 0);
+        const std::int32_t most = max == kNoLimit ? kNoLimit : max - fixed;
+        if (fixed == 0) {
+            Expr others = repeat(after_comma(json_, item), std::max(least - 1, 0),
+                                 most == kNoLimit ? kNoLimit : most - 1);
+            rest = sequence({std::move(item), std::move(others)});
+            if (least == 0) rest = optional(std::move(rest));
+        } else {
+            rest = repeat(after_comma(json_, item), least, most);
+        }
+    }
+    const std::int32_t used = max == kNoLimit ? fixed : std::min(fixed, max);
+    for (std::int32_t i = used; i-- > 0;) {
+        const auto at = static_cast<std::size_t>(i);
+        TRY(Expr item, schema(prefix[at],
+                              schema_place(schema_place(place, "prefixItems"), std::to_string(i))));
+        Expr from_here = sequence({std::move(item), std::move(rest)});
+        if (i > 0) from_here = after_comma(json_, from_here);
+        rest = i < min ? std::move(from_here) : optional(std::move(from_here));
+    }
+    return bracketed(json_, "[", std::move(rest), "]");
+}
+
+}  // namespace helix::text::grammar

@@ -1,0 +1,265 @@
+// The automaton against recognisers written differently: a memoised search over the expression for
+// whole texts, and every text up to a length tried.
+
+#include "text/grammar/automaton.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "base/random.h"
+#include "text/grammar/gbnf_parser.h"
+#include "text/grammar/matcher.h"
+#include "text/utf8.h"
+
+namespace helix::text::grammar {
+namespace {
+
+using Ends = std::set<std::size_t>;
+
+// Where a match of an expression that begins at some place of the text may end.
+class Recogniser {
+  public:
+    Recogniser(const Grammar& grammar, std::string_view text) : grammar_(grammar), text_(text) {}
+
+    bool matches() { return ends_of_rule(grammar_.root, 0).contains(text_.size()); }
+
+  private:
+    const Ends& ends_of_rule(RuleIndex rule, std::size_t at) {
+        const auto key = std::pair(rule, at);
+        const auto known = known_.find(key);
+        if (known != known_.end()) return known->second;
+        Ends ends = this->ends(grammar_.rules[static_cast<std::size_t>(rule)].body, at);
+        return known_[key] = std::move(ends);
+    }
+
+    Ends ends(const Expr& e, std::size_t at) {
+        switch (e.kind) {
+            case Expr::Kind::literal:
+                return text_.substr(at).starts_with(e.text) ? Ends{at + e.text.size()} : Ends{};
+            case Expr::Kind::chars: {  // tests are in ASCII
+                const bool in =
+                    at < text_.size() && contains(e.chars, static_cast<unsigned char>(text_[at]));
+                return in ? Ends{at + 1} : Ends{};
+            }
+            case Expr::Kind::sequence: {
+                Ends now{at};
+                for (const Expr& item : e.items) now = after(now, item);
+                return now;
+            }
+            case Expr::Kind::choice: {
+                Ends all;
+                for (const Expr& item : e.items) all.merge(ends(item, at));
+                return all;
+            }
+            case Expr::Kind::repeat:
+                return ends_of_repeat(e, at);
+            case Expr::Kind::rule:
+                return ends_of_rule(e.rule, at);
+        }
+        return {};
+    }
+
+    Ends after(const Ends& starts, const Expr& e) {
+        Ends all;
+        for (const std::size_t start : starts) all.merge(ends(e, start));
+        return all;
+    }
+
+    Ends ends_of_repeat(const Expr& e, std::size_t at) {
+        Ends now{at};
+        for (std::int32_t i = 0; i < e.min; ++i) now = after(now, e.items[0]);
+        Ends all = now;
+        // More than the text is long adds nothing.
+        const auto most = static_cast<std::int32_t>(text_.size()) + 1;
+        const std::int32_t more = e.max == kNoLimit ? most : std::min(most, e.max - e.min);
+        for (std::int32_t i = 0; i < more; ++i) {
+            now = after(now, e.items[0]);
+            all.insert(now.begin(), now.end());
+        }
+        return all;
+    }
+
+    const Grammar& grammar_;
+    std::string_view text_;
+    std::map<std::pair<RuleIndex, std::size_t>, Ends> known_;
+};
+
+// All texts over the alphabet up to a length, shortest first.
+void for_all_texts(std::string_view alphabet, std::size_t length,
+                   const std::function<void(const std::string&)>& visit) {
+    std::vector<std::string> last{""};
+    visit("");
+    for (std::size_t n = 1; n <= length; ++n) {
+        std::vector<std::string> next;
+        for (const std::string& text : last) {
+            for (const char c : alphabet) next.push_back(text + c);
+        }
+        for (const std::string& text : next) visit(text);
+        last = std::move(next);
+    }
+}
+
+// Every text: matched as by the recogniser; alive exactly if it begins some text that matches
+// (those are as long as completions may need to be).
+void compare(const Grammar& grammar, std::string_view alphabet, std::size_t length,
+             std::size_t completion) {
+    const auto automaton = Automaton::build(grammar);
+    ASSERT_TRUE(automaton.ok()) << automaton.error().message;
+    std::set<std::string> prefixes;
+    for_all_texts(alphabet, length + completion, [&](const std::string& text) {
+        if (!Recogniser(grammar, text).matches()) return;
+        for (std::size_t n = 0; n <= text.size(); ++n) prefixes.insert(text.substr(0, n));
+    });
+    Matcher matcher(*automaton);
+    for_all_texts(alphabet, length, [&](const std::string& text) {
+        Matcher::State state = matcher.start();
+        for (const char c : text) state = matcher.next(state, static_cast<std::uint8_t>(c));
+        EXPECT_EQ(matcher.accepts(state), Recogniser(grammar, text).matches()) << text;
+        EXPECT_EQ(state != Matcher::kDead, prefixes.contains(text)) << text;
+    });
+    EXPECT_FALSE(matcher.overflowed());
+}
+
+TEST(Automaton, AgreesWithASearchOnChosenGrammars) {
+    const std::vector<std::pair<const char*, std::size_t>> cases = {
+        {"root ::= \"a\" root \"b\" | \"\"", 4},
+        {"root ::= \"a\" root \"a\" | \"b\" root \"b\" | \"a\" | \"b\" | \"\"", 3},
+        {"root ::= s s\ns ::= \"a\" s \"b\" | \"c\"?", 4},
+        {"root ::= (\"a\" | \"ab\")* (\"c\" | \"bc\")", 2},
+        {"root ::= x{2,3} \"c\"\nx ::= \"a\" | \"b\" y\ny ::= \"\" | \"a\" y", 3},
+        {"root ::= a \"b\"\na ::= \"a\" a | \"\"", 2},
+        {"root ::= (\"a\"{0,2} \"b\"?){1,2} [bc]", 2},
+        {"root ::= \"a\" dead | \"b\" [c]*\ndead ::= \"c\" dead", 1},
+        {"root ::= list\nlist ::= \"a\" (\"b\" list)? (\"c\" list)?", 3},
+    };
+    for (const auto& [text, completion] : cases) {
+        SCOPED_TRACE(text);
+        const auto grammar = parse_gbnf(text);
+        ASSERT_TRUE(grammar.ok()) << grammar.error().message;
+        compare(*grammar, "abc", 4, completion);
+    }
+}
+
+Expr random_expr(base::Random& random, int depth, RuleIndex rules) {
+    const auto part = [&] { return random_expr(random, depth - 1, rules); };
+    switch (depth == 0 ? random.below(3) : random.below(7)) {
+        case 0:
+            return literal(random.below(2) == 0 ? "a" : "b");
+        case 1:
+            return one_of(random.below(2) == 0 ? "ab" : "a");
+        case 2:
+            // Behind a letter, so that nothing is left-recursive.
+            return sequence(
+                {literal(random.below(2) == 0 ? "a" : "b"),
+                 rule(static_cast<RuleIndex>(random.below(static_cast<std::uint64_t>(rules))))});
+        case 3:
+            return sequence({part(), part()});
+        case 4:
+            return choice({part(), part()});
+        case 5:
+            return repeat(part(), static_cast<std::int32_t>(random.below(2)),
+                          random.below(2) == 0 ? kNoLimit : 2);
+        default:
+            return optional(part());
+    }
+}
+
+TEST(Automaton, AgreesWithASearchOnRandomGrammars) {
+    int built = 0;
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+        SCOPED_TRACE(testing::Message() << "seed " << seed);
+        base::Random random(seed);
+        Grammar grammar;
+        for (RuleIndex r = 0; r < 3; ++r) {
+            grammar.add(std::string(1, static_cast<char>('r' + r)), random_expr(random, 3, 3));
+        }
+        const auto automaton = Automaton::build(grammar);
+        if (!automaton.ok()) continue;  // no text matches
+        ++built;
+        Matcher matcher(*automaton);
+        for_all_texts("ab", 6, [&](const std::string& text) {
+            Matcher::State state = matcher.start();
+            for (const char c : text) state = matcher.next(state, static_cast<std::uint8_t>(c));
+            ASSERT_EQ(matcher.accepts(state), Recogniser(grammar, text).matches()) << text;
+        });
+    }
+    EXPECT_GT(built, 40);
+}
+
+TEST(Automaton, CharacterClassesAreTheirUtf8) {
+    const std::vector<std::vector<CodeRange>> sets = {
+        {{0, 0x10FFFF}},
+        {{0x7F, 0x80}},
+        {{0x7FF, 0x800}},
+        {{0xFFFF, 0x10000}},
+        {{0xD7FF, 0xE000}},
+        {{0x20AC, 0x20AC}},
+        {{'a', 'f'}, {0xE9, 0x3FF}, {0x1F600, 0x1F64F}},
+        {{0x10FFFE, 0x10FFFF}},
+    };
+    for (const auto& ranges : sets) {
+        const CharSet set = make_char_set(ranges);
+        Grammar grammar;
+        grammar.add("root", chars(set));
+        const auto automaton = Automaton::build(grammar);
+        ASSERT_TRUE(automaton.ok());
+        Matcher matcher(*automaton);
+        for (char32_t code = 0; code <= kLastCodePoint; code += code < 0x900 ? 1 : 61) {
+            if (code >= 0xD800 && code <= 0xDFFF) continue;
+            std::string text;
+            append_utf8(text, code);
+            Matcher::State state = matcher.start();
+            for (const char c : text) state = matcher.next(state, static_cast<std::uint8_t>(c));
+            ASSERT_EQ(matcher.accepts(state), contains(set, code)) << std::uint32_t{code};
+        }
+        // Surrogates and overlong forms are nothing.
+        for (const char* bad : {"\xED\xA0\x80", "\xC0\x80", "\xE0\x80\x80", "\xF4\x90\x80\x80"}) {
+            Matcher::State state = matcher.start();
+            for (const char* c = bad; *c != 0; ++c) {
+                state = matcher.next(state, static_cast<std::uint8_t>(*c));
+            }
+            EXPECT_FALSE(matcher.accepts(state)) << bad;
+        }
+    }
+}
+
+TEST(Automaton, DeepRecursionKeepsStacksNotCalls) {
+    const auto grammar = parse_gbnf("root ::= \"(\" root \")\" | \"x\"");
+    ASSERT_TRUE(grammar.ok());
+    const auto automaton = Automaton::build(*grammar);
+    ASSERT_TRUE(automaton.ok());
+    Matcher matcher(*automaton);
+    constexpr int kDepth = 20'000;
+    Matcher::State state = matcher.start();
+    for (int i = 0; i < kDepth; ++i) state = matcher.next(state, '(');
+    state = matcher.next(state, 'x');
+    for (int i = 0; i < kDepth; ++i) {
+        ASSERT_FALSE(matcher.accepts(state));
+        state = matcher.next(state, ')');
+    }
+    EXPECT_TRUE(matcher.accepts(state));
+    EXPECT_EQ(matcher.next(state, ')'), Matcher::kDead);
+}
+
+TEST(Automaton, RightRecursionNeedsNoStack) {
+    const auto grammar = parse_gbnf("root ::= \"a\" root | \"b\"");
+    const auto automaton = Automaton::build(*grammar);
+    Matcher matcher(*automaton);
+    const Matcher::State first = matcher.next(matcher.start(), 'a');
+    EXPECT_EQ(matcher.next(first, 'a'), first);
+}
+
+TEST(Automaton, TooManyWaysAreNoticed) {
+    const auto grammar = parse_gbnf("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"\"");
+    const auto automaton = Automaton::build(*grammar);
+    Matcher matcher(*automaton);
+    Matcher::State state = matcher.start();
+    for (int i = 0; i < 16; ++i) state = matcher.next(state, 'a');
+    EXPECT_TRUE(matcher.overflowed());
+}
+
+}  // namespace
+}  // namespace helix::text::grammar

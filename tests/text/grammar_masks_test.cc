@@ -1,0 +1,268 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "grammar_helpers.h"
+#include "schema_checker.h"
+#include "text/detokenizer.h"
+
+namespace helix::text::grammar {
+namespace {
+
+using test::Kind;
+
+const std::string kDemo = std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf";
+
+std::vector<std::string> vocabularies() {
+    return {kDemo, HELIX_DATA_DIR "/vocab/ggml-vocab-llama-spm.gguf",
+            HELIX_DATA_DIR "/vocab/ggml-vocab-gpt-2.gguf"};
+}
+
+// Every token tried, byte by byte, by a matcher that knows nothing of tries and masks.
+void expect_mask(const TokenMask& mask, const std::shared_ptr<const Automaton>& automaton,
+                 const std::string& so_far, const Tokenizer& tokenizer) {
+    Matcher matcher(automaton);
+    const auto follow = [&](Matcher::State state, std::string_view bytes) {
+        for (const char byte : bytes) state = matcher.next(state, static_cast<std::uint8_t>(byte));
+        return state;
+    };
+    const Matcher::State here = follow(matcher.start(), so_far);
+    for (Token token = 0; token < tokenizer.vocab_size(); ++token) {
+        const std::string_view bytes = tokenizer.token_bytes(token);
+        bool expected = false;
+        if (tokenizer.is_end_of_generation(token)) {
+            expected = matcher.accepts(here);
+        } else if (!tokenizer.is_special(token) && !bytes.empty()) {
+            expected = follow(here, bytes) != Matcher::kDead;
+        }
+        ASSERT_EQ(mask.test(token), expected)
+            << "token " << token << " \"" << bytes << "\" after \"" << so_far << "\"";
+    }
+}
+
+void expect_output_fits(const spec::OutputGrammar& grammar, const std::string& text) {
+    if (grammar.kind == Kind::gbnf) return;
+    const auto value = test::Json::parse(text, nullptr, false);
+    ASSERT_FALSE(value.is_discarded()) << text;
+    if (grammar.kind == Kind::json_object) {
+        EXPECT_TRUE(value.is_object()) << text;
+    } else {
+        const auto schema = test::Json::parse(grammar.text);
+        EXPECT_TRUE(test::satisfies(value, schema, schema)) << grammar.text << "\n" << text;
+    }
+}
+
+// Writes a text by random allowed tokens. Returns whether it came to an end.
+bool write_text(GrammarMasks& masks, const Tokenizer& tokenizer, const spec::OutputGrammar& grammar,
+                std::uint64_t seed, std::size_t check_every) {
+    const auto automaton = compile(grammar);
+    base::Random random(seed);
+    std::vector<Token> output;
+    std::string text;
+    for (std::size_t i = 0; i < 300; ++i) {
+        const auto mask = masks.allowed(grammar, seed, output);
+        if (!mask.ok()) {
+            ADD_FAILURE() << mask.error().message << " after " << text;
+            return false;
+        }
+        if (check_every != 0 && i % check_every == 0) {
+            expect_mask(**mask, *automaton, text, tokenizer);
+        }
+        const Token token = test::pick_token(tokenizer, **mask, random, i);
+        output.push_back(token);
+        if (tokenizer.is_end_of_generation(token)) {
+            expect_output_fits(grammar, text);
+            return true;
+        }
+        text += tokenizer.token_bytes(token);
+    }
+    return false;
+}
+
+TEST(GrammarMasks, AreWhatTryingEveryTokenSays) {
+    for (const std::string& path : vocabularies()) {
+        const auto tokenizer = test::open_tokenizer(path);
+        if (tokenizer == nullptr) continue;  // its file is not here
+        SCOPED_TRACE(path);
+        GrammarMasks masks(tokenizer);
+        std::uint64_t seed = 0;
+        for (const spec::OutputGrammar& grammar : test::sample_grammars()) {
+            SCOPED_TRACE(grammar.text);
+            write_text(masks, *tokenizer, grammar, ++seed, path == kDemo ? 1 : 7);
+        }
+    }
+}
+
+TEST(GrammarMasks, RandomTextsParseAndSatisfyTheSchema) {
+    const auto tokenizer = test::open_tokenizer(kDemo);
+    ASSERT_NE(tokenizer, nullptr);
+    GrammarMasks masks(tokenizer);
+    int ended = 0;
+    int written = 0;
+    for (const spec::OutputGrammar& grammar : test::sample_grammars()) {
+        for (std::uint64_t seed = 0; seed < 15; ++seed) {
+            SCOPED_TRACE(testing::Message() << "seed " << seed);
+            ended += write_text(masks, *tokenizer, grammar, seed, 0) ? 1 : 0;
+            ++written;
+        }
+    }
+    EXPECT_GT(ended, written * 9 / 10);
+}
+
+TEST(GrammarMasks, AnAnswerDependsOnTheOutputOnly) {
+    const auto tokenizer = test::open_tokenizer(kDemo);
+    ASSERT_NE(tokenizer, nullptr);
+    const spec::OutputGrammar grammar{Kind::json_object, ""};
+    GrammarMasks one(tokenizer);
+    const std::vector<Token> output =
+        test::spell(*tokenizer, R"({"a": [1, 2.5e3, "x\n\u00e9"], "bcd": {"e": null, "f": {}}})");
+    ASSERT_GT(output.size(), 10U);
+    for (std::size_t n = 0; n <= output.size(); ++n) {
+        const std::span<const Token> part(output.data(), n);
+        const auto mask = one.allowed(grammar, 1, part);
+        ASSERT_TRUE(mask.ok()) << mask.error().message;
+        if (n < output.size()) {
+            EXPECT_TRUE((*mask)->test(output[n])) << n;
+        }
+        GrammarMasks fresh(tokenizer);
+        const auto replayed = fresh.allowed(grammar, 1, part);
+        ASSERT_TRUE(replayed.ok());
+        ASSERT_EQ((*mask)->words(), (*replayed)->words());
+    }
+    // Taken back, and another text under the same id, as after a preemption.
+    for (const std::size_t n : {output.size(), std::size_t{3}, std::size_t{0}, output.size() / 2}) {
+        const std::span<const Token> part(output.data(), n);
+        GrammarMasks fresh(tokenizer);
+        const auto expected = fresh.allowed(grammar, 9, part);
+        const auto got = one.allowed(grammar, 1, part);
+        ASSERT_TRUE(got.ok() && expected.ok());
+        EXPECT_EQ((*got)->words(), (*expected)->words());
+    }
+}
+
+TEST(GrammarMasks, ACountFarFromItsEndDoesNotMatter) {
+    const auto tokenizer = test::open_tokenizer(kDemo);
+    ASSERT_NE(tokenizer, nullptr);
+    GrammarMasks masks(tokenizer);
+    const spec::OutputGrammar grammar{Kind::gbnf, "root ::= \"<\" [a-z]{0,300} \">\""};
+    const auto mask_after = [&](std::size_t letters) {
+        const auto output = test::spell(*tokenizer, "<" + std::string(letters, 'x'));
+        auto mask = masks.allowed(grammar, letters, output);
+        CHECK(mask.ok());
+        return *mask;
+    };
+    EXPECT_EQ(mask_after(1), mask_after(2));  // the very same
+    EXPECT_EQ(mask_after(1), mask_after(100));
+    EXPECT_NE(mask_after(1)->words(), mask_after(300)->words());
+    EXPECT_LT(mask_after(300)->count(), mask_after(299)->count());
+}
+
+TEST(GrammarMasks, OnlyTheEndFollowsACompleteText) {
+    const auto tokenizer = test::open_tokenizer(kDemo);
+    ASSERT_NE(tokenizer, nullptr);
+    GrammarMasks masks(tokenizer);
+    const spec::OutputGrammar grammar{Kind::gbnf, "root ::= \"yes\""};
+    std::vector<Token> output = test::spell(*tokenizer, "yes");
+    auto mask = masks.allowed(grammar, 1, output);
+    ASSERT_TRUE(mask.ok()) << mask.error().message;
+    Token end = -1;
+    for (Token token = 0; token < tokenizer->vocab_size(); ++token) {
+        EXPECT_EQ((*mask)->test(token), tokenizer->is_end_of_generation(token));
+        if ((*mask)->test(token)) end = token;
+    }
+    ASSERT_GE(end, 0);
+    // Whoever does not stop there hears nothing else.
+    output.push_back(end);
+    const auto after = masks.allowed(grammar, 1, output);
+    ASSERT_TRUE(after.ok());
+    EXPECT_EQ((*after)->words(), (*mask)->words());
+    output.push_back(output.front());
+    const auto wrong = masks.allowed(grammar, 1, output);
+    ASSERT_FALSE(wrong.ok());
+    EXPECT_EQ(wrong.error().message,
+              "token " + std::to_string(output.front()) + " does not follow the grammar here");
+}
+
+TEST(GrammarMasks, ErrorsSayWhatIsWrong) {
+    Vocabulary vocabulary;
+    vocabulary.model = "llama";
+    vocabulary.tokens = {"<unk>", "<s>", "</s>", "a", "b"};
+    vocabulary.scores = {0, 0, 0, 0, 0};
+    vocabulary.kinds = {TokenKind::unknown, TokenKind::control, TokenKind::control,
+                        TokenKind::normal, TokenKind::normal};
+    const auto tokenizer = Tokenizer::create(vocabulary);
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+    GrammarMasks masks(*tokenizer);
+    const auto message = [&](Kind kind, const std::string& text, std::vector<Token> output) {
+        const auto mask = masks.allowed({kind, text}, 1, output);
+        return mask.ok() ? "no error" : mask.error().message;
+    };
+    EXPECT_EQ(message(Kind::gbnf, "root ::= \"a\" \"c\"", {}), "no error");
+    EXPECT_EQ(message(Kind::gbnf, "root ::= \"a\" \"c\"", {3}),
+              "no token of this model's vocabulary can go on as the grammar wants");
+    EXPECT_EQ(message(Kind::gbnf, "root ::= \"a\"", {4}),
+              "token 4 does not follow the grammar here");
+    EXPECT_EQ(message(Kind::gbnf, "root ::= x", {}),
+              "line 1, column 10: rule \"x\" is not defined, found 'x'");
+    EXPECT_EQ(message(Kind::none, "", {}), "no grammar is given");
+    EXPECT_EQ(message(Kind::gbnf, std::string(70'000, ' '), {}),
+              "70000 bytes are too many; at most 65536 are allowed");
+    const std::string ambiguous = "root ::= \"a\" root \"b\" | \"a\" root \"aa\" | \"a\"";
+    EXPECT_EQ(
+        message(Kind::gbnf, ambiguous, std::vector<Token>(20, 3)),
+        "the grammar is too ambiguous: there are more than 20000 ways to read the text so far");
+    EXPECT_EQ(message(Kind::gbnf, ambiguous, {3, 3}), "no error");
+}
+
+TEST(GrammarMasks, ManyGrammarsAndTextsComeAndGo) {
+    const auto tokenizer = test::open_tokenizer(kDemo);
+    ASSERT_NE(tokenizer, nullptr);
+    GrammarMasks masks(tokenizer);
+    for (int round = 0; round < 2; ++round) {
+        for (std::size_t n = 1; n <= GrammarMasks::kMaxGrammars + 3; ++n) {
+            const spec::OutputGrammar grammar{Kind::gbnf,
+                                              "root ::= [0-9]{" + std::to_string(n) + "}"};
+            std::vector<Token> output;
+            std::size_t characters = 0;
+            for (int i = 0; characters < n; ++i) {
+                const auto mask = masks.allowed(grammar, n, output);
+                ASSERT_TRUE(mask.ok());
+                base::Random random(n);
+                output.push_back(test::pick_token(*tokenizer, **mask, random, 0));
+                characters += tokenizer->token_bytes(output.back()).size();
+            }
+            EXPECT_EQ(characters, n);
+        }
+    }
+    const spec::OutputGrammar digits{Kind::gbnf, "root ::= [0-9]+"};
+    for (std::uint64_t id = 0; id < GrammarMasks::kMaxTexts + 50; ++id) {
+        ASSERT_TRUE(masks.allowed(digits, id, {}).ok());
+    }
+}
+
+TEST(GrammarMasks, WhatIsKeptIsDroppedWhenItGrowsTooLarge) {
+    const auto tokenizer = test::open_tokenizer(kDemo);
+    ASSERT_NE(tokenizer, nullptr);
+    const auto automaton = compile({Kind::json_object, ""});
+    ASSERT_TRUE(automaton.ok());
+    const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
+    ConstrainedText roomy(*automaton, trie, tokenizer);
+    ConstrainedText tight(*automaton, trie, tokenizer, 1);
+    const auto first = roomy.allowed(roomy.start());
+    ASSERT_TRUE(first.ok());
+    roomy.drop_if_large();
+    EXPECT_EQ(roomy.generation(), 0U);
+    const auto again = roomy.allowed(roomy.start());
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(*first, *again);  // the very mask
+    for (std::uint64_t n = 1; n <= 3; ++n) {
+        tight.drop_if_large();
+        EXPECT_EQ(tight.generation(), n);
+        const auto mask = tight.allowed(tight.start());
+        ASSERT_TRUE(mask.ok());
+        EXPECT_EQ((*mask)->words(), (*first)->words());
+    }
+}
+
+}  // namespace
+}  // namespace helix::text::grammar

@@ -1,0 +1,312 @@
+#include "text/grammar/json_schema.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "schema_checker.h"
+#include "text/grammar/json_rules.h"
+#include "text/grammar/matcher.h"
+
+namespace helix::text::grammar {
+namespace {
+
+base::Result<std::shared_ptr<const Automaton>> compile(std::string_view schema) {
+    TRY(const Grammar grammar, json_schema_grammar(schema));
+    return Automaton::build(grammar);
+}
+
+bool matches(const std::shared_ptr<const Automaton>& automaton, std::string_view text) {
+    Matcher matcher(automaton);
+    Matcher::State state = matcher.start();
+    for (const char byte : text) state = matcher.next(state, static_cast<std::uint8_t>(byte));
+    return matcher.accepts(state);
+}
+
+struct Case {
+    const char* schema;
+    std::vector<std::string> yes;
+    std::vector<std::string> no;
+};
+
+void check(const std::vector<Case>& cases) {
+    for (const Case& c : cases) {
+        const auto automaton = compile(c.schema);
+        ASSERT_TRUE(automaton.ok()) << c.schema << ": " << automaton.error().message;
+        const auto schema = test::Json::parse(c.schema);
+        for (const auto& text : c.yes) {
+            EXPECT_TRUE(matches(*automaton, text)) << c.schema << " " << text;
+            const auto value = test::Json::parse(text, nullptr, false);
+            ASSERT_FALSE(value.is_discarded()) << text;
+            EXPECT_TRUE(test::satisfies(value, schema, schema)) << c.schema << " " << text;
+        }
+        for (const auto& text : c.no) {
+            EXPECT_FALSE(matches(*automaton, text)) << c.schema << " " << text;
+        }
+    }
+}
+
+TEST(JsonSchema, ScalarTypes) {
+    check({
+        {R"({"type":"null"})", {"null"}, {"nul", "0", "", " null"}},
+        {R"({"type":"boolean"})", {"true", "false"}, {"True", "1"}},
+        {R"({"type":"integer"})",
+         {"0", "-7", "123456789012345"},
+         {"01", "1.5", "+1", "1e3", "--1"}},
+        {R"({"type":"number"})",
+         {"0", "-1.25", "3e5", "1.5E-10", "10"},
+         {".5", "1.", "01", "1e", "NaN"}},
+        {R"({"type":"number","minimum":0})", {"0", "1.5", "9e9"}, {"-1", "-0.5"}},
+        {R"({"type":["string","null"]})", {"null", R"("a")"}, {"1", "true"}},
+        {R"({"type":"string","nullable":true})", {"null", R"("a")"}, {"1"}},
+        {R"({"type":["integer","number"]})", {"1", "1.5"}, {R"("1")"}},
+        {"{}", {"null", "1", "[]", "{}", R"({"a":[1,{"b":"c"}]})"}, {"", "x"}},
+        {"true", {"1", "[[]]"}, {"[1,]"}},
+    });
+}
+
+TEST(JsonSchema, Strings) {
+    check({
+        {R"({"type":"string"})",
+         {R"("")", R"("a b")", R"("\n\"\\\/")", "\"\\u00e9\\uD83D\\uDE00\"", "\"\xE2\x82\xAC\""},
+         {"\"a", "a", "\"\n\"", R"("\x")", R"("\uD800")", R"("\uDC00")", "\"\xFF\""}},
+        {R"({"type":"string","minLength":2,"maxLength":3})",
+         {R"("ab")", R"("abc")", "\"\xE2\x82\xAC\xE2\x82\xAC\"", R"("\n\u0041")"},
+         {R"("a")", R"("abcd")", R"("")"}},
+        {R"({"minLength":1})", {R"("x")"}, {R"("")", "1"}},
+        {R"({"type":"string","pattern":"^[a-z]{2}-\\d+$"})",
+         {R"("ab-1")", R"("zz-007")"},
+         {R"("ab-")", R"("a-1")", R"("ab-1x")", R"("xab-1")"}},
+        {R"({"type":"string","pattern":"b+"})", {R"("b")", R"("abbc")"}, {R"("a")", R"("")"}},
+        {R"({"type":"string","pattern":"^(\"|\\\\|\\n)*$"})",
+         {R"("\"\\\n")", R"("")"},
+         {"\"\n\"", R"("n")"}},
+        {R"({"type":"string","pattern":"^a|b$"})", {R"("ax")", R"("xb")"}, {R"("x")", R"("xa")"}},
+        {R"({"type":"string","pattern":"^(?:\\w+\\.)*[^\\W\\d]?$"})",
+         {R"("a1.b")", R"("")"},
+         {R"("a.1")"}},
+        {R"({"type":"string","pattern":"^.\\u0042\\x41\\/\\-$"})", {R"("xBA/-")"}, {R"("x")"}},
+        {R"({"type":"string","pattern":"^a+?[\\s\\-_]$"})", {R"("aa ")", R"("a-")"}, {R"("a.")"}},
+        {R"({"type":"string","format":"date"})",
+         {R"("2024-02-29")", R"("1999-12-31")", R"("2000-02-29")"},
+         {R"("2023-02-29")", R"("1900-02-29")", R"("2024-13-01")", R"("2024-04-31")"}},
+        {R"({"type":"string","format":"date-time"})",
+         {R"("2024-01-01T00:00:00Z")", R"("2024-01-01T23:59:59.123+02:00")"},
+         {R"("2024-01-01 00:00:00Z")", R"("2024-01-01T24:00:00Z")"}},
+        {R"({"type":"string","format":"time"})", {R"("12:30:00Z")"}, {R"("12:30")"}},
+        {R"({"type":"string","format":"uuid"})",
+         {R"("123e4567-e89b-12d3-a456-426614174000")"},
+         {R"("123e4567e89b12d3a456426614174000")"}},
+        {R"({"type":"string","format":"ipv4"})",
+         {R"("192.168.0.255")"},
+         {R"("256.1.1.1")", R"("1.2.3")"}},
+        {R"({"type":"string","format":"email"})",
+         {R"("a.b@example.org")"},
+         {R"("a@b")", R"("@b.de")"}},
+    });
+}
+
+TEST(JsonSchema, IntegerRangesAreExact) {
+    const std::vector<std::pair<std::int64_t, std::int64_t>> ranges = {
+        {0, 0},  {0, 9}, {1, 10},    {5, 123},     {-3, 3},    {-120, -7}, {99, 101},
+        {-1, 0}, {7, 7}, {10, 1000}, {-250, 1234}, {100, 199}, {990, 1010}};
+    for (const auto& [low, high] : ranges) {
+        Grammar grammar;
+        JsonRules json(grammar);
+        grammar.root = grammar.add("root", integers_between(low, high));
+        const auto automaton = Automaton::build(grammar);
+        ASSERT_TRUE(automaton.ok());
+        for (std::int64_t n = -1500; n <= 1500; ++n) {
+            ASSERT_EQ(matches(*automaton, std::to_string(n)), low <= n && n <= high)
+                << n << " in " << low << " to " << high;
+        }
+        for (const char* bad : {"-0", "00", "007", "", "-", "+1"})
+            EXPECT_FALSE(matches(*automaton, bad));
+    }
+    check({
+        {R"({"type":"integer","minimum":18})", {"18", "100", "99999"}, {"17", "-20", "1"}},
+        {R"({"type":"integer","maximum":-2})", {"-2", "-100"}, {"-1", "0", "2"}},
+        {R"({"type":"integer","exclusiveMinimum":1,"exclusiveMaximum":4})", {"2", "3"}, {"1", "4"}},
+        {R"({"type":"integer","minimum":0.5,"maximum":2.5})", {"1", "2"}, {"0", "3"}},
+    });
+}
+
+TEST(JsonSchema, Objects) {
+    check({
+        {R"({"type":"object"})",
+         {"{}", R"({"a":1})", "{ \"a\" : 1 }", "{\n  \"a\": []\n}"},
+         {"[]", R"({"a"})", R"({"a":1,})", "{  \"a\":1    }"}},
+        {R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},
+             "required":["a","b"]})",
+         {R"({"a":1,"b":"x"})", R"({"a": 1, "b": "x"})"},
+         {R"({"b":"x","a":1})", R"({"a":1})", R"({"a":1,"b":"x","c":2})", "{}"}},
+        {R"({"properties":{"a":true,"b":true,"c":true},"required":["b"]})",
+         {R"({"b":1})", R"({"a":0,"b":1})", R"({"b":1,"c":2})", R"({"a":0,"b":1,"c":2})"},
+         {"{}", R"({"a":0})", R"({"a":0,"c":2})", R"({,"b":1})"}},
+        {R"({"properties":{"a":true,"b":true}})",
+         {"{}", R"({"a":1})", R"({"b":1})", R"({"a":1,"b":2})"},
+         {R"({"a":1,"a":1})", R"({"c":1})"}},
+        {R"({"type":"object","additionalProperties":{"type":"integer"}})",
+         {"{}", R"({"x":1,"yy":2})"},
+         {R"({"x":"1"})"}},
+        {R"({"properties":{"ab":{"const":1}},"additionalProperties":{"type":"string"}})",
+         {"{}", R"({"ab":1})", R"({"ab":1,"a":"x","abc":"y","":"z"})", R"({"b":"x"})"},
+         {R"({"ab":"x"})", R"({"\u0061b":"x"})", R"({"a":"x","ab":"y"})"}},
+        {R"({"type":"object","properties":{"a":true},"additionalProperties":false})",
+         {"{}", R"({"a":1})"},
+         {R"({"b":1})"}},
+        {R"({"properties":{"a":{"type":"null"}},"required":["a","z"]})",
+         {R"({"a":null,"z":[1]})"},
+         {R"({"a":null})"}},
+        {R"({"properties":{"say \"hi\"\\":{"const":1}},"additionalProperties":true})",
+         {R"({"say \"hi\"\\":1,"x":2})"},
+         {R"({"say "hi"":1})"}},
+        {R"({"type":"object","properties":{}})", {"{}"}, {"[]"}},
+    });
+}
+
+TEST(JsonSchema, Arrays) {
+    check({
+        {R"({"type":"array"})", {"[]", "[1]", "[1, \"a\", [null]]"}, {"[1,]", "[,1]", "{}"}},
+        {R"({"items":{"type":"integer"},"minItems":2,"maxItems":3})",
+         {"[1,2]", "[1,2,3]"},
+         {"[1]", "[1,2,3,4]", "[]", "[1,\"a\"]"}},
+        {R"({"type":"array","maxItems":0})", {"[]"}, {"[1]"}},
+        {R"({"type":"array","items":{"type":"null"},"maxItems":1})",
+         {"[]", "[null]"},
+         {"[null,null]"}},
+        {R"({"prefixItems":[{"type":"integer"},{"type":"string"}]})",
+         {"[]", "[1]", R"([1,"a"])"},
+         {R"(["a"])", R"([1,"a",2])"}},
+        {R"({"prefixItems":[{"type":"integer"},{"type":"string"}],"minItems":2,"items":false})",
+         {R"([1,"a"])"},
+         {"[1]", "[]"}},
+        {R"({"prefixItems":[{"type":"integer"}],"items":{"type":"null"},"minItems":2,"maxItems":3})",
+         {"[1,null]", "[1,null,null]"},
+         {"[1]", "[1,null,null,null]", "[1,1]"}},
+        {R"({"prefixItems":[{"type":"integer"},{"type":"integer"}],"maxItems":1})",
+         {"[]", "[1]"},
+         {"[1,2]"}},
+        {R"({"type":"array","items":{"type":"array","items":{"type":"boolean"}}})",
+         {"[]", "[[],[true,false]]"},
+         {"[true]"}},
+    });
+}
+
+TEST(JsonSchema, ValuesAndCombinations) {
+    check({
+        {R"({"enum":["red","green",1,null,{"a":[1.5]}]})",
+         {R"("red")", "1", "null", R"({"a":[1.5]})"},
+         {"red", "2", R"("re")"}},
+        {R"({"type":"string","enum":["a",1]})", {R"("a")"}, {"1"}},
+        {R"({"const":"x\"y"})", {R"("x\"y")"}, {R"("x")"}},
+        {R"({"enum":[1,2],"const":2})", {"2"}, {"1"}},
+        {R"({"anyOf":[{"type":"integer"},{"type":"string","maxLength":1}]})",
+         {"12", R"("a")"},
+         {R"("ab")", "null"}},
+        {R"({"oneOf":[{"type":"integer"},{"type":"string"}]})", {"1", R"("a")"}, {"null"}},
+        {R"({"oneOf":[{"properties":{"k":{"const":"a"},"x":{"type":"integer"}},"required":["k","x"],
+             "type":"object"},{"type":"object","properties":{"k":{"const":"b"}},"required":["k"]}]})",
+         {R"({"k":"a","x":1})", R"({"k":"b"})"},
+         {R"({"k":"a"})", R"({"k":"b","x":1})"}},
+        {R"({"allOf":[{"properties":{"a":{"type":"integer"}},"required":["a"]},
+             {"properties":{"b":{"type":"null"}},"required":["b"]}]})",
+         {R"({"a":1,"b":null})"},
+         {R"({"a":1})"}},
+        {R"({"allOf":[{"$ref":"#/$defs/a"},{"properties":{"b":true}}],"$defs":{"a":{"type":"object",
+             "properties":{"a":{"type":"integer"}},"required":["a"]}}})",
+         {R"({"a":1})", R"({"a":1,"b":2})"},
+         {R"({"b":2})"}},
+        {R"({"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],
+             "anyOf":[{"properties":{"b":{"type":"null"}},"required":["b"]},
+                      {"properties":{"c":{"type":"null"}},"required":["c"]}]})",
+         {R"({"a":1,"b":null})", R"({"a":1,"c":null})"},
+         {R"({"a":1})"}},
+        {R"({"type":"number","allOf":[{"type":["integer","string"]}]})", {"1"}, {"1.5", R"("a")"}},
+        {R"({"$ref":"#/$defs/t","$defs":{"t":{"type":"object","properties":{"v":{"type":"integer"},
+             "next":{"anyOf":[{"$ref":"#/$defs/t"},{"type":"null"}]}},"required":["v","next"]}}})",
+         {R"({"v":1,"next":null})", R"({"v":1,"next":{"v":2,"next":null}})"},
+         {R"({"v":1})", R"({"v":1,"next":{"v":2}})"}},
+        {R"({"type":"object","properties":{"children":{"type":"array","items":{"$ref":"#"}}}})",
+         {"{}", R"({"children":[{"children":[]},{}]})"},
+         {R"({"children":[1]})"}},
+        {R"({"definitions":{"a/b":{"const":1}},"$ref":"#/definitions/a~1b","description":"x"})",
+         {"1"},
+         {"2"}},
+    });
+}
+
+TEST(JsonSchema, ErrorsNameKeywordAndPlace) {
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {R"({"properties":{"a":{"not":{}}}})", "#/properties/a: keyword \"not\" is not supported"},
+        {R"({"items":{"uniqueItems":true}})", "#/items: keyword \"uniqueItems\" is not supported"},
+        {R"({"anyOf":[{"type":"integer","multipleOf":2}]})",
+         "#/anyOf/0: keyword \"multipleOf\" is not supported"},
+        {R"({"properties":{"a/b":{"type":"text"}}})",
+         "#/properties/a~1b/type: type \"text\" is none of null, boolean, integer, number, string, "
+         "array, object"},
+        {R"({"type":"string","format":"iri"})",
+         "#/format: format \"iri\" is not supported; known are date, time, date-time, uuid, ipv4, "
+         "email"},
+        {R"({"type":"string","pattern":"(?=a)z"})",
+         "#/pattern: line 1, column 2: look-around, named groups and flags are not supported, found "
+         "'?'"},
+        {R"({"pattern":"a\\b"})",
+         "#/pattern: line 1, column 3: this escape is not supported; known are \\d \\w \\s \\D \\W "
+         "\\S \\n \\t \\r \\f \\v \\xHH \\uHHHH and punctuation, found 'b'"},
+        {R"({"type":"string","pattern":"a","maxLength":3})",
+         "#: pattern together with maxLength is not supported"},
+        {R"({"type":"integer","minimum":5,"maximum":4})", "#: no integer is at least 5 and at most 4"},
+        {R"({"type":"number","maximum":4})",
+         "#: maximum is supported for integers only, not for numbers"},
+        {R"({"$ref":"https://example.org/s"})",
+         "#/$ref: \"https://example.org/s\" is outside of this schema; only references that begin "
+         "with # are supported"},
+        {R"({"properties":{"a":{"$ref":"#/$defs/x"}}})",
+         "#/properties/a/$ref: there is no \"#/$defs/x\" in the schema"},
+        {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})",
+         "#/oneOf: a value may match both [0] and [1]; use anyOf, or tell them apart by type or by a "
+         "required property with different constants"},
+        {R"({"enum":[]})", "#/enum: expected an array of values"},
+        {R"({"type":"string","enum":[1]})", "#: no value of enum or const has the type asked for"},
+        {R"({"minItems":3,"maxItems":2})", "#: minItems 3 is more than maxItems 2"},
+        {R"({"minItems":-1})", "#: minItems is -1; expected a whole number from 0 to 10000"},
+        {R"({"items":[{}]})", "#/items: expected one schema; for one each, use prefixItems"},
+        {R"({"properties":[]})", "#/properties: expected an object of schemas"},
+        {R"({"required":[1]})", "#/required: expected an array of names"},
+        {R"({"properties":{"a":3}})", "#/properties/a: expected a schema, an object or true, got 3"},
+        {"false", "#: the schema is false, so nothing can be written here"},
+        {R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})",
+         "rule \"root\" matches no text: it can never be completed"},
+        {R"({"$ref":"#"})", "rule \"root\" matches no text: it can never be completed"},
+        {R"({"allOf":[{"type":"string"},{"type":"null"}]})",
+         "#/allOf/1: no type satisfies all of these"},
+        {R"({"allOf":[{"maximum":3},{"maximum":4}]})",
+         "#/allOf/1: keyword \"maximum\" is given twice with different values where both must hold; "
+         "that is not supported"},
+        {R"({"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a","minItems":1}}})",
+         "#/$defs/a: references lead in a circle"},
+    };
+for (const auto& [schema, message] : cases) {
+    const auto automaton = compile(schema);
+    EXPECT_EQ(automaton.ok() ? "no error" : automaton.error().message, message) << schema;
+}
+}
+
+TEST(JsonSchema, TextThatIsNoJsonIsSaidToBeSo) {
+    const auto automaton = compile("[");
+    ASSERT_FALSE(automaton.ok());
+    EXPECT_TRUE(automaton.error().message.starts_with("the schema is not valid JSON: "))
+        << automaton.error().message;
+}
+
+TEST(JsonSchema, JsonModeTakesObjectsOnly) {
+    const auto automaton = Automaton::build(json_object_grammar());
+    ASSERT_TRUE(automaton.ok());
+    EXPECT_TRUE(matches(*automaton, R"({"a": [1, 2.5e3, {"b": null}], "c": "\u20ac"})"));
+    EXPECT_FALSE(matches(*automaton, "[]"));
+    EXPECT_FALSE(matches(*automaton, "{} "));
+}
+
+}  // namespace
+}  // namespace helix::text::grammar
