@@ -180,7 +180,12 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
         rows_done += chunk.count;
         if (chunk.sample) {
             const std::size_t count = tokens_of(chunk, tokens);
-            if (!chunk.sequence->ending) {
+            const auto failed =
+                std::find_if(event.failed.begin(), event.failed.end(),
+                             [&](const auto& f) { return f.key == chunk.sequence->key; });
+            if (!chunk.sequence->ending && failed != event.failed.end()) {
+                end_with_reason(*chunk.sequence, failed->reason, actions);
+            } else if (!chunk.sequence->ending) {
                 produced.tokens.insert(produced.tokens.end(), tokens.begin(),
                                        tokens.begin() + static_cast<std::ptrdiff_t>(count));
             }
@@ -196,15 +201,19 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     spare_chunks = std::move(batch.chunks);
 }
 
+void Worker::Impl::end_with_reason(Sequence& sequence, const std::string& reason,
+                                   std::vector<WorkerAction>& actions) {
+    actions.push_back(SendToCoordinator{SequenceStuck{sequence.key, StuckCause::failed, reason}});
+    bury(sequence.key);
+    sequence.ending = true;
+}
+
 void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actions) {
     CHECK(running && running->id == event.id);
     const RunningBatch batch = std::move(*running);
     running.reset();
     for (const RunningChunk& chunk : batch.chunks) {
-        const SequenceKey& key = chunk.sequence->key;
-        actions.push_back(SendToCoordinator{SequenceStuck{key, StuckCause::failed, event.reason}});
-        bury(key);
-        chunk.sequence->ending = true;
+        end_with_reason(*chunk.sequence, event.reason, actions);
     }
     // Nobody knows what became of their pages.
     for (const SequenceKey& key : batch.moved) {

@@ -29,12 +29,20 @@ struct LayersNotLoaded {
     std::uint64_t epoch = 0;
     std::string reason;
 };
+// A sequence whose next token could not be drawn: it ends with the reason.
+struct FailedSequence {
+    SequenceKey key;
+    std::string reason;
+};
 // Answer to RunBatch. tokens: for each chunk with sample set, in the order of the plan, those of
-// the members 0 ... draws - 1, or with drafts 1 to drafts + 1 tokens at rising positions.
+// the members 0 ... draws - 1, or with drafts 1 to drafts + 1 tokens at rising positions. A failed
+// sequence (the chunk's, also where one of its draws failed) has its tokens there too; they mean
+// nothing.
 struct BatchFinished {
     std::uint64_t id = 0;
     std::vector<ProducedToken> tokens;
     Duration took;
+    std::vector<FailedSequence> failed = {};
 };
 // The engine could not run it: its sequences end with the reason.
 struct BatchFailed {

@@ -263,6 +263,8 @@ struct Worker::Impl {
     void on(const LayersLoaded& event, std::vector<WorkerAction>& actions);
     void on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions);
     void on(const BatchFinished& event, std::vector<WorkerAction>& actions);
+    void end_with_reason(Sequence& sequence, const std::string& reason,
+                         std::vector<WorkerAction>& actions);
     void on(const BatchFailed& event, std::vector<WorkerAction>& actions);
 
     void assign(const AssignLayers& message, std::vector<WorkerAction>& actions);

@@ -159,6 +159,56 @@ TEST_F(WorkerTest, AFailedBatchEndsItsSequencesWithTheReason) {
     EXPECT_EQ(report().used_pages, 0);
 }
 
+TEST_F(WorkerTest, ASequenceWithoutATokenEndsAloneWithTheReason) {
+    StageInput bad = rows(1, 1, 0, 4, 7);
+    StageInput good = rows(2, 1, 0, 4, 7);
+    for (StageInput* input : {&bad, &good}) {
+        SequenceStart start = *input->start;
+        start.pipeline = {{{0}, {0, 2}}, {{1}, {2, 6}}};
+        input->start = std::move(start);
+    }
+    Worker last({1}, config());
+    std::vector<WorkerAction> actions;
+    const auto act = [&](const WorkerEvent& event) {
+        actions.clear();
+        last.step(now_, event, actions);
+        EXPECT_EQ(broken_invariant(last), "");
+    };
+    act(MessageArrived{AssignLayers{1, {2, 6}, 1, {}}});
+    act(LayersLoaded{1, 40});
+    act(MessageArrived{StageInputs{{bad, good}}});
+    const auto batch = find<RunBatch>(actions);
+    ASSERT_TRUE(batch);
+    ASSERT_EQ(batch->plan.chunks.size(), 2U);
+    BatchFinished finished{batch->plan.id, {}, {}};
+    for (const BatchChunk& chunk : batch->plan.chunks) {
+        ProducedToken token;
+        token.key = chunk.key;
+        token.position = 4;
+        finished.tokens.push_back(token);
+    }
+    finished.failed = {{bad.key, "no token follows"}};
+    act(finished);
+    int stuck = 0;
+    int produced = 0;
+    for (const auto& action : actions) {
+        const auto* out = std::get_if<SendToCoordinator>(&action);
+        if (out == nullptr) continue;
+        if (const auto* one = std::get_if<SequenceStuck>(&out->message)) {
+            EXPECT_EQ(one->key, bad.key);
+            EXPECT_EQ(one->cause, StuckCause::failed);
+            EXPECT_EQ(one->reason, "no token follows");
+            ++stuck;
+        } else if (const auto* tokens = std::get_if<TokensProduced>(&out->message)) {
+            ASSERT_EQ(tokens->tokens.size(), 1U);
+            EXPECT_EQ(tokens->tokens[0].key, good.key);
+            ++produced;
+        }
+    }
+    EXPECT_EQ(stuck, 1);
+    EXPECT_EQ(produced, 1);
+}
+
 TEST_F(WorkerTest, RenewedPeersDisturbNothingButOtherLayersDropEverything) {
     auto actions = step(MessageArrived{StageInputs{{rows(1, 1, 0, 4, 7)}}});
     step(BatchFinished{find<RunBatch>(actions)->plan.id, {}, {}});
