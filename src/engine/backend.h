@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "core/batch_plan.h"
 #include "core/messages.h"
+#include "core/worker.h"
 
 namespace helix::engine {
 
@@ -16,8 +17,9 @@ namespace helix::engine {
 using PayloadRows = std::function<std::span<const float>(const core::PayloadRef&)>;
 
 struct BatchResult {
-    std::vector<core::ProducedToken> tokens;  // as core::BatchFinished wants them
-    std::vector<float> output;                // [plan.output_rows, hidden]
+    std::vector<core::ProducedToken> tokens;   // as core::BatchFinished wants them
+    std::vector<core::FailedSequence> failed;  // whose token could not be drawn
+    std::vector<float> output;                 // [plan.output_rows, hidden]
 };
 
 // What executes a worker's batches. One thread calls it; it may use its own pool.
@@ -29,8 +31,8 @@ class Backend {
     // unavailable when the layers, or the layers and one page each, do not fit; says how many bytes
     // are missing.
     virtual base::Result<std::int64_t> load(spec::LayerRange layers) = 0;
-    // Moves the plan's pages, then runs its chunks layer by layer. The result of a row does not depend on what else is in
-    // the batch or on how a prompt is cut into chunks, bit for bit.
+    // Moves the plan's pages, then runs its chunks layer by layer. The result of a row does not
+    // depend on what else is in the batch or on how a prompt is cut into chunks, bit for bit.
     virtual base::Result<BatchResult> run(const core::BatchPlan& plan,
                                           const PayloadRows& payload) = 0;
     // Pages that host memory has room for when they are swapped out; known after load.

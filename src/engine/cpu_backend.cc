@@ -228,6 +228,11 @@ base::Status CpuBackend::check_chunk(const core::BatchChunk& chunk,
         return bad(
             fmt::format("{} guesses and {} draws on {} rows", chunk.drafts, chunk.draws, rows));
     }
+    if (chunk.sample && chunk.sampling.needs_history() &&
+        std::ssize(chunk.history) - chunk.drafts < chunk.prompt_tokens) {
+        return bad(fmt::format("{} tokens of history with a prompt of {}",
+                               std::ssize(chunk.history) - chunk.drafts, chunk.prompt_tokens));
+    }
     return base::Ok{};
 }
 
@@ -346,16 +351,18 @@ void CpuBackend::finish_chunks(std::int32_t layer, BatchResult& result) {
     }
 }
 
-base::Status CpuBackend::sample(BatchResult& result) {
+void CpuBackend::sample(BatchResult& result) {
     const std::int64_t rows = n_head_rows_;
-    if (rows == 0) return base::Ok{};
+    if (rows == 0) return;
     const std::int64_t vocab = config_.vocab;
     resize(logits_, rows * vocab);
     head_rows_.set(last_rows_.data(), rows, config_.hidden);
     const ops::MatmulJob head[] = {{&head_, {logits_.data(), vocab, false}}};
     ops::matmul(kernels_, pool_, head_rows_, head);
-    TRY(result.tokens, draw_tokens(pool_, samplers_, to_sample_, logits_, vocab));
-    return base::Ok{};
+    DrawnTokens drawn =
+        draw_tokens(pool_, samplers_, to_sample_, logits_, vocab, options_.filter.get());
+    result.tokens = std::move(drawn.tokens);
+    result.failed = std::move(drawn.failed);
 }
 
 base::Result<BatchResult> CpuBackend::run(const core::BatchPlan& plan, const PayloadRows& payload) {
@@ -377,7 +384,7 @@ base::Result<BatchResult> CpuBackend::run(const core::BatchPlan& plan, const Pay
         run_layer(layer);
         finish_chunks(layer, result);
     }
-    TRY_VOID(sample(result));
+    sample(result);
     return result;
 }
 

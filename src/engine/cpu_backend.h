@@ -15,6 +15,7 @@
 #include "engine/ops/packed_matrix.h"
 #include "engine/sampler.h"
 #include "engine/thread_pool.h"
+#include "engine/token_filter.h"
 #include "model/model_config.h"
 #include "model/weight_source.h"
 
@@ -31,6 +32,7 @@ struct CpuOptions {
     std::int32_t block_size = 16;  // tokens of a page
     ops::KvType kv_type = ops::KvType::f16;
     std::optional<ops::Isa> isa;  // empty = the best of this machine; all give the same bits
+    std::shared_ptr<TokenFilter> filter;  // null = requests with a grammar are an error
 };
 
 // Runs a model's layers on the cores of this machine.
@@ -65,7 +67,7 @@ class CpuBackend final : public Backend {
                             float* rows) const;
     void run_layer(std::int32_t layer);
     void finish_chunks(std::int32_t layer, BatchResult& result);
-    base::Status sample(BatchResult& result);
+    void sample(BatchResult& result);
 
     std::shared_ptr<model::WeightSource> weights_;
     model::ModelConfig config_;

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 namespace helix::engine {
 namespace {
 
@@ -33,15 +31,37 @@ SampleInput input_of(const Task& task, std::int32_t row, std::span<const float> 
     return input;
 }
 
+base::Result<core::ProducedToken> draw(const core::BatchChunk& chunk, SampleInput input,
+                                       Sampler& sampler, TokenFilter* filter) {
+    core::SequenceKey key = chunk.key;
+    key.member = input.member;
+    AllowedTokens allowed;
+    if (chunk.sampling.grammar.present()) {
+        if (filter == nullptr) return base::invalid("this worker cannot follow a grammar");
+        const auto output = input.history.subspan(static_cast<std::size_t>(input.prompt_tokens));
+        TRY(allowed, filter->allowed(key, chunk.sampling.grammar, output));
+        input.allowed = *allowed;
+    }
+    TRY(core::ProducedToken produced, sampler.sample(input, chunk.sampling));
+    produced.key = key;
+    return produced;
+}
+
+// The last of a failed task's tokens means nothing.
 base::Status run(const Task& task, Sampler& sampler, std::span<const float> logits,
-                 std::size_t vocab, Tokens& tokens) {
+                 std::size_t vocab, TokenFilter* filter, Tokens& tokens) {
     const core::BatchChunk& chunk = *task.from.chunk;
     for (std::int32_t row = 0; row <= chunk.drafts; ++row) {
         const SampleInput input = input_of(task, row, logits, vocab);
-        TRY(core::ProducedToken produced, sampler.sample(input, chunk.sampling));
-        produced.key = chunk.key;
-        produced.key.member = input.member;
-        tokens.push_back(std::move(produced));
+        auto produced = draw(chunk, input, sampler, filter);
+        if (!produced.ok()) {
+            // Behind a right guess it fails when it is the next to be drawn.
+            if (row > 0) break;
+            tokens.emplace_back().key = chunk.key;
+            tokens.back().key.member = input.member;
+            return produced.error();
+        }
+        tokens.push_back(std::move(produced).value());
         if (row == chunk.drafts) break;
         const std::size_t guess =
             chunk.tokens.size() - static_cast<std::size_t>(chunk.drafts - row);
@@ -52,9 +72,9 @@ base::Status run(const Task& task, Sampler& sampler, std::span<const float> logi
 
 }  // namespace
 
-base::Result<Tokens> draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
-                                 std::span<const ChunkLogits> chunks, std::span<const float> logits,
-                                 std::int64_t vocab) {
+DrawnTokens draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
+                        std::span<const ChunkLogits> chunks, std::span<const float> logits,
+                        std::int64_t vocab, TokenFilter* filter) {
     std::vector<Task> tasks;
     tasks.reserve(chunks.size());
     for (const ChunkLogits& chunk : chunks) {
@@ -67,19 +87,17 @@ base::Result<Tokens> draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
     pool.run(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t t, int thread) {
         const auto at = static_cast<std::size_t>(t);
         statuses[at] = run(tasks[at], samplers[static_cast<std::size_t>(thread)], logits,
-                           static_cast<std::size_t>(vocab), drawn[at]);
+                           static_cast<std::size_t>(vocab), filter, drawn[at]);
     });
-    Tokens tokens;
-    tokens.reserve(tasks.size());
+    DrawnTokens out;
+    out.tokens.reserve(tasks.size());
     for (std::size_t t = 0; t < tasks.size(); ++t) {
-        if (!statuses[t].ok()) {
-            return base::Error{statuses[t].error().code,
-                               fmt::format("request {}: {}", tasks[t].from.chunk->key.request.value,
-                                           statuses[t].error().message)};
-        }
-        for (core::ProducedToken& token : drawn[t]) tokens.push_back(std::move(token));
+        const core::SequenceKey& key = tasks[t].from.chunk->key;
+        const bool known = !out.failed.empty() && out.failed.back().key == key;
+        if (!statuses[t].ok() && !known) out.failed.push_back({key, statuses[t].error().message});
+        for (core::ProducedToken& token : drawn[t]) out.tokens.push_back(std::move(token));
     }
-    return tokens;
+    return out;
 }
 
 }  // namespace helix::engine

@@ -4,10 +4,11 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
 #include "core/batch_plan.h"
+#include "core/worker.h"
 #include "engine/sampler.h"
 #include "engine/thread_pool.h"
+#include "engine/token_filter.h"
 
 namespace helix::engine {
 
@@ -17,13 +18,17 @@ struct ChunkLogits {
     std::int64_t first_row = 0;
 };
 
+struct DrawnTokens {
+    std::vector<core::ProducedToken> tokens;   // as core::BatchFinished wants them
+    std::vector<core::FailedSequence> failed;  // each chunk at most once
+};
+
 // Draws what the chunks ask for, in their order: for each its draws after the last row, or with
 // guesses a token after each row up to the first that differs from the guess. logits: [rows,
-// vocab]; samplers: one for each thread. Errors name the request.
-base::Result<std::vector<core::ProducedToken>> draw_tokens(ThreadPool& pool,
-                                                           std::span<Sampler> samplers,
-                                                           std::span<const ChunkLogits> chunks,
-                                                           std::span<const float> logits,
-                                                           std::int64_t vocab);
+// vocab]; samplers: one for each thread; filter: null = a chunk with a grammar fails. A token that
+// cannot be drawn fails its chunk only.
+DrawnTokens draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
+                        std::span<const ChunkLogits> chunks, std::span<const float> logits,
+                        std::int64_t vocab, TokenFilter* filter);
 
 }  // namespace helix::engine

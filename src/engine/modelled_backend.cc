@@ -208,12 +208,16 @@ Status ModelledBackend::run_chunk(const core::BatchChunk& chunk, std::span<const
 
 bool ModelledBackend::draw_after(const core::BatchChunk& chunk, std::size_t row, std::uint64_t hash,
                                  BatchResult& result) const {
+    if (chunk.sampling.grammar.present()) {
+        result.failed.push_back(
+            {chunk.key, "a modelled worker's made-up tokens cannot follow a grammar"});
+    }
     for (std::int32_t i = 0; i < chunk.draws; ++i) {
         const std::uint32_t member =
             chunk.draws > 1 ? static_cast<std::uint32_t>(i) : chunk.key.member;
         result.tokens.push_back(draw(chunk, row, member, hash));
     }
-    const bool last = row + 1 == chunk.tokens.size();
+    const bool last = row + 1 == chunk.tokens.size() || chunk.sampling.grammar.present();
     return !last && result.tokens.back().token == chunk.tokens[row + 1];
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -40,6 +41,12 @@ spec::Token greatest(std::span<const float> logits) {
                                     logits.begin());
 }
 
+bool is_allowed(const SampleInput& input, std::size_t token) {
+    if (input.allowed.empty()) return true;
+    const std::size_t word = token / 64;
+    return word < input.allowed.size() && ((input.allowed[word] >> (token % 64)) & 1U) != 0;
+}
+
 }  // namespace
 
 base::Result<core::ProducedToken> Sampler::sample(const SampleInput& input,
@@ -56,6 +63,7 @@ base::Result<core::ProducedToken> Sampler::sample(const SampleInput& input,
     produced.position = input.position;
     TRY_VOID(adjust(input, params));
     TRY_VOID(check_adjusted());
+    TRY_VOID(keep_allowed(input));
     produced.token = params.temperature < kGreedyBelow ? greatest(logits_) : draw(params, input);
     if (params.n_logprobs >= 0) fill_logprobs(input, params.n_logprobs, produced);
     return produced;
@@ -94,6 +102,23 @@ base::Status Sampler::check_adjusted() const {
     return base::Ok{};
 }
 
+// Puts the logits of all others just below the smallest of the allowed, so that none of them is the
+// greatest.
+base::Status Sampler::keep_allowed(const SampleInput& input) {
+    if (input.allowed.empty()) return base::Ok{};
+    float least = std::numeric_limits<float>::infinity();
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
+        if (is_allowed(input, i)) least = std::min(least, logits_[i]);
+    }
+    if (!std::isfinite(least)) return base::invalid("the grammar allows no token here");
+    const float below = std::nextafter(least, std::numeric_limits<float>::lowest());
+    if (below == least) return base::invalid("a logit is the smallest number there is");
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
+        if (!is_allowed(input, i)) logits_[i] = below;
+    }
+    return base::Ok{};
+}
+
 void Sampler::penalise(const SampleInput& input, const spec::SamplingParams& params) {
     seen_.assign(logits_.size(), 0);
     output_counts_.assign(logits_.size(), 0);
@@ -121,7 +146,7 @@ spec::Token Sampler::draw(const spec::SamplingParams& params, const SampleInput&
                      1.0F / params.temperature, weights_.data());
     candidates_.clear();
     for (std::size_t i = 0; i < weights_.size(); ++i) {
-        if (weights_[i] > 0.0F && weights_[i] >= params.min_p)
+        if (weights_[i] > 0.0F && weights_[i] >= params.min_p && is_allowed(input, i))
             candidates_.push_back(static_cast<spec::Token>(i));
     }
     keep_top(params);

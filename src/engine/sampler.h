@@ -13,17 +13,20 @@ namespace helix::engine {
 
 struct SampleInput {
     std::span<const float> logits;         // [vocab]
-    std::span<const spec::Token> history;  // prompt and output so far; needed for penalties only
+    std::span<const spec::Token> history;  // prompt and output so far; for penalties, grammars
     std::int32_t prompt_tokens = 0;        // how much of history is prompt
     std::int32_t position = 0;             // of the token to draw
     std::uint32_t member = 0;              // of the sequence group; each draws its own
+    // One bit a token, lowest first: others are not drawn. Empty = all may be.
+    std::span<const std::uint64_t> allowed = {};
 };
 
 // Draws the next token. In order: logit bias; repetition penalty (a logit above 0 is divided by it,
 // another multiplied, for every token of prompt and output); frequency penalty times count and
-// presence penalty, over output; then the greatest logit when temperature is 0 (below 1e-5), else
-// logits / temperature, min-p (probability at least min_p times the greatest), the top_k greatest,
-// and of these the fewest greatest whose share reaches top_p. Ties go to the lowest id everywhere.
+// presence penalty, over output; tokens that are not allowed leave; then the greatest logit when
+// temperature is 0 (below 1e-5), else logits / temperature, min-p (probability at least min_p times
+// the greatest), the top_k greatest, and of these the fewest greatest whose share reaches top_p.
+// Ties go to the lowest id everywhere.
 //
 // The draw is a function of (seed, member, position) and the arguments: no state, so that it can be
 // resumed anywhere. Log-probabilities are those of the raw logits.
@@ -32,13 +35,14 @@ class Sampler {
     explicit Sampler(const ops::Kernels& kernels) : kernels_(kernels) {}
 
     // invalid: a NaN or infinite logit, a token outside the vocabulary, a parameter outside its
-    // range.
+    // range, no token allowed.
     base::Result<core::ProducedToken> sample(const SampleInput& input,
                                              const spec::SamplingParams& params);
 
   private:
     base::Status adjust(const SampleInput& input, const spec::SamplingParams& params);
     base::Status check_adjusted() const;
+    base::Status keep_allowed(const SampleInput& input);
     void penalise(const SampleInput& input, const spec::SamplingParams& params);
     spec::Token draw(const spec::SamplingParams& params, const SampleInput& input);
     void keep_top(const spec::SamplingParams& params);

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "engine/cpu_backend.h"
 #include "model/model_config.h"
+#include "node/grammar_filter.h"
 #include "node/self_profile.h"
 
 namespace helix::node {
@@ -61,6 +62,7 @@ Result<std::unique_ptr<engine::Backend>> CpuProvider::make(const BackendRequest&
     options.memory_bytes = request.memory_bytes;
     options.swap_bytes = request.swap_bytes;
     options.block_size = request.model.block_size;
+    options.filter = std::make_shared<GrammarFilter>(weights);
     return engine::CpuBackend::create(weights, config, options);
 }
 

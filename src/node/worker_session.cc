@@ -340,8 +340,12 @@ void WorkerSession::on_ran(EngineRan ran) {
         LOG_ERROR("batch {} failed: {}", ran.batch - core::kFirstBatch, ran.result.error().message);
         return step(core::BatchFailed{ran.batch, ran.result.error().message});
     }
+    for (const core::FailedSequence& failed : ran.result->failed) {
+        LOG_WARN("request {}: {}", failed.key.request.value, failed.reason);
+    }
     buffers_.emplace(ran.batch, net::Frame::of(std::move(ran.result->output)));
-    step(core::BatchFinished{ran.batch, std::move(ran.result->tokens), ran.took});
+    step(core::BatchFinished{ran.batch, std::move(ran.result->tokens), ran.took,
+                             std::move(ran.result->failed)});
 }
 
 void WorkerSession::step(const core::WorkerEvent& event) {

@@ -284,21 +284,59 @@ TEST(Backend, BadPlansAreErrorsThatSayWhatIsWrong) {
     });
     expect_error("output rows", [](core::BatchChunk& c) { c.output_row = 0; });
     expect_error("no rows", [](core::BatchChunk& c) { c.tokens.clear(); });
-    expect_error("temperature", [](core::BatchChunk& c) { c.sampling.temperature = -2; });
-    const auto nan = [](const core::PayloadRef&) {
-        static const std::vector<float> kRows(96, std::numeric_limits<float>::quiet_NaN());
-        return std::span<const float>(kRows);
+    expect_error("0 tokens of history with a prompt of 3", [](core::BatchChunk& c) {
+        c.sampling.presence_penalty = 1;
+        c.prompt_tokens = 3;
+    });
+}
+
+// Nothing but its own sampling is wrong: the others of its batch go on.
+TEST(Backend, ATokenThatCannotBeDrawnFailsItsSequenceOnly) {
+    const ModelFile file(TensorType::f32, false);
+    auto backend = open_backend(file.path(), test_options());
+    ASSERT_TRUE(backend.ok());
+    ASSERT_TRUE((*backend)->load({1, kLayers}).ok());
+    const std::vector<float> rows(96, 1.0F);
+    const std::vector<float> nan_rows(96, std::numeric_limits<float>::quiet_NaN());
+    const auto run = [&](bool nan, auto&& change) {
+        core::BatchPlan plan;
+        for (const std::uint64_t request : {41U, 42U}) {
+            core::BatchChunk chunk;
+            chunk.key.request.value = request;
+            chunk.layers = {1, kLayers};
+            chunk.tokens = {7};
+            for (core::PageId i = 0; i < 4; ++i) {
+                chunk.pages.push_back(i + (request == 41 ? 0U : 4U));
+            }
+            chunk.input.buffer = request;
+            chunk.sample = true;
+            if (request == 42) change(chunk);
+            plan.chunks.push_back(chunk);
+        }
+        auto result = (*backend)->run(plan, [&](const core::PayloadRef& ref) {
+            return std::span(nan && ref.buffer == 42 ? nan_rows : rows);
+        });
+        EXPECT_TRUE(result.ok());
+        return std::move(result).value();
     };
-    core::BatchPlan plan;
-    core::BatchChunk chunk;
-    chunk.layers = {1, kLayers};
-    chunk.tokens = {7};
-    chunk.pages = {0, 1, 2, 3};
-    chunk.sample = true;
-    plan.chunks = {chunk};
-    const auto broken = (*backend)->run(plan, nan);
-    ASSERT_FALSE(broken.ok());
-    EXPECT_NE(broken.error().message.find("is nan"), std::string::npos) << broken.error().message;
+    const auto expect_failed = [&](const char* part, const BatchResult& result) {
+        ASSERT_EQ(result.tokens.size(), 2U) << part;
+        ASSERT_EQ(result.failed.size(), 1U) << part;
+        EXPECT_EQ(result.failed[0].key.request.value, 42U);
+        EXPECT_EQ(result.tokens[1].key.request.value, 42U);
+        EXPECT_NE(result.failed[0].reason.find(part), std::string::npos) << result.failed[0].reason;
+    };
+    const auto good = run(false, [](core::BatchChunk&) {});
+    EXPECT_TRUE(good.failed.empty());
+    const auto hot = run(false, [](core::BatchChunk& c) { c.sampling.temperature = -2; });
+    expect_failed("temperature", hot);
+    EXPECT_EQ(hot.tokens[0], good.tokens[0]);
+    const auto broken = run(true, [](core::BatchChunk&) {});
+    expect_failed("is nan", broken);
+    EXPECT_EQ(broken.tokens[0], good.tokens[0]);
+    expect_failed("cannot follow a grammar", run(false, [](core::BatchChunk& c) {
+                      c.sampling.grammar.kind = spec::OutputGrammar::Kind::json_object;
+                  }));
 }
 
 }  // namespace

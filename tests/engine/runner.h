@@ -65,6 +65,10 @@ class Runner {
         TRY(auto result, backend_->run(plan, [&](const core::PayloadRef& ref) {
             return inputs[ref.buffer - 1];
         }));
+        for (const core::FailedSequence& failed : result.failed) {
+            return base::invalid("request " + std::to_string(failed.key.request.value) + ": " +
+                                 failed.reason);
+        }
         return split(pieces, plan, result);
     }
 

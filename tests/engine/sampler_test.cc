@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "op_helpers.h"
@@ -241,6 +243,46 @@ TEST_F(SamplerTest, ExtremeButLegalParametersLeaveOneToken) {
     p = {};
     p.temperature = 1.1e-5F;
     EXPECT_EQ(draw(p).token, best);
+}
+
+TEST_F(SamplerTest, OnlyAllowedTokensAreDrawnAndInTheirOwnProportions) {
+    std::vector<std::uint64_t> mask((logits_.size() + 63) / 64);
+    const auto allow = [&](std::size_t token) {
+        mask[token / 64] |= std::uint64_t{1} << token % 64;
+    };
+    std::vector<std::size_t> allowed = {1, 64, 70, 199};
+    for (const std::size_t token : allowed) allow(token);
+    const auto draw_allowed = [&](const SamplingParams& p, std::int32_t position) {
+        auto result = sampler_.sample({logits_, history_, prompt_tokens_, position, mask}, p);
+        EXPECT_TRUE(result.ok()) << result.error().message;
+        return static_cast<std::size_t>(result->token);
+    };
+    SamplingParams p;
+    std::map<std::size_t, int> counts;
+    constexpr int kDraws = 4000;
+    for (int i = 0; i < kDraws; ++i) ++counts[draw_allowed(p, i)];
+    double total = 0;
+    for (const std::size_t token : allowed) total += std::exp(static_cast<double>(logits_[token]));
+    int drawn = 0;
+    for (const std::size_t token : allowed) {
+        const double expected = std::exp(static_cast<double>(logits_[token])) / total * kDraws;
+        EXPECT_NEAR(counts[token], expected, 5 * std::sqrt(expected) + 5) << token;
+        drawn += counts[token];
+    }
+    EXPECT_EQ(drawn, kDraws);
+    // The greatest of the allowed, also where all of them are far below the rest.
+    for (std::size_t i = 0; i < logits_.size(); ++i) logits_[i] = 1000;
+    for (const std::size_t token : allowed) logits_[token] = token == 70 ? -999 : -1000;
+    p.temperature = 0;
+    EXPECT_EQ(draw_allowed(p, 1), 70U);
+    p.temperature = 1;
+    p.top_k = 1;
+    EXPECT_EQ(draw_allowed(p, 1), 70U);
+    // Words that are missing allow nothing; no token at all is an error.
+    mask = {0};
+    const auto none = sampler_.sample({logits_, history_, prompt_tokens_, 1, mask}, p);
+    ASSERT_FALSE(none.ok());
+    EXPECT_EQ(none.error().message, "the grammar allows no token here");
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "core/types.h"
+#include "spec/sampling_params.h"
+
+namespace helix::engine {
+
+// One bit a token, lowest first, [ceil(vocab / 64)].
+using AllowedTokens = std::shared_ptr<const std::vector<std::uint64_t>>;
+
+// Says which tokens may follow where sampling asks for a grammar. The engine has no tokenizer; who
+// has one gives it this. Any thread.
+class TokenFilter {
+  public:
+    virtual ~TokenFilter() = default;
+    // output: what was generated so far; the answer depends on grammar and output only. At least
+    // one token is allowed. invalid: says why none is, or what is wrong with the grammar.
+    virtual base::Result<AllowedTokens> allowed(const core::SequenceKey& key,
+                                                const spec::OutputGrammar& grammar,
+                                                std::span<const spec::Token> output) = 0;
+};
+
+}  // namespace helix::engine

@@ -1,0 +1,29 @@
+#include "node/grammar_filter.h"
+
+#include "base/random.h"
+#include "text/vocabulary.h"
+
+namespace helix::node {
+
+base::Result<text::grammar::GrammarMasks*> GrammarFilter::masks() {
+    const std::lock_guard lock(mutex_);
+    if (masks_ == nullptr) {
+        TRY(auto vocabulary, text::read_vocabulary(weights_->file()));
+        TRY(auto tokenizer, text::Tokenizer::create(std::move(vocabulary)));
+        masks_ = std::make_unique<text::grammar::GrammarMasks>(std::move(tokenizer));
+    }
+    return masks_.get();
+}
+
+base::Result<engine::AllowedTokens> GrammarFilter::allowed(const core::SequenceKey& key,
+                                                           const spec::OutputGrammar& grammar,
+                                                           std::span<const spec::Token> output) {
+    TRY(text::grammar::GrammarMasks* const all, masks());
+    const std::uint64_t text_id =
+        base::hash_pair(base::hash_pair(key.request.value, key.attempt), key.member);
+    TRY(auto mask, all->allowed(grammar, text_id, output));
+    // Shares ownership of the mask.
+    return engine::AllowedTokens(mask, &mask->words());
+}
+
+}  // namespace helix::node
