@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "api/field_reader.h"
+#include "api/output_format.h"
 
 namespace helix::api {
 namespace {
@@ -194,17 +195,6 @@ void refuse_unsupported(FieldReader& fields) {
     std::string suffix;
     fields.text("suffix", suffix);
     if (!suffix.empty()) fields.fail("suffix", "inserting text is not supported");
-    const Json* format = fields.find("response_format");
-    if (format == nullptr) return;
-    const auto type = format->is_object() ? format->find("type") : format->end();
-    if (!format->is_object() || type == format->end() || !type->is_string()) {
-        return fields.fail("response_format", "expected an object with a type");
-    }
-    if (*type != "text") {
-        fields.fail(
-            "response_format",
-            fmt::format("type {} is not supported yet; use {{\"type\":\"text\"}}", type->dump()));
-    }
 }
 
 void read_tools(FieldReader& fields, CompletionRequest& request) {
@@ -340,6 +330,7 @@ std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_
     fields.integer("priority", -kMaxInt32, kMaxInt32, vllm_priority);
     request.priority = -vllm_priority;
     refuse_unsupported(fields);
+    read_output_format(fields, request);
     if (endpoint == Endpoint::chat) {
         read_chat(fields, object, request, nested_messages);
     } else {

@@ -6,6 +6,7 @@ usage: cluster_test.py HELIX_BINARY MODEL CLIENT_SCRIPT [its options...]
 Runs the openai npm client's script and curl against it. Exits 77 (skipped) when the client cannot run here.
 """
 import json
+import os
 import pathlib
 import socket
 import subprocess
@@ -80,7 +81,8 @@ def main():
                 processes.append(subprocess.Popen([binary] + command, stdout=log, stderr=log))
             wait_ready(base, 60)
             check_curl(base)
-            client = subprocess.run(client_command + ["--base-url", base], check=False)
+            client = subprocess.run(client_command + ["--base-url", base], check=False,
+                                    env={**os.environ, "HELIX_DRAWS_TOKENS": "1"})
             if client.returncode == 0:
                 check_pipelines(base)
             if any(process.poll() is not None for process in processes):

@@ -169,6 +169,45 @@ await check('errors have their classes, parameters and codes', async () => {
   await assert.rejects(client.models.retrieve('no-such-model'), OpenAI.NotFoundError);
 });
 
+const machine = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', maxLength: 16 },
+    kind: { enum: ['worker', 'coordinator'] },
+    cores: { type: 'integer', minimum: 1, maximum: 64 },
+  },
+  required: ['name', 'kind', 'cores'],
+  additionalProperties: false,
+};
+const asSchema = (schema) => ({
+  response_format: { type: 'json_schema', json_schema: { name: 'machine', strict: true, schema } },
+});
+
+await check('a schema that is not supported is refused with its place', async () => {
+  const wrong = { ...machine, properties: { name: { not: {} } }, required: [] };
+  await assert.rejects(client.chat.completions.create(greedy(asSchema(wrong))), (e) => {
+    assert.ok(e instanceof OpenAI.BadRequestError);
+    assert.equal(e.param, 'response_format.json_schema.schema');
+    assert.match(e.message, /#\/properties\/name: keyword "not" is not supported/);
+    return true;
+  });
+});
+
+// Needs a model that draws tokens; the fake server says what it says.
+if (process.env.HELIX_DRAWS_TOKENS) {
+  await check('an answer by a JSON schema, whole and streamed', async () => {
+    const options = greedy({ ...asSchema(machine), max_tokens: 120 });
+    const answer = await client.chat.completions.create(options);
+    assert.equal(answer.choices[0].finish_reason, 'stop');
+    const value = JSON.parse(answer.choices[0].message.content);
+    assert.deepEqual(Object.keys(value), ['name', 'kind', 'cores']);
+    assert.ok(['worker', 'coordinator'].includes(value.kind));
+    assert.ok(Number.isInteger(value.cores) && value.cores >= 1 && value.cores <= 64);
+    const { text } = await collect(await client.chat.completions.create({ ...options, stream: true }));
+    assert.equal(text, answer.choices[0].message.content);
+  });
+}
+
 await check('eight streams at once', async () => {
   const expected = (await client.chat.completions.create(greedy())).choices[0].message.content;
   const texts = await Promise.all(
