@@ -20,6 +20,8 @@ python3 bench/serve.py --binary "$bin/helix" --model "$models/llama-1b-q8_0.gguf
 echo "== CPU time per streamed token"
 python3 bench/stream_cost.py --binary "$bin/helix" --model "${HELIX_BENCH_TINY:-models/helix-demo.gguf}" \
     ${HELIX_BENCH_PEER_SERVER:+--peer "$HELIX_BENCH_PEER_SERVER"}
+echo "== grammars: microseconds per token"
+"$bin/grammar_bench" || echo "skipped: no vocabulary file"
 echo "== planner, one second each"
 "$bin/plan_bench" 1000
 echo "== 2,000 event streams on one thread"
