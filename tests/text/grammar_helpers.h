@@ -42,7 +42,7 @@ inline std::vector<spec::OutputGrammar> sample_grammars() {
         {Kind::json_schema, R"({"type":"array","prefixItems":[{"type":"string"},{"type":"integer"}],
           "minItems":2,"items":{"type":"string","pattern":"^[A-Z0-9_\"\\\\]{0,4}$"},"maxItems":4})"},
         // Counts near and far from their ends, one inside another.
-        {Kind::gbnf, "root ::= (([a-z0-9\xC3\xA9]{5,30} \"-\"){2,40} \" \"){1,9} [.!]"},
+        {Kind::gbnf, "root ::= (([a-z0-9\xC3\xA9]{5,30} \"!\"){2,40} \".\"){1,9} \"}\""},
         {Kind::json_schema, R"({"type":"array","items":{"type":"string","minLength":20,
           "maxLength":45},"maxItems":6})"},
     };

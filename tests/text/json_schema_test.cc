@@ -249,14 +249,16 @@ TEST(JsonSchema, ErrorsNameKeywordAndPlace) {
          "#/format: format \"iri\" is not supported; known are date, time, date-time, uuid, ipv4, "
          "email"},
         {R"({"type":"string","pattern":"(?=a)z"})",
-         "#/pattern: line 1, column 2: look-around, named groups and flags are not supported, found "
+         "#/pattern: line 1, column 2: look-around, named groups and flags are not supported, "
+         "found "
          "'?'"},
         {R"({"pattern":"a\\b"})",
          "#/pattern: line 1, column 3: this escape is not supported; known are \\d \\w \\s \\D \\W "
          "\\S \\n \\t \\r \\f \\v \\xHH \\uHHHH and punctuation, found 'b'"},
         {R"({"type":"string","pattern":"a","maxLength":3})",
          "#: pattern together with maxLength is not supported"},
-        {R"({"type":"integer","minimum":5,"maximum":4})", "#: no integer is at least 5 and at most 4"},
+        {R"({"type":"integer","minimum":5,"maximum":4})",
+         "#: no integer is at least 5 and at most 4"},
         {R"({"type":"number","maximum":4})",
          "#: maximum is supported for integers only, not for numbers"},
         {R"({"$ref":"https://example.org/s"})",
@@ -265,7 +267,8 @@ TEST(JsonSchema, ErrorsNameKeywordAndPlace) {
         {R"({"properties":{"a":{"$ref":"#/$defs/x"}}})",
          "#/properties/a/$ref: there is no \"#/$defs/x\" in the schema"},
         {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})",
-         "#/oneOf: a value may match both [0] and [1]; use anyOf, or tell them apart by type or by a "
+         "#/oneOf: a value may match both [0] and [1]; use anyOf, or tell them apart by type or by "
+         "a "
          "required property with different constants"},
         {R"({"enum":[]})", "#/enum: expected an array of values"},
         {R"({"type":"string","enum":[1]})", "#: no value of enum or const has the type asked for"},
@@ -274,7 +277,8 @@ TEST(JsonSchema, ErrorsNameKeywordAndPlace) {
         {R"({"items":[{}]})", "#/items: expected one schema; for one each, use prefixItems"},
         {R"({"properties":[]})", "#/properties: expected an object of schemas"},
         {R"({"required":[1]})", "#/required: expected an array of names"},
-        {R"({"properties":{"a":3}})", "#/properties/a: expected a schema, an object or true, got 3"},
+        {R"({"properties":{"a":3}})",
+         "#/properties/a: expected a schema, an object or true, got 3"},
         {"false", "#: the schema is false, so nothing can be written here"},
         {R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})",
          "rule \"root\" matches no text: it can never be completed"},
@@ -282,15 +286,16 @@ TEST(JsonSchema, ErrorsNameKeywordAndPlace) {
         {R"({"allOf":[{"type":"string"},{"type":"null"}]})",
          "#/allOf/1: no type satisfies all of these"},
         {R"({"allOf":[{"maximum":3},{"maximum":4}]})",
-         "#/allOf/1: keyword \"maximum\" is given twice with different values where both must hold; "
+         "#/allOf/1: keyword \"maximum\" is given twice with different values where both must "
+         "hold; "
          "that is not supported"},
         {R"({"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a","minItems":1}}})",
          "#/$defs/a: references lead in a circle"},
     };
-for (const auto& [schema, message] : cases) {
-    const auto automaton = compile(schema);
-    EXPECT_EQ(automaton.ok() ? "no error" : automaton.error().message, message) << schema;
-}
+    for (const auto& [schema, message] : cases) {
+        const auto automaton = compile(schema);
+        EXPECT_EQ(automaton.ok() ? "no error" : automaton.error().message, message) << schema;
+    }
 }
 
 TEST(JsonSchema, TextThatIsNoJsonIsSaidToBeSo) {
