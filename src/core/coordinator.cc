@@ -11,7 +11,8 @@ Coordinator::Coordinator(const CoordinatorConfig& config) : impl_(std::make_uniq
     CHECK(config.n_layers > 0 && config.context_length > 0 && config.block_size > 0);
     CHECK(config.kv_high_water > 0 && config.kv_high_water <= 1);
     CHECK(config.prefix_cache_blocks >= 0);
-    CHECK(config.speculation.ngram_tokens >= 0 && config.speculation.guess_rows >= 0);
+    CHECK(config.speculation.ngram_tokens >= 0 && config.speculation.draft_tokens >= 0);
+    CHECK(config.speculation.guess_rows >= 0);
 }
 Coordinator::~Coordinator() = default;
 Coordinator::Coordinator(Coordinator&&) noexcept = default;

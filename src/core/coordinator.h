@@ -66,9 +66,15 @@ struct NotPlanned {
     std::string reason;
 };
 struct CoordinatorTick {};  // several times a second
+// Answer to ProposeDrafts; may come late, and may have no tokens.
+struct Drafted {
+    RequestId id;
+    std::int32_t position = 0;  // of the first guess: the length of the text that was asked about
+    std::vector<Token> tokens;
+};
 
 using CoordinatorEvent = std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker,
-                                      Planned, NotPlanned, CoordinatorTick>;
+                                      Planned, NotPlanned, CoordinatorTick, Drafted>;
 
 // ---- actions
 // --------------------------------------------------------------------------------------
@@ -122,8 +128,22 @@ struct Report {
     bool warning = false;
 };
 
-using CoordinatorAction = std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest,
-                                       RejectRequest, RequestRouted, PlanCluster, Report>;
+// Guess with the draft model how the request's text goes on; answer Drafted. The text from position
+// first on; what comes before was told with earlier questions about this request.
+struct ProposeDrafts {
+    RequestId id;
+    std::int32_t first = 0;
+    std::vector<Token> tokens;
+    std::int32_t count = 0;  // of guesses, at most
+};
+// There will be no more questions about this request.
+struct ForgetDrafts {
+    RequestId id;
+};
+
+using CoordinatorAction =
+    std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest, RejectRequest,
+                 RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts>;
 
 // Tokens are guessed ahead and computed along with the last one (core/coordinator_guess.cc).
 struct SpeculationConfig {
@@ -134,7 +154,10 @@ struct SpeculationConfig {
     std::int32_t predicted_tokens = 16;
     std::int32_t ngram_min = 2;
     std::int32_t ngram_max = 4;
-    std::int32_t guess_rows = 32;  // of all requests that share a last stage
+    // By the draft model, where the text says nothing; 0 = there is none.
+    std::int32_t draft_tokens = 0;
+    Duration draft_timeout = base::from_ms(250);  // then it goes on without
+    std::int32_t guess_rows = 32;                 // of all requests that share a last stage
 };
 
 struct CoordinatorConfig {

@@ -162,6 +162,7 @@ void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
                            std::vector<CoordinatorAction>& actions) {
     maybe_plan(now, actions);
     repeat_assignments(now, actions);
+    end_late_drafts(now);
     end_stalled(now, actions);
     end_unserved(now, actions);
 }

@@ -2,7 +2,8 @@
 // and kept as far as they were right (FEATURES O4). What is drawn does not depend on it: the last
 // stage draws every position as if it had come alone, up to the first wrong guess.
 //
-// Guesses come from the text itself (core/draft_ngram.h). How many depends on how often the
+// Guesses come from the text itself (core/draft_ngram.h), else from the draft model if there is
+// one: the request waits for its answer, but not long. How many depends on how often the
 // request's guesses were right (core/guess_length.h) and on how full the batches are: a row more is
 // nearly free while a batch reads its weights for a few rows and costs as much as a row of another
 // request where there are many. So all requests of a last stage together get guess_rows guesses at
@@ -25,14 +26,17 @@ std::int32_t Coordinator::Impl::most_guesses(const RequestState& state) const {
     return static_cast<std::int32_t>(std::max<std::int64_t>(0, std::min(share, left)));
 }
 
-void Coordinator::Impl::continue_decoding(RequestState& state) {
+void Coordinator::Impl::continue_decoding(TimePoint now, RequestState& state,
+                                          std::vector<CoordinatorAction>& actions) {
     const SpeculationConfig& how = config.speculation;
-    std::int32_t wanted = state.request.guesses;
-    if (wanted < 0) wanted = how.ngram_tokens;
-    if (state.request.guesses < 0 && !state.request.prediction.empty()) {
-        wanted = std::max(wanted, how.predicted_tokens);
+    std::int32_t by_lookup = how.ngram_tokens;
+    std::int32_t by_model = how.draft_tokens;
+    if (!state.request.prediction.empty()) by_lookup = std::max(by_lookup, how.predicted_tokens);
+    if (state.request.guesses >= 0) {
+        by_lookup = state.request.guesses;
+        if (by_model > 0) by_model = state.request.guesses;
     }
-    if (wanted == 0) return send_decode(state, {});
+    if (by_lookup == 0 && by_model == 0) return send_decode(state, {});
     if (!state.guessing) {
         state.guessing = std::make_unique<Guessing>(how.ngram_min, how.ngram_max);
         state.guessing->lookup.append(state.request.prediction);
@@ -42,10 +46,14 @@ void Coordinator::Impl::continue_decoding(RequestState& state) {
     Guessing& guessing = *state.guessing;
     const std::size_t seen = guessing.lookup.size() - guessing.before_output;
     guessing.lookup.append(std::span(state.output).subspan(seen));
-    std::vector<Token> guesses = guessing.lookup.guess(std::min(wanted, most_guesses(state)));
+    const std::int32_t most = most_guesses(state);
+    std::vector<Token> guesses = guessing.lookup.guess(std::min(by_lookup, most));
     if (!guesses.empty()) {
         const auto count = guessing.length.next(static_cast<std::int32_t>(guesses.size()));
         guesses.resize(static_cast<std::size_t>(count));
+    } else if (by_model > 0) {
+        const std::int32_t count = guessing.length.next(std::min(by_model, most));
+        if (count > 0) return ask_draft_model(now, state, count, actions);
     }
     send_decode(state, guesses);
 }
@@ -84,7 +92,54 @@ bool Coordinator::Impl::more_of_this_run(RequestState& state, Token drawn) {
 }
 
 void Coordinator::Impl::forget_guesses(RequestState& state) {
-    if (state.guessing) state.guessing->sent.clear();
+    if (!state.guessing) return;
+    state.guessing->sent.clear();
+    state.guessing->asked = false;
+}
+
+void Coordinator::Impl::ask_draft_model(TimePoint now, RequestState& state, std::int32_t count,
+                                        std::vector<CoordinatorAction>& actions) {
+    Guessing& guessing = *state.guessing;
+    ProposeDrafts question{state.request.id, guessing.told, {}, count};
+    const std::vector<Token>& prompt = state.request.prompt;
+    const auto told = static_cast<std::ptrdiff_t>(guessing.told);
+    const std::ptrdiff_t in_prompt = std::min(told, std::ssize(prompt));
+    question.tokens.assign(prompt.begin() + in_prompt, prompt.end());
+    question.tokens.insert(question.tokens.end(), state.output.begin() + (told - in_prompt),
+                           state.output.end());
+    guessing.told = length(state);
+    guessing.asked = true;
+    guessing.asked_at = now;
+    asked_drafts.emplace_back(now, state.request.id);
+    actions.push_back(std::move(question));
+}
+
+void Coordinator::Impl::on(TimePoint, const Drafted& event, std::vector<CoordinatorAction>&) {
+    const auto it = requests.find(event.id);
+    if (it == requests.end() || !it->second.running || !it->second.guessing) return;
+    RequestState& state = it->second;
+    // Too late, or it was preempted and has come further since.
+    if (!state.guessing->asked || event.position != length(state)) return;
+    state.guessing->asked = false;
+    const auto most = static_cast<std::size_t>(most_guesses(state));
+    send_decode(state, std::span(event.tokens).first(std::min(most, event.tokens.size())));
+}
+
+// An answer that does not come counts as a wrong guess, so that a draft model that is too slow is
+// not asked for long.
+void Coordinator::Impl::end_late_drafts(TimePoint now) {
+    while (!asked_drafts.empty() &&
+           now - asked_drafts.front().first >= config.speculation.draft_timeout) {
+        const auto [asked_at, id] = asked_drafts.front();
+        asked_drafts.pop_front();
+        const auto it = requests.find(id);
+        if (it == requests.end() || !it->second.running || !it->second.guessing) continue;
+        Guessing& guessing = *it->second.guessing;
+        if (!guessing.asked || guessing.asked_at != asked_at) continue;
+        guessing.asked = false;
+        guessing.length.note(1, 0);
+        send_decode(it->second, {});
+    }
 }
 
 }  // namespace helix::core

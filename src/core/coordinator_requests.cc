@@ -271,7 +271,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         } else if (n_output >= state.max_output) {
             finish(state.request.id, FinishReason::length, "", actions);
         } else if (!more) {
-            continue_decoding(state);
+            continue_decoding(now, state, actions);
         }
     }
 }
@@ -373,6 +373,7 @@ void Coordinator::Impl::finish(RequestId id, FinishReason reason, const std::str
     } else if (reason == FinishReason::error) {
         ++failed;
     }
+    if (state.guessing && state.guessing->told > 0) actions.push_back(ForgetDrafts{id});
     actions.push_back(FinishRequest{id, reason, error});
     requests.erase(it);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -53,6 +54,9 @@ struct Guessing {
     GuessLength length;
     std::vector<Token> sent;  // along with the last token; empty: none, or their run is over
     std::size_t right = 0;    // of these, as far as tokens came back
+    std::int32_t told = 0;    // tokens of prompt and output that the draft model knows
+    bool asked = false;       // and is waited for; nothing is under way meanwhile
+    TimePoint asked_at;
 };
 
 struct RequestState {
@@ -154,7 +158,8 @@ struct Coordinator::Impl {
     PrefixIndex prefixes;                    // edges of its paths: the router's
     std::int64_t prefix_queried_tokens = 0;  // since start
     std::int64_t prefix_hit_tokens = 0;
-    std::int64_t drafts = 0;  // rows with guesses, since start
+    std::deque<std::pair<TimePoint, RequestId>> asked_drafts;  // some answered since
+    std::int64_t drafts = 0;                                   // rows with guesses, since start
     std::int64_t draft_tokens = 0;
     std::int64_t accepted_draft_tokens = 0;
 
@@ -227,7 +232,12 @@ struct Coordinator::Impl {
 
     // speculation (coordinator_guess.cc)
     // Sends the last token around again, with guesses where they are worth it.
-    void continue_decoding(RequestState& state);
+    void continue_decoding(TimePoint now, RequestState& state,
+                           std::vector<CoordinatorAction>& actions);
+    void ask_draft_model(TimePoint now, RequestState& state, std::int32_t count,
+                         std::vector<CoordinatorAction>& actions);
+    void on(TimePoint now, const Drafted& event, std::vector<CoordinatorAction>& actions);
+    void end_late_drafts(TimePoint now);
     void send_decode(RequestState& state, std::span<const Token> guesses);
     std::int32_t most_guesses(const RequestState& state) const;
     // After a token that was drawn: was it guessed, so that another one of the same rows comes?

@@ -162,6 +162,13 @@ std::string describe(const CoordinatorAction& action) {
     if (const auto* a = std::get_if<PlanCluster>(&action)) {
         return "plan " + num(a->plan) + " for " + num(a->workers.size()) + " workers";
     }
+    if (const auto* a = std::get_if<ProposeDrafts>(&action)) {
+        return "draft " + num(a->count) + " for r" + num(a->id.value) +
+               rows_text(a->first, a->tokens.size());
+    }
+    if (const auto* a = std::get_if<ForgetDrafts>(&action)) {
+        return "no more drafts for r" + num(a->id.value);
+    }
     const auto& report = std::get<Report>(action);
     return (report.warning ? "warn: " : "say: ") + report.text;
 }

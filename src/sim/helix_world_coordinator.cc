@@ -63,6 +63,10 @@ void HelixWorld::perform(core::CoordinatorAction& action) {
         on_routed(*routed);
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
         step_coordinator(answer(*plan));
+    } else if (const auto* question = std::get_if<core::ProposeDrafts>(&action)) {
+        // No draft model here, so nobody asks; an answer without guesses is one, too.
+        const auto asked = static_cast<std::int32_t>(question->tokens.size());
+        step_coordinator(core::Drafted{question->id, question->first + asked, {}});
     } else if (const auto* said = std::get_if<core::Report>(&action)) {
         if (!serving_ && said->text.find("in force:") != std::string::npos) {
             serving_ = true;

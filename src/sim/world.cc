@@ -21,7 +21,8 @@ World::World(const WorldConfig& config, Plan plan, const spec::CostModel& cost)
       plan_(std::move(plan)),
       cost_(cost),
       coordinator_(config.coordinator),
-      network_(config.fault_seed, config.link_latency_s, config.link_bytes_per_s) {
+      network_(config.fault_seed, config.link_latency_s, config.link_bytes_per_s),
+      drafts_(config.coordinator.n_layers, config.vocab, config.draft_right) {
     after(kTickSeconds, [this] { tick(); });
 }
 World::~World() = default;
@@ -33,6 +34,7 @@ core::RequestId World::submit(core::Request request) {
     outcome.prompt_tokens = static_cast<std::int32_t>(request.prompt.size());
     outcomes_.emplace(request.id, outcome);
     ++open_;
+    drafts_.begin(request);
     if (watch_ != nullptr) watch_->submitted(now_, request);
     const core::RequestId id = request.id;
     coordinator_event(core::Submitted{std::move(request)});

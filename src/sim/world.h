@@ -14,6 +14,7 @@
 #include "sim/fault_plan.h"
 #include "sim/probes.h"
 #include "sim/sim_engine.h"
+#include "sim/toy_drafts.h"
 #include "spec/cost_model.h"
 
 namespace helix::sim {
@@ -26,6 +27,8 @@ struct WorldConfig {
     double link_bytes_per_s = 1e9;
     double activation_bytes = 8192;  // per row
     double load_s = 0.5;             // until assigned layers are in place
+    double draft_s = 0.002;          // until the draft model answers
+    double draft_right = 0.7;        // how likely each of its guesses is right
     std::int64_t swap_pages = 0;     // of a worker's host memory, for swapped KV pages
     bool check_invariants = true;    // after every step; slow when workers have many pages
     std::uint64_t fault_seed = 0;    // which messages are lost or duplicated
@@ -168,6 +171,7 @@ class World {
     const spec::CostModel& cost_;
     core::Coordinator coordinator_;
     FaultNetwork network_;
+    ToyDrafts drafts_;
     std::map<core::WorkerId, std::unique_ptr<Machine>> machines_;
     std::map<core::RequestId, Outcome> outcomes_;
     std::map<std::pair<core::TimePoint, std::uint64_t>, std::function<void()>> events_;

@@ -54,6 +54,11 @@ void World::perform(const core::CoordinatorAction& action) {
         perform(*out);
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
         after(kPlanSeconds, [this, request = *plan] { coordinator_event(plan_(request)); });
+    } else if (const auto* question = std::get_if<core::ProposeDrafts>(&action)) {
+        after(config_.draft_s,
+              [this, answer = drafts_.answer(*question)] { coordinator_event(answer); });
+    } else if (const auto* ended = std::get_if<core::ForgetDrafts>(&action)) {
+        drafts_.forget(ended->id);
     } else {
         perform_for_client(action);
     }

@@ -208,5 +208,93 @@ TEST(CoordinatorGuess, TheAnswerIsThatOfPlainDecoding) {
     EXPECT_LT(steps[8], 80);
 }
 
+// ---- the draft model
+// --------------------------------------------------------------------------------------
+
+CoordinatorConfig with_draft_model() {
+    CoordinatorConfig made = config(0);
+    made.speculation.draft_tokens = 4;
+    return made;
+}
+
+TEST(CoordinatorGuess, TheDraftModelIsAskedAndItsAnswerSent) {
+    ScriptedCluster cluster(with_draft_model(), 1, 1);
+    cluster.step(Submitted{repetitive(1)});
+    auto actions = cluster.tokens(1, {60});
+    EXPECT_TRUE(ScriptedCluster::rows(actions).empty()) << "it waits for the guesses";
+    auto question = find<ProposeDrafts>(actions);
+    ASSERT_TRUE(question);
+    EXPECT_EQ(question->first, 0);
+    std::vector<Token> text = repetitive(1).prompt;
+    text.push_back(60);
+    EXPECT_EQ(question->tokens, text);
+    EXPECT_EQ(question->count, 4);
+    const auto rows = ScriptedCluster::rows(cluster.step(Drafted{{1}, 12, {61, 62}}));
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(tokens_of(rows[0]), (std::vector<Token>{60, 61, 62}));
+    EXPECT_EQ(rows[0].drafts, 2);
+    EXPECT_TRUE(cluster.step(Drafted{{1}, 12, {61}}).empty()) << "once";
+    actions = cluster.tokens(1, {61, 62, 63});
+    question = find<ProposeDrafts>(actions);
+    ASSERT_TRUE(question);
+    EXPECT_EQ(question->first, 12);
+    EXPECT_EQ(question->tokens, (std::vector<Token>{61, 62, 63}));
+    EXPECT_EQ(ScriptedCluster::rows(cluster.step(Drafted{{1}, 15, {}})).size(), 1U)
+        << "no guesses is an answer, too";
+    const auto end = cluster.step(Ended{{1}, FinishReason::cancelled});
+    EXPECT_EQ(find<ForgetDrafts>(end)->id, RequestId{1});
+}
+
+TEST(CoordinatorGuess, WhatTheTextSaysIsPreferredToTheDraftModel) {
+    CoordinatorConfig both = with_draft_model();
+    both.speculation.ngram_tokens = 2;
+    ScriptedCluster cluster(both, 1, 1);
+    cluster.step(Submitted{repetitive(1)});
+    const auto first = cluster.tokens(1, {2});
+    EXPECT_FALSE(find<ProposeDrafts>(first));
+    EXPECT_EQ(ScriptedCluster::rows(first)[0].drafts, 2);
+    EXPECT_TRUE(find<ProposeDrafts>(cluster.tokens(1, {60})));
+}
+
+TEST(CoordinatorGuess, ADraftModelThatDoesNotAnswerIsNotWaitedForLong) {
+    const CoordinatorConfig how = with_draft_model();
+    ScriptedCluster cluster(how, 1, 1);
+    cluster.step(Submitted{repetitive(1, 60)});
+    int asked = 0;
+    std::vector<StageInput> rows;
+    for (std::int32_t n = 0; n < 40; ++n) {
+        const auto actions = cluster.tokens(1, {100 + n});
+        rows = ScriptedCluster::rows(actions);
+        if (const auto question = find<ProposeDrafts>(actions)) {
+            ++asked;
+            EXPECT_TRUE(rows.empty());
+            cluster.wait(how.speculation.draft_timeout);
+            rows = ScriptedCluster::rows(cluster.step(CoordinatorTick{}));
+            EXPECT_TRUE(cluster.step(Drafted{{1}, 12 + n, {1}}).empty()) << "too late";
+        }
+        ASSERT_EQ(rows.size(), 1U);
+        EXPECT_EQ(rows[0].drafts, 0);
+    }
+    EXPECT_LT(asked, 15) << "it is tried less and less";
+    EXPECT_GT(asked, 5);
+}
+
+TEST(CoordinatorGuess, ARequestThatIsPreemptedWhileItWaitsForGuessesGoesOn) {
+    ScriptedCluster cluster(with_draft_model(), 1, 1);
+    cluster.step(Submitted{repetitive(1)});
+    cluster.step(Submitted{repetitive(2)});
+    ASSERT_TRUE(find<ProposeDrafts>(cluster.tokens(2, {60})));
+    const auto again = ScriptedCluster::rows(cluster.stuck(2, StuckCause::out_of_pages));
+    ASSERT_EQ(again.size(), 1U);
+    EXPECT_EQ(again[0].tokens.size(), 12U);
+    EXPECT_TRUE(cluster.step(Drafted{{2}, 12, {61}}).empty()) << "its rows are under way already";
+    const auto question = find<ProposeDrafts>(cluster.tokens(2, {61}));
+    ASSERT_TRUE(question);
+    EXPECT_EQ(question->first, 12) << "the text is the same";
+    EXPECT_EQ(question->tokens, (std::vector<Token>{61}));
+    cluster.step(Ended{{2}, FinishReason::cancelled});
+    EXPECT_TRUE(cluster.step(Drafted{{2}, 13, {1}}).empty());
+}
+
 }  // namespace
 }  // namespace helix::core

@@ -1,0 +1,111 @@
+// Guesses in a simulated cluster: whatever is guessed, and whatever befalls the cluster meanwhile,
+// every answer is the toy model's.
+
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+#include "sim/toy_model.h"
+#include "sim/world.h"
+
+namespace helix::sim {
+namespace {
+
+constexpr std::int32_t kLayers = 6;
+constexpr std::int32_t kVocab = 3;  // so few that texts repeat themselves
+
+class FlatCost final : public spec::CostModel {
+  public:
+    double layer_s(const spec::NodeSpec&, std::int32_t decodes,
+                   std::int32_t prefill) const override {
+        return 0.0005 * (1 + 0.05 * (decodes + prefill));
+    }
+};
+
+core::CoordinatorEvent three_stages(const core::PlanCluster& request) {
+    if (request.workers.size() != 3) return core::NotPlanned{request.plan, "three are needed"};
+    core::Planned planned;
+    planned.plan = request.plan;
+    planned.placement.layers = {{0, 2}, {2, 4}, {4, 6}};
+    planned.flows = {{spec::kCoordinator, 0, 9}, {0, 1, 9}, {1, 2, 9}, {2, spec::kCoordinator, 9}};
+    return planned;
+}
+
+struct Result {
+    WorldCounts counts;
+    core::ClusterView view;
+    double seconds = 0;
+};
+
+Result run(const core::SpeculationConfig& speculation, std::int64_t pages, std::uint64_t seed,
+           bool prefix_cache = false) {
+    WorldConfig config;
+    config.coordinator.n_layers = config.worker.n_layers = kLayers;
+    config.coordinator.block_size = config.worker.block_size = 4;
+    config.coordinator.context_length = 256;
+    config.coordinator.expected_output_tokens = 4;  // far too few: memory runs short
+    config.coordinator.speculation = speculation;
+    config.coordinator.prefix_cache = prefix_cache;
+    config.vocab = kVocab;
+    const FlatCost cost;
+    World world(config, three_stages, cost);
+    for (int i = 0; i < 3; ++i) world.add_worker({}, pages);
+    world.run_for(2);
+    base::Random random(seed);
+    std::map<core::RequestId, core::Request> asked;
+    std::vector<core::Token> shared;
+    for (int i = 0; i < 30; ++i) shared.push_back(static_cast<core::Token>(random.below(kVocab)));
+    for (int i = 0; i < 24; ++i) {
+        core::Request request;
+        request.prompt.assign(shared.begin(), shared.begin() + random.between(1, 30));
+        for (std::int64_t n = random.between(0, 10); n > 0; --n) {
+            request.prompt.push_back(static_cast<core::Token>(random.below(kVocab)));
+        }
+        request.max_tokens = static_cast<std::int32_t>(random.between(1, 60));
+        request.sampling.seed = random.next();
+        asked[world.submit(request)] = request;
+        world.run_for(random.chance(0.3) ? 0.2 : 0.0);
+    }
+    const core::TimePoint began = world.now();
+    EXPECT_TRUE(world.run_until_idle(600));
+    const double seconds = (world.now() - began).seconds();
+    for (const auto& [id, request] : asked) {
+        EXPECT_EQ(world.outcomes().at(id).tokens,
+                  toy_generate(request.prompt, request.max_tokens, kLayers, request.sampling.seed,
+                               kVocab))
+            << "request " << id.value;
+    }
+    world.run_for(5);
+    EXPECT_EQ(world.leak(), "");
+    return {world.counts(), world.view(), seconds};
+}
+
+TEST(Speculation, GuessesFromTheTextChangeNoAnswer) {
+    std::int64_t preemptions = 0;
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        core::SpeculationConfig lookup;
+        lookup.ngram_tokens = 5;
+        const Result result = run(lookup, 2 * 50, seed);
+        EXPECT_GT(result.view.accepted_draft_tokens, 0);
+        EXPECT_LT(result.view.accepted_draft_tokens, result.view.draft_tokens);
+        preemptions += result.view.preemptions;
+    }
+    EXPECT_GT(preemptions, 10) << "memory was to be short";
+}
+
+TEST(Speculation, GuessesOfADraftModelChangeNoAnswerAndSaveTime) {
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        core::SpeculationConfig model;
+        model.draft_tokens = 4;
+        const Result plain = run({}, 2 * 400, seed);
+        const Result drafted = run(model, 2 * 400, seed);
+        EXPECT_GT(drafted.view.accepted_draft_tokens, drafted.view.drafts);
+        EXPECT_LT(drafted.seconds, plain.seconds);
+        model.ngram_tokens = 3;
+        run(model, 2 * 60, seed);  // with all that can happen to them
+    }
+}
+
+}  // namespace
+}  // namespace helix::sim
