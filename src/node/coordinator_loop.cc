@@ -31,6 +31,7 @@ void CoordinatorServer::run() {
         receive();
         take_link_events();  // after what a closed connection has still said
         take_plans();
+        take_drafts();
         take_submissions();
         if (now() - last_tick_ >= kTickEvery) on_tick();
         perform();
@@ -67,6 +68,11 @@ void CoordinatorServer::take_plans() {
         last_plan_ = LastPlan{std::move(*result.report), std::move(result.question.cluster),
                               std::move(result.question.workers)};
     }
+}
+
+void CoordinatorServer::take_drafts() {
+    if (drafts_ == nullptr) return;
+    for (const core::Drafted& answer : drafts_->take_answers()) step(answer);
 }
 
 void CoordinatorServer::on_tick() {
@@ -258,6 +264,10 @@ void CoordinatorServer::perform() {
                 to_workers_[send_to->worker].add(std::move(send_to->message));
             } else if (auto* question = std::get_if<core::PlanCluster>(&action)) {
                 planner_->ask(std::move(*question));
+            } else if (auto* text = std::get_if<core::ProposeDrafts>(&action)) {
+                drafts_->ask(std::move(*text));
+            } else if (const auto* ended = std::get_if<core::ForgetDrafts>(&action)) {
+                drafts_->forget(ended->id);
             } else if (const auto* report = std::get_if<core::Report>(&action)) {
                 if (report->warning) {
                     LOG_WARN("{}", report->text);

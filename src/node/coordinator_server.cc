@@ -25,6 +25,7 @@ std::string bind_host(const std::string& host) {
 
 core::CoordinatorConfig core_config(const CoordinatorOptions& options) {
     core::CoordinatorConfig config = options.core;
+    if (options.draft_model == nullptr) config.speculation.draft_tokens = 0;
     config.n_layers = options.model.spec.n_layers;
     config.context_length = options.model.spec.context_length;
     return config;
@@ -68,6 +69,9 @@ Status CoordinatorServer::open() {
     PlanFunction planner = options_.planner;
     if (!planner) planner = planner_for(options_.model.spec, kPlanLimit);
     planner_ = std::make_unique<PlannerThread>(std::move(planner), wakeup_);
+    if (options_.draft_model != nullptr) {
+        drafts_ = std::make_unique<DraftProposer>(std::move(options_.draft_model), wakeup_);
+    }
     last_tick_ = now();
     return Ok{};
 }
@@ -118,6 +122,7 @@ CoordinatorServer::~CoordinatorServer() {
     wakeup_.wake();
     if (thread_.joinable()) thread_.join();
     planner_.reset();
+    drafts_.reset();
     sinks_.finish_all("the server is shutting down");
     if (context_ != nullptr) context_->forget(zap_domain_);
 }

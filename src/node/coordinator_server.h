@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/service.h"
+#include "node/draft_proposer.h"
 #include "node/join.h"
 #include "node/planner_thread.h"
 #include "node/request_sinks.h"
@@ -28,6 +29,7 @@ struct CoordinatorOptions {
     std::optional<net::CoordinatorKey> key;
     bool insecure = false;
     PlanFunction planner;                       // empty = planner_for(model)
+    std::unique_ptr<DraftModel> draft_model;    // asked when core.speculation.draft_tokens > 0
     std::optional<WorkerOptions> local_worker;  // also be a worker
     net::TransportOptions transport;
 };
@@ -70,6 +72,7 @@ class CoordinatorServer final : public api::Service {
     void run();
     void take_submissions();
     void take_plans();
+    void take_drafts();
     void take_link_events();
     void log_refused(const std::string& detail);
     void receive();
@@ -101,6 +104,7 @@ class CoordinatorServer final : public api::Service {
     wire::SessionLimits limits_;
     net::Wakeup wakeup_;
     std::unique_ptr<PlannerThread> planner_;
+    std::unique_ptr<DraftProposer> drafts_;  // null without a draft model
     std::atomic<bool> stopping_{false};
     std::atomic<std::uint64_t> next_request_{1};
     RequestSinks sinks_;

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/block_table.h"
+#include "core/coordinator.h"
+#include "core/kv_block_pool.h"
+#include "engine/backend.h"
+#include "model/gguf.h"
+
+namespace helix::node {
+
+struct DraftModelOptions {
+    std::string path;              // a GGUF file
+    std::int32_t threads = 0;      // 0 = one for each core
+    std::int64_t kv_tokens = 0;    // of all texts together, of those that were not used for longest
+                                   // the KV goes; 0 = four of its contexts
+    std::int32_t block_size = 16;  // tokens of a KV page
+};
+
+// A small model that guesses how texts go on, greedily, for a large one with the same vocabulary
+// (FEATURES O4). It keeps the KV of the texts that it was asked about, also of guesses that turn
+// out to be right. For one thread at a time.
+class DraftModel {
+  public:
+    // invalid: a model that cannot be run here, or whose vocabulary is not that of served.
+    static base::Result<std::unique_ptr<DraftModel>> open(const DraftModelOptions& options,
+                                                          const model::GgufFile& served);
+    ~DraftModel();
+
+    // To be answered by one of the next runs. One that is asked again before is answered for the
+    // longer text only.
+    void ask(const core::ProposeDrafts& question);
+    void forget(core::RequestId id);
+    bool idle() const { return asked_.empty(); }
+    // One batch of rows for what was asked; returns the answers that it completes. A text for which
+    // there is no KV memory, or that the engine fails on, is answered without guesses.
+    std::vector<core::Drafted> run();
+
+    std::int64_t rows_run() const { return rows_run_; }
+
+  private:
+    struct Text;
+    DraftModel(std::unique_ptr<engine::Backend> backend, std::int32_t n_layers, std::int64_t pages,
+               std::int32_t block_size);
+    // Adds the text's next rows, at most so many; false when there is no memory for them.
+    bool add_rows(core::RequestId id, Text& text, std::int64_t most, core::BatchPlan& plan);
+    // Frees the KV of the text that was not used for longest; false when all are in plan.
+    bool evict(const core::BatchPlan& plan);
+    void drop_kv(Text& text);
+    core::Drafted answer(core::RequestId id, Text& text, bool failed);
+
+    std::unique_ptr<engine::Backend> backend_;
+    spec::LayerRange layers_;
+    std::int32_t block_size_;
+    core::KvBlockPool pool_;
+    std::map<core::RequestId, Text> texts_;
+    std::vector<core::RequestId> asked_;  // in order
+    std::uint64_t uses_ = 0;
+    std::uint64_t batches_ = 0;
+    std::int64_t rows_run_ = 0;
+};
+
+}  // namespace helix::node
