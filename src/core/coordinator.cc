@@ -20,6 +20,7 @@ Coordinator& Coordinator::operator=(Coordinator&&) noexcept = default;
 
 void Coordinator::step(TimePoint now, const CoordinatorEvent& event,
                        std::vector<CoordinatorAction>& actions) {
+    impl_->preempted_in_step = impl_->swapped_in_in_step = false;
     std::visit([&](const auto& e) { impl_->on(now, e, actions); }, event);
     impl_->advance_pending(now, actions);
     impl_->dispatch(now, actions);
@@ -49,7 +50,8 @@ ClusterView Coordinator::view() const {
     view.epoch = state.epoch_in_force;
     view.serving = state.epoch_in_force != 0 && state.capacity_tokens() > 0;
     view.waiting = static_cast<std::int64_t>(state.waiting.size());
-    view.running = static_cast<std::int64_t>(state.requests.size() - state.waiting.size());
+    view.swapped = static_cast<std::int64_t>(state.swapped.size());
+    view.running = static_cast<std::int64_t>(state.requests.size()) - view.waiting - view.swapped;
     view.preemptions = state.preemptions;
     view.finished = state.finished;
     view.failed = state.failed;

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/beam_search.h"
 #include "core/messages.h"
 #include "core/router_catalogue.h"
 #include "spec/cluster_spec.h"
@@ -28,14 +29,22 @@ struct Request {
     std::int32_t priority = 0;       // higher goes first
     std::int32_t guesses = -1;       // tokens to guess ahead at most; -1: as SpeculationConfig says
     std::vector<Token> prediction;  // what the output may be like: guesses are looked up there, too
+    // So many answers: drawn apart (FEATURES V15; the draws of one choice depend on its number), or
+    // with beam the best of the search, which has a width of at least n.
+    std::int32_t n = 1;
+    std::optional<BeamSearch> beam = {};
+    // What it takes more than one sequence to answer (FEATURES V14).
+    bool is_group() const { return n > 1 || beam.has_value(); }
 };
 struct Submitted {
     Request request;
 };
-// The client went away, or a stop string was found in the text: give everything back.
+// The client went away, or a stop string was found in the text: give everything back. With choice:
+// only that one is over.
 struct Ended {
     RequestId id;
     FinishReason reason = FinishReason::cancelled;
+    std::optional<std::int32_t> choice = {};
 };
 // A worker is connected, authenticated and profiled. The same worker may come again with a higher
 // incarnation (it was restarted); the older one is then gone.
@@ -88,13 +97,15 @@ struct SendToWorker {
 struct AcceptRequest {
     RequestId id;
 };
-// Show the client this token; positions come in order, each once.
+// Show the client this token; positions of a choice come in order, each once.
 struct StreamToken {
     RequestId id;
-    std::int32_t index = 0;  // 0-based among the output tokens
+    std::int32_t index = 0;  // 0-based among the choice's output tokens
     ProducedToken token;
+    std::int32_t choice = 0;  // below Request::n
 };
-// Accepted and then ended. After a StreamToken whose token is a stop token, reason is stop.
+// Accepted and then ended, with all its choices. After a StreamToken whose token is a stop token,
+// reason is stop. Of several choices it is the reason of the one that ended last.
 struct FinishRequest {
     RequestId id;
     FinishReason reason = FinishReason::stop;
@@ -140,10 +151,24 @@ struct ProposeDrafts {
 struct ForgetDrafts {
     RequestId id;
 };
+// One choice of a request that is_group() has ended: stop or length, or as Ended said. Comes once
+// for each before FinishRequest, unless that tells of an error or of the client's going.
+struct FinishChoice {
+    RequestId id;
+    std::int32_t choice = 0;
+    FinishReason reason = FinishReason::stop;
+};
 
 using CoordinatorAction =
     std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest, RejectRequest,
-                 RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts>;
+                 RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts, FinishChoice>;
+
+// How a request gives its KV pages back when others need them (FEATURES V9).
+enum class Preemption : std::uint8_t {
+    automatic,  // swap when it has several sequences, else recompute
+    recompute,  // freed; when its turn comes again, prompt and output are computed anew
+    swap,       // to host memory, while every stage has room there; else recompute
+};
 
 // Tokens are guessed ahead and computed along with the last one (core/coordinator_guess.cc).
 struct SpeculationConfig {
@@ -185,6 +210,7 @@ struct CoordinatorConfig {
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
     double switch_gain =
         1.05;  // a new placement must promise so much more flow to replace a whole one
+    Preemption preemption = Preemption::automatic;
     Duration preemption_pause = base::from_ms(100);      // per worker: lets freed pages arrive
     Duration assign_repeat = base::from_seconds(5);      // unanswered assignments are sent again
     Duration unserved_timeout = base::from_seconds(60);  // waiting while no placement is in force
@@ -214,6 +240,7 @@ struct ClusterView {
     bool serving = false;
     std::int64_t waiting = 0;
     std::int64_t running = 0;
+    std::int64_t swapped = 0;  // with their KV in host memory
     std::int64_t preemptions = 0;
     std::int64_t finished = 0;
     std::int64_t failed = 0;
@@ -233,7 +260,8 @@ struct ClusterView {
 //
 // Promises: an accepted request gets its tokens in order, each once, and exactly one FinishRequest;
 // a request that can never fit is rejected with the reason; one that does not fit now waits, by
-// priority and then arrival; when a worker is lost its requests end with an error that says so and
+// priority and then arrival; one that must give its pages back continues later with the same
+// tokens; when a worker is lost its requests end with an error that says so and
 // every other worker is told to free them.
 class Coordinator {
   public:

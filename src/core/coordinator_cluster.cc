@@ -24,6 +24,13 @@ double total_flow(const std::vector<spec::LinkFlow>& flows) {
     return sum;
 }
 
+// Is there such a sequence at the workers?
+bool runs(const RequestState& state, const SequenceKey& key) {
+    if (!state.running || state.attempt != key.attempt) return false;
+    if (!state.group || !state.group->forked) return key.member == 0;
+    return state.group->find(key.member) != nullptr;
+}
+
 // Machines that can compute at the same time along one pipeline: workers of one host share its
 // cores.
 std::int32_t machines_in_pipeline(const PipelineGraph& graph,
@@ -114,7 +121,10 @@ void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
         on_tokens(now, event.worker, *tokens, actions);
     } else if (const auto* ready = std::get_if<LayersReady>(&event.message)) {
         if (ready->epoch != worker.assigned_epoch || ready->layers != worker.layers) return;
-        if (worker.kv.requests() == 0) worker.kv.reset(ready->total_pages);
+        if (worker.kv.requests() == 0) {
+            worker.kv.reset(ready->total_pages);
+            worker.swap_total = ready->swap_pages;
+        }
         worker.ready = true;
         capacity_cache.reset();
     } else if (const auto* failure = std::get_if<LayersFailed>(&event.message)) {
@@ -143,8 +153,7 @@ void Coordinator::Impl::on_report(WorkerId worker, const WorkerReport& message,
     FreeSequences strays;
     for (const SequenceKey& key : message.held) {
         const auto it = requests.find(key.request);
-        const bool ours =
-            it != requests.end() && it->second.running && it->second.attempt == key.attempt;
+        const bool ours = it != requests.end() && runs(it->second, key);
         if (!ours) strays.keys.push_back(key);
     }
     if (!strays.keys.empty()) actions.push_back(SendToWorker{worker, std::move(strays)});

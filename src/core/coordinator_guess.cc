@@ -91,6 +91,10 @@ bool Coordinator::Impl::more_of_this_run(RequestState& state, Token drawn) {
     return false;
 }
 
+bool Coordinator::Impl::runs_ahead(const RequestState& state) {
+    return state.guessing && !state.guessing->sent.empty();
+}
+
 void Coordinator::Impl::forget_guesses(RequestState& state) {
     if (!state.guessing) return;
     state.guessing->sent.clear();
@@ -121,6 +125,7 @@ void Coordinator::Impl::on(TimePoint, const Drafted& event, std::vector<Coordina
     // Too late, or it was preempted and has come further since.
     if (!state.guessing->asked || event.position != length(state)) return;
     state.guessing->asked = false;
+    if (state.swapped) return;  // asked for again when it is back
     const auto most = static_cast<std::size_t>(most_guesses(state));
     send_decode(state, std::span(event.tokens).first(std::min(most, event.tokens.size())));
 }
@@ -138,7 +143,7 @@ void Coordinator::Impl::end_late_drafts(TimePoint now) {
         if (!guessing.asked || guessing.asked_at != asked_at) continue;
         guessing.asked = false;
         guessing.length.note(1, 0);
-        send_decode(it->second, {});
+        if (!it->second.swapped) send_decode(it->second, {});
     }
 }
 

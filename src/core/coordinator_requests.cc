@@ -16,22 +16,54 @@ std::int64_t Coordinator::Impl::blocks_for(std::int64_t tokens) const {
     return (tokens + config.block_size - 1) / config.block_size;
 }
 
+std::int64_t Coordinator::Impl::blocks_needed(const RequestState& state,
+                                              std::int64_t output) const {
+    const auto prompt = static_cast<std::int64_t>(state.request.prompt.size());
+    if (!state.group) return blocks_for(prompt + output);
+    const std::int64_t shared = prompt / config.block_size;
+    return shared + state.group->sequences(state.request) * (blocks_for(prompt + output) - shared);
+}
+
 std::int64_t Coordinator::Impl::expected_pages(const RequestState& state, LayerRange layers) const {
-    const std::int64_t limit =
-        static_cast<std::int64_t>(state.request.prompt.size()) + state.max_output;
+    const auto so_far = static_cast<std::int64_t>(state.group ? state.group->longest_output()
+                                                              : state.output.size());
     const auto more = static_cast<std::int64_t>(mean_output) + 1;
-    const std::int64_t tokens = std::min(limit, length(state) + more);
+    const std::int64_t output = std::min<std::int64_t>(state.max_output, so_far + more);
     // Cached blocks are whole and are shared.
-    return blocks_for(tokens - state.prefix.cached) * layers.size();
+    const std::int64_t cached = state.prefix.cached / config.block_size;
+    return (blocks_needed(state, output) - cached) * layers.size();
+}
+
+void Coordinator::Impl::charge(RequestState& state) {
+    for (const Stage& stage : state.pipeline) {
+        workers.at(stage.worker).kv.set(state.request.id, expected_pages(state, stage.layers));
+    }
+}
+
+bool Coordinator::Impl::holds(std::int64_t blocks) const {
+    return router->can_route([&](WorkerId worker, LayerRange layers) {
+        return usable(worker, layers) && blocks * layers.size() <= workers.at(worker).kv.total();
+    });
+}
+
+std::int32_t Coordinator::Impl::output_limit(const RequestState& state,
+                                             std::int64_t capacity_now) const {
+    const auto prompt = static_cast<std::int64_t>(state.request.prompt.size());
+    const std::int64_t room = capacity_now - prompt;
+    std::int64_t high = std::min<std::int64_t>(
+        state.request.max_tokens > 0 ? state.request.max_tokens : room, room);
+    if (!state.group || high <= 0 || holds(blocks_needed(state, high))) {
+        return static_cast<std::int32_t>(high);
+    }
+    std::int64_t low = 0;  // the prompt alone fits
+    while (low + 1 < high) {
+        const std::int64_t middle = (low + high) / 2;
+        (holds(blocks_needed(state, middle)) ? low : high) = middle;
+    }
+    return static_cast<std::int32_t>(low);
 }
 
 std::int64_t Coordinator::Impl::capacity_tokens() const {
-    const auto holds = [&](std::int64_t blocks) {
-        return router->can_route([&](WorkerId worker, LayerRange layers) {
-            return usable(worker, layers) &&
-                   blocks * layers.size() <= workers.at(worker).kv.total();
-        });
-    };
     std::int64_t low = 0;
     std::int64_t high = blocks_for(config.context_length);
     if (!holds(1)) return 0;
@@ -53,6 +85,7 @@ void Coordinator::Impl::on(TimePoint now, const Submitted& event,
                            std::vector<CoordinatorAction>& actions) {
     const Request& request = event.request;
     CHECK(!requests.contains(request.id));
+    CHECK(request.n >= 1 && (!request.beam || request.beam->width >= request.n));
     const auto prompt = static_cast<std::int32_t>(request.prompt.size());
     const auto refuse = [&](RejectReason reason, const std::string& message,
                             std::int32_t retry_after_s) {
@@ -78,6 +111,7 @@ void Coordinator::Impl::on(TimePoint now, const Submitted& event,
     state.request = request;
     state.order = next_order++;
     state.last_progress = now;
+    if (request.is_group()) state.group = std::make_unique<SequenceGroup>(request);
     waiting.emplace(queue_key(state), request.id);
     ++unaccepted;
     requests.emplace(request.id, std::move(state));
@@ -115,6 +149,16 @@ bool Coordinator::Impl::admit(RequestState& state, std::int64_t capacity_now,
                actions);
         return false;
     }
+    const std::int32_t least = std::max(state.request.max_tokens, 1);
+    if (state.group && !holds(blocks_needed(state, least))) {
+        reject(state.request.id, RejectReason::never_fits,
+               "prompt and " + std::to_string(state.group->sequences(state.request)) +
+                   (state.group->beams ? " beams" : " answers") + " of up to " +
+                   std::to_string(least) + " tokens are more than the KV memory of this placement" +
+                   " holds for one request; ask for fewer or shorter ones",
+               actions);
+        return false;
+    }
     state.accepted = true;
     --unaccepted;
     actions.push_back(AcceptRequest{state.request.id});
@@ -124,30 +168,32 @@ bool Coordinator::Impl::admit(RequestState& state, std::int64_t capacity_now,
 // Starts waiting requests in order until the first that finds no pipeline with room (FEATURES V8: a
 // later, smaller one does not overtake, or the large one would starve).
 void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    swap_in(now, actions);
     if (epoch_in_force == 0 || waiting.empty()) return;
     const std::int64_t capacity_now = capacity();
     if (capacity_now == 0) return;  // a worker is missing; a plan is on its way
     served_last = now;
-    auto running_now = static_cast<std::int32_t>(requests.size() - waiting.size());
-    bool blocked = pending && pending->disrupts;
+    bool blocked = (pending && pending->disrupts) || preempted_in_step || !swapped.empty();
     for (auto it = waiting.begin(); it != waiting.end() && !(blocked && unaccepted == 0);) {
         RequestState& state = requests.at(it->second);
         ++it;
         if (!state.accepted && !admit(state, capacity_now, actions)) continue;
-        blocked = blocked || running_now >= config.max_running;
+        const std::int64_t more = state.group ? state.group->sequences(state.request) : 1;
+        // What is more by itself runs alone.
+        blocked =
+            blocked || (sequences_running > 0 && sequences_running + more > config.max_running);
         if (blocked) continue;  // go on only to accept or refuse the others
         if (!prompts.open()) {
             prompts.note_blocked();
             blocked = true;
             continue;
         }
-        const auto prompt = static_cast<std::int64_t>(state.request.prompt.size());
-        const std::int64_t room = capacity_now - prompt;
-        const std::int64_t limit = state.request.max_tokens > 0 ? state.request.max_tokens : room;
-        state.max_output = static_cast<std::int32_t>(std::min(limit, room));
+        state.max_output = output_limit(state, capacity_now);
+        const std::size_t longest =
+            state.group ? state.group->longest_output() : state.output.size();
         // Accepted when there was more room: better an error than fewer tokens than were asked for.
         if (state.max_output < state.request.max_tokens ||
-            static_cast<std::int64_t>(state.output.size()) >= state.max_output) {
+            static_cast<std::int64_t>(longest) >= state.max_output) {
             finish(state.request.id, FinishReason::error,
                    "the cluster has shrunk: this request does not fit any more", actions);
             continue;
@@ -156,7 +202,6 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
         blocked = path.empty();
         if (blocked) continue;
         start(now, state, std::move(path), actions);
-        ++running_now;
     }
 }
 
@@ -168,8 +213,7 @@ WorkerLoad Coordinator::Impl::load_of(WorkerId worker) const {
 
 // What the request says of itself is looked up when a stage is asked about.
 StageFits Coordinator::Impl::fits_for(const RequestState& state) const {
-    const std::int64_t full =
-        blocks_for(static_cast<std::int64_t>(state.request.prompt.size()) + state.max_output);
+    const std::int64_t full = blocks_needed(state, state.max_output);
     return [this, full, &state](WorkerId worker, LayerRange layers) {
         return usable(worker, layers) && full * layers.size() <= workers.at(worker).kv.total() &&
                workers.at(worker).kv.can_add(expected_pages(state, layers), config.kv_high_water);
@@ -200,6 +244,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
                               std::vector<CoordinatorAction>& actions) {
     waiting.erase(queue_key(state));
     state.running = true;
+    sequences_running += state.group ? state.group->sequences(state.request) : 1;
     ++state.attempt;
     state.pipeline = router->graph().pipeline(path);
     state.path = std::move(path);
@@ -227,6 +272,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     begin.cached.assign(input.tokens.begin(), input.tokens.begin() + state.prefix.cached);
     input.tokens.erase_front(begin.cached.size());
     if (planted(PlantedBug::sampling_seed_lost) && !state.output.empty()) begin.sampling.seed = 0;
+    if (state.group) begin_group(state, input, begin);
     input.start = std::move(begin);
     outbox[state.pipeline.front().worker].inputs.push_back(std::move(input));
     actions.push_back(
@@ -247,6 +293,10 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         const bool stale =
             token.key.attempt != state.attempt || state.pipeline.back().worker != worker;
         if (stale && !planted(PlantedBug::stale_attempt_accepted)) continue;
+        if (state.group) {
+            on_group_token(now, state, token, actions);
+            continue;
+        }
         const bool twice =
             planted(PlantedBug::token_streamed_twice) && token.position < length(state);
         if (token.position != length(state) && !twice) continue;
@@ -270,7 +320,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             finish(state.request.id, FinishReason::stop, "", actions);
         } else if (n_output >= state.max_output) {
             finish(state.request.id, FinishReason::length, "", actions);
-        } else if (!more) {
+        } else if (!more && !state.swapped) {
             continue_decoding(now, state, actions);
         }
     }
@@ -288,36 +338,14 @@ void Coordinator::Impl::on_stuck(TimePoint now, WorkerId worker, const SequenceS
     if (!workers.at(worker).kv.charges().contains(message.key.request)) return;  // not its stage
     if (message.cause == StuckCause::out_of_pages) {
         preempt_one(now, worker, actions);
+    } else if (message.cause == StuckCause::no_swap_space) {
+        if (it->second.swapped) set_back(it->second, actions);
     } else if (message.cause == StuckCause::prefix_lost && it->second.prefix.cached > 0) {
         restart_without_prefix(it->second, actions);
     } else {
         finish(message.key.request, FinishReason::error,
                "worker " + workers.at(worker).joined.node.name + ": " + message.reason, actions);
     }
-}
-
-// Gives a worker pages back: the request of the lowest priority, among them the latest to arrive,
-// goes back to its place in the queue and will recompute (FEATURES V8, V9).
-void Coordinator::Impl::preempt_one(TimePoint now, WorkerId worker,
-                                    std::vector<CoordinatorAction>& actions) {
-    const auto last = last_preemption.find(worker);
-    if (last != last_preemption.end() && now - last->second < config.preemption_pause) return;
-    RequestState* victim = nullptr;
-    for (const auto& [id, pages] : workers.at(worker).kv.charges()) {
-        RequestState& state = requests.at(id);
-        if (victim == nullptr || queue_key(*victim) < queue_key(state)) victim = &state;
-    }
-    CHECK(victim != nullptr);
-    last_preemption[worker] = now;
-    if (workers.at(worker).kv.requests() == 1 && !victim->output.empty()) {
-        // Alone and still out of pages: pages of ended requests are on their way back, or the
-        // worker has less than it said. Recomputing would not help; it stays and is tried again at
-        // the next report.
-        return;
-    }
-    ++preemptions;
-    leave_pipeline(*victim, actions);
-    waiting.emplace(queue_key(*victim), victim->request.id);
 }
 
 void Coordinator::Impl::leave_pipeline(RequestState& state,
@@ -327,19 +355,13 @@ void Coordinator::Impl::leave_pipeline(RequestState& state,
     prompts.abandon(state.prompt_rows);
     state.prompt_rows = 0;
     forget_guesses(state);
-    const SequenceKey key{state.request.id, state.attempt};
-    for (const Stage& stage : state.pipeline) {
-        WorkerState& worker = workers.at(stage.worker);
-        worker.kv.remove(state.request.id);
-        if (!worker.gone) {
-            actions.push_back(SendToWorker{stage.worker, FreeSequences{{key}}});
-        }
-    }
-    const auto box = outbox.find(state.pipeline.front().worker);
-    if (box != outbox.end()) {
-        std::erase_if(box->second.inputs,
-                      [&](const StageInput& input) { return input.key == key; });
-    }
+    if (state.swapped) end_swap(state);
+    for (const Stage& stage : state.pipeline) workers.at(stage.worker).kv.remove(state.request.id);
+    to_stages(state, FreeSequences{keys_at_workers(state)}, actions);
+    drop_unsent(state, [&](const StageInput& input) {
+        return input.key.request == state.request.id && input.key.attempt == state.attempt;
+    });
+    sequences_running -= state.group ? state.group->sequences(state.request) : 1;
     router->on_ended(state.path, state.rows_going);
     state.path.clear();
     state.rows_going = 0;
@@ -351,8 +373,13 @@ void Coordinator::Impl::leave_pipeline(RequestState& state,
 // --------------------------------------------------------------------------------------
 
 void Coordinator::Impl::on(TimePoint, const Ended& event, std::vector<CoordinatorAction>& actions) {
-    if (!requests.contains(event.id)) return;  // it ended by itself at the same time
-    finish(event.id, event.reason, "", actions);
+    const auto it = requests.find(event.id);
+    if (it == requests.end()) return;  // it ended by itself at the same time
+    RequestState& state = it->second;
+    if (!event.choice || !state.group) return finish(event.id, event.reason, "", actions);
+    if (state.group->beams) return;  // its choices are streamed whole, at the end
+    const GroupMember* member = state.group->find(static_cast<std::uint32_t>(*event.choice));
+    if (member != nullptr) end_choice(state, *member, event.reason, actions);
 }
 
 void Coordinator::Impl::finish(RequestId id, FinishReason reason, const std::string& error,
@@ -368,8 +395,7 @@ void Coordinator::Impl::finish(RequestId id, FinishReason reason, const std::str
     }
     if (reason == FinishReason::stop || reason == FinishReason::length) {
         ++finished;
-        // A slow mean over what really comes out replaces the configured guess.
-        mean_output += (static_cast<double>(state.output.size()) - mean_output) / 32;
+        if (!state.group) note_output(state.output.size());
     } else if (reason == FinishReason::error) {
         ++failed;
     }
@@ -384,7 +410,8 @@ void Coordinator::Impl::end_stalled(TimePoint now, std::vector<CoordinatorAction
     TimePoint oldest = now;
     std::vector<RequestId> stalled;
     for (const auto& [id, state] : requests) {
-        if (!state.running && !planted(PlantedBug::timer_not_stopped)) continue;
+        const bool stands = !state.running || state.swapped;
+        if (stands && !planted(PlantedBug::timer_not_stopped)) continue;
         if (now - state.last_progress > config.stall_timeout) {
             stalled.push_back(id);
         } else {

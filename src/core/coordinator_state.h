@@ -21,6 +21,7 @@
 #include "core/prefix_index.h"
 #include "core/prompt_window.h"
 #include "core/request_router.h"
+#include "core/sequence_group.h"
 
 // The state behind core::Coordinator; only its own .cc files and Invariants include this.
 
@@ -34,6 +35,8 @@ struct WorkerState {
     bool gone = false;                 // being taken out: sent nothing any more
     bool failed = false;               // could not load: left out of plans until it joins anew
     KvEstimate kv;
+    std::int64_t swap_total = 0;  // pages in host memory
+    std::int64_t swap_used = 0;   // by swapped requests, at most
     WorkerReport last_report;
 };
 
@@ -64,11 +67,14 @@ struct RequestState {
     std::uint64_t order = 0;  // of arrival
     std::uint32_t attempt = 0;
     bool accepted = false;
-    bool running = false;
+    bool running = false;  // has a pipeline
+    bool swapped = false;  // and runs, but its KV is in host memory: no rows are sent
     Pipeline pipeline;
     Path path;  // the pipeline in the router's graph; empty: not in there any more
-    std::int64_t rows_going = 0;  // sent and not come back as a token
-    std::vector<Token> output;
+    std::int64_t rows_going = 0;           // sent and not come back as a token
+    std::vector<Token> output;             // of one sequence
+    std::unique_ptr<SequenceGroup> group;  // iff request.is_group()
+    std::int64_t swapped_blocks = 0;       // charged to WorkerState::swap_used, per layer
     std::int64_t prompt_rows = 0;  // in the prompt window: until the first token of this attempt
     TimePoint started;             // this attempt
     std::int32_t max_output = 0;   // max_tokens, or what context and memory allow
@@ -89,6 +95,10 @@ class RequestTable {
         const auto it = find(id);
         CHECK(it != by_id_.end());
         return it->second;
+    }
+    const RequestState* by_id(RequestId id) const {  // null if it is not here
+        const Map::iterator* it = index_.find(id.value);
+        return it == nullptr ? nullptr : &(*it)->second;
     }
     bool contains(RequestId id) const { return index_.find(id.value) != nullptr; }
     // id is new.
@@ -149,7 +159,9 @@ struct Coordinator::Impl {
 
     RequestTable requests;
     std::map<QueueKey, RequestId> waiting;
-    std::int64_t unaccepted = 0;  // of the waiting
+    std::map<QueueKey, RequestId> swapped;  // come back before any of the waiting starts
+    std::int64_t sequences_running = 0;     // of requests that run, swapped ones too
+    std::int64_t unaccepted = 0;            // of the waiting
     std::optional<std::int64_t> capacity_cache;
     std::uint64_t next_order = 0;
     PromptWindow prompts;    // that have no token yet
@@ -186,6 +198,9 @@ struct Coordinator::Impl {
 
     // Rows for first stages that arose in this step; one message per worker when it ends.
     std::map<WorkerId, StageInputs> outbox;
+    // In this step: nothing is started or swapped in after a request was preempted (FEATURES V10).
+    bool preempted_in_step = false;
+    bool swapped_in_in_step = false;
 
     // requests (coordinator_requests.cc)
     void on(TimePoint now, const Submitted& event, std::vector<CoordinatorAction>& actions);
@@ -201,9 +216,17 @@ struct Coordinator::Impl {
     void start(TimePoint now, RequestState& state, Path path,
                std::vector<CoordinatorAction>& actions);
     void going(RequestState& state, std::int64_t rows);  // tells the router
-    void preempt_one(TimePoint now, WorkerId worker, std::vector<CoordinatorAction>& actions);
     // Takes the request off its pipeline and tells the workers that are left.
     void leave_pipeline(RequestState& state, std::vector<CoordinatorAction>& actions);
+    template <typename Which>
+    void drop_unsent(const RequestState& state, const Which& which) {  // rows of this step
+        const auto box = outbox.find(state.pipeline.front().worker);
+        if (box != outbox.end()) std::erase_if(box->second.inputs, which);
+    }
+    // A slow mean over what really comes out replaces the configured guess.
+    void note_output(std::size_t tokens) {
+        mean_output += (static_cast<double>(tokens) - mean_output) / 32;
+    }
     void finish(RequestId id, FinishReason reason, const std::string& error,
                 std::vector<CoordinatorAction>& actions);
     void reject(RequestId id, RejectReason reason, const std::string& message,
@@ -214,7 +237,14 @@ struct Coordinator::Impl {
     bool admit(RequestState& state, std::int64_t capacity_now,
                std::vector<CoordinatorAction>& actions);
     std::int64_t blocks_for(std::int64_t tokens) const;
+    // Per layer, with so many output tokens; a group's full prompt blocks count once.
+    std::int64_t blocks_needed(const RequestState& state, std::int64_t output) const;
     std::int64_t expected_pages(const RequestState& state, LayerRange layers) const;
+    void charge(RequestState& state);  // what it is expected to need, at every stage
+    // Could one request have so many blocks per layer in the placement in force?
+    bool holds(std::int64_t blocks) const;
+    // The most output it can have, of what it asks for; needs capacity() tokens.
+    std::int32_t output_limit(const RequestState& state, std::int64_t capacity_now) const;
     // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
     std::int64_t capacity_tokens() const;
     std::int64_t capacity();  // the same, remembered until workers or placement change
@@ -242,7 +272,39 @@ struct Coordinator::Impl {
     std::int32_t most_guesses(const RequestState& state) const;
     // After a token that was drawn: was it guessed, so that another one of the same rows comes?
     bool more_of_this_run(RequestState& state, Token drawn);
+    // Of its last rows more tokens may come.
+    static bool runs_ahead(const RequestState& state);
     void forget_guesses(RequestState& state);  // the attempt is over
+
+    // groups (coordinator_groups.cc)
+    void to_stages(const RequestState& state, const WorkerMessage& message,
+                   std::vector<CoordinatorAction>& actions) const;
+    static std::vector<SequenceKey> keys_at_workers(const RequestState& state);
+    // The first rows of an attempt, as a group needs them.
+    static void begin_group(RequestState& state, StageInput& input, SequenceStart& begin);
+    // All stages have the prompt: there are members now.
+    void fork_group(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
+    void send_member(TimePoint now, RequestState& state, GroupMember& member);
+    // These may end the request.
+    void on_group_token(TimePoint now, RequestState& state, const ProducedToken& token,
+                        std::vector<CoordinatorAction>& actions);
+    void on_choice_token(TimePoint now, RequestState& state, GroupMember& member,
+                         const ProducedToken& token, std::vector<CoordinatorAction>& actions);
+    void end_choice(RequestState& state, const GroupMember& member, FinishReason reason,
+                    std::vector<CoordinatorAction>& actions);
+    // Once every running beam has its answer.
+    void advance_beams(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
+    void finish_beams(RequestState& state, std::vector<CoordinatorAction>& actions);
+    void resume_group(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
+
+    // preemption (coordinator_preemption.cc)
+    std::int64_t blocks_held(const RequestState& state) const;
+    bool can_swap_out(const RequestState& state) const;
+    void preempt_one(TimePoint now, WorkerId worker, std::vector<CoordinatorAction>& actions);
+    void set_back(RequestState& state, std::vector<CoordinatorAction>& actions);
+    void swap_out(RequestState& state, std::vector<CoordinatorAction>& actions);
+    void end_swap(RequestState& state);  // on its way in, or out of the pipeline
+    void swap_in(TimePoint now, std::vector<CoordinatorAction>& actions);
 
     // workers and placements (coordinator_cluster.cc)
     void on(TimePoint now, const WorkerJoined& event, std::vector<CoordinatorAction>& actions);

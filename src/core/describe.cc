@@ -145,7 +145,11 @@ std::string describe(const CoordinatorAction& action) {
     }
     if (const auto* a = std::get_if<AcceptRequest>(&action)) return "accept r" + num(a->id.value);
     if (const auto* a = std::get_if<StreamToken>(&action)) {
-        return "stream r" + num(a->id.value) + " #" + num(a->index);
+        const std::string choice = a->choice == 0 ? "" : "/" + num(a->choice);
+        return "stream r" + num(a->id.value) + choice + " #" + num(a->index);
+    }
+    if (const auto* a = std::get_if<FinishChoice>(&action)) {
+        return "finish r" + num(a->id.value) + "/" + num(a->choice) + " " + reason_text(a->reason);
     }
     if (const auto* a = std::get_if<FinishRequest>(&action)) {
         return "finish r" + num(a->id.value) + " " + reason_text(a->reason) +

@@ -1,5 +1,6 @@
 #include "core/invariants.h"
 
+#include <map>
 #include <set>
 
 #include "core/coordinator_state.h"
@@ -27,11 +28,58 @@ std::string pipeline_rule(const Coordinator::Impl& state, const RequestState& re
         if (!worker->second.layers.contains(stage.layers)) {
             return who + ": runs layers its worker does not hold";
         }
-        if (!worker->second.kv.charges().contains(request.request.id)) {
-            return who + ": runs without a KV charge";
+        const auto charge = worker->second.kv.charges().find(request.request.id);
+        if (charge == worker->second.kv.charges().end()) return who + ": runs without a KV charge";
+        if ((charge->second == 0) != request.swapped) {
+            return who + ": swapped out and charged, or neither";
         }
     }
     if (next != state.config.n_layers) return who + ": pipeline does not end at the last layer";
+    return "";
+}
+
+std::string group_rule(const RequestState& request) {
+    const std::string who = "request " + std::to_string(request.request.id.value);
+    if (request.request.is_group() != (request.group != nullptr))
+        return who + ": no group of its own";
+    if (!request.group) return "";
+    const SequenceGroup& group = *request.group;
+    if (group.members.empty()) return who + ": a group without sequences";
+    if (!request.running) return "";
+    if (!group.forked) return request.swapped ? who + ": swapped out with its prompt" : "";
+    const auto prompt = static_cast<std::int32_t>(request.request.prompt.size());
+    std::set<std::uint32_t> numbers;
+    for (const GroupMember& member : group.members) {
+        const auto all = prompt + static_cast<std::int32_t>(member.output.size());
+        if (!numbers.insert(member.number).second) return who + ": two members of one number";
+        if (member.sent > all) return who + ": rows of tokens that are not there";
+        // A member whose rows came back has sent the next ones, or waits for others or for memory.
+        const bool may_wait = request.swapped || group.beams.has_value() || member.output.empty();
+        if (member.rows_going == 0 && !may_wait) return who + ": a member that stands still";
+        if (group.beams && member.rows_going == 0 && member.top.empty()) {
+            return who + ": a beam that waits for nothing";
+        }
+    }
+    return "";
+}
+
+std::string swap_rule(const Coordinator::Impl& state) {
+    std::map<WorkerId, std::int64_t> used;
+    for (const auto& [key, id] : state.swapped) {
+        const auto it = state.requests.by_id(id);
+        if (it == nullptr || !it->swapped || !it->running || queue_key(*it) != key) {
+            return "a swapped request that is not";
+        }
+        for (const Stage& stage : it->pipeline) {
+            used[stage.worker] += it->swapped_blocks * stage.layers.size();
+        }
+    }
+    for (const auto& [id, worker] : state.workers) {
+        if (worker.swap_used != used[id]) return "swap space does not add up";
+    }
+    if (state.preempted_in_step && state.swapped_in_in_step) {
+        return "swapped in and preempted in one step";
+    }
     return "";
 }
 
@@ -117,9 +165,10 @@ std::string broken_invariant(const Coordinator& coordinator) {
     std::size_t waiting = 0;
     std::size_t charges = 0;
     std::size_t stages = 0;
+    std::size_t swapped = 0;
+    std::int64_t sequences = 0;
     for (const auto& [id, request] : state.requests) {
-        const QueueKey key{-static_cast<std::int64_t>(request.request.priority), request.order};
-        const auto it = state.waiting.find(key);
+        const auto it = state.waiting.find(queue_key(request));
         const bool waits = it != state.waiting.end() && it->second == id;
         if (waits == request.running) {
             return "request " + std::to_string(id.value) + ": neither or both waiting and running";
@@ -127,12 +176,20 @@ std::string broken_invariant(const Coordinator& coordinator) {
         waiting += waits ? 1 : 0;
         unaccepted += request.accepted ? 0 : 1;
         stages += request.pipeline.size();
+        swapped += request.swapped ? 1 : 0;
+        const std::string group = group_rule(request);
+        if (!group.empty()) return group;
         if (!request.running) continue;
+        sequences += request.group ? request.group->sequences(request.request) : 1;
         if (!request.accepted) return "a request runs that was not accepted";
         const std::string rule = pipeline_rule(state, request);
         if (!rule.empty()) return rule;
     }
     if (waiting != state.waiting.size()) return "the queue holds an unknown request";
+    if (swapped != state.swapped.size()) return "a swapped request is not listed";
+    if (sequences != state.sequences_running) return "running sequences miscounted";
+    const std::string swap = swap_rule(state);
+    if (!swap.empty()) return swap;
     if (unaccepted != state.unaccepted) return "unaccepted requests miscounted";
     for (const auto& [id, worker] : state.workers) {
         std::int64_t sum = 0;
@@ -184,7 +241,9 @@ std::string held_when_idle(const Coordinator& coordinator) {
     }
     if (!state.waiting.empty() || state.unaccepted != 0) return "the queue is not empty";
     if (state.prompts.in_flight() != 0) return "the window still counts prompts in flight";
+    if (state.sequences_running != 0) return "sequences are counted that do not run";
     for (const auto& [id, worker] : state.workers) {
+        if (worker.swap_used != 0) return "swap space is still taken";
         if (worker.kv.requests() != 0) {
             return "worker " + std::to_string(id.value) + " is still charged with KV pages";
         }

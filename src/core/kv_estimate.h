@@ -18,11 +18,14 @@ class KvEstimate {
 
     void add(RequestId request, std::int64_t pages);
     void remove(RequestId request);
+    // It needs so many from now on; 0 = it is swapped out, but still here.
+    void set(RequestId request, std::int64_t pages);
     void set_reported(std::int64_t used_pages) { reported_ = used_pages; }
 
     std::int64_t charged() const { return charged_; }
     std::int64_t used() const { return charged_ > reported_ ? charged_ : reported_; }
-    std::size_t requests() const { return charges_.size(); }
+    std::size_t requests() const { return charges_.size(); }  // swapped ones too
+    std::size_t swapped() const { return swapped_; }
     const std::map<RequestId, std::int64_t>& charges() const { return charges_; }
 
     // Would another request stay under the high-water mark? A pool nobody uses takes whatever fits.
@@ -33,6 +36,7 @@ class KvEstimate {
     std::int64_t charged_ = 0;
     std::int64_t reported_ = 0;
     std::map<RequestId, std::int64_t> charges_;
+    std::size_t swapped_ = 0;  // charges of 0
 };
 
 }  // namespace helix::core
