@@ -17,31 +17,36 @@ using core::FinishReason;
 // Carries what the service says over to the server's thread.
 class PostingSink : public TokenSink {
   public:
-    PostingSink(std::shared_ptr<Completion> completion, std::size_t choice,
+    PostingSink(std::shared_ptr<Completion> completion, std::size_t prompt,
                 std::function<void(net::HttpServer::Task)> post)
-        : completion_(std::move(completion)), choice_(choice), post_(std::move(post)) {}
+        : completion_(std::move(completion)), prompt_(prompt), post_(std::move(post)) {}
 
     void on_accepted() override {
-        post_([c = completion_, i = choice_] { c->accepted(i); });
+        post_([c = completion_, p = prompt_] { c->accepted(p); });
     }
-    void on_token(const core::ProducedToken& token) override {
-        post_([c = completion_, i = choice_, token] { c->token(i, token); });
+    void on_token(std::int32_t choice, const core::ProducedToken& token) override {
+        post_([c = completion_, p = prompt_, choice, token] { c->token(p, choice, token); });
+    }
+    void on_choice_finish(std::int32_t choice, FinishReason reason) override {
+        post_([c = completion_, p = prompt_, choice, reason] {
+            c->choice_finished(p, choice, reason);
+        });
     }
     void on_finish(FinishReason reason, const std::string& error) override {
-        post_([c = completion_, i = choice_, reason, error] { c->finished(i, reason, error); });
+        post_([c = completion_, p = prompt_, reason, error] { c->finished(p, reason, error); });
     }
     void on_reject(const core::RejectRequest& rejection) override {
-        post_([c = completion_, i = choice_, rejection] { c->rejected(i, rejection); });
+        post_([c = completion_, p = prompt_, rejection] { c->rejected(p, rejection); });
     }
     void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) override {
-        post_([c = completion_, i = choice_, pipeline, cached_tokens] {
-            c->routed(i, pipeline, cached_tokens);
+        post_([c = completion_, p = prompt_, pipeline, cached_tokens] {
+            c->routed(p, pipeline, cached_tokens);
         });
     }
 
   private:
     std::shared_ptr<Completion> completion_;
-    std::size_t choice_;
+    std::size_t prompt_;
     std::function<void(net::HttpServer::Task)> post_;
 };
 
@@ -71,7 +76,6 @@ constexpr const char* kStateNames[] = {"stop", "length", "abort", "error"};
 struct Completion::Choice {
     Choice(Endpoint endpoint, const TextCodec& codec) : logprobs(endpoint, codec) {}
 
-    core::RequestId id;
     std::unique_ptr<TextOutput> output;
     LogprobText logprobs;
     ChoiceText whole;    // only what is not streamed
@@ -79,12 +83,13 @@ struct Completion::Choice {
     std::shared_ptr<RequestRecord> record;
     std::int64_t prompt_tokens = 0;
     std::int64_t tokens = 0;
+    double logprob = 0;             // of all its tokens; only where best_of needs it
     std::int64_t shown_tokens = 0;  // when the last chunk was made
     base::TimePoint routed_at;
     base::TimePoint first_token_at;
     base::TimePoint last_token_at;
-    bool accepted = false;
-    bool started = false;  // its first chunk is out
+    bool of_first = false;  // counts the prompt, for all choices of it
+    bool started = false;   // its first chunk is out
     bool done = false;
 };
 
@@ -116,11 +121,10 @@ void Completion::start() {
     });
     if (!request_.seed) request_.seed = context_.random.next();
     request_.sampling.seed = *request_.seed;
-    context_.metrics.params_n.observe(1);
+    context_.metrics.params_n.observe(request_.n);
     if (request_.max_tokens > 0) context_.metrics.params_max_tokens.observe(request_.max_tokens);
-    for (std::size_t i = 0; i < prompts.size(); ++i) {
-        choices_.push_back(std::make_unique<Choice>(request_.endpoint, *context_.codec));
-    }
+    prompts_.resize(prompts.size());
+    for (const std::vector<Token>& prompt : prompts) add_choices(prompt);
     for (std::size_t i = 0; i < prompts.size(); ++i) submit(std::move(prompts[i]), i);
 }
 
@@ -166,22 +170,32 @@ std::optional<ApiError> Completion::check_length(std::size_t prompt_tokens) cons
     return error;
 }
 
-void Completion::submit(std::vector<Token> prompt, std::size_t index) {
-    Choice& choice = *choices_[index];
-    choice.output = context_.codec->output(request_.stop, request_.skip_special_tokens);
-    choice.prompt_tokens = static_cast<std::int64_t>(prompt.size());
-    prompt_tokens_ += choice.prompt_tokens;
-    if (request_.echo) choice.prefix = context_.codec->decode(prompt, request_.skip_special_tokens);
-    choice.record = context_.log.add();
-    choice.record->id = answer_.id();
-    choice.record->choice = index;
-    choice.record->chat = request_.endpoint == Endpoint::chat;
-    choice.record->stream = request_.stream;
-    choice.record->created = context_.options.unix_time();
-    choice.record->prompt_tokens = choice.prompt_tokens;
+void Completion::add_choices(const std::vector<Token>& prompt) {
+    prompt_tokens_ += static_cast<std::int64_t>(prompt.size());
+    std::string echoed;
+    if (request_.echo) echoed = context_.codec->decode(prompt, request_.skip_special_tokens);
+    for (std::size_t i = 0; i < made(); ++i) {
+        auto& choice =
+            *choices_.emplace_back(std::make_unique<Choice>(request_.endpoint, *context_.codec));
+        choice.output = context_.codec->output(request_.stop, request_.skip_special_tokens);
+        choice.prompt_tokens = static_cast<std::int64_t>(prompt.size());
+        choice.of_first = i == 0;
+        choice.prefix = echoed;
+        choice.record = context_.log.add();
+        choice.record->id = answer_.id();
+        choice.record->choice = choices_.size() - 1;
+        choice.record->chat = request_.endpoint == Endpoint::chat;
+        choice.record->stream = request_.stream;
+        choice.record->created = context_.options.unix_time();
+        choice.record->prompt_tokens = choice.prompt_tokens;
+    }
+}
 
+void Completion::submit(std::vector<Token> tokens, std::size_t index) {
+    Prompt& prompt = prompts_[index];
+    prompt.first = index * made();
     core::Request request;
-    request.prompt = std::move(prompt);
+    request.prompt = std::move(tokens);
     request.sampling = request_.sampling;
     request.max_tokens = request_.max_tokens;
     request.min_tokens = request_.min_tokens;
@@ -191,9 +205,20 @@ void Completion::submit(std::vector<Token> prompt, std::size_t index) {
     if (!request_.prediction.empty()) {
         request.prediction = context_.codec->encode(request_.prediction, false);
     }
-    choice.id = context_.service.submit(
+    request.n = request_.made();
+    request.beam = request_.beam;
+    if (request_.made() > request_.n) {
+        request.sampling.n_logprobs = std::max(request.sampling.n_logprobs, 0);
+    }
+    prompt.id = context_.service.submit(
         std::move(request),
         std::make_shared<PostingSink>(shared_from_this(), index, context_.post));
+}
+
+bool Completion::runs(const Prompt& prompt) const {
+    const auto first = choices_.begin() + static_cast<std::ptrdiff_t>(prompt.first);
+    return std::any_of(first, first + static_cast<std::ptrdiff_t>(made()),
+                       [](const auto& choice) { return !choice->done; });
 }
 
 bool Completion::is_stop_token(Token token) const {
@@ -205,16 +230,16 @@ Usage Completion::usage() const {
     usage.prompt_tokens = prompt_tokens_;
     for (const auto& choice : choices_) {
         usage.completion_tokens += choice->tokens;
-        usage.cached_tokens += choice->record->cached_tokens;
+        if (choice->of_first) usage.cached_tokens += choice->record->cached_tokens;
     }
     return usage;
 }
 
-void Completion::accepted(std::size_t choice) {
-    if (over_ || choices_[choice]->accepted) return;
-    choices_[choice]->accepted = true;
+void Completion::accepted(std::size_t prompt) {
+    if (over_ || prompts_[prompt].accepted) return;
+    prompts_[prompt].accepted = true;
     const bool all =
-        std::all_of(choices_.begin(), choices_.end(), [](const auto& c) { return c->accepted; });
+        std::all_of(prompts_.begin(), prompts_.end(), [](const Prompt& p) { return p.accepted; });
     if (all && request_.stream) open_stream();
 }
 
@@ -240,19 +265,22 @@ void Completion::on_tick(base::TimePoint now) {
     emit(net::kSsePing);
 }
 
-void Completion::routed(std::size_t choice, const core::Pipeline& pipeline,
+void Completion::routed(std::size_t prompt, const core::Pipeline& pipeline,
                         std::int32_t cached_tokens) {
-    accepted(choice);
-    Choice& c = *choices_[choice];
-    if (over_ || c.done) return;
-    if (c.record->queue_s < 0) {
-        c.routed_at = now();
-        c.record->queue_s = (c.routed_at - arrived_).seconds();
+    accepted(prompt);
+    if (over_) return;
+    for (std::size_t i = 0; i < made(); ++i) {
+        Choice& c = *choices_[prompts_[prompt].first + i];
+        if (c.done) continue;
+        if (c.record->queue_s < 0) {
+            c.routed_at = now();
+            c.record->queue_s = (c.routed_at - arrived_).seconds();
+        }
+        c.record->state = "running";
+        c.record->pipeline = pipeline;
+        // Of the first try that got as far as a token.
+        if (c.tokens == 0) c.record->cached_tokens = cached_tokens;
     }
-    c.record->state = "running";
-    c.record->pipeline = pipeline;
-    // Of the first try that got as far as a token.
-    if (c.tokens == 0) c.record->cached_tokens = cached_tokens;
 }
 
 void Completion::note_token(Choice& choice) {
@@ -274,20 +302,26 @@ void Completion::note_token(Choice& choice) {
     ++context_.metrics.generation_tokens_total;
 }
 
-void Completion::token(std::size_t choice, const core::ProducedToken& token) {
-    accepted(choice);
-    Choice& c = *choices_[choice];
+void Completion::token(std::size_t prompt, std::int32_t choice, const core::ProducedToken& token) {
+    accepted(prompt);
+    const std::size_t index = prompts_[prompt].first + static_cast<std::size_t>(choice);
+    Choice& c = *choices_[index];
     if (over_ || c.done) return;
     note_token(c);
+    c.logprob += static_cast<double>(token.logprob);
     const bool may_stop = c.tokens >= request_.min_tokens;
     // The token that ends the answer is counted, but is no part of its text.
     if (may_stop && is_stop_token(token.token)) return;
     if (request_.wants_logprobs()) c.logprobs.add(token);
-    show(choice, c.output->push(token.token, may_stop));
-    if (c.output->stopped()) {
-        context_.service.end(c.id, FinishReason::stop);
-        complete_choice(choice, FinishReason::stop);
+    show(index, c.output->push(token.token, may_stop));
+    if (!c.output->stopped()) return;
+    c.done = true;
+    if (runs(prompts_[prompt])) {
+        context_.service.end_choice(prompts_[prompt].id, choice, FinishReason::stop);
+    } else {
+        context_.service.end(prompts_[prompt].id, FinishReason::stop);
     }
+    complete_choice(index, FinishReason::stop);
 }
 
 // text "" still carries log-probabilities, once there is text to go with them; who counts tokens
@@ -310,16 +344,27 @@ void Completion::show(std::size_t index, std::string text) {
     emit(events);
 }
 
-void Completion::finished(std::size_t choice, FinishReason reason, const std::string& error) {
-    accepted(choice);
-    Choice& c = *choices_[choice];
-    if (over_ || c.done) return;
-    if (reason == FinishReason::stop || reason == FinishReason::length) {
-        complete_choice(choice, reason);
-        return;
+void Completion::choice_finished(std::size_t prompt, std::int32_t choice, FinishReason reason) {
+    const std::size_t index = prompts_[prompt].first + static_cast<std::size_t>(choice);
+    if (over_ || choices_[index]->done) return;
+    complete_choice(index, reason);
+}
+
+void Completion::finished(std::size_t prompt, FinishReason reason, const std::string& error) {
+    accepted(prompt);
+    if (over_ || !runs(prompts_[prompt])) return;
+    const std::size_t first = prompts_[prompt].first;
+    const bool whole = reason == FinishReason::stop || reason == FinishReason::length;
+    for (std::size_t i = first; i < first + made(); ++i) {
+        if (choices_[i]->done) continue;
+        if (whole) {
+            complete_choice(i, reason);
+        } else {
+            choices_[i]->done = true;
+            record_end(*choices_[i], outcome_of(reason));
+        }
     }
-    c.done = true;
-    record_end(c, outcome_of(reason));
+    if (whole) return;
     fail(unavailable(error.empty() ? "The server ended this request." : error, 1));
 }
 
@@ -350,8 +395,10 @@ void Completion::record_end(Choice& choice, Outcome outcome) {
     choice.record->state = kStateNames[static_cast<std::size_t>(outcome)];
     Metrics& m = context_.metrics;
     ++m.outcomes[static_cast<std::size_t>(outcome)];
-    m.prompt_tokens_total += static_cast<std::uint64_t>(choice.prompt_tokens);
-    m.prompt_tokens.observe(static_cast<double>(choice.prompt_tokens));
+    if (choice.of_first) {
+        m.prompt_tokens_total += static_cast<std::uint64_t>(choice.prompt_tokens);
+        m.prompt_tokens.observe(static_cast<double>(choice.prompt_tokens));
+    }
     m.generation_tokens.observe(static_cast<double>(choice.tokens));
     const base::TimePoint at = now();
     m.e2e.observe((at - arrived_).seconds());
@@ -371,20 +418,40 @@ void Completion::complete_answer() {
         emit(events);
         exchange_->end_stream();
     } else {
-        std::vector<ChoiceText> texts;
-        texts.reserve(choices_.size());
-        for (const auto& choice : choices_) texts.push_back(std::move(choice->whole));
         net::HttpResponse response;
-        response.body = answer_.whole(texts, usage());
+        response.body = whole_answer();
         context_.respond(*exchange_, response);
     }
     leave();
 }
 
-void Completion::rejected(std::size_t choice, const core::RejectRequest& rejection) {
+// Of the choices made for each prompt the n likeliest, by the sum of their log-probabilities; all,
+// in their order, where none is left out.
+std::string Completion::whole_answer() {
+    std::vector<ChoiceText> texts;
+    const auto shown = static_cast<std::size_t>(request_.n);
+    for (const Prompt& prompt : prompts_) {
+        std::vector<Choice*> made_here;
+        for (std::size_t i = 0; i < made(); ++i) {
+            made_here.push_back(choices_[prompt.first + i].get());
+        }
+        if (made() > shown) {
+            std::stable_sort(
+                made_here.begin(), made_here.end(),
+                [](const Choice* a, const Choice* b) { return a->logprob > b->logprob; });
+        }
+        for (std::size_t i = 0; i < shown; ++i) texts.push_back(std::move(made_here[i]->whole));
+    }
+    return answer_.whole(texts, usage());
+}
+
+void Completion::rejected(std::size_t prompt, const core::RejectRequest& rejection) {
     if (over_) return;
-    choices_[choice]->done = true;
-    choices_[choice]->record->state = "rejected";
+    for (std::size_t i = 0; i < made(); ++i) {
+        Choice& choice = *choices_[prompts_[prompt].first + i];
+        choice.done = true;
+        choice.record->state = "rejected";
+    }
     fail(from_rejection(rejection));
 }
 
@@ -412,10 +479,12 @@ void Completion::gone() {
 }
 
 void Completion::end_choices(FinishReason reason, Outcome outcome) {
+    for (const Prompt& prompt : prompts_) {
+        if (runs(prompt)) context_.service.end(prompt.id, reason);
+    }
     for (const auto& choice : choices_) {
         if (choice->done) continue;
         choice->done = true;
-        context_.service.end(choice->id, reason);
         record_end(*choice, outcome);
     }
 }

@@ -20,7 +20,7 @@ namespace helix::api {
 // answer. Lives on the HTTP server's thread; what the service says arrives there through sinks that
 // post.
 //
-// Promises: the status line goes out only when the service has accepted every choice; each choice
+// Promises: the status line goes out only when the service has accepted every prompt; each choice
 // that the service began and did not end itself is given back to it, whatever happens to the
 // client.
 class Completion : public std::enable_shared_from_this<Completion> {
@@ -32,21 +32,31 @@ class Completion : public std::enable_shared_from_this<Completion> {
     void start();
     void on_tick(base::TimePoint now);
 
-    // From the service, by choice.
-    void accepted(std::size_t choice);
-    void routed(std::size_t choice, const core::Pipeline& pipeline, std::int32_t cached_tokens);
-    void token(std::size_t choice, const core::ProducedToken& token);
-    void finished(std::size_t choice, core::FinishReason reason, const std::string& error);
-    void rejected(std::size_t choice, const core::RejectRequest& rejection);
+    // From the service, by prompt; choice: of those of this prompt.
+    void accepted(std::size_t prompt);
+    void routed(std::size_t prompt, const core::Pipeline& pipeline, std::int32_t cached_tokens);
+    void token(std::size_t prompt, std::int32_t choice, const core::ProducedToken& token);
+    void choice_finished(std::size_t prompt, std::int32_t choice, core::FinishReason reason);
+    void finished(std::size_t prompt, core::FinishReason reason, const std::string& error);
+    void rejected(std::size_t prompt, const core::RejectRequest& rejection);
     // The client is.
     void gone();
 
   private:
     struct Choice;
+    // One request to the service, for made() choices.
+    struct Prompt {
+        core::RequestId id;
+        std::size_t first = 0;  // of its choices
+        bool accepted = false;
+    };
 
     std::optional<ApiError> encode_prompts(std::vector<std::vector<Token>>& prompts) const;
     std::optional<ApiError> check_length(std::size_t prompt_tokens) const;
-    void submit(std::vector<Token> prompt, std::size_t index);
+    void submit(std::vector<Token> tokens, std::size_t index);
+    void add_choices(const std::vector<Token>& prompt);
+    bool runs(const Prompt& prompt) const;  // one of its choices does
+    std::size_t made() const { return static_cast<std::size_t>(request_.made()); }
     bool is_stop_token(Token token) const;
     void open_stream();
     void emit(std::string_view events);
@@ -55,6 +65,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     void complete_choice(std::size_t index, core::FinishReason reason);
     void record_end(Choice& choice, Outcome outcome);
     void complete_answer();
+    std::string whole_answer();
     void fail(const ApiError& error);
     // Ends what still runs in the service.
     void end_choices(core::FinishReason reason, Outcome outcome);
@@ -67,8 +78,9 @@ class Completion : public std::enable_shared_from_this<Completion> {
     CompletionRequest request_;
     std::vector<Token> stop_tokens_;
     AnswerText answer_;
-    std::vector<std::unique_ptr<Choice>> choices_;
-    std::string pending_;  // events that came before all choices were accepted
+    std::vector<Prompt> prompts_;
+    std::vector<std::unique_ptr<Choice>> choices_;  // made() for each prompt
+    std::string pending_;  // events that came before all prompts were accepted
     base::TimePoint arrived_;
     base::TimePoint last_write_;
     std::int64_t prompt_tokens_ = 0;

@@ -181,17 +181,73 @@ void read_speculation(FieldReader& fields, CompletionRequest& request) {
     }
 }
 
+void read_early_stopping(FieldReader& fields, core::BeamSearch& beam) {
+    const Json* early = fields.find("early_stopping");
+    if (early == nullptr) return;
+    if (early->is_boolean()) {
+        beam.early_stopping =
+            early->get<bool>() ? core::EarlyStopping::yes : core::EarlyStopping::no;
+    } else if (*early == "never") {
+        beam.early_stopping = core::EarlyStopping::never;
+    } else {
+        fields.fail("early_stopping", "expected true, false or \"never\", got " + early->dump());
+    }
+}
+
+// Beams are ranked by the model's own log-probabilities.
+void check_beam_sampling(FieldReader& fields, const spec::SamplingParams& sampling) {
+    const char* both = "cannot be used together with use_beam_search";
+    if (sampling.repetition_penalty != 1) fields.fail("repetition_penalty", both);
+    if (sampling.frequency_penalty != 0) fields.fail("frequency_penalty", both);
+    if (sampling.presence_penalty != 0) fields.fail("presence_penalty", both);
+    if (!sampling.logit_bias.empty()) fields.fail("logit_bias", both);
+    if (sampling.grammar.present()) {
+        fields.fail("use_beam_search", "cannot be used together with a grammar or schema");
+    }
+}
+
+void read_beam(FieldReader& fields, CompletionRequest& request) {
+    bool wanted = false;
+    fields.boolean("use_beam_search", wanted);
+    core::BeamSearch beam;
+    float length_penalty = 1;
+    fields.number("length_penalty", -10, 10, length_penalty);
+    beam.length_penalty = static_cast<double>(length_penalty);
+    read_early_stopping(fields, beam);
+    if (wanted) {
+        check_beam_sampling(fields, request.sampling);
+        beam.width = request.best_of;
+        request.beam = beam;
+        return;
+    }
+    if (length_penalty != 1) fields.fail("length_penalty", "needs use_beam_search to be true");
+    if (beam.early_stopping != core::EarlyStopping::no) {
+        fields.fail("early_stopping", "needs use_beam_search to be true");
+    }
+}
+
+void read_choices(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
+    fields.integer("n", 1, limits.max_n, request.n);
+    std::int32_t best_of = 0;
+    fields.integer("best_of", 0, limits.max_n, best_of);
+    request.best_of = best_of == 0 ? request.n : best_of;
+    if (request.best_of < request.n) {
+        return fields.fail("best_of", fmt::format("{} is less than n = {}", best_of, request.n));
+    }
+    read_beam(fields, request);
+    if (request.stream && request.made() > request.n) {
+        fields.fail("best_of", "cannot be above n with stream: the best are known only at the end");
+    }
+    const auto prompts =
+        static_cast<std::int64_t>(std::max<std::size_t>(1, request.prompts.size()));
+    if (prompts * request.best_of > limits.max_choices) {
+        fields.fail("n", fmt::format("{} prompts with {} choices each are more than {} choices",
+                                     prompts, request.best_of, limits.max_choices));
+    }
+}
+
 // What is part of the interface but not of this server yet: said, not ignored.
 void refuse_unsupported(FieldReader& fields) {
-    std::int64_t n = 1;
-    fields.integer("n", 1, kMaxInt32, n);
-    if (n > 1) fields.fail("n", "several choices for one prompt are not supported yet; use n=1");
-    std::int64_t best_of = 1;
-    fields.integer("best_of", 0, kMaxInt32, best_of);
-    if (best_of > 1) fields.fail("best_of", "not supported yet; use best_of=1");
-    bool beam = false;
-    fields.boolean("use_beam_search", beam);
-    if (beam) fields.fail("use_beam_search", "beam search is not supported yet");
     std::string suffix;
     fields.text("suffix", suffix);
     if (!suffix.empty()) fields.fail("suffix", "inserting text is not supported");
@@ -336,6 +392,7 @@ std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_
     } else {
         read_plain(fields, limits, request);
     }
+    read_choices(fields, limits, request);
     if (fields.failed()) return fields.error();
     return nested_stream ? nested_stream : nested_messages;
 }

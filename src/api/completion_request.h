@@ -10,6 +10,7 @@
 
 #include "api/error.h"
 #include "api/text_codec.h"
+#include "core/beam_search.h"
 #include "spec/sampling_params.h"
 
 // The bodies of /v1/chat/completions and /v1/completions, checked (FEATURES 4.2).
@@ -31,13 +32,16 @@ struct CompletionRequest {
     nlohmann::ordered_json kwargs;    // chat_template_kwargs; null = none
     bool add_generation_prompt = true;
 
-    // completions: one choice for each
+    // completions: n choices for each
     std::vector<PlainPrompt> prompts;
     bool echo = false;
 
-    spec::SamplingParams sampling;      // without the seed
-    std::optional<std::uint64_t> seed;  // absent = any
-    std::int32_t max_tokens = 0;        // 0 = as many as the context allows
+    std::int32_t n = 1;                    // choices for each prompt
+    std::int32_t best_of = 1;              // at least n; of so many the n best are shown
+    std::optional<core::BeamSearch> beam;  // best_of is its width
+    spec::SamplingParams sampling;         // without the seed
+    std::optional<std::uint64_t> seed;     // absent = any
+    std::int32_t max_tokens = 0;           // 0 = as many as the context allows
     std::int32_t min_tokens = 0;
     std::vector<std::string> stop;
     std::vector<Token> stop_token_ids;
@@ -54,12 +58,16 @@ struct CompletionRequest {
     bool continuous_usage = false;  // usage in every chunk
 
     bool wants_logprobs() const { return sampling.n_logprobs >= 0; }
+    // Choices that are made for each prompt, shown or not.
+    std::int32_t made() const { return beam ? n : best_of; }
 };
 
 struct RequestLimits {
     std::int32_t vocab_size = 0;
     std::int32_t context_length = 0;
     std::size_t max_prompts = 128;
+    std::int32_t max_n = 128;         // choices for one prompt,
+    std::int64_t max_choices = 1024;  // and for all
     std::size_t max_stop_strings = 64;
 };
 

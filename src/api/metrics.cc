@@ -73,6 +73,8 @@ void write_cluster(PrometheusText& text, const core::ClusterView& view) {
                 static_cast<double>(view.running));
     text.single("vllm:num_requests_waiting", kGauge, "Requests waiting for a pipeline.",
                 static_cast<double>(view.waiting));
+    text.single("vllm:num_requests_swapped", kGauge, "Requests with their KV in host memory.",
+                static_cast<double>(view.swapped));
     text.single("vllm:kv_cache_usage_perc", kGauge, "KV pages in use, 1 = all.",
                 total > 0 ? used / total : 0);
     text.single("vllm:num_preemptions_total", kCounter, "Requests set back to waiting.",

@@ -88,11 +88,17 @@ nlohmann::json cluster_json(const core::ClusterView& view, const RequestLog& log
         flows.push_back(
             {{"from", flow.from}, {"to", flow.to}, {"tokens_per_s", flow.tokens_per_s}});
     }
-    return {{"serving", view.serving},   {"epoch", view.epoch},
-            {"waiting", view.waiting},   {"running", view.running},
-            {"finished", view.finished}, {"failed", view.failed},
-            {"rejected", view.rejected}, {"preemptions", view.preemptions},
-            {"workers", workers},        {"flows", flows},
+    return {{"serving", view.serving},
+            {"epoch", view.epoch},
+            {"waiting", view.waiting},
+            {"running", view.running},
+            {"swapped", view.swapped},
+            {"finished", view.finished},
+            {"failed", view.failed},
+            {"rejected", view.rejected},
+            {"preemptions", view.preemptions},
+            {"workers", workers},
+            {"flows", flows},
             {"requests", log.to_json()}};
 }
 

@@ -22,7 +22,10 @@ class TokenSink {
     // The request will get an answer: it is queued or running. At most once, before everything else
     // but on_reject; the coordinator's answer to Submitted held no RejectRequest for it.
     virtual void on_accepted() {}
-    virtual void on_token(const core::ProducedToken& token) = 0;
+    // choice: below Request::n.
+    virtual void on_token(std::int32_t choice, const core::ProducedToken& token) = 0;
+    // One of several choices has ended; a request of one sequence only says on_finish.
+    virtual void on_choice_finish(std::int32_t choice, core::FinishReason reason) = 0;
     virtual void on_finish(core::FinishReason reason, const std::string& error) = 0;
     virtual void on_reject(const core::RejectRequest& rejection) = 0;
     // It runs there, and so many tokens of its prompt (or, after a preemption, of what there is of
@@ -37,6 +40,8 @@ class Service {
     virtual core::RequestId submit(core::Request request, std::shared_ptr<TokenSink> sink) = 0;
     // Any thread. The sink hears nothing after this returns, unless on_finish has already begun.
     virtual void end(core::RequestId id, core::FinishReason reason) = 0;
+    // Any thread. Only this choice of several is over; the sink may hear of it a last time.
+    virtual void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) = 0;
     // Any thread; at most a second old.
     virtual core::ClusterView view() = 0;
 };

@@ -284,7 +284,12 @@ void CoordinatorServer::perform() {
 
 void CoordinatorServer::perform_for_clients(core::CoordinatorAction& action) {
     if (const auto* token = std::get_if<core::StreamToken>(&action)) {
-        sinks_.tell(token->id, false, [&](api::TokenSink& sink) { sink.on_token(token->token); });
+        sinks_.tell(token->id, false,
+                    [&](api::TokenSink& sink) { sink.on_token(token->choice, token->token); });
+    } else if (const auto* ended = std::get_if<core::FinishChoice>(&action)) {
+        sinks_.tell(ended->id, false, [&](api::TokenSink& sink) {
+            sink.on_choice_finish(ended->choice, ended->reason);
+        });
     } else if (const auto* finish = std::get_if<core::FinishRequest>(&action)) {
         sinks_.tell(finish->id, true,
                     [&](api::TokenSink& sink) { sink.on_finish(finish->reason, finish->error); });

@@ -152,6 +152,15 @@ void CoordinatorServer::end(core::RequestId id, core::FinishReason reason) {
     wakeup_.wake();
 }
 
+void CoordinatorServer::end_choice(core::RequestId id, std::int32_t choice,
+                                   core::FinishReason reason) {
+    {
+        const std::lock_guard lock(mutex_);
+        submissions_.emplace_back(core::Ended{id, reason, choice});
+    }
+    wakeup_.wake();
+}
+
 core::ClusterView CoordinatorServer::view() {
     const std::lock_guard lock(mutex_);
     return view_;

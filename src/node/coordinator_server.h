@@ -46,6 +46,7 @@ class CoordinatorServer final : public api::Service {
 
     core::RequestId submit(core::Request request, std::shared_ptr<api::TokenSink> sink) override;
     void end(core::RequestId id, core::FinishReason reason) override;
+    void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) override;
     core::ClusterView view() override;
 
     // The body for GET /helix/join. Any thread.

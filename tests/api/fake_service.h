@@ -29,17 +29,20 @@ struct FakeRequest {
     void route(std::int32_t cached_tokens = 0) {
         sink->on_routed({{core::WorkerId{1}, {0, 2}}, {core::WorkerId{2}, {2, 4}}}, cached_tokens);
     }
-    void token(core::Token token) {
+    void token(core::Token token, std::int32_t choice = 0, float logprob = -0.5F) {
         core::ProducedToken produced;
         produced.key.request = id;
         produced.token = token;
-        produced.logprob = -0.5F;
+        produced.logprob = logprob;
         if (request.sampling.n_logprobs > 0) produced.top = {{token, -0.5F}, {'?', -1.25F}};
-        sink->on_token(produced);
+        sink->on_token(choice, produced);
     }
     // A token for each byte.
-    void say(std::string_view text) {
-        for (const char c : text) token(static_cast<unsigned char>(c));
+    void say(std::string_view text, std::int32_t choice = 0, float logprob = -0.5F) {
+        for (const char c : text) token(static_cast<unsigned char>(c), choice, logprob);
+    }
+    void finish_choice(std::int32_t choice, core::FinishReason reason) {
+        sink->on_choice_finish(choice, reason);
     }
     void finish(core::FinishReason reason, const std::string& error = {}) {
         sink->on_finish(reason, error);
@@ -64,6 +67,11 @@ class FakeService : public Service {
     void end(core::RequestId id, core::FinishReason reason) override {
         const std::lock_guard lock(mutex_);
         ended_[id.value] = reason;
+        changed_.notify_all();
+    }
+    void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) override {
+        const std::lock_guard lock(mutex_);
+        ended_choices_[{id.value, choice}] = reason;
         changed_.notify_all();
     }
     core::ClusterView view() override {
@@ -91,6 +99,15 @@ class FakeService : public Service {
         }
         return ended_[id.value];
     }
+    std::optional<core::FinishReason> wait_choice_ended(core::RequestId id, std::int32_t choice) {
+        std::unique_lock lock(mutex_);
+        const std::pair key(id.value, choice);
+        if (!changed_.wait_for(lock, std::chrono::seconds(10),
+                               [&] { return ended_choices_.count(key) > 0; })) {
+            return {};
+        }
+        return ended_choices_[key];
+    }
     bool was_ended(core::RequestId id) {
         const std::lock_guard lock(mutex_);
         return ended_.count(id.value) > 0;
@@ -110,6 +127,7 @@ class FakeService : public Service {
     std::condition_variable changed_;
     std::deque<FakeRequest> waiting_;
     std::map<std::uint64_t, core::FinishReason> ended_;
+    std::map<std::pair<std::uint64_t, std::int32_t>, core::FinishReason> ended_choices_;
     std::optional<core::RejectRequest> reject_;
     core::ClusterView view_;
     std::uint64_t last_id_ = 0;

@@ -41,7 +41,8 @@ class TimedService : public Service {
         sink->on_routed({{core::WorkerId{0}, {0, 4}}}, 0);
         const std::int32_t limit = request.max_tokens > 0 ? request.max_tokens : kContext;
         const bool may_end = !request.stop_tokens.empty();
-        running_[id.value] = {std::move(sink), 0, limit, may_end, request.sampling.n_logprobs};
+        running_[id.value] = {std::move(sink), 0, limit, may_end, request.sampling.n_logprobs,
+                              request.n};
         due_.push({Clock::now() + interval_, id.value});
         changed_.notify_all();
         return id;
@@ -50,6 +51,8 @@ class TimedService : public Service {
         const std::lock_guard lock(mutex_);
         running_.erase(id.value);
     }
+    // Nothing costs more for going on to the end.
+    void end_choice(core::RequestId, std::int32_t, core::FinishReason) override {}
     core::ClusterView view() override {
         const std::lock_guard lock(mutex_);
         core::ClusterView view;
@@ -70,6 +73,7 @@ class TimedService : public Service {
         std::int32_t limit = 0;
         bool may_end = true;
         std::int32_t n_logprobs = -1;
+        std::int32_t n = 1;  // choices, which all say the same
     };
 
     void run() {
@@ -105,10 +109,12 @@ class TimedService : public Service {
         token.logprob = -0.25F;
         if (r.n_logprobs > 0) token.top = {{token.token, -0.25F}};
         ++r.said;
-        r.sink->on_token(token);
+        for (std::int32_t i = 0; i < r.n; ++i) r.sink->on_token(i, token);
         const bool stop = end && r.may_end;
         if (!stop && r.said < r.limit) return true;
-        r.sink->on_finish(stop ? core::FinishReason::stop : core::FinishReason::length, {});
+        const auto reason = stop ? core::FinishReason::stop : core::FinishReason::length;
+        for (std::int32_t i = 0; r.n > 1 && i < r.n; ++i) r.sink->on_choice_finish(i, reason);
+        r.sink->on_finish(reason, {});
         return false;
     }
 

@@ -27,6 +27,9 @@ class PickyService final : public api::Service {
         return core::RequestId{999'999};
     }
     void end(core::RequestId id, core::FinishReason reason) override { inner_.end(id, reason); }
+    void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) override {
+        inner_.end_choice(id, choice, reason);
+    }
     core::ClusterView view() override { return inner_.view(); }
 
   private:

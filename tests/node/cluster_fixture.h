@@ -3,6 +3,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -50,9 +51,15 @@ inline constexpr std::int32_t kVocab = 1000;
 // Remembers what a request's owner heard.
 class RecordingSink final : public api::TokenSink {
   public:
-    void on_token(const core::ProducedToken& token) override {
+    void on_token(std::int32_t choice, const core::ProducedToken& token) override {
         const std::lock_guard lock(mutex_);
-        tokens_.push_back(token.token);
+        if (choice == 0) tokens_.push_back(token.token);
+        choices_[choice].push_back(token.token);
+        changed_.notify_all();
+    }
+    void on_choice_finish(std::int32_t choice, core::FinishReason reason) override {
+        const std::lock_guard lock(mutex_);
+        choice_reasons_[choice] = reason;
         changed_.notify_all();
     }
     void on_finish(core::FinishReason reason, const std::string& error) override {
@@ -83,7 +90,9 @@ class RecordingSink final : public api::TokenSink {
         return wait_for([](const RecordingSink& s) { return s.done_; }, seconds);
     }
 
-    std::vector<spec::Token> tokens_;
+    std::vector<spec::Token> tokens_;  // of the first choice
+    std::map<std::int32_t, std::vector<spec::Token>> choices_;
+    std::map<std::int32_t, core::FinishReason> choice_reasons_;
     core::FinishReason reason_ = core::FinishReason::cancelled;
     std::string error_;
     std::string rejection_;
