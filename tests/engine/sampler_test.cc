@@ -253,7 +253,7 @@ TEST_F(SamplerTest, OnlyAllowedTokensAreDrawnAndInTheirOwnProportions) {
     std::vector<std::size_t> allowed = {1, 64, 70, 199};
     for (const std::size_t token : allowed) allow(token);
     const auto draw_allowed = [&](const SamplingParams& p, std::int32_t position) {
-        auto result = sampler_.sample({logits_, history_, prompt_tokens_, position, mask}, p);
+        auto result = sampler_.sample({logits_, history_, prompt_tokens_, position, 0, mask}, p);
         EXPECT_TRUE(result.ok()) << result.error().message;
         return static_cast<std::size_t>(result->token);
     };
@@ -280,7 +280,7 @@ TEST_F(SamplerTest, OnlyAllowedTokensAreDrawnAndInTheirOwnProportions) {
     EXPECT_EQ(draw_allowed(p, 1), 70U);
     // Words that are missing allow nothing; no token at all is an error.
     mask = {0};
-    const auto none = sampler_.sample({logits_, history_, prompt_tokens_, 1, mask}, p);
+    const auto none = sampler_.sample({logits_, history_, prompt_tokens_, 1, 0, mask}, p);
     ASSERT_FALSE(none.ok());
     EXPECT_EQ(none.error().message, "the grammar allows no token here");
 }
