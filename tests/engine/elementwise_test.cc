@@ -1,6 +1,7 @@
 // RMSNorm, SwiGLU, exp, quantisation of activations and rope against double precision.
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -101,26 +102,27 @@ TEST_P(Elementwise, QuantisationIsWithinHalfAStep) {
     x[64] = std::numeric_limits<float>::infinity();
     x[96] = std::numeric_limits<float>::quiet_NaN();
     std::fill(x.begin() + 128, x.begin() + 160, 1e-38F);
-    std::vector<std::int8_t> q(n), q_same(n);
-    std::vector<float> scale(n / 32), scale_same(n / 32);
-    std::vector<std::int32_t> sums(n / 16), sums_same(n / 16);
-    kernels_.quantise_row(x.data(), n, q.data(), scale.data(), sums.data());
-    portable_.quantise_row(x.data(), n, q_same.data(), scale_same.data(), sums_same.data());
-    EXPECT_EQ(q, q_same);
-    EXPECT_EQ(sums, sums_same);
-    EXPECT_TRUE(std::isnan(scale[2]) && std::isnan(scale[3]));
-    EXPECT_EQ(scale[0], 0.0F);
-    EXPECT_EQ(scale[4], 0.0F);
-    for (std::size_t i = 0; i < n; ++i) {
-        if (i >= 64 && i < 128) continue;
-        const double step = static_cast<double>(scale[i / 32]);
-        EXPECT_NEAR(static_cast<double>(q[i]) * step, x[i], 0.5001 * step + 1e-30) << i;
-        EXPECT_LE(std::abs(q[i]), 127);
-    }
-    for (std::size_t b = 0; b < sums.size(); ++b) {
-        std::int32_t sum = 0;
-        for (std::size_t i = 0; i < 16; ++i) sum += q[16 * b + i];
-        EXPECT_EQ(sums[b], sum);
+    std::vector<ops::QuantisedBlock> blocks(n / 32), same(n / 32);
+    kernels_.quantise_row(x.data(), n, blocks.data());
+    portable_.quantise_row(x.data(), n, same.data());
+    EXPECT_EQ(std::memcmp(blocks.data(), same.data(), n / 32 * sizeof same[0]), 0);
+    EXPECT_TRUE(std::isnan(blocks[2].scale) && std::isnan(blocks[3].scale));
+    EXPECT_EQ(blocks[0].scale, 0.0F);
+    EXPECT_EQ(blocks[4].scale, 0.0F);
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+        const ops::QuantisedBlock& block = blocks[b];
+        const double step = static_cast<double>(block.scale);
+        std::int32_t sums[2] = {0, 0};
+        for (std::size_t i = 0; i < 32; ++i) {
+            sums[i / 16] += block.q[i];
+            if (b == 2 || b == 3) continue;
+            EXPECT_NEAR(block.q[i] * step, x[32 * b + i], 0.5001 * step + 1e-30) << b << ", " << i;
+            EXPECT_LE(std::abs(block.q[i]), 127);
+        }
+        EXPECT_EQ(block.minus_sum, -sums[0] - sums[1]);
+        EXPECT_EQ(block.minus_upper_sum, -sums[1]);
+        if (b == 2 || b == 3) continue;
+        EXPECT_EQ(block.scaled_sum, block.scale * static_cast<float>(sums[0] + sums[1]));
     }
 }
 

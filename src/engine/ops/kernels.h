@@ -19,17 +19,19 @@ const char* to_string(Isa isa);
 bool supported(Isa isa);
 Isa best_isa();
 
-// Activations of some rows as int8: x[c] is about scale[c / 32] * q[c], |q| <= 127. A row with a
-// NaN or an infinity in it has NaN as that block's scale.
-struct QuantisedRows {
-    const std::int8_t* q = nullptr;       // [rows, cols]
-    const float* scale = nullptr;         // [rows, cols / 32]
-    const std::int32_t* sum16 = nullptr;  // [rows, cols / 16], sums of q
+// 32 activations of a row as int8: x is about scale * q, |q| <= 127. A block with a NaN or an
+// infinity in it has NaN as its scale. Everything that a kernel needs of a block lies together.
+struct QuantisedBlock {
+    std::int8_t q[32];
+    std::int32_t minus_sum;        // of q
+    std::int32_t minus_upper_sum;  // of q[16 .. 31]
+    float scale;
+    float scaled_sum;  // scale times the sum of q
 };
 
 struct MatmulInput {
-    const float* floats = nullptr;  // [rows, cols], for formats that take floats
-    QuantisedRows quantised;        // for the others
+    const float* floats = nullptr;              // [rows, cols], for formats that take floats
+    const QuantisedBlock* quantised = nullptr;  // [rows, cols / 32], for the others
     std::int64_t rows = 0;
 };
 
@@ -73,9 +75,8 @@ struct Kernels {
     MatmulKernel matmul_f32, matmul_f16, matmul_bf16, matmul_q8_0, matmul_q4_0, matmul_q4_1,
         matmul_q5_0, matmul_q5_1, matmul_q3_k, matmul_q4_k, matmul_q5_k, matmul_q6_k, matmul_iq4_nl,
         matmul_mxfp4;
-    // x[n] -> q[n], scale[n / 32], sum16[n / 16]; n is a multiple of 32.
-    void (*quantise_row)(const float* x, std::int64_t n, std::int8_t* q, float* scale,
-                         std::int32_t* sum16);
+    // x[n] -> blocks[n / 32]; n is a multiple of 32.
+    void (*quantise_row)(const float* x, std::int64_t n, QuantisedBlock* blocks);
     // y = x / sqrt(mean(x^2) + epsilon) * weight
     void (*rms_norm)(const float* x, const float* weight, std::int64_t n, float epsilon, float* y);
     // y = gate / (1 + exp(-gate)) * up; y may be gate.

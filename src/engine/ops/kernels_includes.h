@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "engine/ops/kernels.h"
 #include "engine/ops/kv_layout.h"

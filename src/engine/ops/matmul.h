@@ -23,9 +23,7 @@ class MatmulRows {
   private:
     MatmulInput input_;
     std::int64_t cols_ = 0;
-    std::vector<std::int8_t> q_;
-    std::vector<float> scale_;
-    std::vector<std::int32_t> sum16_;
+    std::vector<QuantisedBlock> blocks_;
 };
 
 struct MatmulJob {

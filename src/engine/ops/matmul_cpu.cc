@@ -24,25 +24,20 @@ void MatmulRows::set(const float* x, std::int64_t rows, std::int64_t cols) {
 }
 
 void MatmulRows::quantise(const Kernels& kernels, ThreadPool& pool) {
-    if (input_.quantised.q != nullptr) return;
+    if (input_.quantised != nullptr) return;
     CHECK(cols_ % 32 == 0);
-    const std::int64_t elements = input_.rows * cols_;
-    if (size_of(elements) > q_.size()) {
-        q_.resize(size_of(elements));
-        scale_.resize(size_of(elements / 32));
-        sum16_.resize(size_of(elements / 16));
-    }
+    const std::int64_t row_blocks = cols_ / 32;
+    const std::int64_t blocks = input_.rows * row_blocks;
+    if (size_of(blocks) > blocks_.size()) blocks_.resize(size_of(blocks));
     const auto one = [&](std::int64_t row, int) {
-        const std::int64_t at = row * cols_;
-        kernels.quantise_row(input_.floats + at, cols_, q_.data() + at, scale_.data() + at / 32,
-                             sum16_.data() + at / 16);
+        kernels.quantise_row(input_.floats + row * cols_, cols_, blocks_.data() + row * row_blocks);
     };
-    if (elements < kSharedWork) {
+    if (input_.rows * cols_ < kSharedWork) {
         for (std::int64_t row = 0; row < input_.rows; ++row) one(row, 0);
     } else {
         pool.run(input_.rows, one);
     }
-    input_.quantised = {q_.data(), scale_.data(), sum16_.data()};
+    input_.quantised = blocks_.data();
 }
 
 MatmulInput MatmulRows::input(std::int64_t first_row, std::int64_t n_rows) const {

@@ -17,11 +17,10 @@ HELIX_INLINE Floats exp(Floats x) {
     y = fma(y, r, set1(1.0F));
     y = fma(y, r, set1(1.0F));
     // n is in [-126, 127]: adding it to the exponent leaves a normal number.
-    return from_bits(add(bits_of(y), shift_left_23(to_ints(n))));
+    return from_bits(add(bits_of(y), shift_left<23>(to_ints(n))));
 }
 
-void quantise_row(const float* x, std::int64_t n, std::int8_t* q, float* scale,
-                  std::int32_t* sum16) {
+void quantise_row(const float* x, std::int64_t n, QuantisedBlock* blocks) {
     const Ints magnitude = set1(0x7fffffff);
     for (std::int64_t b = 0; b < n / 32; ++b) {
         const Floats lo = load(x + 32 * b);
@@ -39,13 +38,17 @@ void quantise_row(const float* x, std::int64_t n, std::int8_t* q, float* scale,
             q_lo = to_ints(mul(lo, inverse));
             q_hi = to_ints(mul(hi, inverse));
         }
-        scale[b] = broken ? std::numeric_limits<float>::quiet_NaN()
-                   : zero ? 0.0F
-                          : largest / 127.0F;
-        store_i8(q + 32 * b, q_lo);
-        store_i8(q + 32 * b + 16, q_hi);
-        sum16[2 * b] = reduce_add(q_lo);
-        sum16[2 * b + 1] = reduce_add(q_hi);
+        QuantisedBlock& block = blocks[b];
+        store_i8(block.q, q_lo);
+        store_i8(block.q + 16, q_hi);
+        const std::int32_t sum_lo = reduce_add(q_lo);
+        const std::int32_t sum_hi = reduce_add(q_hi);
+        block.minus_sum = -(sum_lo + sum_hi);
+        block.minus_upper_sum = -sum_hi;
+        block.scale = broken ? std::numeric_limits<float>::quiet_NaN()
+                      : zero ? 0.0F
+                             : largest / 127.0F;
+        block.scaled_sum = block.scale * static_cast<float>(sum_lo + sum_hi);
     }
 }
 

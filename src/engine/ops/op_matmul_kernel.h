@@ -17,48 +17,66 @@ HELIX_INLINE void store_result(Floats result, std::int64_t row, std::int64_t fir
     store_first(at, n, output.accumulate ? add(load_first(at, n, 0.0F), result) : result);
 }
 
+// Bytes of weights that are on their way from memory while others are in use.
+constexpr std::int64_t kFetchAhead = 4096;
+// Activations that are multiplied by one panel after the other: they stay in the second cache.
+constexpr std::int64_t kRowsBytes = 256 << 10;
+
+// Rows [row, row + kRows) times one panel.
 template <class Format, int kRows>
-void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const QuantisedRows& x,
-                     std::int64_t row, const MatmulOutput& output) {
-    const std::int64_t cols = matrix.cols();
+void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const MatmulInput& input,
+                     std::int64_t row, std::int64_t ahead, const MatmulOutput& output) {
+    const std::int64_t row_blocks = matrix.cols() / 32;
     QuantisedTile<kRows> tile;
-    HELIX_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-        tile.q[r] = x.q + (row + r) * cols;
-        tile.scale[r] = x.scale + (row + r) * (cols / 32);
-        tile.sum16[r] = x.sum16 + (row + r) * (cols / 16);
-    }
+    tile.ahead = ahead;
     Array<Floats, kRows> total;
     HELIX_UNROLL
-    for (int r = 0; r < kRows; ++r) total[r] = set1(0.0F);
+    for (int r = 0; r < kRows; ++r) {
+        tile.row[r] = input.quantised + (row + r) * row_blocks;
+        total[r] = set1(0.0F);
+    }
     const std::byte* p = matrix.panel(panel);
-    for (std::int64_t b = 0; b < cols / 32; b += Format::kBlocks, p += Format::kUnitBytes) {
-        if constexpr (kRows == 1) {
-            for (int line = 0; line < Format::kUnitBytes; line += 64)
-                __builtin_prefetch(p + 4096 + line);
-        }
-        Format::template add_unit<kRows>(p, tile, b, total);
+    for (std::int64_t b = 0; b < row_blocks; b += Format::kBlocks, p += Format::kUnitBytes) {
+        Format::template add_unit<kRows>(p, tile, total);
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) tile.row[r] += Format::kBlocks;
     }
     HELIX_UNROLL
     for (int r = 0; r < kRows; ++r)
         store_result(total[r], row + r, panel * 16, matrix.rows(), output);
 }
 
+using PanelKernel = void (*)(const PackedMatrix& matrix, std::int64_t panel,
+                             const MatmulInput& input, std::int64_t row, std::int64_t ahead,
+                             const MatmulOutput& output);
+
+// The panel kernels for 1, 2, ... kMaxRows rows.
+template <class Format, int... kLess>
+const PanelKernel* panel_kernels(std::integer_sequence<int, kLess...>) {
+    static constexpr PanelKernel kKernels[] = {quantised_panel<Format, kLess + 1>...};
+    return kKernels;
+}
+
+// Rows are taken in tiles of as equal sizes as can be.
 template <class Format>
 void quantised_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
                       const MatmulInput& input, const MatmulOutput& output) {
-    for (std::int64_t panel = begin; panel < end; ++panel) {
-        std::int64_t row = 0;
-        if constexpr (kMaxRows >= 8) {
-            for (; row + 8 <= input.rows; row += 8)
-                quantised_panel<Format, 8>(matrix, panel, input.quantised, row, output);
+    const PanelKernel* kernels = panel_kernels<Format>(std::make_integer_sequence<int, kMaxRows>());
+    const std::int64_t row_bytes =
+        matrix.cols() / 32 * static_cast<std::int64_t>(sizeof(QuantisedBlock));
+    const std::int64_t tiles = (input.rows + kMaxRows - 1) / kMaxRows;
+    const std::int64_t together = kRowsBytes / (kMaxRows * row_bytes) + 1;
+    const auto first_row = [&](std::int64_t tile) { return tile * input.rows / tiles; };
+    for (std::int64_t first = 0; first < tiles; first += together) {
+        const std::int64_t last = first + together < tiles ? first + together : tiles;
+        for (std::int64_t panel = begin; panel < end; ++panel) {
+            for (std::int64_t tile = first; tile < last; ++tile) {
+                const std::int64_t row = first_row(tile);
+                const std::int64_t rows = first_row(tile + 1) - row;
+                kernels[rows - 1](matrix, panel, input, row, tile == first ? kFetchAhead : 0,
+                                  output);
+            }
         }
-        for (; row + 4 <= input.rows; row += 4)
-            quantised_panel<Format, 4>(matrix, panel, input.quantised, row, output);
-        for (; row + 2 <= input.rows; row += 2)
-            quantised_panel<Format, 2>(matrix, panel, input.quantised, row, output);
-        if (row < input.rows)
-            quantised_panel<Format, 1>(matrix, panel, input.quantised, row, output);
     }
 }
 

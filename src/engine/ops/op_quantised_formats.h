@@ -1,15 +1,75 @@
 // What a unit of each quantised format adds to the sums of a panel. Included in a variant's
 // namespace (see op_variants.h); layouts in packed_matrix.h.
 
-// Rows of one call of a panel kernel.
+// Rows of one call of a panel kernel, each at the block of activations that comes next.
 template <int kRows>
 struct QuantisedTile {
-    Array<const std::int8_t*, kRows> q;
-    Array<const float*, kRows> scale;
-    Array<const std::int32_t*, kRows> sum16;
+    Array<const QuantisedBlock*, kRows> row;
+    std::int64_t ahead;  // bytes from the weights in use to those that are fetched now
+};
 
-    HELIX_INLINE std::int32_t sum32(int row, std::int64_t unit32) const {
-        return sum16[row][2 * unit32] + sum16[row][2 * unit32 + 1];
+// Asks for the weights that come `ahead` bytes after these.
+template <int kBytes>
+HELIX_INLINE void fetch_ahead(const std::byte* p, std::int64_t ahead) {
+    HELIX_UNROLL
+    for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(p + ahead + line);
+}
+
+// The exact integer sums of one block of 32 columns, for each row. Group g is columns 4 g .. 4 g +
+// 3 of the block. All rows take a group before the next one: the chains of additions overlap, and
+// weights need not stay in registers.
+template <int kRows>
+struct BlockSums {
+    Array<Ints, kRows> sum;
+    Array<const QuantisedBlock*, kRows> block;
+
+    HELIX_INLINE BlockSums(const QuantisedTile<kRows>& x, int j) {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) block[r] = x.row[r] + j;
+    }
+    HELIX_INLINE void clear() {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) sum[r] = set1(0);
+    }
+    // Starts with what unsigned weights, 2^kShift too large, would add too much: in the whole
+    // block, or in one half of it.
+    template <int kShift>
+    HELIX_INLINE void start() {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) sum[r] = shift_left<kShift>(set1(block[r]->minus_sum));
+    }
+    template <int kShift>
+    HELIX_INLINE void start_lower() {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r)
+            sum[r] =
+                shift_left<kShift>(sub(set1(block[r]->minus_sum), set1(block[r]->minus_upper_sum)));
+    }
+    template <int kShift>
+    HELIX_INLINE void start_upper() {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r)
+            sum[r] = shift_left<kShift>(set1(block[r]->minus_upper_sum));
+    }
+    HELIX_INLINE void add_group(int g, Bytes w) {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) sum[r] = dot4(sum[r], w, block[r]->q + 4 * g);
+    }
+    // For bytes below 128.
+    HELIX_INLINE void add_small_group(int g, Bytes w) {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) sum[r] = dot4_small(sum[r], w, block[r]->q + 4 * g);
+    }
+    // total += sum * (d * scale of the activations)
+    HELIX_INLINE void add_scaled_to(Array<Floats, kRows>& total, Floats d) const {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r)
+            total[r] = fma(to_floats(sum[r]), mul(d, set1(block[r]->scale)), total[r]);
+    }
+    // total += min * the sum of the activations
+    HELIX_INLINE void add_mins_to(Array<Floats, kRows>& total, Floats min) const {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) total[r] = fma(set1(block[r]->scaled_sum), min, total[r]);
     }
 };
 
@@ -18,44 +78,41 @@ struct Q8_0 {
     static constexpr int kBlocks = 1;  // of 32 columns in a unit
     template <int kRows>
     HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      std::int64_t b, Array<Floats, kRows>& total) {
-        const Floats d = load_half(p);
-        Bytes w[8];
+                                      Array<Floats, kRows>& total) {
+        fetch_ahead<kUnitBytes>(p, x.ahead);
+        BlockSums<kRows> sums(x, 0);
+        sums.template start<7>();
         HELIX_UNROLL
-        for (int g = 0; g < 8; ++g) w[g] = load_bytes(p + 32 + 64 * g);
-        HELIX_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-            const std::int8_t* q = x.q[r] + 32 * b;
-            Ints even = set1(-128 * x.sum32(r, b));
-            Ints odd = set1(0);
-            HELIX_UNROLL
-            for (int g = 0; g < 8; g += 2) {
-                even = dot4(even, w[g], q + 4 * g);
-                odd = dot4(odd, w[g + 1], q + 4 * g + 4);
-            }
-            total[r] = fma(to_floats(add(even, odd)), mul(d, set1(x.scale[r][b])), total[r]);
-        }
+        for (int g = 0; g < 8; ++g) sums.add_group(g, load_bytes(p + 32 + 64 * g));
+        sums.add_scaled_to(total, load_half(p));
     }
 };
 
-HELIX_INLINE void load_nibbles(const std::byte* p, Bytes (&w)[8]) {
+// Adds up 32 columns of nibbles.
+template <int kRows>
+HELIX_INLINE void add_nibbles(const std::byte* p, BlockSums<kRows>& sums) {
     HELIX_UNROLL
     for (int v = 0; v < 4; ++v) {
         const Bytes both = load_bytes(p + 64 * v);
-        w[v] = shift_right_and<0>(both, 15);
-        w[v + 4] = shift_right_and<4>(both, 15);
+        sums.add_small_group(v, shift_right_and<0>(both, 15));
+        sums.add_small_group(v + 4, shift_right_and<4>(both, 15));
     }
 }
 
-// Exact sum of bytes below 128 times 32 activations.
-HELIX_INLINE Ints dot32_small(Ints start, const Bytes (&w)[8], const std::int8_t* q) {
-    Ints odd = set1(0);
-    HELIX_UNROLL
-    for (int g = 0; g < 8; g += 2) {
-        start = dot4_small(start, w[g], q + 4 * g);
-        odd = dot4_small(odd, w[g + 1], q + 4 * g + 4);
-    }
-    return add(start, odd);
+// Adds up 32 columns of nibbles with their fifth bits.
+template <int kRows>
+HELIX_INLINE void add_five_bits(const std::byte* p, BlockSums<kRows>& sums) {
+    const Bytes bits = load_bytes(p + 256);
+    const auto low = [](const std::byte* at) { return shift_right_and<0>(load_bytes(at), 15); };
+    const auto high = [](const std::byte* at) { return shift_right_and<4>(load_bytes(at), 15); };
+    sums.add_small_group(0, bit_or(low(p), and_shift_left<4>(bits, 1)));
+    sums.add_small_group(1, bit_or(low(p + 64), and_shift_left<3>(bits, 2)));
+    sums.add_small_group(2, bit_or(low(p + 128), and_shift_left<2>(bits, 4)));
+    sums.add_small_group(3, bit_or(low(p + 192), and_shift_left<1>(bits, 8)));
+    sums.add_small_group(4, bit_or(high(p), shift_right_and<0>(bits, 16)));
+    sums.add_small_group(5, bit_or(high(p + 64), shift_right_and<1>(bits, 16)));
+    sums.add_small_group(6, bit_or(high(p + 128), shift_right_and<2>(bits, 16)));
+    sums.add_small_group(7, bit_or(high(p + 192), shift_right_and<3>(bits, 16)));
 }
 
 struct Q4_0 {
@@ -63,90 +120,63 @@ struct Q4_0 {
     static constexpr int kBlocks = 1;
     template <int kRows>
     HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      std::int64_t b, Array<Floats, kRows>& total) {
-        const Floats d = load_half(p);
-        Bytes w[8];
-        load_nibbles(p + 32, w);
-        HELIX_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-            const Ints sum = dot32_small(set1(-8 * x.sum32(r, b)), w, x.q[r] + 32 * b);
-            total[r] = fma(to_floats(sum), mul(d, set1(x.scale[r][b])), total[r]);
-        }
+                                      Array<Floats, kRows>& total) {
+        fetch_ahead<kUnitBytes>(p, x.ahead);
+        BlockSums<kRows> sums(x, 0);
+        sums.template start<3>();
+        add_nibbles(p + 32, sums);
+        sums.add_scaled_to(total, load_half(p));
     }
 };
 
-// Weights from a table of sixteen levels, all of them kOffset too large to be unsigned.
+// Weights from a table of sixteen levels, all of them 2^kOffsetBits too large to be unsigned.
 template <class Levels>
 struct Levels4 {
     static constexpr int kUnitBytes = 288;
     static constexpr int kBlocks = 1;
     template <int kRows>
     HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      std::int64_t b, Array<Floats, kRows>& total) {
-        const Floats d = Levels::load_scale(p);
+                                      Array<Floats, kRows>& total) {
+        fetch_ahead<kUnitBytes>(p, x.ahead);
         const Bytes levels = load_levels(Levels::kRaised);
-        Bytes w[8];
-        load_nibbles(p + 32, w);
+        BlockSums<kRows> sums(x, 0);
+        sums.template start<Levels::kOffsetBits>();
         HELIX_UNROLL
-        for (int g = 0; g < 8; ++g) w[g] = look_up(levels, w[g]);
-        HELIX_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-            const std::int8_t* q = x.q[r] + 32 * b;
-            Ints even = set1(-Levels::kOffset * x.sum32(r, b));
-            Ints odd = set1(0);
-            HELIX_UNROLL
-            for (int g = 0; g < 8; g += 2) {
-                even = dot4(even, w[g], q + 4 * g);
-                odd = dot4(odd, w[g + 1], q + 4 * g + 4);
-            }
-            total[r] = fma(to_floats(add(even, odd)), mul(d, set1(x.scale[r][b])), total[r]);
+        for (int v = 0; v < 4; ++v) {
+            const Bytes both = load_bytes(p + 32 + 64 * v);
+            sums.add_group(v, look_up(levels, shift_right_and<0>(both, 15)));
+            sums.add_group(v + 4, look_up(levels, shift_right_and<4>(both, 15)));
         }
+        sums.add_scaled_to(total, Levels::load_scale(p));
     }
 };
 
 struct Iq4Levels {
-    static constexpr int kOffset = 128;
+    static constexpr int kOffsetBits = 7;
     static constexpr std::uint8_t kRaised[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                                  129, 141, 153, 166, 181, 197, 217, 241};
     HELIX_INLINE static Floats load_scale(const std::byte* p) { return load_half(p); }
 };
 struct Mxfp4Levels {
-    static constexpr int kOffset = 12;
-    static constexpr std::uint8_t kRaised[16] = {12, 13, 14, 15, 16, 18, 20, 24,
-                                                 12, 11, 10, 9,  8,  6,  4,  0};
+    static constexpr int kOffsetBits = 4;
+    static constexpr std::uint8_t kRaised[16] = {16, 17, 18, 19, 20, 22, 24, 28,
+                                                 16, 15, 14, 13, 12, 10, 8,  4};
     HELIX_INLINE static Floats load_scale(const std::byte* p) { return load_bfloat(p); }
 };
 using Iq4_Nl = Levels4<Iq4Levels>;
 using Mxfp4 = Levels4<Mxfp4Levels>;
-
-// ORs the fifth bits of 32 columns into their nibbles.
-HELIX_INLINE void add_fifth_bits(const std::byte* p, Bytes (&w)[8]) {
-    const Bytes bits = load_bytes(p);
-    w[0] = bit_or(w[0], and_shift_left<4>(bits, 1));
-    w[1] = bit_or(w[1], and_shift_left<3>(bits, 2));
-    w[2] = bit_or(w[2], and_shift_left<2>(bits, 4));
-    w[3] = bit_or(w[3], and_shift_left<1>(bits, 8));
-    w[4] = bit_or(w[4], shift_right_and<0>(bits, 16));
-    w[5] = bit_or(w[5], shift_right_and<1>(bits, 16));
-    w[6] = bit_or(w[6], shift_right_and<2>(bits, 16));
-    w[7] = bit_or(w[7], shift_right_and<3>(bits, 16));
-}
 
 struct Q5_0 {
     static constexpr int kUnitBytes = 352;
     static constexpr int kBlocks = 1;
     template <int kRows>
     HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      std::int64_t b, Array<Floats, kRows>& total) {
-        const Floats d = load_half(p);
-        Bytes w[8];
-        load_nibbles(p + 32, w);
-        add_fifth_bits(p + 32 + 256, w);
-        HELIX_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-            const Ints sum = dot32_small(set1(-16 * x.sum32(r, b)), w, x.q[r] + 32 * b);
-            total[r] = fma(to_floats(sum), mul(d, set1(x.scale[r][b])), total[r]);
-        }
+                                      Array<Floats, kRows>& total) {
+        fetch_ahead<kUnitBytes>(p, x.ahead);
+        BlockSums<kRows> sums(x, 0);
+        sums.template start<4>();
+        add_five_bits(p + 32, sums);
+        sums.add_scaled_to(total, load_half(p));
     }
 };
 
@@ -157,20 +187,17 @@ struct WithMin {
     static constexpr int kBlocks = 1;
     template <int kRows>
     HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      std::int64_t b, Array<Floats, kRows>& total) {
-        const Floats d = load_half(p);
-        const Floats m = load_half(p + 32);
-        Bytes w[8];
-        load_nibbles(p + 64, w);
-        if constexpr (kFive) add_fifth_bits(p + 64 + 256, w);
-        HELIX_UNROLL
-        for (int r = 0; r < kRows; ++r) {
-            const float x_scale = x.scale[r][b];
-            const Ints sum = dot32_small(set1(0), w, x.q[r] + 32 * b);
-            total[r] = fma(to_floats(sum), mul(d, set1(x_scale)), total[r]);
-            const float x_sum = x_scale * static_cast<float>(x.sum32(r, b));
-            total[r] = fma(set1(x_sum), m, total[r]);
+                                      Array<Floats, kRows>& total) {
+        fetch_ahead<kUnitBytes>(p, x.ahead);
+        BlockSums<kRows> sums(x, 0);
+        sums.clear();
+        if constexpr (kFive) {
+            add_five_bits(p + 64, sums);
+        } else {
+            add_nibbles(p + 64, sums);
         }
+        sums.add_scaled_to(total, load_half(p));
+        sums.add_mins_to(total, load_half(p + 32));
     }
 };
 using Q4_1 = WithMin<false>;
@@ -184,25 +211,21 @@ struct KWithMin {
     static constexpr int kBlocks = 8;
     template <int kRows>
     HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      std::int64_t b0, Array<Floats, kRows>& total) {
+                                      Array<Floats, kRows>& total) {
         const Floats d = load_half(p);
-        const Floats dmin = load_half(p + 32);
+        const Floats minus_dmin = sub(set1(0.0F), load_half(p + 32));
         for (int j = 0; j < 8; ++j) {
             const std::byte* eighth = p + 64 + kEighthBytes * j;
-            const Floats scale = mul(d, to_floats(load_u8(eighth)));
-            const Floats min = mul(dmin, to_floats(load_u8(eighth + 16)));
-            Bytes w[8];
-            load_nibbles(eighth + 32, w);
-            if constexpr (kFive) add_fifth_bits(eighth + 32 + 256, w);
-            HELIX_UNROLL
-            for (int r = 0; r < kRows; ++r) {
-                const std::int64_t b = b0 + j;
-                const float x_scale = x.scale[r][b];
-                const Ints sum = dot32_small(set1(0), w, x.q[r] + 32 * b);
-                total[r] = fma(to_floats(sum), mul(scale, set1(x_scale)), total[r]);
-                const float x_sum = -x_scale * static_cast<float>(x.sum32(r, b));
-                total[r] = fma(set1(x_sum), min, total[r]);
+            fetch_ahead<kEighthBytes>(eighth, x.ahead);
+            BlockSums<kRows> sums(x, j);
+            sums.clear();
+            if constexpr (kFive) {
+                add_five_bits(eighth + 32, sums);
+            } else {
+                add_nibbles(eighth + 32, sums);
             }
+            sums.add_scaled_to(total, mul(d, to_floats(load_u8(eighth))));
+            sums.add_mins_to(total, mul(minus_dmin, to_floats(load_u8(eighth + 16))));
         }
     }
 };
@@ -210,45 +233,52 @@ struct KWithMin {
 using Q4_K = KWithMin<false>;
 using Q5_K = KWithMin<true>;
 
-// q of six bits, less 32.
+// q of six bits, less 32. Each of the two functions adds up half of a block.
 struct SixBits {
     static constexpr int kBytes = 384;
-    static constexpr int kOffset = 32;
-    HELIX_INLINE static void load_weights(const std::byte* p, Bytes (&w)[8]) {
-        load_nibbles(p, w);
-        HELIX_UNROLL
-        for (int v = 0; v < 2; ++v) {
-            const Bytes high = load_bytes(p + 256 + 64 * v);
-            w[4 * v] = bit_or(w[4 * v], and_shift_left<4>(high, 3));
-            w[4 * v + 1] = bit_or(w[4 * v + 1], and_shift_left<2>(high, 12));
-            w[4 * v + 2] = bit_or(w[4 * v + 2], shift_right_and<0>(high, 48));
-            w[4 * v + 3] = bit_or(w[4 * v + 3], shift_right_and<2>(high, 48));
-        }
+    static constexpr int kOffsetBits = 5;
+    template <int kRows>
+    HELIX_INLINE static void add_low(const std::byte* p, BlockSums<kRows>& sums) {
+        add_half<0>(p, load_bytes(p + 256), 0, sums);
+    }
+    template <int kRows>
+    HELIX_INLINE static void add_high(const std::byte* p, BlockSums<kRows>& sums) {
+        add_half<4>(p, load_bytes(p + 320), 4, sums);
+    }
+
+  private:
+    template <int kShift, int kRows>
+    HELIX_INLINE static void add_half(const std::byte* p, Bytes high, int g,
+                                      BlockSums<kRows>& sums) {
+        const auto low = [p](int v) { return shift_right_and<kShift>(load_bytes(p + 64 * v), 15); };
+        sums.add_small_group(g, bit_or(low(0), and_shift_left<4>(high, 3)));
+        sums.add_small_group(g + 1, bit_or(low(1), and_shift_left<2>(high, 12)));
+        sums.add_small_group(g + 2, bit_or(low(2), shift_right_and<0>(high, 48)));
+        sums.add_small_group(g + 3, bit_or(low(3), shift_right_and<2>(high, 48)));
     }
 };
 
 // q of three bits, less 4.
 struct ThreeBits {
     static constexpr int kBytes = 192;
-    static constexpr int kOffset = 4;
-    HELIX_INLINE static void load_weights(const std::byte* p, Bytes (&w)[8]) {
-        HELIX_UNROLL
-        for (int v = 0; v < 2; ++v) {
-            const Bytes low = load_bytes(p + 64 * v);
-            w[4 * v] = shift_right_and<0>(low, 3);
-            w[4 * v + 1] = shift_right_and<2>(low, 3);
-            w[4 * v + 2] = shift_right_and<4>(low, 3);
-            w[4 * v + 3] = shift_right_and<6>(low, 3);
-        }
+    static constexpr int kOffsetBits = 2;
+    template <int kRows>
+    HELIX_INLINE static void add_low(const std::byte* p, BlockSums<kRows>& sums) {
+        const Bytes low = load_bytes(p);
         const Bytes high = load_bytes(p + 128);
-        w[0] = bit_or(w[0], and_shift_left<2>(high, 1));
-        w[1] = bit_or(w[1], and_shift_left<1>(high, 2));
-        w[2] = bit_or(w[2], shift_right_and<0>(high, 4));
-        w[3] = bit_or(w[3], shift_right_and<1>(high, 4));
-        w[4] = bit_or(w[4], shift_right_and<2>(high, 4));
-        w[5] = bit_or(w[5], shift_right_and<3>(high, 4));
-        w[6] = bit_or(w[6], shift_right_and<4>(high, 4));
-        w[7] = bit_or(w[7], shift_right_and<5>(high, 4));
+        sums.add_small_group(0, bit_or(shift_right_and<0>(low, 3), and_shift_left<2>(high, 1)));
+        sums.add_small_group(1, bit_or(shift_right_and<2>(low, 3), and_shift_left<1>(high, 2)));
+        sums.add_small_group(2, bit_or(shift_right_and<4>(low, 3), shift_right_and<0>(high, 4)));
+        sums.add_small_group(3, bit_or(shift_right_and<6>(low, 3), shift_right_and<1>(high, 4)));
+    }
+    template <int kRows>
+    HELIX_INLINE static void add_high(const std::byte* p, BlockSums<kRows>& sums) {
+        const Bytes low = load_bytes(p + 64);
+        const Bytes high = load_bytes(p + 128);
+        sums.add_small_group(4, bit_or(shift_right_and<0>(low, 3), shift_right_and<2>(high, 4)));
+        sums.add_small_group(5, bit_or(shift_right_and<2>(low, 3), shift_right_and<3>(high, 4)));
+        sums.add_small_group(6, bit_or(shift_right_and<4>(low, 3), shift_right_and<4>(high, 4)));
+        sums.add_small_group(7, bit_or(shift_right_and<6>(low, 3), shift_right_and<5>(high, 4)));
     }
 };
 
@@ -261,28 +291,25 @@ struct KSigned {
 
     template <int kRows>
     HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      std::int64_t b0, Array<Floats, kRows>& total) {
+                                      Array<Floats, kRows>& total) {
         const Floats d = load_half(p);
         for (int j = 0; j < 8; ++j) {
             const std::byte* eighth = p + 32 + kEighthBytes * j;
-            const Ints scale_low = load_i8(eighth);
-            const Ints scale_high = load_i8(eighth + 16);
-            Bytes w[8];
-            Weights::load_weights(eighth + 32, w);
+            fetch_ahead<kEighthBytes>(eighth, x.ahead);
+            BlockSums<kRows> sums(x, j);
+            sums.template start_lower<Weights::kOffsetBits>();
+            Weights::add_low(eighth + 32, sums);
+            const Floats low_scale = mul(d, to_floats(load_i8(eighth)));
+            Array<Floats, kRows> low;
+            HELIX_UNROLL
+            for (int r = 0; r < kRows; ++r) low[r] = mul(to_floats(sums.sum[r]), low_scale);
+            sums.template start_upper<Weights::kOffsetBits>();
+            Weights::add_high(eighth + 32, sums);
+            const Floats high_scale = mul(d, to_floats(load_i8(eighth + 16)));
             HELIX_UNROLL
             for (int r = 0; r < kRows; ++r) {
-                const std::int64_t b = b0 + j;
-                const std::int8_t* q = x.q[r] + 32 * b;
-                Ints low = set1(-Weights::kOffset * x.sum16[r][2 * b]);
-                Ints high = set1(-Weights::kOffset * x.sum16[r][2 * b + 1]);
-                HELIX_UNROLL
-                for (int g = 0; g < 4; ++g) {
-                    low = dot4_small(low, w[g], q + 4 * g);
-                    high = dot4_small(high, w[g + 4], q + 16 + 4 * g);
-                }
-                // |sum| < 2^24: exact as a float.
-                const Ints sum = add(mul(low, scale_low), mul(high, scale_high));
-                total[r] = fma(to_floats(sum), mul(d, set1(x.scale[r][b])), total[r]);
+                const Floats both = fma(to_floats(sums.sum[r]), high_scale, low[r]);
+                total[r] = fma(both, set1(sums.block[r]->scale), total[r]);
             }
         }
     }

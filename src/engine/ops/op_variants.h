@@ -2,12 +2,12 @@
 // including file has included kernels_includes.h and opened the namespace and, where needed, a
 // target region.
 
-// Before a loop of at most eight turns over registers: at -O2 the compiler would keep them in
+// Before a loop of at most sixteen turns over registers: at -O2 the compiler would keep them in
 // memory.
 #if defined(__clang__)
 #define HELIX_UNROLL _Pragma("unroll")
 #else
-#define HELIX_UNROLL _Pragma("GCC unroll 8")
+#define HELIX_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 // An array in registers, indexed by int.

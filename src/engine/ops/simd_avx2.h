@@ -92,8 +92,8 @@ HELIX_INLINE Ints set1(std::int32_t x) {
 HELIX_INLINE Ints add(Ints a, Ints b) {
     return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
 }
-HELIX_INLINE Ints mul(Ints a, Ints b) {
-    return {_mm256_mullo_epi32(a.lo, b.lo), _mm256_mullo_epi32(a.hi, b.hi)};
+HELIX_INLINE Ints sub(Ints a, Ints b) {
+    return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
 }
 HELIX_INLINE Ints bit_and(Ints a, Ints b) {
     return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
@@ -101,8 +101,9 @@ HELIX_INLINE Ints bit_and(Ints a, Ints b) {
 HELIX_INLINE Ints max(Ints a, Ints b) {
     return {_mm256_max_epi32(a.lo, b.lo), _mm256_max_epi32(a.hi, b.hi)};
 }
-HELIX_INLINE Ints shift_left_23(Ints a) {
-    return {_mm256_slli_epi32(a.lo, 23), _mm256_slli_epi32(a.hi, 23)};
+template <int kShift>
+HELIX_INLINE Ints shift_left(Ints a) {
+    return {_mm256_slli_epi32(a.lo, kShift), _mm256_slli_epi32(a.hi, kShift)};
 }
 HELIX_INLINE Ints load_i8(const std::byte* p) {
     const __m128i bytes = load_raw_128(p);

@@ -85,8 +85,8 @@ HELIX_INLINE Ints set1(std::int32_t x) {
 HELIX_INLINE Ints add(Ints a, Ints b) {
     return {_mm512_add_epi32(a.v, b.v)};
 }
-HELIX_INLINE Ints mul(Ints a, Ints b) {
-    return {_mm512_mullo_epi32(a.v, b.v)};
+HELIX_INLINE Ints sub(Ints a, Ints b) {
+    return {_mm512_sub_epi32(a.v, b.v)};
 }
 HELIX_INLINE Ints bit_and(Ints a, Ints b) {
     return {_mm512_and_si512(a.v, b.v)};
@@ -94,8 +94,9 @@ HELIX_INLINE Ints bit_and(Ints a, Ints b) {
 HELIX_INLINE Ints max(Ints a, Ints b) {
     return {_mm512_max_epi32(a.v, b.v)};
 }
-HELIX_INLINE Ints shift_left_23(Ints a) {
-    return {_mm512_slli_epi32(a.v, 23)};
+template <int kShift>
+HELIX_INLINE Ints shift_left(Ints a) {
+    return {_mm512_slli_epi32(a.v, kShift)};
 }
 HELIX_INLINE Ints load_i8(const std::byte* p) {
     return {_mm512_cvtepi8_epi32(load_raw_128(p))};

@@ -116,8 +116,8 @@ HELIX_INLINE Ints add(Ints a, Ints b) {
     for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
     return a;
 }
-HELIX_INLINE Ints mul(Ints a, Ints b) {
-    for (int i = 0; i < 16; ++i) a.v[i] *= b.v[i];
+HELIX_INLINE Ints sub(Ints a, Ints b) {
+    for (int i = 0; i < 16; ++i) a.v[i] -= b.v[i];
     return a;
 }
 HELIX_INLINE Ints bit_and(Ints a, Ints b) {
@@ -128,9 +128,10 @@ HELIX_INLINE Ints max(Ints a, Ints b) {
     for (int i = 0; i < 16; ++i) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
     return a;
 }
-HELIX_INLINE Ints shift_left_23(Ints a) {
+template <int kShift>
+HELIX_INLINE Ints shift_left(Ints a) {
     for (std::int32_t& lane : a.v)
-        lane = static_cast<std::int32_t>(static_cast<std::uint32_t>(lane) << 23U);
+        lane = static_cast<std::int32_t>(static_cast<std::uint32_t>(lane) << kShift);
     return a;
 }
 HELIX_INLINE Ints load_i8(const std::byte* p) {
