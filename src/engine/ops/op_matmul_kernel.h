@@ -18,7 +18,7 @@ HELIX_INLINE void store_result(Floats result, std::int64_t row, std::int64_t fir
 }
 
 // Bytes of weights that are on their way from memory while others are in use.
-constexpr std::int64_t kFetchAhead = 4096;
+constexpr std::int64_t kFetchAhead = 16384;
 // Activations that are multiplied by one panel after the other: they stay in the second cache.
 constexpr std::int64_t kRowsBytes = 256 << 10;
 

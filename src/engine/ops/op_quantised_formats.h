@@ -8,11 +8,12 @@ struct QuantisedTile {
     std::int64_t ahead;  // bytes from the weights in use to those that are fetched now
 };
 
-// Asks for the weights that come `ahead` bytes after these.
+// Asks for the weights that come `ahead` bytes after these, into the second cache: the first one has
+// too few places for lines on their way from memory to cover the time that they take.
 template <int kBytes>
 HELIX_INLINE void fetch_ahead(const std::byte* p, std::int64_t ahead) {
     HELIX_UNROLL
-    for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(p + ahead + line);
+    for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(p + ahead + line, 0, 2);
 }
 
 // The exact integer sums of one block of 32 columns, for each row. Group g is columns 4 g .. 4 g +
