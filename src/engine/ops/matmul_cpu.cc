@@ -46,11 +46,7 @@ MatmulInput MatmulRows::input(std::int64_t first_row, std::int64_t n_rows) const
     CHECK(first_row >= 0 && first_row + part.rows <= input_.rows);
     const std::int64_t at = first_row * cols_;
     part.floats += at;
-    if (part.quantised.q != nullptr) {
-        part.quantised.q += at;
-        part.quantised.scale += at / 32;
-        part.quantised.sum16 += at / 16;
-    }
+    if (part.quantised != nullptr) part.quantised += at / 32;
     return part;
 }
 
