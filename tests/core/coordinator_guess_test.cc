@@ -153,7 +153,8 @@ TEST(CoordinatorGuess, APreemptionInTheMiddleOfARunKeepsWhatWasStreamed) {
     cluster.tokens(2, {2});
     cluster.tokens(2, {3});
     const std::uint32_t old = cluster.request(2).attempt;
-    const auto again = ScriptedCluster::rows(cluster.stuck(2, StuckCause::out_of_pages));
+    cluster.stuck(2, StuckCause::out_of_pages);
+    const auto again = ScriptedCluster::rows(cluster.step(CoordinatorTick{}));
     ASSERT_EQ(again.size(), 1U);
     EXPECT_EQ(again[0].first_position, 0);
     EXPECT_EQ(again[0].tokens.size(), 13U);

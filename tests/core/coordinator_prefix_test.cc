@@ -148,9 +148,9 @@ TEST(CoordinatorPrefix, AfterAPreemptionWhatIsStillThereIsNotComputedAgain) {
     cluster.step(Submitted{request(1, text(10))});
     cluster.step(Submitted{request(2, text(10, 200))});
     for (const Token token : text(4, 50)) cluster.tokens(2, {token});
-    const auto actions = cluster.stuck(2, StuckCause::out_of_pages);
+    cluster.stuck(2, StuckCause::out_of_pages);
     EXPECT_EQ(cluster.view().preemptions, 1);
-    const auto rows = ScriptedCluster::rows(actions);
+    const auto rows = ScriptedCluster::rows(cluster.step(CoordinatorTick{}));
     ASSERT_EQ(rows.size(), 1U);
     // Ten of the prompt and four of the answer; the last one was never computed.
     EXPECT_EQ(rows[0].first_position, 12);
