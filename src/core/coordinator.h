@@ -211,8 +211,9 @@ struct CoordinatorConfig {
     double switch_gain =
         1.05;  // a new placement must promise so much more flow to replace a whole one
     Preemption preemption = Preemption::automatic;
-    Duration preemption_pause = base::from_ms(100);      // per worker: lets freed pages arrive
-    Duration assign_repeat = base::from_seconds(5);      // unanswered assignments are sent again
+    Duration preemption_pause = base::from_ms(100);  // per worker: lets freed pages arrive
+    // Assignments without an answer, and swapping in without progress, are asked for again.
+    Duration assign_repeat = base::from_seconds(5);
     Duration unserved_timeout = base::from_seconds(60);  // waiting while no placement is in force
     Duration stall_timeout =
         base::from_seconds(300);  // no token for so long ends a request with an error

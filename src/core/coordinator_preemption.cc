@@ -77,6 +77,7 @@ void Coordinator::Impl::swap_out(RequestState& state, std::vector<CoordinatorAct
     ++preemptions;
     preempted_in_step = true;
     state.swapped = true;
+    if (state.guessing) state.guessing->asked = false;  // anew when it is back
     state.swapped_blocks = blocks_held(state);
     swapped.emplace(queue_key(state), state.request.id);
     for (const Stage& stage : state.pipeline) {
@@ -111,12 +112,26 @@ void Coordinator::Impl::swap_in(TimePoint now, std::vector<CoordinatorAction>& a
         swapped_in_in_step = true;
         charge(state);
         state.last_progress = now;
+        swapped_in[state.request.id] = now;
         to_stages(state, SwapSequences{false, keys_at_workers(state)}, actions);
         if (state.group) {
             resume_group(now, state, actions);
         } else if (state.rows_going == 0 && !runs_ahead(state)) {
             continue_decoding(now, state, actions);
         }
+    }
+}
+
+// Where the message was lost, or an older one was delivered again after it, the sequences would
+// stay in host memory for ever.
+void Coordinator::Impl::repeat_swap_in(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    for (auto& [id, said] : swapped_in) {
+        const RequestState& state = requests.at(id);
+        if (state.swapped || now - std::max(said, state.last_progress) < config.assign_repeat) {
+            continue;
+        }
+        said = now;
+        to_stages(state, SwapSequences{false, keys_at_workers(state)}, actions);
     }
 }
 

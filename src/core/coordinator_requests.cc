@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/planted_bug.h"
 #include "core/coordinator_state.h"
+#include "core/kv_admission.h"
 
 namespace helix::core {
 
@@ -40,9 +41,14 @@ void Coordinator::Impl::charge(RequestState& state) {
     }
 }
 
+std::int64_t Coordinator::Impl::most_pages(WorkerId worker) const {
+    const std::int64_t total = workers.at(worker).kv.total();
+    return total - kv_watermark(total);
+}
+
 bool Coordinator::Impl::holds(std::int64_t blocks) const {
     return router->can_route([&](WorkerId worker, LayerRange layers) {
-        return usable(worker, layers) && blocks * layers.size() <= workers.at(worker).kv.total();
+        return usable(worker, layers) && blocks * layers.size() <= most_pages(worker);
     });
 }
 
@@ -215,7 +221,7 @@ WorkerLoad Coordinator::Impl::load_of(WorkerId worker) const {
 StageFits Coordinator::Impl::fits_for(const RequestState& state) const {
     const std::int64_t full = blocks_needed(state, state.max_output);
     return [this, full, &state](WorkerId worker, LayerRange layers) {
-        return usable(worker, layers) && full * layers.size() <= workers.at(worker).kv.total() &&
+        return usable(worker, layers) && full * layers.size() <= most_pages(worker) &&
                workers.at(worker).kv.can_add(expected_pages(state, layers), config.kv_high_water);
     };
 }
@@ -356,6 +362,7 @@ void Coordinator::Impl::leave_pipeline(RequestState& state,
     state.prompt_rows = 0;
     forget_guesses(state);
     if (state.swapped) end_swap(state);
+    swapped_in.erase(state.request.id);
     for (const Stage& stage : state.pipeline) workers.at(stage.worker).kv.remove(state.request.id);
     to_stages(state, FreeSequences{keys_at_workers(state)}, actions);
     drop_unsent(state, [&](const StageInput& input) {

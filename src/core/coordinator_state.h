@@ -159,9 +159,10 @@ struct Coordinator::Impl {
 
     RequestTable requests;
     std::map<QueueKey, RequestId> waiting;
-    std::map<QueueKey, RequestId> swapped;  // come back before any of the waiting starts
-    std::int64_t sequences_running = 0;     // of requests that run, swapped ones too
-    std::int64_t unaccepted = 0;            // of the waiting
+    std::map<QueueKey, RequestId> swapped;      // come back before any of the waiting starts
+    std::map<RequestId, TimePoint> swapped_in;  // run again, and when their workers were told last
+    std::int64_t sequences_running = 0;         // of requests that run, swapped ones too
+    std::int64_t unaccepted = 0;                // of the waiting
     std::optional<std::int64_t> capacity_cache;
     std::uint64_t next_order = 0;
     PromptWindow prompts;    // that have no token yet
@@ -241,6 +242,8 @@ struct Coordinator::Impl {
     std::int64_t blocks_needed(const RequestState& state, std::int64_t output) const;
     std::int64_t expected_pages(const RequestState& state, LayerRange layers) const;
     void charge(RequestState& state);  // what it is expected to need, at every stage
+    // That one request can have at a worker: its first rows leave the watermark free (FEATURES V5).
+    std::int64_t most_pages(WorkerId worker) const;
     // Could one request have so many blocks per layer in the placement in force?
     bool holds(std::int64_t blocks) const;
     // The most output it can have, of what it asks for; needs capacity() tokens.
@@ -305,6 +308,7 @@ struct Coordinator::Impl {
     void swap_out(RequestState& state, std::vector<CoordinatorAction>& actions);
     void end_swap(RequestState& state);  // on its way in, or out of the pipeline
     void swap_in(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void repeat_swap_in(TimePoint now, std::vector<CoordinatorAction>& actions);
 
     // workers and placements (coordinator_cluster.cc)
     void on(TimePoint now, const WorkerJoined& event, std::vector<CoordinatorAction>& actions);

@@ -77,6 +77,10 @@ std::string swap_rule(const Coordinator::Impl& state) {
     for (const auto& [id, worker] : state.workers) {
         if (worker.swap_used != used[id]) return "swap space does not add up";
     }
+    for (const auto& [id, said] : state.swapped_in) {
+        const RequestState* request = state.requests.by_id(id);
+        if (request == nullptr || !request->running) return "swapped in, but does not run";
+    }
     if (state.preempted_in_step && state.swapped_in_in_step) {
         return "swapped in and preempted in one step";
     }

@@ -107,8 +107,9 @@ void HelixWorld::on_token(const core::StreamToken& token) {
     ++counts_.iterations;
     counts_.digest = base::mix64(counts_.digest ^ static_cast<std::uint64_t>(now_.ns)) ^
                      (token.id.value << 16) ^ static_cast<std::uint64_t>(token.index);
+    const bool first = token.index == 0 && token.choice == 0;
     if (in_window()) {
-        if (token.index == 0) {
+        if (first) {
             ttft_.add((now_ - live.arrived).seconds());
             prompt_tokens_ += static_cast<std::uint64_t>(live.prompt_tokens);
         } else {
@@ -118,7 +119,7 @@ void HelixWorld::on_token(const core::StreamToken& token) {
     }
     live.last_token = now_;
     if (setup_.observer != nullptr) setup_.observer->token(token.id.value, now_);
-    if (token.index == 0) feed();
+    if (first) feed();
 }
 
 // Offline: one more after every finished prompt and every finished request, while none waits.

@@ -36,6 +36,9 @@ bool SimEngine::draw(const core::BatchChunk& chunk, std::size_t index, std::uint
         if (chunk.draws > 1) key.member = static_cast<std::uint32_t>(i);
         const std::uint64_t seed = spec::member_seed(chunk.sampling.seed, key.member);
         tokens.push_back({key, position, toy_sample(row, seed, position, vocab_), 0, {}});
+        if (chunk.sampling.n_logprobs > 0) {
+            tokens.back().top = toy_top(row, chunk.sampling.n_logprobs, vocab_);
+        }
     }
     return index + 1 < chunk.tokens.size() && tokens.back().token == chunk.tokens[index + 1];
 }

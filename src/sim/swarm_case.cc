@@ -42,6 +42,7 @@ void draw_tunables(Random& random, WorldConfig& world) {
     c.min_workers = one_of(random, {1, 1, 2});
     c.settle = some_ms(random, {0, 50, 300, 1500});
     c.switch_gain = one_of(random, {0.5, 1.0, 1.05, 3.0});
+    c.preemption = static_cast<core::Preemption>(random.below(3));
     c.preemption_pause = some_ms(random, {0, 10, 100, 1000});
     c.unserved_timeout = base::from_seconds(one_of(random, {2, 10, 30}));
     c.stall_timeout = base::from_seconds(one_of(random, {10, 20, 40}));
@@ -71,6 +72,7 @@ void draw_cluster(Random& random, SwarmCase& c) {
     const auto blocks = (world.coordinator.context_length + block_size - 1) / block_size;
     const auto least = (32 + block_size - 1) / block_size;
     const double plenty = log_uniform(random, 0.3, 6);
+    world.swap_pages = one_of(random, {0, 1, 4, 4}) * blocks * n_layers;
     const auto n_workers = random.between(1, 8);
     for (std::int64_t i = 0; i < n_workers; ++i) {
         spec::NodeSpec node;
@@ -96,6 +98,18 @@ core::Request draw_request(Random& random, const SwarmCase& c, std::int32_t most
     return request;
 }
 
+// Several answers: drawn apart, or the best of a beam search.
+void make_group(Random& random, core::Request& request) {
+    request.n = static_cast<std::int32_t>(random.between(1, 4));
+    if (!random.chance(0.4)) return;
+    core::BeamSearch beam;
+    beam.width = request.n + static_cast<std::int32_t>(random.between(0, 2));
+    beam.length_penalty = one_of(random, {1.0, 0.0, 2.0, -0.5});
+    beam.early_stopping = static_cast<core::EarlyStopping>(random.below(3));
+    request.beam = beam;
+    request.max_tokens = std::min(std::max(request.max_tokens, 1), 40);
+}
+
 void draw_load(Random& random, SwarmCase& c) {
     const std::int32_t context = c.world.coordinator.context_length;
     const auto most_prompt = static_cast<std::int32_t>(random.between(1, context));
@@ -105,6 +119,7 @@ void draw_load(Random& random, SwarmCase& c) {
     const bool priorities = random.chance(0.5);
     const bool stops = random.chance(0.4);
     const bool bursts = random.chance(0.3);
+    const double groups = one_of(random, {0.0, 0.2, 0.7});
     double at = random.uniform();
     while (at < c.faults_s && c.load.size() < 150) {
         SwarmRequest next;
@@ -123,6 +138,7 @@ void draw_load(Random& random, SwarmCase& c) {
                                    static_cast<core::Token>(random.below(20))};
             request.min_tokens = static_cast<std::int32_t>(random.between(0, 5));
         }
+        if (random.chance(groups)) make_group(random, request);
         if (random.chance(cancels)) next.cancel_after_s = log_uniform(random, 0.001, 5);
         c.load.push_back(std::move(next));
         if (bursts && random.chance(0.8)) continue;

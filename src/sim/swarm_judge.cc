@@ -26,6 +26,7 @@ std::int64_t Judge::open() const {
 void Judge::submitted(core::TimePoint now, const core::Request& request) {
     View view;
     view.request = request;
+    view.choices.resize(static_cast<std::size_t>(request.n));
     view.in_calm = calm_;
     view.submitted_at = view.last_progress = now;
     if (!views_.emplace(request.id, std::move(view)).second) broken(request.id, "submitted twice");
@@ -80,29 +81,97 @@ void Judge::token(core::TimePoint now, const core::StreamToken& token) {
         return broken(token.id, view.state == State::ended ? "P2: a token after the end"
                                                            : "P6: a token before acceptance");
     }
-    if (token.index != view.received) {
+    const auto number = static_cast<std::size_t>(token.choice);
+    if (token.choice < 0 || number >= view.choices.size()) {
+        return broken(token.id, "P2: a token of no choice");
+    }
+    Choice& choice = view.choices[number];
+    if (token.index != choice.received) {
         return broken(token.id, fmt::format("P2: token {} came when {} was next", token.index,
-                                            view.received));
+                                            choice.received));
     }
-    if (view.over) return broken(token.id, "P2: a token after a stop token");
-    if (view.expected.empty()) {
-        view.expected = toy_generate(view.request.prompt, longest(view), config_.n_layers,
-                                     view.request.sampling.seed, config_.vocab);
-    }
-    if (view.received >= static_cast<std::int32_t>(view.expected.size())) {
+    if (choice.over) return broken(token.id, "P2: a token after a stop token");
+    if (choice.ended) return broken(token.id, "P2: a token after its choice's end");
+    if (choice.expected.empty()) expect(view);
+    if (choice.received >= static_cast<std::int32_t>(choice.expected.size())) {
         return broken(token.id, "P2: more tokens than were asked for");
     }
-    const core::Token right = view.expected[static_cast<std::size_t>(view.received)];
+    const core::Token right = choice.expected[static_cast<std::size_t>(choice.received)];
     if (token.token.token != right) {
         return broken(token.id, fmt::format("P3: wrong token {}: {} instead of {}", token.index,
                                             token.token.token, right));
     }
-    ++view.received;
+    ++choice.received;
     ++tokens_;
     view.last_progress = now;
     const auto& stops = view.request.stop_tokens;
-    view.over = view.received > view.request.min_tokens &&
-                std::find(stops.begin(), stops.end(), right) != stops.end();
+    choice.over = choice.received > view.request.min_tokens &&
+                  std::find(stops.begin(), stops.end(), right) != stops.end();
+}
+
+void Judge::expect(View& view) const {
+    if (view.request.beam) return expect_beams(view);
+    for (std::size_t i = 0; i < view.choices.size(); ++i) {
+        const std::uint64_t seed =
+            spec::member_seed(view.request.sampling.seed, static_cast<std::uint32_t>(i));
+        view.choices[i].expected =
+            toy_generate(view.request.prompt, longest(view), config_.n_layers, seed, config_.vocab);
+    }
+}
+
+// How long beams may become without max_tokens depends on memory: such requests are not made.
+void Judge::expect_beams(View& view) const {
+    const core::Request& request = view.request;
+    core::BeamLimits limits;
+    limits.prompt_tokens = static_cast<std::int32_t>(request.prompt.size());
+    limits.max_output = longest(view);
+    limits.min_output = request.min_tokens;
+    limits.stop_tokens = request.stop_tokens;
+    core::Beams beams(*request.beam, limits);
+    while (!beams.over()) {
+        std::vector<std::vector<spec::TokenLogprob>> likely;
+        for (std::size_t i = 0; i < beams.running(); ++i) {
+            std::vector<core::Token> tokens = request.prompt;
+            const std::vector<core::Token> output = beams.tokens(i);
+            tokens.insert(tokens.end(), output.begin(), output.end());
+            likely.push_back(toy_top(toy_last_row(tokens, config_.n_layers),
+                                     2 * request.beam->width, config_.vocab));
+        }
+        beams.advance(likely);
+    }
+    const auto best = beams.best(view.choices.size());
+    for (std::size_t i = 0; i < best.size(); ++i) {
+        view.choices[i].expected.clear();
+        for (const auto& step : best[i].steps) view.choices[i].expected.push_back(step.token);
+    }
+}
+
+void Judge::judge_end(core::RequestId id, const View& view, const Choice& choice,
+                      core::FinishReason reason) {
+    if (reason == core::FinishReason::stop && !choice.over) {
+        broken(id, "P2: ended by a stop token that did not come");
+    }
+    if (reason != core::FinishReason::length) return;
+    if (choice.over) broken(id, "P2: ended by length after a stop token");
+    if (view.request.max_tokens > 0 && choice.received != view.request.max_tokens) {
+        broken(id, fmt::format("P1: ended by length after {} of {} tokens", choice.received,
+                               view.request.max_tokens));
+    }
+}
+
+void Judge::choice_finished(core::TimePoint, const core::FinishChoice& what) {
+    View& view = views_.at(what.id);
+    if (view.state != State::accepted) return broken(what.id, "P1: a choice of no open request");
+    const auto number = static_cast<std::size_t>(what.choice);
+    if (what.choice < 0 || number >= view.choices.size() || view.choices[number].ended) {
+        return broken(what.id, "P1: a choice ended that was not open");
+    }
+    Choice& choice = view.choices[number];
+    choice.ended = true;
+    if (what.reason != core::FinishReason::stop && what.reason != core::FinishReason::length) {
+        return broken(what.id, "P1: a choice ended by nobody");
+    }
+    judge_end(what.id, view, choice, what.reason);
 }
 
 void Judge::finished(core::TimePoint now, const core::FinishRequest& what) {
@@ -114,15 +183,13 @@ void Judge::finished(core::TimePoint now, const core::FinishRequest& what) {
     view.state = State::ended;
     switch (what.reason) {
         case core::FinishReason::stop:
-            ++completed_;
-            if (!view.over) broken(what.id, "P2: ended by a stop token that did not come");
-            break;
         case core::FinishReason::length:
             ++completed_;
-            if (view.over) broken(what.id, "P2: ended by length after a stop token");
-            if (view.request.max_tokens > 0 && view.received != view.request.max_tokens) {
-                broken(what.id, fmt::format("P1: ended by length after {} of {} tokens",
-                                            view.received, view.request.max_tokens));
+            if (!view.request.is_group()) {
+                judge_end(what.id, view, view.choices.front(), what.reason);
+            } else if (!std::all_of(view.choices.begin(), view.choices.end(),
+                                    [](const Choice& c) { return c.ended; })) {
+                broken(what.id, "P1: ended before its choices");
             }
             break;
         case core::FinishReason::cancelled:

@@ -22,7 +22,8 @@ struct JudgeConfig {
 };
 
 // Decides from outside what a cluster did right and wrong: it sees what clients see, knows from the
-// toy model what each request must get, and shares no code with core. Promises P1, P2, P3 and P6 of
+// toy model what each request must get, and shares no code with core but the rules of beam search
+// (tests/core/beam_search_test.cc judges those). Promises P1, P2, P3 and P6 of
 // docs/TESTING.md; the first that is broken is kept.
 class Judge final : public ClientWatch {
   public:
@@ -34,6 +35,7 @@ class Judge final : public ClientWatch {
     void rejected(core::TimePoint now, const core::RejectRequest& what) override;
     void token(core::TimePoint now, const core::StreamToken& token) override;
     void finished(core::TimePoint now, const core::FinishRequest& what) override;
+    void choice_finished(core::TimePoint now, const core::FinishChoice& what) override;
 
     void worker_lost(const std::string& name) override { failed_workers_.insert(name); }
     // Nothing goes wrong any more: what is submitted from now on is served.
@@ -50,12 +52,16 @@ class Judge final : public ClientWatch {
 
   private:
     enum class State { waiting, accepted, ended };
+    struct Choice {
+        std::vector<core::Token> expected;  // for as long as it may become
+        std::int32_t received = 0;
+        bool over = false;   // the last token was a stop token that counts
+        bool ended = false;  // by FinishChoice
+    };
     struct View {
         core::Request request;
         State state = State::waiting;
-        std::vector<core::Token> expected;  // for as long as it may become
-        std::int32_t received = 0;
-        bool over = false;  // the last token was a stop token that counts
+        std::vector<Choice> choices;
         bool cancelled = false;
         bool in_calm = false;
         core::TimePoint submitted_at;
@@ -66,6 +72,10 @@ class Judge final : public ClientWatch {
     void judge_error(core::TimePoint now, core::RequestId id, const View& view,
                      const std::string& error);
     std::int32_t longest(const View& view) const;
+    void expect(View& view) const;  // what its choices must say
+    void expect_beams(View& view) const;
+    void judge_end(core::RequestId id, const View& view, const Choice& choice,
+                   core::FinishReason reason);
 
     JudgeConfig config_;
     std::map<core::RequestId, View> views_;

@@ -32,6 +32,8 @@ core::RequestId World::submit(core::Request request) {
     Outcome outcome;
     outcome.submitted_at = now_;
     outcome.prompt_tokens = static_cast<std::int32_t>(request.prompt.size());
+    outcome.is_group = request.is_group();
+    outcome.n = request.n;
     outcomes_.emplace(request.id, outcome);
     ++open_;
     drafts_.begin(request);

@@ -45,7 +45,11 @@ struct WorldConfig {
 
 // What a request got in the end.
 struct Outcome {
-    std::vector<core::Token> tokens;
+    std::vector<core::Token> tokens;                           // of the first choice
+    std::map<std::int32_t, std::vector<core::Token>> choices;  // of all
+    std::map<std::int32_t, core::FinishReason> choices_ended;  // of a group
+    bool is_group = false;
+    std::int32_t n = 1;
     bool accepted = false;
     bool ended = false;
     bool rejected = false;
@@ -125,7 +129,7 @@ class World {
 
   private:
     struct Machine;
-    enum class Kind { assign, rows, free, tokens, ready, stuck, report };
+    enum class Kind { assign, rows, free, tokens, ready, stuck, report, fork, swap };
 
     // time and cores (world.cc)
     void at(core::TimePoint when, std::function<void()> what);
@@ -154,6 +158,8 @@ class World {
     void perform(const core::CoordinatorAction& action);
     void perform(const core::SendToWorker& action);
     void perform_for_client(const core::CoordinatorAction& action);
+    void stream(const core::StreamToken& action);
+    void finish(const core::FinishChoice& action);
     void finish(const core::FinishRequest& action);
     void perform(Machine& machine, const core::WorkerAction& action);
     void send(std::int32_t from, std::int32_t to, double bytes, Kind kind,

@@ -39,6 +39,8 @@ void World::send(std::int32_t from, std::int32_t to, double bytes, Kind kind,
         {Probe::ready_lost, Probe::ready_duplicated},
         {Probe::stuck_message_lost, Probe::count_},
         {Probe::report_lost, Probe::count_},
+        {Probe::fork_lost, Probe::fork_duplicated},
+        {Probe::swap_lost, Probe::swap_duplicated},
     };
     const Names& names = kNames[static_cast<std::size_t>(kind)];
     if (network_.lost() > lost) probes_.hit(names.lost);
@@ -73,6 +75,11 @@ void World::perform(const core::SendToWorker& action) {
         machine.epoch_sent = assign->epoch;
     } else if (std::holds_alternative<core::FreeSequences>(action.message)) {
         kind = Kind::free;
+    } else if (std::holds_alternative<core::ForkSequences>(action.message)) {
+        kind = Kind::fork;
+    } else if (const auto* swap = std::get_if<core::SwapSequences>(&action.message)) {
+        kind = Kind::swap;
+        probes_.hit(swap->out ? Probe::swapped_out : Probe::swapped_in);
     } else if (const auto* inputs = std::get_if<core::StageInputs>(&action.message)) {
         for (const core::StageInput& input : inputs->inputs) {
             const Outcome& outcome = outcomes_.at(input.key.request);
@@ -90,15 +97,9 @@ void World::perform(const core::SendToWorker& action) {
 
 void World::perform_for_client(const core::CoordinatorAction& action) {
     if (const auto* token = std::get_if<core::StreamToken>(&action)) {
-        Outcome& outcome = outcomes_.at(token->id);
-        if (watch_ != nullptr) watch_->token(now_, *token);
-        if (!outcome.accepted || outcome.ended) return check_sound("a token of no open request");
-        if (token->index != static_cast<std::int32_t>(outcome.tokens.size())) {
-            return check_sound("a token was skipped or repeated");
-        }
-        if (outcome.tokens.empty()) outcome.first_token_at = now_;
-        outcome.tokens.push_back(token->token.token);
-        digest_ = base::hash_pair(digest_, static_cast<std::uint64_t>(token->token.token));
+        stream(*token);
+    } else if (const auto* one = std::get_if<core::FinishChoice>(&action)) {
+        finish(*one);
     } else if (const auto* end = std::get_if<core::FinishRequest>(&action)) {
         finish(*end);
     } else if (const auto* no = std::get_if<core::RejectRequest>(&action)) {
@@ -128,10 +129,44 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
     }
 }
 
+void World::stream(const core::StreamToken& action) {
+    Outcome& outcome = outcomes_.at(action.id);
+    if (watch_ != nullptr) watch_->token(now_, action);
+    if (!outcome.accepted || outcome.ended) return check_sound("a token of no open request");
+    if (action.choice < 0 || action.choice >= outcome.n) return check_sound("no such choice");
+    if (outcome.choices_ended.contains(action.choice)) {
+        return check_sound("a token of a choice that has ended");
+    }
+    std::vector<core::Token>& tokens = outcome.choices[action.choice];
+    if (action.index != static_cast<std::int32_t>(tokens.size())) {
+        return check_sound("a token was skipped or repeated");
+    }
+    if (outcome.choices.size() == 1 && tokens.empty()) outcome.first_token_at = now_;
+    tokens.push_back(action.token.token);
+    if (action.choice == 0) outcome.tokens.push_back(action.token.token);
+    digest_ = base::hash_pair(digest_, static_cast<std::uint64_t>(action.token.token));
+}
+
+void World::finish(const core::FinishChoice& action) {
+    Outcome& outcome = outcomes_.at(action.id);
+    if (watch_ != nullptr) watch_->choice_finished(now_, action);
+    const bool open = outcome.accepted && !outcome.ended && outcome.is_group;
+    if (!open || !outcome.choices_ended.emplace(action.choice, action.reason).second) {
+        return check_sound("a choice ended that was not open");
+    }
+    probes_.hit(Probe::choice_finished);
+}
+
 void World::finish(const core::FinishRequest& action) {
     Outcome& outcome = outcomes_.at(action.id);
     if (watch_ != nullptr) watch_->finished(now_, action);
     if (outcome.ended) return check_sound("a request ended twice");
+    const bool whole =
+        action.reason == core::FinishReason::stop || action.reason == core::FinishReason::length;
+    if (whole && outcome.is_group &&
+        outcome.choices_ended.size() != static_cast<std::size_t>(outcome.n)) {
+        return check_sound("a request ended before its choices");
+    }
     outcome.ended = true;
     outcome.reason = action.reason;
     outcome.error = action.error;
@@ -220,6 +255,7 @@ void World::deliver_rows(core::WorkerId to, std::uint64_t incarnation, core::Sta
 void World::probe_tokens(const core::TokensProduced& message) {
     for (const core::ProducedToken& token : message.tokens) {
         const Outcome& outcome = outcomes_.at(token.key.request);
+        if (outcome.is_group) continue;
         const auto next = outcome.prompt_tokens + static_cast<std::int32_t>(outcome.tokens.size());
         if (outcome.ended) {
             probes_.hit(Probe::token_of_ended_request_ignored);

@@ -285,7 +285,8 @@ TEST(CoordinatorGuess, ARequestThatIsPreemptedWhileItWaitsForGuessesGoesOn) {
     cluster.step(Submitted{repetitive(1)});
     cluster.step(Submitted{repetitive(2)});
     ASSERT_TRUE(find<ProposeDrafts>(cluster.tokens(2, {60})));
-    const auto again = ScriptedCluster::rows(cluster.stuck(2, StuckCause::out_of_pages));
+    cluster.stuck(2, StuckCause::out_of_pages);
+    const auto again = ScriptedCluster::rows(cluster.step(CoordinatorTick{}));
     ASSERT_EQ(again.size(), 1U);
     EXPECT_EQ(again[0].tokens.size(), 12U);
     EXPECT_TRUE(cluster.step(Drafted{{2}, 12, {61}}).empty()) << "its rows are under way already";
