@@ -140,7 +140,8 @@ struct Report {
 };
 
 // Guess with the draft model how the request's text goes on; answer Drafted. The text from position
-// first on; what comes before was told with earlier questions about this request.
+// first on; what comes before was told with earlier questions about this request. count 0: it will
+// be asked later how this goes on; no answer.
 struct ProposeDrafts {
     RequestId id;
     std::int32_t first = 0;

@@ -16,6 +16,26 @@
 #include "core/coordinator_state.h"
 
 namespace helix::core {
+namespace {
+
+struct Wanted {
+    std::int32_t by_lookup = 0;
+    std::int32_t by_model = 0;
+};
+
+Wanted guesses_wanted(const Request& request, const SpeculationConfig& how) {
+    Wanted wanted{how.ngram_tokens, how.draft_tokens};
+    if (!request.prediction.empty()) {
+        wanted.by_lookup = std::max(wanted.by_lookup, how.predicted_tokens);
+    }
+    if (request.guesses >= 0) {
+        wanted.by_lookup = request.guesses;
+        if (wanted.by_model > 0) wanted.by_model = request.guesses;
+    }
+    return wanted;
+}
+
+}  // namespace
 
 std::int32_t Coordinator::Impl::most_guesses(const RequestState& state) const {
     const auto sharing =
@@ -26,33 +46,39 @@ std::int32_t Coordinator::Impl::most_guesses(const RequestState& state) const {
     return static_cast<std::int32_t>(std::max<std::int64_t>(0, std::min(share, left)));
 }
 
+Guessing& Coordinator::Impl::guessing_of(RequestState& state) {
+    if (!state.guessing) {
+        const SpeculationConfig& how = config.speculation;
+        state.guessing = std::make_unique<Guessing>(how.ngram_min, how.ngram_max);
+        NgramDrafter& lookup = state.guessing->lookup;
+        lookup.append(state.request.prediction);
+        lookup.append(state.request.prompt);
+        state.guessing->before_output = lookup.size();
+    }
+    return *state.guessing;
+}
+
+void Coordinator::Impl::prepare_guesses(RequestState& state,
+                                        std::vector<CoordinatorAction>& actions) {
+    if (guesses_wanted(state.request, config.speculation).by_model == 0) return;
+    if (most_guesses(state) == 0 || guessing_of(state).told > 0) return;
+    tell_draft_model(state, 0, actions);
+}
+
 void Coordinator::Impl::continue_decoding(TimePoint now, RequestState& state,
                                           std::vector<CoordinatorAction>& actions) {
-    const SpeculationConfig& how = config.speculation;
-    std::int32_t by_lookup = how.ngram_tokens;
-    std::int32_t by_model = how.draft_tokens;
-    if (!state.request.prediction.empty()) by_lookup = std::max(by_lookup, how.predicted_tokens);
-    if (state.request.guesses >= 0) {
-        by_lookup = state.request.guesses;
-        if (by_model > 0) by_model = state.request.guesses;
-    }
-    if (by_lookup == 0 && by_model == 0) return send_decode(state, {});
-    if (!state.guessing) {
-        state.guessing = std::make_unique<Guessing>(how.ngram_min, how.ngram_max);
-        state.guessing->lookup.append(state.request.prediction);
-        state.guessing->lookup.append(state.request.prompt);
-        state.guessing->before_output = state.guessing->lookup.size();
-    }
-    Guessing& guessing = *state.guessing;
+    const Wanted wanted = guesses_wanted(state.request, config.speculation);
+    if (wanted.by_lookup == 0 && wanted.by_model == 0) return send_decode(state, {});
+    Guessing& guessing = guessing_of(state);
     const std::size_t seen = guessing.lookup.size() - guessing.before_output;
     guessing.lookup.append(std::span(state.output).subspan(seen));
     const std::int32_t most = most_guesses(state);
-    std::vector<Token> guesses = guessing.lookup.guess(std::min(by_lookup, most));
+    std::vector<Token> guesses = guessing.lookup.guess(std::min(wanted.by_lookup, most));
     if (!guesses.empty()) {
         const auto count = guessing.length.next(static_cast<std::int32_t>(guesses.size()));
         guesses.resize(static_cast<std::size_t>(count));
-    } else if (by_model > 0) {
-        const std::int32_t count = guessing.length.next(std::min(by_model, most));
+    } else if (wanted.by_model > 0 && !guessing.late) {
+        const std::int32_t count = guessing.length.next(std::min(wanted.by_model, most));
         if (count > 0) return ask_draft_model(now, state, count, actions);
     }
     send_decode(state, guesses);
@@ -101,8 +127,8 @@ void Coordinator::Impl::forget_guesses(RequestState& state) {
     state.guessing->asked = false;
 }
 
-void Coordinator::Impl::ask_draft_model(TimePoint now, RequestState& state, std::int32_t count,
-                                        std::vector<CoordinatorAction>& actions) {
+void Coordinator::Impl::tell_draft_model(RequestState& state, std::int32_t count,
+                                         std::vector<CoordinatorAction>& actions) {
     Guessing& guessing = *state.guessing;
     ProposeDrafts question{state.request.id, guessing.told, {}, count};
     const std::vector<Token>& prompt = state.request.prompt;
@@ -112,16 +138,22 @@ void Coordinator::Impl::ask_draft_model(TimePoint now, RequestState& state, std:
     question.tokens.insert(question.tokens.end(), state.output.begin() + (told - in_prompt),
                            state.output.end());
     guessing.told = length(state);
-    guessing.asked = true;
-    guessing.asked_at = now;
-    asked_drafts.emplace_back(now, state.request.id);
     actions.push_back(std::move(question));
+}
+
+void Coordinator::Impl::ask_draft_model(TimePoint now, RequestState& state, std::int32_t count,
+                                        std::vector<CoordinatorAction>& actions) {
+    tell_draft_model(state, count, actions);
+    state.guessing->asked = true;
+    state.guessing->asked_at = now;
+    asked_drafts.emplace_back(now, state.request.id);
 }
 
 void Coordinator::Impl::on(TimePoint, const Drafted& event, std::vector<CoordinatorAction>&) {
     const auto it = requests.find(event.id);
-    if (it == requests.end() || !it->second.running || !it->second.guessing) return;
+    if (it == requests.end() || !it->second.guessing) return;
     RequestState& state = it->second;
+    state.guessing->late = false;
     // Too late, or it was preempted and has come further since.
     if (!state.guessing->asked || event.position != length(state)) return;
     state.guessing->asked = false;
@@ -130,8 +162,8 @@ void Coordinator::Impl::on(TimePoint, const Drafted& event, std::vector<Coordina
     send_decode(state, std::span(event.tokens).first(std::min(most, event.tokens.size())));
 }
 
-// An answer that does not come counts as a wrong guess, so that a draft model that is too slow is
-// not asked for long.
+// It is not asked again before it has answered, and that it was late counts as a wrong guess: a
+// draft model that is too slow is asked less and less.
 void Coordinator::Impl::end_late_drafts(TimePoint now) {
     while (!asked_drafts.empty() &&
            now - asked_drafts.front().first >= config.speculation.draft_timeout) {
@@ -142,6 +174,7 @@ void Coordinator::Impl::end_late_drafts(TimePoint now) {
         Guessing& guessing = *it->second.guessing;
         if (!guessing.asked || guessing.asked_at != asked_at) continue;
         guessing.asked = false;
+        guessing.late = true;
         guessing.length.note(1, 0);
         if (!it->second.swapped) send_decode(it->second, {});
     }

@@ -281,6 +281,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     if (state.group) begin_group(state, input, begin);
     input.start = std::move(begin);
     outbox[state.pipeline.front().worker].inputs.push_back(std::move(input));
+    prepare_guesses(state, actions);
     actions.push_back(
         RequestRouted{state.request.id, state.pipeline, state.attempt, state.prefix.cached});
 }

@@ -59,6 +59,7 @@ struct Guessing {
     std::size_t right = 0;    // of these, as far as tokens came back
     std::int32_t told = 0;    // tokens of prompt and output that the draft model knows
     bool asked = false;       // and is waited for; nothing is under way meanwhile
+    bool late = false;        // it has not answered in time, and still has not
     TimePoint asked_at;
 };
 
@@ -267,11 +268,16 @@ struct Coordinator::Impl {
     // Sends the last token around again, with guesses where they are worth it.
     void continue_decoding(TimePoint now, RequestState& state,
                            std::vector<CoordinatorAction>& actions);
+    // Its text may go to the draft model while the pipeline computes the prompt.
+    void prepare_guesses(RequestState& state, std::vector<CoordinatorAction>& actions);
+    void tell_draft_model(RequestState& state, std::int32_t count,
+                          std::vector<CoordinatorAction>& actions);
     void ask_draft_model(TimePoint now, RequestState& state, std::int32_t count,
                          std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const Drafted& event, std::vector<CoordinatorAction>& actions);
     void end_late_drafts(TimePoint now);
     void send_decode(RequestState& state, std::span<const Token> guesses);
+    Guessing& guessing_of(RequestState& state);
     std::int32_t most_guesses(const RequestState& state) const;
     // After a token that was drawn: was it guessed, so that another one of the same rows comes?
     bool more_of_this_run(RequestState& state, Token drawn);

@@ -53,14 +53,17 @@ struct DraftModel::Text {
     std::vector<core::Token> computed;  // whose KV is in table: of tokens, then of guesses
     core::BlockTable table;
     std::uint64_t last_use = 0;
-    std::size_t wanted = 0;  // guesses; 0 = not asked
+    std::size_t wanted = 0;  // guesses; 0: only the KV of all tokens but the last
     std::vector<core::Token> guesses;
 
     std::size_t size() const { return tokens.size() + guesses.size(); }
     core::Token at(std::size_t i) const {
         return i < tokens.size() ? tokens[i] : guesses[i - tokens.size()];
     }
-    std::int64_t rows_left() const { return static_cast<std::int64_t>(size() - computed.size()); }
+    std::int64_t rows_left() const {
+        const std::size_t rows = wanted > 0 ? size() : tokens.size() - 1;
+        return static_cast<std::int64_t>(rows - std::min(rows, computed.size()));
+    }
 };
 
 DraftModel::DraftModel(std::unique_ptr<engine::Backend> backend, std::int32_t n_layers,
@@ -94,7 +97,7 @@ Result<std::unique_ptr<DraftModel>> DraftModel::open(const DraftModelOptions& op
 
 void DraftModel::ask(const core::ProposeDrafts& question) {
     Text& text = texts_.try_emplace(question.id, layers_, block_size_).first->second;
-    CHECK(question.first == static_cast<std::int32_t>(text.tokens.size()) && question.count > 0);
+    CHECK(question.first == static_cast<std::int32_t>(text.tokens.size()));
     const std::size_t before = text.tokens.size();
     text.tokens.insert(text.tokens.end(), question.tokens.begin(), question.tokens.end());
     CHECK(!text.tokens.empty());
@@ -105,9 +108,10 @@ void DraftModel::ask(const core::ProposeDrafts& question) {
     while (right < most && text.computed[right] == text.tokens[right]) ++right;
     text.computed.resize(std::min(right, text.tokens.size() - 1));
     text.guesses.clear();
-    if (text.wanted == 0) asked_.push_back(question.id);
     text.wanted = static_cast<std::size_t>(question.count);
     text.last_use = ++uses_;
+    std::erase(asked_, question.id);
+    if (text.rows_left() > 0) asked_.push_back(question.id);
 }
 
 void DraftModel::forget(core::RequestId id) {
@@ -156,23 +160,24 @@ bool DraftModel::add_rows(core::RequestId id, Text& text, std::int64_t most,
     for (std::int64_t i = from; i < from + count; ++i) {
         made.tokens.push_back(text.at(static_cast<std::size_t>(i)));
     }
-    made.sample = count == text.rows_left();
+    made.sample = text.wanted > 0 && count == text.rows_left();
     made.sampling.temperature = 0;
     made.pages = text.table.flatten(from + count);
     return true;
 }
 
-core::Drafted DraftModel::answer(core::RequestId id, Text& text, bool failed) {
+void DraftModel::end(core::RequestId id, Text& text, bool failed,
+                     std::vector<core::Drafted>& answers) {
     core::Drafted drafted{id, static_cast<std::int32_t>(text.tokens.size()), {}};
     if (failed) {
         drop_kv(text);
     } else {
         drafted.tokens = text.guesses;
     }
+    if (text.wanted > 0) answers.push_back(std::move(drafted));
     text.guesses.clear();
     text.wanted = 0;
     std::erase(asked_, id);
-    return drafted;
 }
 
 std::vector<core::Drafted> DraftModel::run() {
@@ -188,7 +193,7 @@ std::vector<core::Drafted> DraftModel::run() {
             if (add_rows(id, text, kMostRows - rows, plan)) {
                 rows += static_cast<std::int64_t>(plan.chunks.back().tokens.size());
             } else if (chunks == 0) {  // alone, it does not fit
-                answers.push_back(answer(id, text, true));
+                end(id, text, true, answers);
             }
         }
     };
@@ -204,15 +209,14 @@ std::vector<core::Drafted> DraftModel::run() {
     for (const core::BatchChunk& chunk : plan.chunks) {
         Text& text = texts_.at(chunk.key.request);
         if (!result.ok()) {
-            answers.push_back(answer(chunk.key.request, text, true));
+            end(chunk.key.request, text, true, answers);
             continue;
         }
         text.computed.insert(text.computed.end(), chunk.tokens.begin(), chunk.tokens.end());
-        if (!chunk.sample) continue;
-        text.guesses.push_back(result->tokens.at(drawn++).token);
-        if (text.guesses.size() == text.wanted) {
-            answers.push_back(answer(chunk.key.request, text, false));
-        }
+        if (chunk.sample) text.guesses.push_back(result->tokens.at(drawn++).token);
+        const bool whole =
+            text.wanted > 0 ? text.guesses.size() == text.wanted : text.rows_left() == 0;
+        if (whole) end(chunk.key.request, text, false, answers);
     }
     return answers;
 }

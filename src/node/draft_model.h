@@ -34,7 +34,7 @@ class DraftModel {
     ~DraftModel();
 
     // To be answered by one of the next runs. One that is asked again before is answered for the
-    // longer text only.
+    // longer text only. With count 0 the text's KV is computed, and nothing answered.
     void ask(const core::ProposeDrafts& question);
     void forget(core::RequestId id);
     bool idle() const { return asked_.empty(); }
@@ -53,7 +53,7 @@ class DraftModel {
     // Frees the KV of the text that was not used for longest; false when all are in plan.
     bool evict(const core::BatchPlan& plan);
     void drop_kv(Text& text);
-    core::Drafted answer(core::RequestId id, Text& text, bool failed);
+    void end(core::RequestId id, Text& text, bool failed, std::vector<core::Drafted>& answers);
 
     std::unique_ptr<engine::Backend> backend_;
     spec::LayerRange layers_;

@@ -64,9 +64,11 @@ void HelixWorld::perform(core::CoordinatorAction& action) {
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
         step_coordinator(answer(*plan));
     } else if (const auto* question = std::get_if<core::ProposeDrafts>(&action)) {
-        // No draft model here, so nobody asks; an answer without guesses is one, too.
-        const auto asked = static_cast<std::int32_t>(question->tokens.size());
-        step_coordinator(core::Drafted{question->id, question->first + asked, {}});
+        // There is no draft model here: it never has a guess.
+        const auto known = static_cast<std::int32_t>(question->tokens.size());
+        if (question->count > 0) {
+            step_coordinator(core::Drafted{question->id, question->first + known, {}});
+        }
     } else if (const auto* said = std::get_if<core::Report>(&action)) {
         if (!serving_ && said->text.find("in force:") != std::string::npos) {
             serving_ = true;

@@ -13,10 +13,11 @@ void ToyDrafts::begin(const core::Request& request) {
     texts_[request.id] = {request.sampling.seed, {}};
 }
 
-core::Drafted ToyDrafts::answer(const core::ProposeDrafts& question) {
+std::optional<core::Drafted> ToyDrafts::answer(const core::ProposeDrafts& question) {
     Text& text = texts_.at(question.id);
     CHECK(question.first == static_cast<std::int32_t>(text.tokens.size()));
     text.tokens.insert(text.tokens.end(), question.tokens.begin(), question.tokens.end());
+    if (question.count == 0) return std::nullopt;
     const auto position = static_cast<std::int32_t>(text.tokens.size());
     core::Drafted drafted{question.id, position, {}};
     drafted.tokens = toy_generate(text.tokens, question.count, n_layers_, text.seed, vocab_);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "core/coordinator.h"
@@ -16,7 +17,8 @@ class ToyDrafts {
     ToyDrafts(std::int32_t n_layers, std::int32_t vocab, double right);
 
     void begin(const core::Request& request);
-    core::Drafted answer(const core::ProposeDrafts& question);
+    // Nothing where none is wanted.
+    std::optional<core::Drafted> answer(const core::ProposeDrafts& question);
     void forget(core::RequestId id) { texts_.erase(id); }
 
   private:

@@ -57,8 +57,9 @@ void World::perform(const core::CoordinatorAction& action) {
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
         after(kPlanSeconds, [this, request = *plan] { coordinator_event(plan_(request)); });
     } else if (const auto* question = std::get_if<core::ProposeDrafts>(&action)) {
-        after(config_.draft_s,
-              [this, answer = drafts_.answer(*question)] { coordinator_event(answer); });
+        if (auto answer = drafts_.answer(*question)) {
+            after(config_.draft_s, [this, answer = *answer] { coordinator_event(answer); });
+        }
     } else if (const auto* ended = std::get_if<core::ForgetDrafts>(&action)) {
         drafts_.forget(ended->id);
     } else {
