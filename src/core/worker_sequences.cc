@@ -99,6 +99,7 @@ void Worker::Impl::roll_back(Sequence& seq, std::int32_t rows) {
     CHECK(!seq.in_batch && seq.pending.empty());
     CHECK(rows >= seq.certain && rows < seq.arrived && seq.arrived == seq.computed);
     seq.arrived = seq.computed = rows;
+    note_past_prompt(seq);
     if (seq.keeps_history) seq.history.resize(static_cast<std::size_t>(rows));
 }
 
@@ -212,9 +213,10 @@ void Worker::Impl::on_fork(const ForkSequences& message, std::vector<WorkerActio
 }
 
 void Worker::Impl::note_past_prompt(Sequence& seq) {
-    if (seq.past_prompt || seq.computed < seq.prompt_tokens) return;
-    seq.past_prompt = true;
-    ++n_past_prompt;
+    const bool past = seq.computed >= seq.prompt_tokens;
+    if (seq.past_prompt == past) return;
+    seq.past_prompt = past;
+    n_past_prompt += past ? 1 : -1;
 }
 
 // ---- how they end

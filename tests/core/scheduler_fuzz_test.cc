@@ -1,0 +1,50 @@
+// The fuzz target fuzz/scheduler_fuzz.cc with seeded bytes.
+
+#include <gtest/gtest.h>
+
+#include "core/scheduler_drive.h"
+
+namespace helix::core::test {
+namespace {
+
+TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
+    SchedulerDrive::Counts sum;
+    for (std::uint64_t seed = 0; seed < 400; ++seed) {
+        base::Random random(seed);
+        std::vector<std::uint8_t> bytes(1500);
+        for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
+        SchedulerDrive drive(bytes);
+        ASSERT_EQ(drive.run(), "") << "seed " << seed;
+        const SchedulerDrive::Counts& c = drive.counts();
+        sum.forks += c.forks;
+        sum.overtaken_forks += c.overtaken_forks;
+        sum.copies += c.copies;
+        sum.swapped_pages += c.swapped_pages;
+        sum.guesses_right += c.guesses_right;
+        sum.guesses_wrong += c.guesses_wrong;
+        sum.prefix_hits += c.prefix_hits;
+        sum.prefix_lost += c.prefix_lost;
+        sum.out_of_pages += c.out_of_pages;
+        sum.no_swap_space += c.no_swap_space;
+        sum.failures += c.failures;
+        sum.group_draws += c.group_draws;
+        sum.rows += c.rows;
+    }
+    // All of it was tried.
+    EXPECT_GT(sum.rows, 20000);
+    EXPECT_GT(sum.forks, 1000);
+    EXPECT_GT(sum.overtaken_forks, 200);
+    EXPECT_GT(sum.copies, 1000);
+    EXPECT_GT(sum.swapped_pages, 1000);
+    EXPECT_GT(sum.guesses_right, 200);
+    EXPECT_GT(sum.guesses_wrong, 200);
+    EXPECT_GT(sum.prefix_hits, 200);
+    EXPECT_GT(sum.prefix_lost, 100);
+    EXPECT_GT(sum.out_of_pages, 100);
+    EXPECT_GT(sum.no_swap_space, 100);
+    EXPECT_GT(sum.failures, 100);
+    EXPECT_GT(sum.group_draws, 200);
+}
+
+}  // namespace
+}  // namespace helix::core::test
