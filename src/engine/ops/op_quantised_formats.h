@@ -8,8 +8,8 @@ struct QuantisedTile {
     std::int64_t ahead;  // bytes from the weights in use to those that are fetched now
 };
 
-// Asks for the weights that come `ahead` bytes after these, into the second cache: the first one has
-// too few places for lines on their way from memory to cover the time that they take.
+// Asks for the weights that come `ahead` bytes after these, into the second cache: the first one
+// has too few places for lines on their way from memory to cover the time that they take.
 template <int kBytes>
 HELIX_INLINE void fetch_ahead(const std::byte* p, std::int64_t ahead) {
     HELIX_UNROLL
