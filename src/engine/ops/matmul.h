@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/ops/kernels.h"
@@ -9,6 +11,24 @@
 #include "engine/thread_pool.h"
 
 namespace helix::engine::ops {
+
+// [0, total) in consecutive ranges, each given out in steps from its beginning.
+class MatmulRanges {
+  public:
+    void split(std::int64_t total, int ranges, std::int64_t step);
+    // The next [begin, end) of range i; empty when nothing is left of it. Any thread may call.
+    std::pair<std::int64_t, std::int64_t> take(int i);
+
+  private:
+    struct alignas(64) Range {
+        std::atomic<std::int64_t> next{0};
+        std::int64_t end = 0;
+    };
+    std::vector<Range> ranges_;
+    std::int64_t step_ = 1;
+};
+
+struct MatmulJob;
 
 // Rows on their way into matrices, as floats and, once quantise() was called, as int8 too.
 class MatmulRows {
@@ -21,9 +41,13 @@ class MatmulRows {
     MatmulInput input(std::int64_t first_row, std::int64_t n_rows) const;
 
   private:
+    friend void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
+                       std::span<const MatmulJob> jobs);
+
     MatmulInput input_;
     std::int64_t cols_ = 0;
     std::vector<QuantisedBlock> blocks_;
+    MatmulRanges ranges_;
 };
 
 struct MatmulJob {

@@ -16,6 +16,23 @@ std::size_t size_of(std::int64_t n) {
 
 }  // namespace
 
+void MatmulRanges::split(std::int64_t total, int ranges, std::int64_t step) {
+    if (std::ssize(ranges_) < ranges) ranges_ = std::vector<Range>(size_of(ranges));
+    const std::int64_t steps = (total + step - 1) / step;
+    step_ = step;
+    for (int i = 0; i < ranges; ++i) {
+        Range& range = ranges_[size_of(i)];
+        range.next.store(steps * i / ranges * step, std::memory_order_relaxed);
+        range.end = std::min(total, steps * (i + 1) / ranges * step);
+    }
+}
+
+std::pair<std::int64_t, std::int64_t> MatmulRanges::take(int i) {
+    Range& range = ranges_[size_of(i)];
+    const std::int64_t begin = range.next.fetch_add(step_, std::memory_order_relaxed);
+    return {begin, std::min(begin + step_, range.end)};
+}
+
 void MatmulRows::set(const float* x, std::int64_t rows, std::int64_t cols) {
     input_ = MatmulInput{};
     input_.floats = x;
@@ -44,18 +61,15 @@ MatmulInput MatmulRows::input(std::int64_t first_row, std::int64_t n_rows) const
     MatmulInput part = input_;
     part.rows = n_rows < 0 ? input_.rows - first_row : n_rows;
     CHECK(first_row >= 0 && first_row + part.rows <= input_.rows);
-    const std::int64_t at = first_row * cols_;
-    part.floats += at;
-    if (part.quantised != nullptr) part.quantised += at / 32;
+    part.floats += first_row * cols_;
+    if (part.quantised != nullptr) part.quantised += first_row * (cols_ / 32);
     return part;
 }
 
+// The panels of all jobs, one job after the other, are cut into one range for each thread: a thread
+// reads its weights in one stream. Who is done takes pieces from the ranges of others.
 void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
             std::span<const MatmulJob> jobs) {
-    struct Piece {
-        const MatmulJob* job;
-        std::int64_t begin, end;
-    };
     std::int64_t panels = 0;
     std::int64_t work = 0;  // bytes of weights times rows
     for (const MatmulJob& job : jobs) {
@@ -63,27 +77,37 @@ void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
         panels += job.matrix->panels();
         work += job.matrix->bytes() * rows.input(job.first_row, job.n_rows).rows;
     }
-    const bool shared = work >= kSharedWork && pool.size() > 1;
+    const auto run = [&](std::int64_t begin, std::int64_t end) {
+        for (const MatmulJob& job : jobs) {
+            const std::int64_t n = job.matrix->panels();
+            if (begin < n && end > 0) {
+                kernels.matmul(job.matrix->type())(
+                    *job.matrix, std::max<std::int64_t>(begin, 0), std::min(end, n),
+                    rows.input(job.first_row, job.n_rows), job.output);
+            }
+            begin -= n;
+            end -= n;
+        }
+    };
+    const int threads = pool.size();
+    if (work < kSharedWork || threads == 1) {
+        run(0, panels);
+        return;
+    }
     // Multiples of four panels: what the float kernels take at a time.
     const std::int64_t step =
-        shared ? std::max<std::int64_t>(1, panels / (pool.size() * kPiecesPerThread) / 4) * 4
-               : panels;
-    std::vector<Piece> pieces;
-    for (const MatmulJob& job : jobs) {
-        for (std::int64_t begin = 0; begin < job.matrix->panels(); begin += step)
-            pieces.push_back({&job, begin, std::min(begin + step, job.matrix->panels())});
-    }
-    const auto one = [&](std::int64_t i, int) {
-        const Piece& piece = pieces[size_of(i)];
-        kernels.matmul(piece.job->matrix->type())(
-            *piece.job->matrix, piece.begin, piece.end,
-            rows.input(piece.job->first_row, piece.job->n_rows), piece.job->output);
-    };
-    if (shared) {
-        pool.run(static_cast<std::int64_t>(pieces.size()), one);
-    } else {
-        for (std::size_t i = 0; i < pieces.size(); ++i) one(static_cast<std::int64_t>(i), 0);
-    }
+        std::max<std::int64_t>(1, panels / (threads * kPiecesPerThread) / 4) * 4;
+    rows.ranges_.split(panels, threads, step);
+    pool.run(threads, [&](std::int64_t own, int) {
+        for (int i = 0; i < threads; ++i) {
+            const int range = (static_cast<int>(own) + i) % threads;
+            for (;;) {
+                const auto [begin, end] = rows.ranges_.take(range);
+                if (begin >= end) break;
+                run(begin, end);
+            }
+        }
+    });
 }
 
 }  // namespace helix::engine::ops
