@@ -192,14 +192,14 @@ Refusal Worker::Impl::fork(const SequenceKey& parent_key, const SequenceKey& chi
                            std::int32_t tokens) {
     Sequence* parent = sequences.find(parent_key);
     if (parent == nullptr || parent->ending) return unknown();
-    if (parent->swapped) return failed("the sequence to be forked is swapped out");
     if (tokens < 1 || parent->computed < tokens) {
         return failed("member " + std::to_string(parent_key.member) + " has " +
                       std::to_string(parent->computed) + " tokens here, of which " +
                       std::to_string(tokens) + " are to be shared");
     }
-    sequences.add(std::make_unique<Sequence>(*parent, child, tokens, pool));
-    note_past_prompt(*sequences.find(child));
+    KvBlockPool& holder = parent->swapped ? host_pages : pool;
+    note_past_prompt(sequences.add(std::make_unique<Sequence>(*parent, child, tokens, holder)));
+    if (parent->swapped) return_with(parent_key, child);
     return {};
 }
 

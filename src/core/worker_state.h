@@ -121,6 +121,7 @@ struct Sequence {
           layers(parent.layers),
           next(parent.next),
           keeps_history(parent.keeps_history),
+          swapped(parent.swapped),
           table(parent.table.fork(tokens, pool)),
           start(parent.start) {
         if (keeps_history) history.assign(parent.history.begin(), parent.history.begin() + tokens);
@@ -295,6 +296,8 @@ struct Worker::Impl {
     // Puts what is to be swapped into the plan: out, or else in what there is room for.
     void plan_swaps(BatchPlan& plan, RunningBatch& batch, std::vector<WorkerAction>& actions);
     bool swap_in(const std::vector<Sequence*>& group, BatchPlan& plan);
+    // Where one of a group waits to be swapped in, the other does too.
+    void return_with(const SequenceKey& one, const SequenceKey& other);
     void report_stuck(Sequence& sequence, const char* reason, std::vector<WorkerAction>& actions);
     void free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions);
     void erase_sequence(Sequence& sequence, std::vector<WorkerAction>& actions);

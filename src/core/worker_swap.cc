@@ -108,6 +108,12 @@ void Worker::Impl::swap(const SwapSequences& message, std::vector<WorkerAction>&
     if (!keys.empty()) returning.push_back(std::move(keys));
 }
 
+void Worker::Impl::return_with(const SequenceKey& one, const SequenceKey& other) {
+    for (std::vector<SequenceKey>& group : returning) {
+        if (contains(group, one)) group.push_back(other);
+    }
+}
+
 void Worker::Impl::swap_out(const std::vector<Sequence*>& group,
                             std::vector<WorkerAction>& actions) {
     if (group.empty()) return;

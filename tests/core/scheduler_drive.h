@@ -62,7 +62,6 @@ class SchedulerDrive {
         std::int32_t ran = 0;       // of the rows under way
         std::int32_t drafts = 0;    // of the rows under way
         std::int32_t parent = -1;   // to be told with its first rows
-        bool out_asked = false;     // may be in host memory
         bool fresh = true;          // nothing ran yet
     };
 
@@ -186,7 +185,7 @@ class SchedulerDrive {
     void fork() {
         SequenceKey parent;
         const Text* text = pick(parent);
-        if (text == nullptr || text->computed == 0 || text->out_asked || text->fresh) return;
+        if (text == nullptr || text->computed == 0 || text->fresh) return;
         if (text->parent >= 0 || texts_.size() + 2 > kMostSequences) return;
         const std::int32_t tokens = text->computed - byte() % std::min(text->computed, 6);
         ForkSequences message{parent, tokens, {}};
@@ -201,7 +200,6 @@ class SchedulerDrive {
             own.computed = tokens;
             own.parent = static_cast<std::int32_t>(parent.member);
             own.fresh = false;
-            own.out_asked = overtaken;  // not to be forked before it is known
             if (overtaken) {
                 StageInput input;
                 input.key = child;
@@ -211,7 +209,6 @@ class SchedulerDrive {
                 own.drafts = 0;
                 input.sample = true;
                 input.parent = std::exchange(own.parent, -1);
-                own.out_asked = false;
                 send(input);
                 ++counts_.overtaken_forks;
             }
@@ -238,10 +235,7 @@ class SchedulerDrive {
         for (auto& [other, text] : texts_) {
             if (other.request != key.request) continue;
             message.keys.push_back(other);
-            if (message.out) text.out_asked = true;
         }
-        if (!message.out) in_asked_.insert(key.request);
-        if (message.out) in_asked_.erase(key.request);
         say(std::move(message));
     }
     void rarely() {
@@ -320,7 +314,6 @@ class SchedulerDrive {
             return fail("a new sequence begins while another is swapped out");
         }
         text.fresh = false;
-        if (in_asked_.contains(chunk.key.request)) text.out_asked = false;
         std::vector<Token> all(text.tokens.begin(), text.tokens.begin() + text.computed);
         all.insert(all.end(), text.sent.begin(), text.sent.end());
         const auto end = static_cast<std::size_t>(chunk.first_position + count);
@@ -479,7 +472,6 @@ class SchedulerDrive {
     std::vector<std::uint64_t> host_memory_;
     std::map<SequenceKey, Text> texts_;
     std::map<std::pair<RequestId, std::uint32_t>, std::uint32_t> members_;
-    std::set<RequestId> in_asked_;
     std::vector<ForkSequences> late_;
     std::vector<Token> guessed_;
     std::optional<StageInput> last_sent_;

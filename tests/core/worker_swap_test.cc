@@ -181,6 +181,23 @@ TEST(WorkerSwap, FreedInHostMemoryItReturnsItsRoomThere) {
     EXPECT_TRUE(worker.stuck().empty());
 }
 
+TEST(WorkerSwap, AForkOfWhatIsOutIsOutTooAndTheyReturnTogether) {
+    Driver worker(8, 20);
+    worker.run(worker.start(Driver::key(1), prompt(6)));
+    worker.say(out({Driver::key(1)}));
+    worker.finish();
+    worker.run(worker.start(Driver::key(2), prompt(8)));
+    worker.say(in({Driver::key(1)}));
+    EXPECT_EQ(worker.plan().id, 0U) << "no room yet";
+    worker.say(ForkSequences{Driver::key(1), 6, {1}});
+    worker.say(StageInputs{{Driver::rows(Driver::key(1, 1), 6, {1}, 0)}});
+    EXPECT_EQ(worker.report().swapped_pages, 4) << "they share them there";
+    worker.say(FreeSequences{{Driver::key(2)}});
+    EXPECT_EQ(worker.plan().swap_in.size(), 4U);
+    ASSERT_EQ(worker.plan().chunks.size(), 1U);
+    EXPECT_EQ(worker.plan().copies.size(), 2U);
+}
+
 TEST(WorkerSwap, WhatABatchThatFailedMovedEndsWithTheReason) {
     Driver worker(40, 10);
     worker.run(worker.start(Driver::key(1), prompt(8)));
