@@ -60,7 +60,7 @@ Guessing& Coordinator::Impl::guessing_of(RequestState& state) {
 
 void Coordinator::Impl::prepare_guesses(RequestState& state,
                                         std::vector<CoordinatorAction>& actions) {
-    if (guesses_wanted(state.request, config.speculation).by_model == 0) return;
+    if (state.group || guesses_wanted(state.request, config.speculation).by_model == 0) return;
     if (most_guesses(state) == 0 || guessing_of(state).told > 0) return;
     tell_draft_model(state, 0, actions);
 }
@@ -70,6 +70,7 @@ void Coordinator::Impl::continue_decoding(TimePoint now, RequestState& state,
     const Wanted wanted = guesses_wanted(state.request, config.speculation);
     if (wanted.by_lookup == 0 && wanted.by_model == 0) return send_decode(state, {});
     Guessing& guessing = guessing_of(state);
+    if (guessing.asked) return;  // before it was swapped out
     const std::size_t seen = guessing.lookup.size() - guessing.before_output;
     guessing.lookup.append(std::span(state.output).subspan(seen));
     const std::int32_t most = most_guesses(state);
@@ -101,20 +102,21 @@ void Coordinator::Impl::send_decode(RequestState& state, std::span<const Token> 
     state.guessing->right = 0;
 }
 
-bool Coordinator::Impl::more_of_this_run(RequestState& state, Token drawn) {
-    if (!state.guessing || state.guessing->sent.empty()) return false;
+void Coordinator::Impl::note_drawn(RequestState& state, Token drawn, bool last) {
+    if (!state.guessing || state.guessing->sent.empty()) return;
     Guessing& guessing = *state.guessing;
-    const bool more =
+    const bool right =
         guessing.right < guessing.sent.size() && guessing.sent[guessing.right] == drawn;
-    if (more) {
+    if (right) {
         ++guessing.right;
         ++accepted_draft_tokens;
-        return true;
     }
-    guessing.length.note(static_cast<std::int32_t>(guessing.sent.size()),
+    if (!last) return;
+    // It may stop short of the next guess: what cannot be drawn there fails when it is drawn alone.
+    const std::size_t tested = right ? guessing.right : guessing.sent.size();
+    guessing.length.note(static_cast<std::int32_t>(tested),
                          static_cast<std::int32_t>(guessing.right));
     guessing.sent.clear();
-    return false;
 }
 
 bool Coordinator::Impl::runs_ahead(const RequestState& state) {

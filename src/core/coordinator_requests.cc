@@ -291,7 +291,8 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
 
 void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensProduced& message,
                                   std::vector<CoordinatorAction>& actions) {
-    for (const ProducedToken& token : message.tokens) {
+    for (std::size_t i = 0; i < message.tokens.size(); ++i) {
+        const ProducedToken& token = message.tokens[i];
         const auto it = requests.find(token.key.request);
         if (it == requests.end()) continue;  // ended meanwhile
         RequestState& state = it->second;
@@ -317,7 +318,9 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             router->on_returned(state.path, state.rows_going, now - state.last_progress);
             state.rows_going = 0;
         }
-        const bool more = more_of_this_run(state, token.token);
+        // After right guesses several come at once, one after another.
+        const bool last = i + 1 == message.tokens.size() || message.tokens[i + 1].key != token.key;
+        note_drawn(state, token.token, last);
         state.last_progress = now;
         const auto n_output = static_cast<std::int32_t>(state.output.size());
         actions.push_back(StreamToken{state.request.id, n_output - 1, token});
@@ -327,7 +330,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             finish(state.request.id, FinishReason::stop, "", actions);
         } else if (n_output >= state.max_output) {
             finish(state.request.id, FinishReason::length, "", actions);
-        } else if (!more && !state.swapped) {
+        } else if (last && !state.swapped) {
             continue_decoding(now, state, actions);
         }
     }

@@ -279,8 +279,8 @@ struct Coordinator::Impl {
     void send_decode(RequestState& state, std::span<const Token> guesses);
     Guessing& guessing_of(RequestState& state);
     std::int32_t most_guesses(const RequestState& state) const;
-    // After a token that was drawn: was it guessed, so that another one of the same rows comes?
-    bool more_of_this_run(RequestState& state, Token drawn);
+    // A token came; the last that was drawn after the rows that were sent?
+    void note_drawn(RequestState& state, Token drawn, bool last);
     // Of its last rows more tokens may come.
     static bool runs_ahead(const RequestState& state);
     void forget_guesses(RequestState& state);  // the attempt is over

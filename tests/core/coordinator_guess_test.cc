@@ -49,16 +49,13 @@ TEST(CoordinatorGuess, TheNextRowsCarryWhatFollowedTheSameWordsBefore) {
     EXPECT_EQ(cluster.request(1).rows_going, 5);
 }
 
-TEST(CoordinatorGuess, TheNextRowsGoOutWhenTheLastTokenOfTheRunIsThere) {
+TEST(CoordinatorGuess, TheNextRowsGoOutAfterTheLastTokenOfTheRun) {
     ScriptedCluster cluster(config(), 1, 1);
     cluster.step(Submitted{repetitive(1)});
     cluster.tokens(1, {2});  // guesses 3 4 5 1
-    const auto two = cluster.tokens(1, {3, 4});
-    EXPECT_EQ(streamed(two), (std::vector<Token>{3, 4}));
-    EXPECT_TRUE(ScriptedCluster::rows(two).empty()) << "both were right: more are on their way";
-    const auto end = cluster.tokens(1, {7});
-    EXPECT_EQ(streamed(end), (std::vector<Token>{7}));
-    const auto rows = ScriptedCluster::rows(end);
+    const auto actions = cluster.tokens(1, {3, 4, 7});
+    EXPECT_EQ(streamed(actions), (std::vector<Token>{3, 4, 7}));
+    const auto rows = ScriptedCluster::rows(actions);
     ASSERT_EQ(rows.size(), 1U);
     EXPECT_EQ(rows[0].first_position, 14) << "back to behind the last right one";
     EXPECT_EQ(tokens_of(rows[0]), (std::vector<Token>{7})) << "7 was not seen before";
@@ -72,11 +69,21 @@ TEST(CoordinatorGuess, WhenAllGuessesAreRightOneTokenMoreComesThanWereGuessed) {
     ScriptedCluster cluster(config(), 1, 1);
     cluster.step(Submitted{repetitive(1)});
     cluster.tokens(1, {2});
-    EXPECT_TRUE(ScriptedCluster::rows(cluster.tokens(1, {3, 4, 5, 1})).empty());
-    const auto rows = ScriptedCluster::rows(cluster.tokens(1, {2}));
+    const auto rows = ScriptedCluster::rows(cluster.tokens(1, {3, 4, 5, 1, 2}));
     ASSERT_EQ(rows.size(), 1U);
     EXPECT_EQ(rows[0].first_position, 16);
     EXPECT_EQ(cluster.view().accepted_draft_tokens, 4);
+}
+
+// What cannot be drawn (no token fits the grammar) says so when it is drawn alone.
+TEST(CoordinatorGuess, ARunThatEndsOnARightGuessIsGoneOnFrom) {
+    ScriptedCluster cluster(config(), 1, 1);
+    cluster.step(Submitted{repetitive(1)});
+    cluster.tokens(1, {2});
+    const auto rows = ScriptedCluster::rows(cluster.tokens(1, {3, 4}));
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].first_position, 13);
+    EXPECT_EQ(rows[0].tokens.front(), 4);
 }
 
 TEST(CoordinatorGuess, AStopTokenInsideARunEndsItThere) {
@@ -146,26 +153,27 @@ TEST(CoordinatorGuess, TheMoreShareABatchTheLessIsGuessed) {
     EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(2, {2}))[0].drafts, 0);
 }
 
-TEST(CoordinatorGuess, APreemptionInTheMiddleOfARunKeepsWhatWasStreamed) {
+TEST(CoordinatorGuess, APreemptionWhileGuessesAreOnTheirWayForgetsThem) {
     ScriptedCluster cluster(config(), 1, 1);
     cluster.step(Submitted{repetitive(1)});
     cluster.step(Submitted{repetitive(2)});
-    cluster.tokens(2, {2});
-    cluster.tokens(2, {3});
+    EXPECT_GT(ScriptedCluster::rows(cluster.tokens(2, {2}))[0].drafts, 0);
     const std::uint32_t old = cluster.request(2).attempt;
     cluster.stuck(2, StuckCause::out_of_pages);
     const auto again = ScriptedCluster::rows(cluster.step(CoordinatorTick{}));
     ASSERT_EQ(again.size(), 1U);
     EXPECT_EQ(again[0].first_position, 0);
-    EXPECT_EQ(again[0].tokens.size(), 13U);
+    EXPECT_EQ(again[0].tokens.size(), 12U);
     EXPECT_EQ(again[0].drafts, 0);
-    // What is left of the run comes late.
-    const auto late = cluster.step(FromWorker{{0}, TokensProduced{{{{{2}, old}, 13, 4, 0, {}}}}});
+    const auto late = cluster.step(
+        FromWorker{{0}, TokensProduced{{{{{2}, old}, 12, 3, 0, {}}, {{{2}, old}, 13, 4, 0, {}}}}});
     EXPECT_TRUE(late.empty());
-    const auto rows = ScriptedCluster::rows(cluster.tokens(2, {4}));
+    EXPECT_EQ(cluster.view().accepted_draft_tokens, 0);
+    const auto rows = ScriptedCluster::rows(cluster.tokens(2, {3}));
     ASSERT_EQ(rows.size(), 1U) << "a token of the new attempt is none of the old run";
-    EXPECT_EQ(rows[0].first_position, 13);
+    EXPECT_EQ(rows[0].first_position, 12);
     EXPECT_GT(rows[0].drafts, 0);
+    EXPECT_EQ(cluster.view().accepted_draft_tokens, 0);
 }
 
 // Whatever is guessed, the client gets what the model says. Here it says a function of the text so
