@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "engine/cpu_backend.h"
-#include "model/local_weights.h"
 #include "model/model_config.h"
+#include "model/weight_source.h"
 #include "text/vocabulary.h"
 
 namespace helix::node {
@@ -73,7 +73,7 @@ DraftModel::~DraftModel() = default;
 
 Result<std::unique_ptr<DraftModel>> DraftModel::open(const DraftModelOptions& options,
                                                      const model::GgufFile& served) {
-    TRY(std::shared_ptr<model::WeightSource> weights, model::LocalWeights::open(options.path));
+    TRY(const auto weights, model::open_weights(options.path));
     TRY_VOID(check_vocabulary(options.path, weights->file(), served));
     TRY(const model::ModelConfig config, model::read_model_config(*weights));
     TRY(const spec::ModelSpec spec, model::read_model_spec(weights->file()));

@@ -16,7 +16,7 @@
 namespace helix::node {
 
 struct DraftModelOptions {
-    std::string path;              // a GGUF file
+    std::string path;              // a GGUF file, or a folder of safetensors
     std::int32_t threads = 0;      // 0 = one for each core
     std::int64_t kv_tokens = 0;    // of all texts together, of those that were not used for longest
                                    // the KV goes; 0 = four of its contexts

@@ -83,9 +83,17 @@ TEST_F(DraftModelTest, AnotherVocabularyIsAnErrorThatSaysWhatDiffers) {
     options.path = path_;
     const auto model = DraftModel::open(options, **served);
     ASSERT_FALSE(model.ok());
-    EXPECT_NE(model.error().message.find("tiny.gguf: has a vocabulary of"), std::string::npos)
+    EXPECT_NE(model.error().message.find("tiny.gguf: its token 259 is"), std::string::npos)
         << model.error().message;
-    EXPECT_NE(model.error().message.find("512"), std::string::npos) << model.error().message;
+    model::SynthShape larger = model::synth_shapes().front();
+    larger.vocab += 8;
+    model::SynthOptions synth;
+    synth.path = options.path = (dir_ / "larger.gguf").string();
+    ASSERT_TRUE(model::synth_model(larger, model::TensorType::q8_0, synth).ok());
+    const auto more = DraftModel::open(options, **served);
+    ASSERT_FALSE(more.ok());
+    EXPECT_NE(more.error().message.find("has a vocabulary of 520 tokens"), std::string::npos)
+        << more.error().message;
     options.path = (dir_ / "absent.gguf").string();
     EXPECT_FALSE(DraftModel::open(options, **served).ok());
 }

@@ -44,7 +44,7 @@ Result run(const core::SpeculationConfig& speculation, std::int64_t pages, std::
     config.coordinator.context_length = 256;
     config.coordinator.expected_output_tokens = 4;  // far too few: memory runs short
     config.coordinator.speculation = speculation;
-    config.coordinator.prefix_cache = prefix_cache;
+    config.coordinator.prefix_cache = config.worker.prefix_cache = prefix_cache;
     config.vocab = kVocab;
     const FlatCost cost;
     World world(config, three_stages, cost);
@@ -63,7 +63,7 @@ Result run(const core::SpeculationConfig& speculation, std::int64_t pages, std::
         request.max_tokens = static_cast<std::int32_t>(random.between(1, 60));
         request.sampling.seed = random.next();
         asked[world.submit(request)] = request;
-        world.run_for(random.chance(0.3) ? 0.2 : 0.0);
+        world.run_for(i % 3 == 0 ? 0.2 : 0.0);
     }
     const core::TimePoint began = world.now();
     EXPECT_TRUE(world.run_until_idle(600));
@@ -105,6 +105,22 @@ TEST(Speculation, GuessesOfADraftModelChangeNoAnswerAndSaveTime) {
         model.ngram_tokens = 3;
         run(model, 2 * 60, seed);  // with all that can happen to them
     }
+}
+
+TEST(PrefixCache, WhatIsCachedAndWhatIsThrownAwayChangesNoAnswer) {
+    std::int64_t preemptions = 0;
+    for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        const Result plenty = run({}, 2 * 800, seed, true);
+        EXPECT_GT(plenty.view.prefix_hit_tokens, plenty.view.prefix_queried_tokens / 4);
+        // So few pages that what was kept is gone when it is asked for, on one stage or another.
+        core::SpeculationConfig lookup;
+        lookup.ngram_tokens = 3;
+        const Result scarce = run(lookup, 2 * 50, seed, true);
+        EXPECT_LT(scarce.view.prefix_hit_tokens, scarce.view.prefix_queried_tokens);
+        preemptions += scarce.view.preemptions;
+    }
+    EXPECT_GT(preemptions, 10);
 }
 
 }  // namespace

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "model/synth.h"
+#include "node/cluster_fixture.h"
+#include "node/cpu_provider.h"
+
+// A real model on three workers in this process, over real sockets.
+
+namespace helix::node::testing {
+
+class RealCluster : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        std::string name = (std::filesystem::temp_directory_path() / "helix-real-XXXXXX").string();
+        ASSERT_NE(::mkdtemp(name.data()), nullptr);
+        dir_ = name;
+    }
+    void TearDown() override {
+        workers_.clear();
+        server_.reset();
+        std::filesystem::remove_all(dir_);
+    }
+
+    // Workers that have the file, with the layers dealt out evenly.
+    void serve(const std::string& path, const std::function<void(CoordinatorOptions&)>& change) {
+        workers_.clear();
+        server_.reset();
+        CoordinatorOptions options;
+        auto model = open_served_model(path);
+        ASSERT_TRUE(model.ok()) << model.error().message;
+        options.model = std::move(*model);
+        options.model.spec.context_length = 256;
+        options.core.min_workers = 3;
+        options.core.settle = base::from_ms(100);
+        options.planner = [spec = options.model.spec](const spec::ClusterSpec& cluster) {
+            plan::PlanOptions even;
+            even.method = plan::Method::even;
+            return plan::plan(cluster, spec, even);
+        };
+        change(options);
+        auto server = CoordinatorServer::start(std::move(options));
+        ASSERT_TRUE(server.ok()) << server.error().message;
+        server_ = std::move(*server);
+        for (const char* name : {"a", "b", "c"}) {
+            WorkerOptions worker;
+            worker.name = name;
+            worker.memory_bytes = worker_memory_;
+            worker.threads = 1;
+            worker.backend = std::make_shared<CpuProvider>();
+            worker.model_file = path;
+            workers_.push_back(
+                std::make_unique<RunningWorker>(std::move(worker), cluster_address(*server_)));
+        }
+    }
+
+    std::vector<spec::Token> ask(core::Request request) {
+        const auto sink = std::make_shared<RecordingSink>();
+        server_->submit(std::move(request), sink);
+        EXPECT_TRUE(sink->wait_done(60));
+        EXPECT_EQ(sink->reason_, core::FinishReason::length) << sink->error_ << sink->rejection_;
+        EXPECT_EQ(sink->pipeline_.size(), 3U);
+        cached_ = sink->cached_tokens_;
+        return sink->tokens_;
+    }
+
+    std::string synthetic() const {
+        model::SynthOptions synth;
+        synth.path = (dir_ / "tiny.gguf").string();
+        EXPECT_TRUE(model::synth_model(synth).ok());
+        return synth.path;
+    }
+
+    std::filesystem::path dir_;
+    std::int64_t worker_memory_ = 64 << 20;
+    std::int32_t cached_ = 0;  // tokens of the last prompt
+    std::unique_ptr<CoordinatorServer> server_;
+    std::vector<std::unique_ptr<RunningWorker>> workers_;
+};
+
+}  // namespace helix::node::testing
