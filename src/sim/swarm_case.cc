@@ -174,6 +174,31 @@ void draw_mix(Random& random, SwarmCase& c) {
         draw_faults(random.next(), mix, static_cast<std::int32_t>(c.workers.size()), c.faults_s);
 }
 
+// What saves rows: the prefix cache and guesses.
+void draw_shortcuts(Random& random, SwarmCase& c) {
+    core::CoordinatorConfig& config = c.world.coordinator;
+    config.prefix_cache = random.chance(0.5);
+    c.world.worker.prefix_cache = config.prefix_cache != random.chance(0.1);
+    config.prefix_cache_blocks = one_of(random, {3, 50, 1 << 17, 1 << 17});
+    core::SpeculationConfig& guesses = config.speculation;
+    guesses.ngram_tokens = one_of(random, {0, 0, 1, 4, 9});
+    guesses.ngram_min = one_of(random, {1, 1, 2});
+    guesses.draft_tokens = one_of(random, {0, 0, 1, 5});
+    guesses.draft_timeout = some_ms(random, {1, 50, 250});
+    guesses.guess_rows = one_of(random, {1, 8, 32, 1000});
+    c.world.draft_right = one_of(random, {0.0, 0.5, 0.9, 1.0});
+    c.world.draft_s = log_uniform(random, 0.0001, 0.5);
+    // Texts that begin as an earlier one did.
+    const double shared = one_of(random, {0.3, 0.9, 1.0});
+    for (std::size_t i = 1; i < c.load.size(); ++i) {
+        if (!random.chance(shared)) continue;
+        std::vector<core::Token>& prompt = c.load[i].request.prompt;
+        const std::vector<core::Token>& other = c.load[random.below(i)].request.prompt;
+        const std::size_t same = std::min(prompt.size(), other.size());
+        std::copy_n(other.begin(), same, prompt.begin());
+    }
+}
+
 double slowest_layer_s(const SwarmCase& c) {
     double slowest = 0;
     for (const auto& [node, pages] : c.workers) {
@@ -252,6 +277,8 @@ SwarmCase draw_case(std::uint64_t seed) {
     c.faults_s = log_uniform(random, 5, 60);
     draw_load(random, c);
     draw_mix(random, c);
+    Random more(base::hash_pair(seed, 0x5afeU));  // so that the rest of a seed's case stays
+    draw_shortcuts(more, c);
     c.calm_s = calm_bound(c);
     return c;
 }
