@@ -1,5 +1,8 @@
 // helix serve --model FILE
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <condition_variable>
 #include <cstdio>
 #include <ctime>
@@ -46,12 +49,17 @@ struct ServeArguments {
     int context = 0;
     int block_size = 16;
     int max_waiting = 1024;
+    std::string speculate;
+    std::string draft_model;
+    int draft_tokens = 5;
+    int draft_threads = 0;
     BackendArguments backend;
 };
 
 // Tiny test models are trained on contexts too short to try anything with; positions beyond are
 // defined.
 constexpr std::int32_t kLeastContext = 512;
+constexpr std::int32_t kMostGuesses = 64;
 
 // The coordinator's view of what is served, and what has its tokenizer.
 struct Served {
@@ -82,6 +90,40 @@ base::Result<Served> open_model(const ServeArguments& a) {
     return served;
 }
 
+// "ngram:5": guesses by prompt lookup.
+base::Result<std::int32_t> parse_speculate(const std::string& text) {
+    const std::string_view kind = "ngram:";
+    std::int32_t tokens = 0;
+    const char* end = text.data() + text.size();
+    if (text.starts_with(kind)) {
+        const auto read = std::from_chars(text.data() + kind.size(), end, tokens);
+        if (read.ec == std::errc() && read.ptr == end && tokens >= 1 && tokens <= kMostGuesses) {
+            return tokens;
+        }
+    }
+    return base::invalid(fmt::format("--speculate: expected ngram:K with K from 1 to {}, got '{}'",
+                                     kMostGuesses, text));
+}
+
+base::Status fill_speculation(const ServeArguments& a, const Served& served,
+                              node::CoordinatorOptions& options) {
+    core::SpeculationConfig& config = options.core.speculation;
+    if (!a.speculate.empty()) {
+        TRY(config.ngram_tokens, parse_speculate(a.speculate));
+    }
+    if (a.draft_model.empty()) return base::Ok{};
+    if (a.draft_tokens < 1 || a.draft_tokens > kMostGuesses) {
+        return base::invalid(
+            fmt::format("--draft-tokens: expected 1 to {}, got {}", kMostGuesses, a.draft_tokens));
+    }
+    config.draft_tokens = a.draft_tokens;
+    node::DraftModelOptions draft;
+    draft.path = a.draft_model;
+    draft.threads = a.draft_threads;
+    TRY(options.draft_model, node::DraftModel::open(draft, served.weights->file()));
+    return base::Ok{};
+}
+
 base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments& a,
                                                            const HostPort& http,
                                                            const Served& served) {
@@ -90,6 +132,8 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     options.core.block_size = a.block_size;
     options.core.max_waiting = a.max_waiting;
     options.core.min_workers = a.min_workers;
+    options.core.prefix_cache = !a.backend.no_prefix_cache;
+    TRY_VOID(fill_speculation(a, served, options));
     TRY(const core::RouterKind scheduler, core::find_router(a.scheduler));
     options.core.router = scheduler.make;
     options.listen_host = http.host;
@@ -247,6 +291,14 @@ void add_serve(App& app) {
     command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
     command->add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
         ->capture_default_str();
+    command->add_option("--speculate", a.speculate,
+                        "ngram:K guesses up to K tokens ahead by what followed the same words "
+                        "earlier in the text [only for requests that ask for it]");
+    command->add_option("--draft-model", a.draft_model,
+                        "a small model with the same tokenizer that guesses tokens ahead");
+    command->add_option("--draft-tokens", a.draft_tokens, "that it guesses at most")
+        ->capture_default_str();
+    command->add_option("--draft-threads", a.draft_threads, "of the draft model [all cores]");
     command->add_option("--placement", a.placement,
                         "a placement that 'helix plan --output' wrote; workers are known by their "
                         "--name [plans for the workers that are here]");
