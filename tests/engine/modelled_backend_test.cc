@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "served_worker.h"
+
 namespace helix::engine {
 namespace {
 
@@ -141,6 +143,56 @@ TEST(ModelledBackend, MemoryAndPagesAreCounted) {
     ASSERT_FALSE(refused.ok());
     EXPECT_NE(refused.error().message.find("80 bytes"), std::string::npos)
         << refused.error().message;
+}
+
+// What a worker does with it: groups, guesses and swaps give the text of a sequence that ran alone.
+TEST(ModelledBackend, SharedCopiedSwappedAndGuessedPagesGiveTheTextOfOneAlone) {
+    ModelledOptions o = options();
+    o.swap_bytes = 10 * kBlock * 100;
+    auto backend = make({0, kLayers}, o);
+    EXPECT_EQ(backend->swap_pages(), 100);
+    core::WorkerConfig config;
+    config.n_layers = kLayers;
+    config.block_size = kBlock;
+    test::ServedWorker worker(*backend, config, 200);
+    const std::vector<spec::Token> prompt{3, 1, 4, 1, 5, 9};
+    const core::SequenceKey first{{1}, 1, 0};
+    const core::SequenceKey second{{1}, 1, 1};
+    spec::SamplingParams sampling;
+    sampling.temperature = 1;
+    sampling.seed = 8;
+    worker.start(first, prompt, sampling, 2);
+    std::vector<spec::Token> texts[] = {prompt, prompt};
+    const auto next = [&](std::size_t member) {
+        spec::SamplingParams own = sampling;
+        own.seed = spec::member_seed(sampling.seed, static_cast<std::uint32_t>(member));
+        return modelled_next_token(texts[member], kLayers, 500, own);
+    };
+    for (const std::size_t member : {0U, 1U}) {
+        const auto drawn = worker.take(member == 0 ? first : second);
+        ASSERT_EQ(drawn.size(), 1U);
+        EXPECT_EQ(drawn[0].token, next(member));
+        texts[member].push_back(drawn[0].token);
+    }
+    EXPECT_NE(texts[0], texts[1]);
+    worker.say(core::ForkSequences{first, 6, {1}});
+    worker.rows(first, 6, {texts[0][6]});
+    texts[0].push_back(next(0));
+    EXPECT_EQ(worker.take(first).at(0).token, texts[0][7]);
+    worker.say(core::SwapSequences{true, {first, second}});
+    worker.start({{2}, 1, 0}, std::vector<spec::Token>(60, 7), sampling);
+    worker.say(core::SwapSequences{false, {first, second}});
+    // A right guess and a wrong one.
+    const spec::Token row = texts[1][6];
+    const spec::Token right = next(1);
+    worker.rows(second, 6, {row, right, 499}, 2, 0);
+    texts[1].push_back(right);
+    const auto two = worker.take(second);
+    ASSERT_EQ(two.size(), 2U);
+    EXPECT_EQ(two[0].token, right);
+    EXPECT_EQ(two[1].token, next(1));
+    EXPECT_GT(worker.copies, 0U);
+    EXPECT_GT(worker.swaps, 0U);
 }
 
 TEST(ModelledBackend, ABatchTakesTheModelledTime) {
