@@ -46,6 +46,7 @@ struct ServeArguments {
     std::string chat_template;
     std::string placement;
     std::string scheduler = "helix";
+    std::string preemption = "automatic";
     int context = 0;
     int block_size = 16;
     int max_waiting = 1024;
@@ -60,6 +61,13 @@ struct ServeArguments {
 // defined.
 constexpr std::int32_t kLeastContext = 512;
 constexpr std::int32_t kMostGuesses = 64;
+
+base::Result<core::Preemption> preemption_of(const std::string& name) {
+    if (name == "automatic") return core::Preemption::automatic;
+    if (name == "recompute") return core::Preemption::recompute;
+    if (name == "swap") return core::Preemption::swap;
+    return base::invalid("--preemption: '" + name + "' is none of automatic, recompute, swap");
+}
 
 // The coordinator's view of what is served, and what has its tokenizer.
 struct Served {
@@ -136,6 +144,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     TRY_VOID(fill_speculation(a, served, options));
     TRY(const core::RouterKind scheduler, core::find_router(a.scheduler));
     options.core.router = scheduler.make;
+    TRY(options.core.preemption, preemption_of(a.preemption));
     options.listen_host = http.host;
     if (!a.cluster_listen.empty()) {
         TRY(const HostPort cluster, parse_host_port("--cluster-listen", a.cluster_listen));
@@ -303,6 +312,12 @@ void add_serve(App& app) {
                         "a placement that 'helix plan --output' wrote; workers are known by their "
                         "--name [plans for the workers that are here]");
     command->add_option("--scheduler", a.scheduler, core::list_routers())->capture_default_str();
+    command
+        ->add_option("--preemption", a.preemption,
+                     "how a request gives its KV memory back when others need it: recompute it "
+                     "later, swap it to the workers' --swap memory, or automatic: swap those of "
+                     "several sequences")
+        ->capture_default_str();
     add_backend_options(*command, a.backend);
     command->footer(
         "Examples:\n"

@@ -75,6 +75,12 @@ void FaultNetwork::not_slow(std::int32_t from, std::int32_t to) {
     links_[{from, to}].slow.end(1);
 }
 
+base::TimePoint FaultNetwork::last_arrival() const {
+    base::TimePoint last;
+    for (const auto& [ends, link] : links_) last = std::max(last, link.last_arrival);
+    return last;
+}
+
 bool FaultNetwork::is_cut(std::int32_t from, std::int32_t to) const {
     const auto it = links_.find({from, to});
     return it != links_.end() && it->second.cuts > 0;

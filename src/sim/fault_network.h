@@ -42,6 +42,8 @@ class FaultNetwork {
 
     bool is_cut(std::int32_t from, std::int32_t to) const;
     bool any_cut() const { return cuts_ > 0; }
+    // When everything under way will have arrived, but second copies.
+    base::TimePoint last_arrival() const;
     std::int64_t lost() const { return lost_; }
     std::int64_t duplicated() const { return duplicated_; }
     std::int64_t held_back() const { return held_back_; }

@@ -140,6 +140,8 @@ class Bed {
         run_more(5 + case_.world.silent_limit_s + 10 * case_.world.load_s +
                  case_.world.coordinator.settle.seconds());
         if (!run_until_idle(case_.calm_s)) return unfinished();
+        // A link that was slow carries first what it took then, for nobody any more.
+        run_until((world_.network().last_arrival() - core::TimePoint{}).seconds());
         for (const core::Request& request : case_.after) world_.submit(request);
         if (!run_until_idle(case_.calm_s)) return unfinished();
         run_more(1 + 3 * case_.world.worker.report_interval.seconds() +

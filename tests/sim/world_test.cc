@@ -242,7 +242,7 @@ TEST(World, CancelledRequestsGiveTheirPagesBackAtOnce) {
 TEST(World, WhatCanNeverFitIsRefusedWithTheReasonAndWhatDoesNotFitNowWaits) {
     const SimpleCost cost;
     World world(small_config(), planner(all_edges({{0, kLayers}})), cost);
-    world.add_worker(node("a", 0.001), 8 * 25);  // room for 100 tokens
+    world.add_worker(node("a", 0.001), 8 * 25);  // room for 100 tokens, one page of it kept free
     core::Request request;
     request.prompt.assign(90, 1);
     request.max_tokens = 20;

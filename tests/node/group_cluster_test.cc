@@ -1,0 +1,195 @@
+// Several answers to a prompt over real sockets, workers and a real model: where memory is so short
+// that requests are preempted all the time, they say what they say on an idle machine.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "model/synth.h"
+#include "node/cluster_fixture.h"
+#include "node/cpu_provider.h"
+
+namespace helix::node {
+namespace {
+
+using namespace testing;
+namespace fs = std::filesystem;
+
+using Choices = std::map<std::int32_t, std::vector<spec::Token>>;
+
+class GroupCluster : public ::testing::Test {
+  protected:
+    struct Setup {
+        std::int32_t workers = 4;                      // of the tiny model, a layer each
+        std::int64_t memory = std::int64_t{64} << 20;  // of each
+        core::Preemption preemption = core::Preemption::automatic;
+        bool prefix_cache = false;
+    };
+
+    void SetUp() override {
+        std::string name = (fs::temp_directory_path() / "helix-groups-XXXXXX").string();
+        ASSERT_NE(::mkdtemp(name.data()), nullptr);
+        dir_ = name;
+        model::SynthOptions synth;
+        synth.path = model_ = (dir_ / "tiny.gguf").string();
+        ASSERT_TRUE(model::synth_model(synth).ok());
+    }
+    void TearDown() override { fs::remove_all(dir_); }
+
+    WorkerOptions worker(std::size_t index, const Setup& setup) const {
+        WorkerOptions options;
+        options.name = "w" + std::to_string(index);
+        options.memory_bytes = setup.memory;
+        options.swap_bytes = 8 << 20;
+        options.threads = 1;
+        options.backend = std::make_shared<CpuProvider>();
+        options.cache_dir = dir_ / "cache";
+        return options;
+    }
+
+    std::unique_ptr<CoordinatorServer> serve(const Setup& setup) const {
+        CoordinatorOptions options;
+        auto model = open_served_model(model_);
+        EXPECT_TRUE(model.ok()) << model.error().message;
+        options.model = std::move(*model);
+        options.model.spec.context_length = 256;
+        options.core.block_size = 4;
+        options.core.expected_output_tokens = 1;  // far too few: memory runs short
+        options.core.kv_high_water = 1;
+        options.core.preemption_pause = base::from_ms(5);
+        options.core.preemption = setup.preemption;
+        options.core.prefix_cache = setup.prefix_cache;
+        options.core.min_workers = setup.workers;
+        options.core.settle = base::from_ms(100);
+        options.planner = [spec = options.model.spec](const spec::ClusterSpec& cluster) {
+            plan::PlanOptions even;
+            even.method = plan::Method::even;
+            return plan::plan(cluster, spec, even);
+        };
+        auto server = CoordinatorServer::start(std::move(options));
+        EXPECT_TRUE(server.ok()) << server.error().message;
+        return std::move(*server);
+    }
+
+    static std::vector<core::Request> load() {
+        std::vector<core::Request> requests;
+        for (std::int32_t i = 0; i < 9; ++i) {
+            core::Request request;
+            for (spec::Token token = 0; token < 21 + i; ++token) {
+                request.prompt.push_back(3 + (token * 7 + i) % 40);
+            }
+            request.max_tokens = 40;
+            request.sampling.seed = static_cast<std::uint64_t>(100 + i);
+            request.n = 1 + i % 3;
+            if (i % 3 == 1) request.beam = core::BeamSearch{4, 1, core::EarlyStopping::never};
+            requests.push_back(std::move(request));
+        }
+        return requests;
+    }
+
+    struct Result {
+        std::vector<Choices> choices;
+        core::ClusterView view;
+    };
+
+    Result run(const Setup& setup) const {
+        Result result;
+        const auto server = serve(setup);
+        std::vector<std::unique_ptr<RunningWorker>> workers;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(setup.workers); ++i) {
+            workers.push_back(
+                std::make_unique<RunningWorker>(worker(i, setup), cluster_address(*server)));
+        }
+        std::vector<std::shared_ptr<RecordingSink>> sinks;
+        for (const core::Request& request : load()) {
+            sinks.push_back(std::make_shared<RecordingSink>());
+            server->submit(request, sinks.back());
+        }
+        for (const auto& sink : sinks) {
+            EXPECT_TRUE(sink->wait_done(120));
+            EXPECT_EQ(sink->reason_, core::FinishReason::length)
+                << sink->error_ << sink->rejection_;
+            result.choices.push_back(sink->choices_);
+        }
+        // What the workers report in the end.
+        for (int i = 0; i < 200; ++i) {
+            result.view = server->view();
+            std::int64_t held = 0;
+            for (const core::WorkerView& w : result.view.workers) held += w.used_pages;
+            if (held == 0 && result.view.running == 0) break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+        for (const core::WorkerView& w : result.view.workers) {
+            EXPECT_EQ(w.used_pages, 0) << "pages of " << w.node.name << " were never freed";
+            EXPECT_EQ(w.estimated_pages, 0);
+        }
+        return result;
+    }
+
+    // Memory with which each worker has room for so many blocks of tokens, and one for no
+    // more: who gets which layers is left to chance.
+    std::int64_t memory_for(std::int64_t blocks) const {
+        constexpr std::int64_t kLarge = std::int64_t{64} << 20;
+        constexpr std::int64_t kSmall = std::int64_t{32} << 20;
+        const Result large = run({});
+        Setup setup;
+        setup.memory = kSmall;
+        const Result small = run(setup);
+        std::map<spec::LayerRange, std::int64_t> pages;  // by layers, of the smaller ones
+        for (const core::WorkerView& w : small.view.workers) pages[w.layers] = w.total_pages;
+        std::int64_t memory = 0;
+        for (const core::WorkerView& w : large.view.workers) {
+            EXPECT_TRUE(pages.contains(w.layers));
+            const std::int64_t page_bytes = (kLarge - kSmall) / (w.total_pages - pages[w.layers]);
+            const std::int64_t too_many = w.total_pages - blocks * w.layers.size();
+            memory = std::max(memory, kLarge - too_many * page_bytes);
+        }
+        return memory;
+    }
+
+    fs::path dir_;
+    std::string model_;
+};
+
+TEST_F(GroupCluster, ChoicesOverFourWorkersAreThoseOfOne) {
+    Setup alone;
+    alone.workers = 1;
+    const Result one = run(alone);
+    const Result four = run({});
+    EXPECT_TRUE(four.choices == one.choices);
+    const std::vector<core::Request> asked = load();
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+        const Choices& got = one.choices[i];
+        ASSERT_EQ(got.size(), static_cast<std::size_t>(asked[i].n)) << "request " << i;
+        std::set<std::vector<spec::Token>> different;
+        for (const auto& [choice, tokens] : got) {
+            EXPECT_EQ(tokens.size(), 40U);
+            different.insert(tokens);
+        }
+        EXPECT_EQ(different.size(), got.size()) << "request " << i << " says the same twice";
+    }
+}
+
+TEST_F(GroupCluster, PreemptedAgainAndAgainTheySayTheSame) {
+    Setup alone;
+    alone.workers = 1;
+    const std::vector<Choices> right = run(alone).choices;
+    Setup tight;
+    // The largest, three answers of 40 tokens to a prompt of 29, takes 7 + 3 * 11 blocks; the four
+    // beams up to 6 + 4 * 11.
+    tight.memory = memory_for(56);
+    for (const core::Preemption mode :
+         {core::Preemption::recompute, core::Preemption::swap, core::Preemption::automatic}) {
+        for (const bool prefix_cache : {false, true}) {
+            tight.preemption = mode;
+            tight.prefix_cache = prefix_cache;
+            const Result result = run(tight);
+            EXPECT_TRUE(result.choices == right)
+                << "mode " << static_cast<int>(mode) << ", prefix cache " << prefix_cache;
+            EXPECT_GE(result.view.preemptions, 5) << "mode " << static_cast<int>(mode);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace helix::node
