@@ -1,9 +1,11 @@
 // usage: engine_bench MODEL.gguf [THREADS [REPEATS [f16|f32 [PROMPT [BATCH...]]]]]
 //
 // Tokens per second of decoding at several batch sizes (contexts of 64 to 96 positions) and of a
-// prompt of 512, as the median of REPEATS runs, beside the memory line: the speed at which the
-// weights that a decoded token needs could be read at all, from the read bandwidth measured in the
-// same process before and after.
+// prompt of 512, as the median of REPEATS runs, by the clock on the wall and per second that a
+// thread really ran (on a machine that others use, only the second compares). Beside them the
+// physical limit: no batch can be faster than its weights can be read, nor than its products of
+// bytes can be formed; both speeds are measured in the same process. bench/engine.py makes a table
+// of the lines.
 
 #include <algorithm>
 #include <chrono>
@@ -40,33 +42,77 @@ double median(std::vector<double> values) {
     return values[values.size() / 2];
 }
 
+// By the clock on the wall, and per second that a thread really ran times the threads.
+struct Speed {
+    double wall = 0;
+    double cpu = 0;
+};
+
+// The best of some runs that do `amount` of something each.
+template <typename Work>
+Speed best_speed(int runs, int threads, double amount, Work&& work) {
+    Speed best;
+    for (int i = 0; i < runs; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        const double cpu_start = cpu_seconds();
+        work();
+        best.cpu = std::max(best.cpu, amount / (cpu_seconds() - cpu_start) * threads);
+        best.wall = std::max(best.wall, amount / seconds_since(start));
+    }
+    return best;
+}
+
 // Bytes per second that the pool's threads can read together.
-double read_bandwidth(int threads) {
+Speed read_bandwidth(int threads) {
     constexpr std::size_t kBytes = 256U << 20U;
     constexpr std::size_t kPiece = 1U << 20U;
     auto buffer = engine::AlignedBuffer::allocate(kBytes);
-    if (!buffer.ok()) return 0;
+    if (!buffer.ok()) return {};
+    std::fill_n(buffer->data(), kBytes, std::byte{1});
     engine::ThreadPool pool(threads);
     std::vector<std::uint64_t> sums(kBytes / kPiece);
-    double best = 0;
-    for (int repeat = 0; repeat < 5; ++repeat) {
-        const auto start = std::chrono::steady_clock::now();
+    const Speed best = best_speed(5, threads, static_cast<double>(kBytes), [&] {
         pool.run(static_cast<std::int64_t>(sums.size()), [&](std::int64_t i, int) {
             const std::byte* at = buffer->data() + static_cast<std::size_t>(i) * kPiece;
-            if (repeat == 0)
-                std::fill_n(buffer->data() + static_cast<std::size_t>(i) * kPiece, kPiece,
-                            std::byte{1});
             const auto* words = static_cast<const std::uint64_t*>(static_cast<const void*>(at));
             std::uint64_t lanes[8] = {};
             for (std::size_t w = 0; w < kPiece / 8; w += 8) {
+                // As far ahead as the matmul kernels.
+                __builtin_prefetch(words + w + 2048, 0, 2);
                 for (std::size_t l = 0; l < 8; ++l) lanes[l] += words[w + l];
             }
             sums[static_cast<std::size_t>(i)] = std::accumulate(lanes, lanes + 8, std::uint64_t{0});
         });
-        if (repeat > 0) best = std::max(best, static_cast<double>(kBytes) / seconds_since(start));
-    }
-    return std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) == 0 ? 0 : best;
+    });
+    return std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) == 0 ? Speed{} : best;
 }
+
+// Multiplications and additions of bytes that one thread can do in a second and nothing else: with
+// VNNI, from registers. Zero where we do not know how to measure it.
+#if defined(__x86_64__)
+double byte_operations() {
+    if (!engine::ops::supported(engine::ops::Isa::avx512)) return 0;
+    constexpr std::int64_t kTurns = 4'000'000;
+    const Speed speed = best_speed(5, 1, static_cast<double>(kTurns) * 8 * 128, [] {
+        std::int64_t turns = kTurns;
+        asm volatile(
+            "1:\n"
+            "vpdpbusd %%zmm0, %%zmm0, %%zmm1\nvpdpbusd %%zmm0, %%zmm0, %%zmm2\n"
+            "vpdpbusd %%zmm0, %%zmm0, %%zmm3\nvpdpbusd %%zmm0, %%zmm0, %%zmm4\n"
+            "vpdpbusd %%zmm0, %%zmm0, %%zmm5\nvpdpbusd %%zmm0, %%zmm0, %%zmm6\n"
+            "vpdpbusd %%zmm0, %%zmm0, %%zmm7\nvpdpbusd %%zmm0, %%zmm0, %%zmm8\n"
+            "dec %0\njnz 1b\nvzeroupper"
+            : "+r"(turns)
+            :
+            : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "cc");
+    });
+    return speed.cpu;
+}
+#else
+double byte_operations() {
+    return 0;
+}
+#endif
 
 class Bench {
   public:
@@ -104,13 +150,7 @@ class Bench {
         }
     }
 
-    // Median tokens per second of wall time, and per second that a thread was really running: the
-    // second is what compares on a machine that others use too.
-    struct Speed {
-        double wall;
-        double cpu;
-    };
-
+    // Median tokens per second.
     Speed decode(int sequences, int repeats) {
         step(sequences, 0, 64, false);
         return measure(repeats, kSteps * sequences, [&](int repeat) {
@@ -145,6 +185,25 @@ class Bench {
     const model::ModelConfig& config_;
 };
 
+struct Limits {
+    Speed bandwidth;    // bytes per second
+    double operations;  // per second, of bytes; 0: not known
+    double bytes;       // that a batch reads
+    double values;      // that a token is multiplied by
+
+    // tokens: of a batch.
+    void print(const char* what, int size, int tokens, const Speed& speed) const {
+        const double compute = operations > 0 ? operations / (2 * values) : 1e30;
+        const double by_memory_wall = bandwidth.wall / bytes * tokens;
+        const double by_memory_cpu = bandwidth.cpu / bytes * tokens;
+        std::printf(
+            "%-7s %-4d %8.2f tok/s  %8.2f per CPU second  limit %8.2f %8.2f  %5.1f %% of %s\n",
+            what, size, speed.wall, speed.cpu, std::min(compute, by_memory_wall),
+            std::min(compute, by_memory_cpu), 100 * speed.cpu / std::min(compute, by_memory_cpu),
+            by_memory_cpu < compute ? "reading" : "arithmetic");
+    }
+};
+
 int run(const std::string& path, const engine::CpuOptions& options, int repeats,
         std::int32_t prompt, const std::vector<int>& batches) {
     auto weights = model::LocalWeights::open(path);
@@ -152,9 +211,11 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
     auto config = model::read_model_config(**weights);
     if (!config.ok()) return std::fprintf(stderr, "%s\n", config.error().message.c_str()), 1;
     double read_bytes = 0;
+    double read_values = 0;
     for (const model::TensorInfo& tensor : (*weights)->file().tensors()) {
         if (tensor.name != "token_embd.weight" || config->tied_embeddings) {
             read_bytes += static_cast<double>(tensor.bytes);
+            read_values += static_cast<double>(tensor.rows() * tensor.row_length());
         }
     }
     auto backend = engine::CpuBackend::create(
@@ -164,20 +225,17 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
     auto pages = (*backend)->load({0, config->n_layers});
     if (!pages.ok()) return std::fprintf(stderr, "%s\n", pages.error().message.c_str()), 1;
     const double loaded = cpu_seconds() - start;
-    const double bandwidth = read_bandwidth(options.threads);
-    std::printf("%s  threads %d  isa %s  loaded in %.2f CPU s  read bandwidth %.1f GB/s\n",
-                path.c_str(), options.threads, engine::ops::to_string(engine::ops::best_isa()),
-                loaded, bandwidth / 1e9);
+    const Limits limits{read_bandwidth(options.threads),
+                        byte_operations() * static_cast<double>(options.threads), read_bytes,
+                        read_values};
+    std::printf("%s  threads %d  isa %s  loaded in %.2f CPU s\n", path.c_str(), options.threads,
+                engine::ops::to_string(engine::ops::best_isa()), loaded);
+    std::printf("limits: read %.1f GB/s, %.1f per CPU second; %.0f GOP/s of bytes\n",
+                limits.bandwidth.wall / 1e9, limits.bandwidth.cpu / 1e9, limits.operations / 1e9);
     Bench bench(**backend, *config, options.threads);
-    for (const int batch : batches) {
-        const Bench::Speed speed = bench.decode(batch, repeats);
-        const double line = bandwidth / read_bytes * batch;
-        std::printf(
-            "decode  B=%-3d %8.2f tok/s   %8.2f per CPU second   %5.1f %% of the memory line\n",
-            batch, speed.wall, speed.cpu, 100 * speed.wall / line);
-    }
-    const Bench::Speed speed = bench.prefill(prompt, std::max(1, repeats / 2));
-    std::printf("prefill %-5d %8.2f tok/s   %8.2f per CPU second\n", prompt, speed.wall, speed.cpu);
+    for (const int batch : batches)
+        limits.print("decode", batch, batch, bench.decode(batch, repeats));
+    limits.print("prefill", prompt, prompt, bench.prefill(prompt, std::max(1, repeats / 2)));
     return 0;
 }
 

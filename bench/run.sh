@@ -1,20 +1,22 @@
 #!/bin/bash
 # make bench: every benchmark, on models of a real shape with random weights.
 #   bench/run.sh BIN_DIR
-# HELIX_BENCH_PEER="name=tok/s,..." is printed beside our figures as it was given: measure a peer's with
-# its own tool on the same file, on the same machine, at the same time.
+# HELIX_BENCH_PEERS=FILE: peers' figures to compare with (bench/engine.py says how they are written): measure
+# them with the peer's own tool on the same file, on the same machine, at the same time.
 set -euo pipefail
 bin=${1:?usage: bench/run.sh BIN_DIR}
 threads=${HELIX_BENCH_THREADS:-$(nproc)}
 models=${HELIX_BENCH_MODELS:-$(dirname "$bin")/models}
 mkdir -p "$models"
+quantised=()
 for quant in q8_0 q4_0; do
     file=$models/llama-1b-$quant.gguf
     [ -e "$file" ] || "$bin/helix" model synth --shape llama-1b --quant "$quant" --seed 1 "$file" >/dev/null
-    echo "== engine, llama-1b $quant, $threads threads"
-    "$bin/engine_bench" "$file" "$threads" 3
+    quantised+=("$quant=$file")
 done
-[ -z "${HELIX_BENCH_PEER:-}" ] || echo "peer, as given: $HELIX_BENCH_PEER"
+echo "== engine, llama-1b"
+python3 bench/engine.py --bench "$bin/engine_bench" --threads "$threads" \
+    ${HELIX_BENCH_PEERS:+--peers "$HELIX_BENCH_PEERS"} "${quantised[@]}"
 echo "== one process against three workers"
 python3 bench/serve.py --binary "$bin/helix" --model "$models/llama-1b-q8_0.gguf"
 echo "== CPU time per streamed token"
