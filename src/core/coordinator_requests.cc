@@ -301,6 +301,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         const bool stale =
             token.key.attempt != state.attempt || state.pipeline.back().worker != worker;
         if (stale && !planted(PlantedBug::stale_attempt_accepted)) continue;
+        if (stale) state.attempt = token.key.attempt;  // only with the planted bug
         if (state.group) {
             on_group_token(now, state, token, actions);
             continue;
