@@ -132,8 +132,9 @@ bool DraftModel::evict(const core::BatchPlan& plan) {
     for (auto& [id, text] : texts_) {
         if (text.table.page_count() == 0) continue;
         if (oldest != nullptr && text.last_use > oldest->last_use) continue;
-        const bool runs = std::any_of(plan.chunks.begin(), plan.chunks.end(),
-                                      [&](const auto& c) { return c.key.request == id; });
+        const bool runs =
+            std::any_of(plan.chunks.begin(), plan.chunks.end(),
+                        [&, which = id](const auto& c) { return c.key.request == which; });
         if (!runs) oldest = &text;
     }
     if (oldest == nullptr) return false;
