@@ -135,6 +135,10 @@ void World::stream(const core::StreamToken& action) {
     if (watch_ != nullptr) watch_->token(now_, action);
     if (!outcome.accepted || outcome.ended) return check_sound("a token of no open request");
     if (action.choice < 0 || action.choice >= outcome.n) return check_sound("no such choice");
+    // Groups keep what earlier attempts said of their members.
+    if (!outcome.is_group && action.token.key.attempt != outcome.pipelines.size()) {
+        return check_sound("a token of an attempt that is over was streamed");
+    }
     if (outcome.choices_ended.contains(action.choice)) {
         return check_sound("a token of a choice that has ended");
     }
