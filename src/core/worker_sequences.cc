@@ -27,6 +27,23 @@ Refusal unknown() {
     return {true, StuckCause::failed, ""};
 }
 
+bool are_sound(const Sequence& seq, const StageInput& input) {
+    const auto count = static_cast<std::int32_t>(input.tokens.size());
+    if (count == 0 || (seq.layers.begin > 0 && input.payload.rows != input.tokens.size())) {
+        return false;
+    }
+    return input.drafts >= 0 && input.drafts < count && input.draws >= 1 &&
+           (input.drafts == 0 || input.draws == 1);
+}
+
+// What is wrong with rows that are not sound.
+std::string wrong_rows(const StageInput& input) {
+    const auto count = static_cast<std::int32_t>(input.tokens.size());
+    if (input.drafts == 0 && input.draws == 1) return "input without its activations";
+    return std::to_string(input.drafts) + " guesses and " + std::to_string(input.draws) +
+           " draws on " + std::to_string(count) + " rows";
+}
+
 }  // namespace
 
 // ---- rows
@@ -59,10 +76,9 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
             return drop(unknown());  // they came twice
         }
     }
-    const std::string wrong = wrong_rows(seq, input);
-    if (!wrong.empty()) {
+    if (!are_sound(seq, input)) {
         free_sequence(input.key, actions);
-        return drop(failed(wrong));
+        return drop(failed(wrong_rows(input)));
     }
     seq.arrived += static_cast<std::int32_t>(input.tokens.size());
     seq.certain = seq.arrived - input.drafts;
@@ -73,19 +89,6 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
     seq.pending.push_back({input.first_position, input.tokens, input.sample, input.drafts,
                            input.draws, input.payload, next_arrival++});
     if (!was_ready && seq.is_ready()) ready_list(seq).add(seq);
-}
-
-std::string Worker::Impl::wrong_rows(const Sequence& seq, const StageInput& input) {
-    const auto count = static_cast<std::int32_t>(input.tokens.size());
-    if (count == 0 || (seq.layers.begin > 0 && input.payload.rows != input.tokens.size())) {
-        return "input without its activations";
-    }
-    if (input.drafts < 0 || input.drafts >= count || input.draws < 1 ||
-        (input.drafts > 0 && input.draws > 1)) {
-        return std::to_string(input.drafts) + " guesses and " + std::to_string(input.draws) +
-               " draws on " + std::to_string(count) + " rows";
-    }
-    return "";
 }
 
 void Worker::Impl::refuse(const SequenceKey& key, const Refusal& refusal,
@@ -210,13 +213,6 @@ void Worker::Impl::on_fork(const ForkSequences& message, std::vector<WorkerActio
         if (sequences.find(child) != nullptr || tombstone_set.contains(child)) continue;
         refuse(child, fork(message.parent, child, message.tokens), actions);
     }
-}
-
-void Worker::Impl::note_past_prompt(Sequence& seq) {
-    const bool past = seq.computed >= seq.prompt_tokens;
-    if (seq.past_prompt == past) return;
-    seq.past_prompt = past;
-    n_past_prompt += past ? 1 : -1;
 }
 
 // ---- how they end

@@ -277,11 +277,15 @@ struct Worker::Impl {
     // Makes a member of the parent's group that begins with its first tokens.
     Refusal fork(const SequenceKey& parent, const SequenceKey& child, std::int32_t tokens);
     void on_fork(const ForkSequences& message, std::vector<WorkerAction>& actions);
-    static std::string wrong_rows(const Sequence& sequence, const StageInput& input);
     // The sequence goes back to so many rows; those behind were wrong guesses.
     void roll_back(Sequence& sequence, std::int32_t rows);
     void refuse(const SequenceKey& key, const Refusal& refusal, std::vector<WorkerAction>& actions);
-    void note_past_prompt(Sequence& sequence);
+    void note_past_prompt(Sequence& sequence) {
+        const bool past = sequence.computed >= sequence.prompt_tokens;
+        if (sequence.past_prompt == past) return;
+        sequence.past_prompt = past;
+        n_past_prompt += past ? 1 : -1;
+    }
     // Begins the sequence with the blocks of its start's cached tokens, if all of them are kept.
     bool share_prefix(Sequence& sequence);
     // Keeps the blocks that were filled.
