@@ -5,6 +5,8 @@
 #include <charconv>
 #include <utility>
 
+#include "engine/numa_nodes.h"
+
 namespace helix::cli {
 namespace {
 
@@ -47,25 +49,8 @@ base::Result<std::int64_t> parse_size(const std::string& what, const std::string
 }
 
 base::Result<std::vector<int>> parse_cpu_list(const std::string& what, const std::string& text) {
-    std::vector<int> cpus;
-    const auto wrong = [&] {
-        return base::invalid(what + ": '" + text + "' is no list of CPUs; write it like 0-3,8");
-    };
-    std::size_t at = 0;
-    while (at <= text.size()) {
-        const std::size_t comma = std::min(text.find(',', at), text.size());
-        const std::string_view part = std::string_view(text).substr(at, comma - at);
-        const std::size_t dash = part.find('-');
-        int first = 0;
-        int last = 0;
-        if (!parse_int(part.substr(0, dash), first)) return wrong();
-        last = first;
-        if (dash != std::string_view::npos && !parse_int(part.substr(dash + 1), last))
-            return wrong();
-        if (last < first || last > 4095) return wrong();
-        for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
-        at = comma + 1;
-    }
+    auto cpus = engine::parse_cpu_list(text);
+    if (!cpus.ok()) return base::invalid(what + ": " + cpus.error().message);
     return cpus;
 }
 

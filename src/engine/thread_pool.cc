@@ -3,6 +3,10 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <utility>
+
+#include <fmt/ranges.h>
+
 #include "base/check.h"
 #include "base/log.h"
 
@@ -27,22 +31,26 @@ void wait_while_equal(const std::atomic<std::uint32_t>& value, std::uint32_t old
     while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
 
-void pin_this_thread(const std::vector<int>& cpus, int thread) {
-    if (cpus.empty()) return;
-    const int cpu = cpus[static_cast<std::size_t>(thread) % cpus.size()];
+void pin_this_thread(const ThreadPlaces& places, int thread) {
+    const std::vector<int>& cores = places.cores[static_cast<std::size_t>(thread)];
+    if (cores.empty()) return;
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(static_cast<unsigned>(cpu), &set);
+    for (const int core : cores) CPU_SET(static_cast<unsigned>(core), &set);
     if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0) {
-        LOG_WARN("cannot pin engine thread {} to core {}", thread, cpu);
+        LOG_WARN("cannot pin engine thread {} to core {}", thread, fmt::join(cores, ", "));
     }
 }
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads, std::vector<int> cpus) : cpus_(std::move(cpus)) {
-    CHECK(threads >= 1);
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+ThreadPool::ThreadPool(int threads, const std::vector<int>& cpus)
+    : ThreadPool(place_threads(threads, 1, cpus, {})) {}
+
+ThreadPool::ThreadPool(ThreadPlaces places)
+    : places_(std::move(places)), queues_(static_cast<std::size_t>(places_.ranks)) {
+    CHECK(ranks() >= 1 && size() >= ranks());
+    for (int i = 1; i < size(); ++i) workers_.emplace_back([this, i] { work(i); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -53,15 +61,24 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::drain(int thread) {
+    const int rank = by_rank_ ? thread * ranks() / size() : 0;
+    std::atomic<std::int64_t>& next = queues_[static_cast<std::size_t>(rank)].next;
     for (;;) {
-        const std::int64_t i = next_.fetch_add(1, std::memory_order_relaxed);
-        if (i >= count_) return;
-        call_(context_, i, thread);
+        const std::int64_t i = next.fetch_add(1, std::memory_order_relaxed);
+        if (i < count_) {
+            call_(context_, rank, i, thread);
+            continue;
+        }
+        // The first to find it empty says so.
+        if (by_rank_ && i == count_ && ranks_left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            ranks_left_.notify_one();
+        }
+        return;
     }
 }
 
 void ThreadPool::work(int thread) {
-    pin_this_thread(cpus_, thread);
+    pin_this_thread(places_, thread);
     std::uint32_t seen = 0;
     for (;;) {
         wait_while_equal(generation_, seen);
@@ -77,19 +94,26 @@ void ThreadPool::work(int thread) {
     }
 }
 
-void ThreadPool::run_shared(std::int64_t count, Call call, void* context) {
+void ThreadPool::run_shared(std::int64_t count, bool by_rank, Call call, void* context) {
     if (!caller_pinned_) {
-        pin_this_thread(cpus_, 0);
+        pin_this_thread(places_, 0);
         caller_pinned_ = true;
     }
     call_ = call;
     context_ = context;
     count_ = count;
-    next_.store(0, std::memory_order_relaxed);
+    by_rank_ = by_rank;
+    for (Queue& queue : queues_) queue.next.store(0, std::memory_order_relaxed);
+    ranks_left_.store(static_cast<std::uint32_t>(ranks()), std::memory_order_relaxed);
     job_.store(kOpen, std::memory_order_release);
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();
     drain(0);
+    // Only the threads of a rank can do its tasks: the job stays open until they have come.
+    for (std::uint32_t ranks = 0;
+         by_rank && (ranks = ranks_left_.load(std::memory_order_acquire)) != 0;) {
+        wait_while_equal(ranks_left_, ranks);
+    }
     std::uint32_t left = job_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
     while (left != 0) {
         wait_while_equal(job_, left);

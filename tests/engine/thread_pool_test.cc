@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -36,6 +37,43 @@ TEST(ThreadPool, ManyShortJobsInARowLoseNothing) {
         for (const std::int64_t cell : cells) sum += cell;
     }
     EXPECT_EQ(sum, 3000LL * 28 + 8LL * 3000 * 2999 / 2);
+}
+
+// rank r has the threads t with t * ranks / threads == r.
+TEST(ThreadPool, EveryRankRunsItsTasksOnceOnItsOwnThreads) {
+    for (const auto& [threads, ranks] : {std::pair(1, 1), {2, 2}, {5, 2}, {5, 3}, {4, 4}}) {
+        ThreadPool pool(place_threads(threads, ranks, {}, {}));
+        EXPECT_EQ(pool.size(), threads);
+        EXPECT_EQ(pool.ranks(), ranks);
+        for (std::int64_t count = 0; count < 100; count = count * 3 / 2 + 1) {
+            std::vector<int> runs(static_cast<std::size_t>(count * ranks), 0);
+            std::atomic<int> strangers{0};
+            pool.run_ranks(count, [&](int rank, std::int64_t i, int thread) {
+                ++runs[static_cast<std::size_t>(rank * count + i)];
+                if (thread * ranks / threads != rank) strangers.fetch_add(1);
+            });
+            EXPECT_EQ(std::vector<int>(runs.size(), 1), runs)
+                << count << " tasks, " << ranks << " ranks of " << threads << " threads";
+            EXPECT_EQ(strangers.load(), 0);
+        }
+    }
+}
+
+TEST(ThreadPool, JobsOfRanksAndOfAllThreadsInTurnLoseNothing) {
+    ThreadPool pool(place_threads(3, 3, {}, {}));
+    std::int64_t sum = 0;
+    std::vector<std::int64_t> cells(6);
+    for (int job = 0; job < 1000; ++job) {
+        if (job % 3 == 0) {
+            pool.run(6, [&](std::int64_t i, int) { cells[static_cast<std::size_t>(i)] = i; });
+        } else {
+            pool.run_ranks(2, [&](int rank, std::int64_t i, int) {
+                cells[static_cast<std::size_t>(rank * 2 + i)] = rank * 2 + i;
+            });
+        }
+        for (std::int64_t& cell : cells) sum += std::exchange(cell, -1);
+    }
+    EXPECT_EQ(sum, 1000 * 15);
 }
 
 TEST(ThreadPool, WakesAfterItsThreadsWentToSleep) {
