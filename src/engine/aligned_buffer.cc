@@ -2,13 +2,23 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/check.h"
+
 namespace helix::engine {
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+
+}  // namespace
 
 base::Result<AlignedBuffer> AlignedBuffer::allocate(std::size_t bytes) {
     AlignedBuffer buffer;
@@ -24,6 +34,16 @@ base::Result<AlignedBuffer> AlignedBuffer::allocate(std::size_t bytes) {
     buffer.data_ = static_cast<std::byte*>(at);
     buffer.size_ = bytes;
     return buffer;
+}
+
+void AlignedBuffer::part_huge_pages(std::size_t offset) {
+    CHECK(offset <= size_);
+    // The whole huge page around it, as far as it is ours.
+    const std::size_t start = std::bit_cast<std::uintptr_t>(data_);
+    const std::size_t page = (start + offset) / kHugePage * kHugePage;
+    const std::size_t begin = std::max(page, start) - start;
+    const std::size_t end = std::min(page + kHugePage - start, size_);
+    if (begin < end) madvise(data_ + begin, end - begin, MADV_NOHUGEPAGE);
 }
 
 AlignedBuffer::~AlignedBuffer() {

@@ -17,6 +17,10 @@ class AlignedBuffer {
     AlignedBuffer(AlignedBuffer&& other) noexcept;
     AlignedBuffer& operator=(AlignedBuffer&& other) noexcept;
 
+    // No huge page will hold what is on both sides of this offset: they may lie on different memory
+    // nodes. To be called before either side is touched.
+    void part_huge_pages(std::size_t offset);
+
     std::byte* data() { return data_; }
     const std::byte* data() const { return data_; }
     std::size_t size() const { return size_; }

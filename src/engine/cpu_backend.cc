@@ -62,7 +62,27 @@ base::Status check_config(const model::ModelConfig& c) {
     return base::Ok{};
 }
 
+ThreadPlaces places(const CpuOptions& options) {
+    return place_threads(options.threads, options.ranks, options.cpus,
+                         options.ranks > 1 ? read_numa_nodes() : NumaNodes());
+}
+
 }  // namespace
+
+base::Status check_ranks(int ranks, int threads, const model::ModelConfig& config) {
+    if (ranks < 1) return base::invalid(fmt::format("{} tensor parallel ranks: at least 1", ranks));
+    if (config.n_kv_heads % ranks != 0) {
+        return base::invalid(
+            fmt::format("{} tensor parallel ranks cannot share the model's {} key-value heads "
+                        "evenly",
+                        ranks, config.n_kv_heads));
+    }
+    if (ranks > threads) {
+        return base::invalid(fmt::format(
+            "{} tensor parallel ranks need a thread each; there are {}", ranks, threads));
+    }
+    return base::Ok{};
+}
 
 base::Result<std::unique_ptr<Backend>> CpuBackend::create(
     std::shared_ptr<model::WeightSource> weights, model::ModelConfig config, CpuOptions options) {
@@ -83,6 +103,7 @@ base::Result<std::unique_ptr<Backend>> CpuBackend::create(
     }
     if (options.threads == 0)
         options.threads = options.cpus.empty() ? cores : static_cast<int>(options.cpus.size());
+    TRY_VOID(check_ranks(options.ranks, options.threads, config));
     TRY(auto architecture, make_architecture(config));
     return std::unique_ptr<Backend>(new CpuBackend(std::move(weights), std::move(config),
                                                    std::move(options), std::move(architecture)));
@@ -95,8 +116,9 @@ CpuBackend::CpuBackend(std::shared_ptr<model::WeightSource> weights, model::Mode
       options_(std::move(options)),
       architecture_(std::move(architecture)),
       kernels_(ops::kernels(options_.isa.value_or(ops::best_isa()))),
-      pool_(options_.threads, options_.cpus),
-      kv_layout_{options_.kv_type, config_.n_kv_heads, config_.head_dim, options_.block_size},
+      pool_(places(options_)),
+      kv_layout_{options_.kv_type,    config_.n_kv_heads, config_.head_dim,
+                 options_.block_size, options_.ranks,     0},
       samplers_(size_of(options_.threads), Sampler(kernels_)) {}
 
 // ---- loading
@@ -183,7 +205,8 @@ base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
     constexpr std::int64_t kMaxPages = 1LL << 31;
     const std::int64_t pages = std::min((budget - weights) / page, kMaxPages);
     const std::int64_t swap_pages = std::min(options_.swap_bytes / page, kMaxPages);
-    TRY_VOID(kv_.allocate(pages, swap_pages, page));
+    TRY_VOID(kv_.allocate(pages, swap_pages, options_.ranks, kv_layout_.rank_page_bytes()));
+    kv_layout_.rank_stride = kv_.rank_stride();
     layers_ = layers;
     return pages;
 }
@@ -368,7 +391,7 @@ void CpuBackend::sample(BatchResult& result) {
 base::Result<BatchResult> CpuBackend::run(const core::BatchPlan& plan, const PayloadRows& payload) {
     BatchResult result;
     for (const core::BatchChunk& chunk : plan.chunks) TRY_VOID(check_chunk(chunk, plan));
-    TRY_VOID(kv_.move(plan));
+    TRY_VOID(kv_.move(plan, pool_));
     if (plan.chunks.empty()) return result;
     spec::LayerRange all = plan.chunks.front().layers;
     for (const core::BatchChunk& chunk : plan.chunks) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/arch/architecture.h"
@@ -23,7 +24,10 @@ namespace helix::engine {
 
 struct CpuOptions {
     int threads = 0;        // 0 = one for each core of the machine
-    std::vector<int> cpus;  // cores to pin the threads to; empty = not pinned
+    std::vector<int> cpus;  // cores to pin the threads to; empty = not pinned, see place_threads()
+    // Tensor parallel ranks: groups of threads, each with its share of the heads and of every
+    // matrix' outputs in memory of its own. Divides the key-value heads; at most one per thread.
+    int ranks = 1;
     // For weights and KV pages; work space (some MB) comes on top. 0 = four fifths of what the
     // machine has free when the layers are loaded. Pages take physical memory only once they are
     // used.
@@ -34,6 +38,9 @@ struct CpuOptions {
     std::optional<ops::Isa> isa;  // empty = the best of this machine; all give the same bits
     std::shared_ptr<TokenFilter> filter;  // null = requests with a grammar are an error
 };
+
+// invalid: so many ranks do not divide the model's key-value heads, or have no thread each.
+base::Status check_ranks(int ranks, int threads, const model::ModelConfig& config);
 
 // Runs a model's layers on the cores of this machine.
 class CpuBackend final : public Backend {
@@ -47,6 +54,10 @@ class CpuBackend final : public Backend {
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
     std::int32_t hidden_size() const override { return config_.hidden; }
     std::int64_t swap_pages() const override { return kv_.swap_pages(); }
+    // What a rank holds of a page.
+    std::span<const std::byte> page_of_rank(core::PageId page, int rank) const {
+        return kv_.page_of_rank(page, rank);
+    }
 
   private:
     struct ActiveChunk {

@@ -6,7 +6,18 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
+
 namespace helix::engine {
+namespace {
+
+// From one rank's part to the next: a huge page lies between them, so that none holds both.
+std::int64_t rank_stride_for(std::int64_t bytes, int ranks) {
+    constexpr std::int64_t kHugePage = 2 << 20;
+    return ranks == 1 ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage + kHugePage;
+}
+
+}  // namespace
 
 base::Status check_moves(const core::BatchPlan& plan, std::int64_t pages, std::int64_t swap_pages) {
     const auto bad = [&](const char* what, std::int64_t which, std::int64_t count) {
@@ -33,17 +44,22 @@ base::Status check_moves(const core::BatchPlan& plan, std::int64_t pages, std::i
     return base::Ok{};
 }
 
-base::Status KvMemory::allocate(std::int64_t pages, std::int64_t swap_pages,
-                                std::int64_t page_bytes) {
+base::Status KvMemory::allocate(std::int64_t pages, std::int64_t swap_pages, int ranks,
+                                std::int64_t rank_page_bytes) {
     clear();
-    TRY(AlignedBuffer pool, AlignedBuffer::allocate(static_cast<std::size_t>(pages * page_bytes)));
+    const std::int64_t stride = rank_stride_for(pages * rank_page_bytes, ranks);
+    const std::int64_t swap_stride = rank_stride_for(swap_pages * rank_page_bytes, ranks);
+    TRY(AlignedBuffer pool, AlignedBuffer::allocate(static_cast<std::size_t>(ranks * stride)));
     if (swap_pages > 0) {
-        TRY(swapped_, AlignedBuffer::allocate(static_cast<std::size_t>(swap_pages * page_bytes)));
+        TRY(swapped_, AlignedBuffer::allocate(static_cast<std::size_t>(ranks * swap_stride)));
     }
     pool_ = std::move(pool);
     pages_ = pages;
     swap_pages_ = swap_pages;
-    page_bytes_ = page_bytes;
+    ranks_ = ranks;
+    page_bytes_ = rank_page_bytes;
+    stride_ = stride;
+    swap_stride_ = swap_stride;
     return base::Ok{};
 }
 
@@ -53,16 +69,28 @@ void KvMemory::clear() {
     pages_ = swap_pages_ = 0;
 }
 
-base::Status KvMemory::move(const core::BatchPlan& plan) {
+base::Status KvMemory::move(const core::BatchPlan& plan, ThreadPool& pool) {
     TRY_VOID(check_moves(plan, pages_, swap_pages_));
+    if (plan.swap_out.empty() && plan.swap_in.empty() && plan.copies.empty()) return base::Ok{};
+    CHECK(pool.ranks() == ranks_);
+    pool.run_ranks(1, [&](int rank, std::int64_t, int) { move_rank(plan, rank); });
+    return base::Ok{};
+}
+
+void KvMemory::move_rank(const core::BatchPlan& plan, int rank) {
     const auto bytes = static_cast<std::size_t>(page_bytes_);
+    const auto page = [&](core::PageId id) {
+        return pool_.data() + rank * stride_ + id * page_bytes_;
+    };
+    const auto slot = [&](std::uint32_t id) {
+        return swapped_.data() + rank * swap_stride_ + id * page_bytes_;
+    };
     for (const core::PageSwap& swap : plan.swap_out)
         std::memcpy(slot(swap.slot), page(swap.page), bytes);
     for (const core::PageSwap& swap : plan.swap_in)
         std::memcpy(page(swap.page), slot(swap.slot), bytes);
     for (const core::PageCopy& copy : plan.copies)
         std::memcpy(page(copy.to), page(copy.from), bytes);
-    return base::Ok{};
 }
 
 }  // namespace helix::engine

@@ -35,7 +35,7 @@ Sequence make_sequence(base::Random& random, const ops::Kernels& kernels,
     }
     for (int p = 0; p < positions; ++p) {
         const std::size_t at = static_cast<std::size_t>(p) * width;
-        ops::kv_store(kernels, layout, s.keys.data() + at, s.values.data() + at,
+        ops::kv_store(kernels, layout, 0, s.keys.data() + at, s.values.data() + at,
                       p % layout.block_size,
                       s.pages[static_cast<std::size_t>(p / layout.block_size)].data());
     }

@@ -80,6 +80,35 @@ class Runner {
         }
     }
 
+    // Moves every page elsewhere by copying, and that out to swapped slots and in to a third place.
+    // What is at the old places is then overwritten when they are handed out again.
+    base::Status shuffle_pages() {
+        core::BatchPlan copy, out, in;
+        std::vector<core::PageId> old;
+        for (auto& [key, pages] : pages_) {
+            for (core::PageId& page : pages) {
+                const core::PageId second = take_page();
+                const core::PageId third = take_page();
+                copy.copies.push_back({page, second});
+                const auto slot = static_cast<std::uint32_t>(out.swap_out.size());
+                out.swap_out.push_back({second, slot});
+                in.swap_in.push_back({third, slot});
+                old.insert(old.end(), {page, second});
+                page = third;
+            }
+        }
+        const auto none = [](const core::PayloadRef&) { return std::span<const float>(); };
+        for (core::BatchPlan* plan : {&copy, &out, &in}) {
+            plan->id = ++batches_;
+            TRY_VOID(backend_->run(*plan, none));
+        }
+        free_.insert(free_.end(), old.begin(), old.end());
+        return base::Ok{};
+    }
+
+    const std::vector<core::PageId>& pages(std::uint64_t request, std::int32_t layer) {
+        return pages_[{request, layer}];
+    }
     Backend& backend() { return *backend_; }
     std::int32_t hidden() const { return backend_->hidden_size(); }
 

@@ -18,7 +18,7 @@ namespace helix::engine {
 struct Device {
     const ops::Kernels& kernels;
     ThreadPool& pool;
-    ops::KvLayout kv;
+    ops::KvLayout kv;  // of as many ranks as the pool has
 };
 
 // Consecutive rows of one sequence that run this layer.
@@ -26,7 +26,7 @@ struct LayerSequence {
     std::int64_t first_row = 0;
     std::int64_t rows = 0;
     std::int32_t first_position = 0;
-    std::byte* const* pages = nullptr;  // of this layer, by block
+    std::byte* const* pages = nullptr;  // of this layer, by block: rank 0's
 };
 
 struct LayerRows {

@@ -13,8 +13,21 @@ std::int64_t kv_width(const model::ModelConfig& config) {
     return std::int64_t{config.n_kv_heads} * config.head_dim;
 }
 
-void add(const std::vector<float>& bias, float* x) {
-    for (const float value : bias) *x++ += value;
+// Heads [first, first + count) of a projection's row.
+struct Heads {
+    int first = 0;
+    int count = 0;
+    int head_dim = 0;
+
+    std::int64_t offset() const { return std::int64_t{first} * head_dim; }
+    std::int64_t width() const { return std::int64_t{count} * head_dim; }
+};
+
+// bias: of all heads, or empty; x: the row's part of these heads.
+void add(const std::vector<float>& bias, const Heads& heads, float* x) {
+    if (bias.empty()) return;
+    const float* from = bias.data() + heads.offset();
+    for (std::int64_t i = 0; i < heads.width(); ++i) x[i] += from[i];
 }
 
 void norm_heads(const ops::Kernels& kernels, const std::vector<float>& weight, float epsilon,
@@ -88,7 +101,7 @@ void AttentionRunner::run(const Device& device, const model::ModelConfig& config
     ops::matmul(device.kernels, device.pool, matmul_rows_, output);
 }
 
-// Every row's keys are in place before any row attends to them.
+// Each rank does its own heads. Every row's keys are in place before any row attends to them.
 void AttentionRunner::prepare_and_store(const Device& device, const model::ModelConfig& config,
                                         const AttentionWeights& weights, const LayerRows& rows) {
     const auto rope_dim = static_cast<std::size_t>(config.rope_dim);
@@ -96,21 +109,26 @@ void AttentionRunner::prepare_and_store(const Device& device, const model::Model
     for (const LayerSequence& s : rows.sequences) {
         row_sequence_.insert(row_sequence_.end(), static_cast<std::size_t>(s.rows), &s);
     }
-    device.pool.run(rows.rows, [&](std::int64_t row, int) {
+    const int ranks = device.kv.ranks;
+    const int n_queries = config.n_heads / ranks;
+    const int n_keys = config.n_kv_heads / ranks;
+    device.pool.run_ranks(rows.rows, [&](int rank, std::int64_t row, int) {
         const LayerSequence& s = *row_sequence_[static_cast<std::size_t>(row)];
         const auto table = rows.rope.subspan(static_cast<std::size_t>(row) * rope_dim, rope_dim);
-        float* q = q_.data() + row * q_width(config);
-        float* k = k_.data() + row * kv_width(config);
-        float* v = v_.data() + row * kv_width(config);
-        add(weights.q_bias, q);
-        add(weights.k_bias, k);
-        add(weights.v_bias, v);
-        norm_heads(device.kernels, weights.q_norm, config.norm_epsilon, config.n_heads, q);
-        norm_heads(device.kernels, weights.k_norm, config.norm_epsilon, config.n_kv_heads, k);
-        ops::rope_row(table, config.rope_pairs, config.n_heads, config.head_dim, q);
-        ops::rope_row(table, config.rope_pairs, config.n_kv_heads, config.head_dim, k);
+        const Heads queries{rank * n_queries, n_queries, config.head_dim};
+        const Heads keys{rank * n_keys, n_keys, config.head_dim};
+        float* q = q_.data() + row * q_width(config) + queries.offset();
+        float* k = k_.data() + row * kv_width(config) + keys.offset();
+        float* v = v_.data() + row * kv_width(config) + keys.offset();
+        add(weights.q_bias, queries, q);
+        add(weights.k_bias, keys, k);
+        add(weights.v_bias, keys, v);
+        norm_heads(device.kernels, weights.q_norm, config.norm_epsilon, n_queries, q);
+        norm_heads(device.kernels, weights.k_norm, config.norm_epsilon, n_keys, k);
+        ops::rope_row(table, config.rope_pairs, n_queries, config.head_dim, q);
+        ops::rope_row(table, config.rope_pairs, n_keys, config.head_dim, k);
         const auto position = s.first_position + static_cast<std::int32_t>(row - s.first_row);
-        ops::kv_store(device.kernels, device.kv, k, v, position % device.kv.block_size,
+        ops::kv_store(device.kernels, device.kv, rank, k, v, position % device.kv.block_size,
                       s.pages[position / device.kv.block_size]);
     });
 }

@@ -25,7 +25,8 @@ struct AttentionShape {
 
 // Causal attention: out = softmax(q K^T / sqrt(head_dim)) V for each row over the positions up to
 // its own that are within the window, whose keys and values are in the pages. Query heads h share
-// KV head h / (n_heads / n_kv_heads). q, out: [rows, n_heads, head_dim].
+// KV head h / (n_heads / n_kv_heads). q, out: [rows, n_heads, head_dim]. Each head's rank attends;
+// layout and pool have the same ranks.
 class Attention {
   public:
     void run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout,

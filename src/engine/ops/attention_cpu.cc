@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "engine/ops/attention.h"
 
 namespace helix::engine::ops {
@@ -12,25 +13,30 @@ void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& la
     const std::int64_t width = static_cast<std::int64_t>(shape.n_heads) * layout.head_dim;
     tasks_.clear();
     int longest = 0;
-    for (const AttentionRows& sequence : sequences) {
-        for (std::int64_t r = 0; r < sequence.rows; ++r) {
-            for (int head = 0; head < layout.n_kv_heads; ++head) {
-                AttentionTask task;
-                const std::int64_t at = (sequence.first_row + r) * width +
-                                        static_cast<std::int64_t>(head) * group * layout.head_dim;
-                task.q = q + at;
-                task.out = out + at;
-                task.n_heads = group;
-                task.head_dim = layout.head_dim;
-                task.n_positions = sequence.first_position + static_cast<int>(r) + 1;
-                if (shape.window > 0) task.begin = std::max(0, task.n_positions - shape.window);
-                task.scale = 1.0F / std::sqrt(static_cast<float>(layout.head_dim));
-                task.pages = sequence.pages;
-                task.block_size = layout.block_size;
-                task.kv_head = head;
-                task.layout = &layout;
-                longest = std::max(longest, task.n_positions - task.begin);
-                tasks_.push_back(task);
+    const auto add = [&](const AttentionRows& sequence, std::int64_t r, int head) {
+        AttentionTask task;
+        const std::int64_t at = (sequence.first_row + r) * width +
+                                static_cast<std::int64_t>(head) * group * layout.head_dim;
+        task.q = q + at;
+        task.out = out + at;
+        task.n_heads = group;
+        task.head_dim = layout.head_dim;
+        task.n_positions = sequence.first_position + static_cast<int>(r) + 1;
+        if (shape.window > 0) task.begin = std::max(0, task.n_positions - shape.window);
+        task.scale = 1.0F / std::sqrt(static_cast<float>(layout.head_dim));
+        task.pages = sequence.pages;
+        task.block_size = layout.block_size;
+        task.kv_head = head;
+        task.layout = &layout;
+        longest = std::max(longest, task.n_positions - task.begin);
+        tasks_.push_back(task);
+    };
+    for (int rank = 0; rank < layout.ranks; ++rank) {
+        const int first = rank * layout.rank_heads();
+        for (const AttentionRows& sequence : sequences) {
+            for (std::int64_t r = 0; r < sequence.rows; ++r) {
+                for (int head = first; head < first + layout.rank_heads(); ++head)
+                    add(sequence, r, head);
             }
         }
     }
@@ -50,7 +56,10 @@ void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& la
     if (count * group * layout.head_dim * longest < kSharedWork) {
         for (std::int64_t i = 0; i < count; ++i) one(i, 0);
     } else {
-        pool.run(count, one);
+        CHECK(pool.ranks() == layout.ranks);
+        const std::int64_t each = count / layout.ranks;
+        pool.run_ranks(each,
+                       [&](int rank, std::int64_t i, int thread) { one(rank * each + i, thread); });
     }
 }
 

@@ -12,10 +12,13 @@
 
 namespace helix::engine::ops {
 
-// [0, total) in consecutive ranges, each given out in steps from its beginning.
+// Ranges of numbers, each given out in steps from its beginning.
 class MatmulRanges {
   public:
-    void split(std::int64_t total, int ranges, std::int64_t step);
+    // To be split next.
+    void reset(int ranges, std::int64_t step);
+    // Makes ranges [first, first + ranges) out of [0, total), in order.
+    void split(int first, int ranges, std::int64_t total);
     // The next [begin, end) of range i; empty when nothing is left of it. Any thread may call.
     std::pair<std::int64_t, std::int64_t> take(int i);
 
@@ -59,8 +62,8 @@ struct MatmulJob {
 };
 
 // output = the job's rows x matrix, transposed, for each job; the work is split over the pool by
-// output columns. Each result depends on its row and the matrix only: same bits for any number of
-// rows and threads.
+// output columns, of which each of its ranks has its own. Each result depends on its row and the
+// matrix only: same bits for any number of rows, threads and ranks.
 void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
             std::span<const MatmulJob> jobs);
 

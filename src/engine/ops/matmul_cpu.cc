@@ -16,14 +16,17 @@ std::size_t size_of(std::int64_t n) {
 
 }  // namespace
 
-void MatmulRanges::split(std::int64_t total, int ranges, std::int64_t step) {
+void MatmulRanges::reset(int ranges, std::int64_t step) {
     if (std::ssize(ranges_) < ranges) ranges_ = std::vector<Range>(size_of(ranges));
-    const std::int64_t steps = (total + step - 1) / step;
     step_ = step;
+}
+
+void MatmulRanges::split(int first, int ranges, std::int64_t total) {
+    const std::int64_t steps = (total + step_ - 1) / step_;
     for (int i = 0; i < ranges; ++i) {
-        Range& range = ranges_[size_of(i)];
-        range.next.store(steps * i / ranges * step, std::memory_order_relaxed);
-        range.end = std::min(total, steps * (i + 1) / ranges * step);
+        Range& range = ranges_[size_of(first + i)];
+        range.next.store(steps * i / ranges * step_, std::memory_order_relaxed);
+        range.end = std::min(total, steps * (i + 1) / ranges * step_);
     }
 }
 
@@ -66,8 +69,9 @@ MatmulInput MatmulRows::input(std::int64_t first_row, std::int64_t n_rows) const
     return part;
 }
 
-// The panels of all jobs, one job after the other, are cut into one range for each thread: a thread
-// reads its weights in one stream. Who is done takes pieces from the ranges of others.
+// A rank's panels of all jobs, one job after the other, are cut into one range for each of its
+// threads: a thread reads its weights in one stream. Who is done takes pieces from the ranges of
+// others of the rank.
 void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
             std::span<const MatmulJob> jobs) {
     std::int64_t panels = 0;
@@ -77,34 +81,46 @@ void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
         panels += job.matrix->panels();
         work += job.matrix->bytes() * rows.input(job.first_row, job.n_rows).rows;
     }
-    const auto run = [&](std::int64_t begin, std::int64_t end) {
+    const int threads = pool.size();
+    const bool shared = work >= kSharedWork && threads > 1;
+    const int ranks = shared ? pool.ranks() : 1;
+    // Of the panels of a rank.
+    const auto run = [&](int rank, std::int64_t begin, std::int64_t end) {
         for (const MatmulJob& job : jobs) {
-            const std::int64_t n = job.matrix->panels();
+            const std::int64_t first = job.matrix->first_panel(rank, ranks);
+            const std::int64_t n = job.matrix->first_panel(rank + 1, ranks) - first;
             if (begin < n && end > 0) {
                 kernels.matmul(job.matrix->type())(
-                    *job.matrix, std::max<std::int64_t>(begin, 0), std::min(end, n),
+                    *job.matrix, first + std::max<std::int64_t>(begin, 0), first + std::min(end, n),
                     rows.input(job.first_row, job.n_rows), job.output);
             }
             begin -= n;
             end -= n;
         }
     };
-    const int threads = pool.size();
-    if (work < kSharedWork || threads == 1) {
-        run(0, panels);
+    if (!shared) {
+        run(0, 0, panels);
         return;
     }
     // Multiples of four panels: what the float kernels take at a time.
     const std::int64_t step =
         std::max<std::int64_t>(1, panels / (threads * kPiecesPerThread) / 4) * 4;
-    rows.ranges_.split(panels, threads, step);
-    pool.run(threads, [&](std::int64_t own, int) {
-        for (int i = 0; i < threads; ++i) {
-            const int range = (static_cast<int>(own) + i) % threads;
+    const int each = (threads + ranks - 1) / ranks;
+    rows.ranges_.reset(ranks * each, step);
+    for (int rank = 0; rank < ranks; ++rank) {
+        std::int64_t own = 0;
+        for (const MatmulJob& job : jobs) {
+            own += job.matrix->first_panel(rank + 1, ranks) - job.matrix->first_panel(rank, ranks);
+        }
+        rows.ranges_.split(rank * each, each, own);
+    }
+    pool.run_ranks(each, [&](int rank, std::int64_t own, int) {
+        for (int i = 0; i < each; ++i) {
+            const int range = rank * each + (static_cast<int>(own) + i) % each;
             for (;;) {
                 const auto [begin, end] = rows.ranges_.take(range);
                 if (begin >= end) break;
-                run(begin, end);
+                run(rank, begin, end);
             }
         }
     });

@@ -93,13 +93,21 @@ base::Result<PackedMatrix> PackedMatrix::pack(model::TensorType type, std::int64
     // Blocks of zero bytes are zeros in every format: where there is an offset, the scale is zero,
     // and mxfp4's first level is.
     std::vector<std::byte> zero_row(static_cast<std::size_t>(format->block_bytes), std::byte{0});
-    pool.run(matrix.panels(), [&](std::int64_t p, int) {
+    const int ranks = pool.ranks();
+    for (int rank = 1; rank < ranks && pool.several_nodes(); ++rank) {
+        matrix.buffer_.part_huge_pages(
+            static_cast<std::size_t>(matrix.first_panel(rank, ranks) * matrix.panel_bytes_));
+    }
+    const std::int64_t most = (matrix.panels() + ranks - 1) / ranks;
+    pool.run_ranks(most, [&](int rank, std::int64_t i, int) {
+        const std::int64_t p = matrix.first_panel(rank, ranks) + i;
+        if (p >= matrix.first_panel(rank + 1, ranks)) return;
         std::byte* out = matrix.buffer_.data() + p * matrix.panel_bytes_;
         for (std::int64_t u = 0; u < units; ++u, out += format->unit_bytes) {
             std::array<const std::byte*, kPanelRows> blocks;
-            for (std::int64_t i = 0; i < kPanelRows; ++i) {
-                const std::int64_t row = p * kPanelRows + i;
-                blocks[static_cast<std::size_t>(i)] =
+            for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+                const std::int64_t row = p * kPanelRows + lane;
+                blocks[static_cast<std::size_t>(lane)] =
                     row < rows ? data.data() + row * row_bytes + u * format->block_bytes
                                : zero_row.data();
             }

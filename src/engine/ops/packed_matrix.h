@@ -43,6 +43,7 @@ class PackedMatrix {
   public:
     PackedMatrix() = default;
     // data: rows * cols elements as GGUF stores them. cols must be a multiple of the type's block.
+    // Each of the pool's ranks packs its own panels: on its memory node, where there are several.
     static base::Result<PackedMatrix> pack(model::TensorType type, std::int64_t rows,
                                            std::int64_t cols, std::span<const std::byte> data,
                                            ThreadPool& pool);
@@ -53,6 +54,8 @@ class PackedMatrix {
     std::int64_t rows() const { return rows_; }
     std::int64_t cols() const { return cols_; }
     std::int64_t panels() const { return (rows_ + kPanelRows - 1) / kPanelRows; }
+    // Rank r of `ranks` computes panels [first_panel(r, ranks), first_panel(r + 1, ranks)).
+    std::int64_t first_panel(int rank, int ranks) const { return panels() * rank / ranks; }
     const std::byte* panel(std::int64_t i) const { return buffer_.data() + i * panel_bytes_; }
     std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.size()); }
 
