@@ -1,4 +1,4 @@
-// usage: engine_bench MODEL.gguf [THREADS [REPEATS [f16|f32 [PROMPT [BATCH...]]]]]
+// usage: engine_bench MODEL.gguf [THREADS[/RANKS] [REPEATS [f16|f32 [PROMPT [BATCH...]]]]]
 //
 // Tokens per second of decoding at several batch sizes (contexts of 64 to 96 positions) and of a
 // prompt of 512, as the median of REPEATS runs, by the clock on the wall and per second that a
@@ -228,8 +228,9 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
     const Limits limits{read_bandwidth(options.threads),
                         byte_operations() * static_cast<double>(options.threads), read_bytes,
                         read_values};
-    std::printf("%s  threads %d  isa %s  loaded in %.2f CPU s\n", path.c_str(), options.threads,
-                engine::ops::to_string(engine::ops::best_isa()), loaded);
+    std::printf("%s  threads %d  ranks %d  isa %s  loaded in %.2f CPU s\n", path.c_str(),
+                options.threads, options.ranks, engine::ops::to_string(engine::ops::best_isa()),
+                loaded);
     std::printf("limits: read %.1f GB/s, %.1f per CPU second; %.0f GOP/s of bytes\n",
                 limits.bandwidth.wall / 1e9, limits.bandwidth.cpu / 1e9, limits.operations / 1e9);
     Bench bench(**backend, *config, options.threads);
@@ -243,13 +244,16 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
 
 int main(int argc, char** argv) {
     if (argc < 2)
-        return std::fprintf(
-                   stderr,
-                   "usage: %s MODEL.gguf [THREADS [REPEATS [f16|f32 [PROMPT [BATCH...]]]]]\n",
-                   argv[0]),
+        return std::fprintf(stderr,
+                            "usage: %s MODEL.gguf [THREADS[/RANKS] [REPEATS [f16|f32 [PROMPT "
+                            "[BATCH...]]]]]\n",
+                            argv[0]),
                2;
     engine::CpuOptions options;
-    options.threads = argc > 2 ? std::max(1, std::atoi(argv[2])) : 2;
+    const std::string threads = argc > 2 ? argv[2] : "2";
+    options.threads = std::max(1, std::atoi(threads.c_str()));
+    if (const std::size_t slash = threads.find('/'); slash != std::string::npos)
+        options.ranks = std::atoi(threads.c_str() + slash + 1);
     options.block_size = kBlock;
     if (argc > 4 && std::string(argv[4]) == "f32") options.kv_type = engine::ops::KvType::f32;
     const std::int32_t prompt = argc > 5 ? std::clamp(std::atoi(argv[5]), 1, 512) : 512;

@@ -1,11 +1,16 @@
 #include "cli/backend_option.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <thread>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "cli/size_option.h"
+#include "engine/cpu_backend.h"
 #include "node/cpu_provider.h"
 #include "node/modelled_provider.h"
 #include "spec/profile_tables.h"
@@ -22,6 +27,11 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
                      "do not keep the KV cache of tokens that other requests may begin with");
     command.add_option("--threads", a.threads, "of the engine [one per core]");
     command.add_option("--cpus", a.cpus, "pin the engine's threads to these cores, like 0-3");
+    command
+        .add_option("--tp", a.tp,
+                    "tensor parallel: groups of threads with their own part of every layer, on "
+                    "their own memory node; divides the model's key-value heads")
+        ->capture_default_str();
     command.add_option("--kv", a.kv, "KV cache in f16 or f32")->capture_default_str();
     command.add_option("--speed", a.speed, "slow the engine down to this share, like 0.5");
     command.add_option("--type", a.type, "machine type, like T4; for modelled");
@@ -29,6 +39,15 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
     command.add_option("--profile", a.profile, "the tables' model, like llama2-70b; for modelled");
     command.add_option("--time-scale", a.time_scale,
                        "modelled time x this; 0.1 = ten times faster");
+}
+
+base::Status check_tensor_parallel(const BackendArguments& a, const model::ModelConfig& config) {
+    if (a.backend != "cpu") return base::Ok{};
+    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+    const auto checked =
+        engine::check_ranks(a.tp, a.threads > 0 ? a.threads : std::max(1, cores), config);
+    if (!checked.ok()) return base::invalid("--tp: " + checked.error().message);
+    return base::Ok{};
 }
 
 base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& options) {
@@ -40,6 +59,11 @@ base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& option
     }
     options.prefix_cache = !a.no_prefix_cache;
     if (a.threads < 0) return base::invalid("--threads: expected a positive number");
+    if (a.tp < 1) return base::invalid("--tp: expected a number of ranks, at least 1");
+    if (a.threads > 0 && a.tp > a.threads) {
+        return base::invalid(
+            fmt::format("--tp: {} ranks need a thread each; --threads is {}", a.tp, a.threads));
+    }
     if (!(a.speed > 0 && a.speed <= 1)) return base::invalid("--speed: expected 0 < share <= 1");
     options.threads = a.threads;
     options.speed = a.speed;
@@ -50,6 +74,7 @@ base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& option
             TRY(cpu.cpus, parse_cpu_list("--cpus", a.cpus));
         }
         if (a.kv != "f16" && a.kv != "f32") return base::invalid("--kv: expected f16 or f32");
+        cpu.ranks = a.tp;
         cpu.kv_f32 = a.kv == "f32";
         options.backend = std::make_shared<node::CpuProvider>(std::move(cpu));
         return base::Ok{};
@@ -57,6 +82,7 @@ base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& option
     if (a.backend != "modelled") {
         return base::invalid("--backend: '" + a.backend + "' is neither cpu nor modelled");
     }
+    if (a.tp != 1) return base::invalid("--tp: --backend modelled has no ranks");
     if (a.profiles.empty() || a.profile.empty() || a.type.empty()) {
         return base::invalid("--backend modelled needs --profiles DIR, --profile MODEL and --type");
     }

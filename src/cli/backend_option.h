@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/result.h"
+#include "model/model_config.h"
 #include "node/worker_options.h"
 
 // The options that say what a worker computes with; shared by `worker` and the worker inside
@@ -19,6 +20,7 @@ struct BackendArguments {
     bool no_prefix_cache = false;
     int threads = 0;   // 0 = one per core
     std::string cpus;  // a CPU list to pin to; "" = not pinned
+    int tp = 1;        // tensor parallel ranks
     std::string kv = "f16";
     double speed = 1;  // below 1: slowed down, for trying unequal machines out on one
     std::string type;  // machine type, for modelled
@@ -28,6 +30,10 @@ struct BackendArguments {
 };
 
 void add_backend_options(CLI::App& command, BackendArguments& arguments);
+// invalid: --tp does not suit the model. For whoever has it at hand; a worker that receives its
+// model is told when it measures itself.
+base::Status check_tensor_parallel(const BackendArguments& arguments,
+                                   const model::ModelConfig& config);
 // Fills memory, swap, prefix cache, threads, speed, type and backend.
 base::Status fill_backend(const BackendArguments& arguments, node::WorkerOptions& options);
 

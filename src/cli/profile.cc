@@ -36,6 +36,7 @@ struct ProfileArguments {
     std::string memory;
     int threads = 0;
     std::string cpus;
+    int tp = 1;
     std::string kv = "f16";
     int block_size = 16;
     int context = 512;
@@ -134,6 +135,7 @@ base::Result<Subject> prepare(const ProfileArguments& a) {
     if (!a.cpus.empty()) {
         TRY(options.cpus, parse_cpu_list("--cpus", a.cpus));
     }
+    options.ranks = a.tp;
     if (a.kv == "f32") options.kv_type = engine::ops::KvType::f32;
     s.page_bytes =
         engine::ops::KvLayout{options.kv_type, s.config.n_kv_heads, s.config.head_dim, a.block_size}
@@ -300,6 +302,8 @@ void add_profile(App& app) {
     profile->add_option("--name", a->name, "what the model is called [from the file]");
     profile->add_option("--threads", a->threads, "of the engine [one per core]");
     profile->add_option("--cpus", a->cpus, "pin the engine's threads to these cores, like 0-3");
+    profile->add_option("--tp", a->tp, "tensor parallel ranks, as the worker will have")
+        ->capture_default_str();
     profile->add_option("--memory", a->memory,
                         "for weights and KV cache, like 6GB [four fifths of what is free]");
     profile->add_option("--kv", a->kv, "KV cache in f16 or f32")->capture_default_str();

@@ -168,6 +168,10 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     if (!a.no_worker) {
         node::WorkerOptions worker;
         TRY_VOID(fill_backend(a.backend, worker));
+        if (a.backend.tp > 1) {
+            TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
+            TRY_VOID(check_tensor_parallel(a.backend, config));
+        }
         worker.name = "local";
         worker.model_file = a.model;
         worker.model_options = a.weights;
@@ -323,6 +327,7 @@ void add_serve(App& app) {
         "Examples:\n"
         "  helix serve --model llama.gguf\n"
         "  helix serve --model llama.gguf --listen 0.0.0.0:8080 --key ~/.helix/coordinator.key\n"
+        "  helix serve --model llama.gguf --threads 32 --tp 2\n"
         "  helix serve --model llama.gguf --no-worker --min-workers 3\n\n"
         "Then: curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' "
         "\\\n"

@@ -33,6 +33,8 @@ class BackendProvider {
   public:
     virtual ~BackendProvider() = default;
     virtual std::string name() const = 0;
+    // Tensor parallel, each with threads of its own.
+    virtual std::int32_t ranks() const { return 1; }
     virtual base::Result<std::unique_ptr<engine::Backend>> make(const BackendRequest& request) = 0;
     // How fast this machine is with this model; under a second.
     virtual base::Result<SelfProfile> profile(const BackendRequest& request) = 0;

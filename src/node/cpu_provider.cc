@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/random.h"
-#include "engine/cpu_backend.h"
 #include "model/model_config.h"
 #include "node/grammar_filter.h"
 #include "node/self_profile.h"
@@ -52,16 +51,22 @@ class MadeUpWeights final : public model::WeightSource {
 
 }  // namespace
 
-Result<std::unique_ptr<engine::Backend>> CpuProvider::make(const BackendRequest& request) {
-    TRY(const std::shared_ptr<model::WeightSource> weights, request.weights());
-    TRY(const model::ModelConfig config, model::read_model_config(*weights));
+engine::CpuOptions CpuProvider::engine_options(const BackendRequest& request) const {
     engine::CpuOptions options;
     options.threads = request.threads;
     options.cpus = options_.cpus;
+    options.ranks = options_.ranks;
     if (options_.kv_f32) options.kv_type = engine::ops::KvType::f32;
+    options.block_size = request.model.block_size;
+    return options;
+}
+
+Result<std::unique_ptr<engine::Backend>> CpuProvider::make(const BackendRequest& request) {
+    TRY(const std::shared_ptr<model::WeightSource> weights, request.weights());
+    TRY(const model::ModelConfig config, model::read_model_config(*weights));
+    engine::CpuOptions options = engine_options(request);
     options.memory_bytes = request.memory_bytes;
     options.swap_bytes = request.swap_bytes;
-    options.block_size = request.model.block_size;
     options.filter = std::make_shared<GrammarFilter>(weights);
     return engine::CpuBackend::create(weights, config, options);
 }
@@ -73,11 +78,7 @@ Result<SelfProfile> CpuProvider::profile(const BackendRequest& request) {
     const std::int32_t block_size = request.model.block_size;
     // A middle layer: no embedding, no head.
     const std::int32_t layer = shape.n_layers > 2 ? 1 : 0;
-    engine::CpuOptions options;
-    options.threads = request.threads;
-    options.cpus = options_.cpus;
-    if (options_.kv_f32) options.kv_type = engine::ops::KvType::f32;
-    options.block_size = block_size;
+    engine::CpuOptions options = engine_options(request);
     const std::int64_t page_bytes = shape.kv_bytes_per_token_layer * block_size;
     // Packed weights may be larger than stored ones.
     options.memory_bytes = 8 * (shape.layer_bytes + (layer == 0 ? shape.embedding_bytes : 0)) +

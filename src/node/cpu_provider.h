@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cpu_backend.h"
 #include "node/backend_provider.h"
 
 namespace helix::node {
@@ -11,6 +12,7 @@ namespace helix::node {
 struct CpuProviderOptions {
     std::vector<int> cpus;  // cores to pin the threads to; empty = not pinned
     bool kv_f32 = false;    // KV cache in f32 instead of f16
+    int ranks = 1;          // tensor parallel, see engine::CpuOptions
 };
 
 // engine::CpuBackend.
@@ -19,12 +21,15 @@ class CpuProvider final : public BackendProvider {
     explicit CpuProvider(CpuProviderOptions options = {}) : options_(std::move(options)) {}
 
     std::string name() const override { return "cpu"; }
+    std::int32_t ranks() const override { return options_.ranks; }
     base::Result<std::unique_ptr<engine::Backend>> make(const BackendRequest& request) override;
     // Runs a middle layer of the model's shape, filled with made-up weights: no transfer but the
     // header.
     base::Result<SelfProfile> profile(const BackendRequest& request) override;
 
   private:
+    engine::CpuOptions engine_options(const BackendRequest& request) const;
+
     CpuProviderOptions options_;
 };
 

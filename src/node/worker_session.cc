@@ -244,8 +244,10 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
                            [this] { return weights(); }};
     engine_ = std::make_unique<EngineThread>(options_.backend, std::move(request), options_.speed,
                                              wakeup_);
-    LOG_INFO("joined as worker {} \"{}\": {}, {} layers", welcome.worker.value, options_.name,
-             welcome.model.name, welcome.model.n_layers);
+    LOG_INFO("joined as worker {} \"{}\": {}, {} layers, {} threads in {} tensor parallel {}",
+             welcome.worker.value, options_.name, welcome.model.name, welcome.model.n_layers,
+             hello_.cores, options_.backend->ranks(),
+             options_.backend->ranks() == 1 ? "rank" : "ranks");
 }
 
 void WorkerSession::on_profile_request(const wire::ProfileRequest& request) {
@@ -258,7 +260,10 @@ void WorkerSession::on_profile_request(const wire::ProfileRequest& request) {
 void WorkerSession::on_profiled(const Result<SelfProfile>& profile) {
     if (!profile.ok()) {
         send(wire::Goodbye{"cannot measure itself: " + profile.error().message});
-        return end(SessionEnd::lost, "cannot measure this machine: " + profile.error().message);
+        // What its options ask for does not suit the model: asking again would not help.
+        const bool final = profile.error().code == base::Errc::invalid;
+        return end(final ? SessionEnd::refused : SessionEnd::lost,
+                   "cannot measure this machine: " + profile.error().message);
     }
     report_.decode_s_per_layer = profile->decode_s_per_layer;
     report_.decode_batch_s_per_layer = profile->decode_batch_s_per_layer;
