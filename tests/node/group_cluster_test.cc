@@ -111,12 +111,13 @@ class GroupCluster : public ::testing::Test {
                 << sink->error_ << sink->rejection_;
             result.choices.push_back(sink->choices_);
         }
-        // What the workers report in the end.
+        // What the workers report in the end; a view may be a second old.
         for (int i = 0; i < 200; ++i) {
             result.view = server->view();
             std::int64_t held = 0;
             for (const core::WorkerView& w : result.view.workers) held += w.used_pages;
-            if (held == 0 && result.view.running == 0) break;
+            const bool over = result.view.finished == std::ssize(sinks);
+            if (over && held == 0 && result.view.running == 0) break;
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
         }
         for (const core::WorkerView& w : result.view.workers) {
