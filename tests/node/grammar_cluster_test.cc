@@ -199,6 +199,7 @@ TEST_F(GrammarCluster, PreemptedRequestsGoOnWhereTheirGrammarWas) {
                 undisturbed.push_back(sinks[i]->tokens_);
             }
         }
+        ASSERT_TRUE(eventually([&] { return server->view().finished == 16; }));
         const core::ClusterView view = server->view();
         if (scarce) {
             EXPECT_GT(view.preemptions, 0);
@@ -232,6 +233,7 @@ TEST_F(GrammarCluster, GuessingAheadDrawsTheSameTokens) {
     }
     EXPECT_EQ(sinks[1]->tokens_, sinks[0]->tokens_);
     EXPECT_EQ(sinks[3]->tokens_, sinks[2]->tokens_);
+    ASSERT_TRUE(eventually([&] { return server->view().finished == 4; }));
     const core::ClusterView view = server->view();
     EXPECT_GT(view.draft_tokens, 0);
     EXPECT_GT(view.accepted_draft_tokens, 0);

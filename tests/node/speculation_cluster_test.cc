@@ -76,6 +76,7 @@ TEST_F(SpeculationCluster, GuessesFromTheTextGiveTheTokensOfPlainDecodingInFewer
     std::size_t i = 0;
     for (const core::Request& request : ways_of_drawing()) EXPECT_EQ(ask(request), plain[i++]);
     const std::int64_t steps = batches() - plain_steps;
+    ASSERT_TRUE(eventually([&] { return server_->view().finished == 8; }));
     const core::ClusterView view = server_->view();
     EXPECT_GT(view.accepted_draft_tokens, 20);
     // A step less for each guess that came true.
