@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "core/block_hash.h"
 #include "core/coordinator_state.h"
 
 namespace helix::core {

@@ -12,12 +12,6 @@ base::Hash128 PrefixCache::root(LayerRange layers) {
     return base::hash128(std::as_bytes(std::span(range)));
 }
 
-base::Hash128 PrefixCache::extend(const base::Hash128& before, std::span<const Token> block) {
-    const base::Hash128 tokens = base::hash128(std::as_bytes(block));
-    const std::array<std::uint64_t, 4> both{before.low, before.high, tokens.low, tokens.high};
-    return base::hash128(std::as_bytes(std::span(both)));
-}
-
 void PrefixCache::add(const base::Hash128& hash, std::int64_t depth, std::span<const PageId> pages,
                       KvBlockPool& pool) {
     CHECK(!pages.empty());

@@ -19,10 +19,8 @@ namespace helix::core {
 // recently used first, and of one sequence the later blocks before the earlier.
 class PrefixCache {
   public:
-    // What the first block's hash begins with.
+    // What the first block's hash (core/block_hash.h) comes after.
     static base::Hash128 root(LayerRange layers);
-    // The hash of a block, after that of the block before it or the root.
-    static base::Hash128 extend(const base::Hash128& before, std::span<const Token> block);
 
     // Keeps a block of pages in use, one for each layer, unless one with its hash is kept already.
     // depth: the number of blocks before it.

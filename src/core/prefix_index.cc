@@ -1,25 +1,10 @@
 #include "core/prefix_index.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 
 namespace helix::core {
-
-void extend_block_hashes(std::span<const Token> tokens, std::int32_t block_size,
-                         std::vector<base::Hash128>& hashes) {
-    CHECK(block_size > 0);
-    const auto size = static_cast<std::size_t>(block_size);
-    base::Hash128 before = hashes.empty() ? base::Hash128{} : hashes.back();
-    std::vector<std::byte> bytes(sizeof before + size * sizeof(Token));
-    for (std::size_t at = hashes.size() * size; at + size <= tokens.size(); at += size) {
-        std::memcpy(bytes.data(), &before, sizeof before);
-        std::memcpy(bytes.data() + sizeof before, tokens.data() + at, size * sizeof(Token));
-        before = base::hash128(bytes);
-        hashes.push_back(before);
-    }
-}
 
 PrefixIndex::PrefixIndex(std::size_t max_blocks) : max_blocks_(max_blocks) {
     CHECK(max_blocks < kNone);

@@ -13,11 +13,6 @@
 
 namespace helix::core {
 
-// Adds to hashes, one for each full block from the first on, those of the tokens' other full
-// blocks. A hash covers the block and all before it, so equal hashes mean equal tokens up to there.
-void extend_block_hashes(std::span<const Token> tokens, std::int32_t block_size,
-                         std::vector<base::Hash128>& hashes);
-
 // The stages of this path are believed to hold the KV of so many of the first blocks.
 struct PrefixHit {
     Path path;

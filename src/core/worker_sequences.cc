@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/planted_bug.h"
+#include "core/block_hash.h"
 #include "core/kv_admission.h"
 #include "core/worker_state.h"
 
@@ -166,7 +167,7 @@ bool Worker::Impl::share_prefix(Sequence& seq) {
     std::vector<const std::vector<PageId>*> blocks;
     base::Hash128 hash = PrefixCache::root(seq.layers);
     for (std::size_t at = 0; at < tokens.size(); at += size) {
-        hash = PrefixCache::extend(hash, tokens.subspan(at, size));
+        hash = block_hash(hash, tokens.subspan(at, size));
         blocks.push_back(prefixes.find(hash));
         if (blocks.back() == nullptr) return false;
         seq.blocks_kept.push_back(hash);
@@ -185,7 +186,7 @@ void Worker::Impl::keep_prefix(Sequence& seq) {
         const base::Hash128 before =
             block == 0 ? PrefixCache::root(seq.layers) : seq.blocks_kept.back();
         const auto tokens = std::span<const Token>(seq.history).subspan(block * size, size);
-        seq.blocks_kept.push_back(PrefixCache::extend(before, tokens));
+        seq.blocks_kept.push_back(block_hash(before, tokens));
         const auto depth = static_cast<std::int64_t>(block);
         prefixes.add(seq.blocks_kept.back(), depth, seq.table.block(depth), pool);
     }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/block_hash.h"
 #include "core/worker_driver.h"
 
 namespace helix::core {
@@ -38,7 +39,7 @@ TEST_F(PrefixCacheTest, TheHashTellsLayersOrderAndCutsApart) {
     const std::vector<Token> b{5, 6, 7, 8};
     const auto chain = [](LayerRange layers, const std::vector<std::vector<Token>>& blocks) {
         base::Hash128 hash = PrefixCache::root(layers);
-        for (const auto& tokens : blocks) hash = PrefixCache::extend(hash, tokens);
+        for (const auto& tokens : blocks) hash = block_hash(hash, tokens);
         return hash;
     };
     EXPECT_EQ(chain({0, 2}, {a, b}), chain({0, 2}, {a, b}));

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/random.h"
+#include "core/block_hash.h"
 
 namespace helix::core {
 namespace {
