@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "engine/modelled_backend.h"
 #include "node/coordinator_server.h"
+#include "node/cpu_provider.h"
 #include "node/modelled_provider.h"
 #include "node/worker_server.h"
 
@@ -104,6 +106,17 @@ class RecordingSink final : public api::TokenSink {
     std::mutex mutex_;
     std::condition_variable changed_;
 };
+
+// One that computes, on one thread; what it fetches lies below dir.
+inline WorkerOptions cpu_worker(const std::string& name, const std::filesystem::path& dir) {
+    WorkerOptions options;
+    options.name = name;
+    options.memory_bytes = 64 << 20;
+    options.threads = 1;
+    options.backend = std::make_shared<CpuProvider>();
+    options.cache_dir = dir / "cache";
+    return options;
+}
 
 inline WorkerOptions modelled_worker(const std::string& name, std::int32_t layers_of_memory,
                                      double layer_s = 20e-6) {

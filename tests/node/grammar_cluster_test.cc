@@ -10,7 +10,6 @@
 #include "engine/cpu_backend.h"
 #include "model/local_weights.h"
 #include "node/cluster_fixture.h"
-#include "node/cpu_provider.h"
 #include "node/grammar_filter.h"
 #include "text/detokenizer.h"
 
@@ -45,16 +44,6 @@ class GrammarCluster : public ::testing::Test {
         tokenizer_ = *tokenizer;
     }
     void TearDown() override { fs::remove_all(dir_); }
-
-    WorkerOptions worker(const std::string& name) const {
-        WorkerOptions options;
-        options.name = name;
-        options.memory_bytes = 64 << 20;
-        options.threads = 1;
-        options.backend = std::make_shared<CpuProvider>();
-        options.cache_dir = dir_ / "cache";
-        return options;
-    }
 
     static std::unique_ptr<CoordinatorServer> serve(std::int32_t workers,
                                                     double expected_output_tokens = 240) {
@@ -115,10 +104,10 @@ TEST_F(GrammarCluster, AnswersFollowTheirGrammarsOnAnyPlacement) {
     std::vector<std::vector<spec::Token>> first;
     for (const std::int32_t workers : {1, 2}) {
         const auto server = serve(workers);
-        RunningWorker a(worker("a"), cluster_address(*server));
+        RunningWorker a(cpu_worker("a", dir_), cluster_address(*server));
         std::unique_ptr<RunningWorker> b;
         if (workers == 2) {
-            b = std::make_unique<RunningWorker>(worker("b"), cluster_address(*server));
+            b = std::make_unique<RunningWorker>(cpu_worker("b", dir_), cluster_address(*server));
         }
         std::vector<std::shared_ptr<RecordingSink>> sinks;
         for (const auto& grammar : grammars) {  // all at once, in shared batches
@@ -156,7 +145,7 @@ TEST_F(GrammarCluster, AnswersFollowTheirGrammarsOnAnyPlacement) {
 
 TEST_F(GrammarCluster, AGrammarThatNoTokenCanFollowEndsItsRequestOnly) {
     const auto server = serve(1);
-    RunningWorker a(worker("a"), cluster_address(*server));
+    RunningWorker a(cpu_worker("a", dir_), cluster_address(*server));
     const auto fine = std::make_shared<RecordingSink>();
     const auto bad = std::make_shared<RecordingSink>();
     server->submit(request({Kind::json_schema, kSchema}, 0), fine);
@@ -174,7 +163,7 @@ TEST_F(GrammarCluster, AGrammarThatNoTokenCanFollowEndsItsRequestOnly) {
 // way recompute, and the grammar goes on where it was.
 TEST_F(GrammarCluster, PreemptedRequestsGoOnWhereTheirGrammarWas) {
     std::vector<std::vector<spec::Token>> undisturbed;
-    WorkerOptions options = worker("a");
+    WorkerOptions options = cpu_worker("a", dir_);
     for (const bool scarce : {false, true}) {
         const auto server = serve(1, 1);
         RunningWorker a(options, cluster_address(*server));
@@ -216,7 +205,7 @@ TEST_F(GrammarCluster, PreemptedRequestsGoOnWhereTheirGrammarWas) {
 
 TEST_F(GrammarCluster, GuessingAheadDrawsTheSameTokens) {
     const auto server = serve(1);
-    RunningWorker a(worker("a"), cluster_address(*server));
+    RunningWorker a(cpu_worker("a", dir_), cluster_address(*server));
     std::vector<std::shared_ptr<RecordingSink>> sinks;
     for (const std::uint64_t seed : {0U, 7U}) {
         for (const std::int32_t guesses : {0, 6}) {

@@ -7,7 +7,6 @@
 
 #include "model/synth.h"
 #include "node/cluster_fixture.h"
-#include "node/cpu_provider.h"
 
 namespace helix::node {
 namespace {
@@ -37,13 +36,9 @@ class GroupCluster : public ::testing::Test {
     void TearDown() override { fs::remove_all(dir_); }
 
     WorkerOptions worker(std::size_t index, const Setup& setup) const {
-        WorkerOptions options;
-        options.name = "w" + std::to_string(index);
+        WorkerOptions options = cpu_worker("w" + std::to_string(index), dir_);
         options.memory_bytes = setup.memory;
         options.swap_bytes = 8 << 20;
-        options.threads = 1;
-        options.backend = std::make_shared<CpuProvider>();
-        options.cache_dir = dir_ / "cache";
         return options;
     }
 

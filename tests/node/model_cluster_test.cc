@@ -11,7 +11,6 @@
 #include "model/manifest.h"
 #include "model/synth.h"
 #include "node/cluster_fixture.h"
-#include "node/cpu_provider.h"
 #include "node/wire_weights.h"
 
 namespace helix::node {
@@ -31,16 +30,6 @@ class ModelCluster : public ::testing::Test {
         dir_ = name;
     }
     void TearDown() override { fs::remove_all(dir_); }
-
-    WorkerOptions cpu_worker(const std::string& name) const {
-        WorkerOptions options;
-        options.name = name;
-        options.memory_bytes = 64 << 20;
-        options.threads = 1;
-        options.backend = std::make_shared<CpuProvider>();
-        options.cache_dir = dir_ / "cache";
-        return options;
-    }
 
     // Layers dealt out evenly, so that every worker has some.
     static std::unique_ptr<CoordinatorServer> serve(const std::string& path, std::int32_t workers,
@@ -79,9 +68,9 @@ class ModelCluster : public ::testing::Test {
 TEST_F(ModelCluster, ThreeWorkersGiveLlamaCppsTokens) {
     if (!fs::exists(kStories)) GTEST_SKIP() << "no " << kStories;
     const auto server = serve(kStories, 3);
-    RunningWorker a(cpu_worker("a"), cluster_address(*server));
-    RunningWorker b(cpu_worker("b"), cluster_address(*server));
-    RunningWorker c(cpu_worker("c"), cluster_address(*server));
+    RunningWorker a(cpu_worker("a", dir_), cluster_address(*server));
+    RunningWorker b(cpu_worker("b", dir_), cluster_address(*server));
+    RunningWorker c(cpu_worker("c", dir_), cluster_address(*server));
     std::ifstream file(kAnswers);
     const nlohmann::json answers = nlohmann::json::parse(file);
     for (const nlohmann::json& answer : answers) {
@@ -101,7 +90,7 @@ TEST_F(ModelCluster, ReceivedWeightsAreTheFilesAndStayOnDisk) {
     std::vector<spec::Token> first;
     {
         const auto server = serve(synth.path, 1);
-        RunningWorker worker(cpu_worker("a"), cluster_address(*server));
+        RunningWorker worker(cpu_worker("a", dir_), cluster_address(*server));
         first = ask(*server, {1, 2, 3}, 10, 1);
     }
     const auto file = model::GgufFile::open(synth.path);
@@ -120,7 +109,7 @@ TEST_F(ModelCluster, ReceivedWeightsAreTheFilesAndStayOnDisk) {
     const auto written = fs::last_write_time(cached / "tensor-1");
     { std::fstream(damaged, std::ios::in | std::ios::out | std::ios::binary).write("damage", 6); }
     const auto server = serve(synth.path, 1);
-    RunningWorker worker(cpu_worker("a"), cluster_address(*server));
+    RunningWorker worker(cpu_worker("a", dir_), cluster_address(*server));
     EXPECT_EQ(ask(*server, {1, 2, 3}, 10, 1), first);
     std::ifstream in(damaged, std::ios::binary);
     std::string start(6, '\0');
@@ -145,15 +134,15 @@ TEST_F(ModelCluster, AFolderIsServedAsTheGgufFileWouldBe) {
     std::vector<spec::Token> expected;
     {
         const auto server = serve(synth.path, 1);
-        RunningWorker worker(cpu_worker("a"), cluster_address(*server));
+        RunningWorker worker(cpu_worker("a", dir_), cluster_address(*server));
         expected = ask(*server, {7, 8, 9}, 12, 1);
     }
     const auto server = serve(folder, 2, {.quantize = "q8_0"});
-    WorkerOptions local = cpu_worker("b");
+    WorkerOptions local = cpu_worker("b", dir_);
     local.model_file = folder;
     local.model_options.quantize = "q8_0";
     local.cache_dir.clear();
-    RunningWorker a(cpu_worker("a"), cluster_address(*server));
+    RunningWorker a(cpu_worker("a", dir_), cluster_address(*server));
     RunningWorker b(std::move(local), cluster_address(*server));
     EXPECT_EQ(ask(*server, {7, 8, 9}, 12, 2), expected);
 }
@@ -169,7 +158,7 @@ TEST_F(ModelCluster, ALocalFileIsUsedOnlyWhenItIsTheSameModel) {
     std::vector<std::vector<spec::Token>> answers;
     for (const std::string& local : {synth.path, other.path}) {
         const auto server = serve(synth.path, 1);
-        WorkerOptions options = cpu_worker("a");
+        WorkerOptions options = cpu_worker("a", dir_);
         options.model_file = local;
         RunningWorker worker(std::move(options), cluster_address(*server));
         answers.push_back(ask(*server, {4, 5, 6}, 12, 1));

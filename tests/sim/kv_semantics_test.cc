@@ -5,31 +5,18 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "sim/three_stages.h"
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
 namespace helix::sim {
 namespace {
 
-constexpr std::int32_t kLayers = 6;
+using testing::FlatCost;
+using testing::kLayers;
+using testing::three_stages;
+
 constexpr std::int32_t kVocab = 4;  // so few that texts repeat themselves and guesses are right
-
-class FlatCost final : public spec::CostModel {
-  public:
-    double layer_s(const spec::NodeSpec&, std::int32_t decodes,
-                   std::int32_t prefill) const override {
-        return 0.0005 * (1 + 0.05 * (decodes + prefill));
-    }
-};
-
-core::CoordinatorEvent three_stages(const core::PlanCluster& request) {
-    if (request.workers.size() != 3) return core::NotPlanned{request.plan, "three are needed"};
-    core::Planned planned;
-    planned.plan = request.plan;
-    planned.placement.layers = {{0, 2}, {2, 4}, {4, 6}};
-    planned.flows = {{spec::kCoordinator, 0, 9}, {0, 1, 9}, {1, 2, 9}, {2, spec::kCoordinator, 9}};
-    return planned;
-}
 
 struct Memory {
     std::int64_t pages = 0;

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/coordinator.h"
+#include "spec/cost_model.h"
+
+// Three workers of two layers each in a row, and what their batches cost.
+
+namespace helix::sim::testing {
+
+constexpr std::int32_t kLayers = 6;
+
+class FlatCost final : public spec::CostModel {
+  public:
+    double layer_s(const spec::NodeSpec&, std::int32_t decodes,
+                   std::int32_t prefill) const override {
+        return 0.0005 * (1 + 0.05 * (decodes + prefill));
+    }
+};
+
+inline core::CoordinatorEvent three_stages(const core::PlanCluster& request) {
+    if (request.workers.size() != 3) return core::NotPlanned{request.plan, "three are needed"};
+    core::Planned planned;
+    planned.plan = request.plan;
+    planned.placement.layers = {{0, 2}, {2, 4}, {4, kLayers}};
+    planned.flows = {{spec::kCoordinator, 0, 9}, {0, 1, 9}, {1, 2, 9}, {2, spec::kCoordinator, 9}};
+    return planned;
+}
+
+}  // namespace helix::sim::testing
