@@ -80,6 +80,31 @@ inline Piece piece_of(std::uint64_t request, spec::LayerRange layers, std::int32
     return piece;
 }
 
+// Some next rows of some of the sequences, of which done rows ran; a sequence pauses with this
+// chance.
+inline std::vector<Piece> next_pieces(const std::vector<std::vector<spec::Token>>& sequences,
+                                      const std::vector<std::size_t>& done, spec::LayerRange layers,
+                                      double pause, base::Random& random) {
+    std::vector<Piece> pieces;
+    for (std::size_t s = 0; s < sequences.size(); ++s) {
+        const std::size_t rest = sequences[s].size() - done[s];
+        if (rest == 0 || random.chance(pause)) continue;
+        const std::size_t n = 1 + random.below(rest);
+        const auto from = sequences[s].begin() + static_cast<std::ptrdiff_t>(done[s]);
+        pieces.push_back(piece_of(s, layers, static_cast<std::int32_t>(done[s]),
+                                  {from, from + static_cast<std::ptrdiff_t>(n)}));
+    }
+    return pieces;
+}
+
+inline bool all_done(const std::vector<std::vector<spec::Token>>& sequences,
+                     const std::vector<std::size_t>& done) {
+    for (std::size_t s = 0; s < sequences.size(); ++s) {
+        if (done[s] < sequences[s].size()) return false;
+    }
+    return true;
+}
+
 inline std::vector<PieceResult> must_run(Runner& runner, const std::vector<Piece>& pieces) {
     auto results = runner.run(pieces);
     if (!results.ok()) ADD_FAILURE() << results.error().message;

@@ -107,18 +107,8 @@ TEST_P(TensorParallel, AnyNumberOfRanksGivesTheBitsOfOne) {
         Runner runner =
             make_runner(file, kAll, options_of(trial.ranks, trial.threads, trial.block_size), 7);
         std::vector<std::size_t> done(kSequences, 0);
-        for (bool left = true; left;) {
-            std::vector<Piece> pieces;
-            left = false;
-            for (std::size_t s = 0; s < kSequences; ++s) {
-                const std::size_t rest = sequences[s].size() - done[s];
-                left = left || rest > 0;
-                if (rest == 0 || random.chance(0.2)) continue;
-                const std::size_t n = 1 + random.below(rest);
-                const auto from = sequences[s].begin() + static_cast<std::ptrdiff_t>(done[s]);
-                pieces.push_back(piece_of(s, kAll, static_cast<std::int32_t>(done[s]),
-                                          {from, from + static_cast<std::ptrdiff_t>(n)}));
-            }
+        while (!all_done(sequences, done)) {
+            const auto pieces = next_pieces(sequences, done, kAll, 0.2, random);
             const auto results = must_run(runner, pieces);
             for (std::size_t i = 0; i < pieces.size(); ++i) {
                 const std::size_t s = pieces[i].request;
