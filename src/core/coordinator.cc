@@ -44,6 +44,7 @@ ClusterView Coordinator::view() const {
         w.batches = worker.last_report.batches;
         w.rows = worker.last_report.rows;
         w.busy_ns = worker.last_report.busy_ns;
+        w.draining = worker.draining;
         view.workers.push_back(std::move(w));
     }
     view.flows = state.flows;
@@ -53,6 +54,7 @@ ClusterView Coordinator::view() const {
     view.swapped = static_cast<std::int64_t>(state.swapped.size());
     view.running = static_cast<std::int64_t>(state.requests.size()) - view.waiting - view.swapped;
     view.preemptions = state.preemptions;
+    view.failovers = state.failovers;
     view.finished = state.finished;
     view.failed = state.failed;
     view.rejected = state.rejected;

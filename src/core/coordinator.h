@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -82,8 +83,23 @@ struct Drafted {
     std::vector<Token> tokens;
 };
 
-using CoordinatorEvent = std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker,
-                                      Planned, NotPlanned, CoordinatorTick, Drafted>;
+// Move the request to another pipeline while it runs: to this one, or (empty) to the best other.
+// Answered by MigrationEnded, at once if it cannot be.
+struct MoveRequest {
+    RequestId id;
+    Pipeline to = {};
+};
+// Nothing new goes to this worker and what runs there moves away; the placement is planned anew
+// without it. With remove it is dismissed then. With off the worker is used again.
+struct DrainWorker {
+    WorkerId worker;
+    bool remove = false;
+    bool off = false;
+};
+
+using CoordinatorEvent =
+    std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker, Planned, NotPlanned,
+                 CoordinatorTick, Drafted, MoveRequest, DrainWorker>;
 
 // ---- actions
 // --------------------------------------------------------------------------------------
@@ -160,9 +176,30 @@ struct FinishChoice {
     FinishReason reason = FinishReason::stop;
 };
 
+// How far a migration came.
+enum class MigrationPhase : std::uint8_t { reserving, copying, last_round, committed };
+// A migration is over: committed, or given up in this phase; the request runs on, where it was
+// unless reason says otherwise.
+struct MigrationEnded {
+    RequestId id;
+    MigrationPhase phase = MigrationPhase::committed;
+    std::string reason = {};  // why it was given up
+    std::int32_t rounds = 0;  // of copying, with the last
+    std::int64_t tokens = 0;  // positions whose KV was copied
+    std::int64_t pages = 0;   // that went from worker to worker
+    Duration took = {};       // from its beginning
+    Duration held = {};       // of that, without a row under way
+};
+// The drained worker holds nothing and is in no placement any more: with remove, dismiss it.
+struct WorkerDrained {
+    WorkerId worker;
+    bool remove = false;
+};
+
 using CoordinatorAction =
     std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest, RejectRequest,
-                 RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts, FinishChoice>;
+                 RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts, FinishChoice,
+                 MigrationEnded, WorkerDrained>;
 
 // How a request gives its KV pages back when others need them (FEATURES V9).
 enum class Preemption : std::uint8_t {
@@ -186,6 +223,18 @@ struct SpeculationConfig {
     std::int32_t guess_rows = 32;                 // of all requests that share a last stage
 };
 
+// Requests move to other pipelines while they run (core/coordinator_migration.cc).
+struct MigrationConfig {
+    bool enabled = true;
+    // Copying goes on in rounds while the request decodes; when at most so many blocks are left, or
+    // after so many rounds, it is held at its next token and the rest is copied (FEATURES L2).
+    std::int32_t last_round_blocks = 2;
+    std::int32_t max_rounds = 8;
+    Duration timeout = base::from_seconds(20);      // without an answer it is given up,
+    Duration hold_timeout = base::from_seconds(1);  // while held, much sooner
+    std::int32_t per_worker = 2;                    // at once, into or out of one worker
+};
+
 struct CoordinatorConfig {
     std::int32_t n_layers = 0;
     std::int32_t context_length = 0;
@@ -207,6 +256,7 @@ struct CoordinatorConfig {
     bool prefix_cache = false;
     std::int32_t prefix_cache_blocks = 1 << 17;
     SpeculationConfig speculation;
+    MigrationConfig migration;
     std::int32_t min_workers = 1;          // plan only once so many have joined
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
     double switch_gain =
@@ -234,6 +284,7 @@ struct WorkerView {
     std::int64_t batches = 0;
     std::int64_t rows = 0;
     std::int64_t busy_ns = 0;
+    bool draining = false;
 };
 struct ClusterView {
     std::vector<WorkerView> workers;
@@ -244,6 +295,10 @@ struct ClusterView {
     std::int64_t running = 0;
     std::int64_t swapped = 0;  // with their KV in host memory
     std::int64_t preemptions = 0;
+    std::int64_t failovers = 0;  // requests that lost a worker and went on elsewhere
+    std::int64_t migrating = 0;
+    std::int64_t migrations = 0;                           // committed
+    std::array<std::int64_t, 3> migrations_given_up = {};  // by MigrationPhase
     std::int64_t finished = 0;
     std::int64_t failed = 0;
     std::int64_t rejected = 0;

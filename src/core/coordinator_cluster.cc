@@ -126,6 +126,7 @@ void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
             worker.swap_total = ready->swap_pages;
         }
         worker.ready = true;
+        worker.kv_format = ready->kv_format;
         capacity_cache.reset();
     } else if (const auto* failure = std::get_if<LayersFailed>(&event.message)) {
         if (failure->epoch != worker.assigned_epoch) return;

@@ -34,6 +34,9 @@ struct WorkerState {
     bool ready = false;                // and answered
     bool gone = false;                 // being taken out: sent nothing any more
     bool failed = false;               // could not load: left out of plans until it joins anew
+    bool draining = false;             // nothing new goes there (DrainWorker)
+    bool remove = false;               // and it is dismissed when it holds nothing
+    std::string kv_format;             // of the layers it has loaded
     KvEstimate kv;
     std::int64_t swap_total = 0;  // pages in host memory
     std::int64_t swap_used = 0;   // by swapped requests, at most
@@ -194,6 +197,7 @@ struct Coordinator::Impl {
     TimePoint no_stall_before;  // when to look for requests without progress again
     std::map<WorkerId, TimePoint> last_preemption;
     std::int64_t preemptions = 0;
+    std::int64_t failovers = 0;
     std::int64_t finished = 0;
     std::int64_t failed = 0;
     std::int64_t rejected = 0;
@@ -315,6 +319,12 @@ struct Coordinator::Impl {
     void end_swap(RequestState& state);  // on its way in, or out of the pipeline
     void swap_in(TimePoint now, std::vector<CoordinatorAction>& actions);
     void repeat_swap_in(TimePoint now, std::vector<CoordinatorAction>& actions);
+
+    // live migration (coordinator_migration.cc)
+    void on(TimePoint now, const MoveRequest& event, std::vector<CoordinatorAction>& actions);
+
+    // nodes that leave (coordinator_drain.cc)
+    void on(TimePoint now, const DrainWorker& event, std::vector<CoordinatorAction>& actions);
 
     // workers and placements (coordinator_cluster.cc)
     void on(TimePoint now, const WorkerJoined& event, std::vector<CoordinatorAction>& actions);

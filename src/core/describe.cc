@@ -38,6 +38,20 @@ std::string reason_text(FinishReason reason) {
     return "?";
 }
 
+std::string phase_text(MigrationPhase phase) {
+    switch (phase) {
+        case MigrationPhase::reserving:
+            return "given up while reserving";
+        case MigrationPhase::copying:
+            return "given up while copying";
+        case MigrationPhase::last_round:
+            return "given up in the last round";
+        case MigrationPhase::committed:
+            return "committed";
+    }
+    return "?";
+}
+
 std::string reason_text(RejectReason reason) {
     switch (reason) {
         case RejectReason::too_long:
@@ -77,6 +91,21 @@ std::string keys_text(const std::vector<SequenceKey>& keys) {
     return text;
 }
 
+std::string spans_text(const std::vector<KvSpan>& spans) {
+    std::string text;
+    for (const KvSpan& span : spans) {
+        text += " " + (span.member == 0 ? "" : "/" + num(span.member) + " ") + "block " +
+                num(span.first_block) + " to @" + num(span.tokens);
+    }
+    return text;
+}
+
+std::string blocks_text(const KvBlocks& blocks) {
+    return "KV for " + key_text(blocks.key) + " " + range_text(blocks.layers) + " round " +
+           num(blocks.round) + " part " + num(blocks.part + 1) + "/" + num(blocks.parts) + ", " +
+           num(blocks.places.size()) + " blocks";
+}
+
 std::string message_text(const WorkerMessage& message) {
     if (const auto* assign = std::get_if<AssignLayers>(&message)) {
         return "assign " + range_text(assign->layers) + " epoch " + num(assign->epoch);
@@ -88,6 +117,16 @@ std::string message_text(const WorkerMessage& message) {
         for (const std::uint32_t member : fork->members) text += " " + num(member);
         return text;
     }
+    if (const auto* reserve = std::get_if<ReserveKv>(&message)) {
+        return "reserve " + num(reserve->blocks) + " blocks of " + range_text(reserve->layers) +
+               " for " + key_text(reserve->key);
+    }
+    if (const auto* send = std::get_if<SendKv>(&message)) {
+        return "send KV of " + key_text({send->request, send->attempt}) + " " +
+               range_text(send->layers) + spans_text(send->spans) + " to w" + num(send->to.value) +
+               " as ." + num(send->next_attempt) + " round " + num(send->round);
+    }
+    if (const auto* blocks = std::get_if<KvBlocks>(&message)) return blocks_text(*blocks);
     if (const auto* swap = std::get_if<SwapSequences>(&message)) {
         return (swap->out ? "swap out" : "swap in") + keys_text(swap->keys);
     }
@@ -110,6 +149,19 @@ std::string message_text(const CoordinatorMessage& message) {
     }
     if (const auto* stuck = std::get_if<SequenceStuck>(&message)) {
         return "stuck " + key_text(stuck->key) + ": " + stuck->reason;
+    }
+    if (const auto* reserved = std::get_if<KvReserved>(&message)) {
+        return "reserved for " + key_text(reserved->key);
+    }
+    if (const auto* arrived = std::get_if<KvArrived>(&message)) {
+        return "KV arrived for " + key_text(arrived->key) + " " + range_text(arrived->layers) +
+               " round " + num(arrived->round);
+    }
+    if (const auto* refused = std::get_if<KvRefused>(&message)) {
+        return "no KV for " + key_text(refused->key) + ": " + refused->reason;
+    }
+    if (const auto* lost = std::get_if<PeerLost>(&message)) {
+        return "link to w" + num(lost->peer.value) + " broke";
     }
     const auto& report = std::get<WorkerReport>(message);
     return "report " + num(report.used_pages) + "/" + num(report.total_pages) + " pages, " +
@@ -173,6 +225,13 @@ std::string describe(const CoordinatorAction& action) {
     if (const auto* a = std::get_if<ForgetDrafts>(&action)) {
         return "no more drafts for r" + num(a->id.value);
     }
+    if (const auto* a = std::get_if<MigrationEnded>(&action)) {
+        return "migration of r" + num(a->id.value) + " " + phase_text(a->phase) +
+               (a->reason.empty() ? "" : ": " + a->reason);
+    }
+    if (const auto* a = std::get_if<WorkerDrained>(&action)) {
+        return "w" + num(a->worker.value) + " is drained";
+    }
     const auto& report = std::get<Report>(action);
     return (report.warning ? "warn: " : "say: ") + report.text;
 }
@@ -190,6 +249,12 @@ std::string describe(const WorkerAction& action) {
     }
     if (const auto* a = std::get_if<SendToCoordinator>(&action)) {
         return "to coordinator: " + message_text(a->message);
+    }
+    if (const auto* a = std::get_if<ExportKv>(&action)) {
+        return "export to w" + num(a->to.value) + ": " + blocks_text(a->message);
+    }
+    if (const auto* a = std::get_if<ImportKv>(&action)) {
+        return "import " + num(a->pages.size()) + " pages of frame " + num(a->buffer);
     }
     const std::uint64_t buffer = std::get<ReleaseBuffer>(action).buffer;
     return buffer >= kFirstBatch ? "release output of batch " + num(buffer - kFirstBatch)

@@ -115,8 +115,68 @@ struct SwapSequences {
     bool operator==(const SwapSequences&) const = default;
 };
 
-using WorkerMessage =
-    std::variant<AssignLayers, StageInputs, FreeSequences, ForkSequences, SwapSequences>;
+// ---- live migration (FEATURES L2, L3; core/coordinator_migration.cc)
+// -----------------------------------------------------------------------------------------
+
+// A request moves to another pipeline as its next attempt. Its KV goes ahead, worker to worker, and
+// waits there under the key of that attempt. The attempt's first rows (SequenceStart::cached names
+// the tokens whose KV is waiting) take it over; FreeSequences gives it back.
+
+// To each stage of the new pipeline: take pages for the KV that will come, so many blocks of all
+// these layers. key: member 0 of the new attempt. Answered by KvReserved or KvRefused.
+struct ReserveKv {
+    SequenceKey key;
+    LayerRange layers;
+    std::int64_t blocks = 0;
+    bool operator==(const ReserveKv&) const = default;
+};
+
+// Positions of one member: from block first_block on, up to tokens.
+struct KvSpan {
+    std::uint32_t member = 0;
+    std::int32_t first_block = 0;
+    std::int32_t tokens = 0;
+    bool operator==(const KvSpan&) const = default;
+};
+
+// To a worker that has them: give the KV of these layers and positions to the new attempt at
+// another worker, or, where that is the same one, let the new attempt share the pages. Blocks that
+// members share travel once. Answered by the receiver with KvArrived; by either with KvRefused.
+struct SendKv {
+    RequestId request;
+    std::uint32_t attempt = 0;       // that has them
+    std::uint32_t next_attempt = 0;  // that gets them
+    std::uint32_t round = 0;         // from 1: of this migration
+    WorkerId to;
+    LayerRange layers;
+    std::vector<KvSpan> spans;
+    bool operator==(const SendKv&) const = default;
+};
+
+// A block of a member, and which of the blocks that travel with the message has its content.
+struct KvPlace {
+    std::uint32_t member = 0;
+    std::int32_t block = 0;
+    std::uint32_t content = 0;
+    bool operator==(const KvPlace&) const = default;
+};
+
+// Worker to worker: a part of what SendKv asked for. The payload has a row for each block, of the
+// pages of all layers in order; a page is what the engine says it is (LayersReady::kv_format).
+struct KvBlocks {
+    SequenceKey key;  // member 0 of the new attempt
+    std::uint32_t round = 0;
+    LayerRange layers;
+    std::uint32_t part = 0;
+    std::uint32_t parts = 1;      // of this round and these layers
+    std::vector<KvSpan> spans;    // of the whole round
+    std::vector<KvPlace> places;  // of this part
+    PayloadRef payload;           // not encoded
+    bool operator==(const KvBlocks&) const = default;
+};
+
+using WorkerMessage = std::variant<AssignLayers, StageInputs, FreeSequences, ForkSequences,
+                                   SwapSequences, ReserveKv, SendKv, KvBlocks>;
 
 // ---- worker -> coordinator
 // ------------------------------------------------------------------------
@@ -141,6 +201,9 @@ struct LayersReady {
     LayerRange layers;
     std::int64_t total_pages = 0;
     std::int64_t swap_pages = 0;  // room for so many in host memory
+    // How the engine lays out a page of KV, in its words: pages move between workers of one format.
+    // Empty: they do not move.
+    std::string kv_format = {};
     bool operator==(const LayersReady&) const = default;
 };
 
@@ -180,7 +243,30 @@ struct WorkerReport {
     bool operator==(const WorkerReport&) const = default;
 };
 
-using CoordinatorMessage =
-    std::variant<TokensProduced, LayersReady, LayersFailed, SequenceStuck, WorkerReport>;
+// Answers to ReserveKv and SendKv; key: member 0 of the new attempt.
+struct KvReserved {
+    SequenceKey key;
+    bool operator==(const KvReserved&) const = default;
+};
+struct KvArrived {  // all of this round and these layers is in its pages
+    SequenceKey key;
+    std::uint32_t round = 0;
+    LayerRange layers;
+    bool operator==(const KvArrived&) const = default;
+};
+struct KvRefused {
+    SequenceKey key;
+    std::string reason;
+    bool operator==(const KvRefused&) const = default;
+};
+
+// The link between the sender and this worker broke: rows between them may be lost.
+struct PeerLost {
+    WorkerId peer;
+    bool operator==(const PeerLost&) const = default;
+};
+
+using CoordinatorMessage = std::variant<TokensProduced, LayersReady, LayersFailed, SequenceStuck,
+                                        WorkerReport, KvReserved, KvArrived, KvRefused, PeerLost>;
 
 }  // namespace helix::core

@@ -106,8 +106,8 @@ void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>
         return;
     }
     if (ready && message.layers == layers) {
-        actions.push_back(SendToCoordinator{
-            LayersReady{message.epoch, message.layers, pool.total(), host_pages.total()}});
+        actions.push_back(SendToCoordinator{LayersReady{message.epoch, message.layers, pool.total(),
+                                                        host_pages.total(), kv_format}});
         return;
     }
     start_loading(message, actions);
@@ -130,8 +130,9 @@ void Worker::Impl::on(const LayersLoaded& event, std::vector<WorkerAction>& acti
     ready = true;
     pool = KvBlockPool(event.total_pages);
     host_pages = KvBlockPool(event.swap_pages);
-    actions.push_back(
-        SendToCoordinator{LayersReady{event.epoch, layers, event.total_pages, event.swap_pages}});
+    kv_format = event.kv_format;
+    actions.push_back(SendToCoordinator{
+        LayersReady{event.epoch, layers, event.total_pages, event.swap_pages, event.kv_format}});
 }
 
 void Worker::Impl::on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions) {

@@ -15,7 +15,7 @@ namespace helix::core {
 // ---- events: what the world tells a worker
 // --------------------------------------------------------
 
-// From the coordinator, or (StageInputs only) from the stage before.
+// From the coordinator, or (StageInputs and KvBlocks only) from another worker.
 struct MessageArrived {
     WorkerMessage message;
 };
@@ -24,6 +24,7 @@ struct LayersLoaded {
     std::uint64_t epoch = 0;
     std::int64_t total_pages = 0;
     std::int64_t swap_pages = 0;  // of host memory, for swapped pages
+    std::string kv_format = {};   // as in LayersReady
 };
 struct LayersNotLoaded {
     std::uint64_t epoch = 0;
@@ -49,10 +50,23 @@ struct BatchFailed {
     std::uint64_t id = 0;
     std::string reason;
 };
+// Answer to ExportKv: the pages have been read. Whether the message arrives is not known.
+struct KvExported {
+    std::uint64_t transfer = 0;
+};
+// Answer to ImportKv: the pages are written; with an error the received bytes are not theirs.
+struct KvImported {
+    std::uint64_t transfer = 0;
+    std::string error = {};
+};
+// The link to this worker broke: what was sent to it or by it may be lost.
+struct PeerBroken {
+    WorkerId peer;
+};
 struct WorkerTick {};  // at least every WorkerConfig::report_interval
 
 using WorkerEvent = std::variant<MessageArrived, LayersLoaded, LayersNotLoaded, BatchFinished,
-                                 BatchFailed, WorkerTick>;
+                                 BatchFailed, KvExported, KvImported, PeerBroken, WorkerTick>;
 
 // ---- actions: what a worker asks the world to do
 // --------------------------------------------------
@@ -85,8 +99,28 @@ struct ReleaseBuffer {
     std::uint64_t buffer = 0;
 };
 
-using WorkerAction =
-    std::variant<ConnectPeers, LoadLayers, RunBatch, SendToPeer, SendToCoordinator, ReleaseBuffer>;
+// Read these pages and send them with the message, beside the batches: on a thread and a
+// connection of their own, no faster than the configured rate. pages[block * layers + layer] is
+// the payload's content. They are not written before the answer KvExported. One at a time.
+struct ExportKv {
+    std::uint64_t transfer = 0;
+    WorkerId to;
+    KvBlocks message;
+    std::vector<PageId> pages;
+};
+// Write the pages of a received frame, content[i] to page[i]; content counts the frame's pages
+// from 0. Neither read nor written by batches before the answer KvImported. Several may be under
+// way.
+struct ImportKv {
+    std::uint64_t transfer = 0;
+    std::uint64_t buffer = 0;
+    std::uint32_t frame_pages = 0;  // that the frame must have
+    std::vector<std::uint32_t> content;
+    std::vector<PageId> pages;
+};
+
+using WorkerAction = std::variant<ConnectPeers, LoadLayers, RunBatch, SendToPeer, SendToCoordinator,
+                                  ReleaseBuffer, ExportKv, ImportKv>;
 
 struct WorkerConfig {
     std::int32_t block_size = 16;       // tokens per page
@@ -101,6 +135,9 @@ struct WorkerConfig {
     Duration report_interval = base::from_ms(500);
     bool prefix_cache = false;  // keep full blocks for later sequences with the same first tokens
     bool list_pages = true;     // fill BatchChunk::pages; an engine without KV memory needs none
+    std::int32_t transfer_pages = 512;  // of KV in one message to another worker
+    // KV that came for a sequence which then did not is given back (FEATURES L4).
+    Duration orphan_timeout = base::from_seconds(10);
 };
 
 // One worker's policy: which rows run next and where their KV lives. Deterministic; no I/O.

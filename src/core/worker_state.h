@@ -232,6 +232,7 @@ struct Worker::Impl {
     std::int32_t pipeline_groups = 1;
 
     KvBlockPool pool;
+    std::string kv_format;  // of its pages
     PrefixCache prefixes;
     KvBlockPool host_pages;                          // for swapped sequences
     std::vector<PageSwap> leaving;                   // to be swapped out by the next batch,
@@ -267,6 +268,11 @@ struct Worker::Impl {
     void end_with_reason(Sequence& sequence, const std::string& reason,
                          std::vector<WorkerAction>& actions);
     void on(const BatchFailed& event, std::vector<WorkerAction>& actions);
+
+    // live migration (worker_migration.cc)
+    void on(const KvExported& event, std::vector<WorkerAction>& actions);
+    void on(const KvImported& event, std::vector<WorkerAction>& actions);
+    void on(const PeerBroken& event, std::vector<WorkerAction>& actions);
 
     void assign(const AssignLayers& message, std::vector<WorkerAction>& actions);
     void start_loading(const AssignLayers& message, std::vector<WorkerAction>& actions);

@@ -1,59 +1,16 @@
 #include <cmath>
 #include <limits>
 
-#include <fmt/format.h>
-
-#include "wire/codec.h"
-#include "wire/helix.pb.h"
+#include "wire/decode_fields.h"
 
 // Every field is checked here, once; behind decode() nobody has to.
 
 namespace helix::wire {
 namespace {
 
-using base::Errc;
-using base::Error;
-using base::Ok;
-using base::Result;
-using base::Status;
+using wire::get;  // of keys and hashes
 
 constexpr auto kMaxStuckCause = static_cast<std::int64_t>(core::StuckCause::prefix_lost);
-
-Status in_range(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
-    if (low <= value && value <= high) return Ok{};
-    return base::invalid(fmt::format("{} is {}, expected {} to {}", field, value, low, high));
-}
-
-Status at_most(const char* field, std::uint64_t value, std::uint64_t limit) {
-    if (value <= limit) return Ok{};
-    return Error{Errc::too_large,
-                 fmt::format("{} is {}, at most {} is allowed", field, value, limit)};
-}
-
-Status finite(const char* field, double value, double low) {
-    if (std::isfinite(value) && value >= low) return Ok{};
-    return base::invalid(
-        fmt::format("{} is {}, expected a number of at least {}", field, value, low));
-}
-
-Status text(const char* field, const std::string& value) {
-    return at_most(field, value.size(), kMaxTextBytes);
-}
-
-core::SequenceKey get(const pb::SequenceKey& from) {
-    return {core::RequestId{from.request()}, from.attempt(), from.member()};
-}
-
-base::Hash128 get(const pb::Hash128& from) {
-    return {from.low(), from.high()};
-}
-
-Result<core::LayerRange> get_layers(const pb::LayerRange& from, const SessionLimits& limits) {
-    const std::int32_t most = limits.n_layers > 0 ? limits.n_layers : kMaxLayers;
-    TRY_VOID(in_range("layers.begin", from.begin(), 0, most));
-    TRY_VOID(in_range("layers.end", from.end(), from.begin(), most));
-    return core::LayerRange{from.begin(), from.end()};
-}
 
 Result<core::Pipeline> get_pipeline(const pb::SequenceStart& from, const SessionLimits& limits) {
     TRY_VOID(in_range("pipeline stages", from.pipeline_size(), 1, kMaxLayers));
@@ -258,7 +215,9 @@ Result<Message> get(const pb::LayersReady& from, const SessionLimits& limits) {
     message.total_pages = from.total_pages();
     TRY_VOID(in_range("swap_pages", from.swap_pages(), 0, std::int64_t{1} << 32));
     message.swap_pages = from.swap_pages();
-    return Message{message};
+    TRY_VOID(text("kv_format", from.kv_format()));
+    message.kv_format = from.kv_format();
+    return Message{std::move(message)};
 }
 
 Result<Message> get(const pb::WorkerReport& from) {
@@ -446,6 +405,22 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return get(from.fork_sequences());
         case pb::Envelope::kSwapSequences:
             return get(from.swap_sequences());
+        case pb::Envelope::kReserveKv:
+            return decode_kv(from.reserve_kv(), limits);
+        case pb::Envelope::kSendKv:
+            return decode_kv(from.send_kv(), limits);
+        case pb::Envelope::kKvBlocks:
+            return decode_kv(from.kv_blocks(), payload_bytes, limits);
+        case pb::Envelope::kKvReserved:
+            return Message{core::KvReserved{get(from.kv_reserved().key())}};
+        case pb::Envelope::kKvArrived:
+            return decode_kv(from.kv_arrived(), limits);
+        case pb::Envelope::kKvRefused:
+            TRY_VOID(text("reason", from.kv_refused().reason()));
+            return Message{
+                core::KvRefused{get(from.kv_refused().key()), from.kv_refused().reason()}};
+        case pb::Envelope::kPeerLost:
+            return Message{core::PeerLost{core::WorkerId{from.peer_lost().peer()}}};
         case pb::Envelope::kTokensProduced:
             return get(from.tokens_produced());
         case pb::Envelope::kLayersReady:
@@ -507,7 +482,8 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
 }
 
 bool carries_frame(const pb::Envelope& from) {
-    return from.has_stage_inputs() || from.has_chunk() || from.has_ping() || from.has_pong();
+    return from.has_stage_inputs() || from.has_kv_blocks() || from.has_chunk() || from.has_ping() ||
+           from.has_pong();
 }
 
 }  // namespace

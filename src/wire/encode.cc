@@ -64,6 +64,12 @@ void put(const core::StageInput& input, pb::StageInput& out) {
     out.set_parent_plus_1(input.parent + 1);
 }
 
+void put(const core::KvSpan& span, pb::KvSpan& out) {
+    out.set_member(span.member);
+    out.set_first_block(span.first_block);
+    out.set_tokens(span.tokens);
+}
+
 void put(const core::ProducedToken& token, pb::ProducedToken& out) {
     put(token.key, *out.mutable_key());
     out.set_position(token.position);
@@ -126,6 +132,53 @@ struct Encoder {
         to.set_out(m.out);
         for (const core::SequenceKey& key : m.keys) put(key, *to.add_keys());
     }
+    void operator()(const core::ReserveKv& m) const {
+        pb::ReserveKv& to = *out.mutable_reserve_kv();
+        put(m.key, *to.mutable_key());
+        put(m.layers, *to.mutable_layers());
+        to.set_blocks(m.blocks);
+    }
+    void operator()(const core::SendKv& m) const {
+        pb::SendKv& to = *out.mutable_send_kv();
+        to.set_request(m.request.value);
+        to.set_attempt(m.attempt);
+        to.set_next_attempt(m.next_attempt);
+        to.set_round(m.round);
+        to.set_to(m.to.value);
+        put(m.layers, *to.mutable_layers());
+        for (const core::KvSpan& span : m.spans) put(span, *to.add_spans());
+    }
+    void operator()(const core::KvBlocks& m) const {
+        pb::KvBlocks& to = *out.mutable_kv_blocks();
+        put(m.key, *to.mutable_key());
+        to.set_round(m.round);
+        put(m.layers, *to.mutable_layers());
+        to.set_part(m.part);
+        to.set_parts(m.parts);
+        for (const core::KvSpan& span : m.spans) put(span, *to.add_spans());
+        for (const core::KvPlace& place : m.places) {
+            to.add_place_members(place.member);
+            to.add_place_blocks(place.block);
+            to.add_place_contents(place.content);
+        }
+        to.set_contents(m.payload.rows);
+    }
+    void operator()(const core::KvReserved& m) const {
+        put(m.key, *out.mutable_kv_reserved()->mutable_key());
+    }
+    void operator()(const core::KvArrived& m) const {
+        pb::KvArrived& to = *out.mutable_kv_arrived();
+        put(m.key, *to.mutable_key());
+        to.set_round(m.round);
+        put(m.layers, *to.mutable_layers());
+    }
+    void operator()(const core::KvRefused& m) const {
+        put(m.key, *out.mutable_kv_refused()->mutable_key());
+        out.mutable_kv_refused()->set_reason(m.reason);
+    }
+    void operator()(const core::PeerLost& m) const {
+        out.mutable_peer_lost()->set_peer(m.peer.value);
+    }
     void operator()(const core::TokensProduced& m) const {
         pb::TokensProduced& to = *out.mutable_tokens_produced();
         for (const core::ProducedToken& token : m.tokens) put(token, *to.add_tokens());
@@ -136,6 +189,7 @@ struct Encoder {
         put(m.layers, *to.mutable_layers());
         to.set_total_pages(m.total_pages);
         to.set_swap_pages(m.swap_pages);
+        to.set_kv_format(m.kv_format);
     }
     void operator()(const core::LayersFailed& m) const {
         out.mutable_layers_failed()->set_epoch(m.epoch);
@@ -258,6 +312,13 @@ struct Namer {
     const char* operator()(const core::FreeSequences&) const { return "FreeSequences"; }
     const char* operator()(const core::ForkSequences&) const { return "ForkSequences"; }
     const char* operator()(const core::SwapSequences&) const { return "SwapSequences"; }
+    const char* operator()(const core::ReserveKv&) const { return "ReserveKv"; }
+    const char* operator()(const core::SendKv&) const { return "SendKv"; }
+    const char* operator()(const core::KvBlocks&) const { return "KvBlocks"; }
+    const char* operator()(const core::KvReserved&) const { return "KvReserved"; }
+    const char* operator()(const core::KvArrived&) const { return "KvArrived"; }
+    const char* operator()(const core::KvRefused&) const { return "KvRefused"; }
+    const char* operator()(const core::PeerLost&) const { return "PeerLost"; }
     const char* operator()(const core::TokensProduced&) const { return "TokensProduced"; }
     const char* operator()(const core::LayersReady&) const { return "LayersReady"; }
     const char* operator()(const core::LayersFailed&) const { return "LayersFailed"; }

@@ -27,7 +27,8 @@ class RandomMessages {
             case 3:
                 return tokens();
             case 4:
-                return core::LayersReady{random_.next(), layers(), number(1000), number(1000)};
+                return core::LayersReady{random_.next(), layers(), number(1000), number(1000),
+                                         text()};
             case 5:
                 return core::LayersFailed{random_.next(), text()};
             case 6:
@@ -65,8 +66,22 @@ class RandomMessages {
                 return AllowKeys{{std::string(40, 'k'), std::string(40, 'q')}};
             case 22:
                 return fork();
-            default:
+            case 23:
                 return swap();
+            case 24:
+                return core::ReserveKv{key(), some_layers(), 1 + number(999)};
+            case 25:
+                return send_kv();
+            case 26:
+                return kv_blocks();
+            case 27:
+                return core::KvReserved{key()};
+            case 28:
+                return core::KvArrived{key(), small_u(9), some_layers()};
+            case 29:
+                return core::KvRefused{key(), text()};
+            default:
+                return core::PeerLost{worker()};
         }
     }
 
@@ -79,6 +94,9 @@ class RandomMessages {
             }
         }
         if (const auto* chunk = std::get_if<Chunk>(&message)) bytes = chunk->length;
+        if (const auto* kv = std::get_if<core::KvBlocks>(&message)) {
+            bytes = kv->payload.rows * static_cast<std::size_t>(kv->layers.size()) * 64;
+        }
         return bytes;
     }
 
@@ -191,6 +209,39 @@ class RandomMessages {
         core::ForkSequences m{key(), 1 + small(5000), {}};
         for (std::uint64_t i = 1 + random_.below(5); i > 0; --i)
             m.members.push_back(static_cast<std::uint32_t>(random_.below(99)));
+        return m;
+    }
+    std::uint32_t small_u(std::uint64_t bound) {
+        return static_cast<std::uint32_t>(random_.below(bound));
+    }
+    core::LayerRange some_layers() {
+        core::LayerRange range = layers();
+        if (range.empty()) range = {0, 1};
+        return range;
+    }
+    std::vector<core::KvSpan> spans() {
+        std::vector<core::KvSpan> all;
+        for (std::uint64_t i = 1 + random_.below(4); i > 0; --i) {
+            all.push_back({small_u(9), small(99), 1 + small(5000)});
+        }
+        return all;
+    }
+    core::SendKv send_kv() {
+        return {core::RequestId{random_.next()},
+                small_u(9),
+                small_u(9),
+                small_u(9),
+                worker(),
+                some_layers(),
+                spans()};
+    }
+    core::KvBlocks kv_blocks() {
+        core::KvBlocks m{key(), small_u(9), some_layers(), 0, 1 + small_u(4), spans(), {}, {}};
+        m.part = small_u(m.parts);
+        m.payload.rows = small_u(5);
+        for (std::uint64_t i = m.payload.rows > 0 ? random_.below(9) : 0; i > 0; --i) {
+            m.places.push_back({small_u(9), small(99), small_u(m.payload.rows)});
+        }
         return m;
     }
     core::SwapSequences swap() {
