@@ -266,8 +266,8 @@ struct CoordinatorConfig {
     // Assignments without an answer, and swapping in without progress, are asked for again.
     Duration assign_repeat = base::from_seconds(5);
     Duration unserved_timeout = base::from_seconds(60);  // waiting while no placement is in force
-    Duration stall_timeout =
-        base::from_seconds(300);  // no token for so long ends a request with an error
+    // No token for so long: tried again, and again, then it ends with an error.
+    Duration stall_timeout = base::from_seconds(300);
 };
 
 // What /metrics, the dashboard and the tests see; a copy, cheap enough for once a second.
@@ -318,8 +318,8 @@ struct ClusterView {
 // Promises: an accepted request gets its tokens in order, each once, and exactly one FinishRequest;
 // a request that can never fit is rejected with the reason; one that does not fit now waits, by
 // priority and then arrival; one that must give its pages back continues later with the same
-// tokens; when a worker is lost its requests end with an error that says so and
-// every other worker is told to free them.
+// tokens; when a worker is lost its requests go on elsewhere, by recompute, with the next token;
+// when no placement can serve them for unserved_timeout they end with an error that says so.
 class Coordinator {
   public:
     explicit Coordinator(const CoordinatorConfig& config);

@@ -24,6 +24,12 @@ double total_flow(const std::vector<spec::LinkFlow>& flows) {
     return sum;
 }
 
+std::string going_on_text(std::size_t requests) {
+    if (requests == 0) return "";
+    return "; " + std::to_string(requests) +
+           (requests == 1 ? " request goes on elsewhere" : " requests go on elsewhere");
+}
+
 // Is there such a sequence at the workers?
 bool runs(const RequestState& state, const SequenceKey& key) {
     if (!state.running || state.attempt != key.attempt) return false;
@@ -73,7 +79,7 @@ void Coordinator::Impl::on(TimePoint now, const WorkerJoined& event,
     const bool old = event.incarnation <= newest;  // a hello that comes late
     if (old && !base::planted(base::PlantedBug::old_incarnation_joins)) return;
     newest = event.incarnation;
-    if (workers.contains(event.worker)) lose_worker(event.worker, "was restarted", actions);
+    if (workers.contains(event.worker)) lose_worker(now, event.worker, "was restarted", actions);
     WorkerState state;
     state.joined = event;
     workers.emplace(event.worker, std::move(state));
@@ -84,22 +90,20 @@ void Coordinator::Impl::on(TimePoint now, const WorkerJoined& event,
 void Coordinator::Impl::on(TimePoint now, const WorkerLost& event,
                            std::vector<CoordinatorAction>& actions) {
     if (!workers.contains(event.worker)) return;
-    lose_worker(event.worker, event.reason, actions);
+    lose_worker(now, event.worker, event.reason, actions);
     want_plan(now);
 }
 
-void Coordinator::Impl::lose_worker(WorkerId worker, const std::string& reason,
+// Its requests go on elsewhere: what they computed is computed again, what was streamed stands.
+void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::string& reason,
                                     std::vector<CoordinatorAction>& actions) {
     const WorkerState& gone = workers.at(worker);
     const std::string name = gone.joined.node.name;
-    actions.push_back(Report{"worker " + name + " " + reason, true});
     workers.at(worker).gone = true;
     std::vector<RequestId> hit;
     for (const auto& [id, pages] : gone.kv.charges()) hit.push_back(id);
-    for (const RequestId id : hit) {
-        finish(id, FinishReason::error,
-               "worker " + name + " " + reason + " while it served this request", actions);
-    }
+    actions.push_back(Report{"worker " + name + " " + reason + going_on_text(hit.size()), true});
+    for (const RequestId id : hit) fail_over(now, requests.at(id), actions);
     prefixes.clear();
     if (in_router(worker)) flow_in_force = 0;  // whatever can replace it is a gain
     capacity_cache.reset();

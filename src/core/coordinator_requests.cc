@@ -13,6 +13,16 @@ namespace helix::core {
 using base::planted;
 using base::PlantedBug;
 
+namespace {
+
+constexpr std::int32_t kStallRetries = 2;
+
+std::string seconds_text(Duration duration) {
+    return std::to_string(duration.ns / 1'000'000'000) + " s";
+}
+
+}  // namespace
+
 std::int64_t Coordinator::Impl::blocks_for(std::int64_t tokens) const {
     return (tokens + config.block_size - 1) / config.block_size;
 }
@@ -194,21 +204,34 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
             blocked = true;
             continue;
         }
-        state.max_output = output_limit(state, capacity_now);
-        const std::size_t longest =
-            state.group ? state.group->longest_output() : state.output.size();
-        // Accepted when there was more room: better an error than fewer tokens than were asked for.
-        if (state.max_output < state.request.max_tokens ||
-            static_cast<std::int64_t>(longest) >= state.max_output) {
-            finish(state.request.id, FinishReason::error,
-                   "the cluster has shrunk: this request does not fit any more", actions);
-            continue;
-        }
+        if (!still_fits(now, state, capacity_now, actions)) continue;
         Path path = route(now, state);
         blocked = path.empty();
         if (blocked) continue;
         start(now, state, std::move(path), actions);
     }
+}
+
+// Accepted when there was more room: better late, or an error, than fewer tokens than were asked
+// for.
+bool Coordinator::Impl::still_fits(TimePoint now, RequestState& state, std::int64_t capacity_now,
+                                   std::vector<CoordinatorAction>& actions) {
+    state.max_output = output_limit(state, capacity_now);
+    const std::size_t longest = state.group ? state.group->longest_output() : state.output.size();
+    if (state.max_output >= state.request.max_tokens &&
+        static_cast<std::int64_t>(longest) < state.max_output) {
+        state.unfit_since.reset();
+        return true;
+    }
+    if (!state.unfit_since) state.unfit_since = now;
+    if (now - *state.unfit_since > config.unserved_timeout) {
+        finish(
+            state.request.id, FinishReason::error,
+            "the cluster has shrunk: this request does not fit any more, and no worker came for " +
+                seconds_text(config.unserved_timeout),
+            actions);
+    }
+    return false;
 }
 
 WorkerLoad Coordinator::Impl::load_of(WorkerId worker) const {
@@ -315,6 +338,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             note_first_token(state);
         }
         state.output.push_back(token.token);
+        state.retries = 0;
         if (state.rows_going > 0) {  // the first token of these rows
             router->on_returned(state.path, state.rows_going, now - state.last_progress);
             state.rows_going = 0;
@@ -357,6 +381,14 @@ void Coordinator::Impl::on_stuck(TimePoint now, WorkerId worker, const SequenceS
         finish(message.key.request, FinishReason::error,
                "worker " + workers.at(worker).joined.node.name + ": " + message.reason, actions);
     }
+}
+
+void Coordinator::Impl::fail_over(TimePoint now, RequestState& state,
+                                  std::vector<CoordinatorAction>& actions) {
+    ++failovers;
+    leave_pipeline(state, actions);
+    state.last_progress = now;
+    waiting.emplace(queue_key(state), state.request.id);
 }
 
 void Coordinator::Impl::leave_pipeline(RequestState& state,
@@ -432,9 +464,14 @@ void Coordinator::Impl::end_stalled(TimePoint now, std::vector<CoordinatorAction
     }
     no_stall_before = oldest + config.stall_timeout;
     for (const RequestId id : stalled) {
+        RequestState& state = requests.at(id);
+        if (state.running && ++state.retries <= kStallRetries) {
+            fail_over(now, state, actions);  // rows may have been lost
+            continue;
+        }
         finish(id, FinishReason::error,
-               "no token for " + std::to_string(config.stall_timeout.ns / 1'000'000'000) +
-                   " s: the pipeline is stuck",
+               "no token for " + seconds_text(config.stall_timeout) + ", tried " +
+                   std::to_string(kStallRetries + 1) + " times: the pipelines are stuck",
                actions);
     }
 }

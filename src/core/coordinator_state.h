@@ -83,6 +83,8 @@ struct RequestState {
     TimePoint started;             // this attempt
     std::int32_t max_output = 0;   // max_tokens, or what context and memory allow
     TimePoint last_progress;
+    std::optional<TimePoint> unfit_since;  // waits, and no placement could hold it since
+    std::int32_t retries = 0;              // set back for want of progress, since its last token
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
 };
@@ -237,6 +239,12 @@ struct Coordinator::Impl {
                 std::vector<CoordinatorAction>& actions);
     void reject(RequestId id, RejectReason reason, const std::string& message,
                 std::vector<CoordinatorAction>& actions);
+    // Its pipeline is broken: back to its place in the queue.
+    void fail_over(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
+    // Whether the request can run in a placement of this capacity; ends it when none of those of a
+    // long time could.
+    bool still_fits(TimePoint now, RequestState& state, std::int64_t capacity_now,
+                    std::vector<CoordinatorAction>& actions);
     void end_stalled(TimePoint now, std::vector<CoordinatorAction>& actions);
     void end_unserved(TimePoint now, std::vector<CoordinatorAction>& actions);
     // Accepts or rejects a request at its first turn; false when it was rejected.
@@ -333,7 +341,7 @@ struct Coordinator::Impl {
     void on(TimePoint now, const Planned& event, std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const NotPlanned& event, std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const CoordinatorTick& event, std::vector<CoordinatorAction>& actions);
-    void lose_worker(WorkerId worker, const std::string& reason,
+    void lose_worker(TimePoint now, WorkerId worker, const std::string& reason,
                      std::vector<CoordinatorAction>& actions);
     void on_report(WorkerId worker, const WorkerReport& message,
                    std::vector<CoordinatorAction>& actions);

@@ -17,7 +17,6 @@ class ClientWatch {
     virtual void token(core::TimePoint now, const core::StreamToken& token) = 0;
     virtual void choice_finished(core::TimePoint now, const core::FinishChoice& what) = 0;
     // The operator of the cluster knows: this worker was really lost to the coordinator.
-    virtual void worker_lost(const std::string& name) = 0;
     virtual void finished(core::TimePoint now, const core::FinishRequest& what) = 0;
 };
 

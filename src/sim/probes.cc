@@ -47,7 +47,7 @@ constexpr std::array<const char*, kProbes> kNames{
     "placement replaced while serving",
     "cancelled while waiting",
     "cancelled while running",
-    "error worker lost",
+    "failed over",
     "error stalled",
     "error unserved",
     "rejected queue full",

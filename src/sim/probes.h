@@ -53,7 +53,7 @@ enum class Probe {
     placement_replaced_while_serving,
     cancelled_while_waiting,
     cancelled_while_running,
-    error_worker_lost,
+    failed_over,
     error_stalled,
     error_unserved,
     rejected_queue_full,

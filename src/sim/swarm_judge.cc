@@ -212,12 +212,9 @@ void Judge::judge_error(core::TimePoint now, core::RequestId id, const View& vie
         if (!config_.silence) broken(id, "P6: it stalled though nothing fell silent");
     } else if (error.starts_with("no placement")) {
         if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
-    } else if (error.starts_with("worker ")) {
-        const std::string name = error.substr(7, error.find(' ', 7) - 7);
-        if (!failed_workers_.contains(name)) {
-            broken(id, "P6: an error blames a worker that did not fail: " + error);
-        }
-    } else if (!error.starts_with("the cluster has shrunk")) {
+    } else if (error.starts_with("the cluster has shrunk")) {
+        if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
+    } else {
         broken(id, "P6: an error that explains nothing: " + error);
     }
     if (!config_.faults) broken(id, "P6: an error though nothing went wrong: " + error);

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -37,7 +36,6 @@ class Judge final : public ClientWatch {
     void finished(core::TimePoint now, const core::FinishRequest& what) override;
     void choice_finished(core::TimePoint now, const core::FinishChoice& what) override;
 
-    void worker_lost(const std::string& name) override { failed_workers_.insert(name); }
     // Nothing goes wrong any more: what is submitted from now on is served.
     void calm() { calm_ = true; }
     // Nothing more will come.
@@ -79,7 +77,6 @@ class Judge final : public ClientWatch {
 
     JudgeConfig config_;
     std::map<core::RequestId, View> views_;
-    std::set<std::string> failed_workers_;
     bool calm_ = false;
     std::string verdict_;
     std::int64_t tokens_ = 0;

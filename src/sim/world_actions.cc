@@ -280,7 +280,6 @@ void World::probe_end(const Outcome& outcome) {
         if (outcome.pipelines.size() > 1) probes_.hit(Probe::finished_after_preemption);
         if (outcome.was_stuck) probes_.hit(Probe::stuck_then_finished);
     } else if (outcome.reason == core::FinishReason::error) {
-        if (error.starts_with("worker ")) probes_.hit(Probe::error_worker_lost);
         if (error.starts_with("no token for")) probes_.hit(Probe::error_stalled);
         if (error.starts_with("no placement")) probes_.hit(Probe::error_unserved);
     }

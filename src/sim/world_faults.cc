@@ -86,10 +86,7 @@ void World::hello(core::WorkerId id, std::uint64_t incarnation) {
 }
 
 void World::join(Machine& machine) {
-    if (machine.session != 0) {
-        probes_.hit(Probe::restart_noticed_by_hello);
-        if (watch_ != nullptr) watch_->worker_lost(machine.node.name);
-    }
+    if (machine.session != 0) probes_.hit(Probe::restart_noticed_by_hello);
     if (machine.falsely_lost) probes_.hit(Probe::rejoined_after_false_loss);
     machine.falsely_lost = false;
     machine.session = machine.incarnation;
@@ -129,8 +126,9 @@ void World::end_session(core::WorkerId id, std::uint64_t incarnation, const std:
         }
     }
     lost_since_placement_ = true;
-    if (watch_ != nullptr) watch_->worker_lost(machine.node.name);
+    const std::int64_t before = coordinator_.view().failovers;
     coordinator_event(core::WorkerLost{id, reason});
+    if (coordinator_.view().failovers > before) probes_.hit(Probe::failed_over);
 }
 
 void World::from_worker(core::WorkerId id, std::uint64_t incarnation,

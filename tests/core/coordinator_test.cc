@@ -62,6 +62,26 @@ class CoordinatorTest : public ::testing::Test {
             {0}, TokensProduced{{ProducedToken{{{id}, attempt}, position, value, 0, {}}}}});
     }
 
+    std::vector<CoordinatorAction> rejoin(std::uint64_t incarnation) {
+        WorkerJoined again;
+        again.worker = {0};
+        again.incarnation = incarnation;
+        again.node.name = "solo";
+        return step(again);
+    }
+    // The worker is given the whole model again; what happens when it is ready.
+    std::vector<CoordinatorAction> place(std::uint64_t epoch, std::int64_t pages) {
+        now_ = now_ + base::from_seconds(1);
+        const auto plan = find<PlanCluster>(step(CoordinatorTick{}));
+        EXPECT_TRUE(plan);
+        Planned planned;
+        planned.plan = plan->plan;
+        planned.placement.layers = {{0, 4}};
+        planned.flows = {{spec::kCoordinator, 0, 5}, {0, spec::kCoordinator, 5}};
+        step(planned);
+        return step(FromWorker{{0}, LayersReady{epoch, {0, 4}, pages}});
+    }
+
     TimePoint now_;
     Coordinator coordinator_;
 };
@@ -174,26 +194,55 @@ TEST_F(CoordinatorTest, TokensOfOneMessageGoOutInOneMessage) {
     EXPECT_EQ(messages, 1);
 }
 
-TEST_F(CoordinatorTest, NoTokenForTooLongEndsARequestWithAnError) {
+TEST_F(CoordinatorTest, NoTokenForTooLongIsTriedAgainAndThenEndsWithAnError) {
     step(Submitted{request(1)});
+    token(1, 1, 3, 7);
+    for (std::uint32_t attempt = 2; attempt <= 3; ++attempt) {
+        now_ = now_ + base::from_seconds(301);
+        const auto actions = step(CoordinatorTick{});
+        EXPECT_FALSE(find<FinishRequest>(actions));
+        ASSERT_TRUE(find<RequestRouted>(actions));
+        EXPECT_EQ(find<RequestRouted>(actions)->attempt, attempt);
+    }
     now_ = now_ + base::from_seconds(301);
     const auto actions = step(CoordinatorTick{});
     ASSERT_TRUE(find<FinishRequest>(actions));
     EXPECT_EQ(find<FinishRequest>(actions)->reason, FinishReason::error);
+    EXPECT_EQ(find<FinishRequest>(actions)->error,
+              "no token for 300 s, tried 3 times: the pipelines are stuck");
 }
 
-TEST_F(CoordinatorTest, ARestartedWorkerReplacesItsOldSelf) {
+TEST_F(CoordinatorTest, ARestartedWorkerReplacesItsOldSelfAndItsRequestsGoOn) {
     step(Submitted{request(1)});
-    WorkerJoined again;
-    again.worker = {0};
-    again.incarnation = 2;
-    again.node.name = "solo";
-    auto actions = step(again);
+    EXPECT_TRUE(find<StreamToken>(token(1, 1, 3, 7)));
+    EXPECT_FALSE(find<FinishRequest>(rejoin(2)));
+    EXPECT_FALSE(find<StreamToken>(token(1, 1, 4, 8))) << "it comes from the old self";
+    EXPECT_EQ(coordinator_.view().waiting, 1);
+    EXPECT_EQ(coordinator_.view().failovers, 1);
+    const auto ready = place(2, 400);
+    ASSERT_TRUE(find<RequestRouted>(ready));
+    EXPECT_EQ(find<RequestRouted>(ready)->attempt, 2U);
+    const auto sent = find<SendToWorker>(ready);
+    ASSERT_TRUE(sent);
+    const StageInput& rows = std::get<StageInputs>(sent->message).inputs.at(0);
+    EXPECT_EQ(rows.first_position, 0);
+    EXPECT_EQ(rows.tokens, RowTokens({1, 2, 3, 7})) << "the prompt and what was streamed";
+    EXPECT_TRUE(find<StreamToken>(token(1, 2, 4, 8)));
+    EXPECT_TRUE(rejoin(1).empty()) << "an old hello, late";
+}
+
+TEST_F(CoordinatorTest, WithoutAnyWorkerLeftRequestsWaitAndThenEndWithAnError) {
+    step(Submitted{request(1)});
+    token(1, 1, 3, 7);
+    EXPECT_FALSE(find<FinishRequest>(step(WorkerLost{{0}, "died"})));
+    now_ = now_ + base::from_seconds(59);
+    EXPECT_FALSE(find<FinishRequest>(step(CoordinatorTick{})));
+    now_ = now_ + base::from_seconds(2);
+    const auto actions = step(CoordinatorTick{});
     ASSERT_TRUE(find<FinishRequest>(actions));
-    EXPECT_EQ(find<FinishRequest>(actions)->error,
-              "worker solo was restarted while it served this request");
-    again.incarnation = 1;
-    EXPECT_TRUE(step(again).empty()) << "an old hello, late";
+    EXPECT_EQ(find<FinishRequest>(actions)->reason, FinishReason::error);
+    EXPECT_NE(find<FinishRequest>(actions)->error.find("no placement can serve"),
+              std::string::npos);
 }
 
 TEST_F(CoordinatorTest, AFailedLoadLeavesTheWorkerOutOfTheNextPlan) {
@@ -284,38 +333,36 @@ TEST_F(CoordinatorTest, WaitingForAPlacementBeginsWhenThereIsNone) {
 
 // Preempted, and then the memory shrinks: fewer tokens than were asked for would look like an
 // answer that is whole.
-TEST_F(CoordinatorTest, AnAcceptedRequestThatDoesNotFitAnyMoreEndsWithAnErrorNotShort) {
+TEST_F(CoordinatorTest, AnAcceptedRequestThatDoesNotFitAnyMoreWaitsAndThenEndsWithAnErrorNotShort) {
     Request big = request(1);
     big.max_tokens = 100;
     step(Submitted{big});
-    big.id = {2};
+    token(1, 1, 3, 7);
+    rejoin(2);
+    const auto ready = place(2, 40);  // 40 tokens
+    EXPECT_FALSE(find<FinishRequest>(ready));
+    EXPECT_FALSE(find<RequestRouted>(ready));
+    step(Submitted{request(2)});
+    EXPECT_EQ(coordinator_.view().running, 1) << "it does not stand in the way of others";
+    now_ = now_ + base::from_seconds(61);
+    const auto late = step(CoordinatorTick{});
+    ASSERT_TRUE(find<FinishRequest>(late));
+    EXPECT_EQ(find<FinishRequest>(late)->id, RequestId{1});
+    EXPECT_EQ(find<FinishRequest>(late)->reason, FinishReason::error);
+    EXPECT_NE(find<FinishRequest>(late)->error.find("shrunk"), std::string::npos);
+}
+
+TEST_F(CoordinatorTest, WhatDoesNotFitAnyMoreGoesOnWhenMemoryComesBack) {
+    Request big = request(1);
+    big.max_tokens = 100;
     step(Submitted{big});
     token(1, 1, 3, 7);
-    token(2, 1, 3, 7);
-    WorkerReport full;
-    full.used_pages = full.total_pages = 400;
-    full.held = {{{1}, 1}, {{2}, 1}};
-    step(FromWorker{{0}, full});
-    step(FromWorker{{0}, SequenceStuck{{{2}, 1}, StuckCause::out_of_pages, "no free KV page"}});
-    EXPECT_EQ(coordinator_.view().waiting, 1);
-    WorkerJoined second;
-    second.worker = {1};
-    second.incarnation = 1;
-    second.node.name = "second";
-    step(second);
-    step(WorkerLost{{0}, "died"});
-    now_ = now_ + base::from_seconds(1);
-    const auto planning = step(CoordinatorTick{});
-    Planned planned;
-    planned.plan = find<PlanCluster>(planning)->plan;
-    planned.placement.layers = {{0, 4}};
-    planned.flows = {{spec::kCoordinator, 0, 5}, {0, spec::kCoordinator, 5}};
-    step(planned);
-    const auto ready = step(FromWorker{{1}, LayersReady{2, {0, 4}, 40}});  // 40 tokens
-    ASSERT_TRUE(find<FinishRequest>(ready));
-    EXPECT_EQ(find<FinishRequest>(ready)->id, RequestId{2});
-    EXPECT_EQ(find<FinishRequest>(ready)->reason, FinishReason::error);
-    EXPECT_NE(find<FinishRequest>(ready)->error.find("shrunk"), std::string::npos);
+    rejoin(2);
+    EXPECT_FALSE(find<RequestRouted>(place(2, 40)));
+    rejoin(3);
+    const auto ready = place(3, 400);
+    ASSERT_TRUE(find<RequestRouted>(ready));
+    EXPECT_TRUE(find<StreamToken>(token(1, 2, 4, 8)));
 }
 
 }  // namespace
