@@ -1,6 +1,7 @@
 # make demo    a running cluster: one coordinator, three unequal workers, a small model of our own
 # make test    everything that is checked, as CI does it
 # make sim-night HOURS=8    the fault swarm on all cores; HOURS=0.01 for a quick try
+# make chaos N=1000    kills and stops workers of a real cluster N times under load and compares every answer
 # Each installs what it needs (Debian 12, root or sudo), builds and runs.
 
 SHELL := /bin/bash
@@ -8,7 +9,7 @@ JOBS ?= $(shell nproc)
 MODEL ?=
 BUILD := build/release
 
-.PHONY: all build demo demo-check test bench sim-night format format-check tidy layers asan fuzz clean help
+.PHONY: all build demo demo-check test bench sim-night chaos format format-check tidy layers asan fuzz clean help
 
 all: build
 
@@ -41,6 +42,10 @@ sim-night:
 	@tools/install-deps.sh --test
 	@cmake --preset release $(CMAKE_ARGS) >/dev/null && cmake --build --preset release --target helix_swarm -j $(JOBS)
 	@python3 tests/swarm/night.py $(BUILD)/bin/helix_swarm $(HOURS) $(SEED)
+
+N ?= 1000
+chaos: build
+	@python3 tests/chaos/chaos.py $(BUILD)/bin/helix --faults $(N) $(if $(SEED),--seed $(SEED)) $(if $(MODEL),--model $(MODEL))
 
 format:
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i

@@ -1,0 +1,76 @@
+"""A coordinator and its workers as processes that can be killed, stopped and started again."""
+import asyncio
+import ctypes
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+
+
+def die_with_parent():
+    """In the child: it ends with this script, whatever ends that (Linux)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Cluster:
+    def __init__(self, helix, model, workers, folder, memory, speed):
+        self.helix, self.model, self.folder = helix, model, pathlib.Path(folder)
+        self.names = [f"w{i}" for i in range(workers)]
+        self.memory, self.speed = memory, speed
+        self.port = free_port()
+        self.processes = {}
+
+    def start(self):
+        self.run("coordinator", ["serve", "--model", self.model, "--no-worker", "--listen",
+                                 f"127.0.0.1:{self.port}", "--min-workers", str(len(self.names))])
+        for name in self.names:
+            self.start_worker(name)
+
+    def start_worker(self, name):
+        self.run(name, ["worker", "--join", f"127.0.0.1:{self.port}", "--name", name, "--host-id", name,
+                        "--threads", "1", "--memory", str(self.memory), "--speed", str(self.speed),
+                        "--cache", str(self.folder / "cache")])
+
+    def run(self, name, arguments):
+        with open(self.folder / f"{name}.log", "a", encoding="utf-8") as log:
+            self.processes[name] = subprocess.Popen([self.helix] + arguments, stdin=subprocess.DEVNULL,
+                                                    stdout=log, stderr=log, preexec_fn=die_with_parent)
+
+    def signal(self, name, what):
+        self.processes[name].send_signal(what)
+        if what == signal.SIGKILL:
+            self.processes[name].wait()
+
+    async def ready(self, limit_s=60):
+        """Waits until the cluster answers a request."""
+        for _ in range(int(limit_s / 0.2)):
+            if self.processes["coordinator"].poll() is not None:
+                raise SystemExit("the coordinator ended:\n" + self.log("coordinator")[-3000:])
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                status = await reader.readline()
+                writer.close()
+                if b" 200 " in status:
+                    return
+            except OSError:
+                pass
+            await asyncio.sleep(0.2)
+        raise SystemExit("the cluster was not ready:\n" + self.log("coordinator")[-3000:])
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+
+    def stop(self):
+        for process in self.processes.values():
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGCONT)
+                process.kill()
+                process.wait()

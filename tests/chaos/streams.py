@@ -1,0 +1,76 @@
+"""Requests with known answers, and streams that note when each piece of text came."""
+import asyncio
+import json
+import random
+import time
+
+WORDS = "once upon a time there was little big red dog cat house tree sun they went to play with the and".split()
+
+
+def make_requests(count, seed):
+    """Different prompts, lengths and ways to sample; each gives one certain answer."""
+    rng = random.Random(seed)
+    made = []
+    for i in range(count):
+        body = {"model": "default", "prompt": " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 60))),
+                "max_tokens": rng.randint(20, 120), "stream": True, "ignore_eos": True, "seed": 1000 + i,
+                "temperature": rng.choice([0, 0.7, 1.0])}
+        if rng.random() < 0.2:
+            body["n"] = rng.choice([2, 3])
+        if rng.random() < 0.2:
+            body["frequency_penalty"] = 0.5
+        made.append(body)
+    return made
+
+
+class Stream:
+    """One request, from its sending to its end."""
+
+    def __init__(self, body):
+        self.body = body
+        self.texts = {}      # by choice
+        self.finished = {}   # reasons by choice
+        self.times = []      # of every piece, by the clock
+        self.error = None
+
+    async def run(self, port, on_piece=lambda: None):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
+        try:
+            body = json.dumps(self.body).encode()
+            writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                         b"Connection: close\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
+            status = (await reader.readline()).decode()
+            if " 200 " not in status:
+                self.error = status.strip() + " " + (await reader.read()).decode(errors="replace")[-300:]
+                return
+            while True:
+                line = await reader.readline()
+                if not line:
+                    self.error = self.error or "the stream ended without [DONE]"
+                    return
+                if not line.startswith(b"data: "):
+                    continue
+                data = line[6:].strip()
+                if data == b"[DONE]":
+                    return
+                self.take(json.loads(data))
+                on_piece()
+        finally:
+            writer.close()
+
+    def take(self, event):
+        if "error" in event:
+            self.error = json.dumps(event["error"])
+            return
+        for choice in event.get("choices", []):
+            index = choice["index"]
+            self.texts[index] = self.texts.get(index, "") + choice.get("text", "")
+            if choice.get("finish_reason"):
+                self.finished[index] = choice["finish_reason"]
+        self.times.append(time.monotonic())
+
+    def answer(self):
+        return {index: (self.texts[index], self.finished.get(index)) for index in sorted(self.texts)}
+
+    def longest_gap(self):
+        return max((b - a for a, b in zip(self.times, self.times[1:])), default=0.0)
