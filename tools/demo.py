@@ -4,7 +4,8 @@
     tools/demo.py [--check] [--model FILE] [--binary HELIX]
 
 Starts the cluster, prints the plan, asks three questions through the OpenAI API, prints the answers as
-they arrive and the pipeline that each took, and leaves the cluster running until Ctrl-C. With --check it
+they arrive and the pipeline that each took, kills a worker in the middle of an answer and lets it come
+back, and leaves the cluster running until Ctrl-C. With --check it
 asks each question twice, verifies all of it and ends. Standard library only.
 """
 
@@ -24,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEMO_MODEL = ROOT / "models" / "helix-demo.gguf"
@@ -51,6 +52,8 @@ class WorkerShape(NamedTuple):
 
 WORKERS = [WorkerShape("big", 0.6, 1.0), WorkerShape("medium", 0.45, 0.7), WorkerShape("small", 0.35, 0.5)]
 KV_TOKENS = 1024    # of context that a worker's memory has room for, besides its layers
+KILL_AT = 12        # pieces of the answer in which a worker is killed
+BACK_AFTER_S = 1.0  # it is started again
 MOST_MEMORY = 0.95  # of the weights: no worker alone can hold the model
 
 
@@ -100,6 +103,13 @@ class Wrapper:
                 self.word += char
         sys.stdout.flush()
 
+    def note(self, text: str) -> None:
+        """On a line of its own, between two words."""
+        self._word()
+        self._raw("\n" + self.indent + self.screen.paint("1;31", text) + "\n")
+        self.column = 0
+        sys.stdout.flush()
+
     def end(self) -> None:
         self._word()
         self._raw("\n")
@@ -141,16 +151,22 @@ class Processes:
         self.keep_logs = False
         self.running: Dict[str, subprocess.Popen] = {}
 
-    def start(self, name: str, arguments: List[str]) -> None:
+    def start(self, name: str, arguments: List[str], delay_s: float = 0) -> None:
         if self.folder is None:
             self.folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-demo-"))
-        with open(self.folder / f"{name}.log", "w", encoding="utf-8") as log:
+        with open(self.folder / f"{name}.log", "a", encoding="utf-8") as log:
             log.write("$ helix " + " ".join(arguments) + "\n")
             log.flush()
             # A session of its own, so that Ctrl-C reaches this script first and it can end them in order.
+            later = ["sh", "-c", f'sleep {delay_s}; exec "$0" "$@"'] if delay_s else []
             self.running[name] = subprocess.Popen(
-                [self.helix] + arguments, stdin=subprocess.DEVNULL, stdout=log,
+                later + [self.helix] + arguments, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=die_with_parent)
+
+    def kill(self, name: str) -> None:
+        process = self.running.pop(name)
+        process.kill()
+        process.wait()
 
     def log(self, name: str) -> str:
         assert self.folder is not None
@@ -187,6 +203,7 @@ class Answer(NamedTuple):
     tokens: int
     ttft_s: float
     tokens_per_s: float
+    longest_gap_s: float
 
 
 class Api:
@@ -209,8 +226,10 @@ class Api:
         finally:
             connection.close()
 
-    def ask(self, question: str, limit: int, wrapper: Optional[Wrapper]) -> Answer:
-        """One streamed, greedy completion, printed as it comes; of a chat if the model has a template."""
+    def ask(self, question: str, limit: int, wrapper: Optional[Wrapper],
+            on_piece: Optional[Callable[[int, str], None]] = None) -> Answer:
+        """One streamed, greedy completion, printed as it comes; of a chat if the model has a template. on_piece is
+        told how many pieces of text have come, and the request's id."""
         body: Dict[str, Any] = {"model": self.model(), "stream": True, "temperature": 0, "max_tokens": limit,
                                 "stream_options": {"include_usage": True}}
         if self.chat:
@@ -219,7 +238,8 @@ class Api:
             body["prompt"] = question
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         began = time.monotonic()
-        first = last = 0.0
+        first = last = gap = 0.0
+        pieces = 0
         text, finish, tokens, id_, done = "", "", 0, "", False
         try:
             connection.request("POST", "/v1/chat/completions" if self.chat else "/v1/completions", json.dumps(body),
@@ -245,11 +265,14 @@ class Api:
                     piece = (choice.get("delta", {}).get("content") if self.chat else choice.get("text")) or ""
                     finish = choice.get("finish_reason") or finish
                     if piece:
-                        last = time.monotonic()
-                        first = first or last
+                        now = time.monotonic()
+                        gap = max(gap, now - last) if last else 0.0
+                        last, first, pieces = now, first or now, pieces + 1
                         text += piece
                         if wrapper:
                             wrapper.push(piece)
+                        if on_piece:
+                            on_piece(pieces, id_)
         finally:
             connection.close()
             if wrapper:
@@ -257,7 +280,7 @@ class Api:
         if not done:
             raise DemoError("the stream broke off before its end")
         rate = (tokens - 1) / (last - first) if tokens > 1 and last > first else 0.0
-        return Answer(id_, text, finish, tokens, (first or time.monotonic()) - began, rate)
+        return Answer(id_, text, finish, tokens, (first or time.monotonic()) - began, rate, gap)
 
     def model(self) -> str:
         return str(self.get("/v1/models")["data"][0]["id"])
@@ -297,6 +320,7 @@ class Demo:
         most = 160 if self.ours else 120
         self.limit = min(most, self.info["config"]["context_length"] // 2)  # tokens of an answer
         self.used: Dict[str, int] = {}
+        self.workers: Dict[str, List[str]] = {}  # their command lines
 
     def run(self) -> None:
         began = time.monotonic()
@@ -306,6 +330,11 @@ class Demo:
         self.show_plan()
         questions = DEMO_QUESTIONS if self.ours else OTHER_QUESTIONS if self.api.chat else TEXT_STARTS
         answers = [self.question(q) for q in questions]
+        longest = max(range(len(answers)), key=lambda i: answers[i].tokens)
+        if answers[longest].tokens > 2 * KILL_AT:
+            self.lose_a_worker(questions[longest], answers[longest])
+        else:
+            self.screen.line(f"\nThe answers are too short (under {2 * KILL_AT} tokens) to kill a worker in their midst.")
         if self.check:
             self.verify(questions, answers)
             self.screen.title("All checks passed.")
@@ -323,9 +352,10 @@ class Demo:
         threads = 1 if self.ours else max(1, (os.cpu_count() or 1) // len(WORKERS))
         for shape, memory in zip(WORKERS, worker_memory(self.info)):
             self.screen.line(f"worker  {shape.name:<8} {memory / 1e6:8.1f} MB of memory, speed x{shape.speed:g}")
-            self.processes.start(shape.name, [
+            self.workers[shape.name] = [
                 "worker", "--join", address, "--name", shape.name, "--memory", str(memory),
-                "--threads", str(threads), "--speed", f"{shape.speed:g}", "--cache", "none"])
+                "--threads", str(threads), "--speed", f"{shape.speed:g}", "--cache", "none"]
+            self.processes.start(shape.name, self.workers[shape.name])
 
     def wait_ready(self) -> None:
         limit_s = START_LIMIT_S + self.info["bytes"] / SLOWEST_LOAD
@@ -358,19 +388,47 @@ class Demo:
         self.screen.line(self.screen.paint("2", "  pipeline: " + self.pipeline(answer)))
         return answer
 
-    def pipeline(self, answer: Answer) -> str:
-        """As text; also counts the workers that took part."""
+    def lose_a_worker(self, question: str, before: Answer) -> None:
+        """The question once more; the last worker of its pipeline is killed meanwhile, and comes back."""
+        self.screen.title("> " + question + "   (again; a worker will be killed in the middle of the answer)")
+        wrapper = Wrapper(self.screen, "  ")
+        killed: List[str] = []
+
+        def on_piece(pieces: int, id_: str) -> None:
+            if pieces != KILL_AT:
+                return
+            killed.append(self.stages(id_)[-1][0])
+            self.processes.kill(killed[0])
+            wrapper.note(f"--- worker {killed[0]} is killed here (SIGKILL) ---")
+            self.processes.start(killed[0], self.workers[killed[0]], BACK_AFTER_S)
+
+        answer = self.api.ask(question, self.limit, wrapper, on_piece)
+        if not killed:
+            raise DemoError(f"the answer to '{question}' was over before a worker could be killed")
+        if answer.text != before.text:
+            raise DemoError(f"after the death of {killed[0]} the answer differs:\n  {before.text!r}\n  {answer.text!r}")
+        self.screen.line(self.screen.paint("2", f"  the same {answer.tokens} tokens as before, none repeated or skipped; "
+                                                f"the longest pause was {answer.longest_gap_s:.1f} s"))
+        self.screen.line(self.screen.paint("2", "  pipeline at the end: " + self.pipeline(answer)))
+        self.wait_ready()
+        self.screen.line(self.screen.paint("2", f"  worker {killed[0]} is back: " + ", ".join(
+            f"{w['name']} [{layers_text(*w['layers'])}]" for w in self.api.get("/helix/cluster")["workers"])))
+
+    def stages(self, id_: str) -> List[Any]:
+        """(worker's name, layers) of the pipeline that the request runs on, or ran on last."""
         cluster = self.api.get("/helix/cluster")
         names = {w["id"]: w["name"] for w in cluster["workers"]}
         for record in cluster["requests"]:
-            if record["id"] == answer.id:
-                stages = record["pipeline"]
-                for stage in stages:
-                    name = names.get(stage["worker"], str(stage["worker"]))
-                    self.used[name] = self.used.get(name, 0) + 1
-                return " -> ".join(f"{names.get(s['worker'], s['worker'])} [{layers_text(*s['layers'])}]"
-                                   for s in stages)
-        raise DemoError(f"the coordinator does not list request {answer.id}")
+            if record["id"] == id_:
+                return [(names.get(s["worker"], str(s["worker"])), s["layers"]) for s in record["pipeline"]]
+        raise DemoError(f"the coordinator does not list request {id_}")
+
+    def pipeline(self, answer: Answer) -> str:
+        """As text; also counts the workers that took part."""
+        stages = self.stages(answer.id)
+        for name, _ in stages:
+            self.used[name] = self.used.get(name, 0) + 1
+        return " -> ".join(f"{name} [{layers_text(*layers)}]" for name, layers in stages)
 
     def verify(self, questions: List[str], answers: List[Answer]) -> None:
         self.screen.title("Checks")
