@@ -54,6 +54,7 @@ WORKERS = [WorkerShape("big", 0.6, 1.0), WorkerShape("medium", 0.45, 0.7), Worke
 KV_TOKENS = 1024    # of context that a worker's memory has room for, besides its layers
 KILL_AT = 12        # pieces of the answer in which a worker is killed
 BACK_AFTER_S = 1.0  # it is started again
+SPARE_AFTER_S = 4   # without layers it is a spare
 MOST_MEMORY = 0.95  # of the weights: no worker alone can hold the model
 
 
@@ -410,9 +411,25 @@ class Demo:
         self.screen.line(self.screen.paint("2", f"  the same {answer.tokens} tokens as before, none repeated or skipped; "
                                                 f"the longest pause was {answer.longest_gap_s:.1f} s"))
         self.screen.line(self.screen.paint("2", "  pipeline at the end: " + self.pipeline(answer)))
-        self.wait_ready()
-        self.screen.line(self.screen.paint("2", f"  worker {killed[0]} is back: " + ", ".join(
-            f"{w['name']} [{layers_text(*w['layers'])}]" for w in self.api.get("/helix/cluster")["workers"])))
+        self.wait_back(killed[0])
+
+    def wait_back(self, name: str) -> None:
+        """Until the worker has joined again; it gets layers where the plan gains by it."""
+        deadline = time.monotonic() + START_LIMIT_S
+        joined = 0.0
+        while time.monotonic() < deadline:
+            self.processes.check()
+            workers = self.api.get("/helix/cluster")["workers"]
+            here = [w for w in workers if w["name"] == name]
+            joined = joined or (time.monotonic() if here else 0.0)
+            placed = bool(here) and here[0]["ready"] and here[0]["layers"][0] < here[0]["layers"][1]
+            if placed or (joined and time.monotonic() - joined > SPARE_AFTER_S):
+                holds = ", ".join(f"{w['name']} [{layers_text(*w['layers'])}]" if w["ready"] else f"{w['name']} [spare]"
+                                  for w in workers)
+                self.screen.line(self.screen.paint("2", f"  worker {name} is back: {holds}"))
+                return
+            time.sleep(0.1)
+        raise DemoError(f"worker {name} did not come back")
 
     def stages(self, id_: str) -> List[Any]:
         """(worker's name, layers) of the pipeline that the request runs on, or ran on last."""
