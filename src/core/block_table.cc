@@ -17,6 +17,13 @@ std::int64_t BlockTable::blocks_for(std::int64_t tokens) const {
     return (tokens + block_size_ - 1) / block_size_;
 }
 
+bool BlockTable::is_shared(std::int64_t block, const KvBlockPool& pool) const {
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+        if (pool.references(pages_[slot(block, layer)]) > 1) return true;
+    }
+    return false;
+}
+
 std::int64_t BlockTable::pages_to_hold(std::int64_t tokens) const {
     if (tokens <= blocks_ * block_size_) return 0;
     return (blocks_for(tokens) - blocks_) * layers_;

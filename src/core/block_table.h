@@ -32,6 +32,8 @@ class BlockTable {
     // A table with the blocks that hold the first tokens, of which there are enough; allocates
     // nothing (FEATURES V4).
     BlockTable fork(std::int64_t tokens, KvBlockPool& pool);
+    // Others may refer to pages of this table from now on, which it then does not write.
+    void note_shared() { may_share_ = true; }
     // Adds a block of pages in use, one for each layer.
     void share_block(std::span<const PageId> pages, KvBlockPool& pool);
     void release_all(KvBlockPool& pool);
@@ -56,9 +58,7 @@ class BlockTable {
     std::size_t slot(std::int64_t block, std::int64_t layer) const {
         return static_cast<std::size_t>(block * layers_ + layer);
     }
-    bool is_shared(std::int64_t block, const KvBlockPool& pool) const {
-        return pool.references(pages_[slot(block, 0)]) > 1;
-    }
+    bool is_shared(std::int64_t block, const KvBlockPool& pool) const;
     void copy_block(std::int64_t block, KvBlockPool& pool, std::vector<PageCopy>& copies);
 
     std::int32_t block_size_;

@@ -1,5 +1,6 @@
 #include "core/invariants.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -143,6 +144,64 @@ std::string count_rule(const KvBlockPool& pool, const std::vector<std::uint32_t>
     return "";
 }
 
+// Of the KV that is moved to and from other workers: the pages that it refers to are added to
+// listed.
+std::string moved_rule(const Worker::Impl& state, std::vector<std::uint32_t>& listed) {
+    const auto add = [&](const std::vector<PageId>& pages) {
+        for (const PageId page : pages) {
+            if (page >= listed.size()) return false;
+            ++listed[page];
+        }
+        return true;
+    };
+    for (const auto& [key, parcel] : state.parcels) {
+        if (!add(parcel.pages()))
+            return name(key) + ": waits with a page that was never handed out";
+        if (key.member != 0 || parcel.key() != key) return name(key) + ": a parcel of another name";
+        if (parcel.taken() && parcel.members().empty()) return name(key) + ": an empty parcel";
+        const auto group = state.sequences.group(key.request);
+        const bool begun = std::any_of(group.begin(), group.end(), [&](const SequenceKey& other) {
+            return other.attempt >= key.attempt;
+        });
+        if (begun && !parcel.taken()) return name(key) + ": runs, and its KV waits";
+    }
+    for (const KvExport& one : state.exports) {
+        if (!add(one.pages)) return "a page is sent that was never handed out";
+        if (one.transfer != 0 && &one != &state.exports.front()) return "two exports at once";
+    }
+    std::set<PageId> arriving;
+    for (const KvImport& import : state.imports) {
+        if (!add(import.pages)) return "a page arrives that was never handed out";
+        for (const PageId page : import.pages) {
+            if (!arriving.insert(page).second) return "two imports to one page";
+        }
+    }
+    for (const auto& [key, seq] : state.sequences) {
+        if (seq->swapped) continue;
+        for (const PageId page : seq->table.pages()) {
+            if (arriving.contains(page)) return name(key) + ": has a page that arrives";
+        }
+    }
+    return "";
+}
+
+// What the batch under way writes nobody else reads meanwhile.
+std::string writing_rule(const Worker::Impl& state) {
+    if (!state.running || state.exports.empty()) return "";
+    std::set<PageId> sent;
+    for (const KvExport& one : state.exports) sent.insert(one.pages.begin(), one.pages.end());
+    for (const RunningChunk& chunk : state.running->chunks) {
+        const std::int32_t end = chunk.first_position + chunk.count;
+        const std::int32_t size = state.config.block_size;
+        for (std::int32_t block = chunk.first_position / size; block * size < end; ++block) {
+            for (const PageId page : chunk.sequence->table.block(block)) {
+                if (sent.contains(page)) return name(chunk.sequence->key) + ": writes what is sent";
+            }
+        }
+    }
+    return "";
+}
+
 std::string page_rule(const Worker::Impl& state) {
     std::vector<std::uint32_t> pages(state.pool.untouched(), 0);
     std::vector<std::uint32_t> host_pages(state.host_pages.untouched(), 0);
@@ -157,6 +216,8 @@ std::string page_rule(const Worker::Impl& state) {
         if (page >= pages.size()) return "the prefix cache has a page that was never handed out";
         ++pages[page];
     }
+    const std::string moved = moved_rule(state, pages);
+    if (!moved.empty()) return moved;
     return count_rule(state.pool, pages, "page") +
            count_rule(state.host_pages, host_pages, "page of host memory");
 }
@@ -231,8 +292,12 @@ std::string broken_invariant(const Worker& worker) {
     if (!state.running && !state.leaving.empty()) return "pages to swap out and no batch";
     const std::string page = page_rule(state);
     if (!page.empty()) return page;
+    const std::string writing = writing_rule(state);
+    if (!writing.empty()) return writing;
     if (!state.ready && !state.sequences.empty()) return "sequences without layers";
-    if (state.sequences.empty() && !state.running && !state.buffer_uses.empty()) {
+    if (!state.ready && (!state.parcels.empty() || state.moves_kv())) return "KV without layers";
+    if (state.sequences.empty() && !state.running && state.imports.empty() &&
+        !state.buffer_uses.empty()) {
         return "a received buffer was never released";
     }
     return "";
@@ -264,6 +329,8 @@ std::string held_when_idle(const Worker& worker) {
     if (!state.leaving.empty() || !state.returning.empty() || !state.swaps_deferred.empty()) {
         return "a swap is still to come";
     }
+    if (!state.parcels.empty()) return name(state.parcels.begin()->first) + ": its KV still waits";
+    if (!state.exports.empty() || !state.imports.empty()) return "KV still moves";
     if (state.pool.used() != 0) return std::to_string(state.pool.used()) + " pages are in use";
     if (state.running) return "a batch still runs";
     if (!state.buffer_uses.empty()) return "a received buffer was never released";

@@ -33,6 +33,7 @@ class KvBlockPool {
     void release(PageId page);  // it is in use: one reference less; free after the last
     void release(const std::vector<PageId>& pages);
 
+    bool kept(PageId page) const { return page < kept_.size() && kept_[page]; }  // by the cache
     // For the prefix cache: a reference of its own to a page in use, and its end.
     void keep(PageId page);
     void give_up(PageId page);
@@ -42,7 +43,6 @@ class KvBlockPool {
 
   private:
     std::int64_t held() const { return static_cast<std::int64_t>(refs_.size() - released_.size()); }
-    bool kept(PageId page) const { return page < kept_.size() && kept_[page]; }
 
     std::int64_t total_ = 0;
     std::vector<std::uint32_t> refs_;  // of the pages handed out so far, which are the lowest

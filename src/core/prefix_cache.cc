@@ -1,6 +1,8 @@
 #include "core/prefix_cache.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -15,6 +17,8 @@ base::Hash128 PrefixCache::root(LayerRange layers) {
 void PrefixCache::add(const base::Hash128& hash, std::int64_t depth, std::span<const PageId> pages,
                       KvBlockPool& pool) {
     CHECK(!pages.empty());
+    const auto kept = [&](PageId page) { return pool.kept(page); };
+    if (std::any_of(pages.begin(), pages.end(), kept)) return;
     const auto [entry, is_new] = entries_.try_emplace(hash);
     if (!is_new) return;
     entry->second = {{pages.begin(), pages.end()}, depth, 0};
@@ -43,7 +47,11 @@ void PrefixCache::make_room(std::int64_t pages, KvBlockPool& pool) {
     if (pool.unused() >= pages) return;
     note_idle(pool);
     while (pool.unused() < pages) {
-        CHECK(!idle_.empty());
+        if (idle_.empty()) {
+            give_up_torn(pool);
+            CHECK(pool.unused() >= pages);
+            return;
+        }
         const auto entry = by_first_page_.at(std::get<PageId>(*idle_.begin()));
         if (pool.references(entry->second.pages.front()) == 1) {
             give_up(entry, pool);
@@ -59,6 +67,16 @@ void PrefixCache::give_up(Entries::iterator entry, KvBlockPool& pool) {
     by_first_page_.erase(entry->second.pages.front());
     for (const PageId page : entry->second.pages) pool.give_up(page);
     entries_.erase(entry);
+}
+
+void PrefixCache::give_up_torn(KvBlockPool& pool) {
+    const auto idle = [&](PageId page) { return pool.references(page) == 1; };
+    for (auto entry = entries_.begin(); entry != entries_.end();) {
+        const auto next = std::next(entry);
+        const std::vector<PageId>& pages = entry->second.pages;
+        if (std::any_of(pages.begin(), pages.end(), idle)) give_up(entry, pool);
+        entry = next;
+    }
 }
 
 void PrefixCache::clear(KvBlockPool& pool) {

@@ -22,8 +22,8 @@ class PrefixCache {
     // What the first block's hash (core/block_hash.h) comes after.
     static base::Hash128 root(LayerRange layers);
 
-    // Keeps a block of pages in use, one for each layer, unless one with its hash is kept already.
-    // depth: the number of blocks before it.
+    // Keeps a block of pages in use, one for each layer, unless one with its hash is kept already
+    // or one of its pages in another block. depth: the number of blocks before it.
     void add(const base::Hash128& hash, std::int64_t depth, std::span<const PageId> pages,
              KvBlockPool& pool);
     const std::vector<PageId>* find(const base::Hash128& hash) const;  // null if it is not kept
@@ -55,6 +55,8 @@ class PrefixCache {
         return {entry.idle_since, -entry.depth, entry.pages.front()};
     }
     void give_up(Entries::iterator entry, KvBlockPool& pool);
+    // Blocks of which somebody uses only some layers.
+    void give_up_torn(KvBlockPool& pool);
 
     Entries entries_;
     std::map<PageId, Entries::iterator> by_first_page_;

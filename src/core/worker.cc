@@ -53,8 +53,10 @@ Worker& Worker::operator=(Worker&&) noexcept = default;
 
 void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions) {
     Impl& state = *impl_;
+    state.now = now;
     if (std::holds_alternative<WorkerTick>(event)) {
-        if (now - state.last_report >= state.config.report_interval) state.report(now, actions);
+        state.drop_orphans(actions);
+        if (now - state.last_report >= state.config.report_interval) state.report(actions);
     } else {
         std::visit(
             [&](const auto& e) {
@@ -72,7 +74,7 @@ void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAct
 
 void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& actions) {
     if (const auto* message = std::get_if<AssignLayers>(&event.message)) {
-        if (running) {
+        if (running || (moves_kv() && changes_layers(*message))) {
             if (!deferred || deferred->epoch < message->epoch) deferred = *message;
         } else {
             assign(*message, actions);
@@ -87,11 +89,18 @@ void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& ac
         for (const SequenceKey& key : freed->keys) {
             bury(key);
             free_sequence(key, actions);
+            free_parcel(key);
         }
     } else if (const auto* forked = std::get_if<ForkSequences>(&event.message)) {
         on_fork(*forked, actions);
     } else if (const auto* swapped = std::get_if<SwapSequences>(&event.message)) {
         on_swap(*swapped, actions);
+    } else if (const auto* reserve = std::get_if<ReserveKv>(&event.message)) {
+        reserve_kv(*reserve, actions);
+    } else if (const auto* send = std::get_if<SendKv>(&event.message)) {
+        send_kv(*send, actions);
+    } else if (const auto* blocks = std::get_if<KvBlocks>(&event.message)) {
+        receive_kv(*blocks, actions);
     }
 }
 
@@ -111,6 +120,13 @@ void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>
         return;
     }
     start_loading(message, actions);
+}
+
+void Worker::Impl::assign_deferred(std::vector<WorkerAction>& actions) {
+    if (!deferred || running || (moves_kv() && changes_layers(*deferred))) return;
+    const AssignLayers message = std::move(*deferred);
+    deferred.reset();
+    assign(message, actions);
 }
 
 void Worker::Impl::start_loading(const AssignLayers& message, std::vector<WorkerAction>& actions) {
@@ -240,11 +256,7 @@ void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerActi
     }
     actions.push_back(ReleaseBuffer{batch.id});
     for (const SwapSequences& message : std::exchange(swaps_deferred, {})) swap(message, actions);
-    if (deferred) {
-        const AssignLayers message = std::move(*deferred);
-        deferred.reset();
-        assign(message, actions);
-    }
+    assign_deferred(actions);
 }
 
 // Takes the chunk's rows off the sequence's oldest input and passes them on to the next stage.
@@ -287,7 +299,7 @@ void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
     inputs_for(to, outputs).push_back(std::move(next));
 }
 
-void Worker::Impl::report(TimePoint now, std::vector<WorkerAction>& actions) {
+void Worker::Impl::report(std::vector<WorkerAction>& actions) {
     last_report = now;
     WorkerReport message;
     message.used_pages = pool.used();
@@ -304,6 +316,14 @@ void Worker::Impl::report(TimePoint now, std::vector<WorkerAction>& actions) {
         seq->stuck = false;  // said again if it still holds: the coordinator may have been too busy
         for (std::size_t i = 0; i < seq->pending.size(); ++i) {
             message.waiting_rows += static_cast<std::int64_t>(seq->pending.at(i).tokens.size());
+        }
+    }
+    for (const auto& [key, parcel] : parcels) {
+        // Of a group some of which has begun: those that have not.
+        std::vector<std::uint32_t> members{0};
+        if (parcel.taken()) members = parcel.members();
+        for (const std::uint32_t member : members) {
+            message.held.push_back({key.request, key.attempt, member});
         }
     }
     actions.push_back(SendToCoordinator{std::move(message)});

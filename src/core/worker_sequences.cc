@@ -128,6 +128,7 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
         if (other.attempt > input.key.attempt) return failed("superseded by a newer attempt");
         if (other.attempt < input.key.attempt) free_sequence(other, actions);
     }
+    drop_older_parcels(input.key);
     if (!ready) return failed("this worker holds no layers now");
     const Pipeline& pipeline = input.start->pipeline;
     const auto stage = std::find_if(pipeline.begin(), pipeline.end(),
@@ -139,31 +140,37 @@ Refusal Worker::Impl::admit(const StageInput& input, std::vector<WorkerAction>& 
     auto sequence = std::make_unique<Sequence>(input.key, input.start,
                                                static_cast<std::size_t>(stage - pipeline.begin()),
                                                config.block_size, config.prefix_cache);
-    const std::int64_t prompt = sequence->table.pages_to_hold(sequence->prompt_tokens);
+    const std::int32_t cached = input.start->cached_tokens();
+    if (cached != input.first_position) {
+        return failed("first rows at " + std::to_string(input.first_position) +
+                      " after a prefix of " + std::to_string(cached) + " tokens");
+    }
+    Refusal refusal = find_pages(*sequence);
+    if (!refusal.refused) note_past_prompt(sequences.add(std::move(sequence)));
+    return refusal;
+}
+
+Refusal Worker::Impl::find_pages(Sequence& seq) {
+    const std::int32_t cached = seq.start->cached_tokens();
+    if (cached > 0 && adopt(seq)) return {};
+    const std::int64_t prompt = seq.table.pages_to_hold(seq.prompt_tokens);
     if (can_allocate(prompt, pool.free_pages(), pool.total()) == KvRoom::never) {
-        return failed("the prompt's " + std::to_string(sequence->prompt_tokens) + " tokens need " +
+        return failed("the prompt's " + std::to_string(seq.prompt_tokens) + " tokens need " +
                       std::to_string(prompt) + " KV pages on this worker, which has " +
                       std::to_string(pool.total()) + " and keeps " +
                       std::to_string(kv_watermark(pool.total())) + " of them free");
     }
-    const std::int32_t cached = input.start->cached_tokens();
-    if (cached != input.first_position || cached % config.block_size != 0) {
-        return failed("first rows at " + std::to_string(input.first_position) +
-                      " after a prefix of " + std::to_string(cached) + " tokens in blocks of " +
-                      std::to_string(config.block_size));
-    }
-    if (cached > 0 && !share_prefix(*sequence)) {
+    if (cached > 0 && !share_prefix(seq)) {
         return {true, StuckCause::prefix_lost,
                 "the KV of the first " + std::to_string(cached) + " tokens is not kept here"};
     }
-    note_past_prompt(sequences.add(std::move(sequence)));
     return {};
 }
 
 bool Worker::Impl::share_prefix(Sequence& seq) {
-    if (!config.prefix_cache) return false;
     const std::span<const Token> tokens = seq.start->cached;
     const auto size = static_cast<std::size_t>(config.block_size);
+    if (!config.prefix_cache || tokens.size() % size != 0) return false;
     std::vector<const std::vector<PageId>*> blocks;
     base::Hash128 hash = PrefixCache::root(seq.layers);
     for (std::size_t at = 0; at < tokens.size(); at += size) {
@@ -173,8 +180,7 @@ bool Worker::Impl::share_prefix(Sequence& seq) {
         seq.blocks_kept.push_back(hash);
     }
     for (const std::vector<PageId>* pages : blocks) seq.table.share_block(*pages, pool);
-    seq.arrived = seq.computed = seq.certain = seq.first_row = seq.start->cached_tokens();
-    if (seq.keeps_history) seq.history = seq.start->cached;
+    seq.begin_after_cached();
     return true;
 }
 
@@ -254,6 +260,7 @@ void Worker::Impl::drop_everything(std::vector<WorkerAction>& actions) {
     leavers.clear();
     returning.clear();
     swaps_deferred.clear();
+    drop_all_parcels();
     prefixes.clear(pool);
     CHECK(pool.used() == 0 && host_pages.used() == 0);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -13,6 +14,7 @@
 #include "core/batch_costs.h"
 #include "core/block_table.h"
 #include "core/kv_block_pool.h"
+#include "core/kv_parcels.h"
 #include "core/prefix_cache.h"
 #include "core/worker.h"
 
@@ -129,6 +131,11 @@ struct Sequence {
         blocks_kept.resize(std::min(blocks_kept.size(), table.full_blocks(tokens)));
     }
 
+    // Its start's cached tokens are in its table.
+    void begin_after_cached() {
+        arrived = computed = certain = first_row = start->cached_tokens();
+        if (keeps_history) history = start->cached;
+    }
     bool is_last_stage() const { return !next.has_value(); }
     // One row that extends the text, with the guesses after it, as against a piece of a prompt.
     bool is_decode(const PendingRows& rows) const {
@@ -227,7 +234,7 @@ struct Worker::Impl {
     LayerRange layers;
     bool ready = false;                    // layers loaded
     std::optional<AssignLayers> loading;   // LoadLayers is under way
-    std::optional<AssignLayers> deferred;  // came while a batch ran
+    std::optional<AssignLayers> deferred;  // came while a batch ran, or KV moved
     std::uint64_t epoch = 0;               // of the newest assignment taken up
     std::int32_t pipeline_groups = 1;
 
@@ -252,6 +259,7 @@ struct Worker::Impl {
     std::uint64_t next_batch = kFirstBatch;
     std::uint64_t next_arrival = 0;
 
+    TimePoint now;  // of the step
     TimePoint last_report;
     std::int64_t batches_done = 0;
     std::int64_t rows_done = 0;
@@ -269,12 +277,49 @@ struct Worker::Impl {
                          std::vector<WorkerAction>& actions);
     void on(const BatchFailed& event, std::vector<WorkerAction>& actions);
 
-    // live migration (worker_migration.cc)
+    // Live migration (worker_migration.cc).
+    std::map<SequenceKey, KvParcel> parcels;  // by member 0 of their attempts
+    std::deque<KvExport> exports;             // the first may be under way
+    std::vector<KvImport> imports;            // under way
+    std::uint64_t next_transfer = 1;
+    bool moves_kv() const {
+        return !imports.empty() || (!exports.empty() && exports.front().transfer != 0);
+    }
+    bool changes_layers(const AssignLayers& message) const {
+        return !ready || message.layers != layers;
+    }
+    // It waits for transfers to end: no more begin.
+    bool layers_will_change() const { return deferred && changes_layers(*deferred); }
+    void reserve_kv(const ReserveKv& message, std::vector<WorkerAction>& actions);
+    void send_kv(const SendKv& message, std::vector<WorkerAction>& actions);
+    void receive_kv(const KvBlocks& message, std::vector<WorkerAction>& actions);
+    std::string cannot_reserve(const ReserveKv& message) const;
+    std::string cannot_send(const SendKv& message) const;
+    std::string cannot_send(const SendKv& message, const KvSpan& span) const;
+    void share_kv(const SendKv& message, std::vector<WorkerAction>& actions);
+    void export_kv(const SendKv& message);
+    void start_export(std::vector<WorkerAction>& actions);
+    std::string import_kv(const KvBlocks& message, std::vector<WorkerAction>& actions);
+    // The sequence takes over what waits for it; false if that is not all that it needs.
+    bool adopt(Sequence& sequence);
+    void free_parcel(const SequenceKey& key);
+    void drop_older_parcels(const SequenceKey& key);
+    void drop_orphans(std::vector<WorkerAction>& actions);
+    void drop_all_parcels();
+    template <typename Predicate>
+    void drop_exports(Predicate drop) {  // of those that wait
+        std::erase_if(exports, [&](const KvExport& one) {
+            if (one.transfer != 0 || !drop(one)) return false;
+            pool.release(one.pages);
+            return true;
+        });
+    }
     void on(const KvExported& event, std::vector<WorkerAction>& actions);
     void on(const KvImported& event, std::vector<WorkerAction>& actions);
     void on(const PeerBroken& event, std::vector<WorkerAction>& actions);
 
     void assign(const AssignLayers& message, std::vector<WorkerAction>& actions);
+    void assign_deferred(std::vector<WorkerAction>& actions);
     void start_loading(const AssignLayers& message, std::vector<WorkerAction>& actions);
     void accept(const StageInput& input, std::vector<WorkerAction>& actions);
     // Creates the sequence of its first rows, or says why not.
@@ -292,6 +337,8 @@ struct Worker::Impl {
         sequence.past_prompt = past;
         n_past_prompt += past ? 1 : -1;
     }
+    // What is wrong with the pages that the sequence is to begin with.
+    Refusal find_pages(Sequence& sequence);
     // Begins the sequence with the blocks of its start's cached tokens, if all of them are kept.
     bool share_prefix(Sequence& sequence);
     // Keeps the blocks that were filled.
@@ -326,7 +373,7 @@ struct Worker::Impl {
     void close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions);
     void run_next_batch(std::vector<WorkerAction>& actions);
     void note_cost(const RunningBatch& batch, Duration took);
-    void report(TimePoint now, std::vector<WorkerAction>& actions);
+    void report(std::vector<WorkerAction>& actions);
 };
 
 // Fills plan, and batch beside it, with the rows that run next and takes pages for them; chunks
