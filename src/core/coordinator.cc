@@ -20,6 +20,7 @@ Coordinator& Coordinator::operator=(Coordinator&&) noexcept = default;
 
 void Coordinator::step(TimePoint now, const CoordinatorEvent& event,
                        std::vector<CoordinatorAction>& actions) {
+    impl_->step_at = now;
     impl_->preempted_in_step = impl_->swapped_in_in_step = false;
     std::visit([&](const auto& e) { impl_->on(now, e, actions); }, event);
     impl_->advance_pending(now, actions);
@@ -55,6 +56,9 @@ ClusterView Coordinator::view() const {
     view.running = static_cast<std::int64_t>(state.requests.size()) - view.waiting - view.swapped;
     view.preemptions = state.preemptions;
     view.failovers = state.failovers;
+    view.migrating = static_cast<std::int64_t>(state.migrating.size());
+    view.migrations = state.migrations;
+    view.migrations_given_up = state.migrations_given_up;
     view.finished = state.finished;
     view.failed = state.failed;
     view.rejected = state.rejected;

@@ -32,7 +32,10 @@ std::string going_on_text(std::size_t requests) {
 
 // Is there such a sequence at the workers?
 bool runs(const RequestState& state, const SequenceKey& key) {
+    const bool moves = state.migration && state.migration->attempt == key.attempt;
+    if (moves) return key.member == 0;
     if (!state.running || state.attempt != key.attempt) return false;
+    if (state.moved && key.member == 0) return true;
     if (!state.group || !state.group->forked) return key.member == 0;
     return state.group->find(key.member) != nullptr;
 }
@@ -100,6 +103,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     const WorkerState& gone = workers.at(worker);
     const std::string name = gone.joined.node.name;
     workers.at(worker).gone = true;
+    abort_migrations_to(step_at, worker, "worker " + name + " " + reason, actions);
     std::vector<RequestId> hit;
     for (const auto& [id, pages] : gone.kv.charges()) hit.push_back(id);
     actions.push_back(Report{"worker " + name + " " + reason + going_on_text(hit.size()), true});
@@ -144,6 +148,14 @@ void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
         want_plan(now);
     } else if (const auto* stuck = std::get_if<SequenceStuck>(&event.message)) {
         on_stuck(now, event.worker, *stuck, actions);
+    } else if (const auto* reserved = std::get_if<KvReserved>(&event.message)) {
+        on_reserved(now, event.worker, *reserved, actions);
+    } else if (const auto* arrived = std::get_if<KvArrived>(&event.message)) {
+        on_arrived(now, event.worker, *arrived, actions);
+    } else if (const auto* refused = std::get_if<KvRefused>(&event.message)) {
+        on_refused(now, event.worker, *refused, actions);
+    } else if (const auto* lost = std::get_if<PeerLost>(&event.message)) {
+        on_peer_lost(now, event.worker, lost->peer, actions);
     } else {
         on_report(event.worker, std::get<WorkerReport>(event.message), actions);
     }
@@ -177,6 +189,7 @@ void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
     maybe_plan(now, actions);
     repeat_assignments(now, actions);
     end_late_drafts(now);
+    end_late_migrations(now, actions);
     end_stalled(now, actions);
     end_unserved(now, actions);
 }
@@ -338,6 +351,8 @@ void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
     prefixes.clear();
     for (auto& [id, state] : requests) {
         if (state.running) state.path = router->graph().path(state.pipeline);
+        if (state.migration)
+            state.migration->path = router->graph().path(state.migration->pipeline);
     }
     flows.clear();
     for (spec::LinkFlow flow : pending->flows) {

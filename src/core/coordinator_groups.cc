@@ -36,15 +36,23 @@ std::vector<SequenceKey> Coordinator::Impl::keys_at_workers(const RequestState& 
     for (const GroupMember& member : state.group->members) {
         keys.push_back(key_of(state, member.number));
     }
+    // What a migration brought waits under the name of member 0.
+    if (state.moved && state.group->find(0) == nullptr) keys.push_back(key_of(state, 0));
     return keys;
 }
 
-void Coordinator::Impl::begin_group(RequestState& state, StageInput& input, SequenceStart& begin) {
+spec::SamplingParams Coordinator::Impl::sampling_of(const RequestState& state) {
+    spec::SamplingParams sampling = state.request.sampling;
+    if (state.request.beam) {
+        sampling.n_logprobs = std::max(sampling.n_logprobs, 2 * state.request.beam->width);
+    }
+    return sampling;
+}
+
+void Coordinator::Impl::begin_group(RequestState& state, StageInput& input) {
     state.group->restart(state.request);
     if (state.group->beams) {
         state.group->beams->set_max_output(state.max_output);
-        begin.sampling.n_logprobs =
-            std::max(begin.sampling.n_logprobs, 2 * state.request.beam->width);
     } else {
         // Choices that have ended are drawn, too: the others stay what they were.
         input.draws = state.request.n;
@@ -66,7 +74,8 @@ void Coordinator::Impl::fork_group(TimePoint now, RequestState& state,
     }
 }
 
-void Coordinator::Impl::send_member(TimePoint now, RequestState& state, GroupMember& member) {
+StageInput& Coordinator::Impl::send_member(TimePoint now, RequestState& state,
+                                           GroupMember& member) {
     const std::int32_t prompt = prompt_tokens(state);
     const auto all = prompt + static_cast<std::int32_t>(member.output.size());
     CHECK(member.sent >= prompt && member.sent < all);
@@ -81,7 +90,9 @@ void Coordinator::Impl::send_member(TimePoint now, RequestState& state, GroupMem
     member.sent_at = now;
     state.rows_going += member.rows_going;
     router->on_sent(state.path, member.rows_going);
-    outbox[state.pipeline.front().worker].inputs.push_back(std::move(input));
+    std::vector<StageInput>& box = outbox[state.pipeline.front().worker].inputs;
+    box.push_back(std::move(input));
+    return box.back();
 }
 
 // ---- tokens
@@ -100,6 +111,7 @@ void Coordinator::Impl::on_group_token(TimePoint now, RequestState& state,
         state.rows_going = 0;
         fork_group(now, state, actions);
     }
+    arriving.erase(state.request.id);
     GroupMember* member = group.find(token.key.member);
     if (member == nullptr) return;  // its choice has ended
     // Twice, or drawn anew after a preemption: the same token, streamed before.
@@ -133,7 +145,7 @@ void Coordinator::Impl::on_choice_token(TimePoint now, RequestState& state, Grou
         end_choice(state, member, FinishReason::stop, actions);
     } else if (n_output >= state.max_output) {
         end_choice(state, member, FinishReason::length, actions);
-    } else if (!state.swapped) {
+    } else if (!state.swapped && !hold(now, state, actions)) {
         send_member(now, state, member);
     }
 }
@@ -154,6 +166,11 @@ void Coordinator::Impl::end_choice(RequestState& state, const GroupMember& membe
     if (!state.running) return;
     --sequences_running;
     if (!state.swapped) charge(state);
+    if (is_held(state)) {
+        abort_migration(step_at, state, "a choice of it ended", actions);
+    } else {
+        hold(step_at, state, actions);  // the others may have waited for this one
+    }
 }
 
 // ---- beams
@@ -196,6 +213,7 @@ void Coordinator::Impl::advance_beams(TimePoint now, RequestState& state,
     }
     if (!dead.keys.empty()) to_stages(state, dead, actions);
     group.members = std::move(next);
+    if (hold(now, state, actions)) return;
     for (GroupMember& member : group.members) send_member(now, state, member);
 }
 

@@ -68,7 +68,10 @@ void Coordinator::Impl::prepare_guesses(RequestState& state,
 void Coordinator::Impl::continue_decoding(TimePoint now, RequestState& state,
                                           std::vector<CoordinatorAction>& actions) {
     const Wanted wanted = guesses_wanted(state.request, config.speculation);
-    if (wanted.by_lookup == 0 && wanted.by_model == 0) return send_decode(state, {});
+    if (wanted.by_lookup == 0 && wanted.by_model == 0) {
+        send_decode(state, {});
+        return;
+    }
     Guessing& guessing = guessing_of(state);
     if (guessing.asked) return;  // before it was swapped out
     const std::size_t seen = guessing.lookup.size() - guessing.before_output;
@@ -85,7 +88,7 @@ void Coordinator::Impl::continue_decoding(TimePoint now, RequestState& state,
     send_decode(state, guesses);
 }
 
-void Coordinator::Impl::send_decode(RequestState& state, std::span<const Token> guesses) {
+StageInput& Coordinator::Impl::send_decode(RequestState& state, std::span<const Token> guesses) {
     going(state, 1 + static_cast<std::int64_t>(guesses.size()));
     StageInput next;
     next.key = {state.request.id, state.attempt};
@@ -94,12 +97,14 @@ void Coordinator::Impl::send_decode(RequestState& state, std::span<const Token> 
     next.tokens.append(guesses.begin(), guesses.end());
     next.sample = true;
     next.drafts = static_cast<std::int32_t>(guesses.size());
-    outbox[state.pipeline.front().worker].inputs.push_back(std::move(next));
-    if (guesses.empty()) return;
+    std::vector<StageInput>& box = outbox[state.pipeline.front().worker].inputs;
+    box.push_back(std::move(next));
+    if (guesses.empty()) return box.back();
     ++drafts;
     draft_tokens += static_cast<std::int64_t>(guesses.size());
     state.guessing->sent.assign(guesses.begin(), guesses.end());
     state.guessing->right = 0;
+    return box.back();
 }
 
 void Coordinator::Impl::note_drawn(RequestState& state, Token drawn, bool last) {

@@ -41,6 +41,11 @@ void Coordinator::Impl::preempt_one(TimePoint now, WorkerId worker,
                                     std::vector<CoordinatorAction>& actions) {
     const auto last = last_preemption.find(worker);
     if (last != last_preemption.end() && now - last->second < config.preemption_pause) return;
+    if (give_up_move_to(now, worker, actions)) {
+        last_preemption[worker] = now;
+        preempted_in_step = true;
+        return;
+    }
     const KvEstimate& kv = workers.at(worker).kv;
     RequestState* victim = nullptr;
     for (const auto& [id, pages] : kv.charges()) {
@@ -59,6 +64,7 @@ void Coordinator::Impl::preempt_one(TimePoint now, WorkerId worker,
         return;
     }
     if (can_swap_out(*victim)) {
+        if (victim->migration) abort_migration(now, *victim, "it was preempted", actions);
         swap_out(*victim, actions);
     } else {
         set_back(*victim, actions);

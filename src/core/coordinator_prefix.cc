@@ -107,14 +107,15 @@ void Coordinator::Impl::note_first_token(RequestState& state) {
     remember_prefix(state, length(state));
 }
 
-// The worker has thrown away what we thought it had. No preemption: nothing was lost but the way to
-// the workers and back.
+// The worker has thrown away what we thought it had, or what a migration had brought. No
+// preemption: nothing was lost but the way to the workers and back.
 void Coordinator::Impl::restart_without_prefix(RequestState& state,
                                                std::vector<CoordinatorAction>& actions) {
-    prefixes.forget(state.prefix.blocks, state.path);
-    state.prefix.lost = true;
-    leave_pipeline(state, actions);
-    waiting.emplace(queue_key(state), state.request.id);
+    if (state.prefix.cached > 0) {
+        prefixes.forget(state.prefix.blocks, state.path);
+        state.prefix.lost = true;
+    }
+    restart(state, actions);
 }
 
 }  // namespace helix::core

@@ -35,20 +35,25 @@ std::int64_t Coordinator::Impl::blocks_needed(const RequestState& state,
     return shared + state.group->sequences(state.request) * (blocks_for(prompt + output) - shared);
 }
 
-std::int64_t Coordinator::Impl::expected_pages(const RequestState& state, LayerRange layers) const {
+std::int64_t Coordinator::Impl::expected_blocks(const RequestState& state,
+                                                std::int32_t cached) const {
     const auto so_far = static_cast<std::int64_t>(state.group ? state.group->longest_output()
                                                               : state.output.size());
     const auto more = static_cast<std::int64_t>(mean_output) + 1;
     const std::int64_t output = std::min<std::int64_t>(state.max_output, so_far + more);
     // Cached blocks are whole and are shared.
-    const std::int64_t cached = state.prefix.cached / config.block_size;
-    return (blocks_needed(state, output) - cached) * layers.size();
+    return blocks_needed(state, output) - cached / config.block_size;
+}
+
+std::int64_t Coordinator::Impl::expected_pages(const RequestState& state, LayerRange layers) const {
+    return expected_blocks(state, state.prefix.cached) * layers.size();
 }
 
 void Coordinator::Impl::charge(RequestState& state) {
     for (const Stage& stage : state.pipeline) {
         workers.at(stage.worker).kv.set(state.request.id, expected_pages(state, stage.layers));
     }
+    if (state.migration) charge_move(state);
 }
 
 std::int64_t Coordinator::Impl::most_pages(WorkerId worker) const {
@@ -274,7 +279,8 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     waiting.erase(queue_key(state));
     state.running = true;
     sequences_running += state.group ? state.group->sequences(state.request) : 1;
-    ++state.attempt;
+    state.attempt = ++state.last_attempt;
+    state.moved = false;
     state.pipeline = router->graph().pipeline(path);
     state.path = std::move(path);
     state.last_progress = now;
@@ -296,12 +302,12 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     }
     input.sample = true;
     SequenceStart begin{state.pipeline, static_cast<std::int32_t>(state.request.prompt.size()),
-                        state.request.sampling};
+                        sampling_of(state)};
     input.first_position = state.prefix.cached;
     begin.cached.assign(input.tokens.begin(), input.tokens.begin() + state.prefix.cached);
     input.tokens.erase_front(begin.cached.size());
     if (planted(PlantedBug::sampling_seed_lost) && !state.output.empty()) begin.sampling.seed = 0;
-    if (state.group) begin_group(state, input, begin);
+    if (state.group) begin_group(state, input);
     input.start = std::move(begin);
     outbox[state.pipeline.front().worker].inputs.push_back(std::move(input));
     prepare_guesses(state, actions);
@@ -337,6 +343,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             state.prompt_rows = 0;
             note_first_token(state);
         }
+        arriving.erase(state.request.id);
         state.output.push_back(token.token);
         state.retries = 0;
         if (state.rows_going > 0) {  // the first token of these rows
@@ -355,7 +362,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             finish(state.request.id, FinishReason::stop, "", actions);
         } else if (n_output >= state.max_output) {
             finish(state.request.id, FinishReason::length, "", actions);
-        } else if (last && !state.swapped) {
+        } else if (last && !state.swapped && !hold(now, state, actions)) {
             continue_decoding(now, state, actions);
         }
     }
@@ -375,7 +382,8 @@ void Coordinator::Impl::on_stuck(TimePoint now, WorkerId worker, const SequenceS
         preempt_one(now, worker, actions);
     } else if (message.cause == StuckCause::no_swap_space) {
         if (it->second.swapped) set_back(it->second, actions);
-    } else if (message.cause == StuckCause::prefix_lost && it->second.prefix.cached > 0) {
+    } else if (message.cause == StuckCause::prefix_lost &&
+               (it->second.prefix.cached > 0 || it->second.moved)) {
         restart_without_prefix(it->second, actions);
     } else {
         finish(message.key.request, FinishReason::error,
@@ -394,7 +402,9 @@ void Coordinator::Impl::fail_over(TimePoint now, RequestState& state,
 void Coordinator::Impl::leave_pipeline(RequestState& state,
                                        std::vector<CoordinatorAction>& actions) {
     CHECK(state.running);
-    if (state.prompt_rows == 0) remember_prefix(state, length(state) - 1);
+    if (state.migration) drop_migration(state, "it left its pipeline", actions);
+    const bool computed = state.prompt_rows == 0 && arriving.erase(state.request.id) == 0;
+    if (computed) remember_prefix(state, length(state) - 1);
     prompts.abandon(state.prompt_rows);
     state.prompt_rows = 0;
     forget_guesses(state);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -66,10 +67,38 @@ struct Guessing {
     TimePoint asked_at;
 };
 
+// A request on its way to another pipeline (core/coordinator_migration.cc).
+struct Migration {
+    // A worker of the old pipeline and one of the new, or the same one, with layers in common.
+    struct Transfer {
+        WorkerId from;
+        WorkerId to;
+        LayerRange layers;
+        bool arrived = false;  // all of the round under way
+        bool is_local() const { return from == to; }
+    };
+    std::uint32_t attempt = 0;  // that it will be
+    Pipeline pipeline;          // that it will run on
+    Path path;                  // in the router's graph; empty: not in there any more
+    MigrationPhase phase = MigrationPhase::reserving;
+    std::vector<WorkerId> unreserved;  // workers that have not said yet that they have room
+    std::int64_t reserved_blocks = 0;  // asked for, per layer
+    std::vector<Transfer> transfers;
+    std::uint32_t round = 0;                            // under way or, between rounds, over
+    std::map<std::uint32_t, std::int32_t> sent_blocks;  // full ones, by member; beams: one's prompt
+    std::int64_t tokens = 0;                            // as in MigrationEnded
+    std::int64_t pages = 0;
+    TimePoint began;
+    TimePoint heard;                      // the last answer
+    TimePoint asked;                      // for the reservation, or said that it still holds
+    std::optional<TimePoint> held_since;  // in last_round, when all its rows have come back
+};
+
 struct RequestState {
     Request request;
     std::uint64_t order = 0;  // of arrival
     std::uint32_t attempt = 0;
+    std::uint32_t last_attempt = 0;  // the highest that was used, also by a migration given up
     bool accepted = false;
     bool running = false;  // has a pipeline
     bool swapped = false;  // and runs, but its KV is in host memory: no rows are sent
@@ -87,6 +116,8 @@ struct RequestState {
     std::int32_t retries = 0;              // set back for want of progress, since its last token
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
+    std::unique_ptr<Migration> migration;
+    bool moved = false;  // this attempt began with KV that a migration had brought
 };
 
 // Requests by rising id, each found in no more time than in a table of a few.
@@ -197,6 +228,10 @@ struct Coordinator::Impl {
 
     TimePoint served_last;      // when requests waited and a placement could serve them
     TimePoint no_stall_before;  // when to look for requests without progress again
+    std::set<RequestId> migrating;
+    std::map<RequestId, TimePoint> arriving;  // committed then; no token from there yet
+    std::int64_t migrations = 0;              // committed
+    std::array<std::int64_t, 3> migrations_given_up = {};  // by phase
     std::map<WorkerId, TimePoint> last_preemption;
     std::int64_t preemptions = 0;
     std::int64_t failovers = 0;
@@ -206,6 +241,7 @@ struct Coordinator::Impl {
 
     // Rows for first stages that arose in this step; one message per worker when it ends.
     std::map<WorkerId, StageInputs> outbox;
+    TimePoint step_at;  // of the step under way
     // In this step: nothing is started or swapped in after a request was preempted (FEATURES V10).
     bool preempted_in_step = false;
     bool swapped_in_in_step = false;
@@ -253,6 +289,8 @@ struct Coordinator::Impl {
     std::int64_t blocks_for(std::int64_t tokens) const;
     // Per layer, with so many output tokens; a group's full prompt blocks count once.
     std::int64_t blocks_needed(const RequestState& state, std::int64_t output) const;
+    // Per layer, besides blocks that it shares with the prefix cache.
+    std::int64_t expected_blocks(const RequestState& state, std::int32_t cached) const;
     std::int64_t expected_pages(const RequestState& state, LayerRange layers) const;
     void charge(RequestState& state);  // what it is expected to need, at every stage
     // That one request can have at a worker: its first rows leave the watermark free (FEATURES V5).
@@ -288,7 +326,7 @@ struct Coordinator::Impl {
                          std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const Drafted& event, std::vector<CoordinatorAction>& actions);
     void end_late_drafts(TimePoint now);
-    void send_decode(RequestState& state, std::span<const Token> guesses);
+    StageInput& send_decode(RequestState& state, std::span<const Token> guesses);
     Guessing& guessing_of(RequestState& state);
     std::int32_t most_guesses(const RequestState& state) const;
     // A token came; the last that was drawn after the rows that were sent?
@@ -302,10 +340,12 @@ struct Coordinator::Impl {
                    std::vector<CoordinatorAction>& actions) const;
     static std::vector<SequenceKey> keys_at_workers(const RequestState& state);
     // The first rows of an attempt, as a group needs them.
-    static void begin_group(RequestState& state, StageInput& input, SequenceStart& begin);
+    static void begin_group(RequestState& state, StageInput& input);
     // All stages have the prompt: there are members now.
     void fork_group(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
-    void send_member(TimePoint now, RequestState& state, GroupMember& member);
+    StageInput& send_member(TimePoint now, RequestState& state, GroupMember& member);
+    // As the workers are told: beams are drawn from log-probabilities.
+    static spec::SamplingParams sampling_of(const RequestState& state);
     // These may end the request.
     void on_group_token(TimePoint now, RequestState& state, const ProducedToken& token,
                         std::vector<CoordinatorAction>& actions);
@@ -328,8 +368,58 @@ struct Coordinator::Impl {
     void swap_in(TimePoint now, std::vector<CoordinatorAction>& actions);
     void repeat_swap_in(TimePoint now, std::vector<CoordinatorAction>& actions);
 
-    // live migration (coordinator_migration.cc)
+    // live migration: to its last round (coordinator_migration.cc)
     void on(TimePoint now, const MoveRequest& event, std::vector<CoordinatorAction>& actions);
+    // It runs, has its first token and is not on its way already.
+    bool movable(const RequestState& state) const { return why_unmovable(state).empty(); }
+    std::string why_unmovable(const RequestState& state) const;
+    // Why it cannot move there now; empty: it can. path: of the router's graph.
+    std::string why_not_to(const RequestState& state, const Path& path) const;
+    std::string why_not_at(const RequestState& state, const Stage& stage) const;
+    // The router's choice among the paths that it can move to now; empty: there is none.
+    Path other_path(TimePoint now, const RequestState& state);
+    // False, and nothing happens, where it cannot. Else it ends with MigrationEnded.
+    bool begin_migration(TimePoint now, RequestState& state, const Path& path,
+                         std::vector<CoordinatorAction>& actions);
+    std::int32_t migrations_at(WorkerId worker) const;  // that copy into or out of it
+    RequestState* moving_as(const SequenceKey& key);    // null: no request moves as this attempt
+    void charge_move(const RequestState& state);        // the new pipeline's workers, besides
+    void reserve(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
+    void on_reserved(TimePoint now, WorkerId worker, const KvReserved& message,
+                     std::vector<CoordinatorAction>& actions);
+    void on_arrived(TimePoint now, WorkerId worker, const KvArrived& message,
+                    std::vector<CoordinatorAction>& actions);
+    void on_refused(TimePoint now, WorkerId worker, const KvRefused& message,
+                    std::vector<CoordinatorAction>& actions);
+    void copy_more(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
+    std::vector<KvSpan> spans_to_send(const RequestState& state, bool last) const;
+    void send_round(TimePoint now, RequestState& state, const std::vector<KvSpan>& spans,
+                    std::vector<CoordinatorAction>& actions);
+
+    // live migration: how it ends (coordinator_migration_end.cc)
+    // In its last round, once all its rows are back, no more are sent: true, and the rest is
+    // copied.
+    bool hold(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
+    static bool is_held(const RequestState& state) {
+        return state.migration && state.migration->held_since;
+    }
+    void commit(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
+    void send_first_rows(TimePoint now, RequestState& state);  // of an attempt that moved
+    // The request leaves its pipeline, or goes on there.
+    void drop_migration(RequestState& state, const std::string& reason,
+                        std::vector<CoordinatorAction>& actions);
+    void abort_migration(TimePoint now, RequestState& state, const std::string& reason,
+                         std::vector<CoordinatorAction>& actions);
+    // Those of requests that do not run there.
+    void abort_migrations_to(TimePoint now, WorkerId worker, const std::string& reason,
+                             std::vector<CoordinatorAction>& actions);
+    // Gives up the least urgent one that takes pages at this worker; false when there is none.
+    bool give_up_move_to(TimePoint now, WorkerId worker, std::vector<CoordinatorAction>& actions);
+    void on_peer_lost(TimePoint now, WorkerId one, WorkerId other,
+                      std::vector<CoordinatorAction>& actions);
+    void end_late_migrations(TimePoint now, std::vector<CoordinatorAction>& actions);
+    // Back to the queue, to be computed anew: no preemption, nobody wanted its pages.
+    void restart(RequestState& state, std::vector<CoordinatorAction>& actions);
 
     // nodes that leave (coordinator_drain.cc)
     void on(TimePoint now, const DrainWorker& event, std::vector<CoordinatorAction>& actions);

@@ -55,13 +55,64 @@ std::string group_rule(const RequestState& request) {
         if (!numbers.insert(member.number).second) return who + ": two members of one number";
         if (member.sent > all) return who + ": rows of tokens that are not there";
         // A member whose rows came back has sent the next ones, or waits for others or for memory.
-        const bool may_wait = request.swapped || group.beams.has_value() || member.output.empty();
+        const bool waits =
+            request.migration && request.migration->phase == MigrationPhase::last_round;
+        const bool may_wait =
+            waits || request.swapped || group.beams.has_value() || member.output.empty();
         if (member.rows_going == 0 && !may_wait) return who + ": a member that stands still";
-        if (group.beams && member.rows_going == 0 && member.top.empty()) {
+        const bool held = Coordinator::Impl::is_held(request);
+        if (group.beams && !held && member.rows_going == 0 && member.top.empty()) {
             return who + ": a beam that waits for nothing";
         }
     }
     return "";
+}
+
+// Of a request that moves; adds the workers that are charged for the new pipeline only.
+std::string move_rule(const Coordinator::Impl& state, const RequestState& request,
+                      std::size_t& stages) {
+    const Migration& move = *request.migration;
+    const std::string who = "request " + std::to_string(request.request.id.value);
+    if (!request.running || request.swapped) return who + ": moves, but does not run";
+    if (!state.migrating.contains(request.request.id)) return who + ": moves, but is not listed";
+    if (move.attempt <= request.attempt || move.attempt > request.last_attempt) {
+        return who + ": moves as an attempt that is over";
+    }
+    if (move.held_since && request.rows_going > 0) return who + ": held with rows under way";
+    if (move.held_since && move.phase != MigrationPhase::last_round) {
+        return who + ": held before its last round";
+    }
+    std::int32_t next = 0;
+    for (const Stage& stage : move.pipeline) {
+        if (stage.layers.begin != next) return who + ": the stages that it moves to do not join";
+        next = stage.layers.end;
+        const auto worker = state.workers.find(stage.worker);
+        if (worker == state.workers.end()) return who + ": moves to a lost worker";
+        if (!worker->second.layers.contains(stage.layers)) {
+            return who + ": moves to a worker that does not hold the layers";
+        }
+        const auto charge = worker->second.kv.charges().find(request.request.id);
+        if (charge == worker->second.kv.charges().end() || charge->second == 0) {
+            return who + ": moves without a KV charge";
+        }
+        if (std::none_of(request.pipeline.begin(), request.pipeline.end(),
+                         [&](const Stage& old) { return old.worker == stage.worker; })) {
+            ++stages;
+        }
+    }
+    if (next != state.config.n_layers) return who + ": moves to a pipeline that does not end";
+    std::int32_t layers = 0;
+    for (const Migration::Transfer& transfer : move.transfers) {
+        layers += transfer.layers.size();
+        if (transfer.is_local()) continue;
+        for (const WorkerId end : {transfer.from, transfer.to}) {
+            if (state.migrations_at(end) > state.config.migration.per_worker) {
+                return "too many migrations at worker " + std::to_string(end.value);
+            }
+        }
+    }
+    return layers == state.config.n_layers ? ""
+                                           : who + ": not all layers are copied, or some twice";
 }
 
 std::string swap_rule(const Coordinator::Impl& state) {
@@ -231,6 +282,7 @@ std::string broken_invariant(const Coordinator& coordinator) {
     std::size_t charges = 0;
     std::size_t stages = 0;
     std::size_t swapped = 0;
+    std::size_t moving = 0;
     std::int64_t sequences = 0;
     for (const auto& [id, request] : state.requests) {
         const auto it = state.waiting.find(queue_key(request));
@@ -244,6 +296,11 @@ std::string broken_invariant(const Coordinator& coordinator) {
         swapped += request.swapped ? 1 : 0;
         const std::string group = group_rule(request);
         if (!group.empty()) return group;
+        if (request.migration) {
+            ++moving;
+            const std::string move = move_rule(state, request, stages);
+            if (!move.empty()) return move;
+        }
         if (!request.running) continue;
         sequences += request.group ? request.group->sequences(request.request) : 1;
         if (!request.accepted) return "a request runs that was not accepted";
@@ -251,6 +308,13 @@ std::string broken_invariant(const Coordinator& coordinator) {
         if (!rule.empty()) return rule;
     }
     if (waiting != state.waiting.size()) return "the queue holds an unknown request";
+    if (moving != state.migrating.size()) return "a request is listed as moving that does not";
+    for (const auto& [id, since] : state.arriving) {
+        const RequestState* request = state.requests.by_id(id);
+        if (request == nullptr || !request->running || !request->moved) {
+            return "a request is listed as arriving that does not";
+        }
+    }
     if (swapped != state.swapped.size()) return "a swapped request is not listed";
     if (sequences != state.sequences_running) return "running sequences miscounted";
     const std::string swap = swap_rule(state);
@@ -310,6 +374,7 @@ std::string held_when_idle(const Coordinator& coordinator) {
     }
     if (!state.waiting.empty() || state.unaccepted != 0) return "the queue is not empty";
     if (state.prompts.in_flight() != 0) return "the window still counts prompts in flight";
+    if (!state.migrating.empty() || !state.arriving.empty()) return "a request still moves";
     if (state.sequences_running != 0) return "sequences are counted that do not run";
     for (const auto& [id, worker] : state.workers) {
         if (worker.swap_used != 0) return "swap space is still taken";

@@ -46,7 +46,7 @@ class ScriptedCluster {
         step(planned);
         for (std::uint32_t i = 0; i < n; ++i) {
             const LayerRange layers = planned.placement.layers[i];
-            step(FromWorker{{i}, LayersReady{1, layers, pages}});
+            step(FromWorker{{i}, LayersReady{1, layers, pages, 0, "plain"}});
         }
         EXPECT_TRUE(coordinator_.view().serving);
     }

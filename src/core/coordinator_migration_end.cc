@@ -1,0 +1,242 @@
+// How a migration ends: held, committed or given up (core/coordinator_migration.cc).
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "core/coordinator_state.h"
+
+namespace helix::core {
+namespace {
+
+// The reservation is confirmed so often within MigrationConfig::timeout: workers take KV that they
+// hear nothing of for orphaned (L4).
+constexpr std::int64_t kAskedInTimeout = 8;
+
+bool passes(const Pipeline& pipeline, WorkerId worker) {
+    return std::any_of(pipeline.begin(), pipeline.end(),
+                       [&](const Stage& stage) { return stage.worker == worker; });
+}
+
+bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
+    for (std::size_t i = 1; i < pipeline.size(); ++i) {
+        const WorkerId before = pipeline[i - 1].worker;
+        const WorkerId after = pipeline[i].worker;
+        if ((before == one && after == other) || (before == other && after == one)) return true;
+    }
+    return false;
+}
+
+// No row is under way, and nothing that came back is left to be looked at.
+bool all_back(const RequestState& state) {
+    if (!state.group) return state.rows_going == 0;
+    const std::vector<GroupMember>& members = state.group->members;
+    return std::all_of(members.begin(), members.end(), [](const GroupMember& member) {
+        return member.rows_going == 0 && member.top.empty();
+    });
+}
+
+}  // namespace
+
+// ---- held
+// -----------------------------------------------------------------------------------------
+
+bool Coordinator::Impl::hold(TimePoint now, RequestState& state,
+                             std::vector<CoordinatorAction>& actions) {
+    if (!state.migration || state.migration->phase != MigrationPhase::last_round) return false;
+    if (state.migration->held_since || !all_back(state)) return true;
+    // It would wait for the draft model's answer.
+    if (state.guessing) state.guessing->asked = false;
+    state.migration->held_since = now;
+    const std::vector<KvSpan> rest = spans_to_send(state, true);
+    const bool complete = std::all_of(rest.begin(), rest.end(), [&](const KvSpan& span) {
+        return span.tokens <= span.first_block * config.block_size;
+    });
+    if (complete) {
+        commit(now, state, actions);
+    } else {
+        send_round(now, state, rest, actions);
+    }
+    return true;
+}
+
+// ---- committed
+// ------------------------------------------------------------------------------------
+
+void Coordinator::Impl::commit(TimePoint now, RequestState& state,
+                               std::vector<CoordinatorAction>& actions) {
+    const std::unique_ptr<Migration> move = std::move(state.migration);
+    const RequestId id = state.request.id;
+    migrating.erase(id);
+    ++migrations;
+    // What the old pipeline has computed its prefix caches keep.
+    if (!arriving.contains(id)) remember_prefix(state, length(state) - 1);
+    to_stages(state, FreeSequences{keys_at_workers(state)}, actions);
+    router->on_ended(state.path, 0);
+    for (const Stage& stage : state.pipeline) {
+        if (!passes(move->pipeline, stage.worker)) workers.at(stage.worker).kv.remove(id);
+    }
+    state.attempt = move->attempt;
+    state.pipeline = move->pipeline;
+    state.path = move->path;
+    state.prefix.cached = 0;  // its pages are its own
+    charge(state);
+    state.moved = true;
+    state.last_progress = now;
+    arriving[id] = now;
+    send_first_rows(now, state);
+    actions.push_back(RequestRouted{id, state.pipeline, state.attempt, length(state) - 1});
+    actions.push_back(MigrationEnded{id, MigrationPhase::committed, "",
+                                     static_cast<std::int32_t>(move->round), move->tokens,
+                                     move->pages, now - move->began, now - *move->held_since});
+}
+
+void Coordinator::Impl::send_first_rows(TimePoint now, RequestState& state) {
+    const std::vector<Token>& prompt = state.request.prompt;
+    const auto begin = [&](const std::vector<Token>& output, std::int32_t sent) {
+        SequenceStart start{state.pipeline, static_cast<std::int32_t>(prompt.size()),
+                            sampling_of(state)};
+        start.cached = prompt;
+        start.cached.insert(start.cached.end(), output.begin(),
+                            output.begin() + (sent - start.prompt_tokens));
+        return start;
+    };
+    if (state.group) {
+        for (GroupMember& member : state.group->members) {
+            member.parent = -1;
+            SequenceStart start = begin(member.output, member.sent);
+            send_member(now, state, member).start = std::move(start);
+        }
+        return;
+    }
+    SequenceStart start = begin(state.output, length(state) - 1);
+    send_decode(state, {}).start = std::move(start);
+}
+
+// ---- given up
+// -------------------------------------------------------------------------------------
+
+void Coordinator::Impl::drop_migration(RequestState& state, const std::string& reason,
+                                       std::vector<CoordinatorAction>& actions) {
+    const std::unique_ptr<Migration> move = std::move(state.migration);
+    const RequestId id = state.request.id;
+    migrating.erase(id);
+    ++migrations_given_up[static_cast<std::size_t>(move->phase)];
+    const FreeSequences parcel{{{id, move->attempt}}};
+    for (const Stage& stage : move->pipeline) {
+        WorkerState& worker = workers.at(stage.worker);
+        const auto old = std::find_if(state.pipeline.begin(), state.pipeline.end(),
+                                      [&](const Stage& one) { return one.worker == stage.worker; });
+        if (old == state.pipeline.end()) {
+            worker.kv.remove(id);
+        } else {
+            worker.kv.set(id, expected_pages(state, old->layers));
+        }
+        if (!worker.gone) actions.push_back(SendToWorker{stage.worker, parcel});
+    }
+    const Duration held = move->held_since ? step_at - *move->held_since : Duration{};
+    actions.push_back(MigrationEnded{id, move->phase, reason,
+                                     static_cast<std::int32_t>(move->round), move->tokens,
+                                     move->pages, step_at - move->began, held});
+}
+
+void Coordinator::Impl::abort_migration(TimePoint now, RequestState& state,
+                                        const std::string& reason,
+                                        std::vector<CoordinatorAction>& actions) {
+    const bool held = is_held(state);
+    drop_migration(state, reason, actions);
+    if (!state.group) {
+        if (held) continue_decoding(now, state, actions);
+        return;
+    }
+    // Those that came back before the others were waiting for them.
+    const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());
+    for (GroupMember& member : state.group->members) {
+        const auto all = prompt + static_cast<std::int32_t>(member.output.size());
+        if (member.rows_going == 0 && member.sent < all) send_member(now, state, member);
+    }
+}
+
+void Coordinator::Impl::abort_migrations_to(TimePoint now, WorkerId worker,
+                                            const std::string& reason,
+                                            std::vector<CoordinatorAction>& actions) {
+    const std::set<RequestId> all = migrating;
+    for (const RequestId id : all) {
+        RequestState& state = requests.at(id);
+        if (!passes(state.migration->pipeline, worker) || passes(state.pipeline, worker)) continue;
+        abort_migration(now, state, reason, actions);
+    }
+}
+
+bool Coordinator::Impl::give_up_move_to(TimePoint now, WorkerId worker,
+                                        std::vector<CoordinatorAction>& actions) {
+    RequestState* last = nullptr;
+    for (const RequestId id : migrating) {
+        RequestState& state = requests.at(id);
+        const auto& transfers = state.migration->transfers;
+        const bool comes = std::any_of(
+            transfers.begin(), transfers.end(),
+            [&](const auto& transfer) { return transfer.to == worker && !transfer.is_local(); });
+        if (!comes) continue;
+        if (last == nullptr || queue_key(*last) < queue_key(state)) last = &state;
+    }
+    if (last == nullptr) return false;
+    abort_migration(now, *last, "others need the pages", actions);
+    return true;
+}
+
+// Rows between neighbours may be lost: computed anew they cost less than a wait for them.
+void Coordinator::Impl::on_peer_lost(TimePoint now, WorkerId one, WorkerId other,
+                                     std::vector<CoordinatorAction>& actions) {
+    std::vector<RequestId> hit;
+    const std::set<RequestId> moving = migrating;
+    for (const RequestId id : moving) {
+        RequestState& state = requests.at(id);
+        const auto& transfers = state.migration->transfers;
+        const bool over = std::any_of(transfers.begin(), transfers.end(),
+                                      [&](const Migration::Transfer& transfer) {
+                                          return (transfer.from == one && transfer.to == other) ||
+                                                 (transfer.from == other && transfer.to == one);
+                                      });
+        if (over) abort_migration(now, state, "the link between its workers broke", actions);
+    }
+    for (const auto& [id, pages] : workers.at(one).kv.charges()) {
+        if (neighbours(requests.at(id).pipeline, one, other)) hit.push_back(id);
+    }
+    for (const RequestId id : hit) restart(requests.at(id), actions);
+}
+
+void Coordinator::Impl::end_late_migrations(TimePoint now,
+                                            std::vector<CoordinatorAction>& actions) {
+    const MigrationConfig& how = config.migration;
+    const std::set<RequestId> moving = migrating;
+    for (const RequestId id : moving) {
+        RequestState& state = requests.at(id);
+        const Migration& move = *state.migration;
+        if (move.held_since && now - *move.held_since > how.hold_timeout) {
+            abort_migration(now, state, "the last of it did not arrive in time", actions);
+        } else if (now - move.heard > how.timeout) {
+            abort_migration(now, state, "a worker did not answer in time", actions);
+        } else if (!move.held_since && (now - move.asked) * kAskedInTimeout >= how.timeout) {
+            reserve(now, state, actions);
+        }
+    }
+    // Its first row may have been lost, and the KV with it.
+    std::vector<RequestId> lost;
+    for (const auto& [id, since] : arriving) {
+        if (now - since > how.timeout) lost.push_back(id);
+    }
+    for (const RequestId id : lost) {
+        actions.push_back(Report{"request " + std::to_string(id.value) +
+                                     " has no token on the pipeline it moved to: computed anew",
+                                 true});
+        restart(requests.at(id), actions);
+    }
+}
+
+void Coordinator::Impl::restart(RequestState& state, std::vector<CoordinatorAction>& actions) {
+    leave_pipeline(state, actions);
+    waiting.emplace(queue_key(state), state.request.id);
+}
+
+}  // namespace helix::core
