@@ -55,7 +55,8 @@ struct Outcome {
     bool rejected = false;
     core::FinishReason reason = core::FinishReason::error;
     std::string error;
-    std::vector<core::Pipeline> pipelines;  // one per attempt
+    std::vector<core::Pipeline> pipelines;  // one per attempt that ran
+    std::uint32_t attempt = 0;              // that was routed last
     std::int32_t prompt_tokens = 0;
     bool was_stuck = false;
     core::TimePoint submitted_at;

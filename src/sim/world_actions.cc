@@ -84,7 +84,7 @@ void World::perform(const core::SendToWorker& action) {
     } else if (const auto* inputs = std::get_if<core::StageInputs>(&action.message)) {
         for (const core::StageInput& input : inputs->inputs) {
             const Outcome& outcome = outcomes_.at(input.key.request);
-            if (outcome.ended || input.key.attempt != outcome.pipelines.size()) {
+            if (outcome.ended || input.key.attempt != outcome.attempt) {
                 check_sound("rows were sent for an attempt that does not run");
             }
         }
@@ -120,6 +120,7 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
         outcomes_.at(accepted->id).accepted = true;
     } else if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
         outcomes_.at(routed->id).pipelines.push_back(routed->pipeline);
+        outcomes_.at(routed->id).attempt = routed->attempt;
         if (routed->attempt < 2) return;
         probes_.hit(Probe::preempted);
         if (network_.any_cut()) probes_.hit(Probe::preempted_while_cut);
@@ -136,7 +137,7 @@ void World::stream(const core::StreamToken& action) {
     if (!outcome.accepted || outcome.ended) return check_sound("a token of no open request");
     if (action.choice < 0 || action.choice >= outcome.n) return check_sound("no such choice");
     // Groups keep what earlier attempts said of their members.
-    if (!outcome.is_group && action.token.key.attempt != outcome.pipelines.size()) {
+    if (!outcome.is_group && action.token.key.attempt != outcome.attempt) {
         return check_sound("a token of an attempt that is over was streamed");
     }
     if (outcome.choices_ended.contains(action.choice)) {
@@ -264,7 +265,7 @@ void World::probe_tokens(const core::TokensProduced& message) {
         const auto next = outcome.prompt_tokens + static_cast<std::int32_t>(outcome.tokens.size());
         if (outcome.ended) {
             probes_.hit(Probe::token_of_ended_request_ignored);
-        } else if (token.key.attempt < outcome.pipelines.size()) {
+        } else if (token.key.attempt < outcome.attempt) {
             probes_.hit(Probe::token_of_older_attempt_ignored);
         } else if (token.position < next) {
             probes_.hit(Probe::duplicate_token_ignored);
