@@ -266,6 +266,8 @@ struct CoordinatorConfig {
     // Assignments without an answer, and swapping in without progress, are asked for again.
     Duration assign_repeat = base::from_seconds(5);
     Duration unserved_timeout = base::from_seconds(60);  // waiting while no placement is in force
+    // No token for so long, and no rows at its stages: they were lost, and it is tried again.
+    Duration lost_rows_timeout = base::from_seconds(15);
     // No token for so long: tried again, and again, then it ends with an error.
     Duration stall_timeout = base::from_seconds(300);
 };

@@ -157,14 +157,15 @@ void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
     } else if (const auto* lost = std::get_if<PeerLost>(&event.message)) {
         on_peer_lost(now, event.worker, lost->peer, actions);
     } else {
-        on_report(event.worker, std::get<WorkerReport>(event.message), actions);
+        on_report(now, event.worker, std::get<WorkerReport>(event.message), actions);
     }
 }
 
-void Coordinator::Impl::on_report(WorkerId worker, const WorkerReport& message,
+void Coordinator::Impl::on_report(TimePoint now, WorkerId worker, const WorkerReport& message,
                                   std::vector<CoordinatorAction>& actions) {
     WorkerState& state = workers.at(worker);
     state.last_report = message;
+    state.reported_at = now;
     if (router != nullptr) router->on_report(worker, message);
     if (state.kv.requests() > 0) state.kv.set_reported(message.used_pages);
     FreeSequences strays;

@@ -122,7 +122,7 @@ void Coordinator::Impl::on_group_token(TimePoint now, RequestState& state,
         state.rows_going -= std::exchange(member->rows_going, 0);
     }
     state.last_progress = now;
-    state.retries = 0;
+    state.trouble_since.reset();
     if (!group.beams) return on_choice_token(now, state, *member, token, actions);
     if (token.top.empty()) {
         return finish(state.request.id, FinishReason::error,

@@ -13,16 +13,6 @@ namespace helix::core {
 using base::planted;
 using base::PlantedBug;
 
-namespace {
-
-constexpr std::int32_t kStallRetries = 2;
-
-std::string seconds_text(Duration duration) {
-    return std::to_string(duration.ns / 1'000'000'000) + " s";
-}
-
-}  // namespace
-
 std::int64_t Coordinator::Impl::blocks_for(std::int64_t tokens) const {
     return (tokens + config.block_size - 1) / config.block_size;
 }
@@ -217,28 +207,6 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
     }
 }
 
-// Accepted when there was more room: better late, or an error, than fewer tokens than were asked
-// for.
-bool Coordinator::Impl::still_fits(TimePoint now, RequestState& state, std::int64_t capacity_now,
-                                   std::vector<CoordinatorAction>& actions) {
-    state.max_output = output_limit(state, capacity_now);
-    const std::size_t longest = state.group ? state.group->longest_output() : state.output.size();
-    if (state.max_output >= state.request.max_tokens &&
-        static_cast<std::int64_t>(longest) < state.max_output) {
-        state.unfit_since.reset();
-        return true;
-    }
-    if (!state.unfit_since) state.unfit_since = now;
-    if (now - *state.unfit_since > config.unserved_timeout) {
-        finish(
-            state.request.id, FinishReason::error,
-            "the cluster has shrunk: this request does not fit any more, and no worker came for " +
-                seconds_text(config.unserved_timeout),
-            actions);
-    }
-    return false;
-}
-
 WorkerLoad Coordinator::Impl::load_of(WorkerId worker) const {
     const WorkerState& state = workers.at(worker);
     return {static_cast<std::int64_t>(state.kv.requests()), static_cast<double>(state.kv.used()),
@@ -345,7 +313,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         }
         arriving.erase(state.request.id);
         state.output.push_back(token.token);
-        state.retries = 0;
+        state.trouble_since.reset();
         if (state.rows_going > 0) {  // the first token of these rows
             router->on_returned(state.path, state.rows_going, now - state.last_progress);
             state.rows_going = 0;
@@ -389,14 +357,6 @@ void Coordinator::Impl::on_stuck(TimePoint now, WorkerId worker, const SequenceS
         finish(message.key.request, FinishReason::error,
                "worker " + workers.at(worker).joined.node.name + ": " + message.reason, actions);
     }
-}
-
-void Coordinator::Impl::fail_over(TimePoint now, RequestState& state,
-                                  std::vector<CoordinatorAction>& actions) {
-    ++failovers;
-    leave_pipeline(state, actions);
-    state.last_progress = now;
-    waiting.emplace(queue_key(state), state.request.id);
 }
 
 void Coordinator::Impl::leave_pipeline(RequestState& state,
@@ -456,54 +416,6 @@ void Coordinator::Impl::finish(RequestId id, FinishReason reason, const std::str
     if (state.guessing && state.guessing->told > 0) actions.push_back(ForgetDrafts{id});
     actions.push_back(FinishRequest{id, reason, error});
     requests.erase(it);
-}
-
-void Coordinator::Impl::end_stalled(TimePoint now, std::vector<CoordinatorAction>& actions) {
-    // Progress only puts it off, so nobody is late before the first who was due at the last look.
-    if (now < no_stall_before) return;
-    TimePoint oldest = now;
-    std::vector<RequestId> stalled;
-    for (const auto& [id, state] : requests) {
-        const bool stands = !state.running || state.swapped;
-        if (stands && !planted(PlantedBug::timer_not_stopped)) continue;
-        if (now - state.last_progress > config.stall_timeout) {
-            stalled.push_back(id);
-        } else {
-            oldest = std::min(oldest, state.last_progress);
-        }
-    }
-    no_stall_before = oldest + config.stall_timeout;
-    for (const RequestId id : stalled) {
-        RequestState& state = requests.at(id);
-        if (state.running && ++state.retries <= kStallRetries) {
-            fail_over(now, state, actions);  // rows may have been lost
-            continue;
-        }
-        finish(id, FinishReason::error,
-               "no token for " + seconds_text(config.stall_timeout) + ", tried " +
-                   std::to_string(kStallRetries + 1) + " times: the pipelines are stuck",
-               actions);
-    }
-}
-
-// No placement serves: nobody is left waiting for ever.
-void Coordinator::Impl::end_unserved(TimePoint now, std::vector<CoordinatorAction>& actions) {
-    if (waiting.empty() || (epoch_in_force != 0 && capacity() > 0)) return;
-    std::vector<RequestId> late;
-    for (const auto& [key, id] : waiting) {
-        // What waited while others ran has not waited for a placement.
-        const TimePoint since = std::max(served_last, requests.at(id).last_progress);
-        if (now - since > config.unserved_timeout) late.push_back(id);
-    }
-    const std::string message = "no placement can serve: " + std::to_string(workers.size()) +
-                                " worker(s) joined, not enough to hold the model";
-    for (const RequestId id : late) {
-        if (requests.at(id).accepted) {
-            finish(id, FinishReason::error, message, actions);
-        } else {
-            reject(id, RejectReason::unavailable, message, actions);
-        }
-    }
 }
 
 }  // namespace helix::core

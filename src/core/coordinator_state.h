@@ -42,6 +42,7 @@ struct WorkerState {
     std::int64_t swap_total = 0;  // pages in host memory
     std::int64_t swap_used = 0;   // by swapped requests, at most
     WorkerReport last_report;
+    TimePoint reported_at;
 };
 
 // What the prefix cache has to do with a request.
@@ -112,8 +113,8 @@ struct RequestState {
     TimePoint started;             // this attempt
     std::int32_t max_output = 0;   // max_tokens, or what context and memory allow
     TimePoint last_progress;
-    std::optional<TimePoint> unfit_since;  // waits, and no placement could hold it since
-    std::int32_t retries = 0;              // set back for want of progress, since its last token
+    std::optional<TimePoint> unfit_since;    // waits, and no placement could hold it since
+    std::optional<TimePoint> trouble_since;  // set back for want of progress since its last token
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
     std::unique_ptr<Migration> migration;
@@ -281,6 +282,7 @@ struct Coordinator::Impl {
     // long time could.
     bool still_fits(TimePoint now, RequestState& state, std::int64_t capacity_now,
                     std::vector<CoordinatorAction>& actions);
+    bool lost_rows(TimePoint now, const RequestState& state) const;
     void end_stalled(TimePoint now, std::vector<CoordinatorAction>& actions);
     void end_unserved(TimePoint now, std::vector<CoordinatorAction>& actions);
     // Accepts or rejects a request at its first turn; false when it was rejected.
@@ -433,7 +435,7 @@ struct Coordinator::Impl {
     void on(TimePoint now, const CoordinatorTick& event, std::vector<CoordinatorAction>& actions);
     void lose_worker(TimePoint now, WorkerId worker, const std::string& reason,
                      std::vector<CoordinatorAction>& actions);
-    void on_report(WorkerId worker, const WorkerReport& message,
+    void on_report(TimePoint now, WorkerId worker, const WorkerReport& message,
                    std::vector<CoordinatorAction>& actions);
     void want_plan(TimePoint now);
     void maybe_plan(TimePoint now, std::vector<CoordinatorAction>& actions);
