@@ -48,6 +48,15 @@ void LogprobText::add(const core::ProducedToken& token) {
     ++tokens_;
 }
 
+void LogprobText::add_first(Token token) {
+    add_place(token);
+    append_comma(logprobs_);
+    logprobs_ += "null";
+    append_comma(tops_);
+    tops_ += "null";
+    ++tokens_;
+}
+
 void LogprobText::add_chat(const core::ProducedToken& token) {
     append_comma(content_);
     content_ += '{';
@@ -62,15 +71,19 @@ void LogprobText::add_chat(const core::ProducedToken& token) {
     content_ += "]}";
 }
 
-void LogprobText::add_plain(const core::ProducedToken& token) {
-    const std::string bytes = codec_->token_bytes(token.token);
+void LogprobText::add_place(Token token) {
+    const std::string bytes = codec_->token_bytes(token);
     append_comma(texts_);
     append_json_string(texts_, bytes);
-    append_comma(logprobs_);
-    append_json_number(logprobs_, token.logprob);
     append_comma(offsets_);
     append_json_number(offsets_, text_offset_);
     text_offset_ += static_cast<std::int64_t>(bytes.size());
+}
+
+void LogprobText::add_plain(const core::ProducedToken& token) {
+    add_place(token.token);
+    append_comma(logprobs_);
+    append_json_number(logprobs_, token.logprob);
     append_comma(tops_);
     tops_ += '{';
     for (std::size_t i = 0; i < token.top.size(); ++i) {

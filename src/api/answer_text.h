@@ -24,6 +24,8 @@ class LogprobText {
   public:
     LogprobText(Endpoint endpoint, const TextCodec& codec) : endpoint_(endpoint), codec_(&codec) {}
     void add(const core::ProducedToken& token);
+    // The first token of a prompt, which has no log-probability. Of /v1/completions only.
+    void add_first(Token token);
     bool empty() const { return tokens_ == 0; }
     // The value of "logprobs": an object, or null when there is nothing. Starts anew for the next
     // chunk.
@@ -32,6 +34,7 @@ class LogprobText {
   private:
     void add_chat(const core::ProducedToken& token);
     void add_plain(const core::ProducedToken& token);
+    void add_place(Token token);  // its text and where that begins
 
     Endpoint endpoint_;
     const TextCodec* codec_;

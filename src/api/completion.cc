@@ -27,6 +27,9 @@ class PostingSink : public TokenSink {
     void on_token(std::int32_t choice, const core::ProducedToken& token) override {
         post_([c = completion_, p = prompt_, choice, token] { c->token(p, choice, token); });
     }
+    void on_scored(const std::vector<core::ProducedToken>& tokens) override {
+        post_([c = completion_, p = prompt_, tokens] { c->scored(p, tokens); });
+    }
     void on_choice_finish(std::int32_t choice, FinishReason reason) override {
         post_([c = completion_, p = prompt_, choice, reason] {
             c->choice_finished(p, choice, reason);
@@ -181,6 +184,7 @@ void Completion::add_choices(const std::vector<Token>& prompt) {
         choice.prompt_tokens = static_cast<std::int64_t>(prompt.size());
         choice.of_first = i == 0;
         choice.prefix = echoed;
+        if (request_.wants_prompt_logprobs()) choice.logprobs.add_first(prompt.front());
         choice.record = context_.log.add();
         choice.record->id = answer_.id();
         choice.record->choice = choices_.size() - 1;
@@ -206,6 +210,7 @@ void Completion::submit(std::vector<Token> tokens, std::size_t index) {
         request.prediction = context_.codec->encode(request_.prediction, false);
     }
     request.n = request_.made();
+    request.score_prompt = request_.wants_prompt_logprobs();
     request.beam = request_.beam;
     if (request_.made() > request_.n) {
         request.sampling.n_logprobs = std::max(request.sampling.n_logprobs, 0);
@@ -306,7 +311,7 @@ void Completion::token(std::size_t prompt, std::int32_t choice, const core::Prod
     accepted(prompt);
     const std::size_t index = prompts_[prompt].first + static_cast<std::size_t>(choice);
     Choice& c = *choices_[index];
-    if (over_ || c.done) return;
+    if (over_ || c.done || request_.prompt_only) return;
     note_token(c);
     c.logprob += static_cast<double>(token.logprob);
     const bool may_stop = c.tokens >= request_.min_tokens;
@@ -322,6 +327,15 @@ void Completion::token(std::size_t prompt, std::int32_t choice, const core::Prod
         context_.service.end(prompts_[prompt].id, FinishReason::stop);
     }
     complete_choice(index, FinishReason::stop);
+}
+
+void Completion::scored(std::size_t prompt, const std::vector<core::ProducedToken>& tokens) {
+    accepted(prompt);
+    if (over_) return;
+    for (std::size_t i = 0; i < made(); ++i) {
+        Choice& c = *choices_[prompts_[prompt].first + i];
+        for (const core::ProducedToken& token : tokens) c.logprobs.add(token);
+    }
 }
 
 // text "" still carries log-probabilities, once there is text to go with them; who counts tokens
@@ -370,6 +384,7 @@ void Completion::finished(std::size_t prompt, FinishReason reason, const std::st
 
 void Completion::complete_choice(std::size_t index, FinishReason reason) {
     Choice& c = *choices_[index];
+    if (request_.prompt_only) reason = FinishReason::length;
     if (!c.output->stopped()) show(index, c.output->finish());
     c.done = true;
     record_end(c, outcome_of(reason));

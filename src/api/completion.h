@@ -36,6 +36,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     void accepted(std::size_t prompt);
     void routed(std::size_t prompt, const core::Pipeline& pipeline, std::int32_t cached_tokens);
     void token(std::size_t prompt, std::int32_t choice, const core::ProducedToken& token);
+    void scored(std::size_t prompt, const std::vector<core::ProducedToken>& tokens);
     void choice_finished(std::size_t prompt, std::int32_t choice, core::FinishReason reason);
     void finished(std::size_t prompt, core::FinishReason reason, const std::string& error);
     void rejected(std::size_t prompt, const core::RejectRequest& rejection);

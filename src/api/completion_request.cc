@@ -132,8 +132,10 @@ void read_lengths(FieldReader& fields, CompletionRequest& request) {
     std::int32_t limit = 0;
     fields.integer(name, -1, kMaxInt32, limit);
     if (fields.find(name) != nullptr) {
-        if (limit == 0) return fields.fail(name, "expected at least 1, or -1 for no limit, got 0");
-        request.max_tokens = std::max(limit, 0);
+        if (limit == 0 && request.endpoint == Endpoint::chat)
+            return fields.fail(name, "expected at least 1, or -1 for no limit, got 0");
+        request.prompt_only = limit == 0;
+        request.max_tokens = request.prompt_only ? 1 : std::max(limit, 0);
     }
     fields.integer("min_tokens", 0, kMaxInt32, request.min_tokens);
     if (request.max_tokens > 0 && request.min_tokens > request.max_tokens) {
@@ -335,9 +337,8 @@ void read_plain(FieldReader& fields, const RequestLimits& limits, CompletionRequ
         fields.integer("logprobs", 0, 20, request.sampling.n_logprobs);
     }
     fields.boolean("echo", request.echo);
-    if (request.echo && request.wants_logprobs()) {
-        fields.fail("echo",
-                    "log-probabilities of the prompt are not supported; use echo or logprobs");
+    if (request.prompt_only && !request.echo) {
+        fields.fail("max_tokens", "expected at least 1, or -1 for no limit, got 0; 0 needs echo");
     }
     read_prompts(fields, limits, request);
 }

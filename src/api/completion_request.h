@@ -35,6 +35,7 @@ struct CompletionRequest {
     // completions: n choices for each
     std::vector<PlainPrompt> prompts;
     bool echo = false;
+    bool prompt_only = false;  // echoed, and nothing after it is shown; max_tokens is 1
 
     std::int32_t n = 1;                    // choices for each prompt
     std::int32_t best_of = 1;              // at least n; of so many the n best are shown
@@ -58,6 +59,7 @@ struct CompletionRequest {
     bool continuous_usage = false;  // usage in every chunk
 
     bool wants_logprobs() const { return sampling.n_logprobs >= 0; }
+    bool wants_prompt_logprobs() const { return echo && wants_logprobs(); }
     // Choices that are made for each prompt, shown or not.
     std::int32_t made() const { return beam ? n : best_of; }
 };

@@ -21,7 +21,9 @@ struct BatchChunk {
     std::int32_t drafts = 0;         // as in StageInput: sampled after each row from
                                      // tokens.size() - 1 - drafts on, up to the first wrong guess
     std::int32_t draws = 1;          // as in StageInput: for members 0 ... draws - 1
-    spec::SamplingParams sampling;   // valid when sample
+    spec::SamplingParams sampling;   // valid when sample or scored
+    std::vector<Token> scored;       // last stage: the tokens that follow the first rows, whose
+                                     // log-probabilities are asked for
     std::vector<Token> history;      // prompt and output so far; only when sampling.needs_history()
     std::int32_t prompt_tokens = 0;  // how much of history is prompt
     // pages[(layer - layers.begin) * n_blocks + block], n_blocks = pages.size() / layers.size():

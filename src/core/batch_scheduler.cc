@@ -47,7 +47,7 @@ class BatchBuilder {
         BatchChunk& chunk = plan_.chunks.emplace_back();
         fill(chunk, seq, rows, count);
         batch_.chunks.push_back({&seq, chunk.first_position, count, chunk.output_row, chunk.sample,
-                                 chunk.drafts, chunk.draws});
+                                 chunk.drafts, chunk.draws, chunk.scored.size()});
         return count;
     }
 
@@ -94,7 +94,18 @@ class BatchBuilder {
                                      seq.history.begin() + rows.first_position + count);
             }
         }
+        if (seq.is_last_stage()) score(chunk, *seq.start, count);
         if (state_.config.list_pages) chunk.pages = seq.table.flatten(seq.computed + count);
+    }
+
+    // The tokens of the prompt that follow the rows.
+    static void score(BatchChunk& chunk, const SequenceStart& start, std::int32_t rows) {
+        const auto all = static_cast<std::int64_t>(start.scored.size());
+        const std::int64_t first = chunk.first_position + 1;
+        const std::int64_t end = std::min(first + rows, all);
+        if (first >= end) return;
+        chunk.scored.assign(start.scored.begin() + first, start.scored.begin() + end);
+        chunk.sampling = start.sampling;
     }
 
     Worker::Impl& state_;

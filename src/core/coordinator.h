@@ -34,6 +34,8 @@ struct Request {
     // with beam the best of the search, which has a width of at least n.
     std::int32_t n = 1;
     std::optional<BeamSearch> beam = {};
+    // The log-probabilities of the prompt's tokens are asked for; needs sampling.n_logprobs.
+    bool score_prompt = false;
     // What it takes more than one sequence to answer (FEATURES V14).
     bool is_group() const { return n > 1 || beam.has_value(); }
 };
@@ -120,6 +122,12 @@ struct StreamToken {
     ProducedToken token;
     std::int32_t choice = 0;  // below Request::n
 };
+// The log-probabilities of the prompt's next tokens (its first has none, so they begin with
+// position 1); each position once, in order, all before the request's first StreamToken.
+struct ScoreTokens {
+    RequestId id;
+    std::vector<ProducedToken> tokens;
+};
 // Accepted and then ended, with all its choices. After a StreamToken whose token is a stop token,
 // reason is stop. Of several choices it is the reason of the one that ended last.
 struct FinishRequest {
@@ -199,7 +207,7 @@ struct WorkerDrained {
 using CoordinatorAction =
     std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest, RejectRequest,
                  RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts, FinishChoice,
-                 MigrationEnded, WorkerDrained>;
+                 MigrationEnded, WorkerDrained, ScoreTokens>;
 
 // How a request gives its KV pages back when others need them (FEATURES V9).
 enum class Preemption : std::uint8_t {

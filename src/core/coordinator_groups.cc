@@ -103,7 +103,7 @@ void Coordinator::Impl::on_group_token(TimePoint now, RequestState& state,
                                        std::vector<CoordinatorAction>& actions) {
     SequenceGroup& group = *state.group;
     if (!group.forked) {
-        if (token.position != prompt_tokens(state)) return;
+        if (token.position != prompt_tokens(state) || came_unscored(now, state, actions)) return;
         prompts.finish(state.prompt_rows, now - state.started);
         state.prompt_rows = 0;
         note_first_token(state);

@@ -34,7 +34,8 @@ std::vector<double> flow_into(const PipelineGraph& graph) {
 }  // namespace
 
 std::vector<PrefixHit> Coordinator::Impl::prefix_hits(RequestState& state) {
-    if (!config.prefix_cache || state.prefix.lost) return {};
+    // The rows of cached tokens would not be there to be scored.
+    if (!config.prefix_cache || state.prefix.lost || unscored(state) > 0) return {};
     hash_blocks(state);
     // One token must be left to compute: what follows is drawn after it.
     const auto most = static_cast<std::size_t>((length(state) - 1) / config.block_size);

@@ -97,6 +97,7 @@ void Coordinator::Impl::on(TimePoint now, const Submitted& event,
     const Request& request = event.request;
     CHECK(!requests.contains(request.id));
     CHECK(request.n >= 1 && (!request.beam || request.beam->width >= request.n));
+    CHECK(!request.score_prompt || request.sampling.n_logprobs >= 0);
     const auto prompt = static_cast<std::int32_t>(request.prompt.size());
     const auto refuse = [&](RejectReason reason, const std::string& message,
                             std::int32_t retry_after_s) {
@@ -275,6 +276,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     begin.cached.assign(input.tokens.begin(), input.tokens.begin() + state.prefix.cached);
     input.tokens.erase_front(begin.cached.size());
     if (planted(PlantedBug::sampling_seed_lost) && !state.output.empty()) begin.sampling.seed = 0;
+    if (unscored(state) > 0) begin.scored = state.request.prompt;
     if (state.group) begin_group(state, input);
     input.start = std::move(begin);
     outbox[state.pipeline.front().worker].inputs.push_back(std::move(input));
@@ -288,6 +290,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
 
 void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensProduced& message,
                                   std::vector<CoordinatorAction>& actions) {
+    on_scored(worker, message.scored, actions);
     for (std::size_t i = 0; i < message.tokens.size(); ++i) {
         const ProducedToken& token = message.tokens[i];
         const auto it = requests.find(token.key.request);
@@ -306,6 +309,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         const bool twice =
             planted(PlantedBug::token_streamed_twice) && token.position < length(state);
         if (token.position != length(state) && !twice) continue;
+        if (came_unscored(now, state, actions)) continue;
         if (state.prompt_rows > 0) {
             prompts.finish(state.prompt_rows, now - state.started);
             state.prompt_rows = 0;
@@ -333,6 +337,30 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         } else if (last && !state.swapped && !hold(now, state, actions)) {
             continue_decoding(now, state, actions);
         }
+    }
+}
+
+// A prompt that is computed again after a preemption begins with those that were passed on before.
+void Coordinator::Impl::on_scored(WorkerId worker, const std::vector<ProducedToken>& tokens,
+                                  std::vector<CoordinatorAction>& actions) {
+    for (const ProducedToken& token : tokens) {
+        const auto it = requests.find(token.key.request);
+        if (it == requests.end()) continue;
+        RequestState& state = it->second;
+        const bool stale = !state.running || token.key.attempt != state.attempt ||
+                           state.pipeline.back().worker != worker;
+        if (stale || unscored(state) == 0 || token.position != state.scored + 1) continue;
+        if (token.token != state.request.prompt[static_cast<std::size_t>(token.position)]) continue;
+        ++state.scored;
+        auto* last = actions.empty() ? nullptr : std::get_if<ScoreTokens>(&actions.back());
+        if (last == nullptr || last->id != state.request.id) {
+            last = &std::get<ScoreTokens>(actions.emplace_back(ScoreTokens{state.request.id, {}}));
+        }
+        last->tokens.push_back(token);
+        // A beam search asks for more.
+        auto& top = last->tokens.back().top;
+        const auto wanted = static_cast<std::size_t>(state.request.sampling.n_logprobs);
+        if (top.size() > wanted) top.resize(wanted);
     }
 }
 

@@ -118,7 +118,9 @@ struct RequestState {
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
     std::unique_ptr<Migration> migration;
-    bool moved = false;  // this attempt began with KV that a migration had brought
+    bool moved = false;              // this attempt began with KV that a migration had brought
+    std::int32_t scored = 0;         // tokens of the prompt, passed on; in any attempt
+    std::int32_t unscored_ends = 0;  // attempts that went on to a token without them
 };
 
 // Requests by rising id, each found in no more time than in a table of a few.
@@ -168,6 +170,12 @@ inline QueueKey queue_key(const RequestState& state) {
 // Tokens of prompt and output so far.
 inline std::int32_t length(const RequestState& state) {
     return static_cast<std::int32_t>(state.request.prompt.size() + state.output.size());
+}
+
+// Tokens of the prompt whose log-probabilities are asked for and have not come.
+inline std::int32_t unscored(const RequestState& state) {
+    if (!state.request.score_prompt) return 0;
+    return static_cast<std::int32_t>(state.request.prompt.size()) - 1 - state.scored;
 }
 
 // A placement on its way into force.
@@ -252,6 +260,11 @@ struct Coordinator::Impl {
     void on(TimePoint now, const Ended& event, std::vector<CoordinatorAction>& actions);
     void on_tokens(TimePoint now, WorkerId worker, const TokensProduced& message,
                    std::vector<CoordinatorAction>& actions);
+    void on_scored(WorkerId worker, const std::vector<ProducedToken>& tokens,
+                   std::vector<CoordinatorAction>& actions);
+    // A token came before the log-probabilities of the prompt, of which some were lost: another
+    // attempt gets the others, or, after some, the request ends with an error.
+    bool came_unscored(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
     void on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& message,
                   std::vector<CoordinatorAction>& actions);
     void dispatch(TimePoint now, std::vector<CoordinatorAction>& actions);

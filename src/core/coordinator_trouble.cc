@@ -14,6 +14,8 @@ using base::PlantedBug;
 
 namespace {
 
+constexpr std::int32_t kScoringAttempts = 3;
+
 std::string seconds_text(Duration duration) {
     return std::to_string(duration.ns / 1'000'000'000) + " s";
 }
@@ -48,6 +50,20 @@ void Coordinator::Impl::fail_over(TimePoint now, RequestState& state,
     leave_pipeline(state, actions);
     state.last_progress = now;
     waiting.emplace(queue_key(state), state.request.id);
+}
+
+bool Coordinator::Impl::came_unscored(TimePoint now, RequestState& state,
+                                      std::vector<CoordinatorAction>& actions) {
+    if (unscored(state) == 0) return false;
+    if (++state.unscored_ends < kScoringAttempts) {
+        fail_over(now, state, actions);
+    } else {
+        finish(state.request.id, FinishReason::error,
+               "workers answered without the log-probabilities of the prompt, tried " +
+                   std::to_string(kScoringAttempts) + " times",
+               actions);
+    }
+    return true;
 }
 
 // Rows are under way, but long after they were sent no stage has any that wait: they were lost

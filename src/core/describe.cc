@@ -139,6 +139,9 @@ std::string message_text(const CoordinatorMessage& message) {
         for (const ProducedToken& token : tokens->tokens) {
             text += " " + key_text(token.key) + "@" + num(token.position);
         }
+        for (const ProducedToken& token : tokens->scored) {
+            text += " score " + key_text(token.key) + "@" + num(token.position);
+        }
         return text;
     }
     if (const auto* ready = std::get_if<LayersReady>(&message)) {
@@ -177,6 +180,7 @@ std::string plan_text(const BatchPlan& plan) {
         text += " " + key_text(chunk.key) + rows_text(chunk.first_position, chunk.tokens.size()) +
                 range_text(chunk.layers);
         if (chunk.sample) text += sample_text(chunk);
+        if (!chunk.scored.empty()) text += "+score " + num(chunk.scored.size());
     }
     return text;
 }
@@ -199,6 +203,10 @@ std::string describe(const CoordinatorAction& action) {
     if (const auto* a = std::get_if<StreamToken>(&action)) {
         const std::string choice = a->choice == 0 ? "" : "/" + num(a->choice);
         return "stream r" + num(a->id.value) + choice + " #" + num(a->index);
+    }
+    if (const auto* a = std::get_if<ScoreTokens>(&action)) {
+        return "score r" + num(a->id.value) +
+               rows_text(a->tokens.front().position, a->tokens.size());
     }
     if (const auto* a = std::get_if<FinishChoice>(&action)) {
         return "finish r" + num(a->id.value) + "/" + num(a->choice) + " " + reason_text(a->reason);

@@ -60,6 +60,9 @@ struct SequenceStart {
     // The first tokens, whose KV every stage is believed to hold already (prefix cache, FEATURES
     // V20): whole blocks, fewer than all tokens. The first rows are those that follow.
     std::vector<Token> cached = {};
+    // The prompt, if the log-probabilities of its tokens are asked for (those of the first token do
+    // not exist), with sampling.n_logprobs others each; else empty. The last stage answers them.
+    std::vector<Token> scored = {};
     std::int32_t cached_tokens() const { return static_cast<std::int32_t>(cached.size()); }
     bool operator==(const SequenceStart&) const = default;
 };
@@ -192,6 +195,10 @@ struct ProducedToken {
 
 struct TokensProduced {
     std::vector<ProducedToken> tokens;
+    // Of the prompt, with their log-probabilities; in order of their positions for each sequence,
+    // and all before its first token in tokens.
+    std::vector<ProducedToken> scored = {};
+    bool empty() const { return tokens.empty() && scored.empty(); }
     bool operator==(const TokensProduced&) const = default;
 };
 

@@ -37,6 +37,10 @@ std::size_t tokens_of(const RunningChunk& chunk, std::span<const ProducedToken> 
     return count;
 }
 
+void append(std::vector<ProducedToken>& to, std::span<const ProducedToken> from) {
+    to.insert(to.end(), from.begin(), from.end());
+}
+
 }  // namespace
 
 Worker::Worker(WorkerId self, const WorkerConfig& config) : impl_(std::make_unique<Impl>()) {
@@ -193,26 +197,29 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     StageOutputs outputs;
     TokensProduced produced;
     std::span<const ProducedToken> tokens = event.tokens;
+    std::span<const ProducedToken> scored = event.scored;
     for (const RunningChunk& chunk : batch.chunks) {
         rows_done += chunk.count;
-        if (chunk.sample) {
-            const std::size_t count = tokens_of(chunk, tokens);
+        if (chunk.sample || chunk.scored > 0) {
+            const std::size_t count = chunk.sample ? tokens_of(chunk, tokens) : 0;
+            CHECK(chunk.scored <= scored.size());
             const auto failed =
                 std::find_if(event.failed.begin(), event.failed.end(),
                              [&](const auto& f) { return f.key == chunk.sequence->key; });
             if (!chunk.sequence->ending && failed != event.failed.end()) {
                 end_with_reason(*chunk.sequence, failed->reason, actions);
             } else if (!chunk.sequence->ending) {
-                produced.tokens.insert(produced.tokens.end(), tokens.begin(),
-                                       tokens.begin() + static_cast<std::ptrdiff_t>(count));
+                append(produced.tokens, tokens.first(count));
+                append(produced.scored, scored.first(chunk.scored));
             }
             tokens = tokens.subspan(count);
+            scored = scored.subspan(chunk.scored);
         }
         finish_chunk(batch.id, chunk, outputs);
     }
-    CHECK(tokens.empty());
+    CHECK(tokens.empty() && scored.empty());
 
-    if (!produced.tokens.empty()) actions.push_back(SendToCoordinator{std::move(produced)});
+    if (!produced.empty()) actions.push_back(SendToCoordinator{std::move(produced)});
     for (auto& [peer, inputs] : outputs) actions.push_back(SendToPeer{peer, std::move(inputs)});
     close_batch(batch, actions);
     spare_chunks = std::move(batch.chunks);

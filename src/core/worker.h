@@ -44,6 +44,8 @@ struct BatchFinished {
     std::vector<ProducedToken> tokens;
     Duration took;
     std::vector<FailedSequence> failed = {};
+    // For each chunk, in the order of the plan: its scored tokens with their log-probabilities.
+    std::vector<ProducedToken> scored = {};
 };
 // The engine could not run it: its sequences end with the reason.
 struct BatchFailed {

@@ -207,6 +207,7 @@ struct RunningChunk {
     bool sample = false;
     std::int32_t drafts = 0;
     std::int32_t draws = 1;
+    std::size_t scored = 0;  // tokens of the prompt
 };
 struct RunningBatch {
     std::uint64_t id = 0;

@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kEmbedding = "token_embd.weight";
 constexpr const char* kOutputNorm = "output_norm.weight";
 constexpr const char* kHead = "output.weight";
+constexpr std::int64_t kScoredRows = 64;  // that the head gets at once: their logits stay small
 
 std::size_t size_of(std::int64_t n) {
     return static_cast<std::size_t>(n);
@@ -236,16 +237,24 @@ base::Status CpuBackend::check_chunk(const core::BatchChunk& chunk,
     for (const core::PageId page : chunk.pages) {
         if (page >= kv_.pages()) return bad(fmt::format("page {} of {}", page, kv_.pages()));
     }
-    for (const spec::Token token : chunk.tokens) {
-        if (token < 0 || token >= config_.vocab) {
-            return bad(fmt::format("token {}; the vocabulary has {}", token, config_.vocab));
+    for (const std::span<const spec::Token> tokens :
+         {std::span<const spec::Token>(chunk.tokens.begin(), chunk.tokens.end()),
+          std::span<const spec::Token>(chunk.scored)}) {
+        for (const spec::Token token : tokens) {
+            if (token < 0 || token >= config_.vocab) {
+                return bad(fmt::format("token {}; the vocabulary has {}", token, config_.vocab));
+            }
         }
     }
     if (chunk.output_row >= 0 && chunk.output_row + rows > plan.output_rows)
         return bad("output rows out of range");
-    if (chunk.sample && chunk.layers.end != config_.n_layers) {
+    if ((chunk.sample || !chunk.scored.empty()) && chunk.layers.end != config_.n_layers) {
         return bad(fmt::format("cannot sample after layer {}", chunk.layers.end));
     }
+    if (std::ssize(chunk.scored) > rows)
+        return bad(fmt::format("{} tokens follow {} rows", chunk.scored.size(), rows));
+    if (!chunk.scored.empty() && chunk.sampling.n_logprobs < 0)
+        return bad("tokens are to be scored without log-probabilities");
     if (chunk.drafts < 0 || chunk.drafts >= rows || chunk.draws < 1 ||
         (chunk.drafts > 0 && chunk.draws > 1)) {
         return bad(
@@ -362,6 +371,7 @@ void CpuBackend::finish_chunks(std::int32_t layer, BatchResult& result) {
         if (chunk.output_row >= 0) {
             std::copy_n(rows, n * hidden, result.output.data() + chunk.output_row * hidden);
         }
+        if (!chunk.scored.empty()) score(chunk, rows, result);
         if (chunk.sample) {
             to_sample_.push_back({&chunk, n_head_rows_});
             resize(last_rows_, (n_head_rows_ + chunk.drafts + 1) * hidden);
@@ -374,18 +384,50 @@ void CpuBackend::finish_chunks(std::int32_t layer, BatchResult& result) {
     }
 }
 
+void CpuBackend::score(const core::BatchChunk& chunk, const float* rows, BatchResult& result) {
+    const std::int64_t hidden = config_.hidden;
+    const std::int64_t vocab = config_.vocab;
+    const std::int64_t n = std::ssize(chunk.scored);
+    const std::size_t first_scored = result.scored.size();
+    result.scored.resize(first_scored + size_of(n));
+    base::Status status = base::Ok{};
+    for (std::int64_t first = 0; first < n; first += kScoredRows) {
+        const std::int64_t count = std::min(kScoredRows, n - first);
+        resize(scored_rows_, count * hidden);
+        for (std::int64_t r = 0; r < count; ++r) {
+            kernels_.rms_norm(rows + (first + r) * hidden, output_norm_.data(), hidden,
+                              config_.norm_epsilon, scored_rows_.data() + r * hidden);
+        }
+        apply_head(scored_rows_.data(), count);
+        const auto scored =
+            std::span(result.scored).subspan(first_scored + size_of(first), size_of(count));
+        const base::Status piece =
+            score_tokens(pool_, samplers_, chunk, first,
+                         std::span(logits_).first(size_of(count * vocab)), scored);
+        if (status.ok()) status = piece;
+    }
+    if (!status.ok()) result.failed.push_back({chunk.key, status.error().message});
+}
+
+void CpuBackend::apply_head(const float* rows, std::int64_t n) {
+    resize(logits_, n * config_.vocab);
+    head_rows_.set(rows, n, config_.hidden);
+    const ops::MatmulJob head[] = {{&head_, {logits_.data(), config_.vocab, false}}};
+    ops::matmul(kernels_, pool_, head_rows_, head);
+}
+
 void CpuBackend::sample(BatchResult& result) {
     const std::int64_t rows = n_head_rows_;
     if (rows == 0) return;
-    const std::int64_t vocab = config_.vocab;
-    resize(logits_, rows * vocab);
-    head_rows_.set(last_rows_.data(), rows, config_.hidden);
-    const ops::MatmulJob head[] = {{&head_, {logits_.data(), vocab, false}}};
-    ops::matmul(kernels_, pool_, head_rows_, head);
+    apply_head(last_rows_.data(), rows);
     DrawnTokens drawn =
-        draw_tokens(pool_, samplers_, to_sample_, logits_, vocab, options_.filter.get());
+        draw_tokens(pool_, samplers_, to_sample_, logits_, config_.vocab, options_.filter.get());
     result.tokens = std::move(drawn.tokens);
-    result.failed = std::move(drawn.failed);
+    for (core::FailedSequence& failed : drawn.failed) {
+        const bool known = std::any_of(result.failed.begin(), result.failed.end(),
+                                       [&](const auto& f) { return f.key == failed.key; });
+        if (!known) result.failed.push_back(std::move(failed));
+    }
 }
 
 base::Result<BatchResult> CpuBackend::run(const core::BatchPlan& plan, const PayloadRows& payload) {

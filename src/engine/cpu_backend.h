@@ -78,6 +78,9 @@ class CpuBackend final : public Backend {
                             float* rows) const;
     void run_layer(std::int32_t layer);
     void finish_chunks(std::int32_t layer, BatchResult& result);
+    // rows: the chunk's, after the last layer.
+    void score(const core::BatchChunk& chunk, const float* rows, BatchResult& result);
+    void apply_head(const float* rows, std::int64_t n);  // normed rows, to logits_
     void sample(BatchResult& result);
 
     std::shared_ptr<model::WeightSource> weights_;
@@ -104,7 +107,8 @@ class CpuBackend final : public Backend {
     std::vector<std::byte*> pages_;
     std::vector<ChunkLogits> to_sample_;
     std::int64_t n_head_rows_ = 0;
-    std::vector<float> last_rows_;  // [n_head_rows, hidden], normed: what the head gets
+    std::vector<float> last_rows_;    // [n_head_rows, hidden], normed: what the head gets
+    std::vector<float> scored_rows_;  // likewise
     std::vector<float> logits_;
     ops::MatmulRows head_rows_;
     std::vector<Sampler> samplers_;  // one for each thread

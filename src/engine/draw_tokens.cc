@@ -100,4 +100,29 @@ DrawnTokens draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
     return out;
 }
 
+base::Status score_tokens(ThreadPool& pool, std::span<Sampler> samplers,
+                          const core::BatchChunk& chunk, std::int64_t first_row,
+                          std::span<const float> logits, std::span<core::ProducedToken> scored) {
+    if (scored.empty()) return base::Ok{};
+    const std::size_t vocab = logits.size() / scored.size();
+    std::vector<base::Status> statuses(scored.size(), base::Ok{});
+    pool.run(std::ssize(scored), [&](std::int64_t t, int thread) {
+        const auto at = static_cast<std::size_t>(t);
+        SampleInput input;
+        input.logits = logits.subspan(at * vocab, vocab);
+        input.position = chunk.first_position + static_cast<std::int32_t>(first_row + t) + 1;
+        const spec::Token token = chunk.scored[static_cast<std::size_t>(first_row + t)];
+        auto one = samplers[static_cast<std::size_t>(thread)].score(input, token,
+                                                                    chunk.sampling.n_logprobs);
+        if (one.ok()) {
+            scored[at] = std::move(one).value();
+            scored[at].key = chunk.key;
+        } else {
+            statuses[at] = one.error();
+        }
+    });
+    for (const base::Status& status : statuses) TRY_VOID(status);
+    return base::Ok{};
+}
+
 }  // namespace helix::engine

@@ -31,4 +31,10 @@ DrawnTokens draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
                         std::span<const ChunkLogits> chunks, std::span<const float> logits,
                         std::int64_t vocab, TokenFilter* filter);
 
+// Of the chunk's scored tokens those that follow its rows from first_row on, so many as there is
+// room for. logits: [scored.size(), vocab], after these rows. After an error they mean nothing.
+base::Status score_tokens(ThreadPool& pool, std::span<Sampler> samplers,
+                          const core::BatchChunk& chunk, std::int64_t first_row,
+                          std::span<const float> logits, std::span<core::ProducedToken> scored);
+
 }  // namespace helix::engine

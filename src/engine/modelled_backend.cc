@@ -183,7 +183,7 @@ Status ModelledBackend::run_chunk(const core::BatchChunk& chunk, std::span<const
         return base::invalid(fmt::format("{} floats of activations for {} tokens of {}",
                                          rows.size(), chunk.tokens.size(), hidden));
     }
-    if (chunk.sample && chunk.layers.end != options_.model.n_layers) {
+    if ((chunk.sample || !chunk.scored.empty()) && chunk.layers.end != options_.model.n_layers) {
         return base::invalid(fmt::format("asked for a token after layer {} of {}", chunk.layers.end,
                                          options_.model.n_layers));
     }
@@ -192,6 +192,7 @@ Status ModelledBackend::run_chunk(const core::BatchChunk& chunk, std::span<const
         std::span<const float> in;
         if (chunk.layers.begin > 0) in = rows.subspan(row * hidden, hidden);
         TRY(const std::uint64_t hash, run_row(chunk, row, in));
+        if (row < chunk.scored.size()) score_after(chunk, row, hash, result);
         if (drawing && row + 1 + static_cast<std::size_t>(chunk.drafts) >= chunk.tokens.size()) {
             drawing = draw_after(chunk, row, hash, result);
         }
@@ -204,6 +205,16 @@ Status ModelledBackend::run_chunk(const core::BatchChunk& chunk, std::span<const
         }
     }
     return Ok{};
+}
+
+// Made up, like the tokens.
+void ModelledBackend::score_after(const core::BatchChunk& chunk, std::size_t row,
+                                  std::uint64_t hash, BatchResult& result) const {
+    core::ProducedToken scored = draw(chunk, row, chunk.key.member, hash);
+    scored.token = chunk.scored[row];
+    const auto token = static_cast<std::uint64_t>(scored.token);
+    scored.logprob = -static_cast<float>(base::hash_pair(hash, token) % 1024) / 64.0F;
+    result.scored.push_back(std::move(scored));
 }
 
 bool ModelledBackend::draw_after(const core::BatchChunk& chunk, std::size_t row, std::uint64_t hash,

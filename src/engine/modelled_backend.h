@@ -50,6 +50,8 @@ class ModelledBackend final : public Backend {
                            BatchResult& result);
     base::Result<std::uint64_t> run_row(const core::BatchChunk& chunk, std::size_t row,
                                         std::span<const float> in);
+    void score_after(const core::BatchChunk& chunk, std::size_t row, std::uint64_t hash,
+                     BatchResult& result) const;
     core::ProducedToken draw(const core::BatchChunk& chunk, std::size_t row, std::uint32_t member,
                              std::uint64_t hash) const;
     // Adds the tokens that follow this row; false when it was followed by a wrong guess.

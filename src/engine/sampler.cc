@@ -41,6 +41,17 @@ spec::Token greatest(std::span<const float> logits) {
                                     logits.begin());
 }
 
+base::Status check_logits(const SampleInput& input) {
+    for (std::size_t i = 0; i < input.logits.size(); ++i) {
+        if (std::isfinite(input.logits[i])) continue;
+        return base::invalid(
+            fmt::format("the logit of token {} at position {} is {}: the weights or a "
+                        "received activation are broken",
+                        i, input.position, input.logits[i]));
+    }
+    return base::Ok{};
+}
+
 bool is_allowed(const SampleInput& input, std::size_t token) {
     if (input.allowed.empty()) return true;
     const std::size_t word = token / 64;
@@ -52,13 +63,7 @@ bool is_allowed(const SampleInput& input, std::size_t token) {
 base::Result<core::ProducedToken> Sampler::sample(const SampleInput& input,
                                                   const spec::SamplingParams& params) {
     TRY_VOID(check_params(params));
-    for (std::size_t i = 0; i < input.logits.size(); ++i) {
-        if (std::isfinite(input.logits[i])) continue;
-        return base::invalid(
-            fmt::format("the logit of token {} at position {} is {}: the weights or a "
-                        "received activation are broken",
-                        i, input.position, input.logits[i]));
-    }
+    TRY_VOID(check_logits(input));
     core::ProducedToken produced;
     produced.position = input.position;
     TRY_VOID(adjust(input, params));
@@ -66,6 +71,16 @@ base::Result<core::ProducedToken> Sampler::sample(const SampleInput& input,
     TRY_VOID(keep_allowed(input));
     produced.token = params.temperature < kGreedyBelow ? greatest(logits_) : draw(params, input);
     if (params.n_logprobs >= 0) fill_logprobs(input, params.n_logprobs, produced);
+    return produced;
+}
+
+base::Result<core::ProducedToken> Sampler::score(const SampleInput& input, spec::Token token,
+                                                 std::int32_t n_logprobs) {
+    TRY_VOID(check_logits(input));
+    core::ProducedToken produced;
+    produced.position = input.position;
+    produced.token = token;
+    fill_logprobs(input, n_logprobs, produced);
     return produced;
 }
 

@@ -39,6 +39,11 @@ class Sampler {
     base::Result<core::ProducedToken> sample(const SampleInput& input,
                                              const spec::SamplingParams& params);
 
+    // The token, which was not drawn, with its log-probability and the n_logprobs greatest: what
+    // sample() says of it where it draws it. invalid: a NaN or infinite logit.
+    base::Result<core::ProducedToken> score(const SampleInput& input, spec::Token token,
+                                            std::int32_t n_logprobs);
+
   private:
     base::Status adjust(const SampleInput& input, const spec::SamplingParams& params);
     base::Status check_adjusted() const;

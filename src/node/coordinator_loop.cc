@@ -286,6 +286,9 @@ void CoordinatorServer::perform_for_clients(core::CoordinatorAction& action) {
     if (const auto* token = std::get_if<core::StreamToken>(&action)) {
         sinks_.tell(token->id, false,
                     [&](api::TokenSink& sink) { sink.on_token(token->choice, token->token); });
+    } else if (const auto* scored = std::get_if<core::ScoreTokens>(&action)) {
+        sinks_.tell(scored->id, false,
+                    [&](api::TokenSink& sink) { sink.on_scored(scored->tokens); });
     } else if (const auto* ended = std::get_if<core::FinishChoice>(&action)) {
         sinks_.tell(ended->id, false, [&](api::TokenSink& sink) {
             sink.on_choice_finish(ended->choice, ended->reason);

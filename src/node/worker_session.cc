@@ -350,7 +350,7 @@ void WorkerSession::on_ran(EngineRan ran) {
     }
     buffers_.emplace(ran.batch, net::Frame::of(std::move(ran.result->output)));
     step(core::BatchFinished{ran.batch, std::move(ran.result->tokens), ran.took,
-                             std::move(ran.result->failed)});
+                             std::move(ran.result->failed), std::move(ran.result->scored)});
 }
 
 void WorkerSession::step(const core::WorkerEvent& event) {
@@ -368,6 +368,7 @@ void WorkerSession::perform() {
         } else if (auto* to_coordinator = std::get_if<core::SendToCoordinator>(&action)) {
             if (auto* produced = std::get_if<core::TokensProduced>(&to_coordinator->message)) {
                 append_to(tokens.tokens, std::move(produced->tokens));
+                append_to(tokens.scored, std::move(produced->scored));
             } else {
                 std::visit([this](auto& message) { send(wire::Message(std::move(message))); },
                            to_coordinator->message);
@@ -380,7 +381,7 @@ void WorkerSession::perform() {
             peers_->connect(std::get<core::ConnectPeers>(action).peers);
         }
     }
-    if (!tokens.tokens.empty()) send(std::move(tokens));
+    if (!tokens.empty()) send(std::move(tokens));
     flush_peers();
     for (const std::uint64_t buffer : released_) buffers_.erase(buffer);
     released_.clear();

@@ -103,6 +103,9 @@ void HelixWorld::start_batch(std::uint32_t w, const core::BatchPlan& plan) {
     machine.running.took = base::from_seconds(seconds);
     for (const core::BatchChunk& chunk : plan.chunks) {
         if (chunk.sample) add_tokens(chunk, machine.running.tokens);
+        std::int32_t position = chunk.first_position;
+        for (const core::Token token : chunk.scored)
+            machine.running.scored.push_back({chunk.key, ++position, token, 0, {}});
     }
     const TimePoint end = now_ + machine.running.took;
     const TimePoint from = std::max(now_, window_begin_);

@@ -79,6 +79,10 @@ SimEngine::Outcome SimEngine::run(const core::BatchPlan& plan,
             if (chunk.output_row >= 0) {
                 outcome.output.at(static_cast<std::size_t>(chunk.output_row) + i) = row;
             }
+            if (i < chunk.scored.size()) {
+                outcome.scored.push_back({chunk.key, position + 1, chunk.scored[i], 0, {}});
+                outcome.scored.back().top = toy_top(row, chunk.sampling.n_logprobs, vocab_);
+            }
             if (drawing && i + 1 + static_cast<std::size_t>(chunk.drafts) >= chunk.tokens.size()) {
                 drawing = draw(chunk, i, row, outcome.tokens);
             }

@@ -24,6 +24,7 @@ class SimEngine {
     struct Outcome {
         std::vector<core::ProducedToken> tokens;
         ToyRows output;
+        std::vector<core::ProducedToken> scored;
     };
     Outcome run(const core::BatchPlan& plan, const std::map<std::uint64_t, ToyRows>& buffers);
 

@@ -85,6 +85,15 @@ Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const Sessi
     for (const std::int32_t token : from.cached())
         TRY_VOID(in_range("cached token", token, 0, kMaxVocabSize));
     start.cached.assign(from.cached().begin(), from.cached().end());
+    if (from.scored_size() == 0) return start;
+    TRY_VOID(
+        in_range("scored tokens", from.scored_size(), start.prompt_tokens, start.prompt_tokens));
+    for (const std::int32_t token : from.scored())
+        TRY_VOID(in_range("scored token", token, 0, kMaxVocabSize));
+    // Of tokens that are not computed nothing can be said.
+    TRY_VOID(in_range("cached tokens of a scored prompt", from.cached_size(), 0, 0));
+    TRY_VOID(in_range("n_logprobs of a scored prompt", start.sampling.n_logprobs, 0, kMaxLogprobs));
+    start.scored.assign(from.scored().begin(), from.scored().end());
     return start;
 }
 
@@ -184,25 +193,35 @@ Result<Message> get(const pb::SwapSequences& from) {
     return Message{std::move(message)};
 }
 
+Result<core::ProducedToken> get(const pb::ProducedToken& from) {
+    core::ProducedToken token;
+    token.key = get(from.key());
+    TRY_VOID(in_range("position", from.position(), 0, kMaxPosition));
+    token.position = from.position();
+    TRY_VOID(in_range("token", from.token(), 0, kMaxVocabSize));
+    token.token = from.token();
+    token.logprob = from.logprob();
+    TRY_VOID(in_range("top tokens", from.top_tokens_size(), 0, kMaxLogprobs + 1));
+    TRY_VOID(in_range("top logprobs", from.top_logprobs_size(), from.top_tokens_size(),
+                      from.top_tokens_size()));
+    for (int i = 0; i < from.top_tokens_size(); ++i) {
+        TRY_VOID(in_range("top token", from.top_tokens(i), 0, kMaxVocabSize));
+        token.top.push_back({from.top_tokens(i), from.top_logprobs(i)});
+    }
+    return token;
+}
+
 Result<Message> get(const pb::TokensProduced& from) {
-    TRY_VOID(in_range("tokens", from.tokens_size(), 1, kMaxItems));
+    const std::int64_t tokens = from.tokens_size();
+    TRY_VOID(in_range("tokens", tokens + from.scored_size(), 1, kMaxItems));
     core::TokensProduced message;
     for (const pb::ProducedToken& one : from.tokens()) {
-        core::ProducedToken token;
-        token.key = get(one.key());
-        TRY_VOID(in_range("position", one.position(), 0, kMaxPosition));
-        token.position = one.position();
-        TRY_VOID(in_range("token", one.token(), 0, kMaxVocabSize));
-        token.token = one.token();
-        token.logprob = one.logprob();
-        TRY_VOID(in_range("top tokens", one.top_tokens_size(), 0, kMaxLogprobs + 1));
-        TRY_VOID(in_range("top logprobs", one.top_logprobs_size(), one.top_tokens_size(),
-                          one.top_tokens_size()));
-        for (int i = 0; i < one.top_tokens_size(); ++i) {
-            TRY_VOID(in_range("top token", one.top_tokens(i), 0, kMaxVocabSize));
-            token.top.push_back({one.top_tokens(i), one.top_logprobs(i)});
-        }
+        TRY(core::ProducedToken token, get(one));
         message.tokens.push_back(std::move(token));
+    }
+    for (const pb::ProducedToken& one : from.scored()) {
+        TRY(core::ProducedToken token, get(one));
+        message.scored.push_back(std::move(token));
     }
     return Message{std::move(message)};
 }

@@ -49,6 +49,7 @@ void put(const core::SequenceStart& start, pb::SequenceStart& out) {
     out.set_prompt_tokens(start.prompt_tokens);
     put(start.sampling, *out.mutable_sampling());
     out.mutable_cached()->Assign(start.cached.begin(), start.cached.end());
+    out.mutable_scored()->Assign(start.scored.begin(), start.scored.end());
 }
 
 void put(const core::StageInput& input, pb::StageInput& out) {
@@ -182,6 +183,7 @@ struct Encoder {
     void operator()(const core::TokensProduced& m) const {
         pb::TokensProduced& to = *out.mutable_tokens_produced();
         for (const core::ProducedToken& token : m.tokens) put(token, *to.add_tokens());
+        for (const core::ProducedToken& token : m.scored) put(token, *to.add_scored());
     }
     void operator()(const core::LayersReady& m) const {
         pb::LayersReady& to = *out.mutable_layers_ready();

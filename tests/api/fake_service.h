@@ -37,6 +37,17 @@ struct FakeRequest {
         if (request.sampling.n_logprobs > 0) produced.top = {{token, -0.5F}, {'?', -1.25F}};
         sink->on_token(choice, produced);
     }
+    // The prompt's log-probabilities: -1 for position 1, -2 for the next.
+    void score() {
+        std::vector<core::ProducedToken> tokens;
+        for (std::size_t i = 1; i < request.prompt.size(); ++i) {
+            const core::Token token = request.prompt[i];
+            const auto position = static_cast<std::int32_t>(i);
+            tokens.push_back({{id}, position, token, -static_cast<float>(i), {}});
+            if (request.sampling.n_logprobs > 0) tokens.back().top = {{token, -0.25F}};
+        }
+        sink->on_scored(tokens);
+    }
     // A token for each byte.
     void say(std::string_view text, std::int32_t choice = 0, float logprob = -0.5F) {
         for (const char c : text) token(static_cast<unsigned char>(c), choice, logprob);

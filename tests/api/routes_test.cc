@@ -91,7 +91,7 @@ TEST_F(ApiTest, MalformedBodiesAreA400ThatNamesTheFieldAndTheServerLives) {
         {plain, R"({"prompt":""})", "prompt"},
         {plain, R"({"prompt":"a","n":4,"best_of":3})", "best_of"},
         {plain, R"({"prompt":"a","suffix":"b"})", "suffix"},
-        {plain, R"({"prompt":"a","echo":true,"logprobs":1})", "echo"},
+        {plain, R"({"prompt":"a","max_tokens":0})", "max_tokens"},
         {"/tokenize", "{}", "prompt"},
         {"/detokenize", R"({"tokens":[1,-1]})", "tokens"},
     };

@@ -39,6 +39,7 @@ class TimedService : public Service {
         const core::RequestId id{++last_id_};
         sink->on_accepted();
         sink->on_routed({{core::WorkerId{0}, {0, 4}}}, 0);
+        if (request.score_prompt) sink->on_scored(scored(request));
         const std::int32_t limit = request.max_tokens > 0 ? request.max_tokens : kContext;
         const bool may_end = !request.stop_tokens.empty();
         running_[id.value] = {std::move(sink), 0, limit, may_end, request.sampling.n_logprobs,
@@ -98,6 +99,18 @@ class TimedService : public Service {
                 running_.erase(found);
             }
         }
+    }
+
+    static std::vector<core::ProducedToken> scored(const core::Request& request) {
+        std::vector<core::ProducedToken> tokens;
+        for (std::size_t i = 1; i < request.prompt.size(); ++i) {
+            core::ProducedToken& token = tokens.emplace_back();
+            token.position = static_cast<std::int32_t>(i);
+            token.token = request.prompt[i];
+            token.logprob = -0.5F;
+            if (request.sampling.n_logprobs > 0) token.top = {{token.token, -0.5F}};
+        }
+        return tokens;
     }
 
     // False: that was the end.

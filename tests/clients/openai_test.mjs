@@ -103,6 +103,22 @@ await check('legacy completions, whole and streamed', async () => {
   assert.equal(echoed.choices[0].text, `One day${whole.choices[0].text}`);
 });
 
+await check('log-probabilities of a prompt, with and without an answer', async () => {
+  const body = { model, prompt: 'One day', temperature: 0, logprobs: 1, echo: true };
+  const drawn = (await client.completions.create({ ...body, max_tokens: 6 })).choices[0].logprobs;
+  assert.equal(drawn.token_logprobs[0], null);
+  assert.equal(drawn.top_logprobs[0], null);
+  assert.ok(drawn.token_logprobs.slice(1).every((value) => value <= 0));
+  const answer = await client.completions.create({ ...body, max_tokens: 0 });
+  const { text, finish_reason: reason, logprobs: scored } = answer.choices[0];
+  assert.equal(text, 'One day');
+  assert.equal(reason, 'length');
+  assert.equal(answer.usage.completion_tokens, 0);
+  assert.equal(scored.tokens.length, answer.usage.prompt_tokens);
+  for (const field of ['tokens', 'token_logprobs', 'top_logprobs', 'text_offset'])
+    assert.deepEqual(scored[field], drawn[field].slice(0, scored.tokens.length), field);
+});
+
 await check('a stop string ends the text before it', async () => {
   const text = (await client.chat.completions.create(greedy())).choices[0].message.content;
   const stop = text.slice(5, 8);

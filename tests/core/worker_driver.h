@@ -84,9 +84,14 @@ class WorkerDriver {
         return finish(std::move(tokens));
     }
     const std::vector<WorkerAction>& finish(std::vector<ProducedToken> tokens) {
-        const std::uint64_t id = plan_.id;
+        BatchFinished finished{plan_.id, std::move(tokens), {}};
+        for (const BatchChunk& chunk : plan_.chunks) {
+            std::int32_t position = chunk.first_position;
+            for (const Token token : chunk.scored)
+                finished.scored.push_back({chunk.key, ++position, token, -1, {}});
+        }
         plan_ = {};
-        return step(BatchFinished{id, std::move(tokens), {}});
+        return step(finished);
     }
     // Runs all that there is to run.
     void drain() {

@@ -31,8 +31,8 @@ class ServedWorker {
 
     // The first rows of a sequence: all its tokens behind the cached ones.
     void start(core::SequenceKey key, const std::vector<core::Token>& tokens,
-               const spec::SamplingParams& sampling, std::int32_t draws = 1,
-               std::size_t cached = 0) {
+               const spec::SamplingParams& sampling, std::int32_t draws = 1, std::size_t cached = 0,
+               bool score = false) {
         const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(cached);
         core::StageInput input;
         input.key = key;
@@ -43,7 +43,8 @@ class ServedWorker {
         input.start = core::SequenceStart{{{{0}, layers_}},
                                           static_cast<std::int32_t>(tokens.size()),
                                           sampling,
-                                          {tokens.begin(), from}};
+                                          {tokens.begin(), from},
+                                          score ? tokens : std::vector<core::Token>()};
         say(core::StageInputs{{input}});
     }
     // More rows; the last `drafts` tokens are guesses.
@@ -79,6 +80,7 @@ class ServedWorker {
     std::vector<core::ProducedToken> take(core::SequenceKey key) {
         return std::exchange(tokens_[key], {});
     }
+    std::vector<core::ProducedToken> take_scored() { return std::exchange(scored_, {}); }
     std::vector<core::SequenceStuck> take_stuck() { return std::exchange(stuck_, {}); }
     std::int64_t used_pages() {
         now_ = now_ + base::from_seconds(1);
@@ -114,11 +116,13 @@ class ServedWorker {
                 ADD_FAILURE() << result.error().message;
                 return events.push_back(core::BatchFailed{batch->plan.id, result.error().message});
             }
-            events.push_back(core::BatchFinished{batch->plan.id, std::move(result->tokens), {}});
+            events.push_back(core::BatchFinished{
+                batch->plan.id, std::move(result->tokens), {}, {}, std::move(result->scored)});
         } else if (const auto* out = std::get_if<core::SendToCoordinator>(&action)) {
             if (const auto* said = std::get_if<core::TokensProduced>(&out->message)) {
                 for (const core::ProducedToken& token : said->tokens)
                     tokens_[token.key].push_back(token);
+                scored_.insert(scored_.end(), said->scored.begin(), said->scored.end());
             } else if (const auto* no = std::get_if<core::SequenceStuck>(&out->message)) {
                 stuck_.push_back(*no);
             } else if (const auto* report = std::get_if<core::WorkerReport>(&out->message)) {
@@ -133,6 +137,7 @@ class ServedWorker {
     core::TimePoint now_;
     std::map<core::SequenceKey, std::vector<core::ProducedToken>> tokens_;
     std::map<core::SequenceKey, core::ProducedToken> last_;  // of decode
+    std::vector<core::ProducedToken> scored_;
     std::vector<core::SequenceStuck> stuck_;
     core::WorkerReport report_;
 };

@@ -315,5 +315,41 @@ TEST_F(WorkerBackend, PlansThatMovePagesThatAreNotThereMoveNothing) {
     EXPECT_NE(error(plan).find("out and in at once"), std::string::npos);
 }
 
+// However the prompt is cut into chunks, and as if each of its tokens had been drawn.
+TEST_F(WorkerBackend, APromptsLogProbabilitiesAreThoseThatDrawingItsTokensGives) {
+    const auto prompt = random_tokens(150);  // more than the head gets at once
+    std::vector<std::vector<ProducedToken>> scored;
+    for (const std::int32_t rows : {1, 7, 256}) {
+        ServedWorker worker(*backend_, config(rows), 600);
+        worker.start(key(1), prompt, seeded(), 1, 0, true);
+        scored.push_back(worker.take_scored());
+        expect_same(worker.take(key(1)), alone(prompt, seeded(), 1));
+    }
+    ASSERT_EQ(scored[0].size(), prompt.size() - 1);
+    EXPECT_EQ(scored[1], scored[0]) << "chunks of 7";
+    EXPECT_EQ(scored[2], scored[0]) << "one chunk";
+    for (std::size_t i = 1; i < prompt.size(); i += 8) {
+        SamplingParams forced = seeded(0);
+        forced.logit_bias = {{prompt[i], 1000.0F}};
+        ServedWorker worker = serve();
+        worker.start(key(1), {prompt.begin(), prompt.begin() + static_cast<std::ptrdiff_t>(i)},
+                     forced);
+        const auto drawn = worker.take(key(1));
+        ASSERT_EQ(drawn.size(), 1U);
+        EXPECT_EQ(scored[0][i - 1], drawn[0]) << "position " << i;
+    }
+}
+
+TEST_F(WorkerBackend, AfterAPromptThatIsScoredOutputAndOtherSequencesAreNot) {
+    const auto prompt = random_tokens(9);
+    ServedWorker worker = serve();
+    worker.start(key(1), prompt, seeded(), 2, 0, true);
+    EXPECT_EQ(worker.take_scored().size(), 8U);
+    worker.start(key(2), prompt, seeded());
+    worker.rows(key(1), 9, {5});
+    worker.rows(key(1, 1), 9, {6}, 0, 0);
+    EXPECT_TRUE(worker.take_scored().empty());
+}
+
 }  // namespace
 }  // namespace helix::engine::test

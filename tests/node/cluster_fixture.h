@@ -56,8 +56,13 @@ class RecordingSink final : public api::TokenSink {
     void on_token(std::int32_t choice, const core::ProducedToken& token) override {
         const std::lock_guard lock(mutex_);
         if (choice == 0) tokens_.push_back(token.token);
+        if (choice == 0) produced_.push_back(token);
         choices_[choice].push_back(token.token);
         changed_.notify_all();
+    }
+    void on_scored(const std::vector<core::ProducedToken>& tokens) override {
+        const std::lock_guard lock(mutex_);
+        scored_.insert(scored_.end(), tokens.begin(), tokens.end());
     }
     void on_choice_finish(std::int32_t choice, core::FinishReason reason) override {
         const std::lock_guard lock(mutex_);
@@ -92,7 +97,9 @@ class RecordingSink final : public api::TokenSink {
         return wait_for([](const RecordingSink& s) { return s.done_; }, seconds);
     }
 
-    std::vector<spec::Token> tokens_;  // of the first choice
+    std::vector<spec::Token> tokens_;            // of the first choice
+    std::vector<core::ProducedToken> produced_;  // the same
+    std::vector<core::ProducedToken> scored_;
     std::map<std::int32_t, std::vector<spec::Token>> choices_;
     std::map<std::int32_t, core::FinishReason> choice_reasons_;
     core::FinishReason reason_ = core::FinishReason::cancelled;

@@ -97,6 +97,31 @@ void expect_refused(const Message& message, std::size_t payload_bytes, const std
     EXPECT_NE(decoded.error().message.find(words), std::string::npos) << decoded.error().message;
 }
 
+TEST(Codec, AScoredPromptIsWholeAndHasNoCachedTokens) {
+    core::StageInput input = one_input();
+    input.first_position = 0;
+    core::SequenceStart start{{{{1}, {0, kLimits.n_layers}}}, 2, {}, {}, {1, 2}};
+    const auto message = [&] {
+        input.start = start;
+        return core::StageInputs{{input}};
+    };
+    expect_refused(message(), 256, "n_logprobs");
+    start.sampling.n_logprobs = 0;
+    ASSERT_TRUE(decode_text(encode(message()), 256).ok());
+    start.scored = {1};
+    expect_refused(message(), 256, "scored tokens");
+    start.scored = {1, -1};
+    expect_refused(message(), 256, "scored token");
+    start.scored = {1, 2};
+    start.cached = {1};
+    input.first_position = 1;
+    expect_refused(message(), 256, "cached tokens");
+    expect_refused(core::TokensProduced{}, 0, "tokens");
+    core::TokensProduced scored;
+    scored.scored.push_back({{}, 1, -1, 0, {}});
+    expect_refused(scored, 0, "token");
+}
+
 TEST(Codec, RowsMustFillTheRawFrame) {
     const core::StageInputs message{{one_input()}};
     ASSERT_TRUE(decode_text(encode(message), 2 * 32 * 4).ok());

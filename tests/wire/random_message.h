@@ -164,6 +164,10 @@ class RandomMessages {
         s.sampling = sampling();
         s.cached.resize(random_.chance(0.5) ? 0 : random_.below(50));
         for (core::Token& token : s.cached) token = small(kMaxVocabSize);
+        if (s.cached.empty() && s.sampling.n_logprobs >= 0 && random_.chance(0.5)) {
+            s.scored.resize(static_cast<std::size_t>(s.prompt_tokens));
+            for (core::Token& token : s.scored) token = small(kMaxVocabSize);
+        }
         return s;
     }
     core::StageInputs inputs() {
@@ -195,14 +199,17 @@ class RandomMessages {
         }
         return m;
     }
+    core::ProducedToken produced() {
+        core::ProducedToken token{key(), small(9999), small(9999), -real(), {}};
+        for (std::uint64_t k = random_.below(5); k > 0; --k)
+            token.top.push_back({small(9), -real()});
+        return token;
+    }
     core::TokensProduced tokens() {
         core::TokensProduced m;
-        for (std::uint64_t i = 1 + random_.below(6); i > 0; --i) {
-            core::ProducedToken token{key(), small(9999), small(9999), -real(), {}};
-            for (std::uint64_t k = random_.below(5); k > 0; --k)
-                token.top.push_back({small(9), -real()});
-            m.tokens.push_back(std::move(token));
-        }
+        for (std::uint64_t i = random_.below(6); i > 0; --i) m.scored.push_back(produced());
+        const std::uint64_t least = m.scored.empty() ? 1 : 0;
+        for (std::uint64_t i = least + random_.below(6); i > 0; --i) m.tokens.push_back(produced());
         return m;
     }
     core::ForkSequences fork() {
