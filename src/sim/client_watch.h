@@ -14,6 +14,7 @@ class ClientWatch {
     virtual void cancelled(core::TimePoint now, core::RequestId id) = 0;
     virtual void accepted(core::TimePoint now, core::RequestId id) = 0;
     virtual void rejected(core::TimePoint now, const core::RejectRequest& what) = 0;
+    virtual void scored(core::TimePoint now, const core::ScoreTokens& scored) = 0;
     virtual void token(core::TimePoint now, const core::StreamToken& token) = 0;
     virtual void choice_finished(core::TimePoint now, const core::FinishChoice& what) = 0;
     // The operator of the cluster knows: this worker was really lost to the coordinator.

@@ -199,6 +199,16 @@ void draw_shortcuts(Random& random, SwarmCase& c) {
     }
 }
 
+// Whose prompts' log-probabilities are asked for.
+void draw_scores(Random& random, SwarmCase& c) {
+    const double share = one_of(random, {0.0, 0.0, 0.2, 1.0});
+    for (SwarmRequest& one : c.load) {
+        if (!random.chance(share)) continue;
+        one.request.score_prompt = true;
+        one.request.sampling.n_logprobs = static_cast<std::int32_t>(random.between(0, 3));
+    }
+}
+
 double slowest_layer_s(const SwarmCase& c) {
     double slowest = 0;
     for (const auto& [node, pages] : c.workers) {
@@ -279,6 +289,8 @@ SwarmCase draw_case(std::uint64_t seed) {
     draw_mix(random, c);
     Random more(base::hash_pair(seed, 0x5afeU));  // so that the rest of a seed's case stays
     draw_shortcuts(more, c);
+    Random scores(base::hash_pair(seed, 0x5c02eU));
+    draw_scores(scores, c);
     c.calm_s = calm_bound(c);
     return c;
 }

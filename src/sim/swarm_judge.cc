@@ -75,6 +75,30 @@ void Judge::rejected(core::TimePoint now, const core::RejectRequest& what) {
     }
 }
 
+void Judge::scored(core::TimePoint, const core::ScoreTokens& scored) {
+    View& view = views_.at(scored.id);
+    if (view.state != State::accepted || !view.request.score_prompt)
+        return broken(scored.id, "P2: log-probabilities of a prompt that asked for none");
+    if (scored.tokens.empty()) return broken(scored.id, "P2: log-probabilities of nothing");
+    if (view.rows.empty()) view.rows = toy_rows(view.request.prompt, config_.n_layers);
+    for (const core::ProducedToken& token : scored.tokens) judge_score(view, token);
+}
+
+void Judge::judge_score(View& view, const core::ProducedToken& token) {
+    const std::vector<core::Token>& prompt = view.request.prompt;
+    const std::size_t next = view.scored + 1;
+    if (next >= prompt.size() || token.position != static_cast<std::int32_t>(next)) {
+        return broken(view.request.id,
+                      fmt::format("P2: the log-probability of position {} came when {} was next",
+                                  token.position, next));
+    }
+    const auto right =
+        toy_top(view.rows[view.scored], view.request.sampling.n_logprobs, config_.vocab);
+    if (token.token != prompt[next] || token.top != right)
+        broken(view.request.id, fmt::format("P3: wrong log-probability of position {}", next));
+    view.scored = next;
+}
+
 void Judge::token(core::TimePoint now, const core::StreamToken& token) {
     View& view = views_.at(token.id);
     if (view.state != State::accepted) {
@@ -91,6 +115,8 @@ void Judge::token(core::TimePoint now, const core::StreamToken& token) {
                                             choice.received));
     }
     if (choice.over) return broken(token.id, "P2: a token after a stop token");
+    if (view.request.score_prompt && view.scored + 1 != view.request.prompt.size())
+        return broken(token.id, "P2: a token before the prompt's log-probabilities");
     if (choice.ended) return broken(token.id, "P2: a token after its choice's end");
     if (choice.expected.empty()) expect(view);
     if (choice.received >= static_cast<std::int32_t>(choice.expected.size())) {
@@ -134,7 +160,7 @@ void Judge::expect_beams(View& view) const {
             std::vector<core::Token> tokens = request.prompt;
             const std::vector<core::Token> output = beams.tokens(i);
             tokens.insert(tokens.end(), output.begin(), output.end());
-            likely.push_back(toy_top(toy_last_row(tokens, config_.n_layers),
+            likely.push_back(toy_top(toy_rows(tokens, config_.n_layers).back(),
                                      2 * request.beam->width, config_.vocab));
         }
         beams.advance(likely);
@@ -214,6 +240,8 @@ void Judge::judge_error(core::TimePoint now, core::RequestId id, const View& vie
         if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
     } else if (error.starts_with("the cluster has shrunk")) {
         if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
+    } else if (error.starts_with("workers answered without")) {
+        if (!config_.silence) broken(id, "P6: log-probabilities got lost though nothing did");
     } else {
         broken(id, "P6: an error that explains nothing: " + error);
     }

@@ -32,6 +32,7 @@ class Judge final : public ClientWatch {
     void cancelled(core::TimePoint now, core::RequestId id) override;
     void accepted(core::TimePoint now, core::RequestId id) override;
     void rejected(core::TimePoint now, const core::RejectRequest& what) override;
+    void scored(core::TimePoint now, const core::ScoreTokens& scored) override;
     void token(core::TimePoint now, const core::StreamToken& token) override;
     void finished(core::TimePoint now, const core::FinishRequest& what) override;
     void choice_finished(core::TimePoint now, const core::FinishChoice& what) override;
@@ -60,6 +61,8 @@ class Judge final : public ClientWatch {
         core::Request request;
         State state = State::waiting;
         std::vector<Choice> choices;
+        std::size_t scored = 0;           // tokens of the prompt whose log-probabilities came
+        std::vector<std::uint64_t> rows;  // of the prompt, when it is scored
         bool cancelled = false;
         bool in_calm = false;
         core::TimePoint submitted_at;
@@ -70,6 +73,7 @@ class Judge final : public ClientWatch {
     void judge_error(core::TimePoint now, core::RequestId id, const View& view,
                      const std::string& error);
     std::int32_t longest(const View& view) const;
+    void judge_score(View& view, const core::ProducedToken& token);
     void expect(View& view) const;  // what its choices must say
     void expect_beams(View& view) const;
     void judge_end(core::RequestId id, const View& view, const Choice& choice,

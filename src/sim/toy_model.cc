@@ -43,18 +43,19 @@ std::vector<spec::TokenLogprob> toy_top(std::uint64_t row, std::int32_t n, std::
     return top;
 }
 
-std::uint64_t toy_last_row(const std::vector<core::Token>& tokens, std::int32_t n_layers) {
+std::vector<std::uint64_t> toy_rows(const std::vector<core::Token>& tokens, std::int32_t n_layers) {
     std::vector<std::uint64_t> digests(static_cast<std::size_t>(n_layers), 0);
-    std::uint64_t row = 0;
+    std::vector<std::uint64_t> rows;
     for (std::size_t p = 0; p < tokens.size(); ++p) {
-        row = toy_embed(tokens[p], static_cast<std::int32_t>(p));
+        std::uint64_t row = toy_embed(tokens[p], static_cast<std::int32_t>(p));
         for (std::int32_t layer = 0; layer < n_layers; ++layer) {
             std::uint64_t& digest = digests[static_cast<std::size_t>(layer)];
             digest += toy_key(row, layer);
             row = toy_layer(row, layer, digest);
         }
+        rows.push_back(row);
     }
-    return row;
+    return rows;
 }
 
 std::vector<core::Token> toy_generate(const std::vector<core::Token>& prompt, std::int32_t n_output,

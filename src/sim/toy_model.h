@@ -22,8 +22,8 @@ core::Token toy_sample(std::uint64_t row, std::uint64_t seed, std::int32_t posit
 // The n likeliest tokens after a row, best first (their probabilities need not add up to 1).
 std::vector<spec::TokenLogprob> toy_top(std::uint64_t row, std::int32_t n, std::int32_t vocab);
 
-// The row, past all layers, of the last of these tokens; computed plainly.
-std::uint64_t toy_last_row(const std::vector<core::Token>& tokens, std::int32_t n_layers);
+// The rows of these tokens past all layers, computed plainly.
+std::vector<std::uint64_t> toy_rows(const std::vector<core::Token>& tokens, std::int32_t n_layers);
 
 // The oracle: prompt -> n_output tokens, computed plainly, without any of core.
 std::vector<core::Token> toy_generate(const std::vector<core::Token>& prompt, std::int32_t n_output,

@@ -48,6 +48,7 @@ struct Outcome {
     std::vector<core::Token> tokens;                           // of the first choice
     std::map<std::int32_t, std::vector<core::Token>> choices;  // of all
     std::map<std::int32_t, core::FinishReason> choices_ended;  // of a group
+    std::vector<core::ProducedToken> scored;                   // of the prompt
     bool is_group = false;
     std::int32_t n = 1;
     bool accepted = false;
@@ -160,6 +161,7 @@ class World {
     void perform(const core::SendToWorker& action);
     void perform_for_client(const core::CoordinatorAction& action);
     void stream(const core::StreamToken& action);
+    void score(const core::ScoreTokens& action);
     void finish(const core::FinishChoice& action);
     void finish(const core::FinishRequest& action);
     void perform(Machine& machine, const core::WorkerAction& action);

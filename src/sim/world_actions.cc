@@ -99,6 +99,8 @@ void World::perform(const core::SendToWorker& action) {
 void World::perform_for_client(const core::CoordinatorAction& action) {
     if (const auto* token = std::get_if<core::StreamToken>(&action)) {
         stream(*token);
+    } else if (const auto* scored = std::get_if<core::ScoreTokens>(&action)) {
+        score(*scored);
     } else if (const auto* one = std::get_if<core::FinishChoice>(&action)) {
         finish(*one);
     } else if (const auto* end = std::get_if<core::FinishRequest>(&action)) {
@@ -151,6 +153,21 @@ void World::stream(const core::StreamToken& action) {
     tokens.push_back(action.token.token);
     if (action.choice == 0) outcome.tokens.push_back(action.token.token);
     digest_ = base::hash_pair(digest_, static_cast<std::uint64_t>(action.token.token));
+}
+
+void World::score(const core::ScoreTokens& action) {
+    Outcome& outcome = outcomes_.at(action.id);
+    if (watch_ != nullptr) watch_->scored(now_, action);
+    if (!outcome.accepted || outcome.ended || !outcome.choices.empty())
+        return check_sound("a prompt was scored that was not being computed");
+    for (const core::ProducedToken& token : action.tokens) {
+        if (token.key.attempt != outcome.attempt)
+            return check_sound("a prompt was scored by an attempt that is over");
+        if (token.position != static_cast<std::int32_t>(outcome.scored.size()) + 1)
+            return check_sound("a token of a prompt was skipped or scored twice");
+        outcome.scored.push_back(token);
+        digest_ = base::hash_pair(digest_, static_cast<std::uint64_t>(token.token));
+    }
 }
 
 void World::finish(const core::FinishChoice& action) {
@@ -217,8 +234,8 @@ void World::run_batch(Machine& machine, const core::BatchPlan& plan) {
         base::from_seconds(batch_seconds(plan, machine.node, cost_) * machine.slow);
     machine.buffers[plan.id] = std::move(outcome.output);
     at(now_ + took, [this, id = machine.id, incarnation = machine.incarnation, batch = plan.id,
-                     tokens = std::move(outcome.tokens), took] {
-        worker_event(id, incarnation, core::BatchFinished{batch, tokens, took});
+                     tokens = std::move(outcome.tokens), scored = std::move(outcome.scored), took] {
+        worker_event(id, incarnation, core::BatchFinished{batch, tokens, took, {}, scored});
     });
 }
 
