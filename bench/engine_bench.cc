@@ -1,4 +1,4 @@
-// usage: engine_bench MODEL.gguf [THREADS[/RANKS] [REPEATS [f16|f32 [PROMPT [BATCH...]]]]]
+// usage: engine_bench MODEL.gguf [THREADS[/RANKS] [REPEATS [f16|bf16|f32|q8 [PROMPT [BATCH...]]]]]
 //
 // Tokens per second of decoding at several batch sizes (contexts of 64 to 96 positions) and of a
 // prompt of 512, as the median of REPEATS runs, by the clock on the wall and per second that a
@@ -18,6 +18,7 @@
 
 #include "engine/aligned_buffer.h"
 #include "engine/cpu_backend.h"
+#include "engine/ops/kv_type.h"
 #include "engine/thread_pool.h"
 #include "model/local_weights.h"
 
@@ -244,10 +245,11 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
 
 int main(int argc, char** argv) {
     if (argc < 2)
-        return std::fprintf(stderr,
-                            "usage: %s MODEL.gguf [THREADS[/RANKS] [REPEATS [f16|f32 [PROMPT "
-                            "[BATCH...]]]]]\n",
-                            argv[0]),
+        return std::fprintf(
+                   stderr,
+                   "usage: %s MODEL.gguf [THREADS[/RANKS] [REPEATS [f16|bf16|f32|q8 [PROMPT "
+                   "[BATCH...]]]]]\n",
+                   argv[0]),
                2;
     engine::CpuOptions options;
     const std::string threads = argc > 2 ? argv[2] : "2";
@@ -255,7 +257,11 @@ int main(int argc, char** argv) {
     if (const std::size_t slash = threads.find('/'); slash != std::string::npos)
         options.ranks = std::atoi(threads.c_str() + slash + 1);
     options.block_size = kBlock;
-    if (argc > 4 && std::string(argv[4]) == "f32") options.kv_type = engine::ops::KvType::f32;
+    if (argc > 4) {
+        const auto type = engine::ops::parse_kv_type(argv[4]);
+        if (!type.ok()) return std::fprintf(stderr, "%s\n", type.error().message.c_str()), 2;
+        options.kv_type = *type;
+    }
     const std::int32_t prompt = argc > 5 ? std::clamp(std::atoi(argv[5]), 1, 512) : 512;
     std::vector<int> batches;
     for (int i = 6; i < argc; ++i) batches.push_back(std::clamp(std::atoi(argv[i]), 1, 256));

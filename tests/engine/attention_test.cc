@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/ops/kv_store.h"
+#include "engine/ops/kv_type.h"
 #include "op_helpers.h"
 
 namespace helix::engine::test {
@@ -43,17 +44,38 @@ Sequence make_sequence(base::Random& random, const ops::Kernels& kernels,
     return s;
 }
 
-double stored(float value, ops::KvType type) {
-    if (type == ops::KvType::f32) return static_cast<double>(value);
-    std::uint16_t half = 0;
-    ops::kernels(ops::Isa::portable).to_half(&value, 1, &half);
-    float back = 0;
-    model::dequantize_row(TensorType::f16, std::as_bytes(std::span(&half, 1)), &back);
-    return static_cast<double>(back);
+// What a page holds of these heads' vectors: rounded to the type, q8 with its scale.
+std::vector<double> stored(std::span<const float> x, ops::KvType type, int head_dim) {
+    std::vector<double> values(x.begin(), x.end());
+    if (type == ops::KvType::q8) {
+        const auto dim = static_cast<std::size_t>(head_dim);
+        for (std::size_t head = 0; head < x.size(); head += dim) {
+            float largest = 0;
+            for (std::size_t d = 0; d < dim; ++d)
+                largest = std::max(largest, std::abs(x[head + d]));
+            if (largest == 0) continue;
+            const float inverse = 127.0F / largest;
+            const float scale = largest / 127.0F;
+            for (std::size_t d = 0; d < dim; ++d) {
+                values[head + d] = static_cast<double>(scale) *
+                                   std::nearbyint(static_cast<double>(x[head + d] * inverse));
+            }
+        }
+    } else if (type != ops::KvType::f32) {
+        const TensorType element = type == ops::KvType::f16 ? TensorType::f16 : TensorType::bf16;
+        std::vector<std::byte> bytes(2 * x.size());
+        model::quantize_row(element, x, bytes.data());
+        std::vector<float> back(x.size());
+        model::dequantize_row(element, bytes, back.data());
+        values.assign(back.begin(), back.end());
+    }
+    return values;
 }
 
 std::vector<double> exact_attention(const Case& c, const Sequence& s, const float* q,
                                     int n_positions, ops::KvType type) {
+    const std::vector<double> keys = stored(s.keys, type, c.head_dim);
+    const std::vector<double> values = stored(s.values, type, c.head_dim);
     std::vector<double> out(static_cast<std::size_t>(c.n_heads * c.head_dim), 0.0);
     const int group = c.n_heads / c.n_kv_heads;
     const int first = c.window > 0 ? std::max(0, n_positions - c.window) : 0;
@@ -66,8 +88,7 @@ std::vector<double> exact_attention(const Case& c, const Sequence& s, const floa
         for (int p = first; p < n_positions; ++p) {
             double score = 0;
             for (int d = 0; d < c.head_dim; ++d) {
-                score +=
-                    static_cast<double>(q[head * c.head_dim + d]) * stored(s.keys[at(p, d)], type);
+                score += static_cast<double>(q[head * c.head_dim + d]) * keys[at(p, d)];
             }
             weights.push_back(std::exp(score / std::sqrt(static_cast<double>(c.head_dim))));
             sum += weights.back();
@@ -75,8 +96,7 @@ std::vector<double> exact_attention(const Case& c, const Sequence& s, const floa
         for (int p = first; p < n_positions; ++p) {
             for (int d = 0; d < c.head_dim; ++d) {
                 out[static_cast<std::size_t>(head * c.head_dim + d)] +=
-                    weights[static_cast<std::size_t>(p - first)] / sum *
-                    stored(s.values[at(p, d)], type);
+                    weights[static_cast<std::size_t>(p - first)] / sum * values[at(p, d)];
             }
         }
     }
@@ -170,10 +190,111 @@ TEST_P(AttentionOp, DependsNeitherOnThePageSizeNorOnTheOtherRows) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(KvTypes, AttentionOp, testing::Values(ops::KvType::f16, ops::KvType::f32),
-                         [](const auto& given) {
-                             return given.param == ops::KvType::f16 ? "f16" : "f32";
-                         });
+// What one instruction set stored, another reads.
+TEST_P(AttentionOp, PagesAreTheSameBytesOnEveryInstructionSet) {
+    const ops::KvLayout layout{GetParam(), 3, 20, 5};
+    std::vector<std::vector<std::byte>> expected;
+    for (const ops::Isa isa : machine_isas()) {
+        base::Random random(33);
+        const Sequence s = make_sequence(random, ops::kernels(isa), layout, 17);
+        if (expected.empty()) expected = s.pages;
+        EXPECT_EQ(s.pages, expected) << ops::to_string(isa);
+    }
+}
+
+// What lies behind each rank's page stays as it was.
+TEST_P(AttentionOp, NothingIsWrittenOutsideThePage) {
+    const ops::Kernels& kernels = ops::kernels(ops::best_isa());
+    base::Random random(34);
+    for (const Case& c : kCases) {
+        ops::KvLayout layout{GetParam(), c.n_kv_heads, c.head_dim, c.block_size};
+        layout.ranks = c.n_kv_heads % 2 == 0 ? 2 : 1;
+        const std::int64_t size = layout.rank_page_bytes();
+        layout.rank_stride = size + 64;
+        std::vector<std::byte> memory(static_cast<std::size_t>(layout.ranks * layout.rank_stride),
+                                      std::byte{0x5a});
+        const auto x =
+            random_floats(random, static_cast<std::size_t>(layout.rank_heads() * c.head_dim), 2);
+        for (int rank = 0; rank < layout.ranks; ++rank) {
+            for (int p = 0; p < c.block_size; ++p)
+                ops::kv_store(kernels, layout, rank, x.data(), x.data(), p, memory.data());
+        }
+        for (std::int64_t i = 0; i < std::ssize(memory); ++i) {
+            if (i % layout.rank_stride < size) continue;
+            ASSERT_EQ(memory[static_cast<std::size_t>(i)], std::byte{0x5a});
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(KvTypes, AttentionOp,
+                         testing::Values(ops::KvType::f16, ops::KvType::bf16, ops::KvType::f32,
+                                         ops::KvType::q8),
+                         [](const auto& given) { return ops::to_string(given.param); });
+
+TEST(KvLayout, ATokenTakesTheBytesThatItsTypeSays) {
+    const auto bytes = [](ops::KvType type) {
+        return ops::kv_bytes_per_token_layer(type, 8, 128, 16);
+    };
+    EXPECT_EQ(bytes(ops::KvType::f16), 2 * 8 * 128 * 2);
+    EXPECT_EQ(bytes(ops::KvType::bf16), 2 * 8 * 128 * 2);
+    EXPECT_EQ(bytes(ops::KvType::f32), 2 * 8 * 128 * 4);
+    EXPECT_EQ(bytes(ops::KvType::q8), 2 * 8 * (128 + 4));
+    // Pages of 5 keep room for keys of 16: 672 bytes.
+    EXPECT_EQ(ops::kv_bytes_per_token_layer(ops::KvType::f16, 1, 16, 5), 135);
+}
+
+TEST(KvTypeNames, AreReadAndAnUnknownOneIsAnErrorThatListsThem) {
+    for (const ops::KvType type :
+         {ops::KvType::f16, ops::KvType::bf16, ops::KvType::f32, ops::KvType::q8}) {
+        const auto read = ops::parse_kv_type(ops::to_string(type));
+        ASSERT_TRUE(read.ok());
+        EXPECT_EQ(*read, type);
+    }
+    const auto wrong = ops::parse_kv_type("q4");
+    ASSERT_FALSE(wrong.ok());
+    EXPECT_EQ(wrong.error().message, "KV cache type 'q4': expected f16, bf16, f32 or q8");
+}
+
+TEST(QuantiseKv, RoundsToTheNearestEvenWithinTheByte) {
+    // The scale is 1: what lies between two integers goes to the even one.
+    const std::vector<float> x = {127,   -127,   0.5F,   1.5F,   2.5F,   -0.5F, -1.5F,
+                                  -2.5F, 126.5F, 125.5F, 3.49F,  -3.51F, 0,     1,
+                                  -1,    2,      63.5F,  -64.5F, 100.25F};
+    const std::vector<std::int8_t> expected = {127, -127, 0, 2, 2,  0, -2, -2,  126, 126,
+                                               3,   -4,   0, 1, -1, 2, 64, -64, 100};
+    const float infinity = std::numeric_limits<float>::infinity();
+    for (const ops::Isa isa : machine_isas()) {
+        const ops::Kernels& kernels = ops::kernels(isa);
+        std::vector<std::int8_t> q(x.size());
+        EXPECT_EQ(kernels.quantise_kv(x.data(), std::ssize(x), q.data()), 1.0F);
+        EXPECT_EQ(q, expected) << ops::to_string(isa);
+        for (const float bad : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
+            for (const std::size_t at : {std::size_t{3}, x.size() - 1}) {
+                std::vector<float> broken = x;
+                broken[at] = bad;
+                EXPECT_TRUE(
+                    std::isnan(kernels.quantise_kv(broken.data(), std::ssize(broken), q.data())));
+            }
+        }
+        const std::vector<float> zeros(19, -0.0F);
+        EXPECT_EQ(kernels.quantise_kv(zeros.data(), 19, q.data()), 0.0F);
+        EXPECT_EQ(q, std::vector<std::int8_t>(19, 0));
+        base::Random random(35);
+        for (int trial = 0; trial < 2000; ++trial) {
+            // Of any size, up to the largest there is.
+            auto wild = random_floats(random, 19);
+            const int power = static_cast<int>(random.between(-95, 124));
+            for (float& value : wild) value = std::ldexp(value, power);
+            const float scale = kernels.quantise_kv(wild.data(), 19, q.data());
+            for (std::size_t i = 0; i < 19; ++i) {
+                ASSERT_GE(q[i], -127);
+                ASSERT_LE(
+                    std::abs(static_cast<double>(scale) * q[i] - static_cast<double>(wild[i])),
+                    0.5001 * static_cast<double>(scale));
+            }
+        }
+    }
+}
 
 }  // namespace
 }  // namespace helix::engine::test

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/aligned_buffer.h"
+#include "engine/ops/kv_type.h"
 #include "op_helpers.h"
 #include "runner.h"
 #include "synth_file.h"
@@ -27,6 +28,7 @@ struct Case {
     const char* name;
     TensorType type;
     void (*change)(model::SynthShape& shape);
+    ops::KvType kv_type = ops::KvType::f16;
 };
 
 // Eight query heads that share four key-value heads, unless changed.
@@ -59,6 +61,10 @@ constexpr Case kCases[] = {
          s.n_experts_used = 3;
          s.ffn = 64;
      }},
+    {"kv_in_q8", TensorType::q8_0, [](model::SynthShape&) {}, ops::KvType::q8},
+    {"kv_in_q8_heads_of_12", TensorType::f32, [](model::SynthShape& s) { s.hidden = 96; },
+     ops::KvType::q8},
+    {"kv_in_bf16", TensorType::q8_0, [](model::SynthShape&) {}, ops::KvType::bf16},
 };
 
 model::SynthShape shape_of(const Case& one) {
@@ -75,8 +81,10 @@ model::SynthShape shape_of(const Case& one) {
     return shape;
 }
 
-CpuOptions options_of(int ranks, int threads, std::int32_t block_size = 16) {
+CpuOptions options_of(int ranks, int threads, std::int32_t block_size = 16,
+                      ops::KvType kv_type = ops::KvType::f16) {
     CpuOptions options = test_options(block_size, threads);
+    options.kv_type = kv_type;
     options.ranks = ranks;
     options.swap_bytes = 32 << 20;
     return options;
@@ -93,7 +101,8 @@ TEST_P(TensorParallel, AnyNumberOfRanksGivesTheBitsOfOne) {
     constexpr std::size_t kSequences = 3;
     std::vector<std::vector<Token>> sequences;
     std::vector<PieceResult> expected;
-    Runner single = make_runner(file, kAll, options_of(1, 1), 1);
+    const ops::KvType kv_type = GetParam().kv_type;
+    Runner single = make_runner(file, kAll, options_of(1, 1, 16, kv_type), 1);
     for (std::size_t s = 0; s < kSequences; ++s) {
         sequences.push_back(random_tokens(random, 25 + 15 * s));
         expected.push_back(must_run(single, {piece_of(s, kAll, 0, sequences[s])})[0]);
@@ -104,8 +113,8 @@ TEST_P(TensorParallel, AnyNumberOfRanksGivesTheBitsOfOne) {
         std::int32_t block_size;
     } trials[] = {{2, 3, 16}, {4, 4, 5}};
     for (const auto& trial : trials) {
-        Runner runner =
-            make_runner(file, kAll, options_of(trial.ranks, trial.threads, trial.block_size), 7);
+        Runner runner = make_runner(
+            file, kAll, options_of(trial.ranks, trial.threads, trial.block_size, kv_type), 7);
         std::vector<std::size_t> done(kSequences, 0);
         while (!all_done(sequences, done)) {
             const auto pieces = next_pieces(sequences, done, kAll, 0.2, random);
@@ -159,18 +168,23 @@ TEST(TensorParallelPipeline, WorkersOfDifferentRanksGiveTheBitsOfOne) {
 
 // One table of pages for all ranks: rank r's part of a page is its heads of what one rank would
 // have in that page.
-TEST(TensorParallelPages, EveryRankHoldsItsHeadsOfTheSamePages) {
+class TensorParallelPages : public testing::TestWithParam<ops::KvType> {};
+INSTANTIATE_TEST_SUITE_P(KvTypes, TensorParallelPages,
+                         testing::Values(ops::KvType::f16, ops::KvType::q8),
+                         [](const auto& given) { return ops::to_string(given.param); });
+
+TEST_P(TensorParallelPages, EveryRankHoldsItsHeadsOfTheSamePages) {
     const model::SynthShape shape = shape_of(kCases[0]);
     const SynthFile file(shape, TensorType::q8_0);
-    const ops::KvLayout one{ops::KvType::f16, shape.n_kv_heads, shape.hidden / shape.n_heads, 16};
+    const ops::KvLayout one{GetParam(), shape.n_kv_heads, shape.hidden / shape.n_heads, 16};
     base::Random random(73);
     const auto tokens = random_tokens(random, 100);
-    Runner single = make_runner(file, kAll, options_of(1, 1), 5);
+    Runner single = make_runner(file, kAll, options_of(1, 1, 16, GetParam()), 5);
     must_run(single, {piece_of(1, kAll, 0, tokens)});
     ASSERT_TRUE(single.shuffle_pages().ok());
     const auto& expected = dynamic_cast<const CpuBackend&>(single.backend());
     for (const int ranks : {2, 4}) {
-        Runner runner = make_runner(file, kAll, options_of(ranks, 4), 5);
+        Runner runner = make_runner(file, kAll, options_of(ranks, 4, 16, GetParam()), 5);
         must_run(runner, {piece_of(1, kAll, 0, tokens)});
         ASSERT_TRUE(runner.shuffle_pages().ok());
         const auto& backend = dynamic_cast<const CpuBackend&>(runner.backend());

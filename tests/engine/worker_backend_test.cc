@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "engine/ops/kv_type.h"
 #include "model/synth.h"
 #include "runner.h"
 #include "served_worker.h"
@@ -56,7 +57,7 @@ void expect_same(const std::vector<ProducedToken>& got, const std::vector<Produc
     }
 }
 
-class WorkerBackend : public ::testing::Test {
+class WorkerBackend : public ::testing::TestWithParam<ops::KvType> {
   protected:
     static void SetUpTestSuite() {
         model::SynthShape shape;
@@ -86,6 +87,7 @@ class WorkerBackend : public ::testing::Test {
         options.memory_bytes = 16 << 20;
         options.swap_bytes = 1 << 20;
         options.block_size = kBlock;
+        options.kv_type = GetParam();
         auto backend = open_backend(path(), options);
         if (!backend.ok()) ADD_FAILURE() << backend.error().message;
         return std::move(*backend);
@@ -121,7 +123,10 @@ class WorkerBackend : public ::testing::Test {
     std::unique_ptr<Backend> reference_ = make();
 };
 
-TEST_F(WorkerBackend, ForkedMembersThatDivergeEqualIndependentRuns) {
+INSTANTIATE_TEST_SUITE_P(KvTypes, WorkerBackend, testing::Values(ops::KvType::f16, ops::KvType::q8),
+                         [](const auto& given) { return ops::to_string(given.param); });
+
+TEST_P(WorkerBackend, ForkedMembersThatDivergeEqualIndependentRuns) {
     for (const std::size_t length : {7U, 8U, 9U, 1U}) {
         const auto prompt = random_tokens(length);
         const auto n = static_cast<std::int32_t>(length);
@@ -151,7 +156,7 @@ TEST_F(WorkerBackend, ForkedMembersThatDivergeEqualIndependentRuns) {
     }
 }
 
-TEST_F(WorkerBackend, ABeamThatBranchesOffEarlierEqualsItsOwnRun) {
+TEST_P(WorkerBackend, ABeamThatBranchesOffEarlierEqualsItsOwnRun) {
     const auto prompt = random_tokens(6);
     const auto more = random_tokens(7);
     ServedWorker worker = serve();
@@ -165,7 +170,7 @@ TEST_F(WorkerBackend, ABeamThatBranchesOffEarlierEqualsItsOwnRun) {
     expect_same(worker.decode(key(1), 5), alone(joined(joined(prompt, more), {42}), seeded(0), 5));
 }
 
-TEST_F(WorkerBackend, FourDrawsUseThePromptsBlocksOnceAndDiffer) {
+TEST_P(WorkerBackend, FourDrawsUseThePromptsBlocksOnceAndDiffer) {
     const auto prompt = random_tokens(9);
     ServedWorker worker = serve();
     worker.start(key(1), prompt, seeded(), 4);
@@ -189,7 +194,7 @@ TEST_F(WorkerBackend, FourDrawsUseThePromptsBlocksOnceAndDiffer) {
 }
 
 // Guesses of every quality: right ones from the plain run, spoilt at random.
-TEST_F(WorkerBackend, GuessesGiveTheTokensOfPlainDecoding) {
+TEST_P(WorkerBackend, GuessesGiveTheTokensOfPlainDecoding) {
     SamplingParams greedy = seeded(0);
     SamplingParams drawn = seeded();
     SamplingParams penalised = seeded(0.5F);
@@ -228,7 +233,7 @@ TEST_F(WorkerBackend, GuessesGiveTheTokensOfPlainDecoding) {
     }
 }
 
-TEST_F(WorkerBackend, GuessesBehindAForkDoNotTouchWhatIsShared) {
+TEST_P(WorkerBackend, GuessesBehindAForkDoNotTouchWhatIsShared) {
     const auto prompt = random_tokens(6);
     const auto wanted = alone(joined(prompt, {20}), seeded(0), 10);
     const auto sibling = alone(joined(prompt, {30}), seeded(0), 10);
@@ -245,7 +250,7 @@ TEST_F(WorkerBackend, GuessesBehindAForkDoNotTouchWhatIsShared) {
     expect_same(got, wanted);
 }
 
-TEST_F(WorkerBackend, WhatWasSwappedOutAndInGoesOnAsIfNothingHadHappened) {
+TEST_P(WorkerBackend, WhatWasSwappedOutAndInGoesOnAsIfNothingHadHappened) {
     const auto prompt = random_tokens(7);
     const auto wanted = alone(prompt, seeded(0), 15);
     ServedWorker worker = serve(60);
@@ -269,7 +274,7 @@ TEST_F(WorkerBackend, WhatWasSwappedOutAndInGoesOnAsIfNothingHadHappened) {
     expect_same(worker.decode(key(1, 1), 10), {wanted.begin() + 5, wanted.end()});
 }
 
-TEST_F(WorkerBackend, WhatBeginsWithKeptBlocksGivesWhatItGivesAlone) {
+TEST_P(WorkerBackend, WhatBeginsWithKeptBlocksGivesWhatItGivesAlone) {
     const auto prompt = random_tokens(19);
     ServedWorker worker(*backend_, config(64, true), 600);
     worker.start(key(1), prompt, seeded());
@@ -290,7 +295,7 @@ TEST_F(WorkerBackend, WhatBeginsWithKeptBlocksGivesWhatItGivesAlone) {
     EXPECT_TRUE(worker.take_stuck().empty());
 }
 
-TEST_F(WorkerBackend, PlansThatMovePagesThatAreNotThereMoveNothing) {
+TEST_P(WorkerBackend, PlansThatMovePagesThatAreNotThereMoveNothing) {
     ASSERT_TRUE(backend_->load({0, kLayers}).ok());
     const auto error = [&](const core::BatchPlan& plan) {
         const auto result = backend_->run(plan, {});

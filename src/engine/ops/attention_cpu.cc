@@ -5,6 +5,23 @@
 #include "engine/ops/attention.h"
 
 namespace helix::engine::ops {
+namespace {
+
+auto kernel_for(const Kernels& kernels, KvType type) {
+    switch (type) {
+        case KvType::f16:
+            return kernels.attention_f16;
+        case KvType::bf16:
+            return kernels.attention_bf16;
+        case KvType::f32:
+            return kernels.attention_f32;
+        case KvType::q8:
+            return kernels.attention_q8;
+    }
+    CHECK(false);
+}
+
+}  // namespace
 
 void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout,
                     const AttentionShape& shape, std::span<const AttentionRows> sequences,
@@ -45,7 +62,7 @@ void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& la
     for (std::vector<float>& scratch : scratch_) {
         if (scratch.size() < room) scratch.resize(room);
     }
-    const auto attend = layout.type == KvType::f16 ? kernels.attention_f16 : kernels.attention_f32;
+    const auto attend = kernel_for(kernels, layout.type);
     const auto one = [&](std::int64_t i, int thread) {
         AttentionTask& task = tasks_[static_cast<std::size_t>(i)];
         task.scratch = scratch_[static_cast<std::size_t>(thread)].data();

@@ -84,8 +84,13 @@ struct Kernels {
     // y = exp((x - shift) * factor), 0 below e^-87; relative error under 2e-7.
     void (*exp_row)(const float* x, std::int64_t n, float shift, float factor, float* y);
     void (*to_half)(const float* x, std::int64_t n, std::uint16_t* y);
+    // x[n] -> q[n], |q| <= 127; x is about the returned scale * q, to the nearest, ties to even. A
+    // NaN or an infinity in x makes the scale NaN; magnitudes all below 1e-30 count as zeros.
+    float (*quantise_kv)(const float* x, std::int64_t n, std::int8_t* q);
     void (*attention_f16)(const AttentionTask& task);
+    void (*attention_bf16)(const AttentionTask& task);
     void (*attention_f32)(const AttentionTask& task);
+    void (*attention_q8)(const AttentionTask& task);
 
     MatmulKernel matmul(model::TensorType type) const;
 };

@@ -4,14 +4,27 @@
 // values (one fma per position, ascending; after every 256 positions the partial sum is added to
 // the total). The order depends neither on the page size nor on how many rows are in the batch: it
 // starts at the task's first position, for the sums of weights at the multiple of 16 before it.
+// Scales are applied once to a score, and once to the weight of a position's value.
 
 struct KvF16 {
     static constexpr int kBytes = 2;
+    static constexpr bool kScaled = false;
     HELIX_INLINE static Floats load(const std::byte* p) { return load_half(p); }
+};
+struct KvBf16 {
+    static constexpr int kBytes = 2;
+    static constexpr bool kScaled = false;
+    HELIX_INLINE static Floats load(const std::byte* p) { return load_bfloat(p); }
 };
 struct KvF32 {
     static constexpr int kBytes = 4;
+    static constexpr bool kScaled = false;
     HELIX_INLINE static Floats load(const std::byte* p) { return load_float(p); }
+};
+struct KvQ8 {
+    static constexpr int kBytes = 1;
+    static constexpr bool kScaled = true;
+    HELIX_INLINE static Floats load(const std::byte* p) { return to_floats(load_i8(p)); }
 };
 
 constexpr int kSplit = 256;
@@ -41,6 +54,7 @@ void all_scores(const AttentionTask& task, const float* q, float* scores, std::i
     const KvLayout& layout = *task.layout;
     const std::int64_t stride = layout.positions() * Kv::kBytes;
     const std::int64_t offset = layout.keys_of_head(task.kv_head);
+    [[maybe_unused]] const std::int64_t scales_offset = layout.key_scales_of_head(task.kv_head);
     const int base = score_base(task);
     int block = task.begin / task.block_size;
     for (int first = block * task.block_size; first < task.n_positions;
@@ -53,6 +67,12 @@ void all_scores(const AttentionTask& task, const float* q, float* scores, std::i
             Array<Floats, kHeads> sums;
             score_16<Kv, kHeads>(task.pages[block] + offset + (at - first) * Kv::kBytes, stride, q,
                                  task.head_dim, sums);
+            if constexpr (Kv::kScaled) {
+                const Floats scales = load_float(task.pages[block] + scales_offset +
+                                                 static_cast<std::int64_t>(at - first) * 4);
+                HELIX_UNROLL
+                for (int h = 0; h < kHeads; ++h) sums[h] = mul(sums[h], scales);
+            }
             const int n = last - at < 16 ? last - at : 16;
             HELIX_UNROLL
             for (int h = 0; h < kHeads; ++h)
@@ -95,6 +115,7 @@ void weighted_values(const AttentionTask& task, const float* weights, std::int64
     const KvLayout& layout = *task.layout;
     const std::int64_t stride = layout.dims() * Kv::kBytes;
     const std::int64_t offset = layout.values_of_head(task.kv_head) + first_dim * Kv::kBytes;
+    [[maybe_unused]] const std::int64_t scales_offset = layout.value_scales_of_head(task.kv_head);
     Array<Floats, kHeads * kDims> total;
     HELIX_UNROLL
     for (int i = 0; i < kHeads * kDims; ++i) total[i] = set1(0.0F);
@@ -108,13 +129,24 @@ void weighted_values(const AttentionTask& task, const float* weights, std::int64
         for (int i = 0; i < kHeads * kDims; ++i) part[i] = set1(0.0F);
         for (int at = split; at < end; ++at) {
             const std::byte* row = task.pages[block] + offset + in_block * stride;
+            Array<float, kHeads> weight;
+            HELIX_UNROLL
+            for (int h = 0; h < kHeads; ++h) weight[h] = weights[h * room + at - base];
+            if constexpr (Kv::kScaled) {
+                float scale = 0;
+                std::memcpy(
+                    &scale,
+                    task.pages[block] + scales_offset + static_cast<std::int64_t>(in_block) * 4,
+                    sizeof scale);
+                HELIX_UNROLL
+                for (int h = 0; h < kHeads; ++h) weight[h] *= scale;
+            }
             HELIX_UNROLL
             for (int d = 0; d < kDims; ++d) {
                 const Floats v = Kv::load(row + 16 * d * Kv::kBytes);
                 HELIX_UNROLL
                 for (int h = 0; h < kHeads; ++h)
-                    part[h * kDims + d] =
-                        fma(v, set1(weights[h * room + at - base]), part[h * kDims + d]);
+                    part[h * kDims + d] = fma(v, set1(weight[h]), part[h * kDims + d]);
             }
             if (++in_block == task.block_size) {
                 in_block = 0;

@@ -109,6 +109,36 @@ void exp_row(const float* x, std::int64_t n, float shift, float factor, float* y
     }
 }
 
+// Magnitudes of floats are ordered as their bits are; NaN and infinity come out on top.
+HELIX_INLINE std::int32_t largest_magnitude_bits(const float* x, std::int64_t n) {
+    const Ints magnitude = set1(0x7fffffff);
+    Ints top = set1(0);
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) top = max(top, bit_and(bits_of(load(x + i)), magnitude));
+    const Floats rest = load_first(x + i, static_cast<int>(n - i), 0.0F);
+    return reduce_max(max(top, bit_and(bits_of(rest), magnitude)));
+}
+
+float quantise_kv(const float* x, std::int64_t n, std::int8_t* q) {
+    const std::int32_t top = largest_magnitude_bits(x, n);
+    const float largest = std::bit_cast<float>(top);
+    const bool broken = top >= 0x7f800000;
+    if (broken || largest < 1e-30F) {
+        std::memset(q, 0, static_cast<std::size_t>(n));
+        return broken ? std::numeric_limits<float>::quiet_NaN() : 0.0F;
+    }
+    const Floats inverse = set1(127.0F / largest);
+    std::int64_t i = 0;
+    for (; i + 16 <= n; i += 16) store_i8(q + i, to_ints(mul(load(x + i), inverse)));
+    const int rest = static_cast<int>(n - i);
+    if (rest > 0) {
+        std::int8_t lanes[16];
+        store_i8(lanes, to_ints(mul(load_first(x + i, rest, 0.0F), inverse)));
+        std::memcpy(q + i, lanes, static_cast<std::size_t>(rest));
+    }
+    return largest / 127.0F;
+}
+
 // x[n] as halves.
 void to_half(const float* x, std::int64_t n, std::uint16_t* y) {
     std::int64_t i = 0;

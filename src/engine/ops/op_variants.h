@@ -52,7 +52,10 @@ Kernels make_table(Isa isa) {
     k.swiglu = swiglu;
     k.exp_row = exp_row;
     k.to_half = to_half;
+    k.quantise_kv = quantise_kv;
     k.attention_f16 = attention<KvF16>;
     k.attention_f32 = attention<KvF32>;
+    k.attention_bf16 = attention<KvBf16>;
+    k.attention_q8 = attention<KvQ8>;
     return k;
 }
