@@ -32,7 +32,6 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
                     "tensor parallel: groups of threads with their own part of every layer, on "
                     "their own memory node; divides the model's key-value heads")
         ->capture_default_str();
-    command.add_option("--kv", a.kv, "KV cache in f16 or f32")->capture_default_str();
     command.add_option("--speed", a.speed, "slow the engine down to this share, like 0.5");
     command.add_option("--type", a.type, "machine type, like T4; for modelled");
     command.add_option("--profiles", a.profiles, "folder of measured tables; for modelled");
@@ -73,9 +72,7 @@ base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& option
         if (!a.cpus.empty()) {
             TRY(cpu.cpus, parse_cpu_list("--cpus", a.cpus));
         }
-        if (a.kv != "f16" && a.kv != "f32") return base::invalid("--kv: expected f16 or f32");
         cpu.ranks = a.tp;
-        cpu.kv_f32 = a.kv == "f32";
         options.backend = std::make_shared<node::CpuProvider>(std::move(cpu));
         return base::Ok{};
     }

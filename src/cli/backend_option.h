@@ -21,7 +21,6 @@ struct BackendArguments {
     int threads = 0;   // 0 = one per core
     std::string cpus;  // a CPU list to pin to; "" = not pinned
     int tp = 1;        // tensor parallel ranks
-    std::string kv = "f16";
     double speed = 1;  // below 1: slowed down, for trying unequal machines out on one
     std::string type;  // machine type, for modelled
     std::string profiles;

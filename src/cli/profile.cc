@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/kv_option.h"
 #include "cli/progress.h"
 #include "cli/size_option.h"
 #include "engine/cpu_backend.h"
@@ -104,7 +105,6 @@ base::Status check_options(const ProfileArguments& a) {
         }
     }
     if (a.threads < 0) return base::invalid("--threads: expected a positive number");
-    if (a.kv != "f16" && a.kv != "f32") return base::invalid("--kv: expected f16 or f32");
     return base::Ok{};
 }
 
@@ -136,7 +136,7 @@ base::Result<Subject> prepare(const ProfileArguments& a) {
         TRY(options.cpus, parse_cpu_list("--cpus", a.cpus));
     }
     options.ranks = a.tp;
-    if (a.kv == "f32") options.kv_type = engine::ops::KvType::f32;
+    TRY(options.kv_type, parse_kv("--kv", a.kv));
     s.page_bytes =
         engine::ops::KvLayout{options.kv_type, s.config.n_kv_heads, s.config.head_dim, a.block_size}
             .page_bytes();
@@ -306,7 +306,7 @@ void add_profile(App& app) {
         ->capture_default_str();
     profile->add_option("--memory", a->memory,
                         "for weights and KV cache, like 6GB [four fifths of what is free]");
-    profile->add_option("--kv", a->kv, "KV cache in f16 or f32")->capture_default_str();
+    profile->add_option("--kv", a->kv, kKvHelp)->capture_default_str();
     profile->add_option("--block-size", a->block_size, "tokens of a KV page")
         ->capture_default_str();
     profile->add_option("--context", a->context, "tokens before those that are decoded")

@@ -17,6 +17,7 @@
 #include "cli/backend_option.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/kv_option.h"
 #include "cli/size_option.h"
 #include "core/router_catalogue.h"
 #include "model/info.h"
@@ -49,6 +50,7 @@ struct ServeArguments {
     std::string preemption = "automatic";
     int context = 0;
     int block_size = 16;
+    std::string kv = "f16";
     int max_waiting = 1024;
     std::string speculate;
     std::string draft_model;
@@ -87,6 +89,9 @@ base::Result<Served> open_model(const ServeArguments& a) {
             node::modelled_model(spec, static_cast<std::int32_t>(vocabulary.tokens.size()));
     } else {
         TRY(served.model, node::serve_weights(served.weights));
+        if (a.block_size < 1) return base::invalid("--block-size: expected at least 1");
+        TRY(const auto kv, parse_kv("--kv", a.kv));
+        TRY_VOID(node::set_kv_type(served.model, kv, a.block_size));
     }
     std::int32_t& context = served.model.spec.context_length;
     if (a.context < 0) return base::invalid("--context: expected a number of tokens");
@@ -302,6 +307,7 @@ void add_serve(App& app) {
     command->add_option("--context", a.context,
                         "tokens of prompt and answer together [the model's, at least 512]");
     command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
+    command->add_option("--kv", a.kv, kKvHelp)->capture_default_str();
     command->add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
         ->capture_default_str();
     command->add_option("--speculate", a.speculate,

@@ -153,8 +153,13 @@ void CoordinatorServer::on_hello(const std::string& connection, const wire::Hell
     LOG_INFO("worker {} \"{}\" says hello: {} core(s), {}, {}", entry.worker.value, hello.name,
              hello.cores, spec::format_bytes(hello.memory_bytes), hello.backend);
     const ServedModel& model = options_.model;
-    const wire::Welcome welcome{entry.worker,      model.spec,       model.hash,
-                                model.hidden_size, model.vocab_size, options_.core.block_size};
+    const wire::Welcome welcome{entry.worker,
+                                model.spec,
+                                model.hash,
+                                model.hidden_size,
+                                model.vocab_size,
+                                options_.core.block_size,
+                                engine::ops::to_string(model.kv_type)};
     const wire::ProfileRequest profile{roster_.probe_peers(entry.worker)};
     share_keys();
     if (!send(connection, welcome).ok() || !send(connection, profile).ok()) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/random.h"
+#include "engine/ops/kv_type.h"
 #include "model/model_config.h"
 #include "node/grammar_filter.h"
 #include "node/self_profile.h"
@@ -51,12 +52,12 @@ class MadeUpWeights final : public model::WeightSource {
 
 }  // namespace
 
-engine::CpuOptions CpuProvider::engine_options(const BackendRequest& request) const {
+Result<engine::CpuOptions> CpuProvider::engine_options(const BackendRequest& request) const {
     engine::CpuOptions options;
     options.threads = request.threads;
     options.cpus = options_.cpus;
     options.ranks = options_.ranks;
-    if (options_.kv_f32) options.kv_type = engine::ops::KvType::f32;
+    TRY(options.kv_type, engine::ops::parse_kv_type(request.model.kv_type));
     options.block_size = request.model.block_size;
     return options;
 }
@@ -64,7 +65,7 @@ engine::CpuOptions CpuProvider::engine_options(const BackendRequest& request) co
 Result<std::unique_ptr<engine::Backend>> CpuProvider::make(const BackendRequest& request) {
     TRY(const std::shared_ptr<model::WeightSource> weights, request.weights());
     TRY(const model::ModelConfig config, model::read_model_config(*weights));
-    engine::CpuOptions options = engine_options(request);
+    TRY(engine::CpuOptions options, engine_options(request));
     options.memory_bytes = request.memory_bytes;
     options.swap_bytes = request.swap_bytes;
     options.filter = std::make_shared<GrammarFilter>(weights);
@@ -78,7 +79,7 @@ Result<SelfProfile> CpuProvider::profile(const BackendRequest& request) {
     const std::int32_t block_size = request.model.block_size;
     // A middle layer: no embedding, no head.
     const std::int32_t layer = shape.n_layers > 2 ? 1 : 0;
-    engine::CpuOptions options = engine_options(request);
+    TRY(engine::CpuOptions options, engine_options(request));
     const std::int64_t page_bytes = shape.kv_bytes_per_token_layer * block_size;
     // Packed weights may be larger than stored ones.
     options.memory_bytes = 8 * (shape.layer_bytes + (layer == 0 ? shape.embedding_bytes : 0)) +

@@ -11,7 +11,6 @@ namespace helix::node {
 
 struct CpuProviderOptions {
     std::vector<int> cpus;  // cores to pin the threads to; empty = not pinned
-    bool kv_f32 = false;    // KV cache in f32 instead of f16
     int ranks = 1;          // tensor parallel, see engine::CpuOptions
 };
 
@@ -28,7 +27,7 @@ class CpuProvider final : public BackendProvider {
     base::Result<SelfProfile> profile(const BackendRequest& request) override;
 
   private:
-    engine::CpuOptions engine_options(const BackendRequest& request) const;
+    base::Result<engine::CpuOptions> engine_options(const BackendRequest& request) const;
 
     CpuProviderOptions options_;
 };

@@ -62,6 +62,15 @@ Result<ServedModel> open_served_model(const std::string& path,
     return serve_weights(std::move(weights));
 }
 
+base::Status set_kv_type(ServedModel& served, engine::ops::KvType type, std::int32_t block_size) {
+    if (block_size < 1) return base::invalid("a block size of less than 1");
+    TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
+    served.kv_type = type;
+    served.spec.kv_bytes_per_token_layer =
+        engine::ops::kv_bytes_per_token_layer(type, config.n_kv_heads, config.head_dim, block_size);
+    return base::Ok{};
+}
+
 ServedModel modelled_model(const spec::ModelSpec& spec, std::int32_t vocab_size) {
     ServedModel served;
     served.spec = spec;

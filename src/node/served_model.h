@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/ops/kv_type.h"
 #include "model/manifest.h"
 #include "model/weight_source.h"
 #include "net/zmq_frame.h"
@@ -18,6 +19,7 @@ struct ServedModel {
     spec::ModelSpec spec;
     std::int32_t hidden_size = 0;
     std::int32_t vocab_size = 0;
+    engine::ops::KvType kv_type = engine::ops::KvType::f16;  // on every worker
     base::Hash128 hash;
     std::shared_ptr<const model::ModelManifest> manifest;
     std::shared_ptr<model::WeightSource> weights;
@@ -35,6 +37,8 @@ base::Result<ServedModel> serve_weights(std::shared_ptr<model::WeightSource> wei
 // Opens a model file or folder and hashes it.
 base::Result<ServedModel> open_served_model(const std::string& path,
                                             const model::WeightOptions& options = {});
+// The workers' KV pages, of so many tokens, are to be of this type, and the spec counts with them.
+base::Status set_kv_type(ServedModel& served, engine::ops::KvType type, std::int32_t block_size);
 // A model of this shape that exists on paper only; for modelled workers.
 ServedModel modelled_model(const spec::ModelSpec& spec, std::int32_t vocab_size);
 

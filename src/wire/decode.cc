@@ -331,6 +331,8 @@ Result<Message> get(const pb::Welcome& from) {
     message.vocab_size = from.vocab_size();
     TRY_VOID(in_range("block_size", from.block_size(), 1, 4096));
     message.block_size = from.block_size();
+    TRY_VOID(text("kv_type", from.kv_type()));
+    message.kv_type = from.kv_type();
     return Message{std::move(message)};
 }
 

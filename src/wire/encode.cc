@@ -237,6 +237,7 @@ struct Encoder {
         to.set_hidden_size(m.hidden_size);
         to.set_vocab_size(m.vocab_size);
         to.set_block_size(m.block_size);
+        to.set_kv_type(m.kv_type);
     }
     void operator()(const Refused& m) const {
         out.mutable_refused()->set_reason(m.reason);

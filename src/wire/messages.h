@@ -46,6 +46,7 @@ struct Welcome {
     std::int32_t hidden_size = 0;
     std::int32_t vocab_size = 0;
     std::int32_t block_size = 0;
+    std::string kv_type;  // of the KV pages, like "f16"; the spec counts with it
 };
 
 // Not this worker, or not now. final: trying again without changing something is useless.

@@ -32,12 +32,14 @@ class ModelCluster : public ::testing::Test {
     void TearDown() override { fs::remove_all(dir_); }
 
     // Layers dealt out evenly, so that every worker has some.
-    static std::unique_ptr<CoordinatorServer> serve(const std::string& path, std::int32_t workers,
-                                                    const model::WeightOptions& weights = {}) {
+    static std::unique_ptr<CoordinatorServer> serve(
+        const std::string& path, std::int32_t workers, const model::WeightOptions& weights = {},
+        engine::ops::KvType kv_type = engine::ops::KvType::f16) {
         CoordinatorOptions options;
         auto model = open_served_model(path, weights);
         EXPECT_TRUE(model.ok()) << model.error().message;
         options.model = std::move(*model);
+        EXPECT_TRUE(set_kv_type(options.model, kv_type, options.core.block_size).ok());
         options.model.spec.context_length = 256;  // the recorded answers pass what the file says
         options.core.min_workers = workers;
         options.core.settle = base::from_ms(100);
@@ -165,6 +167,53 @@ TEST_F(ModelCluster, ALocalFileIsUsedOnlyWhenItIsTheSameModel) {
         EXPECT_EQ(fs::exists(dir_ / "cache"), local == other.path);
     }
     EXPECT_EQ(answers[0], answers[1]);
+}
+
+// The planner's bytes of a token are those of the workers' pages: in q8 a worker has as many more
+// of them as they are smaller.
+TEST_F(ModelCluster, WorkersKeepTheirKvAsTheCoordinatorPlannedIt) {
+    model::SynthOptions synth;
+    synth.path = (dir_ / "tiny.gguf").string();
+    ASSERT_TRUE(model::synth_model(synth).ok());
+    const auto config = model::read_model_config(**model::GgufFile::open(synth.path));
+    ASSERT_TRUE(config.ok());
+    std::map<engine::ops::KvType, double> kv_bytes;
+    for (const auto type : {engine::ops::KvType::f16, engine::ops::KvType::q8}) {
+        SCOPED_TRACE(engine::ops::to_string(type));
+        const auto server = serve(synth.path, 1, {}, type);
+        RunningWorker worker(cpu_worker("a", dir_), cluster_address(*server));
+        EXPECT_EQ(ask(*server, {1, 2, 3}, 10, 1).size(), 10U);
+        std::int64_t pages = 0;
+        ASSERT_TRUE(eventually([&] {
+            const core::ClusterView view = server->view();
+            if (!view.workers.empty()) pages = view.workers[0].total_pages;
+            return pages > 0;
+        }));
+        const std::int32_t block = core::CoordinatorConfig{}.block_size;
+        kv_bytes[type] = static_cast<double>(pages * block) *
+                         static_cast<double>(engine::ops::kv_bytes_per_token_layer(
+                             type, config->n_kv_heads, config->head_dim, block));
+    }
+    EXPECT_NEAR(kv_bytes[engine::ops::KvType::q8] / kv_bytes[engine::ops::KvType::f16], 1, 0.01);
+}
+
+TEST(CpuProviderKv, AnUnknownTypeIsAnErrorThatNamesIt) {
+    model::SynthOptions synth;
+    synth.path = ::testing::TempDir() + "helix_unknown_kv.gguf";
+    ASSERT_TRUE(model::synth_model(synth).ok());
+    auto served = open_served_model(synth.path);
+    ASSERT_TRUE(served.ok());
+    BackendRequest request;
+    request.model.model = served->spec;
+    request.model.block_size = 16;
+    request.model.kv_type = "q3";
+    request.threads = 1;
+    request.weights = [&] { return served->weights; };
+    const auto profile = CpuProvider().profile(request);
+    ASSERT_FALSE(profile.ok());
+    EXPECT_EQ(profile.error().code, base::Errc::invalid);
+    EXPECT_EQ(profile.error().message, "KV cache type 'q3': expected f16, bf16, f32 or q8");
+    fs::remove(synth.path);
 }
 
 }  // namespace

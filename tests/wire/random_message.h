@@ -295,6 +295,7 @@ class RandomMessages {
         m.hidden_size = 1 + small(9999);
         m.vocab_size = 1 + small(99999);
         m.block_size = 1 + small(64);
+        m.kv_type = text();
         return m;
     }
     ProfileRequest profile_request() {
