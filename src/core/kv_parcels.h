@@ -57,6 +57,7 @@ class KvParcel {
     std::vector<PageId> pages() const;
 
     TimePoint last_heard;
+    std::uint64_t serial = 0;  // no other of this worker has it
 
   private:
     struct Held {
@@ -95,6 +96,7 @@ struct KvExport {
 // An ImportKv that is under way; with a reference to each page.
 struct KvImport {
     std::uint64_t transfer = 0;
+    std::uint64_t parcel = 0;  // its serial
     KvBlocks message;
     std::vector<PageId> pages;  // [content][layer]
 };

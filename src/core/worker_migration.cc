@@ -117,6 +117,7 @@ void Worker::Impl::reserve_kv(const ReserveKv& message, std::vector<WorkerAction
     CHECK(pool.allocate(pages, spare));
     KvParcel parcel(message.key, message.layers, std::move(spare));
     parcel.last_heard = now;
+    parcel.serial = next_transfer++;
     parcels.emplace(message.key, std::move(parcel));
     actions.push_back(SendToCoordinator{KvReserved{message.key}});
 }
@@ -283,7 +284,7 @@ std::string Worker::Impl::import_kv(const KvBlocks& message, std::vector<WorkerA
                      content_pages(*pages, place, message.layers), pool);
     }
     parcel.last_heard = now;
-    KvImport import{next_transfer++, message, std::move(*pages)};
+    KvImport import{next_transfer++, parcel.serial, message, std::move(*pages)};
     std::vector<std::uint32_t> content(import.pages.size());
     std::iota(content.begin(), content.end(), 0U);
     actions.push_back(ImportKv{import.transfer, message.payload.buffer,
@@ -303,9 +304,10 @@ void Worker::Impl::on(const KvImported& event, std::vector<WorkerAction>& action
     release_use(import.message.payload.buffer, actions);
     const KvBlocks& message = import.message;
     const auto found = parcels.find(message.key);
-    if (found != parcels.end() && !event.error.empty()) {
+    const bool awaited = found != parcels.end() && found->second.serial == import.parcel;
+    if (awaited && !event.error.empty()) {
         refuse_kv(message.key, event.error, actions);
-    } else if (found != parcels.end()) {
+    } else if (awaited) {
         for (const KvPlace& place : message.places) {
             found->second.fill(place.member, place.block, message.layers,
                                content_pages(import.pages, place, message.layers),
@@ -353,6 +355,7 @@ void Worker::Impl::free_parcel(const SequenceKey& key) {
     const auto found = parcels.find(head(key));
     if (found == parcels.end()) return;
     if (!found->second.taken()) {
+        bury(found->first);
         found->second.drop_all(pool);
         parcels.erase(found);
     } else if (found->second.drop_member(key.member, false, pool)) {
