@@ -46,6 +46,9 @@ ClusterView Coordinator::view() const {
         w.rows = worker.last_report.rows;
         w.busy_ns = worker.last_report.busy_ns;
         w.draining = worker.draining;
+        w.remove = worker.remove;
+        w.drained = worker.drained;
+        w.drain_refused = worker.drain_refused;
         view.workers.push_back(std::move(w));
     }
     view.flows = state.flows;

@@ -92,7 +92,8 @@ struct MoveRequest {
     Pipeline to = {};
 };
 // Nothing new goes to this worker and what runs there moves away; the placement is planned anew
-// without it. With remove it is dismissed then. With off the worker is used again.
+// without it (where that cannot be, it stays as it was: WorkerView::drain_refused). With remove it
+// is dismissed then. With off the worker is used again, and so it is when it joins anew.
 struct DrainWorker {
     WorkerId worker;
     bool remove = false;
@@ -156,6 +157,7 @@ struct PlanCluster {
     std::uint64_t plan = 0;
     spec::ClusterSpec cluster;
     std::vector<WorkerId> workers;
+    spec::Placement current;  // what they hold now; what stays need not be loaded
 };
 // For people: "worker 3 joined", "placement 2 in force", ...
 struct Report {
@@ -265,7 +267,10 @@ struct CoordinatorConfig {
     std::int32_t prefix_cache_blocks = 1 << 17;
     SpeculationConfig speculation;
     MigrationConfig migration;
-    std::int32_t min_workers = 1;          // plan only once so many have joined
+    std::int32_t min_workers = 1;  // plan only once so many have joined
+    // Requests on a worker that is drained, or about to load other layers, have so long to move
+    // away or to finish; then they are computed anew elsewhere.
+    Duration empty_timeout = base::from_seconds(10);
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
     double switch_gain =
         1.05;  // a new placement must promise so much more flow to replace a whole one
@@ -295,6 +300,9 @@ struct WorkerView {
     std::int64_t rows = 0;
     std::int64_t busy_ns = 0;
     bool draining = false;
+    bool remove = false;             // and will be dismissed
+    bool drained = false;            // holds nothing, is in no placement
+    std::string drain_refused = {};  // why it was not drained when it was asked for last
 };
 struct ClusterView {
     std::vector<WorkerView> workers;

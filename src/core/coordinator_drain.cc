@@ -1,14 +1,117 @@
-// Workers that are emptied while they serve (FEATURES L11).
+// Workers that are emptied while they serve (FEATURES L11): nothing new goes there, what runs there
+// moves away, and the placement is planned anew without them.
+
+#include <algorithm>
 
 #include "core/coordinator_state.h"
 
 namespace helix::core {
+namespace {
 
-void Coordinator::Impl::on(TimePoint, const DrainWorker& event, std::vector<CoordinatorAction>&) {
+constexpr int kMostTries = 8;  // to find another way, in one step
+
+bool runs_on(const RequestState& state, WorkerId worker) {
+    return std::any_of(state.pipeline.begin(), state.pipeline.end(),
+                       [&](const Stage& stage) { return stage.worker == worker; });
+}
+
+}  // namespace
+
+void Coordinator::Impl::on(TimePoint now, const DrainWorker& event,
+                           std::vector<CoordinatorAction>& actions) {
     const auto it = workers.find(event.worker);
     if (it == workers.end()) return;
-    it->second.draining = !event.off;
-    it->second.remove = event.remove && !event.off;
+    WorkerState& worker = it->second;
+    const bool remove = event.remove && !event.off;
+    if (worker.draining == !event.off && worker.remove == remove) return;
+    const std::string name = "worker " + worker.joined.node.name;
+    worker.remove = remove;
+    worker.drained = false;
+    worker.drain_refused.clear();
+    if (worker.draining == !event.off) return;  // only what becomes of it then
+    worker.draining = !event.off;
+    worker.replaced = false;
+    worker.drain_since = now;
+    capacity_cache.reset();
+    if (pending && !pending->loading) pending.reset();  // planned with it, or without
+    want_plan(now);
+    actions.push_back(Report{name + (event.off ? " is used again" : " is drained"), false});
+    advance_drains(now, actions);
+}
+
+// No placement without them was found: they go on.
+void Coordinator::Impl::refuse_drains(const std::string& reason,
+                                      std::vector<CoordinatorAction>& actions) {
+    for (const WorkerId id : plan_without) {
+        const auto it = workers.find(id);
+        if (it == workers.end() || !it->second.draining || it->second.replaced) continue;
+        if (!in_router(id)) continue;
+        it->second.draining = it->second.remove = false;
+        it->second.drain_refused = reason;
+        plan_wanted = true;
+        capacity_cache.reset();
+        actions.push_back(Report{
+            "worker " + it->second.joined.node.name + " is not drained: without it " + reason,
+            true});
+    }
+    plan_without.clear();
+}
+
+void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    const bool serve = router != nullptr && router->can_route([&](WorkerId id, LayerRange layers) {
+        const auto it = workers.find(id);  // not there: it was lost
+        return it != workers.end() && it->second.ready && !it->second.draining &&
+               it->second.layers.contains(layers);
+    });
+    if (serve != drains_closed) capacity_cache.reset();
+    for (auto& [id, worker] : workers) {
+        if (!worker.draining || worker.drained) continue;
+        if (serve && !drains_closed) worker.drain_since = now;
+    }
+    drains_closed = serve;
+    for (auto& [id, worker] : workers) {
+        if (!worker.draining || worker.drained) continue;
+        if (serve) empty_worker(now, id, worker.drain_since, actions);
+        if (worker.kv.requests() > 0 || in_router(id)) continue;
+        worker.drained = true;
+        actions.push_back(Report{"worker " + worker.joined.node.name + " holds nothing any more" +
+                                     (worker.remove ? " and leaves" : ""),
+                                 false});
+        actions.push_back(WorkerDrained{id, worker.remove});
+    }
+}
+
+void Coordinator::Impl::empty_worker(TimePoint now, WorkerId worker, TimePoint since,
+                                     std::vector<CoordinatorAction>& actions) {
+    std::vector<RequestId> here;
+    for (const auto& [id, pages] : workers.at(worker).kv.charges()) here.push_back(id);
+    bool moving = false;  // one of them; those that could not begin yet have their turn later
+    for (const RequestId id : here) {
+        RequestState& state = requests.at(id);
+        if (!state.migration) continue;
+        const Pipeline& to = state.migration->pipeline;
+        const bool comes = std::any_of(to.begin(), to.end(),
+                                       [&](const Stage& stage) { return stage.worker == worker; });
+        if (comes) abort_migration(now, state, "a worker there is being emptied", actions);
+        moving = moving || !comes;
+    }
+    int tries = kMostTries;
+    for (const RequestId id : here) {
+        const auto it = requests.find(id);
+        if (it == requests.end() || it->second.migration) continue;
+        if (!runs_on(it->second, worker)) continue;  // a move that came here was given up
+        if (it->second.swapped) {
+            restart(it->second, actions);
+        } else if (movable(it->second) && tries-- > 0) {
+            const Path path = other_path(now, it->second);
+            if (!path.empty()) moving |= begin_migration(now, it->second, path, actions);
+        }
+    }
+    if (moving || now - since <= config.empty_timeout) return;
+    for (const RequestId id : here) {
+        const auto it = requests.find(id);
+        if (it != requests.end() && runs_on(it->second, worker)) restart(it->second, actions);
+    }
 }
 
 }  // namespace helix::core

@@ -88,9 +88,6 @@ std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage
     if (!usable(stage.worker, stage.layers)) return who + " does not hold the layers";
     const WorkerState& worker = workers.at(stage.worker);
     if (worker.draining) return who + " is being emptied";
-    if (pending && pending->changed.contains(stage.worker)) {
-        return who + " is about to hold other layers";
-    }
     const std::int64_t most = blocks_needed(state, state.max_output) * stage.layers.size();
     if (most > most_pages(stage.worker)) return who + " has too little KV memory";
     // Of a worker that it runs on already only what comes on top.

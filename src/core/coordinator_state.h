@@ -37,6 +37,10 @@ struct WorkerState {
     bool failed = false;               // could not load: left out of plans until it joins anew
     bool draining = false;             // nothing new goes there (DrainWorker)
     bool remove = false;               // and it is dismissed when it holds nothing
+    bool replaced = false;             // a placement without it was found
+    bool drained = false;              // WorkerDrained was said
+    TimePoint drain_since;             // when it was told, or closed
+    std::string drain_refused;         // why it was not drained when last asked
     std::string kv_format;             // of the layers it has loaded
     KvEstimate kv;
     std::int64_t swap_total = 0;  // pages in host memory
@@ -178,19 +182,33 @@ inline std::int32_t unscored(const RequestState& state) {
     return static_cast<std::int32_t>(state.request.prompt.size()) - 1 - state.scored;
 }
 
-// A placement on its way into force.
+// A placement on its way into force, step by step (core/transition_steps.h).
 struct PendingPlacement {
     spec::Placement placement;
     std::vector<WorkerId> workers;  // node index -> worker
     std::vector<spec::LinkFlow> flows;
-    std::set<WorkerId> changed;  // workers whose layers change
-    bool disrupts = false;       // one of them serves now: nothing new is admitted meanwhile
-    std::unique_ptr<RequestRouter> router;  // set when AssignLayers is sent
-    bool loading = false;                   // AssignLayers sent
-    std::uint64_t epoch = 0;
-    AssignLayers message;  // what was sent, with each worker's own layers
+    std::set<WorkerId> changed;  // workers that do not hold their layers yet
+
+    // The step under way; a single one without workers where nothing changes.
+    bool stepping = false;
+    std::set<WorkerId> step;  // of changed: emptied, then loading; nothing new goes there
+    bool disrupts = false;    // the others cannot serve: nothing is started meanwhile
+    TimePoint step_since;
+    bool loading = false;     // AssignLayers sent
+    std::uint64_t epoch = 0;  // of the last step; 0 before the first
+    AssignLayers message;     // what was sent, with each worker's own layers
     TimePoint sent_at;
 };
+
+// Workers that hold layers, and the ways between them.
+struct PipelineParts {
+    std::vector<PipelineNode> nodes;
+    std::vector<PipelineEdge> edges;
+};
+
+// Tokens/s from the coordinator.
+double total_flow(const std::vector<spec::LinkFlow>& flows);
+std::string layers_text(LayerRange layers);  // "layers 0-3"
 
 struct Coordinator::Impl {
     explicit Impl(const CoordinatorConfig& given)
@@ -233,7 +251,9 @@ struct Coordinator::Impl {
     TimePoint plan_wanted_since;
     std::optional<std::uint64_t> plan_running;
     std::vector<WorkerId> plan_workers;
+    std::set<WorkerId> plan_without;  // that are draining
     std::uint64_t next_plan = 1;
+    bool drains_closed = false;  // the others serve: nothing new goes to draining workers
 
     TimePoint served_last;      // when requests waited and a placement could serve them
     TimePoint no_stall_before;  // when to look for requests without progress again
@@ -436,10 +456,15 @@ struct Coordinator::Impl {
     // Back to the queue, to be computed anew: no preemption, nobody wanted its pages.
     void restart(RequestState& state, std::vector<CoordinatorAction>& actions);
 
-    // nodes that leave (coordinator_drain.cc)
+    // workers that are emptied (coordinator_drain.cc)
     void on(TimePoint now, const DrainWorker& event, std::vector<CoordinatorAction>& actions);
+    void refuse_drains(const std::string& reason, std::vector<CoordinatorAction>& actions);
+    void advance_drains(TimePoint now, std::vector<CoordinatorAction>& actions);
+    // What runs there moves away or finishes; after empty_timeout it is set back.
+    void empty_worker(TimePoint now, WorkerId worker, TimePoint since,
+                      std::vector<CoordinatorAction>& actions);
 
-    // workers and placements (coordinator_cluster.cc)
+    // workers and plans (coordinator_cluster.cc)
     void on(TimePoint now, const WorkerJoined& event, std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const WorkerLost& event, std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const FromWorker& event, std::vector<CoordinatorAction>& actions);
@@ -452,14 +477,24 @@ struct Coordinator::Impl {
                    std::vector<CoordinatorAction>& actions);
     void want_plan(TimePoint now);
     void maybe_plan(TimePoint now, std::vector<CoordinatorAction>& actions);
+    bool usable(WorkerId worker, LayerRange layers) const;
+    bool closed(WorkerId worker) const;  // nothing new goes there
+    bool in_router(WorkerId worker) const;
+
+    // putting a placement in force (coordinator_transition.cc)
     void advance_pending(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void begin_step(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void end_step(std::vector<CoordinatorAction>& actions);
+    void empty_step(TimePoint now, std::vector<CoordinatorAction>& actions);
     void send_assignments(TimePoint now, std::vector<CoordinatorAction>& actions);
     // To those that have not answered: assignment or answer may have been lost.
     void repeat_assignments(TimePoint now, std::vector<CoordinatorAction>& actions);
-    std::unique_ptr<RequestRouter> make_router(const PendingPlacement& plan) const;
+    std::map<std::pair<std::int32_t, std::int32_t>, spec::LinkSpec> measured_links(
+        const std::vector<WorkerId>& ids) const;
+    PipelineParts final_parts() const;    // of the pending placement
+    PipelineParts present_parts() const;  // of all workers as they are now
+    void use_router(PipelineParts parts);
     void put_in_force(std::vector<CoordinatorAction>& actions);
-    bool usable(WorkerId worker, LayerRange layers) const;
-    bool in_router(WorkerId worker) const;
     void flush_outbox(std::vector<CoordinatorAction>& actions);
 };
 
