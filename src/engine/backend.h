@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -40,6 +42,25 @@ class Backend {
     virtual std::int64_t swap_pages() const { return 0; }
     // Floats per activation row.
     virtual std::int32_t hidden_size() const = 0;
+
+    // KV pages that move between workers. What a page's bytes are, in the backend's words: they can
+    // be exchanged with a backend that says the same. Empty: pages do not move.
+    virtual std::string kv_format() const { return ""; }
+    // Of a page as it travels.
+    virtual std::int64_t kv_page_bytes() const { return 0; }
+    // For how many bytes a page counts where time is taken for its travel.
+    virtual double kv_travel_bytes() const { return static_cast<double>(kv_page_bytes()); }
+    // bytes: [pages.size(), kv_page_bytes()]. Other threads may call these while run() runs with
+    // other pages; not while load() does. invalid: no such page, or not so many bytes.
+    virtual base::Status read_pages(std::span<const core::PageId> pages,
+                                    std::span<std::byte> bytes) const;
+    virtual base::Status write_pages(std::span<const core::PageId> pages,
+                                     std::span<const std::byte> bytes);
+
+  protected:
+    // Of pages to read or write, of which there are so many.
+    base::Status check_pages(std::span<const core::PageId> pages, std::int64_t total,
+                             std::size_t bytes) const;
 };
 
 }  // namespace helix::engine

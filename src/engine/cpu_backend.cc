@@ -122,6 +122,35 @@ CpuBackend::CpuBackend(std::shared_ptr<model::WeightSource> weights, model::Mode
                  options_.block_size, options_.ranks,     0},
       samplers_(size_of(options_.threads), Sampler(kernels_)) {}
 
+// ---- pages that move
+// ------------------------------------------------------------------------------
+
+std::string CpuBackend::kv_format() const {
+    const ops::KvLayout& layout = kv_layout_;
+    std::string type = fmt::format("type {}", static_cast<int>(layout.type));
+    if (layout.type == ops::KvType::f16) type = "f16";
+    if (layout.type == ops::KvType::f32) type = "f32";
+    return fmt::format("{} {}x{}x{}", type, layout.block_size, layout.n_kv_heads, layout.head_dim);
+}
+
+base::Status CpuBackend::read_pages(std::span<const core::PageId> pages,
+                                    std::span<std::byte> bytes) const {
+    TRY_VOID(check_pages(pages, kv_.pages(), bytes.size()));
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+        kv_.read(pages[i], kv_layout_, bytes.data() + i * size_of(kv_page_bytes()));
+    }
+    return base::Ok{};
+}
+
+base::Status CpuBackend::write_pages(std::span<const core::PageId> pages,
+                                     std::span<const std::byte> bytes) {
+    TRY_VOID(check_pages(pages, kv_.pages(), bytes.size()));
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+        kv_.write(pages[i], kv_layout_, bytes.data() + i * size_of(kv_page_bytes()));
+    }
+    return base::Ok{};
+}
+
 // ---- loading
 // --------------------------------------------------------------------------------------
 

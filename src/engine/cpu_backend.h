@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/arch/architecture.h"
@@ -54,6 +55,12 @@ class CpuBackend final : public Backend {
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
     std::int32_t hidden_size() const override { return config_.hidden; }
     std::int64_t swap_pages() const override { return kv_.swap_pages(); }
+    std::string kv_format() const override;
+    std::int64_t kv_page_bytes() const override { return kv_layout_.page_bytes(); }
+    base::Status read_pages(std::span<const core::PageId> pages,
+                            std::span<std::byte> bytes) const override;
+    base::Status write_pages(std::span<const core::PageId> pages,
+                             std::span<const std::byte> bytes) override;
     // What a rank holds of a page.
     std::span<const std::byte> page_of_rank(core::PageId page, int rank) const {
         return kv_.page_of_rank(page, rank);

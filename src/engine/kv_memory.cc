@@ -17,6 +17,18 @@ std::int64_t rank_stride_for(std::int64_t bytes, int ranks) {
     return ranks == 1 ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage + kHugePage;
 }
 
+// Where each piece of a page lies here and as it travels.
+template <typename Copy>
+void for_each_piece(const ops::KvLayout& here, Copy copy) {
+    ops::KvLayout travelling = here;
+    travelling.ranks = 1;
+    travelling.rank_stride = 0;
+    for (int head = 0; head < here.n_kv_heads; ++head) {
+        copy(here.keys_of_head(head), travelling.keys_of_head(head), here.head_keys_bytes());
+        copy(here.values_of_head(head), travelling.values_of_head(head), here.head_values_bytes());
+    }
+}
+
 }  // namespace
 
 base::Status check_moves(const core::BatchPlan& plan, std::int64_t pages, std::int64_t swap_pages) {
@@ -67,6 +79,20 @@ void KvMemory::clear() {
     pool_ = {};
     swapped_ = {};
     pages_ = swap_pages_ = 0;
+}
+
+void KvMemory::read(core::PageId page, const ops::KvLayout& layout, std::byte* bytes) const {
+    const std::byte* from = pool_.data() + page * page_bytes_;
+    for_each_piece(layout, [&](std::int64_t here, std::int64_t travelling, std::int64_t size) {
+        std::memcpy(bytes + travelling, from + here, static_cast<std::size_t>(size));
+    });
+}
+
+void KvMemory::write(core::PageId page, const ops::KvLayout& layout, const std::byte* bytes) {
+    std::byte* to = pool_.data() + page * page_bytes_;
+    for_each_piece(layout, [&](std::int64_t here, std::int64_t travelling, std::int64_t size) {
+        std::memcpy(to + here, bytes + travelling, static_cast<std::size_t>(size));
+    });
 }
 
 base::Status KvMemory::move(const core::BatchPlan& plan, ThreadPool& pool) {

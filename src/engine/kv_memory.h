@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "core/batch_plan.h"
 #include "engine/aligned_buffer.h"
+#include "engine/ops/kv_layout.h"
 #include "engine/thread_pool.h"
 
 namespace helix::engine {
@@ -30,6 +31,11 @@ class KvMemory {
         return {pool_.data() + rank * stride_ + page * page_bytes_,
                 static_cast<std::size_t>(page_bytes_)};
     }
+
+    // A page as it travels: as one rank alone would hold it, whatever the ranks here. layout: of
+    // these pages. Not synchronised: nobody else writes the page, or uses it, meanwhile.
+    void read(core::PageId page, const ops::KvLayout& layout, std::byte* bytes) const;
+    void write(core::PageId page, const ops::KvLayout& layout, const std::byte* bytes);
 
     // Each rank its own part: swaps and copies what the plan names, in its order. invalid, and
     // nothing is moved, when it names what is not there or swaps both ways.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <thread>
 
@@ -100,6 +101,38 @@ Result<std::unique_ptr<ModelledBackend>> ModelledBackend::create(ModelledOptions
                         model.kv_bytes_per_token_layer));
     }
     return std::unique_ptr<ModelledBackend>(new ModelledBackend(std::move(options)));
+}
+
+std::string ModelledBackend::kv_format() const {
+    return fmt::format("modelled {}", options_.block_size);
+}
+
+double ModelledBackend::kv_travel_bytes() const {
+    return options_.time_scale * static_cast<double>(options_.model.kv_bytes_per_token_layer) *
+           options_.block_size;
+}
+
+Status ModelledBackend::read_pages(std::span<const core::PageId> pages,
+                                   std::span<std::byte> bytes) const {
+    TRY_VOID(check_pages(pages, total_pages_, bytes.size()));
+    const auto slots = static_cast<std::size_t>(options_.block_size);
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+        std::memcpy(bytes.data() + i * slots * sizeof(std::uint32_t),
+                    pages_.get() + pages[i] * slots, slots * sizeof(std::uint32_t));
+    }
+    return Ok{};
+}
+
+Status ModelledBackend::write_pages(std::span<const core::PageId> pages,
+                                    std::span<const std::byte> bytes) {
+    TRY_VOID(check_pages(pages, total_pages_, bytes.size()));
+    const auto slots = static_cast<std::size_t>(options_.block_size);
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+        std::memcpy(pages_.get() + pages[i] * slots,
+                    bytes.data() + i * slots * sizeof(std::uint32_t),
+                    slots * sizeof(std::uint32_t));
+    }
+    return Ok{};
 }
 
 Result<std::int64_t> ModelledBackend::load(spec::LayerRange layers) {

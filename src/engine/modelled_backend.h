@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/backend.h"
@@ -36,6 +37,17 @@ class ModelledBackend final : public Backend {
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
     std::int32_t hidden_size() const override { return options_.hidden_size; }
     std::int64_t swap_pages() const override { return swap_pages_; }
+
+    // A page travels as its marks; it takes the time of a page of the modelled machine.
+    std::string kv_format() const override;
+    std::int64_t kv_page_bytes() const override {
+        return options_.block_size * std::int64_t{sizeof(std::uint32_t)};
+    }
+    double kv_travel_bytes() const override;
+    base::Status read_pages(std::span<const core::PageId> pages,
+                            std::span<std::byte> bytes) const override;
+    base::Status write_pages(std::span<const core::PageId> pages,
+                             std::span<const std::byte> bytes) override;
 
     // Seconds the modelled machine takes for the plan, time scale not applied.
     double plan_seconds(const core::BatchPlan& plan) const;

@@ -126,6 +126,26 @@ TEST(ModelledBackend, PagesOfAnotherSequenceGiveAnotherTextAndUnwrittenOnesAnErr
     EXPECT_FALSE(run(*backend, chunk_of({0, kLayers}, 3, {4}, 60)).ok());
 }
 
+TEST(ModelledBackend, PagesThatMovedGoOnAsTheSameText) {
+    auto from = make({0, kLayers});
+    auto to = make({0, kLayers});
+    ASSERT_TRUE(run(*from, chunk_of({0, kLayers}, 0, {1, 2, 3})).ok());
+    EXPECT_EQ(from->kv_format(), "modelled 4");
+    std::vector<core::PageId> pages;
+    std::vector<core::PageId> others;
+    for (std::uint32_t i = 0; i < kLayers * 5; ++i) {
+        pages.push_back(i);
+        others.push_back(i + 40);
+    }
+    std::vector<std::byte> bytes(pages.size() * static_cast<std::size_t>(from->kv_page_bytes()));
+    ASSERT_TRUE(from->read_pages(pages, bytes).ok());
+    ASSERT_TRUE(to->write_pages(others, bytes).ok());
+    const auto next = run(*to, chunk_of({0, kLayers}, 3, {4}, 40));
+    ASSERT_TRUE(next.ok()) << next.error().message;
+    EXPECT_EQ(next->tokens.at(0).token, expected({1, 2, 3, 4}));
+    EXPECT_EQ(make({0, 1}, options(0.5))->kv_travel_bytes(), 0.5 * 10 * kBlock);
+}
+
 TEST(ModelledBackend, MemoryAndPagesAreCounted) {
     auto backend = ModelledBackend::create(options());
     ASSERT_TRUE(backend.ok());

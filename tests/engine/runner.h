@@ -109,6 +109,13 @@ class Runner {
     const std::vector<core::PageId>& pages(std::uint64_t request, std::int32_t layer) {
         return pages_[{request, layer}];
     }
+    // Takes pages for the sequence's first blocks, which then come from elsewhere.
+    void take_pages(std::uint64_t request, spec::LayerRange layers, std::size_t blocks) {
+        for (std::int32_t layer = layers.begin; layer < layers.end; ++layer) {
+            std::vector<core::PageId>& pages = pages_[{request, layer}];
+            while (pages.size() < blocks) pages.push_back(take_page());
+        }
+    }
     Backend& backend() { return *backend_; }
     std::int32_t hidden() const { return backend_->hidden_size(); }
 
