@@ -85,15 +85,11 @@ void Coordinator::Impl::empty_worker(TimePoint now, WorkerId worker, TimePoint s
                                      std::vector<CoordinatorAction>& actions) {
     std::vector<RequestId> here;
     for (const auto& [id, pages] : workers.at(worker).kv.charges()) here.push_back(id);
+    abort_migrations_to(now, worker, "a worker there is being emptied", actions);
     bool moving = false;  // one of them; those that could not begin yet have their turn later
     for (const RequestId id : here) {
-        RequestState& state = requests.at(id);
-        if (!state.migration) continue;
-        const Pipeline& to = state.migration->pipeline;
-        const bool comes = std::any_of(to.begin(), to.end(),
-                                       [&](const Stage& stage) { return stage.worker == worker; });
-        if (comes) abort_migration(now, state, "a worker there is being emptied", actions);
-        moving = moving || !comes;
+        const auto it = requests.find(id);
+        moving = moving || (it != requests.end() && it->second.migration);
     }
     int tries = kMostTries;
     for (const RequestId id : here) {
