@@ -20,6 +20,7 @@ helix_pkg(pcre2 libpcre2-8)
 helix_pkg(utf8proc libutf8proc)
 helix_pkg(xxhash libxxhash)
 helix_pkg(tomlplusplus tomlplusplus)
+helix_pkg(sqlite3 sqlite3)  # public domain
 add_library(tomlplusplus::tomlplusplus ALIAS tomlplusplus)
 
 helix_pkg(lemon lemon)

@@ -1,0 +1,218 @@
+// The batches of a JobStore.
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "store/job_store.h"
+
+namespace helix::store {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Status;
+
+namespace {
+
+constexpr const char* kBatchColumns =
+    "id, input_file, endpoint, completion_window, metadata, model, errors, status, output_file, "
+    "error_file, expires_at, total, completed, failed, at0, at1, at2, at3, at4, at5, at6, at7";
+
+BatchRecord batch_of(const Statement& row) {
+    BatchRecord batch;
+    batch.id = row.text_at(0);
+    batch.input_file = row.text_at(1);
+    batch.endpoint = row.text_at(2);
+    batch.window = row.text_at(3);
+    batch.metadata = row.text_at(4);
+    batch.model = row.text_at(5);
+    batch.errors = row.text_at(6);
+    batch.status = static_cast<BatchStatus>(row.integer_at(7));
+    batch.output_file = row.text_at(8);
+    batch.error_file = row.text_at(9);
+    batch.expires_at = row.integer_at(10);
+    batch.total = row.integer_at(11);
+    batch.completed = row.integer_at(12);
+    batch.failed = row.integer_at(13);
+    for (std::size_t i = 0; i < kBatchStatuses; ++i) {
+        batch.at[i] = row.integer_at(14 + static_cast<int>(i));
+    }
+    return batch;
+}
+
+Error no_batch(std::string_view id) {
+    return {Errc::not_found, fmt::format("No such batch: '{}'.", id)};
+}
+
+Result<std::vector<BatchRecord>> collect(Statement& select) {
+    std::vector<BatchRecord> batches;
+    while (true) {
+        TRY(const bool row, select.step());
+        if (!row) return batches;
+        batches.push_back(batch_of(select));
+    }
+}
+
+int number_of(BatchStatus status) {
+    return static_cast<int>(status);
+}
+
+}  // namespace
+
+Result<BatchRecord> JobStore::add_batch(const NewBatch& batch, std::int64_t now) {
+    TRY_VOID(file(batch.input_file));
+    TRY(const std::string id, new_id("batch_"));
+    TRY(Statement insert,
+        db_->prepare("INSERT INTO batches(id, input_file, endpoint, completion_window, metadata, "
+                     "status, expires_at, at0) VALUES(?, ?, ?, ?, ?, 0, ?, ?)"));
+    insert.text(id).text(batch.input_file).text(batch.endpoint).text(batch.window);
+    TRY_VOID(insert.text(batch.metadata).integer(batch.expires_at).integer(now).run());
+    return this->batch(id);
+}
+
+Result<BatchRecord> JobStore::batch(std::string_view id) const {
+    TRY(Statement select,
+        db_->prepare(fmt::format("SELECT {} FROM batches WHERE id=?", kBatchColumns)));
+    TRY(const bool found, select.text(id).step());
+    if (!found) return no_batch(id);
+    return batch_of(select);
+}
+
+Result<std::int64_t> JobStore::batch_number(std::string_view id) const {
+    TRY(Statement select, db_->prepare("SELECT seq FROM batches WHERE id=?"));
+    TRY(const bool found, select.text(id).step());
+    if (!found) return no_batch(id);
+    return select.integer_at(0);
+}
+
+Result<std::vector<BatchRecord>> JobStore::batches(const ListQuery& query) const {
+    std::int64_t after = 0;
+    if (!query.after.empty()) {
+        TRY(after, batch_number(query.after));
+    }
+    const bool up = query.oldest_first;
+    TRY(Statement select,
+        db_->prepare(fmt::format("SELECT {} FROM batches WHERE ?=0 OR seq {} ? ORDER BY seq {} "
+                                 "LIMIT ?",
+                                 kBatchColumns, up ? ">" : "<", up ? "ASC" : "DESC")));
+    select.integer(after).integer(after).integer(query.limit);
+    return collect(select);
+}
+
+Result<std::vector<BatchRecord>> JobStore::unfinished() const {
+    TRY(Statement select,
+        db_->prepare(fmt::format("SELECT {} FROM batches WHERE status IN (0, 2, 3, 6) ORDER BY seq",
+                                 kBatchColumns)));
+    return collect(select);
+}
+
+Status JobStore::set_status(std::string_view id, BatchStatus from, BatchStatus to,
+                            std::int64_t now) const {
+    TRY(Statement update,
+        db_->prepare(fmt::format("UPDATE batches SET status={0}, at{0}=? WHERE id=? AND status={1}",
+                                 number_of(to), number_of(from))));
+    TRY_VOID(update.integer(now).text(id).run());
+    if (db_->changed() == 1) return base::Ok{};
+    TRY(const BatchRecord found, batch(id));
+    return base::invalid(fmt::format("Batch '{}' is {}: it cannot become {}.", id,
+                                     to_string(found.status), to_string(to)));
+}
+
+Status JobStore::start_batch(std::string_view id, std::string_view model,
+                             const std::vector<BatchLine>& lines, std::int64_t now) {
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY_VOID(set_status(id, BatchStatus::validating, BatchStatus::in_progress, now));
+    TRY(const std::int64_t number, batch_number(id));
+    TRY(Statement insert, db_->prepare("INSERT INTO lines VALUES(?, ?, ?, ?, ?)"));
+    for (const BatchLine& line : lines) {
+        insert.integer(number).integer(line.line).text(line.custom_id).integer(line.offset);
+        TRY_VOID(insert.integer(line.bytes).run());
+    }
+    TRY(Statement update, db_->prepare("UPDATE batches SET model=?, total=? WHERE seq=?"));
+    update.text(model).integer(static_cast<std::int64_t>(lines.size())).integer(number);
+    TRY_VOID(update.run());
+    return transaction.commit();
+}
+
+Status JobStore::fail_batch(std::string_view id, std::string_view errors, std::int64_t total,
+                            std::int64_t now) {
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY_VOID(set_status(id, BatchStatus::validating, BatchStatus::failed, now));
+    TRY(Statement update, db_->prepare("UPDATE batches SET errors=?, total=? WHERE id=?"));
+    TRY_VOID(update.text(errors).integer(total).text(id).run());
+    TRY_VOID(free_removed_files());
+    return transaction.commit();
+}
+
+Result<BatchRecord> JobStore::cancel_batch(std::string_view id, std::int64_t now) {
+    TRY(const BatchRecord found, batch(id));
+    const bool fresh = found.status == BatchStatus::validating;
+    TRY_VOID(set_status(id, fresh ? BatchStatus::validating : BatchStatus::in_progress,
+                        BatchStatus::cancelling, now));
+    return batch(id);
+}
+
+Status JobStore::finalize_batch(std::string_view id, std::int64_t now) {
+    return set_status(id, BatchStatus::in_progress, BatchStatus::finalizing, now);
+}
+
+Status JobStore::close_batch(std::string_view id, BatchStatus status, std::int64_t now) {
+    CHECK(is_over(status) && status != BatchStatus::failed);
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY(const std::int64_t number, batch_number(id));
+    TRY(const BatchRecord found, batch(id));
+    CHECK(!is_over(found.status));
+    TRY(const auto open, open_lines(id, 0, 1));
+    CHECK(open.empty());
+    TRY(const std::string output, add_result_file(found, number, false, now));
+    TRY(const std::string errors, add_result_file(found, number, true, now));
+    TRY_VOID(set_status(id, found.status, status, now));
+    TRY(Statement update,
+        db_->prepare("UPDATE batches SET output_file=?, error_file=? WHERE seq=?"));
+    TRY_VOID(update.text(output).text(errors).integer(number).run());
+    TRY_VOID(free_removed_files());
+    return transaction.commit();
+}
+
+Result<std::vector<BatchLine>> JobStore::open_lines(std::string_view batch, std::int64_t after,
+                                                    std::int64_t limit) const {
+    TRY(const std::int64_t number, batch_number(batch));
+    TRY(Statement select,
+        db_->prepare("SELECT line, custom_id, offset, bytes FROM lines WHERE batch=? AND line>? "
+                     "AND NOT EXISTS(SELECT 1 FROM results WHERE results.batch=lines.batch AND "
+                     "results.line=lines.line) ORDER BY line LIMIT ?"));
+    select.integer(number).integer(after).integer(limit);
+    std::vector<BatchLine> lines;
+    while (true) {
+        TRY(const bool row, select.step());
+        if (!row) return lines;
+        BatchLine& line = lines.emplace_back();
+        line.line = select.integer_at(0);
+        line.custom_id = select.text_at(1);
+        line.offset = select.integer_at(2);
+        line.bytes = select.integer_at(3);
+    }
+}
+
+Result<std::int64_t> JobStore::add_results(const std::vector<LineResult>& results) {
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY(Statement insert,
+        db_->prepare(
+            "INSERT INTO results(batch, line, outcome, text) SELECT seq, ?, ?, ? FROM "
+            "batches WHERE id=? AND status IN (2, 6) ON CONFLICT(batch, line) DO NOTHING"));
+    TRY(Statement count, db_->prepare("UPDATE batches SET completed=completed+(?=0), "
+                                      "failed=failed+(?=1) WHERE id=?"));
+    std::int64_t kept = 0;
+    for (const LineResult& result : results) {
+        const int outcome = static_cast<int>(result.outcome);
+        insert.integer(result.line).integer(outcome).text(result.text).text(result.batch);
+        TRY_VOID(insert.run());
+        if (db_->changed() == 0) continue;
+        ++kept;
+        TRY_VOID(count.integer(outcome).integer(outcome).text(result.batch).run());
+    }
+    TRY_VOID(transaction.commit());
+    return kept;
+}
+
+}  // namespace helix::store

@@ -1,0 +1,189 @@
+// The files of a JobStore: uploads in pieces, results of batches as views.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "store/job_store.h"
+
+namespace helix::store {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Status;
+
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{256} << 10U;
+// Given back to the file system when something is removed: at most so many pages of 4 KiB at once,
+// which takes a moment; what is left free is used again.
+constexpr int kVacuumPages = 16384;
+constexpr const char* kFileColumns = "id, name, purpose, bytes, created_at";
+
+FileRecord file_of(const Statement& row) {
+    FileRecord file;
+    file.id = row.text_at(0);
+    file.name = row.text_at(1);
+    file.purpose = row.text_at(2);
+    file.bytes = row.integer_at(3);
+    file.created_at = row.integer_at(4);
+    return file;
+}
+
+Error no_file(std::string_view id) {
+    return {Errc::not_found, fmt::format("No such file: '{}'.", id)};
+}
+
+}  // namespace
+
+Status JobStore::write_pieces(std::int64_t file, std::string_view content) const {
+    TRY(Statement insert, db_->prepare("INSERT INTO pieces VALUES(?, ?, ?)"));
+    for (std::int64_t piece = 0; !content.empty(); ++piece) {
+        const std::string_view data = content.substr(0, kPieceBytes);
+        TRY_VOID(insert.integer(file).integer(piece).blob(data).run());
+        content.remove_prefix(data.size());
+    }
+    return base::Ok{};
+}
+
+Result<FileRecord> JobStore::add_file(std::string_view name, std::string_view purpose,
+                                      std::string_view content, std::int64_t now) {
+    FileRecord file;
+    TRY(file.id, new_id("file-"));
+    file.name = name;
+    file.purpose = purpose;
+    file.bytes = static_cast<std::int64_t>(content.size());
+    file.created_at = now;
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY(Statement insert,
+        db_->prepare("INSERT INTO files(id, name, purpose, bytes, created_at) VALUES(?,?,?,?,?)"));
+    TRY_VOID(insert.text(file.id)
+                 .text(name)
+                 .text(purpose)
+                 .integer(file.bytes)
+                 .integer(file.created_at)
+                 .run());
+    TRY_VOID(write_pieces(db_->last_row(), content));
+    TRY_VOID(transaction.commit());
+    return file;
+}
+
+Result<FileRecord> JobStore::file(std::string_view id) const {
+    TRY(Statement select,
+        db_->prepare(fmt::format("SELECT {} FROM files WHERE id=? AND NOT removed", kFileColumns)));
+    TRY(const bool found, select.text(id).step());
+    if (!found) return no_file(id);
+    return file_of(select);
+}
+
+Result<std::vector<FileRecord>> JobStore::files(const ListQuery& query) const {
+    std::int64_t after = 0;
+    if (!query.after.empty()) {
+        TRY(Statement find, db_->prepare("SELECT seq FROM files WHERE id=?"));
+        TRY(const bool found, find.text(query.after).step());
+        if (!found) return no_file(query.after);
+        after = find.integer_at(0);
+    }
+    const bool up = query.oldest_first;
+    TRY(Statement select,
+        db_->prepare(fmt::format("SELECT {} FROM files WHERE NOT removed AND (?='' OR purpose=?) "
+                                 "AND (?=0 OR seq {} ?) ORDER BY seq {} LIMIT ?",
+                                 kFileColumns, up ? ">" : "<", up ? "ASC" : "DESC")));
+    select.text(query.purpose).text(query.purpose).integer(after).integer(after);
+    select.integer(query.limit);
+    std::vector<FileRecord> files;
+    while (true) {
+        TRY(const bool row, select.step());
+        if (!row) return files;
+        files.push_back(file_of(select));
+    }
+}
+
+Status JobStore::remove_file(std::string_view id) {
+    TRY_VOID(file(id));
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    // Of a result file: what it shows.
+    TRY(Statement results,
+        db_->prepare("DELETE FROM results WHERE batch=(SELECT batch FROM files WHERE id=?) AND "
+                     "(outcome<>0)=(SELECT errors FROM files WHERE id=?)"));
+    TRY_VOID(results.text(id).text(id).run());
+    TRY(Statement mark, db_->prepare("UPDATE files SET removed=1 WHERE id=?"));
+    TRY_VOID(mark.text(id).run());
+    TRY_VOID(free_removed_files());
+    TRY_VOID(transaction.commit());
+    return db_->execute(fmt::format("PRAGMA incremental_vacuum({})", kVacuumPages));
+}
+
+Status JobStore::free_removed_files() const {
+    return db_->execute(
+        "DELETE FROM files WHERE removed AND NOT EXISTS(SELECT 1 FROM batches "
+        "WHERE input_file=files.id AND status IN (0, 2, 3, 6))");
+}
+
+Result<std::string> JobStore::content(std::string_view id) const {
+    TRY(const FileRecord record, file(id));
+    TRY(Statement select, db_->prepare("SELECT batch, errors FROM files WHERE id=?"));
+    TRY(const bool found, select.text(id).step());
+    CHECK(found);
+    if (!select.null_at(0)) return result_content(select.integer_at(0), select.integer_at(1) != 0);
+    return read(id, 0, record.bytes);
+}
+
+Result<std::string> JobStore::read(std::string_view id, std::int64_t offset,
+                                   std::int64_t bytes) const {
+    CHECK(offset >= 0 && bytes >= 0);
+    const auto piece_bytes = static_cast<std::int64_t>(kPieceBytes);
+    const std::int64_t first = offset / piece_bytes;
+    const std::int64_t last = (offset + bytes) / piece_bytes;
+    TRY(Statement select,
+        db_->prepare("SELECT data FROM pieces WHERE file=(SELECT seq FROM files WHERE id=?) AND "
+                     "piece BETWEEN ? AND ? ORDER BY piece"));
+    select.text(id).integer(first).integer(last);
+    std::string content;
+    content.reserve(static_cast<std::size_t>(bytes));
+    auto skip = static_cast<std::size_t>(offset % piece_bytes);
+    while (content.size() < static_cast<std::size_t>(bytes)) {
+        TRY(const bool row, select.step());
+        if (!row) break;
+        const std::string_view data = select.blob_at(0);
+        const std::size_t wanted = static_cast<std::size_t>(bytes) - content.size();
+        if (skip < data.size()) content += data.substr(skip, wanted);
+        skip = 0;
+    }
+    return content;
+}
+
+Result<std::string> JobStore::result_content(std::int64_t batch, bool errors) const {
+    TRY(Statement select,
+        db_->prepare("SELECT text FROM results WHERE batch=? AND (outcome<>0)=? ORDER BY line"));
+    select.integer(batch).integer(errors ? 1 : 0);
+    std::string content;
+    while (true) {
+        TRY(const bool row, select.step());
+        if (!row) return content;
+        content += select.blob_at(0);
+        content += '\n';
+    }
+}
+
+// "" when it would be empty.
+Result<std::string> JobStore::add_result_file(const BatchRecord& batch, std::int64_t number,
+                                              bool errors, std::int64_t now) const {
+    TRY(Statement size,
+        db_->prepare("SELECT count(*), coalesce(sum(length(CAST(text AS BLOB)) + 1), 0) FROM "
+                     "results WHERE batch=? AND (outcome<>0)=?"));
+    TRY(const bool row, size.integer(number).integer(errors ? 1 : 0).step());
+    CHECK(row);
+    if (size.integer_at(0) == 0) return std::string();
+    TRY(std::string id, new_id("file-"));
+    const std::string name = batch.id + (errors ? "_error.jsonl" : "_output.jsonl");
+    TRY(Statement insert, db_->prepare("INSERT INTO files(id, name, purpose, bytes, created_at, "
+                                       "batch, errors) VALUES(?, ?, 'batch_output', ?, ?, ?, ?)"));
+    insert.text(id).text(name).integer(size.integer_at(1)).integer(now).integer(number);
+    TRY_VOID(insert.integer(errors ? 1 : 0).run());
+    return id;
+}
+
+}  // namespace helix::store

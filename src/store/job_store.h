@@ -1,0 +1,163 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "store/database.h"
+
+// Files and batches (OpenAI's terms), kept in one SQLite database. Contents are in the database, in
+// pieces: one commit then decides about a file and all that is said of it, and no crash leaves one
+// without the other. The two result files of a batch are views of its lines' results; they are
+// never written a second time.
+
+namespace helix::store {
+
+struct FileRecord {
+    std::string id;
+    std::string name;
+    std::string purpose;
+    std::int64_t bytes = 0;
+    std::int64_t created_at = 0;  // Unix seconds, as all times here
+};
+
+// Written to the database as numbers: never renumber.
+enum class BatchStatus : std::uint8_t {
+    validating = 0,
+    failed = 1,
+    in_progress = 2,
+    finalizing = 3,
+    completed = 4,
+    expired = 5,
+    cancelling = 6,
+    cancelled = 7,
+};
+constexpr std::size_t kBatchStatuses = 8;
+const char* to_string(BatchStatus status);
+// Nothing will change any more.
+bool is_over(BatchStatus status);
+
+struct BatchRecord {
+    std::string id;
+    std::string input_file;
+    std::string endpoint;  // "/v1/chat/completions"
+    std::string window;    // "24h", as it was asked for
+    std::string metadata;  // a JSON object, or "null"
+    std::string model;     // that its lines name; "" = they name none, or it is not validated yet
+    std::string errors;    // a JSON array; "" = none
+    BatchStatus status = BatchStatus::validating;
+    std::string output_file;  // "" = none (yet)
+    std::string error_file;
+    std::int64_t expires_at = 0;
+    std::array<std::int64_t, kBatchStatuses> at{};  // when it became that; 0 = it did not
+    std::int64_t total = 0;
+    std::int64_t completed = 0;
+    std::int64_t failed = 0;
+};
+
+struct NewBatch {
+    std::string input_file;
+    std::string endpoint;
+    std::string window;
+    std::string metadata;
+    std::int64_t expires_at = 0;
+};
+
+// A request of a batch: a line of its input file. Lines are numbered from 1, empty ones counted.
+struct BatchLine {
+    std::int64_t line = 0;
+    std::string custom_id;
+    std::int64_t offset = 0;  // in the input file
+    std::int64_t bytes = 0;   // without the line end
+};
+
+enum class Outcome : std::uint8_t {
+    completed = 0,  // in the output file
+    failed = 1,     // it ran; in the error file
+    not_run = 2,    // cancelled or expired; in the error file
+};
+
+struct LineResult {
+    std::string batch;
+    std::int64_t line = 0;
+    Outcome outcome = Outcome::completed;
+    std::string text;  // the line of the result file, without its end
+};
+
+// Newest first unless oldest_first; after: begin behind the record of this id.
+struct ListQuery {
+    std::string after;
+    std::string purpose;  // of files; "" = any
+    std::int64_t limit = 20;
+    bool oldest_first = false;
+};
+
+// Promises: what a call has returned as done is kept through any crash; a call that was cut short
+// by one has done all or nothing; a line of a batch has at most one result. One thread at a time.
+class JobStore {
+  public:
+    // Makes the folder (for its owner only) and the database in it when they are not there. Errors:
+    // another process has it (unavailable), it is none of ours, or of a newer version (invalid).
+    static base::Result<std::unique_ptr<JobStore>> open(const std::string& folder);
+
+    // ---- files; not_found names the id
+    base::Result<FileRecord> add_file(std::string_view name, std::string_view purpose,
+                                      std::string_view content, std::int64_t now);
+    base::Result<FileRecord> file(std::string_view id) const;
+    base::Result<std::vector<FileRecord>> files(const ListQuery& query) const;
+    // What a batch still reads goes when that batch is over; nobody sees it meanwhile.
+    base::Status remove_file(std::string_view id);
+    base::Result<std::string> content(std::string_view id) const;
+    // Of an uploaded file, also when it was removed; less at its end.
+    base::Result<std::string> read(std::string_view id, std::int64_t offset,
+                                   std::int64_t bytes) const;
+
+    // ---- batches
+    base::Result<BatchRecord> add_batch(const NewBatch& batch, std::int64_t now);
+    base::Result<BatchRecord> batch(std::string_view id) const;
+    base::Result<std::vector<BatchRecord>> batches(const ListQuery& query) const;
+    // Those that are not over, oldest first.
+    base::Result<std::vector<BatchRecord>> unfinished() const;
+    // validating -> in_progress. Custom ids differ.
+    base::Status start_batch(std::string_view id, std::string_view model,
+                             const std::vector<BatchLine>& lines, std::int64_t now);
+    // validating -> failed.
+    base::Status fail_batch(std::string_view id, std::string_view errors, std::int64_t total,
+                            std::int64_t now);
+    // validating, in_progress -> cancelling; invalid when it is over or nearly so.
+    base::Result<BatchRecord> cancel_batch(std::string_view id, std::int64_t now);
+    // in_progress -> finalizing.
+    base::Status finalize_batch(std::string_view id, std::int64_t now);
+    // To completed, expired or cancelled, with the result files; every line has a result.
+    base::Status close_batch(std::string_view id, BatchStatus status, std::int64_t now);
+
+    // Lines without a result behind this one, in order.
+    base::Result<std::vector<BatchLine>> open_lines(std::string_view batch, std::int64_t after,
+                                                    std::int64_t limit) const;
+    // All or none, in one transaction; those of lines that have a result already are dropped.
+    // Returns how many were kept.
+    base::Result<std::int64_t> add_results(const std::vector<LineResult>& results);
+
+  private:
+    explicit JobStore(std::unique_ptr<Database> database) : db_(std::move(database)) {}
+    base::Status prepare_schema();
+    base::Result<std::string> new_id(std::string_view prefix) const;
+    base::Result<std::int64_t> batch_number(std::string_view id) const;
+    base::Status set_status(std::string_view id, BatchStatus from, BatchStatus to,
+                            std::int64_t now) const;
+    base::Status write_pieces(std::int64_t file, std::string_view content) const;
+    base::Result<std::string> add_result_file(const BatchRecord& batch, std::int64_t number,
+                                              bool errors, std::int64_t now) const;
+    base::Result<std::string> result_content(std::int64_t batch, bool errors) const;
+    base::Status free_removed_files() const;
+
+    std::unique_ptr<Database> db_;
+};
+
+}  // namespace helix::store

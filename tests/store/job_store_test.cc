@@ -1,0 +1,236 @@
+#include "store/job_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/random.h"
+#include "store/folder.h"
+
+namespace helix::store {
+namespace {
+
+using base::Errc;
+using ::testing::HasSubstr;
+
+class JobStoreTest : public ::testing::Test {
+  protected:
+    void SetUp() override { open(); }
+    void open() {
+        store_.reset();
+        auto opened = JobStore::open(folder_.path());
+        ASSERT_TRUE(opened.ok()) << opened.error().message;
+        store_ = std::move(opened).value();
+    }
+    FileRecord upload(std::string_view content, std::string_view name = "in.jsonl") {
+        auto file = store_->add_file(name, "batch", content, 100);
+        EXPECT_TRUE(file.ok());
+        return file.ok() ? *file : FileRecord{};
+    }
+    std::string new_batch(const std::string& file) {
+        NewBatch batch;
+        batch.input_file = file;
+        batch.endpoint = "/v1/completions";
+        batch.window = "24h";
+        batch.metadata = "null";
+        batch.expires_at = 5000;
+        auto added = store_->add_batch(batch, 200);
+        EXPECT_TRUE(added.ok()) << added.error().message;
+        return added.ok() ? added->id : "";
+    }
+    // Running, with lines 1 to n.
+    std::string running_batch(int n) {
+        const std::string id = new_batch(upload("content").id);
+        std::vector<BatchLine> lines;
+        for (int i = 1; i <= n; ++i) lines.push_back({i, "id-" + std::to_string(i), i * 10, 9});
+        EXPECT_TRUE(store_->start_batch(id, "model", lines, 300).ok());
+        return id;
+    }
+    BatchRecord batch(const std::string& id) {
+        auto found = store_->batch(id);
+        EXPECT_TRUE(found.ok());
+        return found.ok() ? *found : BatchRecord{};
+    }
+
+    Folder folder_;
+    std::unique_ptr<JobStore> store_;
+};
+
+TEST_F(JobStoreTest, AFileComesBackByteForByteAlsoInParts) {
+    std::string content;
+    base::Random random(3);
+    for (int i = 0; i < 700'000; ++i) content += static_cast<char>(random.below(256));
+    const FileRecord file = upload(content);
+    EXPECT_EQ(file.bytes, 700'000);
+    EXPECT_TRUE(file.id.starts_with("file-"));
+    open();
+    EXPECT_TRUE(*store_->content(file.id) == content);
+    for (int i = 0; i < 200; ++i) {
+        const std::int64_t offset = random.between(0, 700'000);
+        const std::int64_t bytes = random.between(0, 300'000);
+        const std::string expected =
+            content.substr(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+        EXPECT_TRUE(*store_->read(file.id, offset, bytes) == expected) << offset << " " << bytes;
+    }
+    // Around the pieces' borders.
+    for (const std::int64_t at : {262'143, 262'144, 262'145, 524'288}) {
+        EXPECT_EQ(*store_->read(file.id, at, 2), content.substr(static_cast<std::size_t>(at), 2));
+    }
+    EXPECT_EQ(*store_->content(upload("").id), "");
+}
+
+TEST_F(JobStoreTest, ListsAreNewestFirstAndGoOnBehindAnId) {
+    std::vector<std::string> ids;
+    for (int i = 0; i < 5; ++i) ids.push_back(upload("x", "f" + std::to_string(i)).id);
+    ListQuery query;
+    query.limit = 2;
+    auto page = *store_->files(query);
+    ASSERT_EQ(page.size(), 2U);
+    EXPECT_EQ(page[0].name, "f4");
+    query.after = page[1].id;
+    page = *store_->files(query);
+    ASSERT_EQ(page.size(), 2U);
+    EXPECT_EQ(page[0].name, "f2");
+    query.after.clear();
+    query.oldest_first = true;
+    EXPECT_EQ((*store_->files(query))[0].name, "f0");
+    query.purpose = "other";
+    EXPECT_TRUE(store_->files(query)->empty());
+    query.after = "file-none";
+    EXPECT_EQ(store_->files(query).error().code, Errc::not_found);
+}
+
+TEST_F(JobStoreTest, ABatchGoesItsWayAndItsResultFilesShowEachLineOnce) {
+    const std::string id = running_batch(3);
+    EXPECT_EQ(batch(id).at[0], 200);
+    EXPECT_EQ(batch(id).at[static_cast<std::size_t>(BatchStatus::in_progress)], 300);
+    EXPECT_EQ(*store_->add_results({{id, 3, Outcome::completed, "three"}}), 1);
+    // A second result of a line is none.
+    EXPECT_EQ(*store_->add_results({{id, 3, Outcome::failed, "again"},
+                                    {id, 1, Outcome::completed, "one"},
+                                    {id, 2, Outcome::failed, "two"}}),
+              2);
+    EXPECT_TRUE(store_->open_lines(id, 0, 10)->empty());
+    ASSERT_TRUE(store_->finalize_batch(id, 400).ok());
+    open();
+    EXPECT_EQ(store_->unfinished()->size(), 1U);
+    ASSERT_TRUE(store_->close_batch(id, BatchStatus::completed, 500).ok());
+    const BatchRecord done = batch(id);
+    EXPECT_EQ(done.status, BatchStatus::completed);
+    EXPECT_EQ(done.total, 3);
+    EXPECT_EQ(done.completed, 2);
+    EXPECT_EQ(done.failed, 1);
+    EXPECT_EQ(*store_->content(done.output_file), "one\nthree\n");
+    EXPECT_EQ(*store_->content(done.error_file), "two\n");
+    EXPECT_EQ(store_->file(done.output_file)->bytes, 10);
+    EXPECT_EQ(store_->file(done.output_file)->purpose, "batch_output");
+    EXPECT_TRUE(store_->unfinished()->empty());
+    // Nothing is added to a batch that is over.
+    EXPECT_EQ(*store_->add_results({{id, 1, Outcome::completed, "late"}}), 0);
+}
+
+TEST_F(JobStoreTest, OpenLinesAreThoseWithoutAResultInOrder) {
+    const std::string id = running_batch(6);
+    ASSERT_TRUE(store_->add_results({{id, 2, Outcome::completed, "x"}}).ok());
+    auto lines = *store_->open_lines(id, 0, 3);
+    ASSERT_EQ(lines.size(), 3U);
+    EXPECT_EQ(lines[0].line, 1);
+    EXPECT_EQ(lines[1].line, 3);
+    EXPECT_EQ(lines[1].custom_id, "id-3");
+    EXPECT_EQ(lines[1].offset, 30);
+    lines = *store_->open_lines(id, lines.back().line, 10);
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_EQ(lines[0].line, 5);
+}
+
+TEST_F(JobStoreTest, ABatchIsCancelledWhileItRunsAndNotAfterwards) {
+    const std::string id = running_batch(2);
+    ASSERT_TRUE(store_->add_results({{id, 1, Outcome::completed, "x"}}).ok());
+    EXPECT_EQ(store_->cancel_batch(id, 400)->status, BatchStatus::cancelling);
+    EXPECT_FALSE(store_->cancel_batch(id, 401).ok());
+    ASSERT_TRUE(store_->add_results({{id, 2, Outcome::not_run, "cancelled"}}).ok());
+    ASSERT_TRUE(store_->close_batch(id, BatchStatus::cancelled, 402).ok());
+    const BatchRecord over = batch(id);
+    EXPECT_EQ(over.completed, 1);
+    EXPECT_EQ(over.failed, 0);
+    EXPECT_EQ(*store_->content(over.error_file), "cancelled\n");
+    const auto refused = store_->cancel_batch(id, 500);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, Errc::invalid);
+    EXPECT_THAT(refused.error().message, HasSubstr("is cancelled"));
+}
+
+TEST_F(JobStoreTest, ARemovedInputStaysReadableUntilItsBatchIsOver) {
+    const std::string file = upload("content").id;
+    const std::string id = new_batch(file);
+    ASSERT_TRUE(store_->remove_file(file).ok());
+    EXPECT_EQ(store_->file(file).error().code, Errc::not_found);
+    EXPECT_EQ(store_->remove_file(file).error().code, Errc::not_found);
+    EXPECT_TRUE(store_->files({})->empty());
+    EXPECT_EQ(*store_->read(file, 0, 100), "content");
+    ASSERT_TRUE(store_->fail_batch(id, "[]", 0, 300).ok());
+    EXPECT_EQ(*store_->read(file, 0, 100), "");
+}
+
+TEST_F(JobStoreTest, RemovingAResultFileRemovesWhatItShows) {
+    const std::string id = running_batch(2);
+    ASSERT_TRUE(
+        store_->add_results({{id, 1, Outcome::completed, "good"}, {id, 2, Outcome::failed, "bad"}})
+            .ok());
+    ASSERT_TRUE(store_->finalize_batch(id, 400).ok());
+    ASSERT_TRUE(store_->close_batch(id, BatchStatus::completed, 500).ok());
+    ASSERT_TRUE(store_->remove_file(batch(id).output_file).ok());
+    EXPECT_EQ(store_->content(batch(id).output_file).error().code, Errc::not_found);
+    EXPECT_EQ(*store_->content(batch(id).error_file), "bad\n");
+}
+
+TEST_F(JobStoreTest, ASecondProcessIsToldThatTheFolderIsInUse) {
+    const auto second = JobStore::open(folder_.path());
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.error().code, Errc::unavailable);
+    EXPECT_THAT(second.error().message, HasSubstr("in use"));
+}
+
+TEST_F(JobStoreTest, ADatabaseOfAnotherKindIsRefusedByName) {
+    store_.reset();
+    const std::string path = folder_.path() + "/helix.db";
+    {
+        auto database = Database::open(path);
+        ASSERT_TRUE(database.ok());
+        ASSERT_TRUE((*database)->execute("PRAGMA user_version=9").ok());
+    }
+    auto opened = JobStore::open(folder_.path());
+    ASSERT_FALSE(opened.ok());
+    EXPECT_THAT(opened.error().message, HasSubstr("newer Helix"));
+    {
+        auto database = Database::open(path);
+        ASSERT_TRUE((*database)->execute("PRAGMA application_id=7").ok());
+    }
+    opened = JobStore::open(folder_.path());
+    ASSERT_FALSE(opened.ok());
+    EXPECT_THAT(opened.error().message, HasSubstr("another program"));
+    std::filesystem::remove(path);
+    std::ofstream(path) << std::string(5000, 'x');
+    opened = JobStore::open(folder_.path());
+    ASSERT_FALSE(opened.ok());
+    EXPECT_THAT(opened.error().message, HasSubstr("is not a SQLite database"));
+    EXPECT_THAT(opened.error().message, HasSubstr(path));
+}
+
+TEST(JobStore, AFolderThatCannotBeMadeIsNamed) {
+    const auto opened = JobStore::open("/proc/helix/state");
+    ASSERT_FALSE(opened.ok());
+    EXPECT_THAT(opened.error().message, HasSubstr("/proc/helix/state"));
+}
+
+TEST_F(JobStoreTest, TwoLinesOfOneBatchCannotShareACustomId) {
+    const std::string id = new_batch(upload("x").id);
+    EXPECT_FALSE(store_->start_batch(id, "", {{1, "a", 0, 1}, {2, "a", 1, 1}}, 300).ok());
+    EXPECT_EQ(batch(id).status, BatchStatus::validating);
+    EXPECT_TRUE(store_->start_batch(id, "", {{1, "a", 0, 1}, {2, "b", 1, 1}}, 300).ok());
+}
+
+}  // namespace
+}  // namespace helix::store
