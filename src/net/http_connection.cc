@@ -8,6 +8,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <exception>
+#include <limits>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr std::size_t kReadAheadBytes = std::size_t{64} << 10U;
 constexpr base::Duration kLinger = base::from_seconds(2);
 constexpr base::Duration kForever = {};
+constexpr double kLeastRate = 1e6;  // bytes a second, of large bodies
 
 using Parser = http::request_parser<http::string_body>;
 
@@ -41,8 +43,8 @@ std::string lower(std::string_view text) {
     return out;
 }
 
-HttpRequest take_request(Parser& parser) {
-    auto message = parser.release();
+// Without its body.
+HttpRequest head_of(const Parser::value_type& message) {
     HttpRequest request;
     request.method = std::string(message.method_string());
     const std::string target(message.target());
@@ -53,7 +55,6 @@ HttpRequest take_request(Parser& parser) {
         request.headers.emplace_back(lower(std::string(field.name_string())),
                                      std::string(field.value()));
     }
-    request.body = std::move(message.body());
     return request;
 }
 
@@ -189,9 +190,9 @@ HttpConnection::Awaitable<void> HttpConnection::serve() {
 
 HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& request) {
     Parser parser;
-    parser.eager(true);
     parser.header_limit(static_cast<std::uint32_t>(loop_.options.max_header_bytes));
-    parser.body_limit(loop_.options.max_body_bytes);
+    // Until the head says what it is for. ("None" is taken for zero here.)
+    parser.body_limit(std::numeric_limits<std::uint64_t>::max());
     bool continued = false;
     while (!parser.is_done()) {
         error_code ec;
@@ -202,10 +203,21 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
                 co_await refuse(status_of(ec), ec.message());
                 co_return false;
             }
-            if (parser.is_done()) break;
-            if (parser.is_header_done() && phase_ == Phase::header) {
-                enter(Phase::body, loop_.options.body_timeout);
+            if (parser.is_header_done() && !parser.eager()) {
+                request = head_of(parser.get());
+                const std::uint64_t limit = body_limit(request);
+                const std::uint64_t length = parser.content_length().value_or(0);
+                if (length > limit) {
+                    co_await refuse(413, "body limit exceeded");
+                    co_return false;
+                }
+                parser.body_limit(limit);
+                parser.eager(true);
+                enter(Phase::body,
+                      loop_.options.body_timeout +
+                          base::from_seconds(static_cast<double>(length) / kLeastRate));
             }
+            if (parser.is_done()) break;
             const bool expects =
                 parser.is_header_done() && !continued &&
                 lower(std::string(parser.get()[http::field::expect])) == "100-continue";
@@ -222,10 +234,14 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
     }
     http_1_0_ = parser.get().version() < 11;
     keep_alive_ = parser.get().keep_alive() && !http_1_0_;
-    request = take_request(parser);
+    request.body = std::move(parser.get().body());
     const std::string_view given = request.header("x-request-id");
     request.request_id = is_plain_word(given) ? std::string(given) : new_request_id();
     co_return true;
+}
+
+std::uint64_t HttpConnection::body_limit(const HttpRequest& head) const {
+    return loop_.options.body_limit ? loop_.options.body_limit(head) : loop_.options.max_body_bytes;
 }
 
 std::string HttpConnection::new_request_id() {
@@ -266,7 +282,7 @@ void HttpConnection::answer_preflight(HttpExchange& exchange) {
     response.status = 204;
     response.content_type.clear();
     response.headers = {
-        {"access-control-allow-methods", "GET, POST, OPTIONS"},
+        {"access-control-allow-methods", "GET, POST, DELETE, OPTIONS"},
         {"access-control-allow-headers", wanted.empty() ? "*" : std::string(wanted)},
         {"access-control-max-age", "86400"}};
     exchange.respond(response);
@@ -365,13 +381,18 @@ ResponseHead HttpConnection::head_for(const HttpExchange& exchange, int status,
 // -----------------------------------------------------------------------------------
 
 std::size_t HttpExchange::queued_bytes() const {
-    return open() ? connection_->out_.size() - connection_->sent_ : 0;
+    return open() && connection_ != nullptr ? connection_->out_.size() - connection_->sent_ : 0;
 }
 
 void HttpExchange::respond(const HttpResponse& response) {
     if (!open()) return;
     CHECK(!started_);
     started_ = true;
+    if (connection_ == nullptr) {
+        finish();
+        std::exchange(answer_, nullptr)(response);
+        return;
+    }
     ResponseHead head = connection_->head_for(*this, response.status, response.content_type);
     connection_->keep_alive_ = head.keep_alive;
     head.headers = &response.headers;
@@ -385,7 +406,7 @@ void HttpExchange::respond(const HttpResponse& response) {
 void HttpExchange::begin_stream(int status, std::string_view content_type,
                                 const HttpHeaders& headers) {
     if (!open()) return;
-    CHECK(!started_);
+    CHECK(!started_ && connection_ != nullptr);
     started_ = true;
     chunked_ = !connection_->http_1_0_;
     ResponseHead head = connection_->head_for(*this, status, content_type);
@@ -416,7 +437,13 @@ void HttpExchange::end_stream() {
 void HttpExchange::finish() {
     done_ = true;
     gone_ = nullptr;
-    connection_->wake();
+    if (connection_ != nullptr) connection_->wake();
+}
+
+void HttpExchange::abandon() {
+    CHECK(connection_ == nullptr);
+    answer_ = nullptr;
+    if (const auto gone = std::exchange(gone_, nullptr)) gone();
 }
 
 }  // namespace helix::net

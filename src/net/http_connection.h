@@ -65,6 +65,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
     void answer_preflight(HttpExchange& exchange);
     std::string new_request_id();
+    std::uint64_t body_limit(const HttpRequest& head) const;
     void send(std::string_view bytes);
     void write_some();
     void wake();

@@ -24,17 +24,19 @@ struct HttpServerOptions {
     std::uint16_t port = 0;  // 0 = one that is free
     std::size_t max_header_bytes = std::size_t{32} << 10U;
     std::size_t max_body_bytes = std::size_t{4} << 20U;
+    // Of this request, asked when its head has arrived; empty = max_body_bytes for all.
+    std::function<std::size_t(const HttpRequest& head)> body_limit = {};
     std::size_t max_connections = 16384;
     // What may wait for a slow reader; more disconnects it.
     std::size_t max_queued_bytes = std::size_t{1} << 20U;
     std::int32_t send_buffer_bytes = 0;                      // of the socket; 0 = the system's
     base::Duration header_timeout = base::from_seconds(10);  // from the first byte, or the connect
-    base::Duration body_timeout = base::from_seconds(60);
-    base::Duration idle_timeout = base::from_seconds(75);   // between two requests
-    base::Duration write_timeout = base::from_seconds(30);  // without any progress
-    base::Duration tick = base::from_ms(250);               // also the grain of the time-outs
-    std::string allow_origin = "*";                         // CORS; "" = none
-    std::uint64_t id_seed = 0;                              // of x-request-id
+    base::Duration body_timeout = base::from_seconds(60);    // and a second for each MB of it
+    base::Duration idle_timeout = base::from_seconds(75);    // between two requests
+    base::Duration write_timeout = base::from_seconds(30);   // without any progress
+    base::Duration tick = base::from_ms(250);                // also the grain of the time-outs
+    std::string allow_origin = "*";                          // CORS; "" = none
+    std::uint64_t id_seed = 0;                               // of x-request-id
 };
 
 // One request and its answer. Either respond(), or begin_stream(), any number of write()s and
@@ -43,10 +45,14 @@ class HttpExchange {
   public:
     HttpExchange(HttpConnection* connection, HttpRequest request)
         : connection_(connection), request_(std::move(request)) {}
+    // A request that came another way than over a connection. Its answer, which must not be a
+    // stream, goes to answer.
+    HttpExchange(HttpRequest request, std::function<void(const HttpResponse&)> answer)
+        : connection_(nullptr), request_(std::move(request)), answer_(std::move(answer)) {}
 
     const HttpRequest& request() const { return request_; }
     // Is there still a client, and is the answer not complete yet?
-    bool open() const { return connection_ != nullptr && !done_; }
+    bool open() const { return (connection_ != nullptr || answer_) && !done_; }
     bool started() const { return started_; }
     // Bytes accepted by write() that the socket did not take yet.
     std::size_t queued_bytes() const;
@@ -58,6 +64,8 @@ class HttpExchange {
     // Called once, from the event loop, when the client goes away before the answer is complete: it
     // closed, failed, or did not read fast enough.
     void on_gone(std::function<void()> callback) { gone_ = std::move(callback); }
+    // Of one without a connection: nobody waits for the answer any more.
+    void abandon();
 
   private:
     friend class HttpConnection;
@@ -65,6 +73,7 @@ class HttpExchange {
 
     HttpConnection* connection_;  // null once it is gone
     HttpRequest request_;
+    std::function<void(const HttpResponse&)> answer_;
     std::function<void()> gone_;
     bool started_ = false;
     bool chunked_ = true;

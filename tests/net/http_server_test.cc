@@ -146,6 +146,48 @@ TEST_F(HttpServerTest, TooLargeABodyIs413AlsoWhenItsLengthIsNotAnnounced) {
     EXPECT_EQ(chunked.read_response().status, 413);
 }
 
+TEST_F(HttpServerTest, TheLimitOfABodyMayDependOnTheHead) {
+    options_.max_body_bytes = 1000;
+    options_.body_limit = [](const HttpRequest& head) {
+        return head.path == "/files" && head.header("x-key") == "k" ? std::size_t{1'000'000} : 1000;
+    };
+    start_echo();
+    const std::string body(500'000, 'x');
+    TestClient allowed(server_->port());
+    allowed.request("POST", "/files?a=b", body, "x-key: k\r\n");
+    EXPECT_EQ(allowed.read_response().status, 200);
+    TestClient stranger(server_->port());
+    stranger.request("POST", "/files", body);
+    EXPECT_EQ(stranger.read_response().status, 413);
+    TestClient elsewhere(server_->port());
+    elsewhere.request("POST", "/other", body, "x-key: k\r\n");
+    EXPECT_EQ(elsewhere.read_response().status, 413);
+    TestClient beyond(server_->port());
+    beyond.request("POST", "/files", std::string(1'000'001, 'x'), "x-key: k\r\n");
+    EXPECT_EQ(beyond.read_response().status, 413);
+}
+
+TEST(HttpExchange, ARequestWithoutAConnectionIsAnsweredToItsOwner) {
+    int status = 0;
+    bool gone = false;
+    HttpExchange answered({}, [&](const HttpResponse& response) { status = response.status; });
+    EXPECT_TRUE(answered.open());
+    answered.on_gone([&] { gone = true; });
+    answered.respond({404, "text/plain", "", {}});
+    EXPECT_EQ(status, 404);
+    EXPECT_FALSE(answered.open());
+    answered.abandon();
+    EXPECT_FALSE(gone);
+
+    status = 0;
+    HttpExchange abandoned({}, [&](const HttpResponse& response) { status = response.status; });
+    abandoned.on_gone([&] { gone = true; });
+    abandoned.abandon();
+    EXPECT_TRUE(gone);
+    abandoned.respond({200, "text/plain", "", {}});
+    EXPECT_EQ(status, 0);
+}
+
 TEST_F(HttpServerTest, TooLargeAHeaderIs431AndNonsenseIs400) {
     start_echo();
     TestClient large(server_->port());

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+// Forms with files: multipart/form-data (RFC 7578) as HTTP clients send it.
+
+namespace helix::net {
+
+struct FormPart {
+    std::string name;
+    std::string filename;      // "" when it is no file
+    std::string content_type;  // "" when not said
+    std::string_view content;  // of the body that was parsed
+};
+
+struct FormLimits {
+    std::size_t max_parts = 64;
+    std::size_t max_header_bytes = std::size_t{16} << 10U;  // of one part
+};
+
+// The parts in their order. invalid: the content type is none of a form, or what the body gets
+// wrong.
+base::Result<std::vector<FormPart>> parse_form(std::string_view content_type, std::string_view body,
+                                               const FormLimits& limits = {});
+
+// "a=1&b=x%20y": the first value of name, decoded; "" when absent.
+std::string query_value(std::string_view query, std::string_view name);
+
+}  // namespace helix::net
