@@ -1,5 +1,6 @@
 #include "api/api_server.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "api/completion.h"
@@ -37,18 +38,39 @@ struct ApiServer::Impl {
     std::unique_ptr<net::HttpServer> http;  // goes first: its thread uses the context
 };
 
+namespace {
+
+// Files may be larger than other bodies, for those who may send them.
+void allow_files(ApiOptions& options) {
+    if (!options.jobs) return;
+    constexpr std::size_t kFormBytes = std::size_t{64} << 10U;  // around the file
+    options.http.body_limit = [keys = options.api_keys, usual = options.http.max_body_bytes,
+                               file = options.jobs->max_file_bytes +
+                                      kFormBytes](const net::HttpRequest& head) {
+        const bool upload = head.path == "/v1/files" || head.path == "/files";
+        return upload && authorised(keys, head) ? std::max(usual, file) : usual;
+    };
+}
+
+}  // namespace
+
 base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options, Service& service,
                                                           std::unique_ptr<const TextCodec> codec) {
     CHECK(options.model.context_length > 0);
     if (!options.clock) options.clock = steady_now;
     if (!options.unix_time) options.unix_time = unix_now;
     if (options.http.id_seed == 0) options.http.id_seed = base::mix64(options.seed);
+    allow_files(options);
     TRY(auto http, net::HttpServer::listen(options.http));
     auto impl =
         std::make_unique<Impl>(std::move(options), service, std::move(codec), std::move(http));
     ApiContext& context = impl->context;
     context.post = impl->http->poster();
     context.connections = [server = impl->http.get()] { return server->connections(); };
+    if (context.options.jobs) {
+        TRY(context.jobs, Jobs::open(context, *context.options.jobs));
+        context.jobs->start();
+    }
     impl->http->start(
         [&context](const std::shared_ptr<net::HttpExchange>& exchange) {
             route(context, exchange);
@@ -76,6 +98,7 @@ void ApiServer::drain() {
 
 void ApiServer::stop(base::Duration grace) {
     drain();
+    if (impl_->context.jobs != nullptr) impl_->context.jobs->stop();
     impl_->http->stop(grace);
     CHECK(impl_->context.active.empty());
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,14 @@ struct ExtraPage {
     std::function<std::string()> body;
 };
 
+// Files and batches (docs/api.md).
+struct JobOptions {
+    std::string folder;  // where they are kept; made when it is not there
+    std::size_t max_file_bytes = std::size_t{200} << 20U;
+    std::int64_t max_lines = 50'000;  // of one batch
+    std::int32_t max_in_flight = 64;  // lines of all batches that run or wait for workers at once
+};
+
 struct ApiOptions {
     net::HttpServerOptions http;
     ModelInfo model;
@@ -45,8 +54,10 @@ struct ApiOptions {
     std::size_t recent_requests = 256;
     std::string version = "0.1.0";
     std::map<std::string, ExtraPage, std::less<>> pages;  // by path
-    std::function<base::TimePoint()> clock;               // empty = the steady clock
-    std::function<std::int64_t()> unix_time;              // seconds; empty = the system's clock
+    std::optional<JobOptions> jobs;                       // absent: no files, no batches
+    // Both are asked on several threads.
+    std::function<base::TimePoint()> clock;   // empty = the steady clock
+    std::function<std::int64_t()> unix_time;  // seconds; empty = the system's clock
 };
 
 class ApiServer {

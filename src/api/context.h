@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <set>
 
 #include "api/api_server.h"
+#include "api/jobs.h"
 #include "api/metrics.h"
 #include "api/request_log.h"
 #include "base/random.h"
@@ -15,7 +17,8 @@ namespace helix::api {
 
 class Completion;
 
-// What all requests of one server share. Used on the HTTP server's thread only, but for draining.
+// What all requests of one server share. Used on the HTTP server's thread only, but for what does
+// not change, the service and draining.
 struct ApiContext {
     ApiContext(ApiOptions o, Service& s, std::unique_ptr<const TextCodec> c)
         : options(std::move(o)),
@@ -31,6 +34,12 @@ struct ApiContext {
         exchange.respond(response);
     }
 
+    bool serves(const std::string& model) const {
+        const ModelInfo& served = options.model;
+        return model == served.id || std::find(served.aliases.begin(), served.aliases.end(),
+                                               model) != served.aliases.end();
+    }
+
     ApiOptions options;
     Service& service;
     std::unique_ptr<const TextCodec> codec;
@@ -41,6 +50,7 @@ struct ApiContext {
     std::function<std::size_t()> connections;
     std::set<std::shared_ptr<Completion>> active;
     std::atomic<bool> draining{false};
+    std::unique_ptr<Jobs> jobs;  // null without files and batches
 };
 
 }  // namespace helix::api

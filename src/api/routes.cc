@@ -9,7 +9,9 @@
 #include "api/completion.h"
 #include "api/completion_request.h"
 #include "api/field_reader.h"
+#include "api/job_routes.h"
 #include "api/json_text.h"
+#include "base/check.h"
 
 namespace helix::api {
 namespace {
@@ -88,12 +90,6 @@ json model_json(const ApiContext& context, const std::string& id) {
             {"architecture", {{"input_modalities", {"text"}}, {"output_modalities", {"text"}}}}};
 }
 
-bool serves(const ApiContext& context, const std::string& id) {
-    const ModelInfo& model = context.options.model;
-    return id == model.id ||
-           std::find(model.aliases.begin(), model.aliases.end(), id) != model.aliases.end();
-}
-
 void models(ApiContext& context, const Exchange& exchange) {
     json data = json::array({model_json(context, context.options.model.id)});
     for (const std::string& alias : context.options.model.aliases) {
@@ -103,8 +99,8 @@ void models(ApiContext& context, const Exchange& exchange) {
 }
 
 void model(ApiContext& context, const Exchange& exchange, const std::string& id) {
-    context.respond(*exchange, serves(context, id) ? json_response(model_json(context, id))
-                                                   : error_response(model_not_found(id)));
+    context.respond(*exchange, context.serves(id) ? json_response(model_json(context, id))
+                                                  : error_response(model_not_found(id)));
 }
 
 // ---- completions
@@ -121,7 +117,7 @@ void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint) 
     CompletionRequest request;
     auto error =
         parse_completion_request(endpoint, exchange->request().body, limits_of(context), request);
-    if (!error && !request.model.empty() && !serves(context, request.model)) {
+    if (!error && !request.model.empty() && !context.serves(request.model)) {
         error = model_not_found(request.model);
     }
     if (!error && context.draining) error = unavailable("The server is shutting down.", 5);
@@ -248,14 +244,8 @@ bool same_secret(std::string_view a, std::string_view b) {
     return difference == 0;
 }
 
-bool authorised(const ApiContext& context, const net::HttpRequest& request) {
-    if (context.options.api_keys.empty()) return true;
-    std::string_view given = request.header("authorization");
-    if (!given.starts_with("Bearer ") && !given.starts_with("bearer ")) return false;
-    given.remove_prefix(7);
-    bool good = false;
-    for (const std::string& key : context.options.api_keys) good |= same_secret(given, key);
-    return good;
+bool has_key(const ApiContext& context, const net::HttpRequest& request) {
+    return authorised(context.options.api_keys, request);
 }
 
 ApiError wrong_key() {
@@ -282,7 +272,7 @@ bool is_json(std::string_view content_type) {
 void dispatch(ApiContext& context, const Exchange& exchange, const Route& found,
               std::string_view method) {
     const net::HttpRequest& request = exchange->request();
-    if (!found.open && !authorised(context, request)) {
+    if (!found.open && !has_key(context, request)) {
         context.respond(*exchange, error_response(wrong_key()));
     } else if (method != found.method) {
         net::HttpResponse response = error_response(
@@ -300,7 +290,7 @@ void dispatch(ApiContext& context, const Exchange& exchange, const Route& found,
 }
 
 void extra_page(ApiContext& context, const Exchange& exchange, const ExtraPage& page) {
-    if (!page.open && !authorised(context, exchange->request())) {
+    if (!page.open && !has_key(context, exchange->request())) {
         context.respond(*exchange, error_response(wrong_key()));
         return;
     }
@@ -311,6 +301,22 @@ void extra_page(ApiContext& context, const Exchange& exchange, const ExtraPage& 
 }
 
 }  // namespace
+
+bool authorised(const std::vector<std::string>& keys, const net::HttpRequest& request) {
+    if (keys.empty()) return true;
+    std::string_view given = request.header("authorization");
+    if (!given.starts_with("Bearer ") && !given.starts_with("bearer ")) return false;
+    given.remove_prefix(7);
+    bool good = false;
+    for (const std::string& key : keys) good |= same_secret(given, key);
+    return good;
+}
+
+void route_trusted(ApiContext& context, const Exchange& exchange) {
+    const bool chat_endpoint = exchange->request().path == "/v1/chat/completions";
+    CHECK(chat_endpoint || exchange->request().path == "/v1/completions");
+    complete(context, exchange, chat_endpoint ? Endpoint::chat : Endpoint::completions);
+}
 
 void route(ApiContext& context, const Exchange& exchange) {
     ++context.metrics.http_requests;
@@ -328,8 +334,10 @@ void route(ApiContext& context, const Exchange& exchange) {
         return;
     }
     constexpr std::string_view kModels = "/models/";
-    if (!authorised(context, request)) {
+    if (!has_key(context, request)) {
         context.respond(*exchange, error_response(wrong_key()));
+    } else if (is_job_path(path)) {
+        route_job(context, exchange, path);
     } else if (path.starts_with(kModels) && path.size() > kModels.size() && method == "GET") {
         model(context, exchange, std::string(path.substr(kModels.size())));
     } else {

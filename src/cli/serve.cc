@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 
 #include "api/api_server.h"
@@ -53,6 +54,9 @@ struct ServeArguments {
     std::string kv = "f16";
     int max_waiting = 1024;
     std::string speculate;
+    std::string state_dir;
+    std::string file_limit = "200MiB";
+    int batch_lines = 64;
     std::string draft_model;
     int draft_tokens = 5;
     int draft_threads = 0;
@@ -185,6 +189,17 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     return options;
 }
 
+base::Result<std::optional<api::JobOptions>> job_options(const ServeArguments& a) {
+    if (a.state_dir.empty()) return std::optional<api::JobOptions>();
+    if (a.batch_lines < 1) return base::invalid("--batch-lines: expected at least 1");
+    api::JobOptions jobs;
+    jobs.folder = a.state_dir;
+    jobs.max_in_flight = a.batch_lines;
+    TRY(const std::int64_t limit, parse_size("--file-limit", a.file_limit));
+    jobs.max_file_bytes = static_cast<std::size_t>(limit);
+    return std::optional(jobs);
+}
+
 api::ApiOptions api_options(const ServeArguments& a, const HostPort& http, const Served& served) {
     const model::ModelInfo info = model::collect_info(*served.weights);
     api::ApiOptions options;
@@ -241,6 +256,7 @@ base::Status serve(const ServeArguments& a) {
     TRY(auto options, coordinator_options(a, http, served));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     api::ApiOptions with_pages = api_options(a, http, served);
+    TRY(with_pages.jobs, job_options(a));
     with_pages.pages["/helix/join"] = {"application/json", true,
                                        [&c = *coordinator] { return c.join_json(); }};
     with_pages.pages["/helix/plan"] = {
@@ -310,6 +326,12 @@ void add_serve(App& app) {
     command->add_option("--kv", a.kv, kKvHelp)->capture_default_str();
     command->add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
         ->capture_default_str();
+    command->add_option("--state-dir", a.state_dir,
+                        "a folder for uploaded files and batches, which survive any crash; made "
+                        "when it is not there [/v1/files and /v1/batches are off]");
+    command->add_option("--file-limit", a.file_limit, "of an uploaded file")->capture_default_str();
+    command->add_option("--batch-lines", a.batch_lines, "of batches, that run at once")
+        ->capture_default_str();
     command->add_option("--speculate", a.speculate,
                         "ngram:K guesses up to K tokens ahead by what followed the same words "
                         "earlier in the text [only for requests that ask for it]");
@@ -334,7 +356,8 @@ void add_serve(App& app) {
         "  helix serve --model llama.gguf\n"
         "  helix serve --model llama.gguf --listen 0.0.0.0:8080 --key ~/.helix/coordinator.key\n"
         "  helix serve --model llama.gguf --threads 32 --tp 2\n"
-        "  helix serve --model llama.gguf --no-worker --min-workers 3\n\n"
+        "  helix serve --model llama.gguf --no-worker --min-workers 3\n"
+        "  helix serve --model llama.gguf --state-dir ~/.helix/state\n\n"
         "Then: curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' "
         "\\\n"
         "        -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");

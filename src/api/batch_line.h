@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/error.h"
+
+// The lines of batch files: requests going in, answers coming out (OpenAI's Batch API).
+
+namespace helix::api {
+
+// What is wrong with a batch's input, as the batch object lists it.
+struct BatchProblem {
+    std::string code;
+    std::string message;
+    std::string param;      // "" = null
+    std::int64_t line = 0;  // 0 = the file as a whole
+};
+nlohmann::json to_json(const BatchProblem& problem);
+
+// {"custom_id","method":"POST","url","body"}
+struct LineRequest {
+    std::string custom_id;
+    std::string model;  // "" = none named
+    nlohmann::ordered_json body;
+};
+
+// May requests to this path ("/v1/completions") come in a batch?
+bool is_batch_endpoint(std::string_view path);
+std::string list_batch_endpoints();
+
+// A problem's line is left 0; request is usable only when there is none.
+std::optional<BatchProblem> read_line(std::string_view text, std::string_view endpoint,
+                                      LineRequest& request);
+
+// Makes the body that of a request which runs behind all others that wait and says the same
+// however often it is run: where it names no seed it gets one, of the batch's id and the line's.
+// The error is the line's answer: it asks for what a batch cannot give.
+std::optional<ApiError> prepare_line(std::string_view batch, LineRequest& request);
+
+// The line of the output or error file, without its end. body: JSON.
+std::string answer_line(std::string_view batch, std::int64_t line, std::string_view custom_id,
+                        int status, std::string_view request_id, std::string_view body);
+// Of a request that was never run; code: "batch_expired", "batch_cancelled".
+std::string not_run_line(std::string_view batch, std::int64_t line, std::string_view custom_id,
+                         std::string_view code, std::string_view message);
+
+}  // namespace helix::api

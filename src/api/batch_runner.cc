@@ -1,0 +1,243 @@
+#include "api/batch_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+
+namespace helix::api {
+
+using base::Status;
+using store::BatchStatus;
+using store::Outcome;
+
+namespace {
+
+constexpr base::Duration kIdle = base::from_seconds(60);
+// How soon it is noticed that the cluster serves, a line may be tried again, or time is up.
+constexpr base::Duration kPoll = base::from_ms(200);
+constexpr base::Duration kAfterFailure = base::from_seconds(1);
+constexpr base::Duration kFirstRetry = base::from_ms(250);
+constexpr int kMostDoublings = 7;
+// A server error that comes so often is the line's answer. Only what happened while the cluster
+// served counts, and no refusals because it was full.
+constexpr int kMaxAttempts = 8;
+constexpr std::int64_t kFetch = 256;
+constexpr std::int64_t kNotRunAtOnce = 1000;
+
+constexpr int kTooManyRequests = 429;
+
+}  // namespace
+
+void BatchRunner::wake_in(base::Duration time) {
+    pause_ = std::min(pause_, time);
+}
+
+void BatchRunner::take(std::vector<LineAnswer> answers) {
+    for (const LineAnswer& answer : answers) {
+        const auto found = active_.find(answer.key.batch);
+        if (found == active_.end()) continue;
+        Active& active = found->second;
+        const auto line = active.in_flight.find(answer.key.line);
+        if (line == active.in_flight.end()) continue;  // abandoned meanwhile
+        --in_flight_;
+        if (put_back(active, answer)) {
+            active.waiting.insert(active.in_flight.extract(line));
+            continue;
+        }
+        keep(answer.key, line->second, answer.status, answer.request_id, answer.body);
+        active.retries.erase(answer.key.line);
+        active.in_flight.erase(line);
+    }
+}
+
+bool BatchRunner::put_back(Active& active, const LineAnswer& answer) {
+    const bool full = answer.status == kTooManyRequests;
+    if (!full && answer.status < 500) return false;
+    Retry& retry = active.retries[answer.key.line];
+    if (!full && world_.can_send()) ++retry.attempts;
+    if (retry.attempts >= kMaxAttempts) return false;
+    const int doublings = std::min(std::max(retry.attempts, 1), kMostDoublings);
+    retry.not_before = world_.now() + kFirstRetry * (std::int64_t{1} << doublings);
+    LOG_DEBUG("batch {}: line {} is tried again after status {}", answer.key.batch, answer.key.line,
+              answer.status);
+    return true;
+}
+
+void BatchRunner::keep(const LineKey& key, const store::BatchLine& line, int status,
+                       std::string_view request_id, std::string_view body) {
+    store::LineResult& result = results_.emplace_back();
+    result.batch = key.batch;
+    result.line = key.line;
+    result.outcome = status < 400 ? Outcome::completed : Outcome::failed;
+    result.text = answer_line(key.batch, key.line, line.custom_id, status, request_id, body);
+}
+
+base::Duration BatchRunner::advance() {
+    pause_ = kIdle;
+    const Status status = try_advance();
+    if (status.ok()) return pause_;
+    LOG_ERROR("batches: {}", status.error().message);
+    return kAfterFailure;
+}
+
+Status BatchRunner::try_advance() {
+    TRY_VOID(commit());
+    TRY(const auto batches, store_.unfinished());
+    for (const store::BatchRecord& batch : batches) {
+        TRY_VOID(advance_batch(batch, active_[batch.id]));
+    }
+    return base::Ok{};
+}
+
+Status BatchRunner::commit() {
+    if (results_.empty()) return base::Ok{};
+    TRY_VOID(store_.add_results(results_));
+    results_.clear();
+    return base::Ok{};
+}
+
+Status BatchRunner::advance_batch(const store::BatchRecord& batch, Active& active) {
+    switch (batch.status) {
+        case BatchStatus::validating:
+            return validate(batch, active);
+        case BatchStatus::in_progress:
+            wake_in(kPoll);
+            if (world_.unix_time() >= batch.expires_at) {
+                return end_early(batch, active, BatchStatus::expired);
+            }
+            return run(batch, active);
+        case BatchStatus::finalizing:
+            LOG_INFO("batch {} is completed", batch.id);
+            active_.erase(batch.id);
+            return store_.close_batch(batch.id, BatchStatus::completed, world_.unix_time());
+        case BatchStatus::cancelling:
+            return end_early(batch, active, BatchStatus::cancelled);
+        default:
+            return base::Ok{};
+    }
+}
+
+Status BatchRunner::validate(const store::BatchRecord& batch, Active& active) {
+    wake_in({});
+    if (active.validator == nullptr) {
+        active.validator = std::make_unique<BatchValidator>(
+            batch, limits_, [this](const std::string& model) { return world_.serves(model); });
+    }
+    TRY(const bool over, active.validator->step(store_));
+    if (!over) return base::Ok{};
+    const std::unique_ptr<BatchValidator> done = std::move(active.validator);
+    if (done->problems().empty()) {
+        LOG_INFO("batch {} has {} requests", batch.id, done->lines().size());
+        return store_.start_batch(batch.id, done->model(), done->lines(), world_.unix_time());
+    }
+    nlohmann::json errors = nlohmann::json::array();
+    for (const BatchProblem& problem : done->problems()) errors.push_back(to_json(problem));
+    active_.erase(batch.id);
+    return store_.fail_batch(batch.id,
+                             errors.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                             static_cast<std::int64_t>(done->lines().size()), world_.unix_time());
+}
+
+Status BatchRunner::run(const store::BatchRecord& batch, Active& active) {
+    if (!batch.model.empty() && !world_.serves(batch.model)) {
+        if (!active.told_of_model) {
+            LOG_WARN("batch {} waits: it is for the model {}, which is not served here", batch.id,
+                     batch.model);
+        }
+        active.told_of_model = true;
+        return base::Ok{};
+    }
+    if (world_.can_send()) TRY_VOID(send_lines(batch, active));
+    if (!active.all_fetched) TRY_VOID(fetch(batch, active));
+    const bool over = active.all_fetched && active.fetched.empty() && active.in_flight.empty() &&
+                      active.waiting.empty();
+    if (!over) return base::Ok{};
+    wake_in({});
+    // An answer that came without being sent (a line that could not be) is not committed yet.
+    TRY_VOID(commit());
+    return store_.finalize_batch(batch.id, world_.unix_time());
+}
+
+Status BatchRunner::fetch(const store::BatchRecord& batch, Active& active) const {
+    if (!active.fetched.empty()) return base::Ok{};
+    TRY(const auto lines, store_.open_lines(batch.id, active.last_fetched, kFetch));
+    active.fetched.assign(lines.begin(), lines.end());
+    if (!lines.empty()) active.last_fetched = lines.back().line;
+    active.all_fetched = static_cast<std::int64_t>(lines.size()) < kFetch;
+    return base::Ok{};
+}
+
+Status BatchRunner::send_lines(const store::BatchRecord& batch, Active& active) {
+    for (auto next = active.waiting.begin();
+         next != active.waiting.end() && in_flight_ < max_in_flight_;) {
+        if (active.retries[next->first].not_before > world_.now()) {
+            ++next;
+            continue;
+        }
+        const store::BatchLine line = next->second;
+        next = active.waiting.erase(next);
+        TRY_VOID(send(batch, active, line));
+    }
+    while (in_flight_ < max_in_flight_) {
+        if (active.fetched.empty() && !active.all_fetched) TRY_VOID(fetch(batch, active));
+        if (active.fetched.empty()) break;
+        const store::BatchLine line = active.fetched.front();
+        active.fetched.pop_front();
+        TRY_VOID(send(batch, active, line));
+    }
+    return base::Ok{};
+}
+
+Status BatchRunner::send(const store::BatchRecord& batch, Active& active, store::BatchLine line) {
+    const LineKey key{batch.id, line.line};
+    const auto text = store_.read(batch.input_file, line.offset, line.bytes);
+    if (!text.ok()) {
+        active.waiting.emplace(line.line, std::move(line));
+        return text.error();
+    }
+    LineRequest request;
+    std::optional<ApiError> error;
+    if (const auto problem = read_line(*text, batch.endpoint, request)) {
+        error = internal_error(problem->message);
+    } else {
+        error = prepare_line(batch.id, request);
+    }
+    if (error) {
+        keep(key, line, error->status, "", error_json(*error));
+        return base::Ok{};
+    }
+    ++in_flight_;
+    active.in_flight.emplace(line.line, std::move(line));
+    world_.send(key, batch.endpoint, request.body.dump());
+    return base::Ok{};
+}
+
+Status BatchRunner::end_early(const store::BatchRecord& batch, Active& active, BatchStatus status) {
+    for (const auto& [line, sent] : active.in_flight) world_.abandon({batch.id, line});
+    in_flight_ -= static_cast<std::int32_t>(active.in_flight.size());
+    active_.erase(batch.id);
+    const bool expired = status == BatchStatus::expired;
+    while (true) {
+        TRY(const auto open, store_.open_lines(batch.id, 0, kNotRunAtOnce));
+        if (open.empty()) break;
+        std::vector<store::LineResult> results;
+        for (const store::BatchLine& line : open) {
+            store::LineResult& result = results.emplace_back();
+            result.batch = batch.id;
+            result.line = line.line;
+            result.outcome = Outcome::not_run;
+            result.text = not_run_line(
+                batch.id, line.line, line.custom_id, expired ? "batch_expired" : "batch_cancelled",
+                expired ? "The batch's completion window ended before this request had run."
+                        : "The batch was cancelled before this request had run.");
+        }
+        TRY_VOID(store_.add_results(results));
+    }
+    LOG_INFO("batch {} is {}", batch.id, store::to_string(status));
+    return store_.close_batch(batch.id, status, world_.unix_time());
+}
+
+}  // namespace helix::api

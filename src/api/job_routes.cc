@@ -1,0 +1,365 @@
+#include "api/job_routes.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "api/batch_line.h"
+#include "api/completion_request.h"
+#include "api/error.h"
+#include "api/field_reader.h"
+#include "api/jobs.h"
+#include "net/multipart.h"
+
+namespace helix::api {
+namespace {
+
+using nlohmann::json;
+using store::BatchRecord;
+using store::BatchStatus;
+using store::FileRecord;
+using store::JobStore;
+
+constexpr std::size_t kMaxFilename = 255;
+constexpr std::int64_t kDefaultBatches = 20;
+constexpr std::int64_t kMostBatches = 100;
+constexpr std::int64_t kMostFiles = 10'000;
+
+net::HttpResponse json_response(const json& body) {
+    net::HttpResponse response;
+    // What users named things need not be UTF-8.
+    response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+    return response;
+}
+
+net::HttpResponse refusal(const base::Error& error) {
+    return error_response(from_error(error));
+}
+
+// ---- what clients see
+
+json to_json(const FileRecord& file) {
+    return {{"id", file.id},
+            {"object", "file"},
+            {"bytes", file.bytes},
+            {"created_at", file.created_at},
+            {"expires_at", nullptr},
+            {"filename", file.name},
+            {"purpose", file.purpose},
+            {"status", "processed"},
+            {"status_details", nullptr}};
+}
+
+json or_null(const std::string& text) {
+    return text.empty() ? json() : json(text);
+}
+
+json to_json(const BatchRecord& batch) {
+    const auto at = [&batch](BatchStatus status) {
+        const std::int64_t time = batch.at[static_cast<std::size_t>(status)];
+        return time == 0 ? json() : json(time);
+    };
+    json out = {
+        {"id", batch.id},
+        {"object", "batch"},
+        {"endpoint", batch.endpoint},
+        {"model", or_null(batch.model)},
+        {"errors", nullptr},
+        {"input_file_id", batch.input_file},
+        {"completion_window", batch.window},
+        {"status", store::to_string(batch.status)},
+        {"output_file_id", or_null(batch.output_file)},
+        {"error_file_id", or_null(batch.error_file)},
+        {"created_at", at(BatchStatus::validating)},
+        {"in_progress_at", at(BatchStatus::in_progress)},
+        {"expires_at", batch.expires_at},
+        {"finalizing_at", at(BatchStatus::finalizing)},
+        {"completed_at", at(BatchStatus::completed)},
+        {"failed_at", at(BatchStatus::failed)},
+        {"expired_at", at(BatchStatus::expired)},
+        {"cancelling_at", at(BatchStatus::cancelling)},
+        {"cancelled_at", at(BatchStatus::cancelled)},
+        {"request_counts",
+         {{"total", batch.total}, {"completed", batch.completed}, {"failed", batch.failed}}},
+        {"metadata", json::parse(batch.metadata)}};
+    if (!batch.errors.empty()) {
+        out["errors"] = {{"object", "list"}, {"data", json::parse(batch.errors)}};
+    }
+    return out;
+}
+
+template <typename Record>
+net::HttpResponse one(const base::Result<Record>& record) {
+    return record.ok() ? json_response(to_json(*record)) : refusal(record.error());
+}
+
+// records: one more than limit when there are more.
+template <typename Record>
+net::HttpResponse list_response(std::vector<Record> records, std::int64_t limit) {
+    const bool more = static_cast<std::int64_t>(records.size()) > limit;
+    if (more) records.pop_back();
+    json data = json::array();
+    for (const Record& record : records) data.push_back(to_json(record));
+    return json_response({{"object", "list"},
+                          {"first_id", records.empty() ? json() : json(records.front().id)},
+                          {"last_id", records.empty() ? json() : json(records.back().id)},
+                          {"has_more", more},
+                          {"data", std::move(data)}});
+}
+
+std::optional<ApiError> read_list(const net::HttpRequest& request, std::int64_t standard,
+                                  std::int64_t most, store::ListQuery& query) {
+    query.after = net::query_value(request.query, "after");
+    query.purpose = net::query_value(request.query, "purpose");
+    query.limit = standard;
+    const std::string limit = net::query_value(request.query, "limit");
+    if (!limit.empty()) {
+        const char* end = limit.data() + limit.size();
+        const auto read = std::from_chars(limit.data(), end, query.limit);
+        if (read.ec != std::errc() || read.ptr != end || query.limit < 1 || query.limit > most) {
+            return bad_field("limit", fmt::format("'limit': expected 1 to {}", most));
+        }
+    }
+    const std::string order = net::query_value(request.query, "order");
+    if (!order.empty() && order != "asc" && order != "desc") {
+        return bad_field("order", "'order': expected asc or desc");
+    }
+    query.oldest_first = order == "asc";
+    return {};
+}
+
+// ---- files
+
+net::HttpResponse upload(JobStore& store, const net::HttpRequest& request, std::int64_t now) {
+    const auto form = net::parse_form(request.header("content-type"), request.body);
+    if (!form.ok()) return refusal(form.error());
+    const net::FormPart* file = nullptr;
+    std::optional<std::string> purpose;
+    for (const net::FormPart& part : *form) {
+        if (part.name == "file") file = &part;
+        if (part.name == "purpose") purpose = part.content;
+    }
+    if (file == nullptr) return error_response(bad_field("file", "'file' is missing"));
+    if (purpose != "batch") {
+        return error_response(bad_field(
+            "purpose", purpose ? fmt::format("'purpose': this server keeps files for batches only: "
+                                             "expected batch, got '{:.40}'",
+                                             *purpose)
+                               : "'purpose' is missing: expected batch"));
+    }
+    const std::string name = file->filename.empty() ? "upload" : file->filename;
+    if (name.size() > kMaxFilename) {
+        return error_response(bad_field(
+            "file", fmt::format("'file': its name is longer than {} bytes", kMaxFilename)));
+    }
+    return one(store.add_file(name, *purpose, file->content, now));
+}
+
+net::HttpResponse list_files(JobStore& store, const net::HttpRequest& request) {
+    store::ListQuery query;
+    if (const auto error = read_list(request, kMostFiles, kMostFiles, query)) {
+        return error_response(*error);
+    }
+    const std::int64_t limit = query.limit++;
+    auto files = store.files(query);
+    return files.ok() ? list_response(std::move(files).value(), limit) : refusal(files.error());
+}
+
+net::HttpResponse delete_file(JobStore& store, const std::string& id) {
+    const base::Status removed = store.remove_file(id);
+    if (!removed.ok()) return refusal(removed.error());
+    return json_response({{"id", id}, {"object", "file"}, {"deleted", true}});
+}
+
+net::HttpResponse file_content(const JobStore& store, const std::string& id) {
+    auto content = store.content(id);
+    if (!content.ok()) return refusal(content.error());
+    net::HttpResponse response;
+    response.content_type = "application/octet-stream";
+    response.body = std::move(content).value();
+    return response;
+}
+
+// ---- batches
+
+// "24h", as OpenAI has it; here also other numbers of minutes, hours and days. Nothing when it is
+// none, or more than a year.
+std::optional<std::int64_t> window_seconds(std::string_view text) {
+    constexpr std::int64_t kYear = std::int64_t{365} * 24 * 3600;
+    std::int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data(), end, number);
+    if (read.ec != std::errc() || end - read.ptr != 1 || number < 1 || number > kYear) return {};
+    const char unit = *read.ptr;
+    const std::int64_t seconds = unit == 'm' ? 60 : unit == 'h' ? 3600 : unit == 'd' ? 86400 : 0;
+    if (seconds == 0 || number * seconds > kYear) return {};
+    return number * seconds;
+}
+
+// OpenAI's limits.
+std::optional<ApiError> read_metadata(const nlohmann::ordered_json* metadata, std::string& text) {
+    text = "null";
+    if (metadata == nullptr) return {};
+    bool good = metadata->is_object() && metadata->size() <= 16;
+    if (good) {
+        for (const auto& [key, value] : metadata->items()) {
+            good = good && key.size() <= 64 && value.is_string() &&
+                   value.get_ref<const std::string&>().size() <= 512;
+        }
+    }
+    if (!good) {
+        return bad_field("metadata",
+                         "'metadata': expected an object of at most 16 strings of 512 bytes with "
+                         "names of 64 bytes");
+    }
+    text = metadata->dump();
+    return {};
+}
+
+std::optional<ApiError> read_batch(const net::HttpRequest& request, std::int64_t now,
+                                   store::NewBatch& batch) {
+    nlohmann::ordered_json body;
+    if (auto error = parse_json_object(request.body, body)) return error;
+    FieldReader fields(body);
+    fields.text("input_file_id", batch.input_file);
+    fields.text("endpoint", batch.endpoint);
+    fields.text("completion_window", batch.window);
+    if (fields.failed()) return fields.error();
+    if (batch.input_file.empty()) return bad_field("input_file_id", "'input_file_id' is missing");
+    if (!is_batch_endpoint(batch.endpoint)) {
+        return bad_field("endpoint", fmt::format("'endpoint': expected one of {}, got '{:.100}'",
+                                                 list_batch_endpoints(), batch.endpoint));
+    }
+    const auto window = window_seconds(batch.window);
+    if (!window) {
+        return bad_field("completion_window",
+                         fmt::format("'completion_window': expected 24h, or another number of "
+                                     "minutes (m), hours (h) or days (d), got '{:.40}'",
+                                     batch.window));
+    }
+    batch.expires_at = now + *window;
+    return read_metadata(fields.find("metadata"), batch.metadata);
+}
+
+net::HttpResponse create_batch(JobStore& store, const net::HttpRequest& request, std::int64_t now) {
+    store::NewBatch batch;
+    if (const auto error = read_batch(request, now, batch)) return error_response(*error);
+    const auto file = store.file(batch.input_file);
+    if (!file.ok()) return refusal(file.error());
+    if (file->purpose != "batch") {
+        return error_response(
+            bad_field("input_file_id", "'input_file_id': this file's purpose is not batch"));
+    }
+    return one(store.add_batch(batch, now));
+}
+
+net::HttpResponse list_batches(JobStore& store, const net::HttpRequest& request) {
+    store::ListQuery query;
+    if (const auto error = read_list(request, kDefaultBatches, kMostBatches, query)) {
+        return error_response(*error);
+    }
+    const std::int64_t limit = query.limit++;
+    auto batches = store.batches(query);
+    return batches.ok() ? list_response(std::move(batches).value(), limit)
+                        : refusal(batches.error());
+}
+
+// ---- dispatch
+
+// What a path names: "/files", "/files/{id}", "/files/{id}/content".
+struct Target {
+    bool files = false;
+    std::string id;
+    std::string action;
+};
+
+std::optional<Target> target_of(std::string_view path) {
+    Target target;
+    target.files = path.starts_with("/files");
+    path.remove_prefix(target.files ? 6 : 8);
+    if (path.empty()) return target;
+    path.remove_prefix(1);
+    const std::size_t slash = path.find('/');
+    target.id = path.substr(0, slash);
+    if (slash != std::string_view::npos) target.action = path.substr(slash + 1);
+    const std::string_view known = target.files ? "content" : "cancel";
+    const bool bare = slash == std::string_view::npos;
+    if (target.id.empty() || (!bare && target.action != known)) return {};
+    return target;
+}
+
+// Empty: there is no such method here.
+Jobs::Work work_for(const Target& target, std::string_view method, std::int64_t now) {
+    const std::string& id = target.id;
+    const bool get = method == "GET" || method == "HEAD";
+    const bool post = method == "POST";
+    using Request = net::HttpRequest;
+    if (target.id.empty() && target.files) {
+        if (post) return [now](JobStore& s, const Request& r) { return upload(s, r, now); };
+        if (get) return list_files;
+    } else if (target.id.empty()) {
+        if (post) return [now](JobStore& s, const Request& r) { return create_batch(s, r, now); };
+        if (get) return list_batches;
+    } else if (target.files && target.action.empty()) {
+        if (get) return [id](JobStore& s, const Request&) { return one(s.file(id)); };
+        if (method == "DELETE") {
+            return [id](JobStore& s, const Request&) { return delete_file(s, id); };
+        }
+    } else if (target.files) {
+        if (get) return [id](JobStore& s, const Request&) { return file_content(s, id); };
+    } else if (target.action.empty()) {
+        if (get) return [id](JobStore& s, const Request&) { return one(s.batch(id)); };
+    } else if (post) {
+        return [id, now](JobStore& s, const Request&) { return one(s.cancel_batch(id, now)); };
+    }
+    return {};
+}
+
+ApiError jobs_off() {
+    return {404,
+            "This server keeps no files and runs no batches: it was started without --state-dir.",
+            "invalid_request_error",
+            "",
+            "no_state_dir",
+            0};
+}
+
+}  // namespace
+
+bool is_job_path(std::string_view path) {
+    for (const std::string_view root : {"/files", "/batches"}) {
+        if (path == root || (path.starts_with(root) && path[root.size()] == '/')) return true;
+    }
+    return false;
+}
+
+void route_job(ApiContext& context, const std::shared_ptr<net::HttpExchange>& exchange,
+               std::string_view path) {
+    const net::HttpRequest& request = exchange->request();
+    if (context.jobs == nullptr) {
+        context.respond(*exchange, error_response(jobs_off()));
+        return;
+    }
+    const auto target = target_of(path);
+    if (!target) {
+        context.respond(
+            *exchange,
+            error_response({404, fmt::format("There is no {} {}.", request.method, request.path),
+                            "invalid_request_error", "", "not_found", 0}));
+        return;
+    }
+    Jobs::Work work = work_for(*target, request.method, context.options.unix_time());
+    if (!work) {
+        context.respond(
+            *exchange,
+            error_response({405, fmt::format("{} does not take {}.", request.path, request.method),
+                            "invalid_request_error", "", "method_not_allowed", 0}));
+        return;
+    }
+    context.jobs->ask(exchange, std::move(work));
+}
+
+}  // namespace helix::api

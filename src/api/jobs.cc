@@ -1,0 +1,192 @@
+#include "api/jobs.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/batch_runner.h"
+#include "api/context.h"
+#include "api/error.h"
+#include "api/routes.h"
+#include "base/check.h"
+#include "base/log.h"
+
+namespace helix::api {
+namespace {
+
+struct Ask {
+    std::shared_ptr<net::HttpExchange> exchange;
+    Jobs::Work work;
+};
+
+BatchLimits limits_of(const ApiOptions& options, const JobOptions& jobs) {
+    BatchLimits limits;
+    limits.max_lines = jobs.max_lines;
+    limits.max_line_bytes = options.http.max_body_bytes;
+    return limits;
+}
+
+net::HttpResponse do_work(const Ask& ask, store::JobStore& store) {
+    try {
+        return ask.work(store, ask.exchange->request());
+    } catch (const std::exception& e) {
+        LOG_ERROR("request {}: {}", ask.exchange->request().request_id, e.what());
+        return error_response(internal_error("internal error"));
+    }
+}
+
+}  // namespace
+
+struct Jobs::Impl final : LineWorld {
+    Impl(ApiContext& c, const JobOptions& options, std::unique_ptr<store::JobStore> s)
+        : context(c),
+          store(std::move(s)),
+          runner(*store, *this, limits_of(c.options, options), options.max_in_flight) {}
+
+    // ---- the jobs' thread
+    void work();
+    void send(const LineKey& key, const std::string& path, std::string body) override;
+    void abandon(const LineKey& key) override;
+    bool can_send() override { return !context.draining && context.service.view().serving; }
+    bool serves(const std::string& model) override { return context.serves(model); }
+    std::int64_t unix_time() override { return context.options.unix_time(); }
+    base::TimePoint now() override { return context.options.clock(); }
+    void answer(const Ask& ask, net::HttpResponse response) const;
+
+    // ---- the HTTP server's thread
+    void begin(const LineKey& key, net::HttpRequest request);
+    void ended(const LineKey& key, const std::string& request_id,
+               const net::HttpResponse& response);
+
+    ApiContext& context;
+    std::unique_ptr<store::JobStore> store;
+    BatchRunner runner;
+    std::map<LineKey, std::shared_ptr<net::HttpExchange>> running;  // the HTTP server's thread
+
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<Ask> asks;
+    std::vector<LineAnswer> answers;
+    bool stopping = false;
+    std::thread thread;
+};
+
+void Jobs::Impl::work() {
+    base::Duration pause;
+    std::unique_lock lock(mutex);
+    while (true) {
+        changed.wait_for(lock, std::chrono::nanoseconds(pause.ns),
+                         [this] { return stopping || !asks.empty() || !answers.empty(); });
+        std::deque<Ask> new_asks = std::exchange(asks, {});
+        std::vector<LineAnswer> new_answers = std::exchange(answers, {});
+        const bool last = stopping;
+        lock.unlock();
+        runner.take(std::move(new_answers));
+        for (const Ask& ask : new_asks) answer(ask, do_work(ask, *store));
+        if (last) break;
+        pause = runner.advance();
+        lock.lock();
+    }
+    const base::Status kept = runner.commit();
+    if (!kept.ok()) LOG_ERROR("batches: {}", kept.error().message);
+}
+
+void Jobs::Impl::answer(const Ask& ask, net::HttpResponse response) const {
+    context.post([c = &context, exchange = ask.exchange, response = std::move(response)] {
+        c->respond(*exchange, response);
+    });
+}
+
+void Jobs::Impl::send(const LineKey& key, const std::string& path, std::string body) {
+    net::HttpRequest request;
+    request.method = "POST";
+    request.path = path;
+    request.body = std::move(body);
+    context.post(
+        [this, key, request = std::move(request)]() mutable { begin(key, std::move(request)); });
+}
+
+void Jobs::Impl::begin(const LineKey& key, net::HttpRequest request) {
+    request.request_id = fmt::format("req_{:016x}", context.random.next());
+    const std::string id = request.request_id;
+    const auto exchange = std::make_shared<net::HttpExchange>(
+        std::move(request),
+        [this, key, id](const net::HttpResponse& response) { ended(key, id, response); });
+    running[key] = exchange;
+    route_trusted(context, exchange);
+}
+
+void Jobs::Impl::ended(const LineKey& key, const std::string& request_id,
+                       const net::HttpResponse& response) {
+    running.erase(key);
+    const std::lock_guard lock(mutex);
+    answers.push_back({key, response.status, request_id, response.body});
+    changed.notify_all();
+}
+
+void Jobs::Impl::abandon(const LineKey& key) {
+    context.post([this, key] {
+        const auto found = running.find(key);
+        if (found == running.end()) return;
+        const auto exchange = found->second;
+        running.erase(found);
+        exchange->abandon();
+    });
+}
+
+base::Result<std::unique_ptr<Jobs>> Jobs::open(ApiContext& context, JobOptions options) {
+    TRY(auto store, store::JobStore::open(options.folder));
+    return std::unique_ptr<Jobs>(
+        new Jobs(std::make_unique<Impl>(context, options, std::move(store))));
+}
+
+Jobs::Jobs(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Jobs::~Jobs() {
+    CHECK(!impl_->thread.joinable());
+}
+
+void Jobs::start() {
+    impl_->thread = std::thread([impl = impl_.get()] { impl->work(); });
+}
+
+void Jobs::ask(const std::shared_ptr<net::HttpExchange>& exchange, Work work) {
+    {
+        const std::lock_guard lock(impl_->mutex);
+        if (!impl_->stopping) {
+            impl_->asks.push_back({exchange, std::move(work)});
+            impl_->changed.notify_all();
+            return;
+        }
+    }
+    impl_->context.respond(*exchange,
+                           error_response(unavailable("The server is shutting down.", 5)));
+}
+
+void Jobs::stop() {
+    if (!impl_->thread.joinable()) return;
+    {
+        const std::lock_guard lock(impl_->mutex);
+        impl_->stopping = true;
+        impl_->changed.notify_all();
+    }
+    impl_->thread.join();
+    // No line is sent any more; those that were are with the HTTP server's thread.
+    std::promise<void> given_back;
+    impl_->context.post([&] {
+        for (const auto& [key, exchange] : std::exchange(impl_->running, {})) exchange->abandon();
+        given_back.set_value();
+    });
+    given_back.get_future().wait();
+}
+
+}  // namespace helix::api

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "api/api_server.h"
+#include "base/result.h"
+#include "net/http_server.h"
+#include "store/job_store.h"
+
+namespace helix::api {
+
+struct ApiContext;
+
+// Files and batches behind the API: owns the store and the one thread that uses it, so that no
+// write to a disk holds up the HTTP server's thread.
+class Jobs {
+  public:
+    using Work =
+        std::function<net::HttpResponse(store::JobStore& store, const net::HttpRequest& request)>;
+
+    // context must outlive it; nothing of it is used before start().
+    static base::Result<std::unique_ptr<Jobs>> open(ApiContext& context, JobOptions options);
+    ~Jobs();
+    Jobs(const Jobs&) = delete;
+    Jobs& operator=(const Jobs&) = delete;
+
+    // Unfinished batches go on.
+    void start();
+    // Answers the exchange with what work returns; work runs on the thread of the store. HTTP
+    // server's thread.
+    void ask(const std::shared_ptr<net::HttpExchange>& exchange, Work work);
+    // Gives the lines under way back to the service; they are run again after the next start. Not
+    // from the HTTP server's thread, which must still run.
+    void stop();
+
+    struct Impl;
+
+  private:
+    explicit Jobs(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace helix::api
