@@ -321,7 +321,7 @@ TEST_P(WorkerBackend, PlansThatMovePagesThatAreNotThereMoveNothing) {
 }
 
 // However the prompt is cut into chunks, and as if each of its tokens had been drawn.
-TEST_F(WorkerBackend, APromptsLogProbabilitiesAreThoseThatDrawingItsTokensGives) {
+TEST_P(WorkerBackend, APromptsLogProbabilitiesAreThoseThatDrawingItsTokensGives) {
     const auto prompt = random_tokens(150);  // more than the head gets at once
     std::vector<std::vector<ProducedToken>> scored;
     for (const std::int32_t rows : {1, 7, 256}) {
@@ -345,7 +345,7 @@ TEST_F(WorkerBackend, APromptsLogProbabilitiesAreThoseThatDrawingItsTokensGives)
     }
 }
 
-TEST_F(WorkerBackend, AfterAPromptThatIsScoredOutputAndOtherSequencesAreNot) {
+TEST_P(WorkerBackend, AfterAPromptThatIsScoredOutputAndOtherSequencesAreNot) {
     const auto prompt = random_tokens(9);
     ServedWorker worker = serve();
     worker.start(key(1), prompt, seeded(), 2, 0, true);
