@@ -62,6 +62,23 @@ void write_requests(PrometheusText& text, const Metrics& m) {
     text.histogram("vllm:request_params_n", "n asked for.", m.params_n);
 }
 
+void write_moves(PrometheusText& text, const core::ClusterView& view) {
+    text.single("helix_failovers_total", kCounter,
+                "Requests that lost a worker and went on elsewhere.",
+                static_cast<double>(view.failovers));
+    text.single("helix_migrations_running", kGauge, "Requests moving to another pipeline.",
+                static_cast<double>(view.migrating));
+    constexpr std::string_view kName = "helix_migrations_total";
+    text.family(kName, kCounter, "Migrations that ended, by how far they came.");
+    const auto sample = [&](std::string_view phase, std::int64_t count) {
+        text.sample(kName, static_cast<double>(count), metric_label("phase", phase));
+    };
+    sample("committed", view.migrations);
+    sample("reserving", view.migrations_given_up[0]);
+    sample("copying", view.migrations_given_up[1]);
+    sample("last_round", view.migrations_given_up[2]);
+}
+
 void write_cluster(PrometheusText& text, const core::ClusterView& view) {
     double used = 0;
     double total = 0;
@@ -79,6 +96,7 @@ void write_cluster(PrometheusText& text, const core::ClusterView& view) {
                 total > 0 ? used / total : 0);
     text.single("vllm:num_preemptions_total", kCounter, "Requests set back to waiting.",
                 static_cast<double>(view.preemptions));
+    write_moves(text, view);
     text.single("vllm:prefix_cache_queries_total", kCounter,
                 "Tokens of prompts, looked up in the prefix cache.",
                 static_cast<double>(view.prefix_queried_tokens));

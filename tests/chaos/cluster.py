@@ -20,16 +20,16 @@ def free_port():
 
 
 class Cluster:
-    def __init__(self, helix, model, workers, folder, memory, speed):
+    def __init__(self, helix, model, workers, folder, memory, speed, serve=()):
         self.helix, self.model, self.folder = helix, model, pathlib.Path(folder)
         self.names = [f"w{i}" for i in range(workers)]
-        self.memory, self.speed = memory, speed
+        self.memory, self.speed, self.serve = memory, speed, list(serve)
         self.port = free_port()
         self.processes = {}
 
     def start(self):
         self.run("coordinator", ["serve", "--model", self.model, "--no-worker", "--listen",
-                                 f"127.0.0.1:{self.port}", "--min-workers", str(len(self.names))])
+                                 f"127.0.0.1:{self.port}", "--min-workers", str(len(self.names))] + self.serve)
         for name in self.names:
             self.start_worker(name)
 
