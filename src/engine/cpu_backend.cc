@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "engine/ops/kv_type.h"
 #include "engine/ops/rope.h"
 
 namespace helix::engine {
@@ -127,10 +128,8 @@ CpuBackend::CpuBackend(std::shared_ptr<model::WeightSource> weights, model::Mode
 
 std::string CpuBackend::kv_format() const {
     const ops::KvLayout& layout = kv_layout_;
-    std::string type = fmt::format("type {}", static_cast<int>(layout.type));
-    if (layout.type == ops::KvType::f16) type = "f16";
-    if (layout.type == ops::KvType::f32) type = "f32";
-    return fmt::format("{} {}x{}x{}", type, layout.block_size, layout.n_kv_heads, layout.head_dim);
+    return fmt::format("{} {}x{}x{}", ops::to_string(layout.type), layout.block_size,
+                       layout.n_kv_heads, layout.head_dim);
 }
 
 base::Status CpuBackend::read_pages(std::span<const core::PageId> pages,

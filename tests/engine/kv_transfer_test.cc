@@ -62,12 +62,13 @@ TEST(KvTransfer, TheNextRowsAreTheSameBitsWhateverTheRanksOfEitherSide) {
     base::Random random(5);
     const std::vector<Token> text = random_tokens(random, 33);
     const std::vector<Token> rest(text.begin() + 18, text.end());
-    for (const ops::KvType type : {ops::KvType::f16, ops::KvType::f32}) {
+    for (const ops::KvType type :
+         {ops::KvType::f16, ops::KvType::bf16, ops::KvType::f32, ops::KvType::q8}) {
         Runner whole = make_runner(file, kAll, options_of(1, type), 1);
         const auto hidden = static_cast<std::size_t>(whole.hidden());
         const PieceResult expected = must_run(whole, {piece_of(1, kAll, 0, text)})[0];
-        for (const int from_ranks : {1, 2, 4}) {
-            for (const int to_ranks : {1, 2, 4}) {
+        for (const int from_ranks : {1, 2}) {
+            for (const int to_ranks : {1, 4}) {
                 Runner from = make_runner(file, kAll, options_of(from_ranks, type), 2);
                 Runner to = make_runner(file, kAll, options_of(to_ranks, type), 3);
                 EXPECT_EQ(from.backend().kv_format(), to.backend().kv_format());
