@@ -181,9 +181,13 @@ void HelixWorld::handle(const Event& event) {
         case Event::Kind::loaded: {
             const Machine& machine = machines_[event.argument];
             if (now_ < machine.loaded_at) break;  // another epoch has begun
-            step_worker(event.argument, core::LayersLoaded{machine.loading, machine.pages});
+            step_worker(event.argument,
+                        core::LayersLoaded{machine.loading, machine.pages, 0, kKvFormat});
             break;
         }
+        case Event::Kind::kv_exported:
+            end_export(event.argument);
+            break;
         case Event::Kind::tick:
             tick();
             break;

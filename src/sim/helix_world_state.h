@@ -20,6 +20,8 @@ using core::WorkerId;
 
 inline constexpr double kHeaderBytes = 64;  // of each sequence's part of a message
 inline constexpr core::Token kAnyToken = 1;
+inline constexpr const char* kKvFormat = "modelled";  // of all pages alike
+inline constexpr double kMostMigrationBytesPerS = 1e9;
 
 class HelixWorld {
   public:
@@ -33,6 +35,7 @@ class HelixWorld {
             to_worker,
             batch_done,
             loaded,
+            kv_exported,
             tick,
             arrival
         };
@@ -64,6 +67,7 @@ class HelixWorld {
         TimePoint loaded_at = {};   // and when they are there
         std::uint64_t next_buffer = 1;
         core::BatchFinished running;
+        core::ExportKv exporting;           // while one is under way
         NodeBatch observed;                 // the batch that runs
         std::vector<RequestWork> followed;  // its parts that the observer follows
         double busy_s = 0;                  // in the window
@@ -96,6 +100,8 @@ class HelixWorld {
     void tell_carried(const Message& message);
     void tell_computed(const Machine& machine);
     void note_batch(Machine& machine, const core::BatchPlan& plan, TimePoint end);
+    void start_export(std::uint32_t worker, core::ExportKv action);
+    void end_export(std::uint32_t worker);
     void send_to_peer(std::uint32_t worker, core::SendToPeer& action);
     void send_to_coordinator(std::uint32_t worker, core::SendToCoordinator& action);
     void on_token(const core::StreamToken& token);

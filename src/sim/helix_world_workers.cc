@@ -17,6 +17,10 @@ void HelixWorld::perform(std::uint32_t w, core::WorkerAction& action) {
         send_to_coordinator(w, *out);
     } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
         load_layers(w, load->epoch);
+    } else if (auto* kv_out = std::get_if<core::ExportKv>(&action)) {
+        start_export(w, std::move(*kv_out));
+    } else if (const auto* kv_in = std::get_if<core::ImportKv>(&action)) {
+        step_worker(w, core::KvImported{kv_in->transfer});
     }  // ConnectPeers, ReleaseBuffer: there is nothing to connect or to hold
 }
 
@@ -36,7 +40,7 @@ void HelixWorld::load_layers(std::uint32_t w, std::uint64_t epoch) {
     const double seconds = loading_s(setup_, static_cast<std::size_t>(machine.node));
     machine.loaded_at = now_ + base::from_seconds(seconds);
     if (seconds > 0) return at(machine.loaded_at, Event::Kind::loaded, w);
-    step_worker(w, core::LayersLoaded{epoch, machine.pages});
+    step_worker(w, core::LayersLoaded{epoch, machine.pages, 0, kKvFormat});
 }
 
 void HelixWorld::send_to_peer(std::uint32_t w, core::SendToPeer& action) {
@@ -77,6 +81,38 @@ void HelixWorld::send_to_coordinator(std::uint32_t w, core::SendToCoordinator& a
     }
     post(Event::Kind::to_coordinator,
          {w, std::move(action.message), machine.node, spec::kCoordinator, bytes, {}, {}});
+}
+
+// Half of the link is for KV that moves, beside the rows; its message then takes the other half's
+// way.
+void HelixWorld::start_export(std::uint32_t w, core::ExportKv action) {
+    Machine& machine = machines_[w];
+    const std::int32_t to = machines_[action.to.value].node;
+    double bytes_per_s = kMostMigrationBytesPerS;
+    for (const spec::LinkSpec& link : setup_.cluster->links) {
+        if (link.from == machine.node && link.to == to && link.bandwidth_bytes_per_s > 0) {
+            bytes_per_s = std::min(bytes_per_s, link.bandwidth_bytes_per_s / 2);
+        }
+    }
+    const double bytes = static_cast<double>(action.pages.size()) *
+                         static_cast<double>(setup_.model.kv_bytes_per_token_layer) *
+                         setup_.worker.block_size;
+    machine.exporting = std::move(action);
+    at(now_ + base::from_seconds(bytes / bytes_per_s), Event::Kind::kv_exported, w);
+}
+
+void HelixWorld::end_export(std::uint32_t w) {
+    core::ExportKv done = std::move(machines_[w].exporting);
+    Machine& to = machines_[done.to.value];
+    done.message.payload.buffer = to.next_buffer++;
+    post(Event::Kind::to_worker, {done.to.value,
+                                  core::WorkerMessage{std::move(done.message)},
+                                  machines_[w].node,
+                                  to.node,
+                                  kHeaderBytes,
+                                  {},
+                                  {}});
+    step_worker(w, core::KvExported{done.transfer});
 }
 
 namespace {

@@ -28,6 +28,28 @@ void SimEngine::move_pages(const core::BatchPlan& plan) {
         std::copy_n(page(keys_, copy.from), size, page(keys_, copy.to));
 }
 
+ToyRows SimEngine::read_pages(std::span<const core::PageId> pages) const {
+    const auto size = static_cast<std::size_t>(block_size_);
+    ToyRows content;
+    for (const core::PageId page : pages) {
+        CHECK((page + 1) * size <= keys_.size());
+        const auto first = keys_.begin() + static_cast<std::ptrdiff_t>(page * size);
+        content.insert(content.end(), first, first + block_size_);
+    }
+    return content;
+}
+
+void SimEngine::write_pages(std::span<const core::PageId> pages,
+                            std::span<const std::uint64_t> content) {
+    const auto size = static_cast<std::size_t>(block_size_);
+    CHECK(content.size() == pages.size() * size);
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+        CHECK((pages[i] + 1) * size <= keys_.size());
+        std::copy_n(content.begin() + static_cast<std::ptrdiff_t>(i * size), size,
+                    keys_.begin() + static_cast<std::ptrdiff_t>(pages[i] * size));
+    }
+}
+
 bool SimEngine::draw(const core::BatchChunk& chunk, std::size_t index, std::uint64_t row,
                      std::vector<core::ProducedToken>& tokens) const {
     const auto position = chunk.first_position + static_cast<std::int32_t>(index) + 1;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "core/batch_plan.h"
@@ -27,6 +28,10 @@ class SimEngine {
         std::vector<core::ProducedToken> scored;
     };
     Outcome run(const core::BatchPlan& plan, const std::map<std::uint64_t, ToyRows>& buffers);
+
+    // What is in the pages: of each all its positions.
+    ToyRows read_pages(std::span<const core::PageId> pages) const;
+    void write_pages(std::span<const core::PageId> pages, std::span<const std::uint64_t> content);
 
   private:
     void move_pages(const core::BatchPlan& plan);

@@ -26,13 +26,15 @@ struct WorldConfig {
     double link_latency_s = 0.001;
     double link_bytes_per_s = 1e9;
     double activation_bytes = 8192;  // per row
-    double load_s = 0.5;             // until assigned layers are in place
-    double draft_s = 0.002;          // until the draft model answers
-    double draft_right = 0.7;        // how likely each of its guesses is right
-    std::int64_t swap_pages = 0;     // of a worker's host memory, for swapped KV pages
-    bool check_invariants = true;    // after every step; slow when workers have many pages
-    std::uint64_t fault_seed = 0;    // which messages are lost or duplicated
-    double silent_limit_s = 0;       // a worker not heard of for so long is lost; 0 = never
+    double kv_page_bytes = 65536;
+    double migration_bytes_per_s = 5e8;  // for KV that moves between workers
+    double load_s = 0.5;                 // until assigned layers are in place
+    double draft_s = 0.002;              // until the draft model answers
+    double draft_right = 0.7;            // how likely each of its guesses is right
+    std::int64_t swap_pages = 0;         // of a worker's host memory, for swapped KV pages
+    bool check_invariants = true;        // after every step; slow when workers have many pages
+    std::uint64_t fault_seed = 0;        // which messages are lost or duplicated
+    double silent_limit_s = 0;           // a worker not heard of for so long is lost; 0 = never
     // A restarted worker is let in though its old session still counts: the coordinator learns of
     // the loss from the new hello. Otherwise it is told to wait until the old one is given up.
     bool hello_replaces = false;
@@ -95,6 +97,7 @@ class World {
     // It stops at once; what it has sent arrives while the coordinator does not know.
     void kill(core::WorkerId worker, double told_after_s = 0);
     void rejoin(core::WorkerId worker);  // as a new incarnation
+    void tell(const core::CoordinatorEvent& event) { coordinator_event(event); }  // as an operator
     void pause(core::WorkerId worker);
     void resume(core::WorkerId worker);
     void declare_lost(core::WorkerId worker);  // though it lives
@@ -131,7 +134,7 @@ class World {
 
   private:
     struct Machine;
-    enum class Kind { assign, rows, free, tokens, ready, stuck, report, fork, swap };
+    enum class Kind { assign, rows, free, tokens, ready, stuck, report, fork, swap, kv };
 
     // time and cores (world.cc)
     void at(core::TimePoint when, std::function<void()> what);
@@ -154,6 +157,7 @@ class World {
     void lose_silent();
     void begin(const Fault& fault);
     void end(const Fault& fault);
+    void tell_broken(const Fault& cut);
     void release(std::vector<FaultNetwork::Arrival> arrivals);
 
     // what the cores ask for (world_actions.cc)
@@ -171,6 +175,11 @@ class World {
                       ToyRows rows);
     void run_batch(Machine& machine, const core::BatchPlan& plan);
     void send_rows(Machine& machine, const core::SendToPeer& action);
+    void export_kv(Machine& machine, const core::ExportKv& action);
+    void end_export(Machine& machine, const core::ExportKv& action, const ToyRows& content);
+    void deliver_kv(core::WorkerId to, std::uint64_t incarnation, core::KvBlocks message,
+                    ToyRows content);
+    void import_kv(Machine& machine, const core::ImportKv& action);
     void probe_tokens(const core::TokensProduced& message);
     void probe_end(const Outcome& outcome);
     static Kind kind_of(const core::CoordinatorMessage& message);

@@ -19,6 +19,11 @@ World::Kind World::kind_of(const core::CoordinatorMessage& message) {
     if (std::holds_alternative<core::TokensProduced>(message)) return Kind::tokens;
     if (std::holds_alternative<core::SequenceStuck>(message)) return Kind::stuck;
     if (std::holds_alternative<core::WorkerReport>(message)) return Kind::report;
+    if (std::holds_alternative<core::KvReserved>(message) ||
+        std::holds_alternative<core::KvArrived>(message) ||
+        std::holds_alternative<core::KvRefused>(message)) {
+        return Kind::kv;
+    }
     return Kind::ready;
 }
 
@@ -41,6 +46,7 @@ void World::send(std::int32_t from, std::int32_t to, double bytes, Kind kind,
         {Probe::report_lost, Probe::count_},
         {Probe::fork_lost, Probe::fork_duplicated},
         {Probe::swap_lost, Probe::swap_duplicated},
+        {Probe::kv_lost, Probe::kv_duplicated},
     };
     const Names& names = kNames[static_cast<std::size_t>(kind)];
     if (network_.lost() > lost) probes_.hit(names.lost);
@@ -81,6 +87,9 @@ void World::perform(const core::SendToWorker& action) {
     } else if (const auto* swap = std::get_if<core::SwapSequences>(&action.message)) {
         kind = Kind::swap;
         probes_.hit(swap->out ? Probe::swapped_out : Probe::swapped_in);
+    } else if (std::holds_alternative<core::ReserveKv>(action.message) ||
+               std::holds_alternative<core::SendKv>(action.message)) {
+        kind = Kind::kv;
     } else if (const auto* inputs = std::get_if<core::StageInputs>(&action.message)) {
         for (const core::StageInput& input : inputs->inputs) {
             const Outcome& outcome = outcomes_.at(input.key.request);
@@ -121,11 +130,19 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
         if (watch_ != nullptr) watch_->accepted(now_, accepted->id);
         outcomes_.at(accepted->id).accepted = true;
     } else if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
-        outcomes_.at(routed->id).pipelines.push_back(routed->pipeline);
-        outcomes_.at(routed->id).attempt = routed->attempt;
-        if (routed->attempt < 2) return;
+        Outcome& outcome = outcomes_.at(routed->id);
+        outcome.pipelines.push_back(routed->pipeline);
+        outcome.attempt = routed->attempt;
+        const auto length =
+            outcome.prompt_tokens + static_cast<std::int32_t>(outcome.tokens.size());
+        const bool moved = routed->cached_tokens == length - 1;
+        if (routed->attempt < 2 || moved) return;
         probes_.hit(Probe::preempted);
         if (network_.any_cut()) probes_.hit(Probe::preempted_while_cut);
+    } else if (const auto* over = std::get_if<core::MigrationEnded>(&action)) {
+        const bool committed = over->phase == core::MigrationPhase::committed;
+        probes_.hit(committed ? Probe::migrated : Probe::migration_given_up);
+        if (committed && network_.any_cut()) probes_.hit(Probe::migrated_while_cut);
     } else if (const auto* report = std::get_if<core::Report>(&action)) {
         if (!report->text.starts_with("placement ")) return;
         if (!lost_since_placement_) probes_.hit(Probe::placement_replaced_while_serving);
@@ -217,14 +234,19 @@ void World::perform(Machine& machine, const core::WorkerAction& action) {
         const std::int64_t pages = load->layers.empty() ? 0 : machine.kv_pages;
         const std::int64_t swap_pages = load->layers.empty() ? 0 : config_.swap_pages;
         machine.engine->load(load->layers, pages, swap_pages);
-        after(config_.load_s * std::min(machine.slow, kSlowestLoad),
-              [this, id, incarnation, l = *load, pages, swap_pages] {
-                  worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages, swap_pages});
-              });
+        after(config_.load_s * std::min(machine.slow, kSlowestLoad), [this, id, incarnation,
+                                                                      l = *load, pages,
+                                                                      swap_pages] {
+            worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages, swap_pages, "toy"});
+        });
     } else if (const auto* release = std::get_if<core::ReleaseBuffer>(&action)) {
         if (machine.buffers.erase(release->buffer) != 1) {
             check_sound("released a buffer that is not there");
         }
+    } else if (const auto* kv_out = std::get_if<core::ExportKv>(&action)) {
+        export_kv(machine, *kv_out);
+    } else if (const auto* kv_in = std::get_if<core::ImportKv>(&action)) {
+        import_kv(machine, *kv_in);
     }  // ConnectPeers: every machine reaches every other
 }
 

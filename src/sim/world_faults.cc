@@ -257,6 +257,7 @@ void World::end(const Fault& fault) {
             break;
         case FaultKind::cut:
             mend(fault.a, fault.b);
+            tell_broken(fault);
             break;
         case FaultKind::slow_link:
             network_.not_slow(fault.a, fault.b);
@@ -274,6 +275,15 @@ void World::end(const Fault& fault) {
         case FaultKind::old_hello:
             break;
     }
+}
+
+// The connection is there again; what was under way on it is not.
+void World::tell_broken(const Fault& cut) {
+    if (!cut.drops || cut.a == spec::kCoordinator || cut.b == spec::kCoordinator) return;
+    const Machine& sender = *machines_.at({static_cast<std::uint32_t>(cut.a)});
+    probes_.hit(Probe::link_came_back);
+    worker_event(sender.id, sender.incarnation,
+                 core::PeerBroken{{static_cast<std::uint32_t>(cut.b)}});
 }
 
 void World::mend(std::int32_t from, std::int32_t to) {

@@ -1,0 +1,148 @@
+// Requests that move while they run, in the simulated world, whose pages have content.
+
+#include <gtest/gtest.h>
+
+#include "base/log.h"
+#include "base/random.h"
+#include "sim/toy_model.h"
+#include "sim/world.h"
+
+namespace helix::sim {
+namespace {
+
+constexpr std::int32_t kLayers = 8;
+constexpr std::int32_t kVocab = 500;
+
+class FlatCost final : public spec::CostModel {
+  public:
+    double layer_s(const spec::NodeSpec&, std::int32_t decode_seqs,
+                   std::int32_t prefill_tokens) const override {
+        return 0.001 * (1 + 0.1 * decode_seqs + 0.25 * prefill_tokens);
+    }
+};
+
+// Of one stage and of two, which overlap.
+constexpr spec::LayerRange kRanges[] = {{0, kLayers}, {0, 5}, {3, kLayers}, {0, 6}, {0, kLayers}};
+constexpr int kWorkers = 5;
+
+core::CoordinatorEvent plan_all(const core::PlanCluster& request) {
+    core::Planned planned;
+    planned.plan = request.plan;
+    const auto n = static_cast<std::int32_t>(request.workers.size());
+    bool served = false;
+    for (const core::WorkerId id : request.workers) {
+        planned.placement.layers.push_back(kRanges[id.value]);
+        served = served || kRanges[id.value].size() == kLayers;
+    }
+    if (!served) return core::NotPlanned{request.plan, "nobody holds all layers"};
+    for (std::int32_t i = 0; i < n; ++i) {
+        const spec::LayerRange from = planned.placement.layers[static_cast<std::size_t>(i)];
+        if (from.begin == 0) planned.flows.push_back({spec::kCoordinator, i, 10});
+        if (from.end == kLayers) planned.flows.push_back({i, spec::kCoordinator, 10});
+        for (std::int32_t j = 0; j < n; ++j) {
+            const spec::LayerRange to = planned.placement.layers[static_cast<std::size_t>(j)];
+            if (to.begin <= from.end && from.end < to.end) planned.flows.push_back({i, j, 10});
+        }
+    }
+    return planned;
+}
+
+WorldConfig config() {
+    WorldConfig config;
+    config.coordinator.n_layers = kLayers;
+    config.coordinator.context_length = 512;
+    config.coordinator.block_size = 4;
+    config.coordinator.expected_output_tokens = 40;
+    config.worker.n_layers = kLayers;
+    config.worker.block_size = 4;
+    config.worker.transfer_pages = 64;
+    config.vocab = kVocab;
+    return config;
+}
+
+struct Moves {
+    std::int64_t committed = 0;
+    std::int64_t given_up = 0;
+};
+
+Moves run_seed(std::uint64_t seed, bool with_faults) {
+    const FlatCost cost;
+    WorldConfig how = config();
+    how.fault_seed = seed;
+    World world(how, plan_all, cost);
+    spec::NodeSpec node;
+    for (int i = 0; i < kWorkers; ++i) {
+        node.name = "w" + std::to_string(i);
+        world.add_worker(node, 4000);
+    }
+    base::Random random(seed);
+    std::map<core::RequestId, core::Request> sent;
+    for (int i = 0; i < 6; ++i) {
+        core::Request request;
+        for (std::int64_t t = random.between(1, 60); t > 0; --t) {
+            request.prompt.push_back(static_cast<core::Token>(random.below(kVocab)));
+        }
+        request.max_tokens = static_cast<std::int32_t>(random.between(20, 120));
+        request.sampling.seed = random.next();
+        sent[world.submit(request)] = request;
+    }
+    if (with_faults) {
+        FaultPlan faults;
+        for (int i = 0; i < 4; ++i) {
+            Fault fault;
+            fault.at_us = static_cast<std::int64_t>(random.below(2'000'000));
+            fault.for_us = static_cast<std::int64_t>(random.below(400'000));
+            fault.kind = random.chance(0.5) ? FaultKind::kill : FaultKind::cut;
+            fault.a = static_cast<std::int32_t>(random.below(kWorkers));
+            fault.b = (fault.a + 1) % kWorkers;
+            fault.drops = fault.kind == FaultKind::cut;
+            faults.push_back(fault);
+        }
+        world.run_faults(faults);
+    }
+    for (int i = 0; i < 60; ++i) {
+        world.run_for(random.uniform() * 0.1);
+        const core::RequestId id{1 + random.below(6)};
+        if (!world.outcomes().at(id).ended) world.tell(core::MoveRequest{id, {}});
+    }
+    EXPECT_TRUE(world.run_until_idle(300)) << "seed " << seed;
+    world.calm();
+    world.run_for(30);
+    EXPECT_EQ(world.leak(), "") << "seed " << seed;
+    for (const auto& [id, outcome] : world.outcomes()) {
+        const core::Request& request = sent.at(id);
+        EXPECT_EQ(outcome.tokens,
+                  toy_generate(request.prompt, static_cast<std::int32_t>(outcome.tokens.size()),
+                               kLayers, request.sampling.seed, kVocab))
+            << "request " << id.value << " of seed " << seed;
+        if (!with_faults) {
+            EXPECT_EQ(outcome.reason, core::FinishReason::length);
+        }
+    }
+    return {world.probes().count(Probe::migrated), world.probes().count(Probe::migration_given_up)};
+}
+
+TEST(Migration, MovedWhileTheyRunRequestsGoOnWithTheSameText) {
+    Moves all;
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        const Moves moves = run_seed(seed, false);
+        all.committed += moves.committed;
+        if (HasFailure()) return;
+    }
+    EXPECT_GT(all.committed, 200);
+}
+
+TEST(Migration, AlsoWhenWorkersDieAndLinksBreakMeanwhile) {
+    Moves all;
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        const Moves moves = run_seed(seed, true);
+        all.committed += moves.committed;
+        all.given_up += moves.given_up;
+        if (HasFailure()) return;
+    }
+    EXPECT_GT(all.committed, 10);
+    EXPECT_GT(all.given_up, 3);
+}
+
+}  // namespace
+}  // namespace helix::sim
