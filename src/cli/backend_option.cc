@@ -23,6 +23,9 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
     command.add_option("--memory", a.memory, "for weights and KV cache, like 6GB [what is free]");
     command.add_option("--swap", a.swap,
                        "memory besides, for the KV cache of requests that give way, like 2GB [0]");
+    command.add_option("--migration-rate", a.migration_rate,
+                       "bytes per second for the KV cache of requests that move to another worker, "
+                       "like 200MB [half of the link, at most 1GB]");
     command.add_flag("--no-prefix-cache", a.no_prefix_cache,
                      "do not keep the KV cache of tokens that other requests may begin with");
     command.add_option("--threads", a.threads, "of the engine [one per core]");
@@ -55,6 +58,10 @@ base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& option
     }
     if (!a.swap.empty()) {
         TRY(options.swap_bytes, parse_size("--swap", a.swap));
+    }
+    if (!a.migration_rate.empty()) {
+        TRY(const std::int64_t rate, parse_size("--migration-rate", a.migration_rate));
+        options.migration_bytes_per_s = static_cast<double>(rate);
     }
     options.prefix_cache = !a.no_prefix_cache;
     if (a.threads < 0) return base::invalid("--threads: expected a positive number");

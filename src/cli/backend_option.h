@@ -15,8 +15,9 @@ namespace helix::cli {
 
 struct BackendArguments {
     std::string backend = "cpu";
-    std::string memory;  // a size; "" = what the machine has
-    std::string swap;    // a size; "" = none
+    std::string memory;          // a size; "" = what the machine has
+    std::string swap;            // a size; "" = none
+    std::string migration_rate;  // a size; "" = half of the link
     bool no_prefix_cache = false;
     int threads = 0;   // 0 = one per core
     std::string cpus;  // a CPU list to pin to; "" = not pinned
@@ -33,7 +34,7 @@ void add_backend_options(CLI::App& command, BackendArguments& arguments);
 // model is told when it measures itself.
 base::Status check_tensor_parallel(const BackendArguments& arguments,
                                    const model::ModelConfig& config);
-// Fills memory, swap, prefix cache, threads, speed, type and backend.
+// Fills memory, swap, migration rate, prefix cache, threads, speed, type and backend.
 base::Status fill_backend(const BackendArguments& arguments, node::WorkerOptions& options);
 
 }  // namespace helix::cli

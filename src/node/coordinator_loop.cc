@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "core/describe.h"
 #include "node/clock.h"
 #include "node/coordinator_server.h"
 #include "spec/units.h"
@@ -191,6 +192,14 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
         to_core(failed);
     } else if (auto* stuck = std::get_if<core::SequenceStuck>(&message)) {
         to_core(stuck);
+    } else if (auto* reserved = std::get_if<core::KvReserved>(&message)) {
+        to_core(reserved);
+    } else if (auto* arrived = std::get_if<core::KvArrived>(&message)) {
+        to_core(arrived);
+    } else if (auto* refused = std::get_if<core::KvRefused>(&message)) {
+        to_core(refused);
+    } else if (auto* lost = std::get_if<core::PeerLost>(&message)) {
+        to_core(lost);
     } else if (auto* report = std::get_if<core::WorkerReport>(&message)) {
         if (entry.joined) to_core(report);  // reports begin with the Welcome
     } else if (const auto* profile = std::get_if<wire::ProfileReport>(&message)) {
@@ -307,9 +316,10 @@ void CoordinatorServer::perform_for_clients(core::CoordinatorAction& action) {
         sinks_.tell(routed->id, false, [&](api::TokenSink& sink) {
             sink.on_routed(routed->pipeline, routed->cached_tokens);
         });
+    } else if (const auto* accepted = std::get_if<core::AcceptRequest>(&action)) {
+        sinks_.tell(accepted->id, false, [](api::TokenSink& sink) { sink.on_accepted(); });
     } else {
-        const core::RequestId id = std::get<core::AcceptRequest>(action).id;
-        sinks_.tell(id, false, [](api::TokenSink& sink) { sink.on_accepted(); });
+        LOG_DEBUG("{}", core::describe(action));
     }
 }
 

@@ -143,6 +143,14 @@ core::RequestId CoordinatorServer::submit(core::Request request,
     return id;
 }
 
+void CoordinatorServer::move(core::RequestId id, core::Pipeline to) {
+    {
+        const std::lock_guard lock(mutex_);
+        submissions_.emplace_back(core::MoveRequest{id, std::move(to)});
+    }
+    wakeup_.wake();
+}
+
 void CoordinatorServer::end(core::RequestId id, core::FinishReason reason) {
     sinks_.drop(id);
     {

@@ -48,6 +48,8 @@ class CoordinatorServer final : public api::Service {
     void end(core::RequestId id, core::FinishReason reason) override;
     void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) override;
     core::ClusterView view() override;
+    // Moves a running request to this pipeline, or to the best other one. Any thread.
+    void move(core::RequestId id, core::Pipeline to = {});
 
     // The body for GET /helix/join. Any thread.
     std::string join_json() const { return to_json(join_info_); }

@@ -86,7 +86,8 @@ EngineEvent EngineThread::perform(const ProfileTask& /*task*/) {
 Result<std::int64_t> EngineThread::load_layers(spec::LayerRange layers) {
     try {
         if (backend_ == nullptr) {
-            TRY(backend_, provider_->make(request_));
+            TRY(std::unique_ptr<engine::Backend> made, provider_->make(request_));
+            backend_ = std::move(made);
         }
         return backend_->load(layers);
     } catch (const std::exception& exception) {
@@ -95,8 +96,10 @@ Result<std::int64_t> EngineThread::load_layers(spec::LayerRange layers) {
 }
 
 EngineEvent EngineThread::perform(const LoadTask& task) {
-    EngineLoaded loaded{task.epoch, load_layers(task.layers), 0};
-    if (loaded.pages.ok()) loaded.swap_pages = backend_->swap_pages();
+    EngineLoaded loaded{task.epoch, load_layers(task.layers), 0, nullptr};
+    if (!loaded.pages.ok()) return loaded;
+    loaded.swap_pages = backend_->swap_pages();
+    loaded.backend = backend_;
     return loaded;
 }
 

@@ -24,6 +24,8 @@ struct EngineLoaded {
     std::uint64_t epoch = 0;
     base::Result<std::int64_t> pages;
     std::int64_t swap_pages = 0;
+    // For pages that move to and from other workers; null where they do not.
+    std::shared_ptr<engine::Backend> backend;
 };
 struct EngineRan {
     std::uint64_t batch = 0;
@@ -72,7 +74,8 @@ class EngineThread {
     BackendRequest request_;
     double speed_;
     const net::Wakeup& done_;
-    std::unique_ptr<engine::Backend> backend_;  // the thread's
+    // The thread's; others read and write KV pages that no batch uses.
+    std::shared_ptr<engine::Backend> backend_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<Task> tasks_;

@@ -57,19 +57,35 @@ void PeerLinks::connect(const std::vector<core::Peer>& peers) {
         if (old != links_.end() && old->second.peer == peer) {
             next.emplace(peer.worker, std::move(old->second));
         } else {
-            next.emplace(peer.worker, Link{peer, nullptr, std::nullopt});
+            next.emplace(peer.worker, Link{peer, nullptr, std::nullopt, false});
         }
     }
     links_ = std::move(next);
 }
 
-Status PeerLinks::open(Link& link) {
-    std::string endpoint = link.peer.endpoint;
-    if (endpoint_host(endpoint) == "*") {
-        endpoint.replace(endpoint.find('*'), 1, options_.coordinator_host);
+core::Peer PeerLinks::reachable(core::Peer peer) const {
+    if (endpoint_host(peer.endpoint) == "*") {
+        peer.endpoint.replace(peer.endpoint.find('*'), 1, options_.coordinator_host);
     }
-    TRY(link.socket, net::DealerSocket::connect(options_.context, endpoint, options_.keys,
-                                                link.peer.public_key, options_.transport));
+    return peer;
+}
+
+std::optional<core::Peer> PeerLinks::peer(core::WorkerId worker) const {
+    const auto found = links_.find(worker);
+    if (found == links_.end()) return std::nullopt;
+    return reachable(found->second.peer);
+}
+
+std::set<std::string> PeerLinks::endpoints() const {
+    std::set<std::string> all;
+    for (const auto& [worker, link] : links_) all.insert(reachable(link.peer).endpoint);
+    return all;
+}
+
+Status PeerLinks::open(Link& link) {
+    const core::Peer peer = reachable(link.peer);
+    TRY(link.socket, net::DealerSocket::connect(options_.context, peer.endpoint, options_.keys,
+                                                peer.public_key, options_.transport));
     return link.socket->send(
         net::Frame::of(wire::encode(wire::PeerHello{wire::kProtocolVersion, self_, incarnation_})));
 }
@@ -101,6 +117,7 @@ void PeerLinks::receive_from_listener(const wire::SessionLimits& limits,
             }
         }
         const bool for_us = message.ok() && (std::holds_alternative<core::StageInputs>(*message) ||
+                                             std::holds_alternative<core::KvBlocks>(*message) ||
                                              std::holds_alternative<wire::Ping>(*message));
         if (message.ok() && !for_us) {
             message = base::invalid(fmt::format("{} from a peer", wire::message_name(*message)));
@@ -147,7 +164,8 @@ void PeerLinks::watch(base::TimePoint now) {
     for (auto& [worker, link] : links_) {
         if (link.socket == nullptr) continue;
         for (const net::LinkEvent& event : link.socket->take_events()) {
-            if (event.kind == net::LinkEventKind::connected) continue;
+            link.mended = event.kind == net::LinkEventKind::connected;
+            if (link.mended) continue;
             LOG_WARN("the link to worker {} broke: {}", worker.value, event.detail);
             if (!link.broken_since.has_value()) link.broken_since = now;
         }
@@ -156,10 +174,20 @@ void PeerLinks::watch(base::TimePoint now) {
 
 std::optional<core::WorkerId> PeerLinks::broken(base::TimePoint now, base::Duration grace) const {
     for (const auto& [worker, link] : links_) {
-        // What was under way on a broken link is lost, also when it comes back.
-        if (link.broken_since.has_value() && now - *link.broken_since > grace) return worker;
+        const bool broken = link.broken_since.has_value() && !link.mended;
+        if (broken && now - *link.broken_since > grace) return worker;
     }
     return std::nullopt;
+}
+
+std::vector<core::WorkerId> PeerLinks::take_mended() {
+    std::vector<core::WorkerId> mended;
+    for (auto& [worker, link] : links_) {
+        if (!link.broken_since.has_value() || !link.mended) continue;
+        link.broken_since.reset();
+        mended.push_back(worker);
+    }
+    return mended;
 }
 
 void PeerLinks::add_sockets(std::vector<net::ZmqSocket*>& sockets) const {

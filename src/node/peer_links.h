@@ -52,8 +52,15 @@ class PeerLinks {
     void reply(const std::string& connection, const wire::Message& message,
                const net::Frame& payload);
 
-    // A peer whose link has been broken for longer than grace although nobody took it off the list.
+    // A peer whose link has been broken for longer than grace although nobody took it off the list,
+    // and has not come back.
     std::optional<core::WorkerId> broken(base::TimePoint now, base::Duration grace) const;
+    // Peers whose links have broken and come back since this was last asked: what was under way on
+    // them is lost.
+    std::vector<core::WorkerId> take_mended();
+    // The peer as it can be reached from here; empty if there is none.
+    std::optional<core::Peer> peer(core::WorkerId worker) const;
+    std::set<std::string> endpoints() const;  // of all peers
     void watch(base::TimePoint now);
     void add_sockets(std::vector<net::ZmqSocket*>& sockets) const;
 
@@ -62,10 +69,12 @@ class PeerLinks {
         core::Peer peer;
         std::unique_ptr<net::DealerSocket> socket;
         std::optional<base::TimePoint> broken_since;
+        bool mended = false;  // since then
     };
 
     explicit PeerLinks(Options options) : options_(std::move(options)) {}
     base::Status open(Link& link);
+    core::Peer reachable(core::Peer peer) const;
     void receive_from_listener(const wire::SessionLimits& limits, std::vector<Arrived>& arrived);
 
     Options options_;

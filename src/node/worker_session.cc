@@ -29,6 +29,10 @@ constexpr int kMostMessagesAtOnce = 4096;  // before the engine gets its turn
 // Links between processes of one machine, where nobody measures them.
 constexpr double kSameHostBytesPerS = 2e9;
 constexpr double kSameHostLatencyS = 50e-6;
+// For KV that moves, unless told otherwise: half of what was measured of the link, at most this.
+constexpr double kMostMigrationBytesPerS = 1e9;
+constexpr double kUnmeasuredMigrationBytesPerS = 1e8;
+constexpr std::int64_t kTransferBytes = 32 << 20;  // of KV in one message, about
 
 }  // namespace
 
@@ -59,6 +63,7 @@ SessionResult WorkerSession::run() {
         send(wire::Goodbye{result_->reason});
     }
     fetcher_.cancel(result_->reason);
+    mover_.reset();
     engine_.reset();
     return *result_;
 }
@@ -131,6 +136,7 @@ void WorkerSession::on_tick() {
     if (const auto broken = peers_->broken(last_tick_, kBrokenGrace)) {
         return end(SessionEnd::lost, fmt::format("the link to worker {} broke", broken->value));
     }
+    for (const core::WorkerId peer : peers_->take_mended()) step(core::PeerBroken{peer});
     if (!welcome_.has_value()) {
         if (last_tick_ - opened_ > kWelcomeWithin) {
             end(SessionEnd::lost, fmt::format("no answer from {}", place_.endpoint));
@@ -165,7 +171,11 @@ void WorkerSession::receive_from_peers() {
             peers_->reply(arrived.connection, wire::Pong{ping->id}, padding);
         } else if (const auto* pong = std::get_if<wire::Pong>(&arrived.message)) {
             if (probe_.has_value()) probe_->on_pong(now(), pong->id);
-        } else if (welcome_.has_value()) {
+        } else if (!welcome_.has_value()) {
+            continue;
+        } else if (auto* blocks = std::get_if<core::KvBlocks>(&arrived.message)) {
+            add_blocks(std::move(*blocks), std::move(arrived.payload));
+        } else {
             add_inputs(std::move(std::get<core::StageInputs>(arrived.message)),
                        std::move(arrived.payload));
         }
@@ -182,15 +192,21 @@ void WorkerSession::take_engine_events() {
         if (auto* profiled = std::get_if<EngineProfiled>(&event)) {
             on_profiled(profiled->profile);
         } else if (auto* loaded = std::get_if<EngineLoaded>(&event)) {
-            if (loaded->pages.ok()) {
-                step(core::LayersLoaded{loaded->epoch, *loaded->pages, loaded->swap_pages});
-            } else {
-                step(core::LayersNotLoaded{loaded->epoch, loaded->pages.error().message});
-            }
+            on_loaded(std::move(*loaded));
         } else {
             on_ran(std::move(std::get<EngineRan>(event)));
         }
     }
+    for (const core::WorkerEvent& event : mover_->take_events()) step(event);
+}
+
+void WorkerSession::on_loaded(EngineLoaded loaded) {
+    if (!loaded.pages.ok()) {
+        return step(core::LayersNotLoaded{loaded.epoch, loaded.pages.error().message});
+    }
+    const std::string kv_format = loaded.backend->kv_format();
+    mover_->use(std::move(loaded.backend));
+    step(core::LayersLoaded{loaded.epoch, *loaded.pages, loaded.swap_pages, kv_format});
 }
 
 // ---- messages
@@ -207,6 +223,10 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
         if (welcome_.has_value()) inbox_.add(std::move(*fork));
     } else if (auto* swap = std::get_if<core::SwapSequences>(&message)) {
         if (welcome_.has_value()) inbox_.add(std::move(*swap));
+    } else if (const auto* reserve = std::get_if<core::ReserveKv>(&message)) {
+        if (welcome_.has_value()) inbox_.add(*reserve);
+    } else if (auto* send_kv = std::get_if<core::SendKv>(&message)) {
+        if (welcome_.has_value()) inbox_.add(std::move(*send_kv));
     } else if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
         on_welcome(*welcome);
     } else if (const auto* refused = std::get_if<wire::Refused>(&message)) {
@@ -238,12 +258,21 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     config.block_size = welcome.block_size;
     config.n_layers = welcome.model.n_layers;
     config.prefix_cache = options_.prefix_cache;
+    const std::int64_t page_bytes =
+        std::max<std::int64_t>(1, welcome.model.kv_bytes_per_token_layer * welcome.block_size);
+    config.transfer_pages = static_cast<std::int32_t>(
+        std::clamp<std::int64_t>(kTransferBytes / page_bytes, 1, config.transfer_pages));
     worker_.emplace(welcome.worker, config);
     peers_->set_self(welcome.worker, incarnation_);
     BackendRequest request{welcome, hello_.memory_bytes, options_.swap_bytes, hello_.cores,
                            [this] { return weights(); }};
     engine_ = std::make_unique<EngineThread>(options_.backend, std::move(request), options_.speed,
                                              wakeup_);
+    std::optional<net::KeyPair> keys;
+    if (options_.key.has_value()) keys = options_.key->pair;
+    mover_ = std::make_unique<KvMover>(
+        KvMover::Options{place_.context, keys, options_.transport, welcome.worker, incarnation_},
+        wakeup_);
     LOG_INFO("joined as worker {} \"{}\": {}, {} layers, {} threads in {} tensor parallel {}",
              welcome.worker.value, options_.name, welcome.model.name, welcome.model.n_layers,
              hello_.cores, options_.backend->ranks(),
@@ -340,6 +369,14 @@ void WorkerSession::add_inputs(core::StageInputs inputs, net::Frame payload) {
     inbox_.add(std::move(inputs));
 }
 
+void WorkerSession::add_blocks(core::KvBlocks blocks, net::Frame payload) {
+    if (!payload.bytes.empty()) {
+        blocks.payload.buffer = next_buffer_++;
+        buffers_.emplace(blocks.payload.buffer, std::move(payload));
+    }
+    inbox_.add(std::move(blocks));
+}
+
 void WorkerSession::on_ran(EngineRan ran) {
     if (!ran.result.ok()) {
         LOG_ERROR("batch {} failed: {}", ran.batch - core::kFirstBatch, ran.result.error().message);
@@ -377,14 +414,46 @@ void WorkerSession::perform() {
             released_.push_back(release->buffer);
         } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
             engine_->load(load->epoch, load->layers);
-        } else {
+        } else if (!perform_kv(action)) {
             peers_->connect(std::get<core::ConnectPeers>(action).peers);
+            mover_->keep(peers_->endpoints());
         }
     }
     if (!tokens.empty()) send(std::move(tokens));
     flush_peers();
     for (const std::uint64_t buffer : released_) buffers_.erase(buffer);
     released_.clear();
+}
+
+bool WorkerSession::perform_kv(core::WorkerAction& action) {
+    if (auto* in = std::get_if<core::ImportKv>(&action)) {
+        net::Frame frame = buffers_.at(in->buffer);
+        mover_->receive(std::move(*in), std::move(frame));
+        return true;
+    }
+    auto* out = std::get_if<core::ExportKv>(&action);
+    if (out == nullptr) return false;
+    const std::optional<core::Peer> peer = peers_->peer(out->to);
+    if (peer.has_value()) {
+        const double rate = migration_bytes_per_s(out->to);
+        mover_->send(std::move(*out), *peer, rate);
+    } else {
+        LOG_WARN("KV for worker {}, which is no peer", out->to.value);
+        step(core::KvExported{out->transfer});
+    }
+    return true;
+}
+
+double WorkerSession::migration_bytes_per_s(core::WorkerId to) const {
+    if (options_.migration_bytes_per_s > 0) return options_.migration_bytes_per_s;
+    for (const spec::LinkSpec& link : report_.links) {
+        const bool ours = link.from == static_cast<std::int32_t>(welcome_->worker.value) &&
+                          link.to == static_cast<std::int32_t>(to.value);
+        if (ours && link.bandwidth_bytes_per_s > 0) {
+            return std::min(kMostMigrationBytesPerS, link.bandwidth_bytes_per_s / 2);
+        }
+    }
+    return kUnmeasuredMigrationBytesPerS;
 }
 
 void WorkerSession::start_batch(core::BatchPlan plan) {

@@ -9,6 +9,7 @@
 
 #include "core/worker.h"
 #include "node/engine_thread.h"
+#include "node/kv_mover.h"
 #include "node/link_probe.h"
 #include "node/message_merger.h"
 #include "node/peer_links.h"
@@ -67,9 +68,14 @@ class WorkerSession {
     void finish_probe();
     void on_ran(EngineRan ran);
     void add_inputs(core::StageInputs inputs, net::Frame payload);
+    void add_blocks(core::KvBlocks blocks, net::Frame payload);
+    void on_loaded(EngineLoaded loaded);
     void step(const core::WorkerEvent& event);
 
     void perform();
+    bool perform_kv(core::WorkerAction& action);
+    void export_kv(core::ExportKv action);
+    double migration_bytes_per_s(core::WorkerId to) const;
     void start_batch(core::BatchPlan plan);
     void flush_peers();
     void send_to_peer(core::WorkerId peer, core::StageInputs inputs);
@@ -105,7 +111,8 @@ class WorkerSession {
 
     WeightFetcher fetcher_;
     std::shared_ptr<model::WeightSource> weights_;  // the engine thread's
-    std::unique_ptr<EngineThread> engine_;          // last: its thread uses the above
+    std::unique_ptr<EngineThread> engine_;          // its thread uses the above
+    std::unique_ptr<KvMover> mover_;                // its thread, too
 };
 
 // This machine, as Hello tells it.

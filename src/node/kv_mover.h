@@ -1,0 +1,92 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/worker.h"
+#include "engine/backend.h"
+#include "net/zmq_frame.h"
+#include "net/zmq_transport.h"
+
+namespace helix::node {
+
+// Moves KV pages between the engine and other workers, on a thread and connections of its own, so
+// that neither batches nor the rows between stages wait for them. Exports go one after the other,
+// no faster than each says; its end is told when its time at that rate is over. Imports do not wait
+// for exports.
+class KvMover {
+  public:
+    struct Options {
+        std::shared_ptr<net::ZmqContext> context;
+        std::optional<net::KeyPair> keys;
+        net::TransportOptions transport;
+        core::WorkerId self;
+        std::uint64_t incarnation = 0;
+    };
+    KvMover(Options options, const net::Wakeup& done);
+    ~KvMover();
+    KvMover(const KvMover&) = delete;
+    KvMover& operator=(const KvMover&) = delete;
+
+    // The engine whose pages are meant from now on. It must not load layers while anything moves.
+    void use(std::shared_ptr<engine::Backend> backend);
+    // to: with an endpoint that can be reached from here.
+    void send(core::ExportKv action, core::Peer to, double bytes_per_s);
+    void receive(core::ImportKv action, net::Frame frame);
+    // Connections to others than these are closed.
+    void keep(std::set<std::string> endpoints);
+    // KvExported and KvImported, after a wake-up.
+    std::vector<core::WorkerEvent> take_events();
+
+  private:
+    struct Export {
+        core::ExportKv action;
+        core::Peer to;
+        double bytes_per_s = 0;
+    };
+    struct Import {
+        core::ImportKv action;
+        net::Frame frame;
+    };
+    // Told when it is over.
+    struct Pause {
+        std::uint64_t transfer = 0;
+        base::TimePoint until;
+    };
+
+    void work();
+    // With the lock held; false when there is nothing to do now.
+    bool work_once(std::unique_lock<std::mutex>& lock);
+    void tell(core::WorkerEvent event);
+    base::Status perform(const Export& task, engine::Backend& backend);
+    base::Status perform(const Import& task, engine::Backend& backend);
+    base::Status send_to(const core::Peer& peer, const net::Frame& header,
+                         const net::Frame& payload);
+    base::Result<net::DealerSocket*> socket_to(const core::Peer& peer);
+
+    Options options_;
+    const net::Wakeup& done_;
+    std::map<std::string, std::unique_ptr<net::DealerSocket>> sockets_;  // the thread's
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::shared_ptr<engine::Backend> backend_;
+    std::deque<Export> exports_;
+    std::deque<Import> imports_;
+    std::optional<std::set<std::string>> kept_;  // to be done
+    std::optional<Pause> pause_;
+    std::vector<core::WorkerEvent> events_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace helix::node

@@ -1,0 +1,92 @@
+// Requests that move between workers while they run: real sockets, a real model.
+
+#include <gtest/gtest.h>
+
+#include "node/real_cluster.h"
+
+namespace helix::node {
+namespace {
+
+using namespace testing;
+
+class MigrationCluster : public RealCluster {
+  protected:
+    // One worker that holds all four layers, and two that share them.
+    void serve_both_ways() {
+        serve(synthetic(), [](CoordinatorOptions& options) {
+            options.core.block_size = 4;
+            options.planner =
+                [](const spec::ClusterSpec& cluster) -> base::Result<plan::PlanReport> {
+                plan::PlanReport report;
+                std::int32_t at[3] = {};
+                for (std::int32_t i = 0; i < 3; ++i) {
+                    at[cluster.nodes[static_cast<std::size_t>(i)].name[0] - 'a'] = i;
+                }
+                report.placement.layers.resize(3);
+                report.placement.layers[static_cast<std::size_t>(at[0])] = {0, 4};
+                report.placement.layers[static_cast<std::size_t>(at[1])] = {0, 1};
+                report.placement.layers[static_cast<std::size_t>(at[2])] = {1, 4};
+                report.flows = {{spec::kCoordinator, at[0], 10},
+                                {at[0], spec::kCoordinator, 10},
+                                {spec::kCoordinator, at[1], 10},
+                                {at[1], at[2], 10},
+                                {at[2], spec::kCoordinator, 10}};
+                report.max_flow_tokens_per_s = 20;
+                return report;
+            };
+        });
+    }
+    static core::Request request(std::int32_t n) {
+        core::Request made = greedy({}, 180);
+        for (spec::Token token = 0; token < 30; ++token) made.prompt.push_back(3 + token * n % 40);
+        made.sampling.temperature = 1;
+        made.sampling.seed = static_cast<std::uint64_t>(n);
+        return made;
+    }
+    // Moves it whenever a few tokens have come since it was moved; how often it was.
+    std::int32_t run_moving(const core::Request& request, std::vector<spec::Token>& tokens) {
+        const auto sink = std::make_shared<RecordingSink>();
+        const core::RequestId id = server_->submit(request, sink);
+        std::int32_t moves = 0;
+        for (std::size_t length = 5; length < 150; length += 10) {
+            EXPECT_TRUE(sink->wait_for(
+                [&](const RecordingSink& s) { return s.done_ || s.tokens_.size() >= length; }, 60));
+            core::Pipeline before;
+            sink->wait_for([&](const RecordingSink& s) {
+                before = s.pipeline_;
+                return true;
+            });
+            server_->move(id);
+            const bool moved = sink->wait_for(
+                [&](const RecordingSink& s) { return s.done_ || s.pipeline_ != before; }, 20);
+            EXPECT_TRUE(moved) << "of " << length << " tokens";
+            ++moves;
+        }
+        EXPECT_TRUE(sink->wait_done(60));
+        EXPECT_EQ(sink->reason_, core::FinishReason::length) << sink->error_;
+        tokens = sink->tokens_;
+        return moves;
+    }
+};
+
+TEST_F(MigrationCluster, MovedAgainAndAgainARequestGetsTheTokensOfOneThatStays) {
+    serve_both_ways();
+    for (std::int32_t n = 1; n <= 3; ++n) {
+        const auto still = std::make_shared<RecordingSink>();
+        server_->submit(request(n), still);
+        ASSERT_TRUE(still->wait_done(60));
+        ASSERT_EQ(still->reason_, core::FinishReason::length) << still->error_ << still->rejection_;
+        std::vector<spec::Token> tokens;
+        EXPECT_GT(run_moving(request(n), tokens), 5);
+        EXPECT_EQ(tokens, still->tokens_) << "request " << n;
+    }
+    EXPECT_GT(server_->view().migrations, 10);
+    EXPECT_TRUE(eventually([&] {
+        const core::ClusterView view = server_->view();
+        return std::all_of(view.workers.begin(), view.workers.end(),
+                           [](const core::WorkerView& worker) { return worker.used_pages == 0; });
+    })) << "pages are left behind";
+}
+
+}  // namespace
+}  // namespace helix::node
