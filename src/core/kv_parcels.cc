@@ -50,6 +50,24 @@ void KvParcel::place(std::uint32_t member, std::int32_t block, LayerRange layers
     }
 }
 
+void KvParcel::begin_members(const std::vector<KvSpan>& spans, KvBlockPool& pool) {
+    for (const KvSpan& span : spans) {
+        if (span.first_block <= 0 || members_.contains(span.member)) continue;
+        const auto donor = std::find_if(members_.begin(), members_.end(), [&](const auto& other) {
+            return other.second.contains(span.first_block - 1);
+        });
+        if (donor == members_.end()) continue;
+        const std::map<std::int32_t, Block>& from = donor->second;
+        std::map<std::int32_t, Block> shared(from.begin(), from.lower_bound(span.first_block));
+        for (const auto& [number, block] : shared) {
+            for (const Held& one : block) {
+                if (one.is_placed) pool.acquire(one.page);
+            }
+        }
+        members_.emplace(span.member, std::move(shared));
+    }
+}
+
 void KvParcel::fill(std::uint32_t member, std::int32_t block, LayerRange layers,
                     std::span<const PageId> pages, std::int32_t tokens) {
     const auto found = members_.find(member);

@@ -20,8 +20,10 @@ namespace helix::core {
 class KvParcel {
   public:
     // key: member 0. spare: pages, each with a reference that becomes the parcel's.
-    KvParcel(const SequenceKey& key, LayerRange layers, std::vector<PageId> spare)
-        : key_(key), layers_(layers), spare_(std::move(spare)) {}
+    KvParcel(const SequenceKey& key, LayerRange layers, std::span<const PageId> spare)
+        : key_(key), layers_(layers) {
+        add_spare(spare);
+    }
 
     const SequenceKey& key() const { return key_; }
     LayerRange layers() const { return layers_; }
@@ -37,6 +39,14 @@ class KvParcel {
 
     // Takes spare pages for so many blocks of these layers; nothing when there are too few.
     std::optional<std::vector<PageId>> take_spare(std::int64_t blocks, LayerRange layers);
+    void add_spare(std::span<const PageId> pages) {
+        spare_.insert(spare_.end(), pages.begin(), pages.end());
+        reserved_ += static_cast<std::int64_t>(pages.size());
+    }
+    std::int64_t reserved_pages() const { return reserved_; }  // spare and used
+    // Members of which nothing came yet share the blocks before their span with any other that has
+    // them: they are of the prompt.
+    void begin_members(const std::vector<KvSpan>& spans, KvBlockPool& pool);
     // The block's pages of these layers are these from now on, each with a reference more. They
     // have no content yet.
     void place(std::uint32_t member, std::int32_t block, LayerRange layers,
@@ -79,6 +89,7 @@ class KvParcel {
     SequenceKey key_;
     LayerRange layers_;
     std::vector<PageId> spare_;
+    std::int64_t reserved_ = 0;
     std::map<std::uint32_t, std::map<std::int32_t, Block>> members_;
     std::map<std::tuple<std::uint32_t, std::int32_t, std::int32_t>, Round> rounds_;
     bool taken_ = false;  // a member has begun: nothing more comes

@@ -126,7 +126,8 @@ struct SwapSequences {
 // the tokens whose KV is waiting) take it over; FreeSequences gives it back.
 
 // To each stage of the new pipeline: take pages for the KV that will come, so many blocks of all
-// these layers. key: member 0 of the new attempt. Answered by KvReserved or KvRefused.
+// these layers. key: member 0 of the new attempt. Answered by KvReserved or KvRefused. Said again
+// it renews the reservation and adds what it has grown by.
 struct ReserveKv {
     SequenceKey key;
     LayerRange layers;
@@ -134,7 +135,9 @@ struct ReserveKv {
     bool operator==(const ReserveKv&) const = default;
 };
 
-// Positions of one member: from block first_block on, up to tokens.
+// Positions of one member: from block first_block on, up to tokens. The blocks before were sent in
+// earlier rounds, or, where this is the first round of the member, are of the prompt and were sent
+// for another.
 struct KvSpan {
     std::uint32_t member = 0;
     std::int32_t first_block = 0;

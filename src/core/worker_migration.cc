@@ -90,11 +90,8 @@ void Worker::Impl::reserve_kv(const ReserveKv& message, std::vector<WorkerAction
     if (tombstone_set.contains(message.key)) return;  // given up since
     const std::string wrong = cannot_reserve(message);
     if (!wrong.empty()) return refuse_kv(message.key, wrong, actions);
-    if (const auto found = parcels.find(message.key); found != parcels.end()) {
-        found->second.last_heard = now;
-        actions.push_back(SendToCoordinator{KvReserved{message.key}});
-        return;
-    }
+    const auto found = parcels.find(message.key);
+    if (found != parcels.end() && found->second.taken()) return;  // it came late
     drop_older_parcels(message.key);
     // Layers that an older attempt runs here need no pages: the new attempt will share its.
     std::int32_t coming = 0;
@@ -104,7 +101,8 @@ void Worker::Impl::reserve_kv(const ReserveKv& message, std::vector<WorkerAction
             return sequences.find(key)->layers.contains(layer);
         });
     }
-    const std::int64_t pages = message.blocks * coming;
+    const std::int64_t has = found == parcels.end() ? 0 : found->second.reserved_pages();
+    const std::int64_t pages = std::max<std::int64_t>(0, message.blocks * coming - has);
     if (pages > 0 && can_allocate(pages, pool.free_pages(), pool.total()) != KvRoom::ok) {
         return refuse_kv(message.key,
                          std::to_string(pages) + " KV pages to reserve, " +
@@ -115,10 +113,12 @@ void Worker::Impl::reserve_kv(const ReserveKv& message, std::vector<WorkerAction
     make_room(pages);
     std::vector<PageId> spare;
     CHECK(pool.allocate(pages, spare));
-    KvParcel parcel(message.key, message.layers, std::move(spare));
+    KvParcel& parcel =
+        parcels.try_emplace(message.key, message.key, message.layers, std::span<const PageId>())
+            .first->second;
+    parcel.add_spare(spare);
     parcel.last_heard = now;
-    parcel.serial = next_transfer++;
-    parcels.emplace(message.key, std::move(parcel));
+    if (found == parcels.end()) parcel.serial = next_transfer++;
     actions.push_back(SendToCoordinator{KvReserved{message.key}});
 }
 
@@ -184,6 +184,7 @@ void Worker::Impl::share_kv(const SendKv& message, std::vector<WorkerAction>& ac
     }
     KvParcel& parcel = found->second;
     if (parcel.taken()) return;
+    parcel.begin_members(message.spans, pool);
     for (const Content& content : gather(message, sequences, config.block_size)) {
         for (const KvPlace& place : content.places) {
             const std::int32_t tokens = tokens_in(message.spans, place, config.block_size);
@@ -279,6 +280,7 @@ std::string Worker::Impl::import_kv(const KvBlocks& message, std::vector<WorkerA
     if (part == KvParcel::Part::foreign) return "KV came in parts that do not belong together";
     auto pages = parcel.take_spare(blocks, message.layers);
     if (!pages) return "KV came for more blocks than are reserved";
+    parcel.begin_members(message.spans, pool);
     for (const KvPlace& place : message.places) {
         parcel.place(place.member, place.block, message.layers,
                      content_pages(*pages, place, message.layers), pool);
