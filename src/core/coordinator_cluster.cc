@@ -170,6 +170,7 @@ void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
     repeat_assignments(now, actions);
     end_late_drafts(now);
     end_late_migrations(now, actions);
+    send_lost_rows_again(now, actions);
     end_stalled(now, actions);
     end_unserved(now, actions);
 }

@@ -111,7 +111,6 @@ void Coordinator::Impl::on_group_token(TimePoint now, RequestState& state,
         state.rows_going = 0;
         fork_group(now, state, actions);
     }
-    arriving.erase(state.request.id);
     GroupMember* member = group.find(token.key.member);
     if (member == nullptr) return;  // its choice has ended
     // Twice, or drawn anew after a preemption: the same token, streamed before.

@@ -85,9 +85,10 @@ std::int32_t Coordinator::Impl::migrations_at(WorkerId worker) const {
 
 std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage& stage) const {
     const std::string who = worker_text(stage.worker);
+    const auto found = workers.find(stage.worker);
+    if (found != workers.end() && found->second.draining) return who + " is being emptied";
     if (!usable(stage.worker, stage.layers)) return who + " does not hold the layers";
-    const WorkerState& worker = workers.at(stage.worker);
-    if (worker.draining) return who + " is being emptied";
+    const WorkerState& worker = found->second;
     const std::int64_t most = blocks_needed(state, state.max_output) * stage.layers.size();
     if (most > most_pages(stage.worker)) return who + " has too little KV memory";
     // Of a worker that it runs on already only what comes on top.

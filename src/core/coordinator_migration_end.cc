@@ -27,6 +27,17 @@ bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
     return false;
 }
 
+// Rows that were sent before have not come back.
+bool waits_since(const RequestState& state, TimePoint time) {
+    if (!state.group || !state.group->forked) {
+        return state.rows_going > 0 && state.last_progress <= time;
+    }
+    const std::vector<GroupMember>& members = state.group->members;
+    return std::any_of(members.begin(), members.end(), [&](const GroupMember& member) {
+        return member.rows_going > 0 && member.sent_at <= time;
+    });
+}
+
 // No row is under way, and nothing that came back is left to be looked at.
 bool all_back(const RequestState& state) {
     if (!state.group) return state.rows_going == 0;
@@ -70,9 +81,10 @@ void Coordinator::Impl::commit(TimePoint now, RequestState& state,
     migrating.erase(id);
     ++migrations;
     // What the old pipeline has computed its prefix caches keep.
-    if (!arriving.contains(id)) remember_prefix(state, length(state) - 1);
+    remember_prefix(state, length(state) - 1);
     to_stages(state, FreeSequences{keys_at_workers(state)}, actions);
-    router->on_ended(state.path, 0);
+    // Of choices that have ended rows may still be under way.
+    router->on_ended(state.path, std::exchange(state.rows_going, 0));
     for (const Stage& stage : state.pipeline) {
         if (!passes(move->pipeline, stage.worker)) workers.at(stage.worker).kv.remove(id);
     }
@@ -83,7 +95,6 @@ void Coordinator::Impl::commit(TimePoint now, RequestState& state,
     charge(state);
     state.moved = true;
     state.last_progress = now;
-    arriving[id] = now;
     send_first_rows(now, state);
     actions.push_back(RequestRouted{id, state.pipeline, state.attempt, length(state) - 1});
     actions.push_back(MigrationEnded{id, MigrationPhase::committed, "",
@@ -133,6 +144,11 @@ void Coordinator::Impl::drop_migration(RequestState& state, const std::string& r
             worker.kv.set(id, expected_pages(state, old->layers));
         }
         if (!worker.gone) actions.push_back(SendToWorker{stage.worker, parcel});
+    }
+    // What the others still have to send for it, they need not.
+    for (const Stage& stage : state.pipeline) {
+        if (passes(move->pipeline, stage.worker) || workers.at(stage.worker).gone) continue;
+        actions.push_back(SendToWorker{stage.worker, parcel});
     }
     const Duration held = move->held_since ? step_at - *move->held_since : Duration{};
     actions.push_back(MigrationEnded{id, move->phase, reason,
@@ -185,10 +201,8 @@ bool Coordinator::Impl::give_up_move_to(TimePoint now, WorkerId worker,
     return true;
 }
 
-// Rows between neighbours may be lost: computed anew they cost less than a wait for them.
 void Coordinator::Impl::on_peer_lost(TimePoint now, WorkerId one, WorkerId other,
                                      std::vector<CoordinatorAction>& actions) {
-    std::vector<RequestId> hit;
     const std::set<RequestId> moving = migrating;
     for (const RequestId id : moving) {
         RequestState& state = requests.at(id);
@@ -200,10 +214,30 @@ void Coordinator::Impl::on_peer_lost(TimePoint now, WorkerId one, WorkerId other
                                       });
         if (over) abort_migration(now, state, "the link between its workers broke", actions);
     }
-    for (const auto& [id, pages] : workers.at(one).kv.charges()) {
-        if (neighbours(requests.at(id).pipeline, one, other)) hit.push_back(id);
+    const bool known = std::any_of(broken_links.begin(), broken_links.end(), [&](const auto& link) {
+        return std::minmax(link.one, link.other) == std::minmax(one, other);
+    });
+    if (!known) broken_links.push_back({now, one, other});
+}
+
+// Rows that went before the link broke and have not come back a while after may be lost: computing
+// them anew costs less than waiting for them. If a worker of the two is dead that is known by then.
+void Coordinator::Impl::send_lost_rows_again(TimePoint now,
+                                             std::vector<CoordinatorAction>& actions) {
+    while (!broken_links.empty() && now - broken_links.front().at >= config.settle) {
+        const BrokenLink link = broken_links.front();
+        broken_links.pop_front();
+        const auto worker = workers.find(link.one);
+        if (worker == workers.end()) continue;
+        std::vector<RequestId> hit;
+        for (const auto& [id, pages] : worker->second.kv.charges()) {
+            const RequestState& state = requests.at(id);
+            if (neighbours(state.pipeline, link.one, link.other) && waits_since(state, link.at)) {
+                hit.push_back(id);
+            }
+        }
+        for (const RequestId id : hit) fail_over(now, requests.at(id), actions);
     }
-    for (const RequestId id : hit) restart(requests.at(id), actions);
 }
 
 void Coordinator::Impl::end_late_migrations(TimePoint now,
@@ -220,17 +254,6 @@ void Coordinator::Impl::end_late_migrations(TimePoint now,
         } else if (!move.held_since && (now - move.asked) * kAskedInTimeout >= how.timeout) {
             reserve(now, state, actions);
         }
-    }
-    // Its first row may have been lost, and the KV with it.
-    std::vector<RequestId> lost;
-    for (const auto& [id, since] : arriving) {
-        if (now - since > how.timeout) lost.push_back(id);
-    }
-    for (const RequestId id : lost) {
-        actions.push_back(Report{"request " + std::to_string(id.value) +
-                                     " has no token on the pipeline it moved to: computed anew",
-                                 true});
-        restart(requests.at(id), actions);
     }
 }
 

@@ -112,11 +112,10 @@ void Coordinator::Impl::note_first_token(RequestState& state) {
 // preemption: nothing was lost but the way to the workers and back.
 void Coordinator::Impl::restart_without_prefix(RequestState& state,
                                                std::vector<CoordinatorAction>& actions) {
-    if (state.prefix.cached > 0) {
-        prefixes.forget(state.prefix.blocks, state.path);
-        state.prefix.lost = true;
-    }
+    const Path path = state.path;
     restart(state, actions);
+    prefixes.forget(state.prefix.blocks, path);
+    state.prefix.lost = true;
 }
 
 }  // namespace helix::core

@@ -315,7 +315,6 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             state.prompt_rows = 0;
             note_first_token(state);
         }
-        arriving.erase(state.request.id);
         state.output.push_back(token.token);
         state.trouble_since.reset();
         if (state.rows_going > 0) {  // the first token of these rows
@@ -391,8 +390,7 @@ void Coordinator::Impl::leave_pipeline(RequestState& state,
                                        std::vector<CoordinatorAction>& actions) {
     CHECK(state.running);
     if (state.migration) drop_migration(state, "it left its pipeline", actions);
-    const bool computed = state.prompt_rows == 0 && arriving.erase(state.request.id) == 0;
-    if (computed) remember_prefix(state, length(state) - 1);
+    if (state.prompt_rows == 0) remember_prefix(state, length(state) - 1);
     prompts.abandon(state.prompt_rows);
     state.prompt_rows = 0;
     forget_guesses(state);

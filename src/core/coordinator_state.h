@@ -182,6 +182,13 @@ inline std::int32_t unscored(const RequestState& state) {
     return static_cast<std::int32_t>(state.request.prompt.size()) - 1 - state.scored;
 }
 
+// Two workers do not reach each other any more, or not for a moment.
+struct BrokenLink {
+    TimePoint at;
+    WorkerId one;
+    WorkerId other;
+};
+
 // A placement on its way into force, step by step (core/transition_steps.h).
 struct PendingPlacement {
     spec::Placement placement;
@@ -258,8 +265,8 @@ struct Coordinator::Impl {
     TimePoint served_last;      // when requests waited and a placement could serve them
     TimePoint no_stall_before;  // when to look for requests without progress again
     std::set<RequestId> migrating;
-    std::map<RequestId, TimePoint> arriving;  // committed then; no token from there yet
-    std::int64_t migrations = 0;              // committed
+    std::deque<BrokenLink> broken_links;                   // lately
+    std::int64_t migrations = 0;                           // committed
     std::array<std::int64_t, 3> migrations_given_up = {};  // by phase
     std::map<WorkerId, TimePoint> last_preemption;
     std::int64_t preemptions = 0;
@@ -452,6 +459,7 @@ struct Coordinator::Impl {
     bool give_up_move_to(TimePoint now, WorkerId worker, std::vector<CoordinatorAction>& actions);
     void on_peer_lost(TimePoint now, WorkerId one, WorkerId other,
                       std::vector<CoordinatorAction>& actions);
+    void send_lost_rows_again(TimePoint now, std::vector<CoordinatorAction>& actions);
     void end_late_migrations(TimePoint now, std::vector<CoordinatorAction>& actions);
     // Back to the queue, to be computed anew: no preemption, nobody wanted its pages.
     void restart(RequestState& state, std::vector<CoordinatorAction>& actions);

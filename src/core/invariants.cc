@@ -78,7 +78,11 @@ std::string move_rule(const Coordinator::Impl& state, const RequestState& reques
     if (move.attempt <= request.attempt || move.attempt > request.last_attempt) {
         return who + ": moves as an attempt that is over";
     }
-    if (move.held_since && request.rows_going > 0) return who + ": held with rows under way";
+    const bool goes =
+        request.group ? std::any_of(request.group->members.begin(), request.group->members.end(),
+                                    [](const auto& m) { return m.rows_going > 0; })
+                      : request.rows_going > 0;
+    if (move.held_since && goes) return who + ": held with rows under way";
     if (move.held_since && move.phase != MigrationPhase::last_round) {
         return who + ": held before its last round";
     }
@@ -309,12 +313,6 @@ std::string broken_invariant(const Coordinator& coordinator) {
     }
     if (waiting != state.waiting.size()) return "the queue holds an unknown request";
     if (moving != state.migrating.size()) return "a request is listed as moving that does not";
-    for (const auto& [id, since] : state.arriving) {
-        const RequestState* request = state.requests.by_id(id);
-        if (request == nullptr || !request->running || !request->moved) {
-            return "a request is listed as arriving that does not";
-        }
-    }
     if (swapped != state.swapped.size()) return "a swapped request is not listed";
     if (sequences != state.sequences_running) return "running sequences miscounted";
     const std::string swap = swap_rule(state);
@@ -374,7 +372,7 @@ std::string held_when_idle(const Coordinator& coordinator) {
     }
     if (!state.waiting.empty() || state.unaccepted != 0) return "the queue is not empty";
     if (state.prompts.in_flight() != 0) return "the window still counts prompts in flight";
-    if (!state.migrating.empty() || !state.arriving.empty()) return "a request still moves";
+    if (!state.migrating.empty()) return "a request still moves";
     if (state.sequences_running != 0) return "sequences are counted that do not run";
     for (const auto& [id, worker] : state.workers) {
         if (worker.swap_used != 0) return "swap space is still taken";

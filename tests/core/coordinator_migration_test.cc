@@ -157,5 +157,155 @@ TEST_F(MigrationTest, GoesThroughItsPhasesAndContinuesWithTheNextToken) {
     EXPECT_EQ(held_when_idle(cluster.coordinator()), "");
 }
 
+// What it could not decode while it was held it decodes as soon as the migration is given up.
+TEST_F(MigrationTest, RefusedWhileHeldItGoesOnAtOnceWhereItWas) {
+    begin();
+    cluster.step(MoveRequest{{1}});
+    reserve();
+    arrive();
+    ASSERT_EQ(sent<SendKv>(cluster.tokens(1, {6})).size(), 2U);
+    const auto actions = say(old_stage(1), KvRefused{key(), "no"});
+    const auto rows = ScriptedCluster::rows(actions);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].key, (SequenceKey{{1}, before}));
+    EXPECT_EQ(rows[0].first_position, 41);
+    EXPECT_FALSE(rows[0].start);
+    EXPECT_EQ(find<MigrationEnded>(actions)->phase, MigrationPhase::last_round);
+    EXPECT_EQ(sent<FreeSequences>(actions).size(), 4U) << "also what waits to be sent";
+    EXPECT_EQ(charged(new_stage(0).value), 0);
+    EXPECT_TRUE(find<StreamToken>(cluster.tokens(1, {7})));
+    EXPECT_EQ(cluster.view().migrations_given_up[2], 1);
+}
+
+TEST_F(MigrationTest, AnAttemptThatWasGivenUpIsNotUsedAgain) {
+    begin();
+    cluster.step(MoveRequest{{1}});
+    const SequenceKey first = key();
+    say(new_stage(0), KvRefused{first, "full"});
+    cluster.step(MoveRequest{{1}});
+    EXPECT_EQ(key().attempt, first.attempt + 1);
+    EXPECT_TRUE(say(new_stage(1), KvRefused{first, "late"}).empty());
+    EXPECT_TRUE(say(new_stage(0), KvReserved{first}).empty());
+    EXPECT_EQ(cluster.view().migrating, 1);
+}
+
+TEST_F(MigrationTest, NothingIsHeldForLongerThanItsTimeout) {
+    begin();
+    cluster.step(MoveRequest{{1}});
+    reserve();
+    arrive();
+    cluster.tokens(1, {6});
+    cluster.wait(base::from_ms(900));
+    EXPECT_FALSE(find<MigrationEnded>(cluster.step(CoordinatorTick{})));
+    cluster.wait(base::from_ms(200));
+    const auto actions = cluster.step(CoordinatorTick{});
+    EXPECT_EQ(find<MigrationEnded>(actions)->held, base::from_ms(1100));
+    EXPECT_EQ(ScriptedCluster::rows(actions).size(), 1U);
+}
+
+TEST_F(MigrationTest, WithoutAnAnswerItIsGivenUp) {
+    begin();
+    cluster.step(MoveRequest{{1}});
+    cluster.wait(base::from_seconds(3));
+    EXPECT_EQ(sent<ReserveKv>(cluster.step(CoordinatorTick{})).size(), 2U) << "asked again";
+    cluster.wait(base::from_seconds(18));
+    const auto actions = cluster.step(CoordinatorTick{});
+    EXPECT_EQ(find<MigrationEnded>(actions)->phase, MigrationPhase::reserving);
+    EXPECT_TRUE(ScriptedCluster::rows(actions).empty()) << "its row is under way";
+}
+
+TEST_F(MigrationTest, SaysWhyARequestCannotMove) {
+    const auto why = [&](const MoveRequest& move) {
+        const auto ended = find<MigrationEnded>(cluster.step(move));
+        return ended ? ended->reason : "it moves";
+    };
+    EXPECT_EQ(why({{1}}), "there is no such request");
+    cluster.step(Submitted{request(1)});
+    EXPECT_EQ(why({{1}}), "it has no token yet");
+    cluster.tokens(1, {5});
+    const std::uint32_t lane = cluster.lane(1);
+    EXPECT_EQ(why({{1}, cluster.request(1).pipeline}), "it runs there");
+    EXPECT_EQ(why({{1}, {{{0}, {0, 4}}}}), "there is no such way");
+    const WorkerId other{2 * (1 - lane) + 1};
+    cluster.step(DrainWorker{other});
+    EXPECT_EQ(why({{1}}), "no other pipeline has room for it");
+    EXPECT_EQ(why({{1}, {{{other.value - 1}, {0, 2}}, {other, {2, 4}}}}),
+              "worker " + std::to_string(other.value) + " is being emptied");
+    cluster.step(DrainWorker{other, false, true});
+    EXPECT_EQ(why({{1}}), "it moves");
+    EXPECT_EQ(why({{1}}), "it is on its way already");
+}
+
+TEST_F(MigrationTest, OnlySoManyAtAWorkerAtOnce) {
+    for (std::uint64_t id = 1; id <= 8; ++id) {
+        cluster.step(Submitted{request(id, 8)});
+        cluster.tokens(id, {5});
+        cluster.step(MoveRequest{{id}});
+    }
+    EXPECT_EQ(cluster.view().migrating, config().migration.per_worker);
+}
+
+TEST_F(MigrationTest, AWorkerOfTheNewPipelineIsLost) {
+    begin();
+    cluster.step(MoveRequest{{1}});
+    reserve();
+    arrive();
+    cluster.tokens(1, {6});
+    const auto actions = cluster.step(WorkerLost{new_stage(0), "died"});
+    EXPECT_EQ(find<MigrationEnded>(actions)->phase, MigrationPhase::last_round);
+    EXPECT_EQ(ScriptedCluster::rows(actions).size(), 1U) << "the old pipeline is whole";
+    EXPECT_EQ(cluster.request(1).attempt, before);
+    EXPECT_EQ(cluster.view().failovers, 0);
+}
+
+TEST_F(MigrationTest, WhatAWorkerHoldsForItIsNoStray) {
+    begin();
+    cluster.step(MoveRequest{{1}});
+    WorkerReport report;
+    report.held = {key(), {{1}, before, 0}, {{1}, before + 7, 0}};
+    const auto freed = sent<FreeSequences>(say(new_stage(0), report));
+    ASSERT_EQ(freed.size(), 1U);
+    EXPECT_EQ(freed[0].second.keys, (std::vector<SequenceKey>{{{1}, before + 7, 0}}));
+}
+
+// The stage has not got what the first rows count on: everything is computed again.
+TEST_F(MigrationTest, WhenTheKvIsNotThereAfterAllItIsComputedAnew) {
+    begin();
+    cluster.step(MoveRequest{{1}});
+    reserve();
+    arrive();
+    cluster.tokens(1, {6});
+    arrive();
+    ASSERT_EQ(cluster.view().migrations, 1);
+    const auto actions = cluster.stuck(1, StuckCause::prefix_lost);
+    const auto rows = ScriptedCluster::rows(actions);
+    ASSERT_EQ(rows.size(), 1U);
+    EXPECT_EQ(rows[0].key.attempt, before + 2);
+    EXPECT_EQ(rows[0].first_position, 0);
+    EXPECT_EQ(rows[0].tokens.size(), 42U);
+    EXPECT_EQ(cluster.view().preemptions, 0);
+}
+
+TEST_F(MigrationTest, RowsThatABrokenLinkMayHaveLostAreSentAgain) {
+    begin();
+    std::uint64_t other = 2;  // the first that runs beside request 1
+    for (; other < 9; ++other) {
+        cluster.step(Submitted{request(other)});
+        cluster.tokens(other, {5});
+        if (cluster.lane(other) == from) break;
+    }
+    ASSERT_LT(other, 9U);
+    EXPECT_TRUE(say(old_stage(1), PeerLost{old_stage(0)}).empty());
+    EXPECT_TRUE(say(old_stage(0), PeerLost{old_stage(1)}).empty()) << "the other end";
+    cluster.wait(base::from_ms(100));
+    cluster.tokens(other, {6});
+    cluster.wait(base::from_ms(300));
+    const auto rows = ScriptedCluster::rows(cluster.step(CoordinatorTick{}));
+    ASSERT_EQ(rows.size(), 1U) << "the others are elsewhere, or have gone on";
+    EXPECT_EQ(rows[0].key, (SequenceKey{{1}, before + 1}));
+    EXPECT_EQ(rows[0].tokens.size(), 41U);
+    EXPECT_TRUE(ScriptedCluster::rows(cluster.step(CoordinatorTick{})).empty());
+}
+
 }  // namespace
 }  // namespace helix::core
