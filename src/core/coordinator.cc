@@ -45,6 +45,7 @@ ClusterView Coordinator::view() const {
         w.batches = worker.last_report.batches;
         w.rows = worker.last_report.rows;
         w.busy_ns = worker.last_report.busy_ns;
+        w.slowdown = worker.slowness.factor();
         w.draining = worker.draining;
         w.remove = worker.remove;
         w.drained = worker.drained;

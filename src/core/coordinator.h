@@ -11,6 +11,7 @@
 #include "core/beam_search.h"
 #include "core/messages.h"
 #include "core/router_catalogue.h"
+#include "core/slowdown.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 #include "spec/placement.h"
@@ -271,6 +272,7 @@ struct CoordinatorConfig {
     // Requests on a worker that is drained, or about to load other layers, have so long to move
     // away or to finish; then they are computed anew elsewhere.
     Duration empty_timeout = base::from_seconds(10);
+    SlowdownConfig slowdown;               // a slow worker is planned for as slow as it is
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
     double switch_gain =
         1.05;  // a new placement must promise so much more flow to replace a whole one
@@ -299,6 +301,7 @@ struct WorkerView {
     std::int64_t batches = 0;
     std::int64_t rows = 0;
     std::int64_t busy_ns = 0;
+    double slowdown = 1;  // computes so many times slower than usual
     bool draining = false;
     bool remove = false;             // and will be dismissed
     bool drained = false;            // holds nothing, is in no placement

@@ -1,6 +1,7 @@
 // Workers that come and go, and the placements that follow.
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -143,6 +144,10 @@ void Coordinator::Impl::on_report(TimePoint now, WorkerId worker, const WorkerRe
     WorkerState& state = workers.at(worker);
     state.last_report = message;
     state.reported_at = now;
+    if (state.slowness.observe(now, message, state.joined.node, state.layers.size(),
+                               config.slowdown)) {
+        on_slowness(now, worker, actions);
+    }
     if (router != nullptr) router->on_report(worker, message);
     if (state.kv.requests() > 0) state.kv.set_reported(message.used_pages);
     FreeSequences strays;
@@ -152,6 +157,21 @@ void Coordinator::Impl::on_report(TimePoint now, WorkerId worker, const WorkerRe
         if (!ours) strays.keys.push_back(key);
     }
     if (!strays.keys.empty()) actions.push_back(SendToWorker{worker, std::move(strays)});
+}
+
+void Coordinator::Impl::on_slowness(TimePoint now, WorkerId worker,
+                                    std::vector<CoordinatorAction>& actions) {
+    const WorkerState& state = workers.at(worker);
+    const double factor = state.slowness.factor();
+    std::string text = "worker " + state.joined.node.name;
+    if (factor > 1) {
+        text += " takes " + std::to_string(std::llround(factor * 100)) + " % of its usual time";
+    } else {
+        text += " is as fast as usual again";
+    }
+    actions.push_back(Report{text, factor > 1});
+    if (in_router(worker)) flow_in_force = 0;  // it was for another speed
+    want_plan(now);
 }
 
 // ---- planning
@@ -190,7 +210,7 @@ void Coordinator::Impl::maybe_plan(TimePoint now, std::vector<CoordinatorAction>
         }
         index[static_cast<std::int32_t>(id.value)] = static_cast<std::int32_t>(plan.workers.size());
         plan.workers.push_back(id);
-        plan.cluster.nodes.push_back(worker.joined.node);
+        plan.cluster.nodes.push_back(slowed(worker.joined.node, worker.slowness.factor()));
         plan.current.layers.push_back(worker.ready ? worker.layers : LayerRange{});
     }
     const std::int32_t enough = epoch_in_force == 0 ? std::max(1, config.min_workers) : 1;

@@ -58,11 +58,15 @@ void Coordinator::Impl::refuse_drains(const std::string& reason,
 }
 
 void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAction>& actions) {
-    const bool serve = router != nullptr && router->can_route([&](WorkerId id, LayerRange layers) {
-        const auto it = workers.find(id);  // not there: it was lost
-        return it != workers.end() && it->second.ready && !it->second.draining &&
-               it->second.layers.contains(layers);
-    });
+    const bool any = std::any_of(workers.begin(), workers.end(),
+                                 [](const auto& worker) { return worker.second.draining; });
+    const bool serve =
+        any && router != nullptr && router->can_route([&](WorkerId id, LayerRange layers) {
+            const auto it = workers.find(id);  // not there: it was lost
+            if (it == workers.end() || it->second.draining || !it->second.ready) return false;
+            const bool changes = pending && pending->step.contains(id);
+            return !changes && it->second.layers.contains(layers);
+        });
     if (serve != drains_closed) capacity_cache.reset();
     for (auto& [id, worker] : workers) {
         if (!worker.draining || worker.drained) continue;

@@ -46,6 +46,7 @@ struct WorkerState {
     std::int64_t swap_total = 0;  // pages in host memory
     std::int64_t swap_used = 0;   // by swapped requests, at most
     WorkerReport last_report;
+    SlowdownWatch slowness;
     TimePoint reported_at;
 };
 
@@ -483,6 +484,7 @@ struct Coordinator::Impl {
                      std::vector<CoordinatorAction>& actions);
     void on_report(TimePoint now, WorkerId worker, const WorkerReport& message,
                    std::vector<CoordinatorAction>& actions);
+    void on_slowness(TimePoint now, WorkerId worker, std::vector<CoordinatorAction>& actions);
     void want_plan(TimePoint now);
     void maybe_plan(TimePoint now, std::vector<CoordinatorAction>& actions);
     bool usable(WorkerId worker, LayerRange layers) const;

@@ -174,7 +174,10 @@ void Coordinator::Impl::send_assignments(TimePoint now, std::vector<CoordinatorA
         const bool changes = pending->step.contains(id);
         if (!changes && pending->changed.contains(id) && !worker.ready) continue;  // its turn comes
         if (changes) worker.ready = false;
-        if (changes) worker.layers = pending->placement.layers[i];
+        if (changes) {
+            worker.layers = pending->placement.layers[i];
+            worker.slowness.learn_anew();
+        }
         message.layers = worker.layers;
         worker.assigned_epoch = message.epoch;
         actions.push_back(SendToWorker{id, message});
@@ -245,7 +248,8 @@ PipelineParts Coordinator::Impl::present_parts() const {
     std::vector<WorkerId> ids = pending->workers;
     for (const auto& [id, worker] : workers) {
         const bool placed = std::find(ids.begin(), ids.end(), id) != ids.end();
-        if (!placed && worker.ready && !worker.layers.empty()) ids.push_back(id);
+        if (placed || worker.drained || !worker.ready || worker.layers.empty()) continue;
+        ids.push_back(id);
     }
     PipelineParts parts;
     for (const WorkerId id : ids) {
