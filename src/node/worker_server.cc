@@ -74,6 +74,10 @@ Status WorkerServer::run_sessions(const Find& find) {
             result = {final ? SessionEnd::refused : SessionEnd::lost, place.error().message, false};
         }
         if (result.end == SessionEnd::stopped) break;
+        if (result.end == SessionEnd::dismissed) {
+            LOG_INFO("the coordinator dismisses this worker: {}", result.reason);
+            break;
+        }
         if (result.end == SessionEnd::refused) return Error{Errc::denied, result.reason};
         if (result.joined) rest = kFirstPause;
         if (result.reason != said) LOG_WARN("{}; trying again", result.reason);

@@ -243,7 +243,11 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
     } else if (const auto* pong = std::get_if<wire::Pong>(&message)) {
         if (probe_.has_value()) probe_->on_pong(now(), pong->id);
     } else if (const auto* bye = std::get_if<wire::Goodbye>(&message)) {
-        end(SessionEnd::lost, "the coordinator leaves: " + bye->reason);
+        if (bye->dismissed) {
+            end(SessionEnd::dismissed, bye->reason);
+        } else {
+            end(SessionEnd::lost, "the coordinator leaves: " + bye->reason);
+        }
     } else {
         end(SessionEnd::lost, fmt::format("the coordinator sent a {}, which no worker expects",
                                           wire::message_name(message)));

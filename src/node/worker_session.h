@@ -28,9 +28,10 @@ struct CoordinatorPlace {
 };
 
 enum class SessionEnd {
-    stopped,  // we were asked to
-    lost,     // the coordinator went away or makes no sense: try again
-    refused,  // trying again is useless
+    stopped,    // we were asked to
+    lost,       // the coordinator went away or makes no sense: try again
+    refused,    // trying again is useless
+    dismissed,  // not needed any more
 };
 struct SessionResult {
     SessionEnd end = SessionEnd::lost;

@@ -492,7 +492,7 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
                                      from.peer_hello().incarnation()}};
         case pb::Envelope::kGoodbye: {
             TRY_VOID(text("reason", from.goodbye().reason()));
-            return Message{Goodbye{from.goodbye().reason()}};
+            return Message{Goodbye{from.goodbye().reason(), from.goodbye().dismissed()}};
         }
         case pb::Envelope::kAllowKeys:
             return get(from.allow_keys());

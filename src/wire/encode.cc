@@ -306,7 +306,10 @@ struct Encoder {
         pb::AllowKeys& to = *out.mutable_allow_keys();
         for (const std::string& key : m.keys) to.add_keys(key);
     }
-    void operator()(const Goodbye& m) const { out.mutable_goodbye()->set_reason(m.reason); }
+    void operator()(const Goodbye& m) const {
+        out.mutable_goodbye()->set_reason(m.reason);
+        out.mutable_goodbye()->set_dismissed(m.dismissed);
+    }
 };
 
 struct Namer {

@@ -58,6 +58,7 @@ struct Refused {
 
 struct Goodbye {
     std::string reason;
+    bool dismissed = false;  // by the coordinator: do not come back
     bool operator==(const Goodbye&) const = default;
 };
 

@@ -61,7 +61,7 @@ class RandomMessages {
             case 19:
                 return PeerHello{kProtocolVersion, worker(), random_.next()};
             case 20:
-                return Goodbye{text()};
+                return Goodbye{text(), random_.below(2) == 0};
             case 21:
                 return AllowKeys{{std::string(40, 'k'), std::string(40, 'q')}};
             case 22:
