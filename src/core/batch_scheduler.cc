@@ -1,5 +1,5 @@
-// Which rows run next: iteration-level batching (FEATURES O1), decodes before prompts (O3), by
-// arrival.
+// Which rows run next: iteration-level batching (FEATURES O1), decodes before prompts (O3), those
+// of high priority first, then by arrival.
 
 #include <algorithm>
 
@@ -162,8 +162,12 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
     if (prompts_turn) add_prefills(std::min(limits.alone_rows, limits.mixed_rows));
     if (plan.chunks.empty()) {
         std::int32_t rows_left = state.config.max_batch_rows;
+        // A place is kept for a prompt that shares the batch, or decodes could fill it for ever.
+        const bool kept = share && !state.ready_prefills.entries().empty();
+        const std::int64_t places = state.config.max_batch_seqs - (kept ? 1 : 0);
+        const std::int64_t most = std::min(limits.decodes, std::max<std::int64_t>(1, places));
         for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
-            if (rows_left <= 0 || builder.full() || decodes_added == limits.decodes) break;
+            if (rows_left <= 0 || builder.full() || decodes_added == most) break;
             const std::int32_t added = builder.add(*entry.sequence, rows_left);
             batch.decode_rows += added * state.layer_share(*entry.sequence);
             rows_left -= added;
