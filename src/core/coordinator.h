@@ -8,8 +8,10 @@
 #include <variant>
 #include <vector>
 
+#include "core/auto_scale.h"
 #include "core/beam_search.h"
 #include "core/messages.h"
+#include "core/migration_pairing.h"
 #include "core/router_catalogue.h"
 #include "core/slowdown.h"
 #include "spec/cluster_spec.h"
@@ -101,9 +103,14 @@ struct DrainWorker {
     bool off = false;
 };
 
+// Answer to AddWorker where it failed; where it did not, the worker joins.
+struct WorkerNotAdded {
+    std::string reason;
+};
+
 using CoordinatorEvent =
     std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker, Planned, NotPlanned,
-                 CoordinatorTick, Drafted, MoveRequest, DrainWorker>;
+                 CoordinatorTick, Drafted, MoveRequest, DrainWorker, WorkerNotAdded>;
 
 // ---- actions
 // --------------------------------------------------------------------------------------
@@ -206,11 +213,14 @@ struct WorkerDrained {
     WorkerId worker;
     bool remove = false;
 };
+// There is too little room: start one more worker (auto-scaling, FEATURES L15). One that is not
+// needed any more is drained and removed.
+struct AddWorker {};
 
 using CoordinatorAction =
     std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest, RejectRequest,
                  RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts, FinishChoice,
-                 MigrationEnded, WorkerDrained, ScoreTokens>;
+                 MigrationEnded, WorkerDrained, ScoreTokens, AddWorker>;
 
 // How a request gives its KV pages back when others need them (FEATURES V9).
 enum class Preemption : std::uint8_t {
@@ -246,6 +256,18 @@ struct MigrationConfig {
     std::int32_t per_worker = 2;                    // at once, into or out of one worker
 };
 
+// Running requests move so that KV memory is used evenly, and so that what waits finds room
+// (core/coordinator_balance.cc). Needs MigrationConfig::enabled.
+struct BalanceConfig {
+    bool enabled = true;
+    Duration interval = base::from_ms(500);
+    PairingConfig pairing;        // when workers give and take
+    std::int32_t room_moves = 4;  // for one request that waits, at most; 0: none
+    // Where requests of high priority run, this part of the worker's KV memory is kept free of
+    // others (FEATURES L10).
+    double headroom = 0.1;
+};
+
 struct CoordinatorConfig {
     std::int32_t n_layers = 0;
     std::int32_t context_length = 0;
@@ -268,7 +290,9 @@ struct CoordinatorConfig {
     std::int32_t prefix_cache_blocks = 1 << 17;
     SpeculationConfig speculation;
     MigrationConfig migration;
-    std::int32_t min_workers = 1;  // plan only once so many have joined
+    BalanceConfig balance;
+    std::optional<AutoScaleConfig> scale;  // none: workers come and go by other hands
+    std::int32_t min_workers = 1;          // plan only once so many have joined
     // Requests on a worker that is drained, or about to load other layers, have so long to move
     // away or to finish; then they are computed anew elsewhere.
     Duration empty_timeout = base::from_seconds(10);

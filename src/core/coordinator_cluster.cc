@@ -189,6 +189,8 @@ void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
     advance_drains(now, actions);
     repeat_assignments(now, actions);
     end_late_drafts(now);
+    balance(now, actions);
+    scale(now, actions);
     end_late_migrations(now, actions);
     send_lost_rows_again(now, actions);
     end_stalled(now, actions);

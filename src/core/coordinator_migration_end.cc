@@ -110,6 +110,7 @@ void Coordinator::Impl::send_first_rows(TimePoint now, RequestState& state) {
         start.cached = prompt;
         start.cached.insert(start.cached.end(), output.begin(),
                             output.begin() + (sent - start.prompt_tokens));
+        start.high_priority = is_high(state);
         return start;
     };
     if (state.group) {

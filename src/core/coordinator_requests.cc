@@ -218,8 +218,10 @@ WorkerLoad Coordinator::Impl::load_of(WorkerId worker) const {
 StageFits Coordinator::Impl::fits_for(const RequestState& state) const {
     const std::int64_t full = blocks_needed(state, state.max_output);
     return [this, full, &state](WorkerId worker, LayerRange layers) {
+        const std::int64_t kept = is_high(state) ? 0 : headroom_pages(worker);
         return usable(worker, layers) && full * layers.size() <= most_pages(worker) &&
-               workers.at(worker).kv.can_add(expected_pages(state, layers), config.kv_high_water);
+               workers.at(worker).kv.can_add(expected_pages(state, layers) + kept,
+                                             config.kv_high_water);
     };
 }
 
@@ -247,6 +249,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
                               std::vector<CoordinatorAction>& actions) {
     waiting.erase(queue_key(state));
     state.running = true;
+    if (is_high(state)) high_running.insert(state.request.id);
     sequences_running += state.group ? state.group->sequences(state.request) : 1;
     state.attempt = ++state.last_attempt;
     state.moved = false;
@@ -277,6 +280,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     input.tokens.erase_front(begin.cached.size());
     if (planted(PlantedBug::sampling_seed_lost) && !state.output.empty()) begin.sampling.seed = 0;
     if (unscored(state) > 0) begin.scored = state.request.prompt;
+    begin.high_priority = is_high(state);
     if (state.group) begin_group(state, input);
     input.start = std::move(begin);
     outbox[state.pipeline.front().worker].inputs.push_back(std::move(input));
@@ -407,6 +411,7 @@ void Coordinator::Impl::leave_pipeline(RequestState& state,
     state.rows_going = 0;
     state.pipeline.clear();
     state.running = false;
+    high_running.erase(state.request.id);
 }
 
 // ---- the end

@@ -166,10 +166,22 @@ class RequestTable {
     base::IdMap<Map::iterator> index_;
 };
 
+// The way that is being cleared for the request that waits first (core/coordinator_balance.cc).
+struct RoomInMaking {
+    RequestId waiting;
+    Pipeline pipeline;
+    std::vector<RequestId> moving;  // off it
+};
+
 // Waiting requests in the order they will run: priority, then arrival (FEATURES V8, L13).
 using QueueKey = std::tuple<std::int64_t, std::uint64_t>;  // (-priority, order)
 inline QueueKey queue_key(const RequestState& state) {
     return {-static_cast<std::int64_t>(state.request.priority), state.order};
+}
+
+// Of the two levels of FEATURES L16: with headroom, and first in a worker's batches.
+inline bool is_high(const RequestState& state) {
+    return state.request.priority > 0;
 }
 
 // Tokens of prompt and output so far.
@@ -223,7 +235,8 @@ struct Coordinator::Impl {
         : config(given),
           prompts(given.prefill_target),
           mean_output(given.expected_output_tokens),
-          prefixes(static_cast<std::size_t>(given.prefix_cache_blocks)) {}
+          prefixes(static_cast<std::size_t>(given.prefix_cache_blocks)),
+          scaler(given.scale ? std::optional<AutoScaler>(*given.scale) : std::nullopt) {}
 
     CoordinatorConfig config;
     std::map<WorkerId, WorkerState> workers;
@@ -270,6 +283,10 @@ struct Coordinator::Impl {
     std::int64_t migrations = 0;                           // committed
     std::array<std::int64_t, 3> migrations_given_up = {};  // by phase
     std::map<WorkerId, TimePoint> last_preemption;
+    TimePoint next_balance;
+    RoomInMaking clearing;
+    std::optional<AutoScaler> scaler;
+    std::set<RequestId> high_running;  // requests of high priority
     std::int64_t preemptions = 0;
     std::int64_t failovers = 0;
     std::int64_t finished = 0;
@@ -464,6 +481,18 @@ struct Coordinator::Impl {
     void end_late_migrations(TimePoint now, std::vector<CoordinatorAction>& actions);
     // Back to the queue, to be computed anew: no preemption, nobody wanted its pages.
     void restart(RequestState& state, std::vector<CoordinatorAction>& actions);
+
+    // balance (coordinator_balance.cc)
+    void balance(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void make_room(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void even_out(TimePoint now, std::vector<CoordinatorAction>& actions);
+    BalanceView balance_view(TimePoint now) const;
+    // Pages that a worker keeps free of requests that are not of high priority.
+    std::int64_t headroom_pages(WorkerId worker) const;
+    void on(TimePoint now, const WorkerNotAdded& event, std::vector<CoordinatorAction>& actions);
+    void scale(TimePoint now, std::vector<CoordinatorAction>& actions);
+    // The request that waits first, if nothing but room keeps it waiting; else null.
+    RequestState* head_without_room();
 
     // workers that are emptied (coordinator_drain.cc)
     void on(TimePoint now, const DrainWorker& event, std::vector<CoordinatorAction>& actions);

@@ -123,8 +123,8 @@ class Clearing {
 
 }  // namespace
 
-std::vector<Move> plan_room(const RoomView& view, std::int64_t blocks, std::int32_t most_moves,
-                            const StageFits& may_hold, const MayTake& may_take) {
+RoomPlan plan_room(const RoomView& view, std::int64_t blocks, std::int32_t most_moves,
+                   const StageFits& may_hold, const MayTake& may_take) {
     CHECK(view.graph != nullptr && view.room.size() == view.graph->nodes().size());
     const PipelineGraph& graph = *view.graph;
     std::vector<char> excluded(view.room.size(), 0);
@@ -143,7 +143,9 @@ std::vector<Move> plan_room(const RoomView& view, std::int64_t blocks, std::int3
         });
         if (nearest.path.empty() || nearest.width >= shift) return {};
         Clearing clearing(view, nearest.path, blocks, may_take);
-        if (clearing.clear(static_cast<std::size_t>(most_moves))) return clearing.moves();
+        if (clearing.clear(static_cast<std::size_t>(most_moves))) {
+            return {nearest.path, clearing.moves()};
+        }
         excluded[index(clearing.stuck_at())] = 1;
     }
     return {};

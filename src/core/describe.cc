@@ -237,6 +237,7 @@ std::string describe(const CoordinatorAction& action) {
         return "migration of r" + num(a->id.value) + " " + phase_text(a->phase) +
                (a->reason.empty() ? "" : ": " + a->reason);
     }
+    if (std::holds_alternative<AddWorker>(action)) return "add a worker";
     if (const auto* a = std::get_if<WorkerDrained>(&action)) {
         return "w" + num(a->worker.value) + " is drained";
     }

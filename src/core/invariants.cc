@@ -171,9 +171,9 @@ std::string ready_rule(const ReadyList& list, bool decodes) {
         const std::string who = name(seq.key);
         if (!seq.is_ready()) return who + ": ready without rows";
         const PendingRows& rows = seq.pending.front();
-        if (rows.arrival != entry.arrival) return who + ": ready with other rows";
+        if (rows.turn != entry.turn) return who + ": ready with other rows";
         if (seq.is_decode(rows) != decodes) return who + ": ready in the wrong list";
-        if (before != nullptr && before->arrival >= entry.arrival) return who + ": out of turn";
+        if (before != nullptr && before->turn >= entry.turn) return who + ": out of turn";
         before = &entry;
     }
     return "";
@@ -288,6 +288,7 @@ std::string broken_invariant(const Coordinator& coordinator) {
     std::size_t swapped = 0;
     std::size_t moving = 0;
     std::int64_t sequences = 0;
+    std::size_t high = 0;
     for (const auto& [id, request] : state.requests) {
         const auto it = state.waiting.find(queue_key(request));
         const bool waits = it != state.waiting.end() && it->second == id;
@@ -307,6 +308,7 @@ std::string broken_invariant(const Coordinator& coordinator) {
         }
         if (!request.running) continue;
         sequences += request.group ? request.group->sequences(request.request) : 1;
+        high += is_high(request) ? 1U : 0U;
         if (!request.accepted) return "a request runs that was not accepted";
         const std::string rule = pipeline_rule(state, request);
         if (!rule.empty()) return rule;
@@ -315,6 +317,7 @@ std::string broken_invariant(const Coordinator& coordinator) {
     if (moving != state.migrating.size()) return "a request is listed as moving that does not";
     if (swapped != state.swapped.size()) return "a swapped request is not listed";
     if (sequences != state.sequences_running) return "running sequences miscounted";
+    if (high != state.high_running.size()) return "high priority miscounted";
     const std::string swap = swap_rule(state);
     if (!swap.empty()) return swap;
     if (unaccepted != state.unaccepted) return "unaccepted requests miscounted";

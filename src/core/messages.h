@@ -63,6 +63,7 @@ struct SequenceStart {
     // The prompt, if the log-probabilities of its tokens are asked for (those of the first token do
     // not exist), with sampling.n_logprobs others each; else empty. The last stage answers them.
     std::vector<Token> scored = {};
+    bool high_priority = false;  // its rows go before those of others (FEATURES L16)
     std::int32_t cached_tokens() const { return static_cast<std::int32_t>(cached.size()); }
     bool operator==(const SequenceStart&) const = default;
 };

@@ -9,6 +9,7 @@ const std::vector<RouterKind>& router_kinds() {
         random_router(),          //
         shortest_queue_router(),  //
         separate_router(),        //
+        freest_router(),          //
     };
     return kinds;
 }

@@ -22,6 +22,7 @@ RouterKind swarm_router();
 RouterKind random_router();
 RouterKind shortest_queue_router();
 RouterKind separate_router();
+RouterKind freest_router();
 
 // All of them; a new one is one more line in router_catalogue.cc.
 const std::vector<RouterKind>& router_kinds();

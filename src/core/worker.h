@@ -145,9 +145,9 @@ struct WorkerConfig {
 // One worker's policy: which rows run next and where their KV lives. Deterministic; no I/O.
 //
 // Promises: rows of a sequence run in order and once; a batch holds at most one chunk of a
-// sequence; decodes go before prefill chunks, in order of arrival; pages of a freed sequence are
-// back in the pool before the next batch is planned; input for a superseded or freed sequence is
-// dropped silently.
+// sequence; decodes go before prefill chunks, by priority and arrival; pages of a freed sequence
+// are back in the pool before the next batch is planned; input for a superseded or freed sequence
+// is dropped silently.
 class Worker {
   public:
     Worker(WorkerId self, const WorkerConfig& config);

@@ -88,7 +88,8 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
     }
     const bool was_ready = seq.is_ready();
     seq.pending.push_back({input.first_position, input.tokens, input.sample, input.drafts,
-                           input.draws, input.payload, next_arrival++});
+                           input.draws, input.payload,
+                           turn(next_arrival++, seq.start->high_priority)});
     if (!was_ready && seq.is_ready()) ready_list(seq).add(seq);
 }
 

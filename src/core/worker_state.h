@@ -22,6 +22,13 @@
 
 namespace helix::core {
 
+// When an input's rows are due, as a number: by arrival, but those of high priority go before up to
+// so many that came earlier. No more, so that nobody waits for ever. Every input has its own.
+inline constexpr std::uint64_t kPriorityLead = 1024;
+inline std::uint64_t turn(std::uint64_t arrival, bool high_priority) {
+    return high_priority ? 2 * arrival : 2 * (arrival + kPriorityLead) + 1;
+}
+
 // Rows that arrived and are not computed yet: positions [first_position, first_position +
 // tokens.size()).
 struct PendingRows {
@@ -31,7 +38,7 @@ struct PendingRows {
     std::int32_t drafts = 0;  // as in StageInput
     std::int32_t draws = 1;
     PayloadRef payload;
-    std::uint64_t arrival = 0;  // order among all inputs of this worker
+    std::uint64_t turn = 0;  // order among all inputs of this worker
 
     std::int32_t size() const { return static_cast<std::int32_t>(tokens.size()); }
     // The most of them, up to count, that one batch may take: the guesses and the row before them
@@ -180,12 +187,12 @@ class BufferUses {
     std::vector<Use> uses_;  // by rising buffer
 };
 
-// Sequences that have rows to run, by the arrival of their oldest rows. A sequence is in one list
+// Sequences that have rows to run, by the turn of their oldest rows. A sequence is in one list
 // exactly while it has pending rows and is not in a batch.
 class ReadyList {
   public:
     struct Entry {
-        std::uint64_t arrival = 0;
+        std::uint64_t turn = 0;
         Sequence* sequence = nullptr;
     };
     void add(Sequence& sequence);

@@ -85,17 +85,17 @@ bool BufferUses::contains(std::uint64_t buffer) const {
 // --------------------------------------------------------------------------------
 
 void ReadyList::add(Sequence& sequence) {
-    const std::uint64_t arrival = sequence.pending.front().arrival;
+    const std::uint64_t turn = sequence.pending.front().turn;
     const auto after = std::upper_bound(
-        entries_.begin(), entries_.end(), arrival,
-        [](std::uint64_t value, const Entry& entry) { return value < entry.arrival; });
-    entries_.insert(after, {arrival, &sequence});
+        entries_.begin(), entries_.end(), turn,
+        [](std::uint64_t value, const Entry& entry) { return value < entry.turn; });
+    entries_.insert(after, {turn, &sequence});
 }
 
 void ReadyList::remove(const Sequence& sequence) {
     const auto it = std::lower_bound(
-        entries_.begin(), entries_.end(), sequence.pending.front().arrival,
-        [](const Entry& entry, std::uint64_t value) { return entry.arrival < value; });
+        entries_.begin(), entries_.end(), sequence.pending.front().turn,
+        [](const Entry& entry, std::uint64_t value) { return entry.turn < value; });
     CHECK(it != entries_.end() && it->sequence == &sequence);
     entries_.erase(it);
 }

@@ -85,6 +85,7 @@ Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const Sessi
     for (const std::int32_t token : from.cached())
         TRY_VOID(in_range("cached token", token, 0, kMaxVocabSize));
     start.cached.assign(from.cached().begin(), from.cached().end());
+    start.high_priority = from.high_priority();
     if (from.scored_size() == 0) return start;
     TRY_VOID(
         in_range("scored tokens", from.scored_size(), start.prompt_tokens, start.prompt_tokens));

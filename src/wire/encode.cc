@@ -50,6 +50,7 @@ void put(const core::SequenceStart& start, pb::SequenceStart& out) {
     put(start.sampling, *out.mutable_sampling());
     out.mutable_cached()->Assign(start.cached.begin(), start.cached.end());
     out.mutable_scored()->Assign(start.scored.begin(), start.scored.end());
+    out.set_high_priority(start.high_priority);
 }
 
 void put(const core::StageInput& input, pb::StageInput& out) {

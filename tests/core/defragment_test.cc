@@ -53,7 +53,7 @@ TEST(Defragment, TheRequestThatJustSufficesMakesRoom) {
     const PipelineGraph graph = lanes(2);
     // 50 free each; 80 are wanted at once.
     const RoomView view = view_of(graph, 100, {{0, 10}, {0, 30}, {0, 10}, {1, 50}});
-    const auto moves = plan_room(view, 80, 4, kHolds, kAny);
+    const auto moves = plan_room(view, 80, 4, kHolds, kAny).moves;
     ASSERT_EQ(moves.size(), 1U);
     EXPECT_EQ(moves[0].id.value, 2U);
     EXPECT_EQ(graph.edge(moves[0].to.front()).to, 1);
@@ -62,9 +62,9 @@ TEST(Defragment, TheRequestThatJustSufficesMakesRoom) {
 TEST(Defragment, LowPriorityMovesBeforeWhatFitsBetter) {
     const PipelineGraph graph = lanes(2);
     const RoomView view = view_of(graph, 100, {{0, 30, 1}, {0, 40, 0}, {1, 30}});
-    const auto moves = plan_room(view, 60, 4, kHolds, kAny);
+    const auto moves = plan_room(view, 60, 4, kHolds, kAny).moves;
     ASSERT_EQ(moves.size(), 0U);  // there is a lane with 70
-    const auto more = plan_room(view, 75, 4, kHolds, kAny);
+    const auto more = plan_room(view, 75, 4, kHolds, kAny).moves;
     ASSERT_EQ(more.size(), 1U);  // from the lane that lacks least
     EXPECT_EQ(more[0].id.value, 3U);
 }
@@ -72,15 +72,15 @@ TEST(Defragment, LowPriorityMovesBeforeWhatFitsBetter) {
 TEST(Defragment, NothingMovesInVain) {
     const PipelineGraph graph = lanes(2);
     const RoomView view = view_of(graph, 100, {{0, 60}, {1, 60}});
-    EXPECT_TRUE(plan_room(view, 80, 4, kHolds, kAny).empty());  // all in all too full
-    EXPECT_TRUE(plan_room(view, 40, 4, kHolds, kAny).empty());  // it fits as it is
+    EXPECT_TRUE(plan_room(view, 80, 4, kHolds, kAny).moves.empty());  // all in all too full
+    EXPECT_TRUE(plan_room(view, 40, 4, kHolds, kAny).moves.empty());  // it fits as it is
     const RoomView many = view_of(graph, 100, {{0, 20}, {0, 20}, {0, 20}, {1, 20}});
-    EXPECT_TRUE(plan_room(many, 100, 0, kHolds, kAny).empty());  // no moves allowed
-    EXPECT_EQ(plan_room(many, 100, 1, kHolds, kAny).size(), 1U);
+    EXPECT_TRUE(plan_room(many, 100, 0, kHolds, kAny).moves.empty());  // no moves allowed
+    EXPECT_EQ(plan_room(many, 100, 1, kHolds, kAny).moves.size(), 1U);
     const MayTake none = [](const BalanceRequest&, WorkerId, LayerRange) { return false; };
-    EXPECT_TRUE(plan_room(many, 100, 4, kHolds, none).empty());
+    EXPECT_TRUE(plan_room(many, 100, 4, kHolds, none).moves.empty());
     const StageFits never = [](WorkerId, LayerRange) { return false; };
-    EXPECT_TRUE(plan_room(many, 100, 4, never, kAny).empty());
+    EXPECT_TRUE(plan_room(many, 100, 4, never, kAny).moves.empty());
 }
 
 // Two stages: only the second is scattered, and only its stage moves.
@@ -99,7 +99,7 @@ TEST(Defragment, MovesOnlyTheStageThatIsInTheWay) {
         placed.blocks = 40;
         view.requests.push_back(placed);
     }
-    const auto moves = plan_room(view, 80, 4, kHolds, kAny);
+    const auto moves = plan_room(view, 80, 4, kHolds, kAny).moves;
     ASSERT_EQ(moves.size(), 1U);
     EXPECT_EQ(moves[0].id.value, 1U);
     EXPECT_EQ(graph.pipeline(moves[0].to).back().worker.value, 2U);
@@ -124,7 +124,7 @@ TEST(Defragment, PlansHold) {
         }
         const RoomView view = view_of(graph, 100, all);
         const std::int64_t wanted = random.between(20, 100);
-        const auto moves = plan_room(view, wanted, 6, kHolds, kAny);
+        const auto moves = plan_room(view, wanted, 6, kHolds, kAny).moves;
         if (moves.empty()) continue;
         ++planned;
         std::vector<std::int64_t> room = view.room;

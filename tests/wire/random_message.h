@@ -168,6 +168,7 @@ class RandomMessages {
             s.scored.resize(static_cast<std::size_t>(s.prompt_tokens));
             for (core::Token& token : s.scored) token = small(kMaxVocabSize);
         }
+        s.high_priority = random_.chance(0.5);
         return s;
     }
     core::StageInputs inputs() {
