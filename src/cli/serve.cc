@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/kv_option.h"
+#include "cli/scale_option.h"
 #include "cli/size_option.h"
 #include "core/router_catalogue.h"
 #include "model/info.h"
@@ -60,6 +61,7 @@ struct ServeArguments {
     std::string draft_model;
     int draft_tokens = 5;
     int draft_threads = 0;
+    ScaleArguments scale;
     BackendArguments backend;
 };
 
@@ -154,6 +156,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     TRY(const core::RouterKind scheduler, core::find_router(a.scheduler));
     options.core.router = scheduler.make;
     TRY(options.core.preemption, preemption_of(a.preemption));
+    TRY(options.core.scale, scale_config(a.scale));
     options.listen_host = http.host;
     if (!a.cluster_listen.empty()) {
         TRY(const HostPort cluster, parse_host_port("--cluster-listen", a.cluster_listen));
@@ -247,6 +250,15 @@ std::string draw_plan_svg(const node::CoordinatorServer& coordinator,
     return plan::draw_plan_svg(last->cluster, model, last->report);
 }
 
+// What `helix worker` is told besides where to join, when it is started here.
+std::vector<std::string> scaled_worker(const ServeArguments& a) {
+    std::vector<std::string> arguments = {"--model", a.model};
+    if (!a.weights.quantize.empty()) {
+        arguments.insert(arguments.end(), {"--quantize", a.weights.quantize});
+    }
+    return arguments;
+}
+
 base::Status serve(const ServeArguments& a) {
     block_interrupts();
     TRY(const HostPort http, parse_host_port("--listen", a.listen));
@@ -274,6 +286,10 @@ base::Status serve(const ServeArguments& a) {
     if (!a.key.empty() || a.insecure || net::is_loopback(http.host)) {
         LOG_INFO("a worker joins with: helix worker --join {}:{}{}", shown, api->port(),
                  a.key.empty() ? "" : " --key FILE");
+    }
+    if (!a.scale.range.empty()) {
+        coordinator->provide_nodes(
+            node_provider(a.scale, fmt::format("{}:{}", shown, api->port()), scaled_worker(a)));
     }
     std::mutex mutex;
     std::condition_variable changed;
@@ -350,6 +366,7 @@ void add_serve(App& app) {
                      "later, swap it to the workers' --swap memory, or automatic: swap those of "
                      "several sequences")
         ->capture_default_str();
+    add_scale_options(*command, a.scale);
     add_backend_options(*command, a.backend);
     command->footer(
         "Examples:\n"

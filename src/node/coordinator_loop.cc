@@ -33,6 +33,7 @@ void CoordinatorServer::run() {
         take_link_events();  // after what a closed connection has still said
         take_plans();
         take_drafts();
+        take_not_added();
         take_submissions();
         if (now() - last_tick_ >= kTickEvery) on_tick();
         perform();
@@ -74,6 +75,29 @@ void CoordinatorServer::take_plans() {
 void CoordinatorServer::take_drafts() {
     if (drafts_ == nullptr) return;
     for (const core::Drafted& answer : drafts_->take_answers()) step(answer);
+}
+
+void CoordinatorServer::add_worker() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (provider_ != nullptr) {
+            scaler_ = std::make_unique<NodeScaler>(std::move(provider_), wakeup_);
+        }
+    }
+    if (scaler_ != nullptr) return scaler_->add();
+    step(core::WorkerNotAdded{"nobody provides any yet"});
+}
+
+void CoordinatorServer::on_drained(const core::WorkerDrained& drained) {
+    const WorkerEntry* entry = roster_.find(roster_.connection_of(drained.worker));
+    if (drained.remove && scaler_ != nullptr && entry != nullptr) {
+        scaler_->remove(entry->hello.name);
+    }
+}
+
+void CoordinatorServer::take_not_added() {
+    if (scaler_ == nullptr) return;
+    for (const std::string& reason : scaler_->take_failures()) step(core::WorkerNotAdded{reason});
 }
 
 void CoordinatorServer::on_tick() {
@@ -228,6 +252,7 @@ void CoordinatorServer::on_profile(const std::string& connection, WorkerEntry& e
         const std::lock_guard lock(mutex_);
         endpoints_[entry.hello.name] = entry.hello.endpoint;
     }
+    if (scaler_ != nullptr) scaler_->on_joined(entry.hello.name);
     step(to_joined(entry, report));
 }
 
@@ -282,6 +307,12 @@ void CoordinatorServer::perform() {
                 drafts_->ask(std::move(*text));
             } else if (const auto* ended = std::get_if<core::ForgetDrafts>(&action)) {
                 drafts_->forget(ended->id);
+            } else if (std::holds_alternative<core::AddWorker>(action)) {
+                add_worker();
+            } else if (const auto* drained = std::get_if<core::WorkerDrained>(&action)) {
+                on_drained(*drained);
+            } else if (std::holds_alternative<core::MigrationEnded>(action)) {
+                LOG_DEBUG("{}", core::describe(action));
             } else if (const auto* report = std::get_if<core::Report>(&action)) {
                 if (report->warning) {
                     LOG_WARN("{}", report->text);

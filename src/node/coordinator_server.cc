@@ -123,6 +123,7 @@ CoordinatorServer::~CoordinatorServer() {
     if (thread_.joinable()) thread_.join();
     planner_.reset();
     drafts_.reset();
+    scaler_.reset();
     sinks_.finish_all("the server is shutting down");
     if (context_ != nullptr) context_->forget(zap_domain_);
 }
@@ -177,6 +178,11 @@ core::ClusterView CoordinatorServer::view() {
 std::optional<CoordinatorServer::LastPlan> CoordinatorServer::last_plan() const {
     const std::lock_guard lock(mutex_);
     return last_plan_;
+}
+
+void CoordinatorServer::provide_nodes(std::unique_ptr<NodeProvider> provider) {
+    const std::lock_guard lock(mutex_);
+    provider_ = std::move(provider);
 }
 
 std::string CoordinatorServer::worker_endpoint(const std::string& name) const {

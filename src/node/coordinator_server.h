@@ -12,6 +12,7 @@
 #include "api/service.h"
 #include "node/draft_proposer.h"
 #include "node/join.h"
+#include "node/node_scaler.h"
 #include "node/planner_thread.h"
 #include "node/request_sinks.h"
 #include "node/served_model.h"
@@ -62,6 +63,8 @@ class CoordinatorServer final : public api::Service {
         std::vector<core::WorkerId> workers;
     };
     std::optional<LastPlan> last_plan() const;
+    // Where more workers come from, with core.scale; until then there are none. Any thread, once.
+    void provide_nodes(std::unique_ptr<NodeProvider> provider);
     // Where peers reach the worker of this name; "" when it is not here. Any thread.
     std::string worker_endpoint(const std::string& name) const;
 
@@ -76,6 +79,9 @@ class CoordinatorServer final : public api::Service {
     void take_submissions();
     void take_plans();
     void take_drafts();
+    void add_worker();
+    void on_drained(const core::WorkerDrained& drained);
+    void take_not_added();
     void take_link_events();
     void log_refused(const std::string& detail);
     void receive();
@@ -108,6 +114,7 @@ class CoordinatorServer final : public api::Service {
     net::Wakeup wakeup_;
     std::unique_ptr<PlannerThread> planner_;
     std::unique_ptr<DraftProposer> drafts_;  // null without a draft model
+    std::unique_ptr<NodeScaler> scaler_;     // null before the first worker was asked for
     std::atomic<bool> stopping_{false};
     std::atomic<std::uint64_t> next_request_{1};
     RequestSinks sinks_;
@@ -131,6 +138,7 @@ class CoordinatorServer final : public api::Service {
     core::ClusterView view_;
     std::map<std::string, std::string> endpoints_;  // by worker name
     std::optional<LastPlan> last_plan_;
+    std::unique_ptr<NodeProvider> provider_;  // until it is needed
 
     std::unique_ptr<WorkerServer> local_worker_;
     CoordinatorPlace local_place_;

@@ -1,0 +1,146 @@
+#include "node/node_provider.h"
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <thread>
+#include <utility>
+
+namespace helix::node {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLook = std::chrono::milliseconds(20);
+constexpr auto kStopTime = std::chrono::seconds(10);  // between SIGTERM and SIGKILL
+
+base::Error unavailable(std::string message) {
+    return {base::Errc::unavailable, std::move(message)};
+}
+
+// In a process group of its own, with no signal blocked. Variables are added to ours.
+base::Result<pid_t> spawn(const std::vector<std::string>& command,
+                          const std::vector<std::string>& variables) {
+    std::vector<char*> arguments;
+    for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    std::vector<char*> environment;
+    for (char** one = environ; *one != nullptr; ++one) environment.push_back(*one);
+    for (const std::string& one : variables) environment.push_back(const_cast<char*>(one.c_str()));
+    environment.push_back(nullptr);
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    pid_t pid = 0;
+    const int failed = posix_spawnp(&pid, arguments[0], nullptr, &attributes, arguments.data(),
+                                    environment.data());
+    posix_spawnattr_destroy(&attributes);
+    if (failed != 0) {
+        return unavailable(fmt::format("{}: {}", command[0], std::strerror(failed)));
+    }
+    return pid;
+}
+
+// Has it ended by then? With its status.
+bool wait_until(pid_t pid, Clock::time_point end, int& status) {
+    while (true) {
+        const pid_t got = waitpid(pid, &status, WNOHANG);
+        if (got == pid || (got < 0 && errno != EINTR)) return true;
+        if (Clock::now() >= end) return false;
+        std::this_thread::sleep_for(kLook);
+    }
+}
+
+void kill_group(pid_t pid) {
+    int status = 0;
+    kill(-pid, SIGTERM);
+    if (wait_until(pid, Clock::now() + kStopTime, status)) return;
+    kill(-pid, SIGKILL);
+    waitpid(pid, &status, 0);
+}
+
+class LocalProvider final : public NodeProvider {
+  public:
+    LocalProvider(std::string program, std::string join, std::vector<std::string> arguments)
+        : program_(std::move(program)), join_(std::move(join)), arguments_(std::move(arguments)) {}
+    ~LocalProvider() override {
+        for (const auto& [name, pid] : running_) kill(-pid, SIGTERM);  // all at once
+        for (const auto& [name, pid] : running_) kill_group(pid);
+    }
+
+    base::Status start(const std::string& name) override {
+        std::vector<std::string> command = {program_, "worker", "--join", join_, "--name", name};
+        command.insert(command.end(), arguments_.begin(), arguments_.end());
+        TRY(running_[name], spawn(command, {}));
+        return base::Ok{};
+    }
+    base::Status stop(const std::string& name) override {
+        const auto it = running_.find(name);
+        if (it == running_.end()) return base::invalid("no worker '" + name + "' was started here");
+        kill_group(it->second);
+        running_.erase(it);
+        return base::Ok{};
+    }
+
+  private:
+    std::string program_;
+    std::string join_;
+    std::vector<std::string> arguments_;
+    std::map<std::string, pid_t> running_;
+};
+
+class CommandProvider final : public NodeProvider {
+  public:
+    CommandProvider(std::string command, std::string join, int timeout_s)
+        : command_(std::move(command)), join_(std::move(join)), timeout_s_(timeout_s) {}
+
+    base::Status start(const std::string& name) override { return run("start", name); }
+    base::Status stop(const std::string& name) override { return run("stop", name); }
+
+  private:
+    base::Status run(const std::string& verb, const std::string& name) const {
+        const std::string line = command_ + " \"$@\"";
+        TRY(const pid_t pid,
+            spawn({"/bin/sh", "-c", line, "helix", verb, name}, {"HELIX_JOIN=" + join_}));
+        const std::string what = fmt::format("'{} {} {}'", command_, verb, name);
+        int status = 0;
+        if (!wait_until(pid, Clock::now() + std::chrono::seconds(timeout_s_), status)) {
+            kill_group(pid);
+            return unavailable(fmt::format("{} took more than {} s", what, timeout_s_));
+        }
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return base::Ok{};
+        return unavailable(WIFEXITED(status)
+                               ? fmt::format("{} ended with {}", what, WEXITSTATUS(status))
+                               : fmt::format("{} ended by signal {}", what, WTERMSIG(status)));
+    }
+
+    std::string command_;
+    std::string join_;
+    int timeout_s_;
+};
+
+}  // namespace
+
+std::unique_ptr<NodeProvider> local_provider(std::string program, std::string join,
+                                             std::vector<std::string> arguments) {
+    return std::make_unique<LocalProvider>(std::move(program), std::move(join),
+                                           std::move(arguments));
+}
+
+std::unique_ptr<NodeProvider> command_provider(std::string command, std::string join,
+                                               int timeout_s) {
+    return std::make_unique<CommandProvider>(std::move(command), std::move(join), timeout_s);
+}
+
+}  // namespace helix::node
