@@ -1,6 +1,7 @@
 #include "engine/ops/kernels.h"
 
 #include "base/check.h"
+#include "engine/ops/amx_support.h"
 #include "engine/ops/kernels_includes.h"
 
 namespace helix::engine::ops {
@@ -13,6 +14,8 @@ const char* to_string(Isa isa) {
             return "avx2";
         case Isa::avx512:
             return "avx512";
+        case Isa::amx:
+            return "amx";
     }
     return "?";
 }
@@ -22,6 +25,7 @@ bool supported(Isa isa) {
 #if defined(__x86_64__)
     const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
     if (isa == Isa::avx2) return avx2;
+    if (isa == Isa::amx) return supported(Isa::avx512) && amx_works();
     return avx2 && __builtin_cpu_supports("avx512f") != 0 &&
            __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
            __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512vnni") != 0;
@@ -31,6 +35,7 @@ bool supported(Isa isa) {
 }
 
 Isa best_isa() {
+    if (supported(Isa::amx)) return Isa::amx;
     if (supported(Isa::avx512)) return Isa::avx512;
     return supported(Isa::avx2) ? Isa::avx2 : Isa::portable;
 }
@@ -38,6 +43,7 @@ Isa best_isa() {
 const Kernels& kernels(Isa isa) {
     CHECK(supported(isa));
 #if defined(__x86_64__)
+    if (isa == Isa::amx) return amx_kernels();
     if (isa == Isa::avx512) return avx512_kernels();
     if (isa == Isa::avx2) return avx2_kernels();
 #endif

@@ -13,7 +13,8 @@ namespace helix::engine::ops {
 
 struct KvLayout;
 
-enum class Isa { portable, avx2, avx512 };
+// amx: avx512, with the tile unit where it pays.
+enum class Isa { portable, avx2, avx512, amx };
 
 const char* to_string(Isa isa);
 bool supported(Isa isa);

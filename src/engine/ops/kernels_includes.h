@@ -28,5 +28,6 @@ using model::quant::half_to_float;
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
+const Kernels& amx_kernels();
 
 }  // namespace helix::engine::ops

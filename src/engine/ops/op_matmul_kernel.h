@@ -37,7 +37,7 @@ void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const Matmu
     }
     const std::byte* p = matrix.panel(panel);
     for (std::int64_t b = 0; b < row_blocks; b += Format::kBlocks, p += Format::kUnitBytes) {
-        Format::template add_unit<kRows>(p, tile, total);
+        Format::add_unit(p, tile, total);
         HELIX_UNROLL
         for (int r = 0; r < kRows; ++r) tile.row[r] += Format::kBlocks;
     }

@@ -1,9 +1,21 @@
 // What a unit of each quantised format adds to the sums of a panel. Included in a variant's
 // namespace (see op_variants.h); layouts in packed_matrix.h.
 
-// Rows of one call of a panel kernel, each at the block of activations that comes next.
+// What a block of 32 columns is multiplied by: one scale; one scale and a minimum that is added; or
+// a scale for each half.
+enum class ScaleKind { one, min, halves };
+
+template <int kRows>
+struct BlockSums;
+
+// Rows of one call of a panel kernel, each at the block of activations that comes next. A format's
+// add_unit() takes any type like this one: Sums is made for each block of 32 columns and is given
+// its weights and scales, in the order in which they count (the other one:
+// op_tile_matmul_kernel.h).
 template <int kRows>
 struct QuantisedTile {
+    using Sums = BlockSums<kRows>;
+    using Totals = Array<Floats, kRows>;
     Array<const QuantisedBlock*, kRows> row;
     std::int64_t ahead;  // bytes from the weights in use to those that are fetched now
 };
@@ -23,6 +35,7 @@ template <int kRows>
 struct BlockSums {
     Array<Ints, kRows> sum;
     Array<const QuantisedBlock*, kRows> block;
+    Array<Floats, kRows> lower;  // of formats with two scales in a block
 
     HELIX_INLINE BlockSums(const QuantisedTile<kRows>& x, int j) {
         HELIX_UNROLL
@@ -67,6 +80,19 @@ struct BlockSums {
         for (int r = 0; r < kRows; ++r)
             total[r] = fma(to_floats(sum[r]), mul(d, set1(block[r]->scale)), total[r]);
     }
+    // The sums of the lower half, and the scale of its weights.
+    HELIX_INLINE void take_lower(Floats d) {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) lower[r] = mul(to_floats(sum[r]), d);
+    }
+    // total += (both halves, each scaled) * scale of the activations
+    HELIX_INLINE void add_halves_to(Array<Floats, kRows>& total, Floats d) const {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+            const Floats both = fma(to_floats(sum[r]), d, lower[r]);
+            total[r] = fma(both, set1(block[r]->scale), total[r]);
+        }
+    }
     // total += min * the sum of the activations
     HELIX_INLINE void add_mins_to(Array<Floats, kRows>& total, Floats min) const {
         HELIX_UNROLL
@@ -75,13 +101,14 @@ struct BlockSums {
 };
 
 struct Q8_0 {
+    static constexpr ScaleKind kScales = ScaleKind::one;
     static constexpr int kUnitBytes = 544;
     static constexpr int kBlocks = 1;  // of 32 columns in a unit
-    template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      Array<Floats, kRows>& total) {
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
         fetch_ahead<kUnitBytes>(p, x.ahead);
-        BlockSums<kRows> sums(x, 0);
+        typename Tile::Sums sums(x, 0);
         sums.template start<7>();
         HELIX_UNROLL
         for (int g = 0; g < 8; ++g) sums.add_group(g, load_bytes(p + 32 + 64 * g));
@@ -90,8 +117,8 @@ struct Q8_0 {
 };
 
 // Adds up 32 columns of nibbles.
-template <int kRows>
-HELIX_INLINE void add_nibbles(const std::byte* p, BlockSums<kRows>& sums) {
+template <class Sums>
+HELIX_INLINE void add_nibbles(const std::byte* p, Sums& sums) {
     HELIX_UNROLL
     for (int v = 0; v < 4; ++v) {
         const Bytes both = load_bytes(p + 64 * v);
@@ -101,8 +128,8 @@ HELIX_INLINE void add_nibbles(const std::byte* p, BlockSums<kRows>& sums) {
 }
 
 // Adds up 32 columns of nibbles with their fifth bits.
-template <int kRows>
-HELIX_INLINE void add_five_bits(const std::byte* p, BlockSums<kRows>& sums) {
+template <class Sums>
+HELIX_INLINE void add_five_bits(const std::byte* p, Sums& sums) {
     const Bytes bits = load_bytes(p + 256);
     const auto low = [](const std::byte* at) { return shift_right_and<0>(load_bytes(at), 15); };
     const auto high = [](const std::byte* at) { return shift_right_and<4>(load_bytes(at), 15); };
@@ -117,13 +144,14 @@ HELIX_INLINE void add_five_bits(const std::byte* p, BlockSums<kRows>& sums) {
 }
 
 struct Q4_0 {
+    static constexpr ScaleKind kScales = ScaleKind::one;
     static constexpr int kUnitBytes = 288;
     static constexpr int kBlocks = 1;
-    template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      Array<Floats, kRows>& total) {
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
         fetch_ahead<kUnitBytes>(p, x.ahead);
-        BlockSums<kRows> sums(x, 0);
+        typename Tile::Sums sums(x, 0);
         sums.template start<3>();
         add_nibbles(p + 32, sums);
         sums.add_scaled_to(total, load_half(p));
@@ -133,14 +161,15 @@ struct Q4_0 {
 // Weights from a table of sixteen levels, all of them 2^kOffsetBits too large to be unsigned.
 template <class Levels>
 struct Levels4 {
+    static constexpr ScaleKind kScales = ScaleKind::one;
     static constexpr int kUnitBytes = 288;
     static constexpr int kBlocks = 1;
-    template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      Array<Floats, kRows>& total) {
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
         fetch_ahead<kUnitBytes>(p, x.ahead);
         const Bytes levels = load_levels(Levels::kRaised);
-        BlockSums<kRows> sums(x, 0);
+        typename Tile::Sums sums(x, 0);
         sums.template start<Levels::kOffsetBits>();
         HELIX_UNROLL
         for (int v = 0; v < 4; ++v) {
@@ -168,13 +197,14 @@ using Iq4_Nl = Levels4<Iq4Levels>;
 using Mxfp4 = Levels4<Mxfp4Levels>;
 
 struct Q5_0 {
+    static constexpr ScaleKind kScales = ScaleKind::one;
     static constexpr int kUnitBytes = 352;
     static constexpr int kBlocks = 1;
-    template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      Array<Floats, kRows>& total) {
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
         fetch_ahead<kUnitBytes>(p, x.ahead);
-        BlockSums<kRows> sums(x, 0);
+        typename Tile::Sums sums(x, 0);
         sums.template start<4>();
         add_five_bits(p + 32, sums);
         sums.add_scaled_to(total, load_half(p));
@@ -184,13 +214,14 @@ struct Q5_0 {
 // w = d * q + m, q of four or five bits.
 template <bool kFive>
 struct WithMin {
+    static constexpr ScaleKind kScales = ScaleKind::min;
     static constexpr int kUnitBytes = kFive ? 384 : 320;
     static constexpr int kBlocks = 1;
-    template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      Array<Floats, kRows>& total) {
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
         fetch_ahead<kUnitBytes>(p, x.ahead);
-        BlockSums<kRows> sums(x, 0);
+        typename Tile::Sums sums(x, 0);
         sums.clear();
         if constexpr (kFive) {
             add_five_bits(p + 64, sums);
@@ -207,18 +238,19 @@ using Q5_1 = WithMin<true>;
 // Q4_K and Q5_K.
 template <bool kFive>
 struct KWithMin {
+    static constexpr ScaleKind kScales = ScaleKind::min;
     static constexpr int kEighthBytes = kFive ? 352 : 288;
     static constexpr int kUnitBytes = 64 + 8 * kEighthBytes;
     static constexpr int kBlocks = 8;
-    template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      Array<Floats, kRows>& total) {
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
         const Floats d = load_half(p);
         const Floats minus_dmin = sub(set1(0.0F), load_half(p + 32));
         for (int j = 0; j < 8; ++j) {
             const std::byte* eighth = p + 64 + kEighthBytes * j;
             fetch_ahead<kEighthBytes>(eighth, x.ahead);
-            BlockSums<kRows> sums(x, j);
+            typename Tile::Sums sums(x, j);
             sums.clear();
             if constexpr (kFive) {
                 add_five_bits(eighth + 32, sums);
@@ -238,19 +270,18 @@ using Q5_K = KWithMin<true>;
 struct SixBits {
     static constexpr int kBytes = 384;
     static constexpr int kOffsetBits = 5;
-    template <int kRows>
-    HELIX_INLINE static void add_low(const std::byte* p, BlockSums<kRows>& sums) {
+    template <class Sums>
+    HELIX_INLINE static void add_low(const std::byte* p, Sums& sums) {
         add_half<0>(p, load_bytes(p + 256), 0, sums);
     }
-    template <int kRows>
-    HELIX_INLINE static void add_high(const std::byte* p, BlockSums<kRows>& sums) {
+    template <class Sums>
+    HELIX_INLINE static void add_high(const std::byte* p, Sums& sums) {
         add_half<4>(p, load_bytes(p + 320), 4, sums);
     }
 
   private:
-    template <int kShift, int kRows>
-    HELIX_INLINE static void add_half(const std::byte* p, Bytes high, int g,
-                                      BlockSums<kRows>& sums) {
+    template <int kShift, class Sums>
+    HELIX_INLINE static void add_half(const std::byte* p, Bytes high, int g, Sums& sums) {
         const auto low = [p](int v) { return shift_right_and<kShift>(load_bytes(p + 64 * v), 15); };
         sums.add_small_group(g, bit_or(low(0), and_shift_left<4>(high, 3)));
         sums.add_small_group(g + 1, bit_or(low(1), and_shift_left<2>(high, 12)));
@@ -263,8 +294,8 @@ struct SixBits {
 struct ThreeBits {
     static constexpr int kBytes = 192;
     static constexpr int kOffsetBits = 2;
-    template <int kRows>
-    HELIX_INLINE static void add_low(const std::byte* p, BlockSums<kRows>& sums) {
+    template <class Sums>
+    HELIX_INLINE static void add_low(const std::byte* p, Sums& sums) {
         const Bytes low = load_bytes(p);
         const Bytes high = load_bytes(p + 128);
         sums.add_small_group(0, bit_or(shift_right_and<0>(low, 3), and_shift_left<2>(high, 1)));
@@ -272,8 +303,8 @@ struct ThreeBits {
         sums.add_small_group(2, bit_or(shift_right_and<4>(low, 3), shift_right_and<0>(high, 4)));
         sums.add_small_group(3, bit_or(shift_right_and<6>(low, 3), shift_right_and<1>(high, 4)));
     }
-    template <int kRows>
-    HELIX_INLINE static void add_high(const std::byte* p, BlockSums<kRows>& sums) {
+    template <class Sums>
+    HELIX_INLINE static void add_high(const std::byte* p, Sums& sums) {
         const Bytes low = load_bytes(p + 64);
         const Bytes high = load_bytes(p + 128);
         sums.add_small_group(4, bit_or(shift_right_and<0>(low, 3), shift_right_and<2>(high, 4)));
@@ -286,32 +317,25 @@ struct ThreeBits {
 // Blocks of 256 with a signed scale for every 16 columns.
 template <class Weights>
 struct KSigned {
+    static constexpr ScaleKind kScales = ScaleKind::halves;
     static constexpr int kEighthBytes = 32 + Weights::kBytes;
     static constexpr int kUnitBytes = 32 + 8 * kEighthBytes;
     static constexpr int kBlocks = 8;
 
-    template <int kRows>
-    HELIX_INLINE static void add_unit(const std::byte* p, const QuantisedTile<kRows>& x,
-                                      Array<Floats, kRows>& total) {
+    template <class Tile>
+    HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
+                                      typename Tile::Totals& total) {
         const Floats d = load_half(p);
         for (int j = 0; j < 8; ++j) {
             const std::byte* eighth = p + 32 + kEighthBytes * j;
             fetch_ahead<kEighthBytes>(eighth, x.ahead);
-            BlockSums<kRows> sums(x, j);
+            typename Tile::Sums sums(x, j);
             sums.template start_lower<Weights::kOffsetBits>();
             Weights::add_low(eighth + 32, sums);
-            const Floats low_scale = mul(d, to_floats(load_i8(eighth)));
-            Array<Floats, kRows> low;
-            HELIX_UNROLL
-            for (int r = 0; r < kRows; ++r) low[r] = mul(to_floats(sums.sum[r]), low_scale);
+            sums.take_lower(mul(d, to_floats(load_i8(eighth))));
             sums.template start_upper<Weights::kOffsetBits>();
             Weights::add_high(eighth + 32, sums);
-            const Floats high_scale = mul(d, to_floats(load_i8(eighth + 16)));
-            HELIX_UNROLL
-            for (int r = 0; r < kRows; ++r) {
-                const Floats both = fma(to_floats(sums.sum[r]), high_scale, low[r]);
-                total[r] = fma(both, set1(sums.block[r]->scale), total[r]);
-            }
+            sums.add_halves_to(total, mul(d, to_floats(load_i8(eighth + 16))));
         }
     }
 };

@@ -124,6 +124,14 @@ HELIX_INLINE void store_i8(std::int8_t* p, Ints a) {
 HELIX_INLINE Bytes load_bytes(const std::byte* p) {
     return {load_raw(p), load_raw(p + 32)};
 }
+HELIX_INLINE void store_bytes(std::int8_t* p, Bytes a) {
+    std::memcpy(p, &a.lo, sizeof a.lo);
+    std::memcpy(p + sizeof a.lo, &a.hi, sizeof a.hi);
+}
+HELIX_INLINE Bytes sub_bytes(Bytes a, std::uint8_t less) {
+    const __m256i all = _mm256_set1_epi8(static_cast<char>(less));
+    return {_mm256_sub_epi8(a.lo, all), _mm256_sub_epi8(a.hi, all)};
+}
 HELIX_INLINE Bytes bit_or(Bytes a, Bytes b) {
     return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)};
 }

@@ -72,6 +72,9 @@ HELIX_INLINE Ints to_ints(Floats a) {
 HELIX_INLINE Floats to_floats(Ints a) {
     return {_mm512_cvtepi32_ps(a.v)};
 }
+HELIX_INLINE Ints load_ints(const std::int32_t* p) {
+    return {_mm512_loadu_si512(p)};
+}
 HELIX_INLINE Ints bits_of(Floats a) {
     return {_mm512_castps_si512(a.v)};
 }
@@ -111,6 +114,12 @@ HELIX_INLINE void store_i8(std::int8_t* p, Ints a) {
 
 HELIX_INLINE Bytes load_bytes(const std::byte* p) {
     return {_mm512_loadu_si512(p)};
+}
+HELIX_INLINE void store_bytes(std::int8_t* p, Bytes a) {
+    _mm512_storeu_si512(p, a.v);
+}
+HELIX_INLINE Bytes sub_bytes(Bytes a, std::uint8_t less) {
+    return {_mm512_sub_epi8(a.v, _mm512_set1_epi8(static_cast<char>(less)))};
 }
 HELIX_INLINE Bytes bit_or(Bytes a, Bytes b) {
     return {_mm512_or_si512(a.v, b.v)};

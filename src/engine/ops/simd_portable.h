@@ -100,6 +100,11 @@ HELIX_INLINE Floats to_floats(Ints a) {
     for (int i = 0; i < 16; ++i) r.v[i] = static_cast<float>(a.v[i]);
     return r;
 }
+HELIX_INLINE Ints load_ints(const std::int32_t* p) {
+    Ints r;
+    std::memcpy(r.v, p, sizeof r.v);
+    return r;
+}
 HELIX_INLINE Ints bits_of(Floats a) {
     return std::bit_cast<Ints>(a);
 }
@@ -153,6 +158,14 @@ HELIX_INLINE Bytes load_bytes(const std::byte* p) {
     Bytes r;
     std::memcpy(r.v, p, sizeof r.v);
     return r;
+}
+HELIX_INLINE void store_bytes(std::int8_t* p, Bytes a) {
+    std::memcpy(p, a.v, sizeof a.v);
+}
+// Modulo 256.
+HELIX_INLINE Bytes sub_bytes(Bytes a, std::uint8_t less) {
+    for (std::uint8_t& byte : a.v) byte = static_cast<std::uint8_t>(byte - less);
+    return a;
 }
 HELIX_INLINE Bytes bit_or(Bytes a, Bytes b) {
     for (int i = 0; i < 64; ++i) a.v[i] = static_cast<std::uint8_t>(a.v[i] | b.v[i]);
