@@ -70,11 +70,11 @@ def main():
     port = free_port()
     base = f"http://127.0.0.1:{port}"
     memory = int(pathlib.Path(model).stat().st_size * 0.8)
-    with tempfile.TemporaryFile("w+") as log:
+    with tempfile.TemporaryFile("w+") as log, tempfile.TemporaryDirectory() as state:
         processes = []
         try:
             commands = [["serve", "--no-worker", "--min-workers", "3", "--model", model,
-                         "--listen", f"127.0.0.1:{port}"]]
+                         "--listen", f"127.0.0.1:{port}", "--state-dir", state]]
             commands += [["worker", "--join", f"127.0.0.1:{port}", "--name", f"w{i}", "--threads", "1",
                           "--memory", str(memory), "--cache", "none"] for i in range(3)]
             for command in commands:
@@ -82,7 +82,8 @@ def main():
             wait_ready(base, 60)
             check_curl(base)
             client = subprocess.run(client_command + ["--base-url", base], check=False,
-                                    env={**os.environ, "HELIX_DRAWS_TOKENS": "1"})
+                                    env={**os.environ, "HELIX_DRAWS_TOKENS": "1",
+                                         "HELIX_STATE_DIR": state})
             if client.returncode == 0:
                 check_pipelines(base)
             if any(process.poll() is not None for process in processes):

@@ -1,7 +1,7 @@
 // The openai package, as anybody installs it, against HELIX_BASE_URL (".../v1"). Knows nothing of the model
 // behind it but that it answers; prints one line a check and exits 1 when one fails.
 import assert from 'node:assert/strict';
-import OpenAI from 'openai';
+import OpenAI, { toFile } from 'openai';
 
 const baseURL = process.env.HELIX_BASE_URL;
 assert.ok(baseURL, 'HELIX_BASE_URL is not set');
@@ -232,6 +232,45 @@ await check('eight streams at once', async () => {
   );
   assert.deepEqual(texts, Array(8).fill(expected));
 });
+
+// Of a server that keeps files and batches.
+if (process.env.HELIX_STATE_DIR) {
+  await check('a batch, from the upload to the output file', async () => {
+    const line = (id, more) => JSON.stringify({
+      custom_id: id, method: 'POST', url: '/v1/chat/completions', body: greedy(more),
+    });
+    const text = [line('one'), line('two', { max_tokens: 5 }), line('wrong', { temperature: 'hot' })].join('\n');
+    const file = await client.files.create({
+      file: await toFile(Buffer.from(text), 'requests.jsonl'), purpose: 'batch',
+    });
+    assert.equal(file.filename, 'requests.jsonl');
+    assert.equal(await (await client.files.content(file.id)).text(), text);
+    let batch = await client.batches.create({
+      input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h', metadata: { by: 'node' },
+    });
+    for (let i = 0; i < 600 && !['completed', 'failed', 'expired'].includes(batch.status); i += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      batch = await client.batches.retrieve(batch.id);
+    }
+    assert.equal(batch.status, 'completed', JSON.stringify(batch.errors));
+    assert.deepEqual(batch.request_counts, { total: 3, completed: 2, failed: 1 });
+    const lines = async (id) => (await (await client.files.content(id)).text()).trim().split('\n').map((each) => JSON.parse(each));
+    const answers = await lines(batch.output_file_id);
+    assert.deepEqual(answers.map((a) => a.custom_id).sort(), ['one', 'two']);
+    const whole = await client.chat.completions.create(greedy());
+    const one = answers.find((a) => a.custom_id === 'one');
+    assert.equal(one.response.body.choices[0].message.content, whole.choices[0].message.content);
+    const [wrong] = await lines(batch.error_file_id);
+    assert.equal(wrong.response.status_code, 400);
+    assert.equal(wrong.response.body.error.param, 'temperature');
+    const listed = [];
+    for await (const each of client.batches.list({ limit: 1 })) listed.push(each.id);
+    assert.ok(listed.includes(batch.id));
+    await assert.rejects(client.batches.cancel(batch.id), OpenAI.BadRequestError);
+    assert.ok((await client.files.delete(file.id)).deleted);
+    await assert.rejects(client.files.retrieve(file.id), OpenAI.NotFoundError);
+  });
+}
 
 console.log(failed === 0 ? 'all checks passed' : `${failed} checks failed`);
 process.exit(failed === 0 ? 0 : 1);
