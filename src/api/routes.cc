@@ -11,6 +11,7 @@
 #include "api/field_reader.h"
 #include "api/job_routes.h"
 #include "api/json_text.h"
+#include "api/nodes.h"
 #include "base/check.h"
 
 namespace helix::api {
@@ -67,6 +68,33 @@ void metrics(ApiContext& context, const Exchange& exchange) {
 
 void cluster(ApiContext& context, const Exchange& exchange) {
     context.respond(*exchange, json_response(cluster_json(context.service.view(), context.log)));
+}
+
+void nodes(ApiContext& context, const Exchange& exchange) {
+    context.respond(*exchange, json_response(nodes_json(context.service.view())));
+}
+
+// POST /helix/nodes/NAME/ACTION: accepted; GET /helix/nodes tells how it goes.
+void node_action(ApiContext& context, const Exchange& exchange, std::string_view rest) {
+    const auto refuse = [&](const std::string& message) {
+        context.respond(
+            *exchange, error_response({404, message, "invalid_request_error", "", "not_found", 0}));
+    };
+    const auto call = parse_node_call(rest);
+    if (!call) return refuse("Expected /helix/nodes/NAME/drain, undrain or remove.");
+    const core::ClusterView view = context.service.view();
+    const core::WorkerView* worker = find_node(view, call->name);
+    if (worker == nullptr) return refuse(fmt::format("There is no worker \"{}\".", call->name));
+    const auto event = drain_event(worker->worker, call->action);
+    if (!event) {
+        return refuse(
+            fmt::format("A worker takes drain, undrain or remove, not \"{}\".", call->action));
+    }
+    context.service.drain(*event);
+    net::HttpResponse response = json_response(
+        {{"name", call->name}, {"id", worker->worker.value}, {"action", call->action}});
+    response.status = 202;
+    context.respond(*exchange, response);
 }
 
 // ---- models
@@ -231,6 +259,7 @@ constexpr std::array kRoutes = {
     Route{"/tokenize", "POST", false, tokenize},
     Route{"/detokenize", "POST", false, detokenize},
     Route{"/helix/cluster", "GET", false, cluster},
+    Route{"/helix/nodes", "GET", false, nodes},
 };
 
 // Takes the same time wherever the two differ.
@@ -333,11 +362,14 @@ void route(ApiContext& context, const Exchange& exchange) {
         extra_page(context, exchange, page->second);
         return;
     }
+    constexpr std::string_view kNodes = "/helix/nodes/";
     constexpr std::string_view kModels = "/models/";
     if (!has_key(context, request)) {
         context.respond(*exchange, error_response(wrong_key()));
     } else if (is_job_path(path)) {
         route_job(context, exchange, path);
+    } else if (path.starts_with(kNodes) && method == "POST") {
+        node_action(context, exchange, path.substr(kNodes.size()));
     } else if (path.starts_with(kModels) && path.size() > kModels.size() && method == "GET") {
         model(context, exchange, std::string(path.substr(kModels.size())));
     } else {

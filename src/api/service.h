@@ -44,6 +44,8 @@ class Service {
     virtual void end(core::RequestId id, core::FinishReason reason) = 0;
     // Any thread. Only this choice of several is over; the sink may hear of it a last time.
     virtual void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) = 0;
+    // Any thread. Shows in view(); a service without workers has none to drain.
+    virtual void drain(const core::DrainWorker& /*event*/) {}
     // Any thread; at most a second old.
     virtual core::ClusterView view() = 0;
 };

@@ -55,7 +55,11 @@ void CoordinatorServer::take_submissions() {
         const std::lock_guard lock(mutex_);
         events.swap(submissions_);
     }
-    for (const core::CoordinatorEvent& event : events) step(event);
+    for (const core::CoordinatorEvent& event : events) {
+        step(event);
+        // Whoever asked looks at once how it goes.
+        if (std::holds_alternative<core::DrainWorker>(event)) last_view_ = {};
+    }
 }
 
 void CoordinatorServer::take_plans() {
@@ -89,10 +93,13 @@ void CoordinatorServer::add_worker() {
 }
 
 void CoordinatorServer::on_drained(const core::WorkerDrained& drained) {
-    const WorkerEntry* entry = roster_.find(roster_.connection_of(drained.worker));
-    if (drained.remove && scaler_ != nullptr && entry != nullptr) {
-        scaler_->remove(entry->hello.name);
-    }
+    if (!drained.remove) return;
+    const std::string connection = roster_.connection_of(drained.worker);
+    const WorkerEntry* entry = roster_.find(connection);
+    if (entry == nullptr) return;
+    const Status sent = send(connection, wire::Goodbye{"it was removed", true});
+    if (!sent.ok()) LOG_WARN("goodbye: {}", sent.error().message);
+    if (scaler_ != nullptr) scaler_->remove(entry->hello.name);
 }
 
 void CoordinatorServer::take_not_added() {

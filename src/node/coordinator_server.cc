@@ -66,8 +66,11 @@ Status CoordinatorServer::open() {
     TRY(const Address address, parse_address(bound.substr(std::string("tcp://").size())));
     join_info_.cluster_port = address.port;
     TRY_VOID(socket_->bind(inproc_endpoint_));
-    PlanFunction planner = options_.planner;
-    if (!planner) planner = planner_for(options_.model.spec, kPlanLimit);
+    ReplanFunction planner = planner_for(options_.model.spec, kPlanLimit);
+    if (options_.planner) {
+        planner = [given = options_.planner](const spec::ClusterSpec& cluster,
+                                             const spec::Placement&) { return given(cluster); };
+    }
     planner_ = std::make_unique<PlannerThread>(std::move(planner), wakeup_);
     if (options_.draft_model != nullptr) {
         drafts_ = std::make_unique<DraftProposer>(std::move(options_.draft_model), wakeup_);
@@ -166,6 +169,14 @@ void CoordinatorServer::end_choice(core::RequestId id, std::int32_t choice,
     {
         const std::lock_guard lock(mutex_);
         submissions_.emplace_back(core::Ended{id, reason, choice});
+    }
+    wakeup_.wake();
+}
+
+void CoordinatorServer::drain(const core::DrainWorker& event) {
+    {
+        const std::lock_guard lock(mutex_);
+        submissions_.emplace_back(event);
     }
     wakeup_.wake();
 }

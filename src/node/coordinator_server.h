@@ -51,6 +51,7 @@ class CoordinatorServer final : public api::Service {
     core::ClusterView view() override;
     // Moves a running request to this pipeline, or to the best other one. Any thread.
     void move(core::RequestId id, core::Pipeline to = {});
+    void drain(const core::DrainWorker& event) override;
 
     // The body for GET /helix/join. Any thread.
     std::string join_json() const { return to_json(join_info_); }

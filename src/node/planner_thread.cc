@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "node/clock.h"
+#include "plan/placement_diff.h"
+#include "plan/replan.h"
 #include "spec/placement_file.h"
 
 namespace helix::node {
@@ -16,9 +18,27 @@ namespace {
 constexpr std::int64_t kFlowIterations = 20'000;
 constexpr std::int64_t kThroughputIterations = 20'000;
 
+// As fast as weights come over a quick network; and a new placement is expected to last so long.
+constexpr double kLoadBytesPerS = 5e8;
+constexpr double kHorizonS = 600;
+
+double tokens_per_s(const plan::PlanReport& report) {
+    return report.prediction ? report.prediction->decode_tokens_per_s
+                             : report.max_flow_tokens_per_s;
+}
+
+bool worth_moving(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+                  const spec::Placement& current, const plan::PlanReport& stays,
+                  const plan::PlanReport& best) {
+    const plan::PlacementDiff diff =
+        plan::placement_diff(cluster, model, current, best.placement, 0);
+    const double price = plan::move_price(tokens_per_s(stays), kLoadBytesPerS, kHorizonS);
+    return tokens_per_s(best) - price * static_cast<double>(diff.bytes) > tokens_per_s(stays);
+}
+
 }  // namespace
 
-PlannerThread::PlannerThread(PlanFunction function, const net::Wakeup& done)
+PlannerThread::PlannerThread(ReplanFunction function, const net::Wakeup& done)
     : function_(std::move(function)), done_(done), thread_([this] { work(); }) {}
 
 PlannerThread::~PlannerThread() {
@@ -53,7 +73,7 @@ void PlannerThread::work() {
         lock.unlock();
         base::Result<plan::PlanReport> report = base::Error{};
         try {
-            report = function_(question.cluster);
+            report = function_(question.cluster, question.current);
         } catch (const std::exception& exception) {  // a solver library's, or no memory
             report = base::Error{base::Errc::internal, exception.what()};
         }
@@ -63,8 +83,9 @@ void PlannerThread::work() {
     }
 }
 
-PlanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
-    return [model, limit](const spec::ClusterSpec& cluster) {
+ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
+    return [model, limit](const spec::ClusterSpec& cluster,
+                          const spec::Placement& current) -> base::Result<plan::PlanReport> {
         const base::TimePoint began = now();
         plan::PlanOptions options;
         options.objective = plan::Objective::throughput;
@@ -72,7 +93,18 @@ PlanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
         options.throughput_iterations = kThroughputIterations;
         options.stop = [began, limit] { return now() >= began + limit; };
         options.flow_stop = [began, limit] { return (now() - began) * 4 >= limit; };
-        return plan::plan(cluster, model, options);
+        const bool holds =
+            std::any_of(current.layers.begin(), current.layers.end(),
+                        [](const spec::LayerRange& layers) { return !layers.empty(); });
+        if (!holds) return plan::plan(cluster, model, options);
+        options.starts.push_back(current);
+        TRY(plan::PlanReport best, plan::plan(cluster, model, options));
+        options.method = plan::Method::manual;
+        options.manual = current;
+        auto stays = plan::plan(cluster, model, options);
+        if (!stays.ok()) return best;  // it does not serve as it is
+        if (worth_moving(cluster, model, current, *stays, best)) return best;
+        return stays;
     };
 }
 

@@ -18,6 +18,9 @@ namespace helix::node {
 
 using PlanFunction =
     std::function<base::Result<plan::PlanReport>(const spec::ClusterSpec& cluster)>;
+// current: what each node holds now.
+using ReplanFunction = std::function<base::Result<plan::PlanReport>(
+    const spec::ClusterSpec& cluster, const spec::Placement& current)>;
 
 struct PlanResult {
     core::PlanCluster question;
@@ -27,7 +30,7 @@ struct PlanResult {
 // Searches placements on a thread of its own; one at a time, in order.
 class PlannerThread {
   public:
-    PlannerThread(PlanFunction function, const net::Wakeup& done);
+    PlannerThread(ReplanFunction function, const net::Wakeup& done);
     ~PlannerThread();
     PlannerThread(const PlannerThread&) = delete;
     PlannerThread& operator=(const PlannerThread&) = delete;
@@ -38,7 +41,7 @@ class PlannerThread {
   private:
     void work();
 
-    PlanFunction function_;
+    ReplanFunction function_;
     const net::Wakeup& done_;
     std::mutex mutex_;
     std::condition_variable changed_;
@@ -48,8 +51,9 @@ class PlannerThread {
     std::thread thread_;
 };
 
-// plan::plan with at most this long to search.
-PlanFunction planner_for(const spec::ModelSpec& model, base::Duration limit);
+// plan::plan with at most this long to search, from what is there: what moves must be worth the
+// bytes that are loaded.
+ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit);
 
 // Always the placement of a file that `helix plan --output` wrote; the workers are known by their
 // names. While one that has layers is missing the answer is an error that names it. Errors: the

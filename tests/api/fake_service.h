@@ -85,6 +85,14 @@ class FakeService : public Service {
         ended_choices_[{id.value, choice}] = reason;
         changed_.notify_all();
     }
+    void drain(const core::DrainWorker& event) override {
+        const std::lock_guard lock(mutex_);
+        drains_.push_back(event);
+    }
+    std::vector<core::DrainWorker> drains() {
+        const std::lock_guard lock(mutex_);
+        return drains_;
+    }
     core::ClusterView view() override {
         const std::lock_guard lock(mutex_);
         return view_;
@@ -141,6 +149,7 @@ class FakeService : public Service {
     std::map<std::pair<std::uint64_t, std::int32_t>, core::FinishReason> ended_choices_;
     std::optional<core::RejectRequest> reject_;
     core::ClusterView view_;
+    std::vector<core::DrainWorker> drains_;
     std::uint64_t last_id_ = 0;
 };
 

@@ -208,6 +208,52 @@ TEST_F(ApiTest, TokenizeAndDetokenizeSpeakBothDialects) {
     EXPECT_EQ(text["content"], "a<special>b");
 }
 
+core::ClusterView small_cluster();
+
+TEST_F(ApiTest, WorkersAreListedDrainedAndRemovedByName) {
+    core::ClusterView view = small_cluster();
+    core::WorkerView other;
+    other.worker = {2};
+    other.node.name = "den";
+    other.layers = {2, 4};
+    other.draining = true;
+    other.running = 3;
+    other.drain_refused = "too small";
+    view.workers.push_back(other);
+    service_.set_view(view);
+    const Json list = Json::parse(get("/helix/nodes").body);
+    ASSERT_EQ(list["data"].size(), 2U);
+    EXPECT_EQ(list["data"][0]["state"], "serving");
+    EXPECT_EQ(list["data"][0]["layers"], Json({0, 1}));
+    EXPECT_EQ(list["data"][1]["state"], "draining");
+    EXPECT_EQ(list["data"][1]["requests"], 3);
+    EXPECT_EQ(list["data"][1]["drain_refused"], "too small");
+
+    EXPECT_EQ(post("/helix/nodes/den/drain", "").status, 202);
+    EXPECT_EQ(post("/helix/nodes/left%20%22one%22/remove", "").status, 202);
+    EXPECT_EQ(post("/helix/nodes/den/undrain", "").status, 202);
+    for (const char* path :
+         {"/helix/nodes/attic/drain", "/helix/nodes/den/paint", "/helix/nodes/den/",
+          "/helix/nodes//drain", "/helix/nodes/%zz/drain", "/helix/nodes/%2/drain"}) {
+        EXPECT_EQ(post(path, "").status, 404) << path;
+    }
+    const auto drains = service_.drains();
+    ASSERT_EQ(drains.size(), 3U);
+    EXPECT_EQ(drains[0].worker, core::WorkerId{2});
+    EXPECT_FALSE(drains[0].remove || drains[0].off);
+    EXPECT_EQ(drains[1].worker, core::WorkerId{1});
+    EXPECT_TRUE(drains[1].remove);
+    EXPECT_TRUE(drains[2].off);
+}
+
+TEST_F(ApiTest, WorkersAreDrainedOnlyWithTheKey) {
+    options_.api_keys = {"secret"};
+    service_.set_view(small_cluster());
+    EXPECT_EQ(get("/helix/nodes").status, 401);
+    EXPECT_EQ(post("/helix/nodes/left%20%22one%22/drain", "").status, 401);
+    EXPECT_TRUE(service_.drains().empty());
+}
+
 core::ClusterView small_cluster() {
     core::ClusterView view;
     view.serving = true;

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/coordinator.h"
+
+// The machines of the cluster, for those who look after them: GET /helix/nodes and
+// POST /helix/nodes/NAME/{drain,undrain,remove}.
+
+namespace helix::api {
+
+// "serving", "loading", "idle" (no layers), "draining", "drained", "removing", "removed".
+std::string node_state(const core::WorkerView& worker);
+
+nlohmann::json nodes_json(const core::ClusterView& view);
+
+// Null if no worker has this name.
+const core::WorkerView* find_node(const core::ClusterView& view, std::string_view name);
+
+// What a path below /helix/nodes/ asks for.
+struct NodeCall {
+    std::string name;
+    std::string action;
+};
+// "NAME/drain", percent-encoded; none if it is no such path.
+std::optional<NodeCall> parse_node_call(std::string_view path);
+// None for an unknown action.
+std::optional<core::DrainWorker> drain_event(core::WorkerId worker, std::string_view action);
+
+}  // namespace helix::api
