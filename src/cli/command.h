@@ -29,6 +29,7 @@ void add_simulate(App& app);
 void add_experiment(App& app);
 void add_trace(App& app);
 void add_key(App& app);
+void add_node(App& app);
 void add_bench(App& app);
 void add_profile(App& app);
 

@@ -56,6 +56,7 @@ int run(int argc, const char* const* argv) {
     add_profile(app);
     add_bench(app);
     add_key(app);
+    add_node(app);
     if (argc < 2) {
         std::fputs(app.parser.help().c_str(), stdout);
         return 0;
