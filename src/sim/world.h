@@ -60,6 +60,7 @@ struct Outcome {
     std::string error;
     std::vector<core::Pipeline> pipelines;  // one per attempt that ran
     std::uint32_t attempt = 0;              // that was routed last
+    std::int32_t swaps_out = 0;             // messages to workers that put its pages away
     std::int32_t prompt_tokens = 0;
     bool was_stuck = false;
     core::TimePoint submitted_at;

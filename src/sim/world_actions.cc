@@ -87,6 +87,7 @@ void World::perform(const core::SendToWorker& action) {
     } else if (const auto* swap = std::get_if<core::SwapSequences>(&action.message)) {
         kind = Kind::swap;
         probes_.hit(swap->out ? Probe::swapped_out : Probe::swapped_in);
+        if (swap->out) ++outcomes_.at(swap->keys.front().request).swaps_out;
     } else if (std::holds_alternative<core::ReserveKv>(action.message) ||
                std::holds_alternative<core::SendKv>(action.message)) {
         kind = Kind::kv;

@@ -25,6 +25,7 @@ struct Memory {
     bool prefix_cache = false;
     std::int32_t guesses = 0;
     std::int32_t max_batch_rows = 512;
+    bool push_out = false;  // every request, at least once
 };
 
 std::vector<core::Request> requests(std::uint64_t seed) {
@@ -50,18 +51,82 @@ std::vector<core::Request> requests(std::uint64_t seed) {
     return all;
 }
 
+// So long that none ends before it can be preempted.
+std::vector<core::Request> long_requests(std::uint64_t seed) {
+    std::vector<core::Request> all = requests(seed);
+    for (core::Request& request : all) request.max_tokens += 80;
+    return all;
+}
+
+// One that pushes others out: it goes before them and soon holds 24 texts of eight blocks each,
+// almost all there is.
+core::Request pushing(std::uint64_t seed) {
+    core::Request request;
+    request.prompt = {1, 2, 3};
+    request.max_tokens = 28;
+    request.n = 24;
+    request.priority = 1;
+    request.sampling.seed = seed;
+    return request;
+}
+
+// Requests of one token, after which the coordinator expects others to be short, too.
+void run_short_ones(World& world) {
+    std::vector<core::RequestId> ids;
+    for (int i = 0; i < 100; ++i) {
+        core::Request request;
+        request.prompt = {1};
+        request.max_tokens = 1;
+        request.priority = 1;
+        ids.push_back(world.submit(request));
+    }
+    for (const core::RequestId id : ids) {
+        while (!world.outcomes().at(id).ended) world.run_for(0.01);
+    }
+}
+
+bool was_preempted(const Outcome& outcome, core::Preemption mode) {
+    const bool recomputed = outcome.attempt > 1;
+    const bool swapped = outcome.swaps_out > 0;
+    if (mode == core::Preemption::automatic) return recomputed || swapped;
+    return mode == core::Preemption::swap ? swapped : recomputed;
+}
+
+// Once it runs, pushes the request out that came last: it is the first to go. Others that were
+// pushed out before may be under way; where these leave the pushing ones no room until the request
+// has ended, it is asked again.
+core::RequestId submit_and_push_out(World& world, const core::Request& request,
+                                    core::Preemption mode) {
+    core::RequestId last;
+    for (int attempt = 0; attempt < 10; ++attempt) {
+        run_short_ones(world);
+        last = world.submit(request);
+        const Outcome& outcome = world.outcomes().at(last);
+        while (outcome.pipelines.empty()) world.run_for(0.01);
+        world.run_for(0.03);
+        const core::RequestId pusher = world.submit(pushing(last.value));
+        while (!outcome.ended && !world.outcomes().at(pusher).ended) {
+            if (was_preempted(outcome, mode)) return last;
+            world.run_for(0.01);
+        }
+    }
+    return last;
+}
+
 struct Result {
     std::vector<std::map<std::int32_t, std::vector<core::Token>>> answers;
+    std::vector<bool> preempted;
     core::ClusterView view;
 };
 
-Result run(const Memory& setup, std::uint64_t seed) {
+Result run(const Memory& setup, std::uint64_t seed, const std::vector<core::Request>& asked) {
     WorldConfig config;
     config.coordinator.n_layers = config.worker.n_layers = kLayers;
     config.coordinator.block_size = config.worker.block_size = 4;
     config.coordinator.context_length = 256;
     config.coordinator.expected_output_tokens = 2;  // far too few: memory runs short
     config.coordinator.preemption = setup.mode;
+    if (setup.push_out) config.coordinator.preemption_pause = base::from_ms(1);
     config.coordinator.prefix_cache = config.worker.prefix_cache = setup.prefix_cache;
     config.coordinator.speculation.ngram_tokens = setup.guesses;
     config.worker.max_batch_rows = setup.max_batch_rows;
@@ -74,8 +139,9 @@ Result run(const Memory& setup, std::uint64_t seed) {
     world.run_for(2);
     base::Random random(seed + 1000);
     std::vector<core::RequestId> ids;
-    for (const core::Request& request : requests(seed)) {
-        ids.push_back(world.submit(request));
+    for (const core::Request& request : asked) {
+        ids.push_back(setup.push_out ? submit_and_push_out(world, request, setup.mode)
+                                     : world.submit(request));
         world.run_for(random.chance(0.3) ? 0.1 : 0.0);
     }
     EXPECT_TRUE(world.run_until_idle(1200));
@@ -84,6 +150,7 @@ Result run(const Memory& setup, std::uint64_t seed) {
         const Outcome& outcome = world.outcomes().at(id);
         EXPECT_EQ(outcome.error, "") << "request " << id.value;
         result.answers.push_back(outcome.choices);
+        result.preempted.push_back(was_preempted(outcome, setup.mode));
     }
     world.run_for(5);
     EXPECT_EQ(world.leak(), "");
@@ -99,8 +166,8 @@ TEST_P(KvSemantics, WhateverHappensToThePagesTheAnswersStay) {
     std::int64_t guessed = 0;
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
-        const Result undisturbed = run({2000, 0}, seed);
         const auto asked = requests(seed);
+        const Result undisturbed = run({2000, 0}, seed, asked);
         for (std::size_t r = 0; r < asked.size(); ++r) {
             ASSERT_EQ(undisturbed.answers[r].size(), static_cast<std::size_t>(asked[r].n));
             if (asked[r].beam) continue;
@@ -115,7 +182,7 @@ TEST_P(KvSemantics, WhateverHappensToThePagesTheAnswersStay) {
             for (const std::int32_t guesses : {0, 4}) {
                 const Memory short_of_memory{2 * 46,       2 * 90,  GetParam(),
                                              prefix_cache, guesses, prefix_cache ? 7 : 512};
-                const Result disturbed = run(short_of_memory, seed);
+                const Result disturbed = run(short_of_memory, seed, asked);
                 EXPECT_EQ(disturbed.answers, undisturbed.answers)
                     << (prefix_cache ? "kept prefixes, " : "") << guesses << " guesses";
                 preemptions += disturbed.view.preemptions;
@@ -127,6 +194,25 @@ TEST_P(KvSemantics, WhateverHappensToThePagesTheAnswersStay) {
     EXPECT_GT(preemptions, 60) << "memory was to be short";
     EXPECT_GT(guessed, 50);
     EXPECT_GT(hits, 500);
+}
+
+// Each of 16 requests is pushed out by one of higher priority while it runs.
+TEST_P(KvSemantics, EveryRequestIsPreemptedAndSaysTheSame) {
+    const std::uint64_t seed = 7;
+    const auto asked = long_requests(seed);
+    const Result undisturbed = run({20000, 0}, seed, asked);
+    for (const bool everything : {false, true}) {
+        SCOPED_TRACE(everything ? "guesses, kept prefixes, short batches" : "plain");
+        Memory tight{2 * 200, 2 * 2000, GetParam()};
+        tight.prefix_cache = everything;
+        tight.guesses = everything ? 4 : 0;
+        tight.max_batch_rows = everything ? 7 : 512;
+        tight.push_out = true;
+        const Result disturbed = run(tight, seed, asked);
+        EXPECT_EQ(disturbed.answers, undisturbed.answers);
+        for (std::size_t r = 0; r < asked.size(); ++r)
+            EXPECT_TRUE(disturbed.preempted[r]) << "request " << r << " never was preempted";
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, KvSemantics,
