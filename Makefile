@@ -9,7 +9,7 @@ JOBS ?= $(shell nproc)
 MODEL ?=
 BUILD := build/release
 
-.PHONY: all build demo demo-check test bench sim-night chaos format format-check tidy layers asan fuzz clean help
+.PHONY: all build demo demo-check test bench sim-night chaos format format-check tidy layers asan tsan fuzz clean help
 
 all: build
 
@@ -61,6 +61,11 @@ layers:
 
 asan:
 	@cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && ctest --preset asan
+
+# Where threads work together: the engine's ranks, HTTP and the transport.
+tsan:
+	@cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) --target helix_engine_test helix_net_test
+	@ctest --preset tsan -R 'helix_(engine|net)_test'
 
 fuzz:
 	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS)
