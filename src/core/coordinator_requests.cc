@@ -218,9 +218,9 @@ WorkerLoad Coordinator::Impl::load_of(WorkerId worker) const {
 StageFits Coordinator::Impl::fits_for(const RequestState& state) const {
     const std::int64_t full = blocks_needed(state, state.max_output);
     return [this, full, &state](WorkerId worker, LayerRange layers) {
+        if (!usable(worker, layers) || full * layers.size() > most_pages(worker)) return false;
         const std::int64_t kept = is_high(state) ? 0 : headroom_pages(worker);
-        return usable(worker, layers) && full * layers.size() <= most_pages(worker) &&
-               workers.at(worker).kv.can_add(expected_pages(state, layers) + kept,
+        return workers.at(worker).kv.can_add(expected_pages(state, layers) + kept,
                                              config.kv_high_water);
     };
 }
