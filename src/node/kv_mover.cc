@@ -23,6 +23,7 @@ namespace {
 // Parts that libzmq holds for a link slower than it was thought to be.
 constexpr int kPartsQueued = 4;
 constexpr base::Duration kSendWithin = base::from_ms(10'000);
+constexpr std::chrono::milliseconds kSendAgain{5};
 
 net::TransportOptions for_kv(net::TransportOptions options) {
     options.high_water = kPartsQueued;
@@ -96,7 +97,9 @@ void KvMover::work() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
         if (work_once(lock)) continue;
-        if (pause_.has_value()) {
+        if (outgoing_.has_value()) {
+            changed_.wait_for(lock, kSendAgain);
+        } else if (pause_.has_value()) {
             changed_.wait_for(lock, until(pause_->until));
         } else {
             changed_.wait(lock);
@@ -107,51 +110,80 @@ void KvMover::work() {
 }
 
 bool KvMover::work_once(std::unique_lock<std::mutex>& lock) {
-    const std::shared_ptr<engine::Backend> backend = backend_;
     if (kept_.has_value()) {
         const std::set<std::string> kept = *std::exchange(kept_, {});
         std::erase_if(sockets_, [&](const auto& entry) { return !kept.contains(entry.first); });
         return true;
     }
-    if (!imports_.empty()) {
-        CHECK(backend != nullptr);
-        Import task = std::move(imports_.front());
-        imports_.pop_front();
-        lock.unlock();
-        const Status done = perform(task, *backend);
-        if (!done.ok()) LOG_ERROR("KV from a worker: {}", done.error().message);
-        task.frame = {};
-        lock.lock();
-        tell(core::KvImported{task.action.transfer, done.ok() ? "" : done.error().message});
-        return true;
+    const std::shared_ptr<engine::Backend> backend = backend_;
+    if (backend == nullptr) {
+        CHECK(imports_.empty() && exports_.empty());
+        return false;
     }
+    return import_next(lock, *backend) || export_next(lock, *backend);
+}
+
+bool KvMover::import_next(std::unique_lock<std::mutex>& lock, engine::Backend& backend) {
+    if (imports_.empty()) return false;
+    Import task = std::move(imports_.front());
+    imports_.pop_front();
+    lock.unlock();
+    const Status done = perform(task, backend);
+    if (!done.ok()) LOG_ERROR("KV from a worker: {}", done.error().message);
+    task.frame = {};
+    lock.lock();
+    tell(core::KvImported{task.action.transfer, done.ok() ? "" : done.error().message});
+    return true;
+}
+
+bool KvMover::export_next(std::unique_lock<std::mutex>& lock, engine::Backend& backend) {
     if (pause_.has_value()) {
         if (now() < pause_->until) return false;
         tell(core::KvExported{pause_->transfer});
         pause_.reset();
         return true;
     }
-    if (exports_.empty()) return false;
-    CHECK(backend != nullptr);
-    const Export task = std::move(exports_.front());
-    exports_.pop_front();
+    if (!outgoing_.has_value()) {
+        if (exports_.empty()) return false;
+        outgoing_ = Outgoing{std::move(exports_.front()), {}, {}, now()};
+        exports_.pop_front();
+    }
     lock.unlock();
-    const base::TimePoint began = now();
-    const Status done = perform(task, *backend);
+    Status done = Ok{};
+    if (outgoing_->header.bytes.empty()) done = read(*outgoing_, backend);
+    if (done.ok()) done = send(*outgoing_);
+    lock.lock();
+    const bool full = !done.ok() && done.error().code == base::Errc::overloaded;
+    if (full && now() - outgoing_->began < kSendWithin) return false;
+    const Export& task = outgoing_->task;
     // The receiver misses a part, and the coordinator hears nothing of it for too long.
     if (!done.ok()) LOG_WARN("KV to worker {}: {}", task.to.worker.value, done.error().message);
-    lock.lock();
-    const double bytes = static_cast<double>(task.action.pages.size()) * backend->kv_travel_bytes();
-    pause_ = Pause{task.action.transfer, began + base::from_seconds(bytes / task.bytes_per_s)};
+    const double bytes = static_cast<double>(task.action.pages.size()) * backend.kv_travel_bytes();
+    pause_ = Pause{task.action.transfer,
+                   outgoing_->began + base::from_seconds(bytes / task.bytes_per_s)};
+    outgoing_.reset();
     return true;
 }
 
-Status KvMover::perform(const Export& task, engine::Backend& backend) {
+Status KvMover::read(Outgoing& outgoing, engine::Backend& backend) {
+    const core::ExportKv& action = outgoing.task.action;
     const auto each = static_cast<std::size_t>(backend.kv_page_bytes());
-    const auto bytes = std::make_shared<std::vector<std::byte>>(task.action.pages.size() * each);
-    TRY_VOID(backend.read_pages(task.action.pages, *bytes));
-    return send_to(task.to, net::Frame::of(wire::encode(task.action.message)),
-                   {bytes, std::span<const std::byte>(*bytes)});
+    const auto bytes = std::make_shared<std::vector<std::byte>>(action.pages.size() * each);
+    TRY_VOID(backend.read_pages(action.pages, *bytes));
+    outgoing.header = net::Frame::of(wire::encode(action.message));
+    outgoing.payload = {bytes, std::span<const std::byte>(*bytes)};
+    return Ok{};
+}
+
+Status KvMover::send(const Outgoing& outgoing) {
+    const core::Peer& peer = outgoing.task.to;
+    TRY(net::DealerSocket* const socket, socket_to(peer));
+    for (const net::LinkEvent& event : socket->take_events()) {
+        if (event.kind != net::LinkEventKind::connected) {
+            LOG_WARN("the link for KV to worker {} broke: {}", peer.worker.value, event.detail);
+        }
+    }
+    return socket->send(outgoing.header, outgoing.payload);
 }
 
 Status KvMover::perform(const Import& task, engine::Backend& backend) {
@@ -180,27 +212,6 @@ Result<net::DealerSocket*> KvMover::socket_to(const core::Peer& peer) {
             wire::PeerHello{wire::kProtocolVersion, options_.self, options_.incarnation}))));
     }
     return socket.get();
-}
-
-// Waits for a link that is slower than the rate, but not for ever.
-Status KvMover::send_to(const core::Peer& peer, const net::Frame& header,
-                        const net::Frame& payload) {
-    TRY(net::DealerSocket* const socket, socket_to(peer));
-    for (const net::LinkEvent& event : socket->take_events()) {
-        if (event.kind != net::LinkEventKind::connected) {
-            LOG_WARN("the link for KV to worker {} broke: {}", peer.worker.value, event.detail);
-        }
-    }
-    const base::TimePoint began = now();
-    while (true) {
-        const Status sent = socket->send(header, payload);
-        if (sent.ok() || sent.error().code != base::Errc::overloaded) return sent;
-        if (now() - began > kSendWithin) return sent;
-        std::unique_lock lock(mutex_);
-        if (changed_.wait_for(lock, std::chrono::milliseconds(5), [this] { return stopping_; })) {
-            return base::invalid("the worker stops");
-        }
-    }
 }
 
 }  // namespace helix::node

@@ -57,6 +57,13 @@ class KvMover {
         core::ImportKv action;
         net::Frame frame;
     };
+    // An export whose pages are read, until the link takes it.
+    struct Outgoing {
+        Export task;
+        net::Frame header;
+        net::Frame payload;
+        base::TimePoint began;
+    };
     // Told when it is over.
     struct Pause {
         std::uint64_t transfer = 0;
@@ -67,15 +74,18 @@ class KvMover {
     // With the lock held; false when there is nothing to do now.
     bool work_once(std::unique_lock<std::mutex>& lock);
     void tell(core::WorkerEvent event);
-    base::Status perform(const Export& task, engine::Backend& backend);
+    bool import_next(std::unique_lock<std::mutex>& lock, engine::Backend& backend);
+    bool export_next(std::unique_lock<std::mutex>& lock, engine::Backend& backend);
+    base::Status read(Outgoing& outgoing, engine::Backend& backend);
+    base::Status send(const Outgoing& outgoing);
     base::Status perform(const Import& task, engine::Backend& backend);
-    base::Status send_to(const core::Peer& peer, const net::Frame& header,
-                         const net::Frame& payload);
     base::Result<net::DealerSocket*> socket_to(const core::Peer& peer);
 
     Options options_;
     const net::Wakeup& done_;
-    std::map<std::string, std::unique_ptr<net::DealerSocket>> sockets_;  // the thread's
+    // The thread's.
+    std::map<std::string, std::unique_ptr<net::DealerSocket>> sockets_;
+    std::optional<Outgoing> outgoing_;
 
     std::mutex mutex_;
     std::condition_variable changed_;
