@@ -93,39 +93,76 @@ class GroupCluster : public ::testing::Test {
         core::ClusterView view;
     };
 
-    Result run(const Setup& setup) const {
-        Result result;
-        const auto server = serve(setup);
+    std::vector<std::unique_ptr<RunningWorker>> join(const Setup& setup,
+                                                     CoordinatorServer& server) const {
         std::vector<std::unique_ptr<RunningWorker>> workers;
         for (std::size_t i = 0; i < static_cast<std::size_t>(setup.workers); ++i) {
             workers.push_back(
-                std::make_unique<RunningWorker>(worker(i, setup), cluster_address(*server)));
+                std::make_unique<RunningWorker>(worker(i, setup), cluster_address(server)));
         }
+        return workers;
+    }
+
+    static Choices choices_of(RecordingSink& sink) {
+        EXPECT_TRUE(sink.wait_done(120));
+        EXPECT_EQ(sink.reason_, core::FinishReason::length) << sink.error_ << sink.rejection_;
+        return sink.choices_;
+    }
+
+    // What is reported once so many requests have ended; a view may be a second old. No page may be
+    // left.
+    static core::ClusterView view_of_the_end(CoordinatorServer& server, std::int64_t requests) {
+        core::ClusterView view;
+        for (int i = 0; i < 200; ++i) {
+            view = server.view();
+            std::int64_t held = 0;
+            for (const core::WorkerView& w : view.workers) held += w.used_pages;
+            if (view.finished == requests && held == 0 && view.running == 0) break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        }
+        for (const core::WorkerView& w : view.workers) {
+            EXPECT_EQ(w.used_pages, 0) << "pages of " << w.node.name << " were never freed";
+            EXPECT_EQ(w.estimated_pages, 0);
+        }
+        return view;
+    }
+
+    Result run(const Setup& setup) const {
+        Result result;
+        const auto server = serve(setup);
+        const auto workers = join(setup, *server);
         std::vector<std::shared_ptr<RecordingSink>> sinks;
         for (const core::Request& request : load()) {
             sinks.push_back(std::make_shared<RecordingSink>());
             server->submit(request, sinks.back());
         }
-        for (const auto& sink : sinks) {
-            EXPECT_TRUE(sink->wait_done(120));
-            EXPECT_EQ(sink->reason_, core::FinishReason::length)
-                << sink->error_ << sink->rejection_;
-            result.choices.push_back(sink->choices_);
-        }
-        // What the workers report in the end; a view may be a second old.
-        for (int i = 0; i < 200; ++i) {
-            result.view = server->view();
-            std::int64_t held = 0;
-            for (const core::WorkerView& w : result.view.workers) held += w.used_pages;
-            const bool over = result.view.finished == std::ssize(sinks);
-            if (over && held == 0 && result.view.running == 0) break;
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        }
-        for (const core::WorkerView& w : result.view.workers) {
-            EXPECT_EQ(w.used_pages, 0) << "pages of " << w.node.name << " were never freed";
-            EXPECT_EQ(w.estimated_pages, 0);
-        }
+        for (const auto& sink : sinks) result.choices.push_back(choices_of(*sink));
+        result.view = view_of_the_end(*server, std::ssize(sinks));
         return result;
+    }
+
+    // Requests of one token, after which the coordinator expects others to be short, too.
+    static constexpr std::int64_t kShortOnes = 80;
+    static void run_short_ones(CoordinatorServer& server) {
+        std::vector<std::shared_ptr<RecordingSink>> sinks;
+        for (std::int64_t i = 0; i < kShortOnes; ++i) {
+            core::Request request;
+            request.prompt = {5};
+            request.max_tokens = 1;
+            sinks.push_back(std::make_shared<RecordingSink>());
+            server.submit(request, sinks.back());
+        }
+        for (const auto& sink : sinks) EXPECT_TRUE(sink->wait_done(120));
+    }
+
+    // Goes before the others and soon holds 9 texts of six blocks each and the one of the prompt.
+    static core::Request pushing() {
+        core::Request request;
+        request.prompt = {5, 6, 7, 8};
+        request.max_tokens = 24;
+        request.n = 9;
+        request.priority = 1;
+        return request;
     }
 
     // Memory with which each worker has room for so many blocks of tokens, and one for no
@@ -194,6 +231,45 @@ TEST_F(GroupCluster, PreemptedAgainAndAgainTheySayTheSame) {
             EXPECT_TRUE(result.choices == right)
                 << "mode " << static_cast<int>(mode) << ", prefix cache " << prefix_cache;
             EXPECT_GE(result.view.preemptions, 5) << "mode " << static_cast<int>(mode);
+        }
+    }
+}
+
+// One after the other beside a request of higher priority, with which it does not fit: whatever is
+// preempted then is this one.
+TEST_F(GroupCluster, EachKindOfRequestIsPreemptedAndSaysTheSame) {
+    Setup alone;
+    alone.workers = 1;
+    const std::vector<Choices> right = run(alone).choices;
+    Setup tight;
+    tight.memory = memory_for(56);
+    tight.prefix_cache = true;
+    const std::vector<core::Request> asked = load();
+    for (const core::Preemption mode : {core::Preemption::recompute, core::Preemption::swap}) {
+        SCOPED_TRACE("mode " + std::to_string(static_cast<int>(mode)));
+        tight.preemption = mode;
+        const auto server = serve(tight);
+        const auto workers = join(tight, *server);
+        std::int64_t ended = 0;
+        std::int64_t preemptions = 0;
+        for (std::size_t i = 0; i < 3; ++i) {  // one answer, beams, three answers
+            // On a busy machine the request may be over before the other one is there.
+            bool preempted = false;
+            for (int attempt = 0; attempt < 10 && !preempted; ++attempt) {
+                run_short_ones(*server);
+                auto pushed = std::make_shared<RecordingSink>();
+                auto pusher = std::make_shared<RecordingSink>();
+                server->submit(asked[i], pushed);
+                pushed->wait_for([](const RecordingSink& s) { return !s.pipeline_.empty(); });
+                server->submit(pushing(), pusher);
+                EXPECT_EQ(choices_of(*pusher).size(), 9U);
+                EXPECT_TRUE(choices_of(*pushed) == right[i]) << "request " << i;
+                ended += kShortOnes + 2;
+                const std::int64_t now = view_of_the_end(*server, ended).preemptions;
+                preempted = now > preemptions;
+                preemptions = now;
+            }
+            EXPECT_TRUE(preempted) << "request " << i;
         }
     }
 }
