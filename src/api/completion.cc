@@ -218,6 +218,9 @@ void Completion::submit(std::vector<Token> tokens, std::size_t index) {
     prompt.id = context_.service.submit(
         std::move(request),
         std::make_shared<PostingSink>(shared_from_this(), index, context_.post));
+    for (std::size_t i = 0; i < made(); ++i) {
+        choices_[prompt.first + i]->record->request = prompt.id;
+    }
 }
 
 bool Completion::runs(const Prompt& prompt) const {

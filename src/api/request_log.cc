@@ -1,5 +1,6 @@
 #include "api/request_log.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace helix::api {
@@ -77,6 +78,17 @@ nlohmann::json RequestLog::to_json() const {
     json out = json::array();
     for (const auto& record : records_) out.push_back(record_json(*record));
     return out;
+}
+
+std::vector<core::RequestId> RequestLog::find(std::string_view id) const {
+    std::vector<core::RequestId> found;
+    for (const auto& record : records_) {
+        if (record->id != id) continue;
+        if (std::find(found.begin(), found.end(), record->request) == found.end()) {
+            found.push_back(record->request);
+        }
+    }
+    return found;
 }
 
 nlohmann::json cluster_json(const core::ClusterView& view, const RequestLog& log) {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/coordinator.h"
 
@@ -15,6 +17,7 @@ namespace helix::api {
 
 struct RequestRecord {
     std::string id;
+    core::RequestId request;  // of the service; other choices may share it
     std::size_t choice = 0;
     bool chat = true;
     bool stream = false;
@@ -36,6 +39,8 @@ class RequestLog {
     std::shared_ptr<RequestRecord> add();
     // Newest first.
     nlohmann::json to_json() const;
+    // The service's requests behind an id; none if it is not (or no more) in the log.
+    std::vector<core::RequestId> find(std::string_view id) const;
 
   private:
     std::size_t capacity_;

@@ -97,6 +97,25 @@ void node_action(ApiContext& context, const Exchange& exchange, std::string_view
     context.respond(*exchange, response);
 }
 
+// POST /helix/requests/ID/move: accepted; the cluster view tells what came of it.
+void request_action(ApiContext& context, const Exchange& exchange, std::string_view rest) {
+    constexpr std::string_view kMove = "/move";
+    const std::string_view id = rest.substr(0, rest.find('/'));
+    const std::vector<core::RequestId> found = context.log.find(id);
+    if (rest.substr(id.size()) != kMove || found.empty()) {
+        const std::string message =
+            rest.substr(id.size()) != kMove
+                ? "Expected /helix/requests/ID/move."
+                : fmt::format("There is no request \"{}\" among the last ones.", id);
+        return context.respond(
+            *exchange, error_response({404, message, "invalid_request_error", "", "not_found", 0}));
+    }
+    for (const core::RequestId request : found) context.service.move(request);
+    net::HttpResponse response = json_response({{"id", id}, {"action", "move"}});
+    response.status = 202;
+    context.respond(*exchange, response);
+}
+
 // ---- models
 // ----------------------------------------------------------------------------------------
 
@@ -363,6 +382,7 @@ void route(ApiContext& context, const Exchange& exchange) {
         return;
     }
     constexpr std::string_view kNodes = "/helix/nodes/";
+    constexpr std::string_view kRequests = "/helix/requests/";
     constexpr std::string_view kModels = "/models/";
     if (!has_key(context, request)) {
         context.respond(*exchange, error_response(wrong_key()));
@@ -370,6 +390,8 @@ void route(ApiContext& context, const Exchange& exchange) {
         route_job(context, exchange, path);
     } else if (path.starts_with(kNodes) && method == "POST") {
         node_action(context, exchange, path.substr(kNodes.size()));
+    } else if (path.starts_with(kRequests) && method == "POST") {
+        request_action(context, exchange, path.substr(kRequests.size()));
     } else if (path.starts_with(kModels) && path.size() > kModels.size() && method == "GET") {
         model(context, exchange, std::string(path.substr(kModels.size())));
     } else {

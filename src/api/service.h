@@ -46,6 +46,8 @@ class Service {
     virtual void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) = 0;
     // Any thread. Shows in view(); a service without workers has none to drain.
     virtual void drain(const core::DrainWorker& /*event*/) {}
+    // Any thread. Moves a running request to another pipeline, if one has room; shows in view().
+    virtual void move(core::RequestId /*id*/) {}
     // Any thread; at most a second old.
     virtual core::ClusterView view() = 0;
 };

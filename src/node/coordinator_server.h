@@ -49,8 +49,9 @@ class CoordinatorServer final : public api::Service {
     void end(core::RequestId id, core::FinishReason reason) override;
     void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) override;
     core::ClusterView view() override;
-    // Moves a running request to this pipeline, or to the best other one. Any thread.
-    void move(core::RequestId id, core::Pipeline to = {});
+    void move(core::RequestId id) override { move(id, {}); }
+    // Any thread. Moves a running request to this pipeline; empty: to the best other one.
+    void move(core::RequestId id, core::Pipeline to);
     void drain(const core::DrainWorker& event) override;
 
     // The body for GET /helix/join. Any thread.

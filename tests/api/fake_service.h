@@ -93,6 +93,14 @@ class FakeService : public Service {
         const std::lock_guard lock(mutex_);
         return drains_;
     }
+    void move(core::RequestId id) override {
+        const std::lock_guard lock(mutex_);
+        moves_.push_back(id);
+    }
+    std::vector<core::RequestId> moves() {
+        const std::lock_guard lock(mutex_);
+        return moves_;
+    }
     core::ClusterView view() override {
         const std::lock_guard lock(mutex_);
         return view_;
@@ -150,6 +158,7 @@ class FakeService : public Service {
     std::optional<core::RejectRequest> reject_;
     core::ClusterView view_;
     std::vector<core::DrainWorker> drains_;
+    std::vector<core::RequestId> moves_;
     std::uint64_t last_id_ = 0;
 };
 

@@ -246,6 +246,18 @@ TEST_F(ApiTest, WorkersAreListedDrainedAndRemovedByName) {
     EXPECT_TRUE(drains[2].off);
 }
 
+TEST_F(ApiTest, ARequestMovesByItsId) {
+    post("/v1/completions", R"({"prompt":"abc","max_tokens":3,"n":2})");
+    const Json cluster = Json::parse(get("/helix/cluster").body);
+    const std::string id = cluster["requests"][0]["id"];
+    EXPECT_EQ(post("/helix/requests/" + id + "/move", "").status, 202);
+    EXPECT_EQ(service_.moves().size(), 1U) << "both choices are of one request";
+    EXPECT_EQ(post("/helix/requests/" + id + "/hide", "").status, 404);
+    EXPECT_EQ(post("/helix/requests/" + id, "").status, 404);
+    EXPECT_EQ(post("/helix/requests/cmpl-unknown/move", "").status, 404);
+    EXPECT_EQ(service_.moves().size(), 1U);
+}
+
 TEST_F(ApiTest, WorkersAreDrainedOnlyWithTheKey) {
     options_.api_keys = {"secret"};
     service_.set_view(small_cluster());
