@@ -11,6 +11,10 @@
 namespace helix::core {
 namespace {
 
+// So long the first in the queue waits for requests to end before others move for it: under load
+// they soon do, and moving takes memory of its own meanwhile.
+constexpr Duration kStuck = base::from_seconds(2);
+
 // Where it runs, or is going to.
 const Pipeline& pipeline_of(const RequestState& state) {
     return state.migration ? state.migration->pipeline : state.pipeline;
@@ -69,9 +73,14 @@ RequestState* Coordinator::Impl::head_without_room() {
 void Coordinator::Impl::make_room(TimePoint now, std::vector<CoordinatorAction>& actions) {
     std::erase_if(clearing.moving, [&](RequestId id) { return !migrating.contains(id); });
     if (!clearing.moving.empty()) return;
-    clearing = {};
     const RequestState* head = head_without_room();
-    if (head == nullptr) return;
+    if (head == nullptr || head->request.id != clearing.waiting) {
+        clearing = {};
+        if (head != nullptr) clearing = {head->request.id, now, {}, {}};
+        return;
+    }
+    clearing.pipeline.clear();
+    if (now - clearing.since < kStuck) return;
     RoomView view;
     view.graph = &router->graph();
     for (const PipelineNode& node : view.graph->nodes()) {
@@ -101,7 +110,7 @@ void Coordinator::Impl::make_room(TimePoint now, std::vector<CoordinatorAction>&
     const RoomPlan plan = plan_room(view, expected_blocks(*head, head->prefix.cached),
                                     config.balance.room_moves, may_hold, may_take);
     if (plan.moves.empty()) return;
-    clearing = {head->request.id, router->graph().pipeline(plan.path), {}};
+    clearing.pipeline = router->graph().pipeline(plan.path);
     for (const Move& move : plan.moves) {
         if (begin_migration(now, requests.at(move.id), move.to, actions)) {
             clearing.moving.push_back(move.id);

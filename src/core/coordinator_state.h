@@ -169,7 +169,8 @@ class RequestTable {
 // The way that is being cleared for the request that waits first (core/coordinator_balance.cc).
 struct RoomInMaking {
     RequestId waiting;
-    Pipeline pipeline;
+    TimePoint since;                // it has found no room
+    Pipeline pipeline;              // that is cleared; empty: none yet
     std::vector<RequestId> moving;  // off it
 };
 

@@ -93,7 +93,9 @@ class Fragmented : public BalanceTest {
 };
 
 TEST_F(Fragmented, ALongPromptThatFitsNowhereFindsRoom) {
-    pass(3);
+    pass(3);  // not two seconds
+    EXPECT_FALSE(cluster.request(5).running);
+    pass(4);
     EXPECT_TRUE(cluster.request(5).running);
     EXPECT_EQ(committed(), 1U);
     pass(10);
