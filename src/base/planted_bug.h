@@ -24,6 +24,11 @@ enum class PlantedBug {
     timer_not_stopped,        // the stall timer of a request that left its pipeline goes on
     duplicate_rows_accepted,  // rows that came before are computed again
     free_ignored,             // a FreeSequences message does nothing
+    parcel_leaked_on_abort,   // KV that came for a move keeps its pages when the move is given up
+    sampling_not_migrated,    // a request that moved draws with another seed
+    committed_by_both,        // the old pipeline goes on after a move was committed
+    shared_page_written,      // a page that others share is written instead of a copy
+    arrived_before_written,   // KV is called arrived while it is still being written
     count_                    // how many there are
 };
 constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> kPlantedBugs{
@@ -39,7 +44,12 @@ constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> 
     "admission_counts_twice",
     "timer_not_stopped",
     "duplicate_rows_accepted",
-    "free_ignored"};
+    "free_ignored",
+    "parcel_leaked_on_abort",
+    "sampling_not_migrated",
+    "committed_by_both",
+    "shared_page_written",
+    "arrived_before_written"};
 
 #ifdef HELIX_PLANTED_BUGS
 inline PlantedBug planted_bug = PlantedBug::none;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted_bug.h"
 
 namespace helix::core {
 
@@ -54,7 +55,7 @@ std::int64_t BlockTable::writable_with(std::int64_t pages, std::int64_t from,
 
 void BlockTable::make_writable(std::int64_t from, std::int64_t to, KvBlockPool& pool,
                                std::vector<PageCopy>& copies) {
-    if (may_share_) {
+    if (may_share_ && !base::planted(base::PlantedBug::shared_page_written)) {
         const std::int64_t last = std::min(blocks_, blocks_for(to));
         may_share_ = false;
         for (std::int64_t block = from / block_size_; block < blocks_; ++block) {

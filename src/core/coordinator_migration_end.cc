@@ -4,9 +4,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted_bug.h"
 #include "core/coordinator_state.h"
 
 namespace helix::core {
+
+using base::planted;
+using base::PlantedBug;
+
 namespace {
 
 // The reservation is confirmed so often within MigrationConfig::timeout: workers take KV that they
@@ -82,7 +87,11 @@ void Coordinator::Impl::commit(TimePoint now, RequestState& state,
     ++migrations;
     // What the old pipeline has computed its prefix caches keep.
     remember_prefix(state, length(state) - 1);
-    to_stages(state, FreeSequences{keys_at_workers(state)}, actions);
+    if (planted(PlantedBug::committed_by_both) && !state.group) {
+        send_decode(state, {});
+    } else {
+        to_stages(state, FreeSequences{keys_at_workers(state)}, actions);
+    }
     // Of choices that have ended rows may still be under way.
     router->on_ended(state.path, std::exchange(state.rows_going, 0));
     for (const Stage& stage : state.pipeline) {
@@ -107,6 +116,7 @@ void Coordinator::Impl::send_first_rows(TimePoint now, RequestState& state) {
     const auto begin = [&](const std::vector<Token>& output, std::int32_t sent) {
         SequenceStart start{state.pipeline, static_cast<std::int32_t>(prompt.size()),
                             sampling_of(state)};
+        if (planted(PlantedBug::sampling_not_migrated)) ++start.sampling.seed;
         start.cached = prompt;
         start.cached.insert(start.cached.end(), output.begin(),
                             output.begin() + (sent - start.prompt_tokens));

@@ -5,10 +5,15 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted_bug.h"
 #include "core/kv_admission.h"
 #include "core/worker_state.h"
 
 namespace helix::core {
+
+using base::planted;
+using base::PlantedBug;
+
 namespace {
 
 void refuse_kv(const SequenceKey& key, std::string reason, std::vector<WorkerAction>& actions) {
@@ -292,8 +297,22 @@ std::string Worker::Impl::import_kv(const KvBlocks& message, std::vector<WorkerA
     actions.push_back(ImportKv{import.transfer, message.payload.buffer,
                                static_cast<std::uint32_t>(content.size()), std::move(content),
                                import.pages});
+    if (planted(PlantedBug::arrived_before_written)) note_written(parcel, import, actions);
     imports.push_back(std::move(import));
     return "";
+}
+
+void Worker::Impl::note_written(KvParcel& parcel, const KvImport& import,
+                                std::vector<WorkerAction>& actions) const {
+    const KvBlocks& message = import.message;
+    for (const KvPlace& place : message.places) {
+        parcel.fill(place.member, place.block, message.layers,
+                    content_pages(import.pages, place, message.layers),
+                    tokens_in(message.spans, place, config.block_size));
+    }
+    parcel.last_heard = now;
+    if (!parcel.note_arrived(message.round, message.layers)) return;
+    actions.push_back(SendToCoordinator{KvArrived{message.key, message.round, message.layers}});
 }
 
 void Worker::Impl::on(const KvImported& event, std::vector<WorkerAction>& actions) {
@@ -309,17 +328,8 @@ void Worker::Impl::on(const KvImported& event, std::vector<WorkerAction>& action
     const bool awaited = found != parcels.end() && found->second.serial == import.parcel;
     if (awaited && !event.error.empty()) {
         refuse_kv(message.key, event.error, actions);
-    } else if (awaited) {
-        for (const KvPlace& place : message.places) {
-            found->second.fill(place.member, place.block, message.layers,
-                               content_pages(import.pages, place, message.layers),
-                               tokens_in(message.spans, place, config.block_size));
-        }
-        found->second.last_heard = now;
-        if (found->second.note_arrived(message.round, message.layers)) {
-            actions.push_back(
-                SendToCoordinator{KvArrived{message.key, message.round, message.layers}});
-        }
+    } else if (awaited && !planted(PlantedBug::arrived_before_written)) {
+        note_written(found->second, import, actions);
     }
     pool.release(import.pages);
     assign_deferred(actions);
@@ -358,7 +368,7 @@ void Worker::Impl::free_parcel(const SequenceKey& key) {
     if (found == parcels.end()) return;
     if (!found->second.taken()) {
         bury(found->first);
-        found->second.drop_all(pool);
+        if (!planted(PlantedBug::parcel_leaked_on_abort)) found->second.drop_all(pool);
         parcels.erase(found);
     } else if (found->second.drop_member(key.member, false, pool)) {
         parcels.erase(found);

@@ -308,6 +308,8 @@ struct Worker::Impl {
     void export_kv(const SendKv& message);
     void start_export(std::vector<WorkerAction>& actions);
     std::string import_kv(const KvBlocks& message, std::vector<WorkerAction>& actions);
+    void note_written(KvParcel& parcel, const KvImport& import,
+                      std::vector<WorkerAction>& actions) const;
     // The sequence takes over what waits for it; false if that is not all that it needs.
     bool adopt(Sequence& sequence);
     void free_parcel(const SequenceKey& key);
