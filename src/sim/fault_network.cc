@@ -21,6 +21,10 @@ std::vector<FaultNetwork::Arrival> FaultNetwork::send(base::TimePoint now, std::
                                                       std::int32_t to, double bytes,
                                                       Deliver deliver) {
     Link& link = links_[{from, to}];
+    deliver = [this, &link, breaks = link.breaks, whole = std::move(deliver)] {
+        if (link.breaks == breaks) return whole();
+        ++lost_;
+    };
     if (link.cuts > 0 && !link.drops) {
         ++held_back_;
         link.held.emplace_back(bytes, std::move(deliver));
@@ -65,6 +69,14 @@ std::vector<FaultNetwork::Arrival> FaultNetwork::mend(base::TimePoint now, std::
     }
     link.held.clear();
     return arrivals;
+}
+
+void FaultNetwork::break_link(std::int32_t a, std::int32_t b) {
+    for (Link* link : {&links_[{a, b}], &links_[{b, a}]}) {
+        ++link->breaks;
+        lost_ += static_cast<std::int64_t>(link->held.size());
+        link->held.clear();
+    }
 }
 
 void FaultNetwork::slow(std::int32_t from, std::int32_t to, double times) {

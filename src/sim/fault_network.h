@@ -33,6 +33,8 @@ class FaultNetwork {
     // Each may be set by several faults at a time: the latest counts until all have ended.
     void cut(std::int32_t from, std::int32_t to, bool drops);
     std::vector<Arrival> mend(base::TimePoint now, std::int32_t from, std::int32_t to);
+    // What is under way between them, in both directions, is lost.
+    void break_link(std::int32_t a, std::int32_t b);
     void slow(std::int32_t from, std::int32_t to, double times);
     void not_slow(std::int32_t from, std::int32_t to);
     void lose(double share) { losing_.begin(share); }
@@ -64,6 +66,7 @@ class FaultNetwork {
     struct Link {
         base::TimePoint free;
         base::TimePoint last_arrival;
+        std::uint64_t breaks = 0;
         int cuts = 0;
         bool drops = false;
         Level slow{0, 1};

@@ -28,7 +28,15 @@ constexpr std::array<Form, kFaultKinds> kForms{{{"kill", 1, "told-after", true},
                                                 {"lose", 0, "share", true},
                                                 {"duplicate", 0, "share", true},
                                                 {"declare-lost", 1, nullptr, false},
-                                                {"old-hello", 1, nullptr, false}}};
+                                                {"old-hello", 1, nullptr, false},
+                                                {"move", 0, "per-second", true},
+                                                {"drain", 1, nullptr, true},
+                                                {"remove", 1, nullptr, true},
+                                                {"break-link", 2, nullptr, false}}};
+
+bool between_any(const Form& form) {  // the coordinator, too
+    return form.places == 2 && form.lasts;
+}
 
 const Form& form_of(FaultKind kind) {
     return kForms.at(static_cast<std::size_t>(kind));
@@ -88,7 +96,7 @@ bool read_fault(const std::vector<std::string_view>& words, Fault& fault) {
     for (int i = 0; i < form->places; ++i) {
         std::int32_t& vertex = i == 0 ? fault.a : fault.b;
         if (!more() || !read_place(words[next++], vertex)) return false;
-        if (form->places == 1 && vertex == spec::kCoordinator) return false;
+        if (!between_any(*form) && vertex == spec::kCoordinator) return false;
     }
     if (form->amount != nullptr) {
         if (next + 1 >= words.size() || words[next] != form->amount) return false;
@@ -111,7 +119,7 @@ std::string example(std::string_view kind) {
     for (const Form& form : kForms) {
         if (form.name != kind) continue;
         std::string text = fmt::format("SECONDS {}", form.name);
-        for (int i = 0; i < form.places; ++i) text += form.places == 1 ? " wN" : " wN|c";
+        for (int i = 0; i < form.places; ++i) text += between_any(form) ? " wN|c" : " wN";
         if (form.amount != nullptr) text += fmt::format(" {} NUMBER", form.amount);
         if (form.lasts) text += " for SECONDS";
         return text + (kind == "cut" ? " [drop]" : "");
@@ -137,9 +145,9 @@ Fault draw(base::Random& random, FaultKind kind, const FaultMix& mix, std::int32
     const Form& form = form_of(kind);
     if (form.places == 1) fault.a = someone(false);
     if (form.places == 2) {
-        fault.a = someone(true);
+        fault.a = someone(between_any(form));
         do {
-            fault.b = someone(true);
+            fault.b = someone(between_any(form));
         } while (fault.b == fault.a);
     }
     // Thousandths, so that the text says exactly what ran.
@@ -150,6 +158,8 @@ Fault draw(base::Random& random, FaultKind kind, const FaultMix& mix, std::int32
         fault.amount = round(1 + any_scale(random, 200));
     } else if (kind == FaultKind::lose || kind == FaultKind::duplicate) {
         fault.amount = round(any_scale(random, mix.worst_share));
+    } else if (kind == FaultKind::move) {
+        fault.amount = round(1 + any_scale(random, 100));
     }
     if (form.lasts) fault.for_us = std::llround(any_scale(random, mix.longest_s) * 1e6);
     if (kind == FaultKind::cut) fault.drops = random.chance(0.5);
@@ -205,6 +215,7 @@ FaultPlan draw_faults(std::uint64_t seed, const FaultMix& mix, std::int32_t n_wo
     for (int kind = 0; kind < kFaultKinds; ++kind) {
         base::Random random(base::hash_pair(seed, static_cast<std::uint64_t>(kind)));
         const double rate = mix.per_minute[kind] / 60;
+        if (kind == static_cast<int>(FaultKind::break_link) && n_workers < 2) continue;
         if (rate <= 0) continue;
         for (double at = 0;;) {
             at += -std::log1p(-random.uniform()) / rate;

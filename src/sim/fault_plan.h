@@ -22,8 +22,14 @@ enum class FaultKind {
     duplicate,     // this share of all messages arrives twice, the second time later
     declare_lost,  // the coordinator is told of a loss that did not happen
     old_hello,     // what a said when it joined an incarnation ago arrives again
+    // What operators do, and links that come back at once:
+    move,        // amount times a second any request is told to move, to any pipeline
+    drain,       // a is emptied, and used again in the end
+    remove,      // a is emptied and dismissed; in the end it joins again
+    break_link,  // what is under way between a and b is lost, and both are told
 };
-constexpr int kFaultKinds = 9;
+constexpr int kFaultKinds = 13;
+constexpr int kPlainFaultKinds = 9;  // those before move
 
 struct Fault {
     std::int64_t at_us = 0;
@@ -44,7 +50,7 @@ std::string to_text(const FaultPlan& plan);
 // Empty lines and lines that begin with # are skipped. Errors name the line and what it should be.
 base::Result<FaultPlan> parse_fault_plan(std::string_view text);
 
-// How often what happens; a share of 0 leaves a kind out.
+// How often what happens; a rate of 0 leaves a kind out.
 struct FaultMix {
     double per_minute[kFaultKinds] = {};
     double longest_s = 5;

@@ -150,8 +150,8 @@ void draw_load(Random& random, SwarmCase& c) {
 void draw_mix(Random& random, SwarmCase& c) {
     FaultMix mix;
     if (random.chance(0.9)) {  // the others run undisturbed
-        for (double& rate : mix.per_minute) {
-            if (random.chance(0.5)) rate = log_uniform(random, 1, 60);
+        for (int kind = 0; kind < kPlainFaultKinds; ++kind) {
+            if (random.chance(0.5)) mix.per_minute[kind] = log_uniform(random, 1, 60);
         }
         // Losses and duplicates inside a live connection are more than TCP does: often without.
         if (random.chance(0.5)) {
@@ -159,7 +159,7 @@ void draw_mix(Random& random, SwarmCase& c) {
             mix.per_minute[static_cast<int>(FaultKind::duplicate)] = 0;
         }
         if (random.chance(0.25)) {  // nothing that could excuse a stalled request
-            for (int kind = 0; kind < kFaultKinds; ++kind) {
+            for (int kind = 0; kind < kPlainFaultKinds; ++kind) {
                 const auto which = static_cast<FaultKind>(kind);
                 const bool silent = which != FaultKind::duplicate &&
                                     which != FaultKind::declare_lost &&
@@ -172,6 +172,48 @@ void draw_mix(Random& random, SwarmCase& c) {
     }
     c.faults =
         draw_faults(random.next(), mix, static_cast<std::int32_t>(c.workers.size()), c.faults_s);
+}
+
+// Requests that move, workers that are emptied, that join late, links that break.
+void draw_moves(Random& random, SwarmCase& c) {
+    WorldConfig& world = c.world;
+    core::MigrationConfig& how = world.coordinator.migration;
+    how.enabled = random.chance(0.95);
+    how.last_round_blocks = one_of(random, {0, 1, 2, 2, 100});
+    how.max_rounds = one_of(random, {0, 1, 3, 8});
+    how.timeout = base::from_seconds(one_of(random, {0.5, 5.0, 20.0}));
+    how.hold_timeout = base::from_seconds(one_of(random, {0.05, 0.5, 1.0}));
+    how.per_worker = one_of(random, {1, 2, 2, 100});
+    world.coordinator.empty_timeout = base::from_seconds(one_of(random, {0.1, 2.0, 10.0}));
+    world.worker.transfer_pages = one_of(random, {1, 3, 16, 512});
+    world.worker.orphan_timeout = base::from_seconds(one_of(random, {0.3, 2.0, 10.0}));
+    world.kv_page_bytes = log_uniform(random, 1e3, 1e6);
+    world.migration_bytes_per_s = log_uniform(random, 1e7, 1e9);
+    world.kv_formats = one_of(random, {1, 1, 1, 1, 2});
+    FaultMix mix;
+    const auto rate = [&](FaultKind kind, double share, double low, double high) {
+        const double per_minute = log_uniform(random, low, high);
+        if (random.chance(share)) mix.per_minute[static_cast<int>(kind)] = per_minute;
+    };
+    rate(FaultKind::move, 0.7, 5, 60);
+    rate(FaultKind::drain, 0.3, 1, 20);
+    rate(FaultKind::remove, 0.2, 1, 10);
+    rate(FaultKind::break_link, 0.3, 1, 60);
+    mix.longest_s = log_uniform(random, 2, 20);
+    const auto n = static_cast<std::int32_t>(c.workers.size());
+    FaultPlan more = draw_faults(random.next(), mix, n, c.faults_s);
+    if (random.chance(0.2)) {  // some come in the middle of the load
+        for (std::int32_t i = 0; i < n; ++i) {
+            if (!random.chance(0.4)) continue;
+            Fault late;
+            late.a = i;
+            late.for_us = std::llround(random.uniform() * c.faults_s * 1e6);
+            more.push_back(late);
+        }
+    }
+    c.faults.insert(c.faults.end(), more.begin(), more.end());
+    std::stable_sort(c.faults.begin(), c.faults.end(),
+                     [](const Fault& x, const Fault& y) { return x.at_us < y.at_us; });
 }
 
 // What saves rows: the prefix cache and guesses.
@@ -289,6 +331,8 @@ SwarmCase draw_case(std::uint64_t seed) {
     draw_mix(random, c);
     Random more(base::hash_pair(seed, 0x5afeU));  // so that the rest of a seed's case stays
     draw_shortcuts(more, c);
+    Random moves(base::hash_pair(seed, 0x303eU));
+    draw_moves(moves, c);
     Random scores(base::hash_pair(seed, 0x5c02eU));
     draw_scores(scores, c);
     c.calm_s = calm_bound(c);

@@ -24,18 +24,27 @@ std::int64_t micros(core::TimePoint t) {
 
 JudgeConfig judge_config(const SwarmCase& c) {
     const core::CoordinatorConfig& config = c.world.coordinator;
-    const bool silence = std::any_of(c.faults.begin(), c.faults.end(), [](const Fault& fault) {
-        return fault.kind != FaultKind::duplicate && fault.kind != FaultKind::declare_lost &&
-               fault.kind != FaultKind::old_hello;
-    });
+    bool silence = false;
+    bool faults = false;
+    bool drains = false;
+    for (const Fault& fault : c.faults) {
+        const bool moves = fault.kind >= FaultKind::move;
+        const bool drain = fault.kind == FaultKind::drain || fault.kind == FaultKind::remove;
+        faults = faults || !moves;
+        drains = drains || drain;
+        silence = silence ||
+                  (!moves && fault.kind != FaultKind::duplicate &&
+                   fault.kind != FaultKind::declare_lost && fault.kind != FaultKind::old_hello);
+    }
     return {config.n_layers,
             c.world.vocab,
             config.context_length,
             config.max_waiting,
             config.stall_timeout.seconds(),
             config.unserved_timeout.seconds(),
-            !c.faults.empty(),
-            silence};
+            faults,
+            silence,
+            drains};
 }
 
 // One run: the world, its judge, and what is submitted when.
@@ -188,13 +197,7 @@ void SwarmResult::add(const SwarmResult& other) {
     completed += other.completed;
     errors += other.errors;
     tokens += other.tokens;
-    counts.events += other.counts.events;
-    counts.kills += other.counts.kills;
-    counts.cuts += other.counts.cuts;
-    counts.pauses += other.counts.pauses;
-    counts.false_losses += other.counts.false_losses;
-    counts.lost += other.counts.lost;
-    counts.duplicated += other.counts.duplicated;
+    counts.add(other.counts);
     probes.add(other.probes);
 }
 

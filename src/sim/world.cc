@@ -22,7 +22,8 @@ World::World(const WorldConfig& config, Plan plan, const spec::CostModel& cost)
       cost_(cost),
       coordinator_(config.coordinator),
       network_(config.fault_seed, config.link_latency_s, config.link_bytes_per_s),
-      drafts_(config.coordinator.n_layers, config.vocab, config.draft_right) {
+      drafts_(config.coordinator.n_layers, config.vocab, config.draft_right),
+      choices_(base::hash_pair(config.fault_seed, 0x30feU)) {
     after(kTickSeconds, [this] { tick(); });
 }
 World::~World() = default;
@@ -33,6 +34,7 @@ core::RequestId World::submit(core::Request request) {
     outcome.submitted_at = now_;
     outcome.prompt_tokens = static_cast<std::int32_t>(request.prompt.size());
     outcome.is_group = request.is_group();
+    outcome.has_beams = request.beam.has_value();
     outcome.n = request.n;
     outcomes_.emplace(request.id, outcome);
     ++open_;
@@ -65,6 +67,7 @@ std::int64_t World::pages_in_use() const {
 
 std::string World::leak() const {
     std::string found = core::held_when_idle(coordinator_);
+    if (found.empty()) found = moves_.left_open();
     for (const auto& [id, machine] : machines_) {
         if (!found.empty()) return found;
         const std::string who = "worker " + std::to_string(id.value);
@@ -82,10 +85,28 @@ std::string World::leak() const {
     return found;
 }
 
+void WorldCounts::add(const WorldCounts& other) {
+    events += other.events;
+    kills += other.kills;
+    cuts += other.cuts;
+    pauses += other.pauses;
+    false_losses += other.false_losses;
+    lost += other.lost;
+    duplicated += other.duplicated;
+    links_broken += other.links_broken;
+    drains += other.drains;
+    drained += other.drained;
+    failovers += other.failovers;
+    recomputed_tokens += other.recomputed_tokens;
+    moves.add(other.moves);
+}
+
 WorldCounts World::counts() const {
     WorldCounts counts = counts_;
     counts.lost = network_.lost();
     counts.duplicated = network_.duplicated();
+    counts.failovers = coordinator_.view().failovers;
+    counts.moves = moves_.counts();
     return counts;
 }
 
@@ -150,7 +171,10 @@ void World::coordinator_event(const core::CoordinatorEvent& event) {
     if (from_worker != nullptr) {
         const auto* tokens = std::get_if<core::TokensProduced>(&from_worker->message);
         if (tokens != nullptr) probe_tokens(*tokens);
+        probe_answer(from_worker->message);
     }
+    const auto* move = std::get_if<core::MoveRequest>(&event);
+    if (move != nullptr) moves_.ask(move->id);
     std::vector<core::CoordinatorAction> actions;
     coordinator_.step(now_, event, actions);
     if (config_.check_invariants) check_sound(core::broken_invariant(coordinator_));
@@ -166,6 +190,7 @@ void World::coordinator_event(const core::CoordinatorEvent& event) {
         if (trace_) trace("c", core::describe(action));
         perform(action);
     }
+    if (move != nullptr) check_sound(moves_.answered());
 }
 
 void World::worker_event(core::WorkerId id, std::uint64_t incarnation,

@@ -4,9 +4,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "core/coordinator.h"
 #include "core/worker.h"
 #include "sim/client_watch.h"
@@ -15,6 +17,7 @@
 #include "sim/probes.h"
 #include "sim/sim_engine.h"
 #include "sim/toy_drafts.h"
+#include "sim/world_ledger.h"
 #include "spec/cost_model.h"
 
 namespace helix::sim {
@@ -28,6 +31,7 @@ struct WorldConfig {
     double activation_bytes = 8192;  // per row
     double kv_page_bytes = 65536;
     double migration_bytes_per_s = 5e8;  // for KV that moves between workers
+    std::int32_t kv_formats = 1;         // worker i writes its pages in format i % kv_formats
     double load_s = 0.5;                 // until assigned layers are in place
     double draft_s = 0.002;              // until the draft model answers
     double draft_right = 0.7;            // how likely each of its guesses is right
@@ -62,6 +66,7 @@ struct Outcome {
     std::uint32_t attempt = 0;              // that was routed last
     std::int32_t swaps_out = 0;             // messages to workers that put its pages away
     std::int32_t prompt_tokens = 0;
+    bool has_beams = false;
     bool was_stuck = false;
     core::TimePoint submitted_at;
     core::TimePoint first_token_at;
@@ -77,6 +82,26 @@ struct WorldCounts {
     std::int64_t false_losses = 0;
     std::int64_t lost = 0;        // messages
     std::int64_t duplicated = 0;  // messages
+    std::int64_t links_broken = 0;
+    std::int64_t drains = 0;  // asked for, also with remove
+    std::int64_t drained = 0;
+    std::int64_t failovers = 0;
+    std::int64_t recomputed_tokens = 0;  // of requests that were computed anew
+    MoveCounts moves;
+    void add(const WorldCounts& other);
+};
+
+// A message that is sent, and what becomes of it.
+struct Letter {
+    std::int64_t number = 0;  // from 1: since the postman came
+    std::int32_t from = 0;    // worker id, or spec::kCoordinator
+    std::int32_t to = 0;
+    const char* what = "";
+};
+struct Fate {
+    bool lost = false;
+    bool twice = false;
+    double late_s = 0;  // more than it takes; others overtake it
 };
 
 // The same Coordinator and Worker that node runs, under virtual time: modelled links (FIFO,
@@ -126,10 +151,13 @@ class World {
     std::string leak() const;
     // Called with a line for each action that coordinator ("c") and workers ("w0") ask for.
     void set_trace(std::function<void(const std::string&)> trace) { trace_ = std::move(trace); }
+    // Decides about every message from now on. May begin faults.
+    void set_postman(std::function<Fate(const Letter&)> postman) { postman_ = std::move(postman); }
     void set_watch(ClientWatch* watch) { watch_ = watch; }
     // Of every event so far: equal for equal runs.
     std::uint64_t digest() const { return digest_; }
     WorldCounts counts() const;
+    const MoveLedger& moves() const { return moves_; }
     const Probes& probes() const { return probes_; }
     bool broken() const { return broken_; }
 
@@ -159,7 +187,21 @@ class World {
     void begin(const Fault& fault);
     void end(const Fault& fault);
     void tell_broken(const Fault& cut);
+    void tell_broken(std::int32_t at, std::int32_t peer);
     void release(std::vector<FaultNetwork::Arrival> arrivals);
+
+    // moves and drains (world_moves.cc)
+    void keep_moving(std::uint64_t fault, double per_second);
+    void move_any();
+    core::Pipeline any_pipeline();
+    void set_drain(Machine& machine);  // as its faults want it
+    void dismiss(core::WorkerId id, std::uint64_t incarnation);
+    void note_routed(const core::RequestRouted& action);
+    void note_migration(const core::MigrationEnded& over);
+    void note_drained(const core::WorkerDrained& action);
+    void probe_reason(const core::MigrationEnded& over);
+    void probe_kv(const core::KvBlocks& message);
+    void probe_answer(const core::CoordinatorMessage& message);
 
     // what the cores ask for (world_actions.cc)
     void perform(const core::CoordinatorAction& action);
@@ -195,6 +237,8 @@ class World {
     std::map<core::RequestId, Outcome> outcomes_;
     std::map<std::pair<core::TimePoint, std::uint64_t>, std::function<void()>> events_;
     std::function<void(const std::string&)> trace_;
+    std::function<Fate(const Letter&)> postman_;
+    std::int64_t letters_ = 0;
     ClientWatch* watch_ = nullptr;
     core::TimePoint now_;
     std::uint64_t next_event_ = 0;
@@ -207,6 +251,9 @@ class World {
     std::uint64_t fault_round_ = 0;  // calm() ends one
     WorldCounts counts_;
     Probes probes_;
+    MoveLedger moves_;
+    base::Random choices_;  // which requests move, and where to
+    std::optional<core::WorkerId> losing_;
     bool lost_since_placement_ = true;  // or none yet
     bool broken_ = false;
 };

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kRowHeaderBytes = 64;
 constexpr double kPlanSeconds = 0.01;
+constexpr double kSecondCopySeconds = 0.02;  // after the first of a message that comes twice
 
 }  // namespace
 
@@ -29,6 +30,14 @@ World::Kind World::kind_of(const core::CoordinatorMessage& message) {
 
 void World::send(std::int32_t from, std::int32_t to, double bytes, Kind kind,
                  std::function<void()> deliver) {
+    if (postman_) {
+        static constexpr const char* kWords[] = {"assignment", "rows",   "free", "tokens", "ready",
+                                                 "stuck",      "report", "fork", "swap",   "KV"};
+        const Fate fate = postman_({++letters_, from, to, kWords[static_cast<std::size_t>(kind)]});
+        if (fate.lost) return;
+        if (fate.late_s > 0) return after(config_.link_latency_s + fate.late_s, deliver);
+        if (fate.twice) after(config_.link_latency_s + kSecondCopySeconds, deliver);
+    }
     const std::int64_t lost = network_.lost();
     std::vector<FaultNetwork::Arrival> arrivals =
         network_.send(now_, from, to, bytes, std::move(deliver));
@@ -88,8 +97,10 @@ void World::perform(const core::SendToWorker& action) {
         kind = Kind::swap;
         probes_.hit(swap->out ? Probe::swapped_out : Probe::swapped_in);
         if (swap->out) ++outcomes_.at(swap->keys.front().request).swaps_out;
-    } else if (std::holds_alternative<core::ReserveKv>(action.message) ||
-               std::holds_alternative<core::SendKv>(action.message)) {
+    } else if (const auto* reserve = std::get_if<core::ReserveKv>(&action.message)) {
+        kind = Kind::kv;
+        check_sound(moves_.reserve(action.worker, *reserve));
+    } else if (std::holds_alternative<core::SendKv>(action.message)) {
         kind = Kind::kv;
     } else if (const auto* inputs = std::get_if<core::StageInputs>(&action.message)) {
         for (const core::StageInput& input : inputs->inputs) {
@@ -131,20 +142,14 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
         if (watch_ != nullptr) watch_->accepted(now_, accepted->id);
         outcomes_.at(accepted->id).accepted = true;
     } else if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
-        Outcome& outcome = outcomes_.at(routed->id);
-        outcome.pipelines.push_back(routed->pipeline);
-        outcome.attempt = routed->attempt;
-        const auto length =
-            outcome.prompt_tokens + static_cast<std::int32_t>(outcome.tokens.size());
-        const bool moved = routed->cached_tokens == length - 1;
-        if (routed->attempt < 2 || moved) return;
-        probes_.hit(Probe::preempted);
-        if (network_.any_cut()) probes_.hit(Probe::preempted_while_cut);
+        note_routed(*routed);
     } else if (const auto* over = std::get_if<core::MigrationEnded>(&action)) {
-        const bool committed = over->phase == core::MigrationPhase::committed;
-        probes_.hit(committed ? Probe::migrated : Probe::migration_given_up);
-        if (committed && network_.any_cut()) probes_.hit(Probe::migrated_while_cut);
+        note_migration(*over);
+    } else if (const auto* drained = std::get_if<core::WorkerDrained>(&action)) {
+        note_drained(*drained);
     } else if (const auto* report = std::get_if<core::Report>(&action)) {
+        if (report->text.find(" is not drained: ") != std::string::npos)
+            probes_.hit(Probe::drain_refused);
         if (!report->text.starts_with("placement ")) return;
         if (!lost_since_placement_) probes_.hit(Probe::placement_replaced_while_serving);
         lost_since_placement_ = false;
@@ -238,7 +243,9 @@ void World::perform(Machine& machine, const core::WorkerAction& action) {
         after(config_.load_s * std::min(machine.slow, kSlowestLoad), [this, id, incarnation,
                                                                       l = *load, pages,
                                                                       swap_pages] {
-            worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages, swap_pages, "toy"});
+            const std::string format =
+                "toy " + std::to_string(static_cast<std::int32_t>(id.value) % config_.kv_formats);
+            worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages, swap_pages, format});
         });
     } else if (const auto* release = std::get_if<core::ReleaseBuffer>(&action)) {
         if (machine.buffers.erase(release->buffer) != 1) {

@@ -127,7 +127,9 @@ void World::end_session(core::WorkerId id, std::uint64_t incarnation, const std:
     }
     lost_since_placement_ = true;
     const std::int64_t before = coordinator_.view().failovers;
+    losing_ = id;
     coordinator_event(core::WorkerLost{id, reason});
+    losing_.reset();
     if (coordinator_.view().failovers > before) probes_.hit(Probe::failed_over);
 }
 
@@ -185,6 +187,7 @@ void World::run_faults(const FaultPlan& plan) {
             const std::uint64_t number = next_fault_++;
             faults_.emplace(number, fault);
             begin(fault);
+            if (fault.kind == FaultKind::move) keep_moving(number, fault.amount);
             at(now_ + core::Duration{fault.for_us * 1000}, [this, number] {
                 const auto found = faults_.extract(number);
                 if (!found.empty()) end(found.mapped());
@@ -240,6 +243,20 @@ void World::begin(const Fault& fault) {
                 coordinator_event(old);
             }
             break;
+        case FaultKind::move:
+            break;
+        case FaultKind::drain:
+        case FaultKind::remove:
+            ++(fault.kind == FaultKind::drain ? who().drains : who().removes);
+            ++counts_.drains;
+            set_drain(who());
+            break;
+        case FaultKind::break_link:
+            ++counts_.links_broken;
+            network_.break_link(fault.a, fault.b);
+            tell_broken(fault.a, fault.b);
+            tell_broken(fault.b, fault.a);
+            break;
     }
 }
 
@@ -271,8 +288,18 @@ void World::end(const Fault& fault) {
         case FaultKind::duplicate:
             network_.not_duplicate();
             break;
+        case FaultKind::drain:
+            --who().drains;
+            set_drain(who());
+            break;
+        case FaultKind::remove:
+            if (--who().removes == 0 && !who().alive && who().kills == 0) start(who());
+            set_drain(who());
+            break;
         case FaultKind::declare_lost:
         case FaultKind::old_hello:
+        case FaultKind::move:
+        case FaultKind::break_link:
             break;
     }
 }
@@ -280,10 +307,14 @@ void World::end(const Fault& fault) {
 // The connection is there again; what was under way on it is not.
 void World::tell_broken(const Fault& cut) {
     if (!cut.drops || cut.a == spec::kCoordinator || cut.b == spec::kCoordinator) return;
-    const Machine& sender = *machines_.at({static_cast<std::uint32_t>(cut.a)});
+    tell_broken(cut.a, cut.b);
+}
+
+void World::tell_broken(std::int32_t at, std::int32_t peer) {
+    const Machine& machine = *machines_.at({static_cast<std::uint32_t>(at)});
     probes_.hit(Probe::link_came_back);
-    worker_event(sender.id, sender.incarnation,
-                 core::PeerBroken{{static_cast<std::uint32_t>(cut.b)}});
+    worker_event(machine.id, machine.incarnation,
+                 core::PeerBroken{{static_cast<std::uint32_t>(peer)}});
 }
 
 void World::mend(std::int32_t from, std::int32_t to) {

@@ -27,6 +27,8 @@ struct World::Machine {
     int kills = 0;         // faults that keep it down
     int pauses = 0;        // faults that keep it still
     int slows = 0;
+    int drains = 0;   // faults that want it emptied,
+    int removes = 0;  // and dismissed
     double slow = 1;
     std::vector<std::function<void()>> inbox;  // what came while it stood still
     std::unique_ptr<core::Worker> worker;

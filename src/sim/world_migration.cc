@@ -38,6 +38,7 @@ void World::end_export(Machine& machine, const core::ExportKv& action, const Toy
 void World::deliver_kv(core::WorkerId to, std::uint64_t incarnation, core::KvBlocks message,
                        ToyRows content) {
     Machine& machine = *machines_.at(to);
+    probe_kv(message);
     if (!machine.alive || !machine.welcome) return;
     if (machine.incarnation != incarnation && !config_.peers_keep_address) return;
     message.payload.buffer = machine.next_buffer++;

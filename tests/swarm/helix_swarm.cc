@@ -125,13 +125,19 @@ void print_total(const SwarmResult& total, std::uint64_t seeds, std::uint64_t re
     for (const std::string& name : total.probes.unreached()) {
         unreached += (unreached.empty() ? "" : ", ") + name;
     }
+    const WorldCounts& counts = total.counts;
+    const MoveCounts& moves = counts.moves;
     fmt::print(
-        "simulated {:.2f} h, seeds {}, kills {}, partitions {}, pauses {}, false losses {}, "
-        "messages lost {}, duplicated {}, requests {} ({} completed, {} explicit errors), tokens "
-        "{}, lost = 0, wrong = 0, unreached probes: {}, determinism re-runs {}; {:.0f} s, {:.0f}x "
-        "real time\n",
-        total.simulated_s / 3600, seeds, total.counts.kills, total.counts.cuts, total.counts.pauses,
-        total.counts.false_losses, total.counts.lost, total.counts.duplicated, total.requests,
+        "simulated {:.2f} h, seeds {}, kills {}, partitions {}, pauses {}, false losses {}, links "
+        "broken {}, messages lost {}, duplicated {}, moves asked for {} ({} refused at once), "
+        "migrations committed {}, given up while reserving {}, while copying {}, in the last round "
+        "{}, failovers {}, drains {} ({} to the end), tokens computed again {}, requests {} ({} "
+        "completed, {} explicit errors), tokens {}, lost = 0, wrong = 0, unreached probes: {}, "
+        "determinism re-runs {}; {:.0f} s, {:.0f}x real time\n",
+        total.simulated_s / 3600, seeds, counts.kills, counts.cuts, counts.pauses,
+        counts.false_losses, counts.links_broken, counts.lost, counts.duplicated, moves.asked,
+        moves.refused, moves.committed, moves.given_up[0], moves.given_up[1], moves.given_up[2],
+        counts.failovers, counts.drains, counts.drained, counts.recomputed_tokens, total.requests,
         total.completed, total.errors, total.tokens, unreached.empty() ? "none" : unreached, reruns,
         took, total.simulated_s / took);
 }

@@ -12,12 +12,18 @@ import subprocess
 import sys
 import time
 
-NUMBERS = ["simulated", "seeds", "kills", "partitions", "pauses", "false losses", "messages lost", "duplicated",
-           "requests", "completed", "explicit errors", "tokens", "determinism re-runs"]
+NUMBERS = ["simulated", "seeds", "kills", "partitions", "pauses", "false losses", "links broken", "messages lost",
+           "duplicated", "moves asked for", "of them refused at once", "migrations committed",
+           "given up while reserving", "while copying", "in the last round", "failovers", "drains",
+           "of them to the end", "tokens computed again", "requests", "completed", "explicit errors", "tokens",
+           "determinism re-runs"]
 LINE = re.compile(r"simulated ([\d.]+) h, seeds (\d+), kills (\d+), partitions (\d+), pauses (\d+), "
-                  r"false losses (\d+), messages lost (\d+), duplicated (\d+), requests (\d+) \((\d+) completed, "
-                  r"(\d+) explicit errors\), tokens (\d+), lost = 0, wrong = 0, unreached probes: (.*), "
-                  r"determinism re-runs (\d+);")
+                  r"false losses (\d+), links broken (\d+), messages lost (\d+), duplicated (\d+), "
+                  r"moves asked for (\d+) \((\d+) refused at once\), migrations committed (\d+), "
+                  r"given up while reserving (\d+), while copying (\d+), in the last round (\d+), "
+                  r"failovers (\d+), drains (\d+) \((\d+) to the end\), tokens computed again (\d+), "
+                  r"requests (\d+) \((\d+) completed, (\d+) explicit errors\), tokens (\d+), "
+                  r"lost = 0, wrong = 0, unreached probes: (.*), determinism re-runs (\d+);")
 
 
 def main():
@@ -41,9 +47,8 @@ def main():
             failed += 1
             continue
         groups = list(match.groups())
-        names = set() if groups[12] == "none" else set(groups.pop(12).split(", "))
-        if len(groups) == len(NUMBERS) + 1:
-            groups.pop(12)
+        unseen = groups.pop(len(NUMBERS) - 1)
+        names = set() if unseen == "none" else set(unseen.split(", "))
         unreached = names if unreached is None else unreached & names
         total = [a + float(b) for a, b in zip(total, groups)]
     took = time.time() - began
