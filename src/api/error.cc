@@ -1,5 +1,7 @@
 #include "api/error.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "api/json_text.h"
@@ -89,7 +91,7 @@ ApiError from_status(int status, std::string_view message) {
     error.status = status;
     error.message = message;
     if (status == 413) {
-        error.message = "The request body is larger than this server takes.";
+        error.message = fmt::format("The request body is too large: {}.", message);
         error.code = "request_too_large";
     } else if (status == 503) {
         error = unavailable(error.message, 1);

@@ -193,6 +193,10 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
     parser.header_limit(static_cast<std::uint32_t>(loop_.options.max_header_bytes));
     // Until the head says what it is for. ("None" is taken for zero here.)
     parser.body_limit(std::numeric_limits<std::uint64_t>::max());
+    std::uint64_t limit = 0;  // of the body
+    const auto too_large = [&limit] {
+        return fmt::format("at most {} bytes are taken here", limit);
+    };
     bool continued = false;
     while (!parser.is_done()) {
         error_code ec;
@@ -200,15 +204,15 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
             if (phase_ == Phase::idle) enter(Phase::header, loop_.options.header_timeout);
             in_.erase(0, parser.put(asio::buffer(in_), ec));
             if (ec && ec != http::error::need_more) {
-                co_await refuse(status_of(ec), ec.message());
+                co_await refuse(status_of(ec), status_of(ec) == 413 ? too_large() : ec.message());
                 co_return false;
             }
             if (parser.is_header_done() && !parser.eager()) {
                 request = head_of(parser.get());
-                const std::uint64_t limit = body_limit(request);
+                limit = body_limit(request);
                 const std::uint64_t length = parser.content_length().value_or(0);
                 if (length > limit) {
-                    co_await refuse(413, "body limit exceeded");
+                    co_await refuse(413, too_large());
                     co_return false;
                 }
                 parser.body_limit(limit);

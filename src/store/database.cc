@@ -134,7 +134,7 @@ Status Database::configure() {
                 "PRAGMA journal_mode=WAL;"
                 "PRAGMA synchronous=FULL;"
                 "PRAGMA foreign_keys=ON;"
-                "PRAGMA journal_size_limit=67108864;"));
+                "PRAGMA journal_size_limit=16777216;"));
     // Takes the lock, for as long as the connection is open.
     return execute("BEGIN IMMEDIATE; COMMIT;");
 }
