@@ -51,6 +51,7 @@ class RealCluster : public ::testing::Test {
             worker.name = name;
             worker.memory_bytes = worker_memory_;
             worker.threads = 1;
+            worker.speed = worker_speed_;
             worker.backend = std::make_shared<CpuProvider>();
             worker.model_file = path;
             workers_.push_back(
@@ -77,6 +78,7 @@ class RealCluster : public ::testing::Test {
 
     std::filesystem::path dir_;
     std::int64_t worker_memory_ = 64 << 20;
+    double worker_speed_ = 1;
     std::int32_t cached_ = 0;  // tokens of the last prompt
     std::unique_ptr<CoordinatorServer> server_;
     std::vector<std::unique_ptr<RunningWorker>> workers_;
