@@ -184,6 +184,11 @@ void draw_moves(Random& random, SwarmCase& c) {
     how.timeout = base::from_seconds(one_of(random, {0.5, 5.0, 20.0}));
     how.hold_timeout = base::from_seconds(one_of(random, {0.05, 0.5, 1.0}));
     how.per_worker = one_of(random, {1, 2, 2, 100});
+    core::BalanceConfig& balance = world.coordinator.balance;
+    balance.enabled = random.chance(0.7);
+    balance.interval = some_ms(random, {50, 500, 500});
+    balance.room_moves = one_of(random, {0, 1, 4});
+    balance.headroom = one_of(random, {0.0, 0.1, 0.5});
     world.coordinator.empty_timeout = base::from_seconds(one_of(random, {0.1, 2.0, 10.0}));
     world.worker.transfer_pages = one_of(random, {1, 3, 16, 512});
     world.worker.orphan_timeout = base::from_seconds(one_of(random, {0.3, 2.0, 10.0}));
