@@ -153,8 +153,11 @@ class Bed {
         run_until((world_.network().last_arrival() - core::TimePoint{}).seconds());
         for (const core::Request& request : case_.after) world_.submit(request);
         if (!run_until_idle(case_.calm_s)) return unfinished();
-        run_more(1 + 3 * case_.world.worker.report_interval.seconds() +
-                 2 * case_.world.link_latency_s);
+        // KV that is being sent is sent to the end, also when nobody wants it any more.
+        const WorldConfig& world = case_.world;
+        const std::int32_t pages = std::max(world.worker.transfer_pages, world.worker.n_layers);
+        run_more(1 + 3 * world.worker.report_interval.seconds() + 2 * world.link_latency_s +
+                 pages * world.kv_page_bytes / world.migration_bytes_per_s);
         if (!well()) return;
         const std::string leak = world_.leak();
         if (!leak.empty()) broken("P5: " + leak);
