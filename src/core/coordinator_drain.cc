@@ -35,7 +35,7 @@ void Coordinator::Impl::on(TimePoint now, const DrainWorker& event,
     capacity_cache.reset();
     if (pending && !pending->loading) pending.reset();  // planned with it, or without
     want_plan(now);
-    actions.push_back(Report{name + (event.off ? " is used again" : " is drained"), false});
+    actions.push_back(Report{name + (event.off ? " is used again" : " is being drained"), false});
     advance_drains(now, actions);
 }
 
