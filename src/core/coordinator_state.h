@@ -277,7 +277,7 @@ struct Coordinator::Impl {
     std::uint64_t next_plan = 1;
     bool drains_closed = false;  // the others serve: nothing new goes to draining workers
 
-    TimePoint served_last;      // when requests waited and a placement could serve them
+    TimePoint served_last;      // when requests waited and a placement served, or was on its way
     TimePoint no_stall_before;  // when to look for requests without progress again
     std::set<RequestId> migrating;
     std::deque<BrokenLink> broken_links;                   // lately

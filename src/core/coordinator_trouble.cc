@@ -110,6 +110,11 @@ void Coordinator::Impl::end_stalled(TimePoint now, std::vector<CoordinatorAction
 // No placement serves: nobody is left waiting for ever.
 void Coordinator::Impl::end_unserved(TimePoint now, std::vector<CoordinatorAction>& actions) {
     if (waiting.empty() || (epoch_in_force != 0 && capacity() > 0)) return;
+    // One comes, however long its workers take to become free and to load.
+    if (pending && pending->stepping && now - pending->step_since < config.stall_timeout) {
+        served_last = now;
+        return;
+    }
     std::vector<RequestId> late;
     for (const auto& [key, id] : waiting) {
         // What waited while others ran has not waited for a placement.

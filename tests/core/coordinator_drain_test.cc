@@ -214,6 +214,41 @@ TEST(CoordinatorDrain, WithoutAPlacementItIsRefusedAndNothingIsLost) {
     EXPECT_EQ(cluster.failed, 0);
 }
 
+// Service pauses until the other one has loaded everything, longer than requests wait where no
+// placement is to be had.
+TEST(CoordinatorDrain, WhileItsSuccessorLoadsNobodyIsGivenUp) {
+    ElasticCluster cluster(1, 2);
+    cluster.play(Submitted{request(1)});
+    cluster.token(1);
+    cluster.play(DrainWorker{{1}, true, false});
+    cluster.pass(base::from_ms(500));
+    cluster.loads = false;
+    cluster.planned({{{0, {0, 4}}}});
+    cluster.pass(config().empty_timeout);
+    cluster.play(Submitted{request(2)});
+    cluster.pass(config().unserved_timeout + config().unserved_timeout);
+    EXPECT_FALSE(cluster.request(1).running);
+    EXPECT_EQ(cluster.failed, 0);
+    cluster.loads = true;
+    cluster.pass(config().assign_repeat);
+    EXPECT_TRUE(cluster.request(1).running);
+    EXPECT_TRUE(cluster.request(2).running);
+    EXPECT_EQ(cluster.failed, 0);
+}
+
+// One that never loads does not hold them for ever.
+TEST(CoordinatorDrain, ASuccessorThatNeverLoadsIsNotWaitedForForEver) {
+    ElasticCluster cluster(1, 2);
+    cluster.play(Submitted{request(1)});
+    cluster.token(1);
+    cluster.play(DrainWorker{{1}, true, false});
+    cluster.pass(base::from_ms(500));
+    cluster.loads = false;
+    cluster.planned({{{0, {0, 4}}}});
+    cluster.pass(config().stall_timeout + config().unserved_timeout + config().empty_timeout);
+    EXPECT_EQ(cluster.failed, 1);
+}
+
 TEST(CoordinatorDrain, OffMakesItAWorkerLikeAnyOther) {
     ElasticCluster cluster(2, 1);
     cluster.play(DrainWorker{{0}, false, false});
