@@ -215,9 +215,10 @@ std::string moved_rule(const Worker::Impl& state, std::vector<std::uint32_t>& li
         if (key.member != 0 || parcel.key() != key) return name(key) + ": a parcel of another name";
         if (parcel.taken() && parcel.members().empty()) return name(key) + ": an empty parcel";
         const auto group = state.sequences.group(key.request);
-        const bool begun = std::any_of(group.begin(), group.end(), [&](const SequenceKey& other) {
-            return other.attempt >= key.attempt;
-        });
+        const std::uint32_t attempt = key.attempt;
+        const bool begun =
+            std::any_of(group.begin(), group.end(),
+                        [attempt](const SequenceKey& other) { return other.attempt >= attempt; });
         if (begun && !parcel.taken()) return name(key) + ": runs, and its KV waits";
     }
     for (const KvExport& one : state.exports) {
