@@ -204,7 +204,10 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
             if (phase_ == Phase::idle) enter(Phase::header, loop_.options.header_timeout);
             in_.erase(0, parser.put(asio::buffer(in_), ec));
             if (ec && ec != http::error::need_more) {
-                co_await refuse(status_of(ec), status_of(ec) == 413 ? too_large() : ec.message());
+                // Named: g++ 12 destroys a temporary chosen inside co_await twice.
+                std::string why = ec.message();
+                if (status_of(ec) == 413) why = too_large();
+                co_await refuse(status_of(ec), std::move(why));
                 co_return false;
             }
             if (parser.is_header_done() && !parser.eager()) {
@@ -212,7 +215,8 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
                 limit = body_limit(request);
                 const std::uint64_t length = parser.content_length().value_or(0);
                 if (length > limit) {
-                    co_await refuse(413, too_large());
+                    std::string why = too_large();
+                    co_await refuse(413, std::move(why));
                     co_return false;
                 }
                 parser.body_limit(limit);
