@@ -56,6 +56,12 @@ std::int64_t Coordinator::Impl::headroom_pages(WorkerId worker) const {
                                      static_cast<double>(state.kv.total()));
 }
 
+MayTake Coordinator::Impl::may_move() const {
+    return [this](const BalanceRequest& request, WorkerId worker, LayerRange layers) {
+        return why_not_at(*requests.by_id(request.id), {worker, layers}).empty();
+    };
+}
+
 // ---- room for what waits
 // -----------------------------------------------------------------------------
 
@@ -103,12 +109,8 @@ void Coordinator::Impl::make_room(TimePoint now, std::vector<CoordinatorAction>&
     const StageFits may_hold = [&](WorkerId worker, LayerRange layers) {
         return usable(worker, layers) && full * layers.size() <= most_pages(worker);
     };
-    const MayTake may_take = [&](const BalanceRequest& request, WorkerId worker,
-                                 LayerRange layers) {
-        return why_not_at(requests.at(request.id), {worker, layers}).empty();
-    };
     const RoomPlan plan = plan_room(view, expected_blocks(*head, head->prefix.cached),
-                                    config.balance.room_moves, may_hold, may_take);
+                                    config.balance.room_moves, may_hold, may_move());
     if (plan.moves.empty()) return;
     clearing.pipeline = router->graph().pipeline(plan.path);
     for (const Move& move : plan.moves) {
@@ -165,11 +167,7 @@ BalanceView Coordinator::Impl::balance_view(TimePoint now) const {
 }
 
 void Coordinator::Impl::even_out(TimePoint now, std::vector<CoordinatorAction>& actions) {
-    const MayTake may_take = [&](const BalanceRequest& request, WorkerId worker,
-                                 LayerRange layers) {
-        return why_not_at(requests.at(request.id), {worker, layers}).empty();
-    };
-    for (const Move& move : plan_moves(balance_view(now), config.balance.pairing, may_take)) {
+    for (const Move& move : plan_moves(balance_view(now), config.balance.pairing, may_move())) {
         begin_migration(now, requests.at(move.id), move.to, actions);
     }
 }

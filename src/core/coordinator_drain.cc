@@ -10,11 +10,6 @@ namespace {
 
 constexpr int kMostTries = 8;  // to find another way, in one step
 
-bool runs_on(const RequestState& state, WorkerId worker) {
-    return std::any_of(state.pipeline.begin(), state.pipeline.end(),
-                       [&](const Stage& stage) { return stage.worker == worker; });
-}
-
 }  // namespace
 
 void Coordinator::Impl::on(TimePoint now, const DrainWorker& event,
@@ -99,7 +94,8 @@ void Coordinator::Impl::empty_worker(TimePoint now, WorkerId worker, TimePoint s
     for (const RequestId id : here) {
         const auto it = requests.find(id);
         if (it == requests.end() || it->second.migration) continue;
-        if (!runs_on(it->second, worker)) continue;  // a move that came here was given up
+        if (stage_at(it->second.pipeline, worker) == nullptr)
+            continue;  // a move that came here was given up
         if (it->second.swapped) {
             restart(it->second, actions);
         } else if (movable(it->second) && tries-- > 0) {
@@ -110,7 +106,8 @@ void Coordinator::Impl::empty_worker(TimePoint now, WorkerId worker, TimePoint s
     if (moving || now - since <= config.empty_timeout) return;
     for (const RequestId id : here) {
         const auto it = requests.find(id);
-        if (it != requests.end() && runs_on(it->second, worker)) restart(it->second, actions);
+        if (it != requests.end() && stage_at(it->second.pipeline, worker) != nullptr)
+            restart(it->second, actions);
     }
 }
 

@@ -27,12 +27,6 @@ namespace {
 // Reserved beyond what there is now, for what is decoded while the KV is copied.
 constexpr std::int64_t kBlocksAhead = 8;
 
-const Stage* stage_at(const Pipeline& pipeline, WorkerId worker) {
-    const auto it = std::find_if(pipeline.begin(), pipeline.end(),
-                                 [&](const Stage& stage) { return stage.worker == worker; });
-    return it == pipeline.end() ? nullptr : &*it;
-}
-
 std::vector<Migration::Transfer> transfers_between(const Pipeline& from, const Pipeline& to) {
     std::vector<Migration::Transfer> transfers;
     for (const Stage& old : from) {

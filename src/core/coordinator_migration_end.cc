@@ -18,11 +18,6 @@ namespace {
 // hear nothing of for orphaned (L4).
 constexpr std::int64_t kAskedInTimeout = 8;
 
-bool passes(const Pipeline& pipeline, WorkerId worker) {
-    return std::any_of(pipeline.begin(), pipeline.end(),
-                       [&](const Stage& stage) { return stage.worker == worker; });
-}
-
 bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
     for (std::size_t i = 1; i < pipeline.size(); ++i) {
         const WorkerId before = pipeline[i - 1].worker;
@@ -95,7 +90,8 @@ void Coordinator::Impl::commit(TimePoint now, RequestState& state,
     // Of choices that have ended rows may still be under way.
     router->on_ended(state.path, std::exchange(state.rows_going, 0));
     for (const Stage& stage : state.pipeline) {
-        if (!passes(move->pipeline, stage.worker)) workers.at(stage.worker).kv.remove(id);
+        if (stage_at(move->pipeline, stage.worker) == nullptr)
+            workers.at(stage.worker).kv.remove(id);
     }
     state.attempt = move->attempt;
     state.pipeline = move->pipeline;
@@ -147,9 +143,8 @@ void Coordinator::Impl::drop_migration(RequestState& state, const std::string& r
     const FreeSequences parcel{{{id, move->attempt}}};
     for (const Stage& stage : move->pipeline) {
         WorkerState& worker = workers.at(stage.worker);
-        const auto old = std::find_if(state.pipeline.begin(), state.pipeline.end(),
-                                      [&](const Stage& one) { return one.worker == stage.worker; });
-        if (old == state.pipeline.end()) {
+        const Stage* old = stage_at(state.pipeline, stage.worker);
+        if (old == nullptr) {
             worker.kv.remove(id);
         } else {
             worker.kv.set(id, expected_pages(state, old->layers));
@@ -158,7 +153,8 @@ void Coordinator::Impl::drop_migration(RequestState& state, const std::string& r
     }
     // What the others still have to send for it, they need not.
     for (const Stage& stage : state.pipeline) {
-        if (passes(move->pipeline, stage.worker) || workers.at(stage.worker).gone) continue;
+        if (stage_at(move->pipeline, stage.worker) != nullptr || workers.at(stage.worker).gone)
+            continue;
         actions.push_back(SendToWorker{stage.worker, parcel});
     }
     const Duration held = move->held_since ? step_at - *move->held_since : Duration{};
@@ -190,7 +186,8 @@ void Coordinator::Impl::abort_migrations_to(TimePoint now, WorkerId worker,
     const std::set<RequestId> all = migrating;
     for (const RequestId id : all) {
         RequestState& state = requests.at(id);
-        if (!passes(state.migration->pipeline, worker) || passes(state.pipeline, worker)) continue;
+        if (stage_at(state.migration->pipeline, worker) == nullptr) continue;
+        if (stage_at(state.pipeline, worker) != nullptr) continue;
         abort_migration(now, state, reason, actions);
     }
 }

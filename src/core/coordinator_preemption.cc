@@ -75,8 +75,7 @@ void Coordinator::Impl::preempt_one(TimePoint now, WorkerId worker,
 void Coordinator::Impl::set_back(RequestState& state, std::vector<CoordinatorAction>& actions) {
     ++preemptions;
     preempted_in_step = true;
-    leave_pipeline(state, actions);
-    waiting.emplace(queue_key(state), state.request.id);
+    restart(state, actions);
 }
 
 void Coordinator::Impl::swap_out(RequestState& state, std::vector<CoordinatorAction>& actions) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -183,6 +184,13 @@ inline QueueKey queue_key(const RequestState& state) {
 // Of the two levels of FEATURES L16: with headroom, and first in a worker's batches.
 inline bool is_high(const RequestState& state) {
     return state.request.priority > 0;
+}
+
+// The pipeline's stage at this worker; null if there is none.
+inline const Stage* stage_at(const Pipeline& pipeline, WorkerId worker) {
+    const auto it = std::find_if(pipeline.begin(), pipeline.end(),
+                                 [&](const Stage& stage) { return stage.worker == worker; });
+    return it == pipeline.end() ? nullptr : &*it;
 }
 
 // Tokens of prompt and output so far.
@@ -480,12 +488,13 @@ struct Coordinator::Impl {
                       std::vector<CoordinatorAction>& actions);
     void send_lost_rows_again(TimePoint now, std::vector<CoordinatorAction>& actions);
     void end_late_migrations(TimePoint now, std::vector<CoordinatorAction>& actions);
-    // Back to the queue, to be computed anew: no preemption, nobody wanted its pages.
+    // Back to its place in the queue, to be computed anew.
     void restart(RequestState& state, std::vector<CoordinatorAction>& actions);
 
     // balance (coordinator_balance.cc)
     void balance(TimePoint now, std::vector<CoordinatorAction>& actions);
     void make_room(TimePoint now, std::vector<CoordinatorAction>& actions);
+    MayTake may_move() const;
     void even_out(TimePoint now, std::vector<CoordinatorAction>& actions);
     BalanceView balance_view(TimePoint now) const;
     // Pages that a worker keeps free of requests that are not of high priority.

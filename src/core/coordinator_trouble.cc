@@ -47,9 +47,8 @@ bool Coordinator::Impl::still_fits(TimePoint now, RequestState& state, std::int6
 void Coordinator::Impl::fail_over(TimePoint now, RequestState& state,
                                   std::vector<CoordinatorAction>& actions) {
     ++failovers;
-    leave_pipeline(state, actions);
+    restart(state, actions);
     state.last_progress = now;
-    waiting.emplace(queue_key(state), state.request.id);
 }
 
 bool Coordinator::Impl::came_unscored(TimePoint now, RequestState& state,
