@@ -291,8 +291,9 @@ void Coordinator::Impl::send_round(TimePoint now, RequestState& state,
         transfer.arrived = false;
         if (!transfer.is_local()) layers += transfer.layers.size();
         actions.push_back(
-            SendToWorker{transfer.from, SendKv{state.request.id, state.attempt, move.attempt,
-                                               move.round, transfer.to, transfer.layers, spans}});
+            SendToWorker{transfer.from,
+                         SendKv{state.request.id, state.attempt, move.attempt, move.round,
+                                transfer.to, transfer.layers, spans, move.held_since.has_value()}});
     }
     // The prompt's full blocks are those of all members.
     const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());

@@ -124,7 +124,8 @@ std::string message_text(const WorkerMessage& message) {
     if (const auto* send = std::get_if<SendKv>(&message)) {
         return "send KV of " + key_text({send->request, send->attempt}) + " " +
                range_text(send->layers) + spans_text(send->spans) + " to w" + num(send->to.value) +
-               " as ." + num(send->next_attempt) + " round " + num(send->round);
+               " as ." + num(send->next_attempt) + " round " + num(send->round) +
+               (send->held ? " held" : "");
     }
     if (const auto* blocks = std::get_if<KvBlocks>(&message)) return blocks_text(*blocks);
     if (const auto* swap = std::get_if<SwapSequences>(&message)) {

@@ -102,6 +102,7 @@ struct KvExport {
     WorkerId to;
     KvBlocks message;
     std::vector<PageId> pages;
+    bool held = false;
 };
 
 // An ImportKv that is under way; with a reference to each page.

@@ -157,6 +157,7 @@ struct SendKv {
     WorkerId to;
     LayerRange layers;
     std::vector<KvSpan> spans;
+    bool held = false;  // the request waits for it: goes before what others only copy ahead
     bool operator==(const SendKv&) const = default;
 };
 

@@ -103,12 +103,14 @@ struct ReleaseBuffer {
 
 // Read these pages and send them with the message, beside the batches: on a thread and a
 // connection of their own, no faster than the configured rate. pages[block * layers + layer] is
-// the payload's content. They are not written before the answer KvExported. One at a time.
+// the payload's content. They are not written before the answer KvExported. Paced, and one at a
+// time; but what a held request waits for goes at once, beside it.
 struct ExportKv {
     std::uint64_t transfer = 0;
     WorkerId to;
     KvBlocks message;
     std::vector<PageId> pages;
+    bool held = false;
 };
 // Write the pages of a received frame, content[i] to page[i]; content counts the frame's pages
 // from 0. Neither read nor written by batches before the answer KvImported. Several may be under

@@ -178,7 +178,7 @@ void Worker::Impl::send_kv(const SendKv& message, std::vector<WorkerAction>& act
     }
     if (message.to == self) return share_kv(message, actions);
     export_kv(message);
-    start_export(actions);
+    start_exports(actions);
 }
 
 void Worker::Impl::share_kv(const SendKv& message, std::vector<WorkerAction>& actions) {
@@ -216,6 +216,7 @@ void Worker::Impl::export_kv(const SendKv& message) {
         one.message.part = static_cast<std::uint32_t>(part);
         one.message.parts = static_cast<std::uint32_t>(parts);
         one.message.spans = message.spans;
+        one.held = message.held;
         const std::size_t end = std::min(contents.size(), (part + 1) * each);
         for (std::size_t i = part * each; i < end; ++i) {
             for (KvPlace& place : contents[i].places) {
@@ -232,18 +233,26 @@ void Worker::Impl::export_kv(const SendKv& message) {
     }
 }
 
-void Worker::Impl::start_export(std::vector<WorkerAction>& actions) {
-    if (exports.empty() || exports.front().transfer != 0 || layers_will_change()) return;
-    KvExport& first = exports.front();
-    first.transfer = next_transfer++;
-    actions.push_back(ExportKv{first.transfer, first.to, first.message, first.pages});
+void Worker::Impl::start_exports(std::vector<WorkerAction>& actions) {
+    if (layers_will_change()) return;
+    bool paced = std::any_of(exports.begin(), exports.end(),
+                             [](const KvExport& one) { return one.transfer != 0 && !one.held; });
+    for (KvExport& one : exports) {
+        if (one.transfer != 0 || (paced && !one.held)) continue;
+        paced = paced || !one.held;
+        one.transfer = next_transfer++;
+        actions.push_back(ExportKv{one.transfer, one.to, one.message, one.pages, one.held});
+    }
 }
 
 void Worker::Impl::on(const KvExported& event, std::vector<WorkerAction>& actions) {
-    CHECK(!exports.empty() && exports.front().transfer == event.transfer);
-    pool.release(exports.front().pages);
-    exports.pop_front();
-    start_export(actions);
+    const auto done = std::find_if(exports.begin(), exports.end(), [&](const KvExport& one) {
+        return one.transfer == event.transfer;
+    });
+    CHECK(event.transfer != 0 && done != exports.end());
+    pool.release(done->pages);
+    exports.erase(done);
+    start_exports(actions);
     assign_deferred(actions);
 }
 

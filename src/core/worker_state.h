@@ -287,11 +287,13 @@ struct Worker::Impl {
 
     // Live migration (worker_migration.cc).
     std::map<SequenceKey, KvParcel> parcels;  // by member 0 of their attempts
-    std::deque<KvExport> exports;             // the first may be under way
+    std::vector<KvExport> exports;            // under way: held ones, and one other
     std::vector<KvImport> imports;            // under way
     std::uint64_t next_transfer = 1;
     bool moves_kv() const {
-        return !imports.empty() || (!exports.empty() && exports.front().transfer != 0);
+        return !imports.empty() ||
+               std::any_of(exports.begin(), exports.end(),
+                           [](const KvExport& one) { return one.transfer != 0; });
     }
     bool changes_layers(const AssignLayers& message) const {
         return !ready || message.layers != layers;
@@ -306,7 +308,7 @@ struct Worker::Impl {
     std::string cannot_send(const SendKv& message, const KvSpan& span) const;
     void share_kv(const SendKv& message, std::vector<WorkerAction>& actions);
     void export_kv(const SendKv& message);
-    void start_export(std::vector<WorkerAction>& actions);
+    void start_exports(std::vector<WorkerAction>& actions);
     std::string import_kv(const KvBlocks& message, std::vector<WorkerAction>& actions);
     void note_written(KvParcel& parcel, const KvImport& import,
                       std::vector<WorkerAction>& actions) const;

@@ -59,7 +59,9 @@ void KvMover::send(core::ExportKv action, core::Peer to, double bytes_per_s) {
     CHECK(bytes_per_s > 0);
     {
         const std::lock_guard lock(mutex_);
-        exports_.push_back({std::move(action), std::move(to), bytes_per_s});
+        const bool held = action.held;
+        exports_.insert(held ? exports_.begin() : exports_.end(),
+                        Export{std::move(action), std::move(to), bytes_per_s});
     }
     changed_.notify_all();
 }
@@ -137,8 +139,7 @@ bool KvMover::import_next(std::unique_lock<std::mutex>& lock, engine::Backend& b
 }
 
 bool KvMover::export_next(std::unique_lock<std::mutex>& lock, engine::Backend& backend) {
-    if (pause_.has_value()) {
-        if (now() < pause_->until) return false;
+    if (pause_.has_value() && now() >= pause_->until) {
         tell(core::KvExported{pause_->transfer});
         pause_.reset();
         return true;
@@ -159,8 +160,13 @@ bool KvMover::export_next(std::unique_lock<std::mutex>& lock, engine::Backend& b
     // The receiver misses a part, and the coordinator hears nothing of it for too long.
     if (!done.ok()) LOG_WARN("KV to worker {}: {}", task.to.worker.value, done.error().message);
     const double bytes = static_cast<double>(task.action.pages.size()) * backend.kv_travel_bytes();
-    pause_ = Pause{task.action.transfer,
-                   outgoing_->began + base::from_seconds(bytes / task.bytes_per_s)};
+    if (task.action.held) {
+        tell(core::KvExported{task.action.transfer});
+    } else {
+        CHECK(!pause_.has_value());
+        pause_ = Pause{task.action.transfer,
+                       outgoing_->began + base::from_seconds(bytes / task.bytes_per_s)};
+    }
     outgoing_.reset();
     return true;
 }

@@ -21,8 +21,8 @@ namespace helix::node {
 
 // Moves KV pages between the engine and other workers, on a thread and connections of its own, so
 // that neither batches nor the rows between stages wait for them. Exports go one after the other,
-// no faster than each says; its end is told when its time at that rate is over. Imports do not wait
-// for exports.
+// no faster than each says; its end is told when its time at that rate is over. What a held request
+// waits for goes before the others, and at once. Imports do not wait for exports.
 class KvMover {
   public:
     struct Options {
@@ -40,6 +40,7 @@ class KvMover {
     // The engine whose pages are meant from now on. It must not load layers while anything moves.
     void use(std::shared_ptr<engine::Backend> backend);
     // to: with an endpoint that can be reached from here.
+    // One that is not held only when none such is under way.
     void send(core::ExportKv action, core::Peer to, double bytes_per_s);
     void receive(core::ImportKv action, net::Frame frame);
     // Connections to others than these are closed.

@@ -67,10 +67,10 @@ class HelixWorld {
         TimePoint loaded_at = {};   // and when they are there
         std::uint64_t next_buffer = 1;
         core::BatchFinished running;
-        core::ExportKv exporting;           // while one is under way
-        NodeBatch observed;                 // the batch that runs
-        std::vector<RequestWork> followed;  // its parts that the observer follows
-        double busy_s = 0;                  // in the window
+        std::multimap<TimePoint, core::ExportKv> exporting;  // under way, by their ends
+        NodeBatch observed;                                  // the batch that runs
+        std::vector<RequestWork> followed;                   // its parts that the observer follows
+        double busy_s = 0;                                   // in the window
         double kv_peak = 0;
         std::vector<std::int32_t> decodes;  // per layer of the batch being costed
         std::vector<std::int32_t> prefills;

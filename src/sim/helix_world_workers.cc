@@ -97,12 +97,15 @@ void HelixWorld::start_export(std::uint32_t w, core::ExportKv action) {
     const double bytes = static_cast<double>(action.pages.size()) *
                          static_cast<double>(setup_.model.kv_bytes_per_token_layer) *
                          setup_.worker.block_size;
-    machine.exporting = std::move(action);
-    at(now_ + base::from_seconds(bytes / bytes_per_s), Event::Kind::kv_exported, w);
+    const TimePoint end = now_ + base::from_seconds(bytes / bytes_per_s);
+    machine.exporting.emplace(end, std::move(action));
+    at(end, Event::Kind::kv_exported, w);
 }
 
 void HelixWorld::end_export(std::uint32_t w) {
-    core::ExportKv done = std::move(machines_[w].exporting);
+    auto& exporting = machines_[w].exporting;
+    core::ExportKv done = std::move(exporting.begin()->second);
+    exporting.erase(exporting.begin());
     Machine& to = machines_[done.to.value];
     done.message.payload.buffer = to.next_buffer++;
     post(Event::Kind::to_worker, {done.to.value,

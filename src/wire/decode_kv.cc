@@ -42,6 +42,7 @@ Result<Message> decode_kv(const pb::SendKv& from, const SessionLimits& limits) {
     message.to = core::WorkerId{from.to()};
     TRY(message.layers, get_some_layers(from.layers(), limits));
     TRY(message.spans, get_spans(from.spans()));
+    message.held = from.held();
     return Message{std::move(message)};
 }
 

@@ -149,6 +149,7 @@ struct Encoder {
         to.set_to(m.to.value);
         put(m.layers, *to.mutable_layers());
         for (const core::KvSpan& span : m.spans) put(span, *to.add_spans());
+        to.set_held(m.held);
     }
     void operator()(const core::KvBlocks& m) const {
         pb::KvBlocks& to = *out.mutable_kv_blocks();

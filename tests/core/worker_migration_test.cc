@@ -84,6 +84,31 @@ TEST(WorkerSendsKv, InPartsOneAfterTheOtherWhoseBlocksHaveAllLayers) {
     EXPECT_EQ(held_when_idle(worker.worker()), "");
 }
 
+TEST(WorkerSendsKv, WhatAHeldRequestWaitsForGoesBesideWhatIsPaced) {
+    Driver worker(40, 0, with(2));
+    worker.run(worker.start(Driver::key(1), tokens(11)));
+    worker.say(send_to(5, {{0, 0, 8}}));
+    const std::uint64_t first = transfer(worker);
+    ASSERT_NE(first, 0U);
+    SendKv last = send_to(5, {{0, 2, 11}}, 2);
+    last.held = true;
+    worker.say(last);
+    auto out = find<ExportKv>(worker.actions());
+    ASSERT_TRUE(out.has_value());
+    EXPECT_TRUE(out->held);
+    EXPECT_EQ(out->message.round, 2U);
+    worker.step(KvExported{out->transfer});
+    EXPECT_FALSE(find<ExportKv>(worker.actions()).has_value()) << "the paced one is under way";
+    worker.step(KvExported{first});
+    out = find<ExportKv>(worker.actions());
+    ASSERT_TRUE(out.has_value());
+    EXPECT_EQ(out->message.round, 1U);
+    EXPECT_EQ(out->message.part, 1U);
+    worker.step(KvExported{out->transfer});
+    worker.say(FreeSequences{{Driver::key(1)}});
+    EXPECT_EQ(held_when_idle(worker.worker()), "");
+}
+
 TEST(WorkerSendsKv, WhatMembersShareTravelsOnce) {
     Driver worker(40);
     worker.run(worker.start(Driver::key(1), tokens(6)));

@@ -139,6 +139,15 @@ TEST_F(KvMoverTest, AnExportTakesItsTimeAtTheRateAndImportsDoNotWaitForIt) {
     EXPECT_GE((now() - began).seconds(), 0.5);
 }
 
+TEST_F(KvMoverTest, WhatAHeldRequestWaitsForDoesNotWaitForThePaceOfOthers) {
+    constexpr double kAnHour = 3600;
+    mover_->send(out(1, {0, 1}), peer_, 2 * kPageBytes / kAnHour);
+    core::ExportKv held = out(2, {2});
+    held.held = true;
+    mover_->send(std::move(held), peer_, kPageBytes / kAnHour);
+    EXPECT_EQ(std::get<core::KvExported>(next()).transfer, 2U);
+}
+
 TEST_F(KvMoverTest, AFrameThatIsNotWhatWasAnnouncedIsAnError) {
     mover_->receive({2, 9, 3, {1}, {6}}, frame({11, 22}));
     const auto done = std::get<core::KvImported>(next());

@@ -241,7 +241,8 @@ class RandomMessages {
                 small_u(9),
                 worker(),
                 some_layers(),
-                spans()};
+                spans(),
+                small_u(2) == 1};
     }
     core::KvBlocks kv_blocks() {
         core::KvBlocks m{key(), small_u(9), some_layers(), 0, 1 + small_u(4), spans(), {}, {}};
