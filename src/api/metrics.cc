@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/describe.h"
+
 namespace helix::api {
 namespace {
 
@@ -69,14 +71,18 @@ void write_moves(PrometheusText& text, const core::ClusterView& view) {
     text.single("helix_migrations_running", kGauge, "Requests moving to another pipeline.",
                 static_cast<double>(view.migrating));
     constexpr std::string_view kName = "helix_migrations_total";
-    text.family(kName, kCounter, "Migrations that ended, by how far they came.");
-    const auto sample = [&](std::string_view phase, std::int64_t count) {
-        text.sample(kName, static_cast<double>(count), metric_label("phase", phase));
-    };
-    sample("committed", view.migrations);
-    sample("reserving", view.migrations_given_up[0]);
-    sample("copying", view.migrations_given_up[1]);
-    sample("last_round", view.migrations_given_up[2]);
+    text.family(kName, kCounter,
+                "Migrations that ended, by what they were begun for: committed, or the phase they "
+                "were given up in.");
+    for (std::size_t r = 0; r < core::kMigrationReasons; ++r) {
+        const auto reason = static_cast<core::MigrationReason>(r);
+        for (std::size_t p = 0; p < core::kMigrationPhases; ++p) {
+            const auto phase = static_cast<core::MigrationPhase>(p);
+            text.sample(kName, static_cast<double>(view.migrations.of(reason, phase)),
+                        metric_label("reason", core::name_of(reason)) + "," +
+                            metric_label("outcome", core::name_of(phase)));
+        }
+    }
 }
 
 void write_cluster(PrometheusText& text, const core::ClusterView& view) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/describe.h"
+
 namespace helix::api {
 namespace {
 
@@ -66,6 +68,27 @@ json worker_json(const core::ClusterView& view, const core::WorkerView& worker) 
             {"busy_s", static_cast<double>(worker.busy_ns) * 1e-9}};
 }
 
+// Of one reason, or of all.
+template <typename CountOf>
+json outcomes_json(const CountOf& count) {
+    using Phase = core::MigrationPhase;
+    json given_up;
+    for (const Phase phase : {Phase::reserving, Phase::copying, Phase::last_round})
+        given_up[std::string(core::name_of(phase))] = count(phase);
+    return {{"committed", count(Phase::committed)}, {"given_up", std::move(given_up)}};
+}
+
+json migrations_json(const core::ClusterView& view) {
+    json out = outcomes_json([&](core::MigrationPhase phase) { return view.migrations.of(phase); });
+    out["under_way"] = view.migrating;
+    for (std::size_t r = 0; r < core::kMigrationReasons; ++r) {
+        const auto reason = static_cast<core::MigrationReason>(r);
+        out["by_reason"][std::string(core::name_of(reason))] = outcomes_json(
+            [&](core::MigrationPhase phase) { return view.migrations.of(reason, phase); });
+    }
+    return out;
+}
+
 }  // namespace
 
 std::shared_ptr<RequestRecord> RequestLog::add() {
@@ -110,13 +133,7 @@ nlohmann::json cluster_json(const core::ClusterView& view, const RequestLog& log
             {"rejected", view.rejected},
             {"preemptions", view.preemptions},
             {"failovers", view.failovers},
-            {"migrations",
-             {{"under_way", view.migrating},
-              {"committed", view.migrations},
-              {"given_up",
-               {{"reserving", view.migrations_given_up[0]},
-                {"copying", view.migrations_given_up[1]},
-                {"last_round", view.migrations_given_up[2]}}}}},
+            {"migrations", migrations_json(view)},
             {"workers", workers},
             {"flows", flows},
             {"requests", log.to_json()}};

@@ -62,7 +62,6 @@ ClusterView Coordinator::view() const {
     view.failovers = state.failovers;
     view.migrating = static_cast<std::int64_t>(state.migrating.size());
     view.migrations = state.migrations;
-    view.migrations_given_up = state.migrations_given_up;
     view.finished = state.finished;
     view.failed = state.failed;
     view.rejected = state.rejected;

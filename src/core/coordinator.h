@@ -196,6 +196,17 @@ struct FinishChoice {
 
 // How far a migration came.
 enum class MigrationPhase : std::uint8_t { reserving, copying, last_round, committed };
+inline constexpr std::size_t kMigrationPhases = 4;
+// What it was begun for.
+enum class MigrationReason : std::uint8_t {
+    asked,       // MoveRequest
+    balance,     // even use of KV memory
+    room,        // for a request that waits
+    drain,       // DrainWorker
+    transition,  // a worker is about to load other layers
+    handover,    // its prompt was computed where prompts are, it decodes elsewhere
+};
+inline constexpr std::size_t kMigrationReasons = 6;
 // A migration is over: committed, or given up in this phase; the request runs on, where it was
 // unless reason says otherwise.
 struct MigrationEnded {
@@ -207,6 +218,7 @@ struct MigrationEnded {
     std::int64_t pages = 0;   // that went from worker to worker
     Duration took = {};       // from its beginning
     Duration held = {};       // of that, without a row under way
+    MigrationReason begun_for = MigrationReason::asked;
 };
 // The drained worker holds nothing and is in no placement any more: with remove, dismiss it.
 struct WorkerDrained {
@@ -331,6 +343,22 @@ struct WorkerView {
     bool drained = false;            // holds nothing, is in no placement
     std::string drain_refused = {};  // why it was not drained when it was asked for last
 };
+// Migrations that ended, by what they were begun for and how far they came.
+struct MigrationCounts {
+    std::array<std::array<std::int64_t, kMigrationPhases>, kMigrationReasons> counts = {};
+    std::int64_t& of(MigrationReason reason, MigrationPhase phase) {
+        return counts[static_cast<std::size_t>(reason)][static_cast<std::size_t>(phase)];
+    }
+    std::int64_t of(MigrationReason reason, MigrationPhase phase) const {
+        return counts[static_cast<std::size_t>(reason)][static_cast<std::size_t>(phase)];
+    }
+    std::int64_t of(MigrationPhase phase) const {  // for whatever reason
+        std::int64_t sum = 0;
+        for (const auto& phases : counts) sum += phases[static_cast<std::size_t>(phase)];
+        return sum;
+    }
+    std::int64_t committed() const { return of(MigrationPhase::committed); }
+};
 struct ClusterView {
     std::vector<WorkerView> workers;
     std::vector<spec::LinkFlow> flows;  // node indices are worker ids
@@ -342,8 +370,7 @@ struct ClusterView {
     std::int64_t preemptions = 0;
     std::int64_t failovers = 0;  // requests that lost a worker and went on elsewhere
     std::int64_t migrating = 0;
-    std::int64_t migrations = 0;                           // committed
-    std::array<std::int64_t, 3> migrations_given_up = {};  // by MigrationPhase
+    MigrationCounts migrations;  // that ended
     std::int64_t finished = 0;
     std::int64_t failed = 0;
     std::int64_t rejected = 0;

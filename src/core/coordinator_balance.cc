@@ -114,7 +114,7 @@ void Coordinator::Impl::make_room(TimePoint now, std::vector<CoordinatorAction>&
     if (plan.moves.empty()) return;
     clearing.pipeline = router->graph().pipeline(plan.path);
     for (const Move& move : plan.moves) {
-        if (begin_migration(now, requests.at(move.id), move.to, actions)) {
+        if (begin_migration(now, requests.at(move.id), move.to, MigrationReason::room, actions)) {
             clearing.moving.push_back(move.id);
         }
     }
@@ -168,7 +168,7 @@ BalanceView Coordinator::Impl::balance_view(TimePoint now) const {
 
 void Coordinator::Impl::even_out(TimePoint now, std::vector<CoordinatorAction>& actions) {
     for (const Move& move : plan_moves(balance_view(now), config.balance.pairing, may_move())) {
-        begin_migration(now, requests.at(move.id), move.to, actions);
+        begin_migration(now, requests.at(move.id), move.to, MigrationReason::balance, actions);
     }
 }
 

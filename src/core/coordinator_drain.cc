@@ -70,7 +70,7 @@ void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAct
     drains_closed = serve;
     for (auto& [id, worker] : workers) {
         if (!worker.draining || worker.drained) continue;
-        if (serve) empty_worker(now, id, worker.drain_since, actions);
+        if (serve) empty_worker(now, id, worker.drain_since, MigrationReason::drain, actions);
         if (worker.kv.requests() > 0 || in_router(id)) continue;
         worker.drained = true;
         actions.push_back(Report{"worker " + worker.joined.node.name + " holds nothing any more" +
@@ -81,6 +81,7 @@ void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAct
 }
 
 void Coordinator::Impl::empty_worker(TimePoint now, WorkerId worker, TimePoint since,
+                                     MigrationReason reason,
                                      std::vector<CoordinatorAction>& actions) {
     std::vector<RequestId> here;
     for (const auto& [id, pages] : workers.at(worker).kv.charges()) here.push_back(id);
@@ -100,7 +101,7 @@ void Coordinator::Impl::empty_worker(TimePoint now, WorkerId worker, TimePoint s
             restart(it->second, actions);
         } else if (movable(it->second) && tries-- > 0) {
             const Path path = other_path(now, it->second);
-            if (!path.empty()) moving |= begin_migration(now, it->second, path, actions);
+            if (!path.empty()) moving |= begin_migration(now, it->second, path, reason, actions);
         }
     }
     if (moving || now - since <= config.empty_timeout) return;

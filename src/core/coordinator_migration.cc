@@ -139,7 +139,7 @@ Path Coordinator::Impl::other_path(TimePoint now, const RequestState& state) {
 void Coordinator::Impl::on(TimePoint now, const MoveRequest& event,
                            std::vector<CoordinatorAction>& actions) {
     const auto refuse = [&](const std::string& why) {
-        ++migrations_given_up[0];
+        ++migrations.of(MigrationReason::asked, MigrationPhase::reserving);
         actions.push_back(MigrationEnded{event.id, MigrationPhase::reserving, why});
     };
     const auto it = requests.find(event.id);
@@ -152,17 +152,19 @@ void Coordinator::Impl::on(TimePoint now, const MoveRequest& event,
     if (event.to.empty() && path.empty()) return refuse("no other pipeline has room for it");
     why = why_not_to(state, path);
     if (!why.empty()) return refuse(why);
-    CHECK(begin_migration(now, state, path, actions));
+    CHECK(begin_migration(now, state, path, MigrationReason::asked, actions));
 }
 
 // ---- reserving
 // ------------------------------------------------------------------------------------
 
 bool Coordinator::Impl::begin_migration(TimePoint now, RequestState& state, const Path& path,
+                                        MigrationReason reason,
                                         std::vector<CoordinatorAction>& actions) {
     if (!movable(state) || !why_not_to(state, path).empty()) return false;
     state.migration = std::make_unique<Migration>();
     Migration& move = *state.migration;
+    move.begun_for = reason;
     move.attempt = ++state.last_attempt;
     move.path = path;
     move.pipeline = router->graph().pipeline(path);

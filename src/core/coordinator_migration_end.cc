@@ -79,7 +79,7 @@ void Coordinator::Impl::commit(TimePoint now, RequestState& state,
     const std::unique_ptr<Migration> move = std::move(state.migration);
     const RequestId id = state.request.id;
     migrating.erase(id);
-    ++migrations;
+    ++migrations.of(move->begun_for, MigrationPhase::committed);
     // What the old pipeline has computed its prefix caches keep.
     remember_prefix(state, length(state) - 1);
     if (planted(PlantedBug::committed_by_both) && !state.group) {
@@ -102,9 +102,9 @@ void Coordinator::Impl::commit(TimePoint now, RequestState& state,
     state.last_progress = now;
     send_first_rows(now, state);
     actions.push_back(RequestRouted{id, state.pipeline, state.attempt, length(state) - 1});
-    actions.push_back(MigrationEnded{id, MigrationPhase::committed, "",
-                                     static_cast<std::int32_t>(move->round), move->tokens,
-                                     move->pages, now - move->began, now - *move->held_since});
+    actions.push_back(MigrationEnded{
+        id, MigrationPhase::committed, "", static_cast<std::int32_t>(move->round), move->tokens,
+        move->pages, now - move->began, now - *move->held_since, move->begun_for});
 }
 
 void Coordinator::Impl::send_first_rows(TimePoint now, RequestState& state) {
@@ -139,7 +139,7 @@ void Coordinator::Impl::drop_migration(RequestState& state, const std::string& r
     const std::unique_ptr<Migration> move = std::move(state.migration);
     const RequestId id = state.request.id;
     migrating.erase(id);
-    ++migrations_given_up[static_cast<std::size_t>(move->phase)];
+    ++migrations.of(move->begun_for, move->phase);
     const FreeSequences parcel{{{id, move->attempt}}};
     for (const Stage& stage : move->pipeline) {
         WorkerState& worker = workers.at(stage.worker);
@@ -160,7 +160,7 @@ void Coordinator::Impl::drop_migration(RequestState& state, const std::string& r
     const Duration held = move->held_since ? step_at - *move->held_since : Duration{};
     actions.push_back(MigrationEnded{id, move->phase, reason,
                                      static_cast<std::int32_t>(move->round), move->tokens,
-                                     move->pages, step_at - move->began, held});
+                                     move->pages, step_at - move->began, held, move->begun_for});
 }
 
 void Coordinator::Impl::abort_migration(TimePoint now, RequestState& state,

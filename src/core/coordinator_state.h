@@ -87,6 +87,7 @@ struct Migration {
     std::uint32_t attempt = 0;  // that it will be
     Pipeline pipeline;          // that it will run on
     Path path;                  // in the router's graph; empty: not in there any more
+    MigrationReason begun_for = MigrationReason::asked;
     MigrationPhase phase = MigrationPhase::reserving;
     std::vector<WorkerId> unreserved;  // workers that have not said yet that they have room
     std::int64_t reserved_blocks = 0;  // asked for, per layer
@@ -288,9 +289,8 @@ struct Coordinator::Impl {
     TimePoint served_last;      // when requests waited and a placement served, or was on its way
     TimePoint no_stall_before;  // when to look for requests without progress again
     std::set<RequestId> migrating;
-    std::deque<BrokenLink> broken_links;                   // lately
-    std::int64_t migrations = 0;                           // committed
-    std::array<std::int64_t, 3> migrations_given_up = {};  // by phase
+    std::deque<BrokenLink> broken_links;  // lately
+    MigrationCounts migrations;
     std::map<WorkerId, TimePoint> last_preemption;
     TimePoint next_balance;
     RoomInMaking clearing;
@@ -449,7 +449,7 @@ struct Coordinator::Impl {
     Path other_path(TimePoint now, const RequestState& state);
     // False, and nothing happens, where it cannot. Else it ends with MigrationEnded.
     bool begin_migration(TimePoint now, RequestState& state, const Path& path,
-                         std::vector<CoordinatorAction>& actions);
+                         MigrationReason reason, std::vector<CoordinatorAction>& actions);
     std::int32_t migrations_at(WorkerId worker) const;  // that copy into or out of it
     RequestState* moving_as(const SequenceKey& key);    // null: no request moves as this attempt
     void charge_move(const RequestState& state);        // the new pipeline's workers, besides
@@ -509,7 +509,7 @@ struct Coordinator::Impl {
     void refuse_drains(const std::string& reason, std::vector<CoordinatorAction>& actions);
     void advance_drains(TimePoint now, std::vector<CoordinatorAction>& actions);
     // What runs there moves away or finishes; after empty_timeout it is set back.
-    void empty_worker(TimePoint now, WorkerId worker, TimePoint since,
+    void empty_worker(TimePoint now, WorkerId worker, TimePoint since, MigrationReason reason,
                       std::vector<CoordinatorAction>& actions);
 
     // workers and plans (coordinator_cluster.cc)

@@ -135,7 +135,7 @@ void Coordinator::Impl::begin_step(TimePoint now, std::vector<CoordinatorAction>
 void Coordinator::Impl::empty_step(TimePoint now, std::vector<CoordinatorAction>& actions) {
     if (!pending || !pending->stepping || pending->loading) return;
     for (const WorkerId worker : pending->step) {
-        empty_worker(now, worker, pending->step_since, actions);
+        empty_worker(now, worker, pending->step_since, MigrationReason::transition, actions);
     }
 }
 

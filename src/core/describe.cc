@@ -235,8 +235,8 @@ std::string describe(const CoordinatorAction& action) {
         return "no more drafts for r" + num(a->id.value);
     }
     if (const auto* a = std::get_if<MigrationEnded>(&action)) {
-        return "migration of r" + num(a->id.value) + " " + phase_text(a->phase) +
-               (a->reason.empty() ? "" : ": " + a->reason);
+        return "migration of r" + num(a->id.value) + " (" + std::string(name_of(a->begun_for)) +
+               ") " + phase_text(a->phase) + (a->reason.empty() ? "" : ": " + a->reason);
     }
     if (std::holds_alternative<AddWorker>(action)) return "add a worker";
     if (const auto* a = std::get_if<WorkerDrained>(&action)) {
@@ -244,6 +244,38 @@ std::string describe(const CoordinatorAction& action) {
     }
     const auto& report = std::get<Report>(action);
     return (report.warning ? "warn: " : "say: ") + report.text;
+}
+
+std::string_view name_of(MigrationReason reason) {
+    switch (reason) {
+        case MigrationReason::asked:
+            return "asked";
+        case MigrationReason::balance:
+            return "balance";
+        case MigrationReason::room:
+            return "room";
+        case MigrationReason::drain:
+            return "drain";
+        case MigrationReason::transition:
+            return "transition";
+        case MigrationReason::handover:
+            return "handover";
+    }
+    return "?";
+}
+
+std::string_view name_of(MigrationPhase phase) {
+    switch (phase) {
+        case MigrationPhase::reserving:
+            return "reserving";
+        case MigrationPhase::copying:
+            return "copying";
+        case MigrationPhase::last_round:
+            return "last_round";
+        case MigrationPhase::committed:
+            return "committed";
+    }
+    return "?";
 }
 
 std::string describe(const WorkerAction& action) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/coordinator.h"
 #include "core/worker.h"
@@ -12,5 +13,9 @@ namespace helix::core {
 std::string describe(const CoordinatorAction& action);
 std::string describe(const WorkerAction& action);
 std::string describe(const Pipeline& pipeline);
+
+// As the enumerator is called.
+std::string_view name_of(MigrationReason reason);
+std::string_view name_of(MigrationPhase phase);
 
 }  // namespace helix::core

@@ -286,6 +286,9 @@ core::ClusterView small_cluster() {
     view.drafts = 3;
     view.draft_tokens = 12;
     view.accepted_draft_tokens = 5;
+    view.migrations.of(core::MigrationReason::balance, core::MigrationPhase::committed) = 7;
+    view.migrations.of(core::MigrationReason::drain, core::MigrationPhase::committed) = 2;
+    view.migrations.of(core::MigrationReason::drain, core::MigrationPhase::copying) = 3;
     return view;
 }
 
@@ -320,6 +323,9 @@ TEST_F(ApiTest, MetricsCountWhatHappened) {
           "vllm:request_prompt_tokens_bucket" + labels + R"(,le="2"} 0)" + "\n",
           "vllm:request_prompt_tokens_bucket" + labels + R"(,le="5"} 1)" + "\n",
           "vllm:request_queue_time_seconds_count" + labels + "} 1\n",
+          "helix_migrations_total" + labels + R"(,reason="balance",outcome="committed"} 7)" + "\n",
+          "helix_migrations_total" + labels + R"(,reason="drain",outcome="copying"} 3)" + "\n",
+          "helix_migrations_total" + labels + R"(,reason="handover",outcome="committed"} 0)" + "\n",
           "helix_worker_kv_pages" + labels + R"(,worker="1",name="left \"one\""} 80)" + "\n",
           "helix_link_flow_tokens_per_second" + labels + R"(,from="-1",to="1"} 12.5)" + "\n",
           "helix_http_errors_total" + labels + "} 1\n"}) {
@@ -345,6 +351,10 @@ TEST_F(ApiTest, TheClusterPageShowsWorkersAndThePipelineOfEachRequest) {
     EXPECT_EQ(body["workers"][0]["layers"], (Json{0, 2}));
     EXPECT_EQ(body["workers"][0]["host"], body["workers"][0]["id"]);
     EXPECT_EQ(body["flows"][0]["tokens_per_s"], 12.5);
+    EXPECT_EQ(body["migrations"]["committed"], 9);
+    EXPECT_EQ(body["migrations"]["given_up"]["copying"], 3);
+    EXPECT_EQ(body["migrations"]["by_reason"]["drain"]["committed"], 2);
+    EXPECT_EQ(body["migrations"]["by_reason"]["drain"]["given_up"]["copying"], 3);
     ASSERT_EQ(body["requests"].size(), 2U);
     const Json& request = body["requests"][0];
     EXPECT_EQ(request["state"], "stop");

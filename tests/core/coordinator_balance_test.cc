@@ -98,6 +98,7 @@ TEST_F(Fragmented, ALongPromptThatFitsNowhereFindsRoom) {
     pass(4);
     EXPECT_TRUE(cluster.request(5).running);
     EXPECT_EQ(committed(), 1U);
+    EXPECT_EQ(ends[0].begun_for, MigrationReason::room);
     pass(10);
     EXPECT_EQ(ends.size(), 1U);
 }
@@ -139,6 +140,7 @@ TEST_F(OneLaneFull, TheShorterRequestMovesAndNoneMovesBack) {
     pass(3);
     ASSERT_EQ(committed(), 1U);
     EXPECT_EQ(ends[0].id.value, 1U);
+    EXPECT_EQ(ends[0].begun_for, MigrationReason::balance);
     EXPECT_NE(cluster.lane(1), cluster.lane(3));
     pass(40);
     EXPECT_EQ(ends.size(), 1U);

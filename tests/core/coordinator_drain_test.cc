@@ -157,7 +157,11 @@ TEST(CoordinatorDrain, RequestsMoveAwayAndTheEmptyWorkerIsDismissed) {
     }
     EXPECT_EQ(cluster.worker(0).kv.requests(), 0U);
     EXPECT_EQ(cluster.moves.size(), 2U);
-    for (const MigrationEnded& move : cluster.moves) EXPECT_EQ(move.reason, "");
+    for (const MigrationEnded& move : cluster.moves) {
+        EXPECT_EQ(move.reason, "");
+        EXPECT_EQ(move.begun_for, MigrationReason::drain);
+    }
+    EXPECT_EQ(cluster.view().migrations.of(MigrationReason::drain, MigrationPhase::committed), 2);
     ASSERT_TRUE(cluster.plan);
     EXPECT_EQ(cluster.plan->workers, (std::vector<WorkerId>{{1}}));
     EXPECT_EQ(cluster.plan->current.layers, (std::vector<LayerRange>{{0, 4}}));
@@ -293,6 +297,9 @@ TEST(CoordinatorTransition, LaneByLaneServiceGoesOn) {
     EXPECT_EQ(cluster.loading[2], (first ? Step{{2}, {3}} : Step{{0}, {1}}));
     EXPECT_TRUE(cluster.said("in force: w0 layers 0-0; w1 layers 1-3;"));
     EXPECT_GT(cluster.moves.size(), 0U);
+    for (const MigrationEnded& move : cluster.moves) {
+        EXPECT_EQ(move.begun_for, MigrationReason::transition);
+    }
     for (std::uint64_t id = 1; id <= 4; ++id) EXPECT_GT(cluster.request(id).output.size(), 10U);
     EXPECT_EQ(cluster.failed, 0);
 }

@@ -149,7 +149,7 @@ TEST_F(MigrationTest, GoesThroughItsPhasesAndContinuesWithTheNextToken) {
     EXPECT_EQ(ended->took, base::from_ms(8));
     EXPECT_EQ(ended->held, base::from_ms(5));
     EXPECT_EQ(charged(old_stage(0).value), 0);
-    EXPECT_EQ(cluster.view().migrations, 1);
+    EXPECT_EQ(cluster.view().migrations.of(MigrationReason::asked, MigrationPhase::committed), 1);
     EXPECT_EQ(cluster.view().migrating, 0);
 
     EXPECT_EQ(find<StreamToken>(cluster.tokens(1, {34}))->index, 22);
@@ -174,7 +174,7 @@ TEST_F(MigrationTest, RefusedWhileHeldItGoesOnAtOnceWhereItWas) {
     EXPECT_EQ(sent<FreeSequences>(actions).size(), 4U) << "also what waits to be sent";
     EXPECT_EQ(charged(new_stage(0).value), 0);
     EXPECT_TRUE(find<StreamToken>(cluster.tokens(1, {7})));
-    EXPECT_EQ(cluster.view().migrations_given_up[2], 1);
+    EXPECT_EQ(cluster.view().migrations.of(MigrationPhase::last_round), 1);
 }
 
 TEST_F(MigrationTest, AnAttemptThatWasGivenUpIsNotUsedAgain) {
@@ -276,7 +276,7 @@ TEST_F(MigrationTest, WhenTheKvIsNotThereAfterAllItIsComputedAnew) {
     arrive();
     cluster.tokens(1, {6});
     arrive();
-    ASSERT_EQ(cluster.view().migrations, 1);
+    ASSERT_EQ(cluster.view().migrations.committed(), 1);
     const auto actions = cluster.stuck(1, StuckCause::prefix_lost);
     const auto rows = ScriptedCluster::rows(actions);
     ASSERT_EQ(rows.size(), 1U);

@@ -70,7 +70,7 @@ class TimedCluster {
     std::map<std::uint64_t, Seen> seen;
     std::vector<MigrationEnded> moves;
     std::int64_t preemptions() const { return coordinator_.view().preemptions; }
-    std::int64_t committed() const { return coordinator_.view().migrations; }
+    std::int64_t committed() const { return coordinator_.view().migrations.committed(); }
 
   private:
     struct Machine {

@@ -81,8 +81,8 @@ TEST_F(MigrationCluster, MovedAgainAndAgainARequestGetsTheTokensOfOneThatStays) 
         EXPECT_GT(run_moving(request(n), tokens), 5);
         EXPECT_EQ(tokens, still->tokens_) << "request " << n;
     }
-    EXPECT_TRUE(eventually([&] { return server_->view().migrations > 10; }))
-        << server_->view().migrations << " were committed";
+    EXPECT_TRUE(eventually([&] { return server_->view().migrations.committed() > 10; }))
+        << server_->view().migrations.committed() << " were committed";
     EXPECT_TRUE(eventually([&] {
         const core::ClusterView view = server_->view();
         return std::all_of(view.workers.begin(), view.workers.end(),
