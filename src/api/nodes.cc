@@ -17,7 +17,7 @@ json node_json(const core::WorkerView& worker) {
                  {"state", node_state(worker)},        {"layers", std::move(layers)},
                  {"requests", worker.running},         {"kv_pages", worker.total_pages},
                  {"kv_pages_used", worker.used_pages}, {"memory_bytes", worker.node.memory_bytes},
-                 {"slowdown", worker.slowdown}};
+                 {"slowdown", worker.slowdown},        {"role", spec::to_string(worker.node.role)}};
     if (!worker.drain_refused.empty()) node["drain_refused"] = worker.drain_refused;
     return node;
 }

@@ -55,6 +55,7 @@ json worker_json(const core::ClusterView& view, const core::WorkerView& worker) 
             {"name", worker.node.name},
             {"type", worker.node.type},
             {"region", worker.node.region},
+            {"role", spec::to_string(worker.node.role)},
             {"incarnation", worker.incarnation},
             {"memory_bytes", worker.node.memory_bytes},
             {"layers", layers_json(worker.layers)},

@@ -107,7 +107,8 @@ base::Status list_nodes(const NodeArguments& a) {
         std::printf("%s\n", body.dump().c_str());
         return base::Ok{};
     }
-    std::printf("%-20s %-10s %-9s %8s  %s\n", "NAME", "STATE", "LAYERS", "REQUESTS", "KV USED");
+    std::printf("%-20s %-10s %-8s %-9s %8s  %s\n", "NAME", "STATE", "ROLE", "LAYERS", "REQUESTS",
+                "KV USED");
     for (const json& node : body["data"]) {
         const auto pages = node.value("kv_pages", std::int64_t{0});
         const auto used = node.value("kv_pages_used", std::int64_t{0});
@@ -115,8 +116,9 @@ base::Status list_nodes(const NodeArguments& a) {
         if (const double slow = node.value("slowdown", 1.0); slow > 1) {
             note = fmt::format("  slow: takes {:.1f} times its usual time", slow);
         }
-        std::printf("%-20s %-10s %-9s %8lld  %lld %%%s\n", node.value("name", "").c_str(),
-                    node.value("state", "").c_str(), layers_text(node).c_str(),
+        std::printf("%-20s %-10s %-8s %-9s %8lld  %lld %%%s\n", node.value("name", "").c_str(),
+                    node.value("state", "").c_str(), node.value("role", "both").c_str(),
+                    layers_text(node).c_str(),
                     static_cast<long long>(node.value("requests", std::int64_t{0})),
                     static_cast<long long>(pages > 0 ? used * 100 / pages : 0), note.c_str());
     }

@@ -1,7 +1,10 @@
 // helix worker --join HOST:PORT
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/log.h"
 #include "cli/backend_option.h"
@@ -21,6 +24,7 @@ struct WorkerArguments {
     std::string name;
     std::string host;
     std::string region;
+    std::string role = "both";
     std::string peer_host;
     std::string model;
     model::WeightOptions weights;
@@ -34,6 +38,12 @@ base::Status run_worker(const WorkerArguments& arguments) {
     options.name = arguments.name;
     options.host = arguments.host;
     options.region = arguments.region;
+    const std::optional<spec::NodeRole> role = spec::parse_role(arguments.role);
+    if (!role) {
+        return base::invalid(
+            fmt::format("--role: expected {}, not \"{}\"", spec::kRoleNames, arguments.role));
+    }
+    options.role = *role;
     options.peer_host = arguments.peer_host;
     options.model_file = arguments.model;
     options.model_options = arguments.weights;
@@ -65,6 +75,9 @@ void add_worker(App& app) {
     worker->add_option("--name", a.name,
                        "how it is called in the cluster [host name and process id]");
     worker->add_option("--region", a.region, "where it stands; for placement over slow links");
+    worker->add_option("--role", a.role,
+                       "prefill: computes prompts, whose requests then move on; decode: what "
+                       "follows; both [both]");
     worker->add_option("--host-id", a.host,
                        "workers with one host id share its cores [this machine's]");
     worker->add_option("--address", a.peer_host, "how other workers reach it [found out]");
@@ -81,6 +94,7 @@ void add_worker(App& app) {
         "  helix worker --join 127.0.0.1:8080\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --memory 6GB --threads 4\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --threads 32 --tp 2\n"
+        "  helix worker --join 192.0.2.7:8080 --key rack.key --role prefill\n"
         "  helix worker --join 127.0.0.1:8080 --backend modelled --type T4 --profiles DIR "
         "--profile llama2-70b");
     worker->callback([&app, arguments] { app.action = [=] { return run_worker(*arguments); }; });

@@ -10,6 +10,7 @@
 #include "net/key.h"
 #include "net/zmq_transport.h"
 #include "node/backend_provider.h"
+#include "spec/cluster_spec.h"
 
 namespace helix::node {
 
@@ -19,6 +20,7 @@ struct WorkerOptions {
     std::string host;  // identifies the machine; empty = its machine id
     std::string type;  // of machine, for measured tables; "" = only what it measures itself
     std::string region;
+    spec::NodeRole role = spec::NodeRole::both;
     std::int64_t memory_bytes = 0;
     std::int64_t swap_bytes = 0;  // of memory besides, for KV pages swapped out; 0 = none
     // For KV that moves to another worker, bytes per second; 0 = half of what was measured of the

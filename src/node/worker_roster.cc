@@ -101,6 +101,7 @@ core::WorkerJoined to_joined(const WorkerEntry& entry, const wire::ProfileReport
     joined.node.region = entry.hello.region;
     joined.node.host = entry.hello.host;
     joined.node.memory_bytes = entry.hello.memory_bytes;
+    joined.node.role = entry.hello.role;
     joined.node.decode_s_per_layer = report.decode_s_per_layer;
     joined.node.decode_batch_s_per_layer = report.decode_batch_s_per_layer;
     joined.node.prefill_s_per_token_layer = report.prefill_s_per_token_layer;

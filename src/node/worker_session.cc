@@ -90,6 +90,7 @@ wire::Hello WorkerSession::make_hello() const {
     hello.host = options_.host.empty() ? machine_id() : options_.host;
     hello.type = options_.type;
     hello.region = options_.region;
+    hello.role = options_.role;
     hello.cores = options_.threads > 0
                       ? options_.threads
                       : std::max(1, static_cast<std::int32_t>(std::thread::hardware_concurrency()));

@@ -24,6 +24,7 @@
 //     count = 2                    # 1 if not given
 //     region = "cellar"
 //     host = ""                    # machines with one host share its cores
+//     role = "prefill"             # "prefill", "decode" or "both": prompts, what follows, both
 //     memory = "24 GB"             # here or in the type; without it, memory and nic are those of
 //                                  # the catalogue's machine of this type (catalogue.h)
 //     decode_per_layer = "1.2 ms"  # optional measurements, as NodeSpec has them
@@ -48,9 +49,9 @@
 //     latency = "1 ms"
 //
 // JSON beyond the schema: a node without memory, in a file without vram_bytes of its type, is the
-// catalogue's machine of its type; a node may have name, host, memory_bytes and the measured fields
-// of NodeSpec, and links that differ by direction stand in directed_links {from, to: node id or
-// "coordinator"}. Trunks stand in trunks [{from_region, to_region, bandwidth_bytes_per_s,
+// catalogue's machine of its type; a node may have name, host, role, memory_bytes and the measured
+// fields of NodeSpec, and links that differ by direction stand in directed_links {from, to: node id
+// or "coordinator"}. Trunks stand in trunks [{from_region, to_region, bandwidth_bytes_per_s,
 // latency_ms}], one entry for each direction, and are only the shared limit; the coordinator may
 // have a region.
 

@@ -1,10 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace helix::spec {
+
+// What a machine computes for a request (prefill/decode disaggregation): prompts up to the first
+// token, what comes after it, or both.
+enum class NodeRole : std::uint8_t { both, prefill, decode };
+const char* to_string(NodeRole role);
+std::optional<NodeRole> parse_role(std::string_view text);  // none: it is no role's name
+inline constexpr const char* kRoleNames = "\"prefill\", \"decode\" or \"both\"";
 
 // One machine of a cluster: a vertex pair of the flow graph (FEATURES H1). Indices into
 // ClusterSpec::nodes name nodes everywhere in plan; runtime worker ids are mapped outside.
@@ -20,6 +29,7 @@ struct NodeSpec {
     double decode_s_per_layer = 0;         // one layer, one token of one sequence
     double decode_batch_s_per_layer = 0;   // one layer, one token of each of 8 sequences
     double prefill_s_per_token_layer = 0;  // one layer, per token of a long chunk
+    NodeRole role = NodeRole::both;
 };
 
 constexpr std::int32_t kCoordinator = -1;

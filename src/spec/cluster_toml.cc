@@ -69,8 +69,8 @@ class Reader {
         const toml::table& machine = *node.as_table();
         TRY_VOID(file_.only(
             machine, "a machine",
-            {"name", "type", "count", "region", "host", "memory", "nic", "nic_in", "nic_out",
-             "decode_per_layer", "decode_batch8_per_layer", "prefill_per_token_layer"}));
+            {"name", "type", "count", "region", "host", "role", "memory", "nic", "nic_in",
+             "nic_out", "decode_per_layer", "decode_batch8_per_layer", "prefill_per_token_layer"}));
         TRY(const std::string type, file_.text(machine, "type", ""));
         NodeSpec read;
         const auto known = types_.find(type);
@@ -80,6 +80,13 @@ class Reader {
         if (read.name.empty()) return file_.wrong(node, "a machine needs a name or a type");
         TRY(read.region, file_.text(machine, "region", ""));
         TRY(read.host, file_.text(machine, "host", ""));
+        TRY(const std::string role, file_.text(machine, "role", "both"));
+        const std::optional<NodeRole> known_role = parse_role(role);
+        if (!known_role) {
+            return file_.wrong(*machine.get("role"),
+                               fmt::format("role: expected {}, not \"{}\"", kRoleNames, role));
+        }
+        read.role = *known_role;
         TRY(read.memory_bytes, file_.quantity(machine, "memory", parse_bytes, read.memory_bytes));
         if (read.memory_bytes <= 0) TRY_VOID(fill_from_catalogue(node, read));
         TRY_VOID(read_nics(machine, read.nic_in_bytes_per_s, read.nic_out_bytes_per_s));

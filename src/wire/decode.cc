@@ -274,6 +274,7 @@ Result<Message> get(const pb::Hello& from) {
     TRY_VOID(text("backend", from.backend()));
     TRY_VOID(in_range("cores", from.cores(), 1, 1 << 16));
     TRY_VOID(in_range("memory_bytes", from.memory_bytes(), 1, std::int64_t{1} << 50));
+    TRY_VOID(in_range("role", from.role(), 0, static_cast<std::int64_t>(spec::NodeRole::decode)));
     Hello message;
     message.protocol = from.protocol();
     message.incarnation = from.incarnation();
@@ -286,6 +287,7 @@ Result<Message> get(const pb::Hello& from) {
     message.endpoint = from.endpoint();
     message.public_key = from.public_key();
     message.backend = from.backend();
+    message.role = static_cast<spec::NodeRole>(from.role());
     return Message{std::move(message)};
 }
 

@@ -230,6 +230,7 @@ struct Encoder {
         to.set_endpoint(m.endpoint);
         to.set_public_key(m.public_key);
         to.set_backend(m.backend);
+        to.set_role(static_cast<std::uint32_t>(m.role));
     }
     void operator()(const Welcome& m) const {
         pb::Welcome& to = *out.mutable_welcome();

@@ -16,7 +16,7 @@
 namespace helix::wire {
 
 // Raised whenever an older peer could misunderstand a message.
-constexpr std::uint32_t kProtocolVersion = 3;
+constexpr std::uint32_t kProtocolVersion = 4;
 
 // ---- joining
 // --------------------------------------------------------------------------------------
@@ -35,6 +35,7 @@ struct Hello {
         endpoint;  // where peers reach it; host "*" = the host the coordinator is reached at
     std::string public_key;  // Z85, empty without CURVE
     std::string backend;     // "cpu", "modelled"
+    spec::NodeRole role = spec::NodeRole::both;
     bool operator==(const Hello&) const = default;
 };
 

@@ -25,10 +25,10 @@ void expect_same(const ClusterSpec& a, const ClusterSpec& b) {
         const NodeSpec& y = b.nodes[i];
         EXPECT_EQ(std::tie(x.name, x.type, x.region, x.host, x.memory_bytes, x.nic_in_bytes_per_s,
                            x.nic_out_bytes_per_s, x.decode_s_per_layer, x.decode_batch_s_per_layer,
-                           x.prefill_s_per_token_layer),
+                           x.prefill_s_per_token_layer, x.role),
                   std::tie(y.name, y.type, y.region, y.host, y.memory_bytes, y.nic_in_bytes_per_s,
                            y.nic_out_bytes_per_s, y.decode_s_per_layer, y.decode_batch_s_per_layer,
-                           y.prefill_s_per_token_layer));
+                           y.prefill_s_per_token_layer, y.role));
     }
     EXPECT_EQ(a.coordinator_region, b.coordinator_region);
     ASSERT_EQ(a.trunks.size(), b.trunks.size());
@@ -113,6 +113,32 @@ TEST(ClusterToml, ReadsMachinesTypesAndLinksByPrecedence) {
     EXPECT_EQ((bandwidth[{1, 2}]), 1.25e7);   // between the regions
     EXPECT_EQ((bandwidth[{2, -1}]), 1.25e7);
     EXPECT_EQ((bandwidth[{2, 1}]), 6.25e5);  // this pair, this way
+}
+
+TEST(ClusterToml, ARoleIsReadAndAWrongWordIsNamed) {
+    const std::string text = "[[machines]]\nname = \"a\"\nmemory = \"8 GB\"\nrole = ";
+    const auto cluster = parse_cluster_toml(text + "\"prefill\"\n", "c.toml");
+    ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+    EXPECT_EQ(cluster->nodes[0].role, NodeRole::prefill);
+    const auto wrong = parse_cluster_toml(text + "\"prefil\"\n", "c.toml");
+    ASSERT_FALSE(wrong.ok());
+    EXPECT_THAT(wrong.error().message,
+                HasSubstr("c.toml:4: role: expected \"prefill\", \"decode\" or \"both\", not "
+                          "\"prefil\""));
+}
+
+TEST(ClusterJson, ARoleIsReadAndAWrongWordIsNamed) {
+    const auto text = [](const std::string& role) {
+        return R"({"schema": "helix-cluster-1", "nodes": [{"id": 0, "memory_bytes": 8e9, "role": ")" +
+               role + "\"}]}";
+    };
+    const auto cluster = parse_cluster_json(text("decode"), "c.json");
+    ASSERT_TRUE(cluster.ok()) << cluster.error().message;
+    EXPECT_EQ(cluster->nodes[0].role, NodeRole::decode);
+    const auto wrong = parse_cluster_json(text("decoder"), "c.json");
+    ASSERT_FALSE(wrong.ok());
+    EXPECT_THAT(wrong.error().message, HasSubstr("nodes[0].role"));
+    EXPECT_THAT(wrong.error().message, HasSubstr("\"prefill\", \"decode\" or \"both\""));
 }
 
 TEST(ClusterToml, ATrunkGivesItsPairsLinksAndOneSharedLimit) {
@@ -334,6 +360,7 @@ ClusterSpec random_spec(std::uint64_t seed) {
         if (random.chance(0.5)) node.type = "T4x2";
         if (random.chance(0.5)) node.region = "r" + std::to_string(random.below(3));
         if (random.chance(0.3)) node.host = "h";
+        node.role = static_cast<NodeRole>(random.below(3));
         node.memory_bytes = random.between(1, 1'000'000'000'000);
         if (random.chance(0.5)) node.nic_in_bytes_per_s = random.uniform() * 1e10;
         if (random.chance(0.5)) node.nic_out_bytes_per_s = node.nic_in_bytes_per_s;

@@ -282,7 +282,8 @@ class RandomMessages {
                 1 + number(1ULL << 40U),
                 text(),
                 text(),
-                text()};
+                text(),
+                static_cast<spec::NodeRole>(random_.below(3))};
     }
     Welcome welcome() {
         Welcome m;
