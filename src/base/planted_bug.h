@@ -29,6 +29,7 @@ enum class PlantedBug {
     committed_by_both,        // the old pipeline goes on after a move was committed
     shared_page_written,      // a page that others share is written instead of a copy
     arrived_before_written,   // KV is called arrived while it is still being written
+    handover_forgotten,       // a hand-over that failed is not tried again
     count_                    // how many there are
 };
 constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> kPlantedBugs{
@@ -49,7 +50,8 @@ constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> 
     "sampling_not_migrated",
     "committed_by_both",
     "shared_page_written",
-    "arrived_before_written"};
+    "arrived_before_written",
+    "handover_forgotten"};
 
 #ifdef HELIX_PLANTED_BUGS
 inline PlantedBug planted_bug = PlantedBug::none;

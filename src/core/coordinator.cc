@@ -24,6 +24,7 @@ void Coordinator::step(TimePoint now, const CoordinatorEvent& event,
     impl_->preempted_in_step = impl_->swapped_in_in_step = false;
     std::visit([&](const auto& e) { impl_->on(now, e, actions); }, event);
     impl_->advance_pending(now, actions);
+    impl_->hand_over(now, actions);
     impl_->dispatch(now, actions);
     impl_->flush_outbox(actions);
 }
@@ -60,6 +61,7 @@ ClusterView Coordinator::view() const {
     view.running = static_cast<std::int64_t>(state.requests.size()) - view.waiting - view.swapped;
     view.preemptions = state.preemptions;
     view.failovers = state.failovers;
+    view.roles_kept = state.roles_said;
     view.migrating = static_cast<std::int64_t>(state.migrating.size());
     view.migrations = state.migrations;
     view.finished = state.finished;

@@ -265,7 +265,8 @@ struct MigrationConfig {
     std::int32_t max_rounds = 8;
     Duration timeout = base::from_seconds(20);      // without an answer it is given up,
     Duration hold_timeout = base::from_seconds(1);  // while held, much sooner
-    std::int32_t per_worker = 2;                    // at once, into or out of one worker
+    std::int32_t per_worker = 2;                    // at once, into or out of one worker,
+    std::int32_t handovers_per_worker = 8;          // and besides them so many hand-overs
 };
 
 // Running requests move so that KV memory is used evenly, and so that what waits finds room
@@ -369,6 +370,8 @@ struct ClusterView {
     std::int64_t swapped = 0;  // with their KV in host memory
     std::int64_t preemptions = 0;
     std::int64_t failovers = 0;  // requests that lost a worker and went on elsewhere
+    // Do workers keep to their roles (core/coordinator_roles.cc)? None: none has one.
+    std::optional<bool> roles_kept;
     std::int64_t migrating = 0;
     MigrationCounts migrations;  // that ended
     std::int64_t finished = 0;

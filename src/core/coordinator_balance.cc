@@ -56,9 +56,9 @@ std::int64_t Coordinator::Impl::headroom_pages(WorkerId worker) const {
                                      static_cast<double>(state.kv.total()));
 }
 
-MayTake Coordinator::Impl::may_move() const {
-    return [this](const BalanceRequest& request, WorkerId worker, LayerRange layers) {
-        return why_not_at(*requests.by_id(request.id), {worker, layers}).empty();
+MayTake Coordinator::Impl::may_move(MigrationReason reason) const {
+    return [this, reason](const BalanceRequest& request, WorkerId worker, LayerRange layers) {
+        return why_not_at(*requests.by_id(request.id), {worker, layers}, reason).empty();
     };
 }
 
@@ -106,11 +106,14 @@ void Coordinator::Impl::make_room(TimePoint now, std::vector<CoordinatorAction>&
         view.requests.push_back({seen_by_balance(state, 0, movable(state)), blocks});
     }
     const std::int64_t full = blocks_needed(*head, head->max_output);
+    const bool apart = prefilled_apart(*head);
     const StageFits may_hold = [&](WorkerId worker, LayerRange layers) {
+        if (apart && has_role(worker, spec::NodeRole::decode)) return false;
         return usable(worker, layers) && full * layers.size() <= most_pages(worker);
     };
-    const RoomPlan plan = plan_room(view, expected_blocks(*head, head->prefix.cached),
-                                    config.balance.room_moves, may_hold, may_move());
+    const RoomPlan plan =
+        plan_room(view, expected_blocks(*head, head->prefix.cached), config.balance.room_moves,
+                  may_hold, may_move(MigrationReason::room));
     if (plan.moves.empty()) return;
     clearing.pipeline = router->graph().pipeline(plan.path);
     for (const Move& move : plan.moves) {
@@ -167,7 +170,8 @@ BalanceView Coordinator::Impl::balance_view(TimePoint now) const {
 }
 
 void Coordinator::Impl::even_out(TimePoint now, std::vector<CoordinatorAction>& actions) {
-    for (const Move& move : plan_moves(balance_view(now), config.balance.pairing, may_move())) {
+    for (const Move& move : plan_moves(balance_view(now), config.balance.pairing,
+                                       may_move(MigrationReason::balance))) {
         begin_migration(now, requests.at(move.id), move.to, MigrationReason::balance, actions);
     }
 }

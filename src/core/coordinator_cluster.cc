@@ -61,6 +61,7 @@ void Coordinator::Impl::on(TimePoint now, const WorkerJoined& event,
     WorkerState state;
     state.joined = event;
     workers.emplace(event.worker, std::move(state));
+    note_roles();
     actions.push_back(Report{"worker " + event.node.name + " joined", false});
     want_plan(now);
 }
@@ -89,6 +90,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     if (in_router(worker)) flow_in_force = 0;  // whatever can replace it is a gain
     capacity_cache.reset();
     workers.erase(worker);
+    note_roles();
     last_preemption.erase(worker);
     outbox.erase(worker);
     if (pending && std::find(pending->workers.begin(), pending->workers.end(), worker) !=
@@ -195,6 +197,7 @@ void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
     send_lost_rows_again(now, actions);
     end_stalled(now, actions);
     end_unserved(now, actions);
+    tell_roles(actions);
 }
 
 void Coordinator::Impl::maybe_plan(TimePoint now, std::vector<CoordinatorAction>& actions) {
@@ -271,7 +274,7 @@ void Coordinator::Impl::on(TimePoint now, const Planned& event,
     const bool leaves = std::any_of(workers.begin(), workers.end(), [&](const auto& worker) {
         return worker.second.draining && in_router(worker.first);
     });
-    const bool whole = epoch_in_force != 0 && capacity() > 0 && !leaves;
+    const bool whole = epoch_in_force != 0 && capacity() > 0 && !leaves && !gains_roles(event);
     if (whole && total_flow(event.flows) < config.switch_gain * flow_in_force) {
         actions.push_back(
             Report{"the placement in force stays: a new one would gain too little", false});

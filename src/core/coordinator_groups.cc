@@ -110,6 +110,7 @@ void Coordinator::Impl::on_group_token(TimePoint now, RequestState& state,
         router->on_returned(state.path, state.rows_going, now - state.started);
         state.rows_going = 0;
         fork_group(now, state, actions);
+        note_prefilled(now, state);
     }
     GroupMember* member = group.find(token.key.member);
     if (member == nullptr) return;  // its choice has ended

@@ -64,10 +64,12 @@ std::string Coordinator::Impl::why_unmovable(const RequestState& state) const {
     return state.output.empty() ? "it has no token yet" : "";
 }
 
-std::int32_t Coordinator::Impl::migrations_at(WorkerId worker) const {
+std::int32_t Coordinator::Impl::migrations_at(WorkerId worker, bool handovers_only) const {
     std::int32_t count = 0;
     for (const RequestId id : migrating) {
-        const auto& transfers = requests.by_id(id)->migration->transfers;
+        const Migration& move = *requests.by_id(id)->migration;
+        if ((move.begun_for == MigrationReason::handover) != handovers_only) continue;
+        const auto& transfers = move.transfers;
         const bool here = std::any_of(
             transfers.begin(), transfers.end(), [&](const Migration::Transfer& transfer) {
                 return !transfer.is_local() && (transfer.from == worker || transfer.to == worker);
@@ -77,11 +79,13 @@ std::int32_t Coordinator::Impl::migrations_at(WorkerId worker) const {
     return count;
 }
 
-std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage& stage) const {
+std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage& stage,
+                                          MigrationReason reason) const {
     const std::string who = worker_text(stage.worker);
     const auto found = workers.find(stage.worker);
     if (found != workers.end() && found->second.draining) return who + " is being emptied";
     if (!usable(stage.worker, stage.layers)) return who + " does not hold the layers";
+    if (only_prefills(stage.worker)) return who + " only computes prompts";
     const WorkerState& worker = found->second;
     const std::int64_t most = blocks_needed(state, state.max_output) * stage.layers.size();
     if (most > most_pages(stage.worker)) return who + " has too little KV memory";
@@ -98,7 +102,8 @@ std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage
             return who + " keeps its KV in another format than " + worker_text(old.worker);
         }
         for (const WorkerId end : {old.worker, stage.worker}) {
-            if (migrations_at(end) >= config.migration.per_worker) {
+            const bool handovers_only = reason == MigrationReason::handover;
+            if (migrations_at(end, handovers_only) >= most_migrations(handovers_only)) {
                 return worker_text(end) + " takes part in other migrations";
             }
         }
@@ -106,12 +111,13 @@ std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage
     return "";
 }
 
-std::string Coordinator::Impl::why_not_to(const RequestState& state, const Path& path) const {
+std::string Coordinator::Impl::why_not_to(const RequestState& state, const Path& path,
+                                          MigrationReason reason) const {
     if (router == nullptr || !router->graph().is_path(path)) return "there is no such way";
     const Pipeline to = router->graph().pipeline(path);
     if (to == state.pipeline) return "it runs there";
     for (const Stage& stage : to) {
-        const std::string why = why_not_at(state, stage);
+        const std::string why = why_not_at(state, stage, reason);
         if (!why.empty()) return why;
     }
     return "";
@@ -122,7 +128,7 @@ Path Coordinator::Impl::other_path(TimePoint now, const RequestState& state) {
     const auto ask = [&](const Stage* avoided) {
         const StageFits fits = [&](WorkerId worker, LayerRange layers) {
             if (avoided != nullptr && worker == avoided->worker) return false;
-            return why_not_at(state, {worker, layers}).empty();
+            return why_not_at(state, {worker, layers}, MigrationReason::asked).empty();
         };
         return router->route(request, fits, [&](WorkerId worker) { return load_of(worker); });
     };
@@ -150,7 +156,7 @@ void Coordinator::Impl::on(TimePoint now, const MoveRequest& event,
     if (router == nullptr) return refuse("no placement is in force");
     const Path path = event.to.empty() ? other_path(now, state) : router->graph().path(event.to);
     if (event.to.empty() && path.empty()) return refuse("no other pipeline has room for it");
-    why = why_not_to(state, path);
+    why = why_not_to(state, path, MigrationReason::asked);
     if (!why.empty()) return refuse(why);
     CHECK(begin_migration(now, state, path, MigrationReason::asked, actions));
 }
@@ -161,7 +167,7 @@ void Coordinator::Impl::on(TimePoint now, const MoveRequest& event,
 bool Coordinator::Impl::begin_migration(TimePoint now, RequestState& state, const Path& path,
                                         MigrationReason reason,
                                         std::vector<CoordinatorAction>& actions) {
-    if (!movable(state) || !why_not_to(state, path).empty()) return false;
+    if (!movable(state) || !why_not_to(state, path, reason).empty()) return false;
     state.migration = std::make_unique<Migration>();
     Migration& move = *state.migration;
     move.begun_for = reason;
@@ -184,7 +190,7 @@ void Coordinator::Impl::charge_move(const RequestState& state) {
         const std::int64_t pages = expected_blocks(state, 0) * stage.layers.size();
         const Stage* old = stage_at(state.pipeline, stage.worker);
         if (old != nullptr) {
-            kv.set(state.request.id, std::max(pages, expected_pages(state, old->layers)));
+            kv.set(state.request.id, std::max(pages, expected_pages(state, *old)));
         } else if (kv.charges().contains(state.request.id)) {
             kv.set(state.request.id, pages);
         } else {

@@ -100,6 +100,7 @@ void Coordinator::Impl::commit(TimePoint now, RequestState& state,
     charge(state);
     state.moved = true;
     state.last_progress = now;
+    note_place(state);
     send_first_rows(now, state);
     actions.push_back(RequestRouted{id, state.pipeline, state.attempt, length(state) - 1});
     actions.push_back(MigrationEnded{
@@ -147,7 +148,7 @@ void Coordinator::Impl::drop_migration(RequestState& state, const std::string& r
         if (old == nullptr) {
             worker.kv.remove(id);
         } else {
-            worker.kv.set(id, expected_pages(state, old->layers));
+            worker.kv.set(id, expected_pages(state, *old));
         }
         if (!worker.gone) actions.push_back(SendToWorker{stage.worker, parcel});
     }
@@ -161,6 +162,7 @@ void Coordinator::Impl::drop_migration(RequestState& state, const std::string& r
     actions.push_back(MigrationEnded{id, move->phase, reason,
                                      static_cast<std::int32_t>(move->round), move->tokens,
                                      move->pages, step_at - move->began, held, move->begun_for});
+    if (move->begun_for == MigrationReason::handover) note_handover_failed(state);
 }
 
 void Coordinator::Impl::abort_migration(TimePoint now, RequestState& state,

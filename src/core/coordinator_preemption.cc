@@ -110,7 +110,7 @@ void Coordinator::Impl::swap_in(TimePoint now, std::vector<CoordinatorAction>& a
         const bool fits =
             std::all_of(state.pipeline.begin(), state.pipeline.end(), [&](const Stage& stage) {
                 return workers.at(stage.worker)
-                    .kv.can_add(expected_pages(state, stage.layers), config.kv_high_water);
+                    .kv.can_add(expected_pages(state, stage), config.kv_high_water);
             });
         if (!fits) return;
         end_swap(state);

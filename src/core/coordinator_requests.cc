@@ -13,6 +13,13 @@ namespace helix::core {
 using base::planted;
 using base::PlantedBug;
 
+namespace {
+
+// Tokens that come where only prompts are computed until the request has been handed over.
+constexpr std::int64_t kBeforeMove = 32;
+
+}  // namespace
+
 std::int64_t Coordinator::Impl::blocks_for(std::int64_t tokens) const {
     return (tokens + config.block_size - 1) / config.block_size;
 }
@@ -35,13 +42,22 @@ std::int64_t Coordinator::Impl::expected_blocks(const RequestState& state,
     return blocks_needed(state, output) - cached / config.block_size;
 }
 
-std::int64_t Coordinator::Impl::expected_pages(const RequestState& state, LayerRange layers) const {
-    return expected_blocks(state, state.prefix.cached) * layers.size();
+std::int64_t Coordinator::Impl::expected_pages(const RequestState& state,
+                                               const Stage& stage) const {
+    std::int64_t blocks = expected_blocks(state, state.prefix.cached);
+    if (only_prefills(stage.worker)) {
+        const auto so_far = static_cast<std::int64_t>(state.group ? state.group->longest_output()
+                                                                  : state.output.size());
+        const std::int64_t output = std::min<std::int64_t>(state.max_output, so_far + kBeforeMove);
+        blocks = std::min(blocks,
+                          blocks_needed(state, output) - state.prefix.cached / config.block_size);
+    }
+    return blocks * stage.layers.size();
 }
 
 void Coordinator::Impl::charge(RequestState& state) {
     for (const Stage& stage : state.pipeline) {
-        workers.at(stage.worker).kv.set(state.request.id, expected_pages(state, stage.layers));
+        workers.at(stage.worker).kv.set(state.request.id, expected_pages(state, stage));
     }
     if (state.migration) charge_move(state);
 }
@@ -144,8 +160,8 @@ void Coordinator::Impl::reject(RequestId id, RejectReason reason, const std::str
 // ---- waiting -> running
 // ---------------------------------------------------------------------------
 
-std::int64_t Coordinator::Impl::capacity() {
-    if (!capacity_cache) capacity_cache = capacity_tokens();
+const PlacementAbility& Coordinator::Impl::ability() const {
+    if (!capacity_cache) capacity_cache = {capacity_tokens(), find_roles_kept()};
     return *capacity_cache;
 }
 
@@ -217,10 +233,12 @@ WorkerLoad Coordinator::Impl::load_of(WorkerId worker) const {
 // What the request says of itself is looked up when a stage is asked about.
 StageFits Coordinator::Impl::fits_for(const RequestState& state) const {
     const std::int64_t full = blocks_needed(state, state.max_output);
-    return [this, full, &state](WorkerId worker, LayerRange layers) {
+    const bool apart = prefilled_apart(state);
+    return [this, full, apart, &state](WorkerId worker, LayerRange layers) {
         if (!usable(worker, layers) || full * layers.size() > most_pages(worker)) return false;
+        if (apart && has_role(worker, spec::NodeRole::decode)) return false;
         const std::int64_t kept = is_high(state) ? 0 : headroom_pages(worker);
-        return workers.at(worker).kv.can_add(expected_pages(state, layers) + kept,
+        return workers.at(worker).kv.can_add(expected_pages(state, {worker, layers}) + kept,
                                              config.kv_high_water);
     };
 }
@@ -230,8 +248,10 @@ Path Coordinator::Impl::route(TimePoint now, RequestState& state) {
     Path path = prefer_prefix(state, hits);
     if (path.empty()) {
         const RoutedRequest request{state.request.id, now, length(state), state.request.priority};
-        path = router->route(request, fits_for(state),
-                             [&](WorkerId worker) { return load_of(worker); });
+        const StageFits fits = fits_for(state);
+        const WorkerLoads loads = [&](WorkerId worker) { return load_of(worker); };
+        if (roles_kept()) path = router->route(request, prefill_only(fits), loads);
+        if (path.empty()) path = router->route(request, fits, loads);
         for (const PrefixHit& hit : hits) {
             if (hit.path == path) state.prefix.cached = hit.blocks * config.block_size;
         }
@@ -253,6 +273,8 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     sequences_running += state.group ? state.group->sequences(state.request) : 1;
     state.attempt = ++state.last_attempt;
     state.moved = false;
+    state.handovers_failed = 0;
+    state.no_handover_before = now;
     state.pipeline = router->graph().pipeline(path);
     state.path = std::move(path);
     state.last_progress = now;
@@ -261,7 +283,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     going(state, state.prompt_rows);
     prompts.start(state.prompt_rows);
     for (const Stage& stage : state.pipeline) {
-        workers.at(stage.worker).kv.add(state.request.id, expected_pages(state, stage.layers));
+        workers.at(stage.worker).kv.add(state.request.id, expected_pages(state, stage));
     }
     StageInput input;
     input.key = {state.request.id, state.attempt};
@@ -314,13 +336,15 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             planted(PlantedBug::token_streamed_twice) && token.position < length(state);
         if (token.position != length(state) && !twice) continue;
         if (came_unscored(now, state, actions)) continue;
-        if (state.prompt_rows > 0) {
+        const bool first = state.prompt_rows > 0;
+        if (first) {
             prompts.finish(state.prompt_rows, now - state.started);
             state.prompt_rows = 0;
             note_first_token(state);
         }
         state.output.push_back(token.token);
         state.trouble_since.reset();
+        if (first) note_prefilled(now, state);
         if (state.rows_going > 0) {  // the first token of these rows
             router->on_returned(state.path, state.rows_going, now - state.last_progress);
             state.rows_going = 0;
@@ -411,6 +435,7 @@ void Coordinator::Impl::leave_pipeline(RequestState& state,
     state.rows_going = 0;
     state.pipeline.clear();
     state.running = false;
+    note_place(state);
     high_running.erase(state.request.id);
 }
 

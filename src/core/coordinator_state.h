@@ -125,9 +125,17 @@ struct RequestState {
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
     std::unique_ptr<Migration> migration;
-    bool moved = false;              // this attempt began with KV that a migration had brought
+    bool moved = false;                 // this attempt began with KV that a migration had brought
+    std::int32_t handovers_failed = 0;  // of this attempt
+    TimePoint no_handover_before;
     std::int32_t scored = 0;         // tokens of the prompt, passed on; in any attempt
     std::int32_t unscored_ends = 0;  // attempts that went on to a token without them
+};
+
+// What the workers of the placement in force can do together.
+struct PlacementAbility {
+    std::int64_t tokens = 0;  // of one request
+    bool roles = false;       // they keep to their roles
 };
 
 // Requests by rising id, each found in no more time than in a table of a few.
@@ -258,7 +266,7 @@ struct Coordinator::Impl {
     std::map<RequestId, TimePoint> swapped_in;  // run again, and when their workers were told last
     std::int64_t sequences_running = 0;         // of requests that run, swapped ones too
     std::int64_t unaccepted = 0;                // of the waiting
-    std::optional<std::int64_t> capacity_cache;
+    mutable std::optional<PlacementAbility> capacity_cache;
     std::uint64_t next_order = 0;
     PromptWindow prompts;    // that have no token yet
     double mean_output = 0;  // running mean of finished outputs, for expected lengths
@@ -292,6 +300,11 @@ struct Coordinator::Impl {
     std::deque<BrokenLink> broken_links;  // lately
     MigrationCounts migrations;
     std::map<WorkerId, TimePoint> last_preemption;
+    bool any_roles = false;  // that are not NodeRole::both
+    // That run where prompts are computed, have their first token and are to go on elsewhere.
+    std::map<QueueKey, RequestId> handovers;
+    TimePoint next_handover;
+    std::optional<bool> roles_said;  // were they kept, when it was last told?
     TimePoint next_balance;
     RoomInMaking clearing;
     std::optional<AutoScaler> scaler;
@@ -360,7 +373,7 @@ struct Coordinator::Impl {
     std::int64_t blocks_needed(const RequestState& state, std::int64_t output) const;
     // Per layer, besides blocks that it shares with the prefix cache.
     std::int64_t expected_blocks(const RequestState& state, std::int32_t cached) const;
-    std::int64_t expected_pages(const RequestState& state, LayerRange layers) const;
+    std::int64_t expected_pages(const RequestState& state, const Stage& stage) const;
     void charge(RequestState& state);  // what it is expected to need, at every stage
     // That one request can have at a worker: its first rows leave the watermark free (FEATURES V5).
     std::int64_t most_pages(WorkerId worker) const;
@@ -370,7 +383,10 @@ struct Coordinator::Impl {
     std::int32_t output_limit(const RequestState& state, std::int64_t capacity_now) const;
     // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
     std::int64_t capacity_tokens() const;
-    std::int64_t capacity();  // the same, remembered until workers or placement change
+    std::int64_t capacity() const {  // the same, remembered until workers or placement change
+        return ability().tokens;
+    }
+    const PlacementAbility& ability() const;
 
     // prefix cache (coordinator_prefix.cc)
     // The paths that have the KV of a beginning of the request's text.
@@ -443,16 +459,22 @@ struct Coordinator::Impl {
     bool movable(const RequestState& state) const { return why_unmovable(state).empty(); }
     std::string why_unmovable(const RequestState& state) const;
     // Why it cannot move there now; empty: it can. path: of the router's graph.
-    std::string why_not_to(const RequestState& state, const Path& path) const;
-    std::string why_not_at(const RequestState& state, const Stage& stage) const;
+    std::string why_not_to(const RequestState& state, const Path& path,
+                           MigrationReason reason) const;
+    std::string why_not_at(const RequestState& state, const Stage& stage,
+                           MigrationReason reason) const;
     // The router's choice among the paths that it can move to now; empty: there is none.
     Path other_path(TimePoint now, const RequestState& state);
     // False, and nothing happens, where it cannot. Else it ends with MigrationEnded.
     bool begin_migration(TimePoint now, RequestState& state, const Path& path,
                          MigrationReason reason, std::vector<CoordinatorAction>& actions);
-    std::int32_t migrations_at(WorkerId worker) const;  // that copy into or out of it
-    RequestState* moving_as(const SequenceKey& key);    // null: no request moves as this attempt
-    void charge_move(const RequestState& state);        // the new pipeline's workers, besides
+    // Hand-overs, or the others, that copy into or out of it, and how many may.
+    std::int32_t migrations_at(WorkerId worker, bool handovers_only) const;
+    std::int32_t most_migrations(bool handovers_only) const {
+        return handovers_only ? config.migration.handovers_per_worker : config.migration.per_worker;
+    }
+    RequestState* moving_as(const SequenceKey& key);  // null: no request moves as this attempt
+    void charge_move(const RequestState& state);      // the new pipeline's workers, besides
     void reserve(TimePoint now, RequestState& state, std::vector<CoordinatorAction>& actions);
     void on_reserved(TimePoint now, WorkerId worker, const KvReserved& message,
                      std::vector<CoordinatorAction>& actions);
@@ -491,10 +513,28 @@ struct Coordinator::Impl {
     // Back to its place in the queue, to be computed anew.
     void restart(RequestState& state, std::vector<CoordinatorAction>& actions);
 
+    // workers with roles (coordinator_roles.cc)
+    bool find_roles_kept() const;
+    bool roles_kept() const;  // the same, remembered as capacity() is
+    bool has_role(WorkerId worker, spec::NodeRole role) const;
+    bool only_prefills(WorkerId worker) const;  // and roles are kept
+    // Is there a path of workers that may prefill, and that could ever hold the request?
+    bool prefilled_apart(const RequestState& state) const;
+    StageFits prefill_only(const StageFits& fits) const;
+    bool gains_roles(const Planned& event) const;  // that are not kept now
+    void note_roles();                             // workers came or went
+    bool is_where_prompts_are(const RequestState& state) const;
+    void note_prefilled(TimePoint now, const RequestState& state);  // it has its first token
+    void note_place(const RequestState& state);  // it runs elsewhere, or not any more
+    void hand_over(TimePoint now, std::vector<CoordinatorAction>& actions);
+    Path decode_path(TimePoint now, const RequestState& state);
+    void note_handover_failed(RequestState& state);
+    void tell_roles(std::vector<CoordinatorAction>& actions);
+
     // balance (coordinator_balance.cc)
     void balance(TimePoint now, std::vector<CoordinatorAction>& actions);
     void make_room(TimePoint now, std::vector<CoordinatorAction>& actions);
-    MayTake may_move() const;
+    MayTake may_move(MigrationReason reason) const;
     void even_out(TimePoint now, std::vector<CoordinatorAction>& actions);
     BalanceView balance_view(TimePoint now) const;
     // Pages that a worker keeps free of requests that are not of high priority.

@@ -110,13 +110,34 @@ std::string move_rule(const Coordinator::Impl& state, const RequestState& reques
         layers += transfer.layers.size();
         if (transfer.is_local()) continue;
         for (const WorkerId end : {transfer.from, transfer.to}) {
-            if (state.migrations_at(end) > state.config.migration.per_worker) {
+            const bool handovers = move.begun_for == MigrationReason::handover;
+            if (state.migrations_at(end, handovers) > state.most_migrations(handovers)) {
                 return "too many migrations at worker " + std::to_string(end.value);
             }
         }
     }
     return layers == state.config.n_layers ? ""
                                            : who + ": not all layers are copied, or some twice";
+}
+
+// Who runs where only prompts are computed, and has its first token, is to be handed over.
+std::string handover_rule(const Coordinator::Impl& state) {
+    for (const auto& [key, id] : state.handovers) {
+        const RequestState* request = state.requests.by_id(id);
+        if (request == nullptr || !request->running || queue_key(*request) != key) {
+            return "a request is to be handed over that does not run";
+        }
+    }
+    if (!state.any_roles) return "";
+    for (const auto& [id, request] : state.requests) {
+        const bool due =
+            request.running && request.prompt_rows == 0 && state.is_where_prompts_are(request);
+        if (due && !state.handovers.contains(queue_key(request))) {
+            return "request " + std::to_string(id.value) +
+                   ": runs where prompts are computed, and nobody hands it over";
+        }
+    }
+    return "";
 }
 
 std::string swap_rule(const Coordinator::Impl& state) {
@@ -320,6 +341,8 @@ std::string broken_invariant(const Coordinator& coordinator) {
     if (swapped != state.swapped.size()) return "a swapped request is not listed";
     if (sequences != state.sequences_running) return "running sequences miscounted";
     if (high != state.high_running.size()) return "high priority miscounted";
+    const std::string handover = handover_rule(state);
+    if (!handover.empty()) return handover;
     const std::string swap = swap_rule(state);
     if (!swap.empty()) return swap;
     if (unaccepted != state.unaccepted) return "unaccepted requests miscounted";

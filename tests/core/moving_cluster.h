@@ -51,7 +51,8 @@ class MovingCluster {
         return config;
     }
 
-    explicit MovingCluster(const CoordinatorConfig& config = settings(), std::int64_t pages = 900)
+    explicit MovingCluster(const CoordinatorConfig& config = settings(), std::int64_t pages = 900,
+                           const std::vector<spec::NodeRole>& roles = {})
         : coordinator_(config) {
         const std::vector<LayerRange> layers = {{0, 3}, {3, 6}, {0, 2}, {2, 6}};
         WorkerConfig how;
@@ -69,6 +70,7 @@ class MovingCluster {
             joined.worker = {w};
             joined.incarnation = 1;
             joined.node.name = "w" + std::to_string(w);
+            if (!roles.empty()) joined.node.role = roles.at(w);
             step(joined);
         }
         now = now + base::from_seconds(1);

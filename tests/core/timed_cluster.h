@@ -23,7 +23,9 @@ class TimedCluster {
         CoordinatorConfig coordinator;
         WorkerConfig worker;
         std::uint32_t lanes = 1;
-        std::int64_t pages = 1000;  // of each worker
+        std::int64_t pages = 1000;                // of each worker
+        std::vector<std::int64_t> pages_of = {};  // by lane, where they differ
+        std::vector<spec::NodeRole> roles = {};   // by lane; both where it ends
         Duration batch = base::from_ms(10);
         Duration row = base::from_ms(0.5);
         Duration page_moves = base::from_ms(0.05);
@@ -42,6 +44,7 @@ class TimedCluster {
             joined.worker = {i};
             joined.incarnation = 1;
             joined.node.name = "w" + std::to_string(i);
+            if (i < setup_.roles.size()) joined.node.role = setup_.roles[i];
             step(joined);
         }
         tick();
@@ -128,8 +131,9 @@ class TimedCluster {
 
     void perform(std::uint32_t w, WorkerAction& action) {
         if (const auto* load = std::get_if<LoadLayers>(&action)) {
-            after(kHop, [this, w, epoch = load->epoch] {
-                step(w, LayersLoaded{epoch, setup_.pages, 0, "plain"});
+            const std::int64_t pages = setup_.pages_of.empty() ? setup_.pages : setup_.pages_of[w];
+            after(kHop, [this, w, pages, epoch = load->epoch] {
+                step(w, LayersLoaded{epoch, pages, 0, "plain"});
             });
         } else if (const auto* run = std::get_if<RunBatch>(&action)) {
             start_batch(w, run->plan);
