@@ -23,7 +23,7 @@ namespace {
 using spec::NodeRole;
 
 constexpr Duration kLookAgain = base::from_ms(100);  // where there was no room
-constexpr int kMostTries = 16;                       // to find a way, in one look
+constexpr int kMostTries = 64;                       // to find a way, in one look
 // A hand-over that failed is tried again after so long, then after twice that, ...
 constexpr Duration kFirstPause = base::from_ms(100);
 constexpr std::int32_t kMostDoublings = 5;
@@ -160,12 +160,15 @@ void Coordinator::Impl::note_handover_failed(RequestState& state) {
     if (base::planted(base::PlantedBug::handover_forgotten)) handovers.erase(queue_key(state));
 }
 
-Path Coordinator::Impl::decode_path(TimePoint now, const RequestState& state) {
-    const RoutedRequest request{state.request.id, now, length(state), state.request.priority};
-    const StageFits fits = [&](WorkerId worker, LayerRange layers) {
+StageFits Coordinator::Impl::decode_fits(const RequestState& state) const {
+    return [this, &state](WorkerId worker, LayerRange layers) {
         return why_not_at(state, {worker, layers}, MigrationReason::handover).empty();
     };
-    return router->route(request, fits, [&](WorkerId worker) { return load_of(worker); });
+}
+
+bool Coordinator::Impl::can_hand_over(const RequestState& state) const {
+    return roles_kept() && goes_on(state) && movable(state) &&
+           router->can_route(decode_fits(state));
 }
 
 void Coordinator::Impl::hand_over(TimePoint now, std::vector<CoordinatorAction>& actions) {
@@ -177,7 +180,9 @@ void Coordinator::Impl::hand_over(TimePoint now, std::vector<CoordinatorAction>&
         RequestState& state = requests.at(id);
         if (now < state.no_handover_before || !goes_on(state) || !movable(state)) continue;
         if (tries-- == 0) return;
-        const Path path = decode_path(now, state);
+        const RoutedRequest request{id, now, length(state), state.request.priority};
+        const Path path = router->route(request, decode_fits(state),
+                                        [&](WorkerId worker) { return load_of(worker); });
         if (!path.empty()) {
             begin_migration(now, state, path, MigrationReason::handover, actions);
         }

@@ -527,7 +527,8 @@ struct Coordinator::Impl {
     void note_prefilled(TimePoint now, const RequestState& state);  // it has its first token
     void note_place(const RequestState& state);  // it runs elsewhere, or not any more
     void hand_over(TimePoint now, std::vector<CoordinatorAction>& actions);
-    Path decode_path(TimePoint now, const RequestState& state);
+    StageFits decode_fits(const RequestState& state) const;
+    bool can_hand_over(const RequestState& state) const;  // now, if nothing else moves first
     void note_handover_failed(RequestState& state);
     void tell_roles(std::vector<CoordinatorAction>& actions);
 

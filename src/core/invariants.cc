@@ -393,6 +393,16 @@ std::string broken_invariant(const Worker& worker) {
     return "";
 }
 
+std::vector<RequestId> handovers_due(const Coordinator& coordinator) {
+    const Coordinator::Impl& state = coordinator.impl();
+    std::vector<RequestId> due;
+    for (const auto& [key, id] : state.handovers) {
+        const RequestState& request = *state.requests.by_id(id);
+        if (state.can_hand_over(request) && state.is_where_prompts_are(request)) due.push_back(id);
+    }
+    return due;
+}
+
 std::string held_when_idle(const Coordinator& coordinator) {
     const Coordinator::Impl& state = coordinator.impl();
     if (!state.requests.empty()) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/coordinator.h"
 #include "core/worker.h"
@@ -17,5 +18,9 @@ std::string broken_invariant(const Worker& worker);
 std::string held_when_idle(const Coordinator& coordinator);
 std::string held_when_idle(const Worker& worker);
 std::string ledgers_differ(const Coordinator& coordinator, WorkerId id, const Worker& worker);
+
+// Requests that run where only prompts are computed, could move to a path that has room now, and do
+// not move: they are tried again after a pause. Simulations bound how long one stays in this list.
+std::vector<RequestId> handovers_due(const Coordinator& coordinator);
 
 }  // namespace helix::core

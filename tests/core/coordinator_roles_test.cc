@@ -177,11 +177,11 @@ TEST(RolesOfWorkers, ManyAreHandedOverInTurnAndShared) {
         cluster.submit_at(cluster.now + base::from_ms(25.0 * static_cast<double>(id)),
                           request_of(id, 60, 200));
     }
-    cluster.run(base::from_seconds(1.6));
+    cluster.run(base::from_seconds(2.5));
     std::vector<int> at(3, 0);
     for (std::uint64_t id = 1; id <= 40; ++id) {
         const std::uint32_t place = place_of(cluster, id);
-        if (place < 3) ++at[place];
+        if (place < 3 && cluster.seen[id].tokens.size() > 5) ++at[place];
     }
     EXPECT_LE(at[0], 4);
     EXPECT_GE(at[1], 12);
