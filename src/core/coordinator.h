@@ -276,6 +276,11 @@ struct BalanceConfig {
     Duration interval = base::from_ms(500);
     PairingConfig pairing;        // when workers give and take
     std::int32_t room_moves = 4;  // for one request that waits, at most; 0: none
+    // A request whose move failed is tried again after a pause, twice as long each time; so is a
+    // worker where so many failed in a row. Both begin anew when workers or placement change.
+    Duration retry_first = base::from_seconds(1);
+    Duration retry_longest = base::from_seconds(30);
+    std::int32_t worker_failures = 3;
     // Where requests of high priority run, this part of the worker's KV memory is kept free of
     // others (FEATURES L10).
     double headroom = 0.1;

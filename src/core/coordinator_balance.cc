@@ -58,7 +58,9 @@ std::int64_t Coordinator::Impl::headroom_pages(WorkerId worker) const {
 
 MayTake Coordinator::Impl::may_move(MigrationReason reason) const {
     return [this, reason](const BalanceRequest& request, WorkerId worker, LayerRange layers) {
-        return why_not_at(*requests.by_id(request.id), {worker, layers}, reason).empty();
+        const RequestState& state = *requests.by_id(request.id);
+        if (stage_at(state.pipeline, worker) == nullptr && !takes_moves(worker)) return false;
+        return why_not_at(state, {worker, layers}, reason).empty();
     };
 }
 
@@ -103,7 +105,7 @@ void Coordinator::Impl::make_room(TimePoint now, std::vector<CoordinatorAction>&
     for (const auto& [id, state] : requests) {
         if (!state.running || state.swapped) continue;
         const std::int64_t blocks = expected_blocks(state, state.prefix.cached);
-        view.requests.push_back({seen_by_balance(state, 0, movable(state)), blocks});
+        view.requests.push_back({seen_by_balance(state, 0, moves_now(state)), blocks});
     }
     const std::int64_t full = blocks_needed(*head, head->max_output);
     const bool apart = prefilled_apart(*head);
@@ -149,7 +151,7 @@ BalanceView Coordinator::Impl::balance_view(TimePoint now) const {
     for (const auto& [id, state] : requests) {
         if (!state.running || state.swapped) continue;
         const std::int64_t tokens = blocks_held(state) * config.block_size;
-        view.requests.push_back(seen_by_balance(state, tokens, movable(state)));
+        view.requests.push_back(seen_by_balance(state, tokens, moves_now(state)));
         for (const Stage& stage : pipeline_of(state)) {
             NodeLoad* node = node_at(stage.worker);
             if (node == nullptr) continue;

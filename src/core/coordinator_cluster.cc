@@ -62,6 +62,7 @@ void Coordinator::Impl::on(TimePoint now, const WorkerJoined& event,
     state.joined = event;
     workers.emplace(event.worker, std::move(state));
     note_roles();
+    forget_failed_moves();
     actions.push_back(Report{"worker " + event.node.name + " joined", false});
     want_plan(now);
 }
@@ -91,6 +92,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     capacity_cache.reset();
     workers.erase(worker);
     note_roles();
+    forget_failed_moves();
     last_preemption.erase(worker);
     outbox.erase(worker);
     if (pending && std::find(pending->workers.begin(), pending->workers.end(), worker) !=

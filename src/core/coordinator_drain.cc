@@ -99,7 +99,7 @@ void Coordinator::Impl::empty_worker(TimePoint now, WorkerId worker, TimePoint s
             continue;  // a move that came here was given up
         if (it->second.swapped) {
             restart(it->second, actions);
-        } else if (movable(it->second) && tries-- > 0) {
+        } else if (moves_now(it->second) && tries-- > 0) {
             const Path path = other_path(now, it->second);
             if (!path.empty()) moving |= begin_migration(now, it->second, path, reason, actions);
         }

@@ -128,6 +128,7 @@ Path Coordinator::Impl::other_path(TimePoint now, const RequestState& state) {
     const auto ask = [&](const Stage* avoided) {
         const StageFits fits = [&](WorkerId worker, LayerRange layers) {
             if (avoided != nullptr && worker == avoided->worker) return false;
+            if (stage_at(state.pipeline, worker) == nullptr && !takes_moves(worker)) return false;
             return why_not_at(state, {worker, layers}, MigrationReason::asked).empty();
         };
         return router->route(request, fits, [&](WorkerId worker) { return load_of(worker); });
@@ -342,7 +343,7 @@ void Coordinator::Impl::on_refused(TimePoint now, WorkerId worker, const KvRefus
                                    std::vector<CoordinatorAction>& actions) {
     RequestState* state = moving_as(message.key);
     if (state == nullptr) return;
-    abort_migration(now, *state, worker_text(worker) + ": " + message.reason, actions);
+    fail_migration(now, *state, {worker}, worker_text(worker) + ": " + message.reason, actions);
 }
 
 }  // namespace helix::core

@@ -38,6 +38,17 @@ bool waits_since(const RequestState& state, TimePoint time) {
     });
 }
 
+// Whose answers are missing.
+std::vector<WorkerId> awaited(const Migration& move) {
+    if (!move.unreserved.empty()) return move.unreserved;
+    std::vector<WorkerId> ids;
+    for (const Migration::Transfer& transfer : move.transfers) {
+        const bool known = std::find(ids.begin(), ids.end(), transfer.to) != ids.end();
+        if (!transfer.arrived && !known) ids.push_back(transfer.to);
+    }
+    return ids;
+}
+
 // No row is under way, and nothing that came back is left to be looked at.
 bool all_back(const RequestState& state) {
     if (!state.group) return state.rows_going == 0;
@@ -93,12 +104,18 @@ void Coordinator::Impl::commit(TimePoint now, RequestState& state,
         if (stage_at(move->pipeline, stage.worker) == nullptr)
             workers.at(stage.worker).kv.remove(id);
     }
+    for (const Migration::Transfer& transfer : move->transfers) {
+        if (transfer.is_local()) continue;
+        workers.at(transfer.to).moves_failed = 0;
+        workers.at(transfer.to).takes_again.clear();
+    }
     state.attempt = move->attempt;
     state.pipeline = move->pipeline;
     state.path = move->path;
     state.prefix.cached = 0;  // its pages are its own
     charge(state);
     state.moved = true;
+    state.moves_again.clear();
     state.last_progress = now;
     note_place(state);
     send_first_rows(now, state);
@@ -182,6 +199,27 @@ void Coordinator::Impl::abort_migration(TimePoint now, RequestState& state,
     }
 }
 
+void Coordinator::Impl::fail_migration(TimePoint now, RequestState& state,
+                                       const std::vector<WorkerId>& by, const std::string& reason,
+                                       std::vector<CoordinatorAction>& actions) {
+    const BalanceConfig& how = config.balance;
+    state.moves_again.failed(now, how.retry_first, how.retry_longest);
+    for (const WorkerId id : by) {
+        const auto it = workers.find(id);
+        if (it == workers.end() || ++it->second.moves_failed < how.worker_failures) continue;
+        it->second.takes_again.failed(now, how.retry_first, how.retry_longest);
+    }
+    abort_migration(now, state, reason, actions);
+}
+
+void Coordinator::Impl::forget_failed_moves() {
+    for (auto& [id, worker] : workers) {
+        worker.moves_failed = 0;
+        worker.takes_again.clear();
+    }
+    for (auto& [id, state] : requests) state.moves_again.clear();
+}
+
 void Coordinator::Impl::abort_migrations_to(TimePoint now, WorkerId worker,
                                             const std::string& reason,
                                             std::vector<CoordinatorAction>& actions) {
@@ -207,7 +245,7 @@ bool Coordinator::Impl::give_up_move_to(TimePoint now, WorkerId worker,
         if (last == nullptr || queue_key(*last) < queue_key(state)) last = &state;
     }
     if (last == nullptr) return false;
-    abort_migration(now, *last, "others need the pages", actions);
+    fail_migration(now, *last, {worker}, "others need the pages", actions);
     return true;
 }
 
@@ -217,12 +255,13 @@ void Coordinator::Impl::on_peer_lost(TimePoint now, WorkerId one, WorkerId other
     for (const RequestId id : moving) {
         RequestState& state = requests.at(id);
         const auto& transfers = state.migration->transfers;
-        const bool over = std::any_of(transfers.begin(), transfers.end(),
-                                      [&](const Migration::Transfer& transfer) {
-                                          return (transfer.from == one && transfer.to == other) ||
-                                                 (transfer.from == other && transfer.to == one);
-                                      });
-        if (over) abort_migration(now, state, "the link between its workers broke", actions);
+        const auto over = std::find_if(transfers.begin(), transfers.end(),
+                                       [&](const Migration::Transfer& transfer) {
+                                           return (transfer.from == one && transfer.to == other) ||
+                                                  (transfer.from == other && transfer.to == one);
+                                       });
+        if (over == transfers.end()) continue;
+        fail_migration(now, state, {over->to}, "the link between its workers broke", actions);
     }
     const bool known = std::any_of(broken_links.begin(), broken_links.end(), [&](const auto& link) {
         return std::minmax(link.one, link.other) == std::minmax(one, other);
@@ -258,9 +297,10 @@ void Coordinator::Impl::end_late_migrations(TimePoint now,
         RequestState& state = requests.at(id);
         const Migration& move = *state.migration;
         if (move.held_since && now - *move.held_since > how.hold_timeout) {
-            abort_migration(now, state, "the last of it did not arrive in time", actions);
+            fail_migration(now, state, awaited(move), "the last of it did not arrive in time",
+                           actions);
         } else if (now - move.heard > how.timeout) {
-            abort_migration(now, state, "a worker did not answer in time", actions);
+            fail_migration(now, state, awaited(move), "a worker did not answer in time", actions);
         } else if (!move.held_since && (now - move.asked) * kAskedInTimeout >= how.timeout) {
             reserve(now, state, actions);
         }

@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/id_map.h"
+#include "core/backoff.h"
 #include "core/coordinator.h"
 #include "core/draft_ngram.h"
 #include "core/guess_length.h"
@@ -43,6 +44,8 @@ struct WorkerState {
     TimePoint drain_since;             // when it was told, or closed
     std::string drain_refused;         // why it was not drained when last asked
     std::string kv_format;             // of the layers it has loaded
+    std::int32_t moves_failed = 0;     // to it, in a row
+    Backoff takes_again;               // requests that move
     KvEstimate kv;
     std::int64_t swap_total = 0;  // pages in host memory
     std::int64_t swap_used = 0;   // by swapped requests, at most
@@ -125,6 +128,7 @@ struct RequestState {
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
     std::unique_ptr<Migration> migration;
+    Backoff moves_again;                // unless somebody asks for it
     bool moved = false;                 // this attempt began with KV that a migration had brought
     std::int32_t handovers_failed = 0;  // of this attempt
     TimePoint no_handover_before;
@@ -457,6 +461,9 @@ struct Coordinator::Impl {
     void on(TimePoint now, const MoveRequest& event, std::vector<CoordinatorAction>& actions);
     // It runs, has its first token and is not on its way already.
     bool movable(const RequestState& state) const { return why_unmovable(state).empty(); }
+    bool moves_now(const RequestState& state) const {  // and has not failed to lately
+        return movable(state) && state.moves_again.may_try(step_at);
+    }
     std::string why_unmovable(const RequestState& state) const;
     // Why it cannot move there now; empty: it can. path: of the router's graph.
     std::string why_not_to(const RequestState& state, const Path& path,
@@ -501,6 +508,10 @@ struct Coordinator::Impl {
                         std::vector<CoordinatorAction>& actions);
     void abort_migration(TimePoint now, RequestState& state, const std::string& reason,
                          std::vector<CoordinatorAction>& actions);
+    // These workers let it fail, or did not answer.
+    void fail_migration(TimePoint now, RequestState& state, const std::vector<WorkerId>& by,
+                        const std::string& reason, std::vector<CoordinatorAction>& actions);
+    void forget_failed_moves();  // things have changed
     // Those of requests that do not run there.
     void abort_migrations_to(TimePoint now, WorkerId worker, const std::string& reason,
                              std::vector<CoordinatorAction>& actions);
@@ -536,6 +547,10 @@ struct Coordinator::Impl {
     void balance(TimePoint now, std::vector<CoordinatorAction>& actions);
     void make_room(TimePoint now, std::vector<CoordinatorAction>& actions);
     MayTake may_move(MigrationReason reason) const;
+    bool takes_moves(WorkerId worker) const {  // it has not failed to lately
+        const auto it = workers.find(worker);
+        return it != workers.end() && it->second.takes_again.may_try(step_at);
+    }
     void even_out(TimePoint now, std::vector<CoordinatorAction>& actions);
     BalanceView balance_view(TimePoint now) const;
     // Pages that a worker keeps free of requests that are not of high priority.

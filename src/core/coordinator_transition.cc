@@ -301,6 +301,7 @@ void Coordinator::Impl::use_router(PipelineParts parts) {
     router = config.router({PipelineGraph(config.n_layers, std::move(parts.nodes), parts.edges),
                             base::hash_pair(config.router_seed, pending->epoch)});
     prefixes.clear();
+    forget_failed_moves();
     for (auto& [id, state] : requests) {
         if (state.running) state.path = router->graph().path(state.pipeline);
         if (state.migration) {

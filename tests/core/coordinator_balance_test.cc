@@ -49,7 +49,10 @@ class BalanceTest : public ::testing::Test {
             if (const auto* ended = std::get_if<MigrationEnded>(&action)) ends.push_back(*ended);
             const auto* out = std::get_if<SendToWorker>(&action);
             if (out == nullptr) continue;
-            if (const auto* reserve = std::get_if<ReserveKv>(&out->message)) {
+            const auto* reserve = std::get_if<ReserveKv>(&out->message);
+            if (reserve != nullptr && refuses) {
+                act(cluster.step(FromWorker{out->worker, KvRefused{reserve->key, "no"}}));
+            } else if (reserve != nullptr) {
                 act(cluster.step(FromWorker{out->worker, KvReserved{reserve->key}}));
             } else if (const auto* send = std::get_if<SendKv>(&out->message)) {
                 const SequenceKey key{send->request, send->next_attempt};
@@ -79,6 +82,7 @@ class BalanceTest : public ::testing::Test {
     ScriptedCluster cluster;
     std::vector<MigrationEnded> ends;
     bool growing = false;
+    bool refuses = false;  // every worker, whatever is to move there
 };
 
 // 30 of 90 blocks are taken on either lane; 65 are wanted in one place.
@@ -144,6 +148,59 @@ TEST_F(OneLaneFull, TheShorterRequestMovesAndNoneMovesBack) {
     EXPECT_NE(cluster.lane(1), cluster.lane(3));
     pass(40);
     EXPECT_EQ(ends.size(), 1U);
+}
+
+// Twice a second it would be 200 tries.
+TEST_F(OneLaneFull, AMoveThatFailsIsTriedAgainLaterAndLater) {
+    refuses = true;
+    std::vector<std::size_t> tries;  // after 6, 30, 60 and 120 s
+    for (const int intervals : {10, 40, 50, 100}) {
+        pass(intervals);
+        tries.push_back(ends.size());
+    }
+    EXPECT_GE(tries[0], 2U);
+    EXPECT_LE(tries[1], 6U * 2);  // two requests could move
+    EXPECT_LE(tries[3], 9U * 2);
+    EXPECT_GT(tries[3], tries[1]);
+    EXPECT_EQ(committed(), 0U);
+    // What has moved in the end begins anew.
+    refuses = false;
+    pass(60);
+    EXPECT_EQ(committed(), 1U);
+}
+
+TEST_F(OneLaneFull, ItIsTriedAtOnceWhenAWorkerHasJoined) {
+    refuses = true;
+    pass(100);
+    const std::size_t tries = ends.size();
+    pass(4);
+    ASSERT_EQ(ends.size(), tries) << "it waits";
+    refuses = false;
+    WorkerJoined another;
+    another.worker = {7};
+    another.incarnation = 1;
+    another.node.name = "w7";
+    act(cluster.step(another));
+    pass(2);
+    EXPECT_EQ(committed(), 1U);
+}
+
+// Not each request has to find out by itself.
+TEST_F(OneLaneFull, AWorkerThatKeepsRefusingIsLeftAlone) {
+    refuses = true;
+    pass(10);
+    const WorkerId refuser =
+        cluster.request(1).pipeline[0].worker == WorkerId{0} ? WorkerId{1} : WorkerId{0};
+    const WorkerState& worker = cluster.coordinator().impl().workers.at(refuser);
+    EXPECT_GE(worker.moves_failed, 3);
+    EXPECT_FALSE(cluster.coordinator().impl().takes_moves(refuser));
+    // Somebody who asks for it is not refused for that.
+    refuses = false;
+    const Pipeline there = {{refuser, {0, 4}}};
+    act(cluster.step(MoveRequest{{1}, there}));
+    act(cluster.tokens(1, {5}));
+    EXPECT_EQ(committed(), 1U);
+    EXPECT_TRUE(cluster.coordinator().impl().takes_moves(refuser));
 }
 
 class BalanceOff : public OneLaneFull {
