@@ -19,6 +19,7 @@ json node_json(const core::WorkerView& worker) {
                  {"kv_pages_used", worker.used_pages}, {"memory_bytes", worker.node.memory_bytes},
                  {"slowdown", worker.slowdown},        {"role", spec::to_string(worker.node.role)}};
     if (!worker.drain_refused.empty()) node["drain_refused"] = worker.drain_refused;
+    if (!worker.drain_waits.empty()) node["drain_waits"] = worker.drain_waits;
     return node;
 }
 

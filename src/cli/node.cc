@@ -151,7 +151,9 @@ base::Status follow(Server& server, const NodeArguments& a, bool remove, json& l
                                                            a.name, why));
         }
         const auto requests = node.value("requests", std::int64_t{0});
+        const std::string waits = node.value("drain_waits", "");
         std::string text = state == "removed" ? a.name + " is empty and leaves"
+                           : !waits.empty()   ? a.name + " waits: " + waits
                            : requests > 0
                                ? fmt::format("{} request{} on {} move{} away or finish{}", requests,
                                              requests == 1 ? "" : "s", a.name,

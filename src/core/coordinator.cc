@@ -51,6 +51,7 @@ ClusterView Coordinator::view() const {
         w.remove = worker.remove;
         w.drained = worker.drained;
         w.drain_refused = worker.drain_refused;
+        w.drain_waits = state.drain_waits(worker);
         view.workers.push_back(std::move(w));
     }
     view.flows = state.flows;

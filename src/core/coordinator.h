@@ -75,6 +75,8 @@ struct Planned {
     std::uint64_t plan = 0;
     spec::Placement placement;
     std::vector<spec::LinkFlow> flows;
+    // That each worker is expected to have beside its layers; empty: not known.
+    std::vector<std::int64_t> kv_pages = {};
 };
 struct NotPlanned {
     std::uint64_t plan = 0;
@@ -95,7 +97,8 @@ struct MoveRequest {
     Pipeline to = {};
 };
 // Nothing new goes to this worker and what runs there moves away; the placement is planned anew
-// without it (where that cannot be, it stays as it was: WorkerView::drain_refused). With remove it
+// without it (where that cannot be, it stays as it was: WorkerView::drain_refused). While a request
+// runs that nothing else could hold, all that waits (WorkerView::drain_waits). With remove it
 // is dismissed then. With off the worker is used again, and so it is when it joins anew.
 struct DrainWorker {
     WorkerId worker;
@@ -348,6 +351,7 @@ struct WorkerView {
     bool remove = false;             // and will be dismissed
     bool drained = false;            // holds nothing, is in no placement
     std::string drain_refused = {};  // why it was not drained when it was asked for last
+    std::string drain_waits = {};    // what its drain waits for
 };
 // Migrations that ended, by what they were begun for and how far they came.
 struct MigrationCounts {

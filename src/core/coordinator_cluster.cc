@@ -99,6 +99,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
                        pending->workers.end()) {
         pending.reset();
     }
+    if (pending) pending->waits_for.reset();  // what it lost it need not wait for
 }
 
 void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
@@ -264,6 +265,8 @@ void Coordinator::Impl::on(TimePoint now, const Planned& event,
     next.placement = event.placement;
     next.workers = plan_workers;
     next.flows = event.flows;
+    next.kv_pages = event.kv_pages;
+    CHECK(next.kv_pages.empty() || next.kv_pages.size() == next.workers.size());
     for (std::size_t i = 0; i < plan_workers.size(); ++i) {
         const auto it = workers.find(plan_workers[i]);
         if (it == workers.end() || it->second.draining) {  // left while we planned
@@ -283,6 +286,7 @@ void Coordinator::Impl::on(TimePoint now, const Planned& event,
         return;
     }
     pending = std::move(next);
+    know_ways();
     capacity_cache.reset();
 }
 

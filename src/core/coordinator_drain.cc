@@ -55,13 +55,22 @@ void Coordinator::Impl::refuse_drains(const std::string& reason,
 void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAction>& actions) {
     const bool any = std::any_of(workers.begin(), workers.end(),
                                  [](const auto& worker) { return worker.second.draining; });
-    const bool serve =
-        any && router != nullptr && router->can_route([&](WorkerId id, LayerRange layers) {
-            const auto it = workers.find(id);  // not there: it was lost
-            if (it == workers.end() || it->second.draining || !it->second.ready) return false;
-            const bool changes = pending && pending->step.contains(id);
-            return !changes && it->second.layers.contains(layers);
-        });
+    bool serve = any && router != nullptr && router->can_route([&](WorkerId id, LayerRange layers) {
+        const auto it = workers.find(id);  // not there: it was lost
+        if (it == workers.end() || it->second.draining || !it->second.ready) return false;
+        const bool changes = pending && pending->step.contains(id);
+        return !changes && it->second.layers.contains(layers);
+    });
+    const bool waited = drains_wait_for.has_value();
+    drains_wait_for.reset();
+    if (serve) {
+        drains_wait_for =
+            left_without_room([this](std::int64_t blocks) { return holds_now(blocks, false); });
+        serve = !drains_wait_for;
+    }
+    if (drains_wait_for && !waited) {
+        actions.push_back(Report{"draining waits: " + waits_text(*drains_wait_for), false});
+    }
     if (serve != drains_closed) capacity_cache.reset();
     for (auto& [id, worker] : workers) {
         if (!worker.draining || worker.drained) continue;
@@ -78,6 +87,14 @@ void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAct
                                  false});
         actions.push_back(WorkerDrained{id, worker.remove});
     }
+}
+
+std::string Coordinator::Impl::drain_waits(const WorkerState& worker) const {
+    if (!worker.draining || worker.drained) return "";
+    for (const auto& id : {drains_wait_for, pending ? pending->waits_for : std::nullopt}) {
+        if (id && requests.contains(*id)) return waits_text(*id);
+    }
+    return "";
 }
 
 void Coordinator::Impl::empty_worker(TimePoint now, WorkerId worker, TimePoint since,

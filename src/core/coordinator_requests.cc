@@ -178,7 +178,8 @@ bool Coordinator::Impl::admit(RequestState& state, std::int64_t capacity_now,
         return false;
     }
     const std::int32_t least = std::max(state.request.max_tokens, 1);
-    if (state.group && !holds(blocks_needed(state, least))) {
+    const std::int64_t all = blocks_needed(state, least);
+    if (state.group && (!holds(all) || !holds_later(all))) {
         reject(state.request.id, RejectReason::never_fits,
                "prompt and " + std::to_string(state.group->sequences(state.request)) +
                    (state.group->beams ? " beams" : " answers") + " of up to " +
@@ -200,12 +201,13 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
     if (epoch_in_force == 0 || waiting.empty()) return;
     const std::int64_t capacity_now = capacity();
     if (capacity_now == 0) return;  // a worker is missing; a plan is on its way
+    const std::int64_t lasting = lasting_capacity(capacity_now);
     served_last = now;
     bool blocked = (pending && pending->disrupts) || preempted_in_step || !swapped.empty();
     for (auto it = waiting.begin(); it != waiting.end() && !(blocked && unaccepted == 0);) {
         RequestState& state = requests.at(it->second);
         ++it;
-        if (!state.accepted && !admit(state, capacity_now, actions)) continue;
+        if (!state.accepted && !admit(state, lasting, actions)) continue;
         const std::int64_t more = state.group ? state.group->sequences(state.request) : 1;
         // What is more by itself runs alone.
         blocked =
@@ -216,7 +218,7 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
             blocked = true;
             continue;
         }
-        if (!still_fits(now, state, capacity_now, actions)) continue;
+        if (!still_fits(now, state, capacity_now, lasting, actions)) continue;
         Path path = route(now, state);
         blocked = path.empty();
         if (blocked) continue;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -229,7 +230,10 @@ struct PendingPlacement {
     spec::Placement placement;
     std::vector<WorkerId> workers;  // node index -> worker
     std::vector<spec::LinkFlow> flows;
-    std::set<WorkerId> changed;  // workers that do not hold their layers yet
+    std::vector<std::int64_t> kv_pages;   // expected, by node index; empty: not known
+    std::set<WorkerId> changed;           // workers that do not hold their layers yet
+    std::unique_ptr<RequestRouter> ways;  // once it is in force
+    std::optional<RequestId> waits_for;   // before its first step: it could not hold that one
 
     // The step under way; a single one without workers where nothing changes.
     bool stepping = false;
@@ -297,6 +301,7 @@ struct Coordinator::Impl {
     std::set<WorkerId> plan_without;  // that are draining
     std::uint64_t next_plan = 1;
     bool drains_closed = false;  // the others serve: nothing new goes to draining workers
+    std::optional<RequestId> drains_wait_for;  // the others could not hold it
 
     TimePoint served_last;      // when requests waited and a placement served, or was on its way
     TimePoint no_stall_before;  // when to look for requests without progress again
@@ -365,7 +370,7 @@ struct Coordinator::Impl {
     // Whether the request can run in a placement of this capacity; ends it when none of those of a
     // long time could.
     bool still_fits(TimePoint now, RequestState& state, std::int64_t capacity_now,
-                    std::vector<CoordinatorAction>& actions);
+                    std::int64_t lasting, std::vector<CoordinatorAction>& actions);
     bool lost_rows(TimePoint now, const RequestState& state) const;
     void end_stalled(TimePoint now, std::vector<CoordinatorAction>& actions);
     void end_unserved(TimePoint now, std::vector<CoordinatorAction>& actions);
@@ -564,9 +569,24 @@ struct Coordinator::Impl {
     void on(TimePoint now, const DrainWorker& event, std::vector<CoordinatorAction>& actions);
     void refuse_drains(const std::string& reason, std::vector<CoordinatorAction>& actions);
     void advance_drains(TimePoint now, std::vector<CoordinatorAction>& actions);
+    std::string drain_waits(const WorkerState& worker) const;  // for whom; empty: for nobody
     // What runs there moves away or finishes; after empty_timeout it is set back.
     void empty_worker(TimePoint now, WorkerId worker, TimePoint since, MigrationReason reason,
                       std::vector<CoordinatorAction>& actions);
+
+    // room in what is to come (coordinator_room.cc)
+    using HoldsBlocks = std::function<bool(std::int64_t)>;  // for one request, per layer
+    bool holds_now(std::int64_t blocks, bool drained_too) const;
+    bool pending_holds(std::int64_t blocks) const;
+    std::int64_t pages_in_pending(WorkerId id) const;
+    std::int64_t blocks_to_end(const RequestState& state) const;  // that it may come to
+    // An accepted request that has a place as things are, and then would have none.
+    std::optional<RequestId> left_without_room(const HoldsBlocks& later) const;
+    bool waits_for_room(std::vector<CoordinatorAction>& actions);  // the pending placement
+    std::string waits_text(RequestId id) const;
+    bool holds_later(std::int64_t blocks) const;
+    // Of capacity(), what one request will also have in what comes next.
+    std::int64_t lasting_capacity(std::int64_t capacity_now) const;
 
     // workers and plans (coordinator_cluster.cc)
     void on(TimePoint now, const WorkerJoined& event, std::vector<CoordinatorAction>& actions);
@@ -597,6 +617,7 @@ struct Coordinator::Impl {
     std::map<std::pair<std::int32_t, std::int32_t>, spec::LinkSpec> measured_links(
         const std::vector<WorkerId>& ids) const;
     PipelineParts final_parts() const;    // of the pending placement
+    void know_ways();                     // through it
     PipelineParts present_parts() const;  // of all workers as they are now
     void use_router(PipelineParts parts);
     void put_in_force(std::vector<CoordinatorAction>& actions);

@@ -83,6 +83,7 @@ void Coordinator::Impl::advance_pending(TimePoint now, std::vector<CoordinatorAc
     while (pending) {
         if (!pending->stepping) {
             if (pending->changed.empty() && pending->epoch != 0) return put_in_force(actions);
+            if (pending->epoch == 0 && waits_for_room(actions)) return;
             begin_step(now, actions);
         }
         if (!pending->loading) {
@@ -239,6 +240,12 @@ PipelineParts Coordinator::Impl::final_parts() const {
             {ends.first, ends.second, 0, link.bandwidth_bytes_per_s, link.latency_s});
     }
     return parts;
+}
+
+void Coordinator::Impl::know_ways() {
+    PipelineParts parts = final_parts();
+    pending->ways = config.router(
+        {PipelineGraph(config.n_layers, std::move(parts.nodes), parts.edges), config.router_seed});
 }
 
 // The pending placement's workers come first, in its order. Links have the new plan's flow where

@@ -25,14 +25,21 @@ std::string seconds_text(Duration duration) {
 // Accepted when there was more room: better late, or an error, than fewer tokens than were asked
 // for.
 bool Coordinator::Impl::still_fits(TimePoint now, RequestState& state, std::int64_t capacity_now,
-                                   std::vector<CoordinatorAction>& actions) {
-    state.max_output = output_limit(state, capacity_now);
+                                   std::int64_t lasting, std::vector<CoordinatorAction>& actions) {
     const std::size_t longest = state.group ? state.group->longest_output() : state.output.size();
+    // Without a limit of its own it takes what it will also have tomorrow, if that is enough.
+    state.max_output = output_limit(state, state.request.max_tokens > 0 ? capacity_now : lasting);
+    if (static_cast<std::int64_t>(longest) >= state.max_output)
+        state.max_output = output_limit(state, capacity_now);
     if (state.max_output >= state.request.max_tokens &&
         static_cast<std::int64_t>(longest) < state.max_output) {
         state.unfit_since.reset();
         return true;
     }
+    // A placement that can hold it is on its way.
+    const bool soon = pending && pending->stepping && pending_holds(blocks_to_end(state)) &&
+                      now - pending->step_since < config.stall_timeout;
+    if (soon) state.unfit_since.reset();
     if (!state.unfit_since) state.unfit_since = now;
     if (now - *state.unfit_since > config.unserved_timeout) {
         finish(

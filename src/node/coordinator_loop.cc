@@ -62,6 +62,26 @@ void CoordinatorServer::take_submissions() {
     }
 }
 
+// As the backends count them: what weights leave of the memory.
+std::vector<std::int64_t> CoordinatorServer::expected_pages(
+    const core::PlanCluster& question, const spec::Placement& placement) const {
+    const spec::ModelSpec& model = options_.model.spec;
+    const double page_bytes = static_cast<double>(model.kv_bytes_per_token_layer) *
+                              static_cast<double>(options_.core.block_size);
+    if (page_bytes <= 0) return {};
+    std::vector<std::int64_t> pages;
+    for (std::size_t i = 0; i < placement.layers.size(); ++i) {
+        const core::LayerRange layers = placement.layers[i];
+        double bytes = static_cast<double>(question.cluster.nodes[i].memory_bytes) -
+                       static_cast<double>(layers.size()) * static_cast<double>(model.layer_bytes);
+        if (layers.begin == 0) bytes -= static_cast<double>(model.embedding_bytes);
+        if (layers.end == model.n_layers) bytes -= static_cast<double>(model.head_bytes);
+        const bool holds = !layers.empty() && bytes > 0;
+        pages.push_back(holds ? static_cast<std::int64_t>(bytes / page_bytes) : 0);
+    }
+    return pages;
+}
+
 void CoordinatorServer::take_plans() {
     for (PlanResult& result : planner_->take_results()) {
         const std::uint64_t number = result.question.plan;
@@ -69,7 +89,8 @@ void CoordinatorServer::take_plans() {
             step(core::NotPlanned{number, result.report.error().message});
             continue;
         }
-        step(core::Planned{number, result.report->placement, result.report->flows});
+        step(core::Planned{number, result.report->placement, result.report->flows,
+                           expected_pages(result.question, result.report->placement)});
         const std::lock_guard lock(mutex_);
         last_plan_ = LastPlan{std::move(*result.report), std::move(result.question.cluster),
                               std::move(result.question.workers)};

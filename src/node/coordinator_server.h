@@ -80,6 +80,8 @@ class CoordinatorServer final : public api::Service {
     void run();
     void take_submissions();
     void take_plans();
+    std::vector<std::int64_t> expected_pages(const core::PlanCluster& question,
+                                             const spec::Placement& placement) const;
     void take_drafts();
     void add_worker();
     void on_drained(const core::WorkerDrained& drained);

@@ -245,9 +245,7 @@ void Judge::judge_error(core::TimePoint now, core::RequestId id, const View& vie
     } else {
         broken(id, "P6: an error that explains nothing: " + error);
     }
-    // What was left of the cluster may be too small for it; a drain alone is no reason.
-    const bool shrunk = config_.drains && error.starts_with("the cluster has shrunk");
-    if (!config_.faults && !shrunk) broken(id, "P6: an error though nothing went wrong: " + error);
+    if (!config_.faults) broken(id, "P6: an error though nothing went wrong: " + error);
 }
 
 void Judge::close() {

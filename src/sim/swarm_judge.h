@@ -18,7 +18,6 @@ struct JudgeConfig {
     double unserved_timeout_s = 0;
     bool faults = false;   // can anything go wrong at all?
     bool silence = false;  // can messages or machines fall silent, so that requests may stall?
-    bool drains = false;   // are workers taken away?
 };
 
 // Decides from outside what a cluster did right and wrong: it sees what clients see, knows from the

@@ -26,12 +26,9 @@ JudgeConfig judge_config(const SwarmCase& c) {
     const core::CoordinatorConfig& config = c.world.coordinator;
     bool silence = false;
     bool faults = false;
-    bool drains = false;
     for (const Fault& fault : c.faults) {
         const bool moves = fault.kind >= FaultKind::move;
-        const bool drain = fault.kind == FaultKind::drain || fault.kind == FaultKind::remove;
         faults = faults || !moves;
-        drains = drains || drain;
         silence = silence ||
                   (!moves && fault.kind != FaultKind::duplicate &&
                    fault.kind != FaultKind::declare_lost && fault.kind != FaultKind::old_hello);
@@ -43,8 +40,7 @@ JudgeConfig judge_config(const SwarmCase& c) {
             config.stall_timeout.seconds(),
             config.unserved_timeout.seconds(),
             faults,
-            silence,
-            drains};
+            silence};
 }
 
 // One run: the world, its judge, and what is submitted when.

@@ -206,6 +206,7 @@ class World {
     // what the cores ask for (world_actions.cc)
     void perform(const core::CoordinatorAction& action);
     void perform(const core::SendToWorker& action);
+    void answer(const core::PlanCluster& request);
     void perform_for_client(const core::CoordinatorAction& action);
     void stream(const core::StreamToken& action);
     void score(const core::ScoreTokens& action);

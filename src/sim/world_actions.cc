@@ -70,7 +70,7 @@ void World::perform(const core::CoordinatorAction& action) {
     if (const auto* out = std::get_if<core::SendToWorker>(&action)) {
         perform(*out);
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
-        after(kPlanSeconds, [this, request = *plan] { coordinator_event(plan_(request)); });
+        after(kPlanSeconds, [this, request = *plan] { answer(request); });
     } else if (const auto* question = std::get_if<core::ProposeDrafts>(&action)) {
         if (auto answer = drafts_.answer(*question)) {
             after(config_.draft_s, [this, answer = *answer] { coordinator_event(answer); });
@@ -80,6 +80,18 @@ void World::perform(const core::CoordinatorAction& action) {
     } else {
         perform_for_client(action);
     }
+}
+
+// As in node, the planner says how much KV memory each worker will have.
+void World::answer(const core::PlanCluster& request) {
+    core::CoordinatorEvent event = plan_(request);
+    if (auto* planned = std::get_if<core::Planned>(&event)) {
+        for (std::size_t i = 0; i < request.workers.size(); ++i) {
+            const bool holds = !planned->placement.layers[i].empty();
+            planned->kv_pages.push_back(holds ? machines_.at(request.workers[i])->kv_pages : 0);
+        }
+    }
+    coordinator_event(event);
 }
 
 void World::perform(const core::SendToWorker& action) {

@@ -218,6 +218,99 @@ TEST(CoordinatorDrain, WithoutAPlacementItIsRefusedAndNothingIsLost) {
     EXPECT_EQ(cluster.failed, 0);
 }
 
+// Two lanes of one worker; the first has four times the memory.
+class UnequalLanes : public ::testing::Test {
+  protected:
+    UnequalLanes() {
+        cluster.play(FromWorker{{1}, LayersReady{1, {0, 4}, 100, 0, "plain"}});
+        cluster.play(Submitted{request(1, 300)});
+        cluster.token(1);
+        EXPECT_EQ(cluster.lane(1), 0U) << "the other one could not hold it";
+    }
+    // Its request has a token every second.
+    void pass_seconds(int seconds) {
+        for (int i = 0; i < seconds && cluster.open(1); ++i) {
+            cluster.pass(base::from_seconds(1));
+            if (cluster.open(1) && cluster.request(1).running) cluster.token(1);
+        }
+    }
+    ElasticCluster cluster{2, 1};
+};
+
+TEST_F(UnequalLanes, ADrainWaitsForTheRequestThatNothingElseCouldHold) {
+    cluster.play(DrainWorker{{0}, true, false});
+    EXPECT_NE(cluster.view().workers[0].drain_waits, "");
+    pass_seconds(1);
+    cluster.planned({{{1, {0, 4}}}}, 1);
+    pass_seconds(150);
+    EXPECT_TRUE(cluster.request(1).running);
+    EXPECT_EQ(cluster.request(1).attempt, 1U);
+    EXPECT_EQ(cluster.failed, 0);
+    EXPECT_TRUE(cluster.said("draining waits: a request of up to 308 tokens has to end first"));
+    EXPECT_EQ(cluster.view().workers[1].drain_waits, "");
+    // What would not fit without the worker is refused, other requests are served.
+    cluster.play(Submitted{request(2, 200)});
+    EXPECT_FALSE(cluster.open(2));
+    EXPECT_EQ(cluster.failed, 1);
+    cluster.play(Submitted{request(3, 40)});
+    EXPECT_TRUE(cluster.request(3).running);
+    Request unlimited = request(4, 0);
+    cluster.play(Submitted{std::move(unlimited)});
+    EXPECT_LE(cluster.request(4).max_output, 94) << "what the other one can hold";
+    cluster.token(3);
+    cluster.token(4);
+    cluster.play(Ended{{1}, FinishReason::cancelled});
+    for (int i = 0; i < 10; ++i) {
+        cluster.pass(base::from_ms(200));
+        for (const std::uint64_t id : {3U, 4U}) {
+            if (cluster.request(id).running) cluster.token(id);
+        }
+    }
+    ASSERT_EQ(cluster.drained.size(), 1U);
+    EXPECT_EQ(cluster.drained[0].worker, WorkerId{0});
+    EXPECT_EQ(cluster.view().workers[0].drain_waits, "");
+    EXPECT_EQ(cluster.failed, 1);
+}
+
+// Also where it is only about more flow.
+TEST_F(UnequalLanes, APlacementThatCouldNotHoldARequestBeginsBehindIt) {
+    cluster.join(2);
+    cluster.pass(base::from_ms(500));
+    cluster.planned({{{1, {0, 4}}}}, 500);
+    pass_seconds(150);
+    EXPECT_TRUE(cluster.request(1).running);
+    EXPECT_TRUE(cluster.loading.empty());
+    EXPECT_TRUE(cluster.said("a new placement waits"));
+    cluster.play(Submitted{request(2, 200)});
+    EXPECT_FALSE(cluster.open(2)) << "it would wait for it, too";
+    cluster.play(Ended{{1}, FinishReason::cancelled});
+    cluster.pass(base::from_seconds(1));
+    EXPECT_TRUE(cluster.worker(0).layers.empty());
+    EXPECT_TRUE(cluster.view().serving);
+}
+
+TEST_F(UnequalLanes, AWorkerThatDiesWhileItsDrainWaitsEndsThatRequestWithAReason) {
+    cluster.play(DrainWorker{{0}, true, false});
+    pass_seconds(5);
+    cluster.play(WorkerLost{{0}, "died"});
+    cluster.pass(base::from_seconds(1));
+    cluster.planned({{{1, {0, 4}}}}, 1);
+    cluster.pass(config().unserved_timeout);
+    EXPECT_EQ(cluster.failed, 0);
+    cluster.pass(base::from_seconds(2));
+    EXPECT_EQ(cluster.failed, 1);
+}
+
+TEST_F(UnequalLanes, CallingTheDrainOffEndsTheWaiting) {
+    cluster.play(DrainWorker{{0}, true, false});
+    pass_seconds(5);
+    cluster.play(DrainWorker{{0}, false, true});
+    EXPECT_EQ(cluster.view().workers[0].drain_waits, "");
+    cluster.play(Submitted{request(2, 200)});
+    EXPECT_TRUE(cluster.open(2));
+    EXPECT_EQ(cluster.failed, 0);
+}
+
 // Service pauses until the other one has loaded everything, longer than requests wait where no
 // placement is to be had.
 TEST(CoordinatorDrain, WhileItsSuccessorLoadsNobodyIsGivenUp) {
