@@ -266,10 +266,13 @@ struct MigrationConfig {
     // after so many rounds, it is held at its next token and the rest is copied (FEATURES L2).
     std::int32_t last_round_blocks = 2;
     std::int32_t max_rounds = 8;
-    Duration timeout = base::from_seconds(20);      // without an answer it is given up,
-    Duration hold_timeout = base::from_seconds(1);  // while held, much sooner
-    std::int32_t per_worker = 2;                    // at once, into or out of one worker,
-    std::int32_t handovers_per_worker = 8;          // and besides them so many hand-overs
+    // Without an answer it is given up; while held, much sooner. A round may take longer where its
+    // bytes do: so many times what they need by themselves at the rate of their link.
+    Duration timeout = base::from_seconds(20);
+    Duration hold_timeout = base::from_seconds(1);
+    double time_factor = 4;
+    std::int32_t per_worker = 2;            // at once, into or out of one worker,
+    std::int32_t handovers_per_worker = 8;  // and besides them so many hand-overs
 };
 
 // Running requests move so that KV memory is used evenly, and so that what waits finds room

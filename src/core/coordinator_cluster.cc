@@ -117,6 +117,8 @@ void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
         }
         worker.ready = true;
         worker.kv_format = ready->kv_format;
+        worker.kv_page_bytes = ready->kv_page_bytes;
+        worker.kv_bytes_per_s = ready->kv_bytes_per_s;
         capacity_cache.reset();
     } else if (const auto* failure = std::get_if<LayersFailed>(&event.message)) {
         if (failure->epoch != worker.assigned_epoch) return;

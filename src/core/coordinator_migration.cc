@@ -20,6 +20,7 @@
 
 #include "base/check.h"
 #include "core/coordinator_state.h"
+#include "core/migration_rate.h"
 
 namespace helix::core {
 namespace {
@@ -79,6 +80,33 @@ std::int32_t Coordinator::Impl::migrations_at(WorkerId worker, bool handovers_on
     return count;
 }
 
+Duration Coordinator::Impl::time_to_copy(WorkerId from, WorkerId to, std::int64_t pages) const {
+    const WorkerState& source = workers.at(from);
+    double measured = 0;
+    for (const WorkerId end : {from, to}) {
+        for (const spec::LinkSpec& link : workers.at(end).joined.links) {
+            const bool ours = link.from == static_cast<std::int32_t>(from.value) &&
+                              link.to == static_cast<std::int32_t>(to.value);
+            if (ours && measured == 0) measured = link.bandwidth_bytes_per_s;
+        }
+    }
+    const double rate = migration_rate(source.kv_bytes_per_s, measured);
+    return base::from_seconds(static_cast<double>(pages) * source.kv_page_bytes / rate);
+}
+
+// A worker sends one after the other; workers send at the same time.
+Duration Coordinator::Impl::time_to_copy(const Migration& move, std::int64_t blocks) const {
+    std::map<WorkerId, Duration> times;
+    Duration longest;
+    for (const Migration::Transfer& transfer : move.transfers) {
+        if (transfer.is_local()) continue;
+        Duration& time = times[transfer.from];
+        time = time + time_to_copy(transfer.from, transfer.to, blocks * transfer.layers.size());
+        longest = std::max(longest, time);
+    }
+    return longest;
+}
+
 std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage& stage,
                                           MigrationReason reason) const {
     const std::string who = worker_text(stage.worker);
@@ -100,6 +128,12 @@ std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage
         if (old.worker == stage.worker || intersect(old.layers, stage.layers).empty()) continue;
         if (worker.kv_format.empty() || worker.kv_format != workers.at(old.worker).kv_format) {
             return who + " keeps its KV in another format than " + worker_text(old.worker);
+        }
+        const std::int64_t last = config.migration.last_round_blocks + 1;
+        const std::int64_t pages = std::min<std::int64_t>(last, blocks_held(state)) *
+                                   intersect(old.layers, stage.layers).size();
+        if (time_to_copy(old.worker, stage.worker, pages) > config.migration.hold_timeout) {
+            return "the link from " + worker_text(old.worker) + " to " + who + " is too slow";
         }
         for (const WorkerId end : {old.worker, stage.worker}) {
             const bool handovers_only = reason == MigrationReason::handover;
@@ -178,6 +212,7 @@ bool Coordinator::Impl::begin_migration(TimePoint now, RequestState& state, cons
     move.transfers = transfers_between(state.pipeline, move.pipeline);
     for (const Stage& stage : move.pipeline) move.unreserved.push_back(stage.worker);
     move.began = move.heard = now;
+    move.patience = config.migration.timeout;
     migrating.insert(state.request.id);
     charge_move(state);
     reserve(now, state, actions);
@@ -307,6 +342,7 @@ void Coordinator::Impl::send_round(TimePoint now, RequestState& state,
     // The prompt's full blocks are those of all members.
     const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());
     const std::int32_t shared = prompt / config.block_size;
+    std::int64_t blocks = 0;
     for (const KvSpan& span : spans) {
         const bool first = &span == &spans.front();
         const std::int32_t from =
@@ -314,8 +350,13 @@ void Coordinator::Impl::send_round(TimePoint now, RequestState& state,
         move.sent_blocks[span.member] = span.tokens / config.block_size;
         if (span.tokens <= from * config.block_size) continue;
         move.tokens += span.tokens - from * config.block_size;
-        move.pages += (blocks_for(span.tokens) - from) * layers;
+        blocks += blocks_for(span.tokens) - from;
     }
+    move.pages += blocks * layers;
+    const Duration least =
+        move.held_since ? config.migration.hold_timeout : config.migration.timeout;
+    const double needed = time_to_copy(move, blocks).seconds() * config.migration.time_factor;
+    move.patience = std::max(least, base::from_seconds(needed));
 }
 
 void Coordinator::Impl::on_arrived(TimePoint now, WorkerId worker, const KvArrived& message,

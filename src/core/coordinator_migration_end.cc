@@ -296,10 +296,10 @@ void Coordinator::Impl::end_late_migrations(TimePoint now,
     for (const RequestId id : moving) {
         RequestState& state = requests.at(id);
         const Migration& move = *state.migration;
-        if (move.held_since && now - *move.held_since > how.hold_timeout) {
+        if (move.held_since && now - *move.held_since > move.patience) {
             fail_migration(now, state, awaited(move), "the last of it did not arrive in time",
                            actions);
-        } else if (now - move.heard > how.timeout) {
+        } else if (!move.held_since && now - move.heard > move.patience) {
             fail_migration(now, state, awaited(move), "a worker did not answer in time", actions);
         } else if (!move.held_since && (now - move.asked) * kAskedInTimeout >= how.timeout) {
             reserve(now, state, actions);

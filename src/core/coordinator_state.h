@@ -45,8 +45,10 @@ struct WorkerState {
     TimePoint drain_since;             // when it was told, or closed
     std::string drain_refused;         // why it was not drained when last asked
     std::string kv_format;             // of the layers it has loaded
-    std::int32_t moves_failed = 0;     // to it, in a row
-    Backoff takes_again;               // requests that move
+    double kv_page_bytes = 0;          // as in LayersReady
+    double kv_bytes_per_s = 0;
+    std::int32_t moves_failed = 0;  // to it, in a row
+    Backoff takes_again;            // requests that move
     KvEstimate kv;
     std::int64_t swap_total = 0;  // pages in host memory
     std::int64_t swap_used = 0;   // by swapped requests, at most
@@ -102,6 +104,7 @@ struct Migration {
     std::int64_t pages = 0;
     TimePoint began;
     TimePoint heard;                      // the last answer
+    Duration patience;                    // with the next, or while held
     TimePoint asked;                      // for the reservation, or said that it still holds
     std::optional<TimePoint> held_since;  // in last_round, when all its rows have come back
 };
@@ -477,6 +480,10 @@ struct Coordinator::Impl {
                            MigrationReason reason) const;
     // The router's choice among the paths that it can move to now; empty: there is none.
     Path other_path(TimePoint now, const RequestState& state);
+    // What the pages need from worker to worker, if nothing else goes there; 0: not known.
+    Duration time_to_copy(WorkerId from, WorkerId to, std::int64_t pages) const;
+    // The same for so many blocks of all layers that change hands.
+    Duration time_to_copy(const Migration& move, std::int64_t blocks) const;
     // False, and nothing happens, where it cannot. Else it ends with MigrationEnded.
     bool begin_migration(TimePoint now, RequestState& state, const Path& path,
                          MigrationReason reason, std::vector<CoordinatorAction>& actions);

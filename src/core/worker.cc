@@ -119,8 +119,7 @@ void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>
         return;
     }
     if (ready && message.layers == layers) {
-        actions.push_back(SendToCoordinator{LayersReady{message.epoch, message.layers, pool.total(),
-                                                        host_pages.total(), kv_format}});
+        actions.push_back(SendToCoordinator{layers_ready()});
         return;
     }
     start_loading(message, actions);
@@ -151,8 +150,14 @@ void Worker::Impl::on(const LayersLoaded& event, std::vector<WorkerAction>& acti
     pool = KvBlockPool(event.total_pages);
     host_pages = KvBlockPool(event.swap_pages);
     kv_format = event.kv_format;
-    actions.push_back(SendToCoordinator{
-        LayersReady{event.epoch, layers, event.total_pages, event.swap_pages, event.kv_format}});
+    kv_page_bytes = event.kv_page_bytes;
+    kv_bytes_per_s = event.kv_bytes_per_s;
+    actions.push_back(SendToCoordinator{layers_ready()});
+}
+
+LayersReady Worker::Impl::layers_ready() const {
+    return {epoch,     layers,        pool.total(),  host_pages.total(),
+            kv_format, kv_page_bytes, kv_bytes_per_s};
 }
 
 void Worker::Impl::on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions) {

@@ -24,7 +24,10 @@ struct LayersLoaded {
     std::uint64_t epoch = 0;
     std::int64_t total_pages = 0;
     std::int64_t swap_pages = 0;  // of host memory, for swapped pages
-    std::string kv_format = {};   // as in LayersReady
+    // As in LayersReady:
+    std::string kv_format = {};
+    double kv_page_bytes = 0;
+    double kv_bytes_per_s = 0;
 };
 struct LayersNotLoaded {
     std::uint64_t epoch = 0;

@@ -248,6 +248,8 @@ struct Worker::Impl {
 
     KvBlockPool pool;
     std::string kv_format;  // of its pages
+    double kv_page_bytes = 0;
+    double kv_bytes_per_s = 0;
     PrefixCache prefixes;
     KvBlockPool host_pages;                          // for swapped sequences
     std::vector<PageSwap> leaving;                   // to be swapped out by the next batch,
@@ -278,6 +280,7 @@ struct Worker::Impl {
     double prompts_turn_s = 0;      // prompt rows go before decodes for so long
 
     void on(const MessageArrived& event, std::vector<WorkerAction>& actions);
+    LayersReady layers_ready() const;
     void on(const LayersLoaded& event, std::vector<WorkerAction>& actions);
     void on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions);
     void on(const BatchFinished& event, std::vector<WorkerAction>& actions);

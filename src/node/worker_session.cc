@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "core/migration_rate.h"
 #include "model/manifest.h"
 #include "node/clock.h"
 #include "node/wire_weights.h"
@@ -29,9 +30,6 @@ constexpr int kMostMessagesAtOnce = 4096;  // before the engine gets its turn
 // Links between processes of one machine, where nobody measures them.
 constexpr double kSameHostBytesPerS = 2e9;
 constexpr double kSameHostLatencyS = 50e-6;
-// For KV that moves, unless told otherwise: half of what was measured of the link, at most this.
-constexpr double kMostMigrationBytesPerS = 1e9;
-constexpr double kUnmeasuredMigrationBytesPerS = 1e8;
 constexpr std::int64_t kTransferBytes = 32 << 20;  // of KV in one message, about
 
 }  // namespace
@@ -206,8 +204,10 @@ void WorkerSession::on_loaded(EngineLoaded loaded) {
         return step(core::LayersNotLoaded{loaded.epoch, loaded.pages.error().message});
     }
     const std::string kv_format = loaded.backend->kv_format();
+    const double page_bytes = loaded.backend->kv_travel_bytes();
     mover_->use(std::move(loaded.backend));
-    step(core::LayersLoaded{loaded.epoch, *loaded.pages, loaded.swap_pages, kv_format});
+    step(core::LayersLoaded{loaded.epoch, *loaded.pages, loaded.swap_pages, kv_format, page_bytes,
+                            options_.migration_bytes_per_s});
 }
 
 // ---- messages
@@ -450,15 +450,13 @@ bool WorkerSession::perform_kv(core::WorkerAction& action) {
 }
 
 double WorkerSession::migration_bytes_per_s(core::WorkerId to) const {
-    if (options_.migration_bytes_per_s > 0) return options_.migration_bytes_per_s;
+    double measured = 0;
     for (const spec::LinkSpec& link : report_.links) {
         const bool ours = link.from == static_cast<std::int32_t>(welcome_->worker.value) &&
                           link.to == static_cast<std::int32_t>(to.value);
-        if (ours && link.bandwidth_bytes_per_s > 0) {
-            return std::min(kMostMigrationBytesPerS, link.bandwidth_bytes_per_s / 2);
-        }
+        if (ours) measured = link.bandwidth_bytes_per_s;
     }
-    return kUnmeasuredMigrationBytesPerS;
+    return core::migration_rate(options_.migration_bytes_per_s, measured);
 }
 
 void WorkerSession::start_batch(core::BatchPlan plan) {

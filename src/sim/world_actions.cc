@@ -257,7 +257,9 @@ void World::perform(Machine& machine, const core::WorkerAction& action) {
                                                                       swap_pages] {
             const std::string format =
                 "toy " + std::to_string(static_cast<std::int32_t>(id.value) % config_.kv_formats);
-            worker_event(id, incarnation, core::LayersLoaded{l.epoch, pages, swap_pages, format});
+            worker_event(id, incarnation,
+                         core::LayersLoaded{l.epoch, pages, swap_pages, format,
+                                            config_.kv_page_bytes, config_.migration_bytes_per_s});
         });
     } else if (const auto* release = std::get_if<core::ReleaseBuffer>(&action)) {
         if (machine.buffers.erase(release->buffer) != 1) {

@@ -237,6 +237,10 @@ Result<Message> get(const pb::LayersReady& from, const SessionLimits& limits) {
     message.swap_pages = from.swap_pages();
     TRY_VOID(text("kv_format", from.kv_format()));
     message.kv_format = from.kv_format();
+    TRY_VOID(finite("kv_page_bytes", from.kv_page_bytes(), 0));
+    message.kv_page_bytes = from.kv_page_bytes();
+    TRY_VOID(finite("kv_bytes_per_s", from.kv_bytes_per_s(), 0));
+    message.kv_bytes_per_s = from.kv_bytes_per_s();
     return Message{std::move(message)};
 }
 

@@ -194,6 +194,8 @@ struct Encoder {
         to.set_total_pages(m.total_pages);
         to.set_swap_pages(m.swap_pages);
         to.set_kv_format(m.kv_format);
+        to.set_kv_page_bytes(m.kv_page_bytes);
+        to.set_kv_bytes_per_s(m.kv_bytes_per_s);
     }
     void operator()(const core::LayersFailed& m) const {
         out.mutable_layers_failed()->set_epoch(m.epoch);

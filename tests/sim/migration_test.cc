@@ -144,5 +144,63 @@ TEST(Migration, AlsoWhenWorkersDieAndLinksBreakMeanwhile) {
     EXPECT_GT(all.given_up, 3);
 }
 
+// 240 tokens are 60 blocks of 8 layers: 126 MB, which take half a minute, and nobody hears anything
+// of it meanwhile.
+TEST(Migration, OverASlowLinkItTakesItsTime) {
+    const FlatCost cost;
+    WorldConfig how = config();
+    how.kv_page_bytes = 1 << 18;
+    how.migration_bytes_per_s = 4e6;
+    how.coordinator.migration.last_round_blocks = 1;
+    how.coordinator.migration.hold_timeout = base::from_seconds(2);
+    how.worker.transfer_pages = 512;
+    World world(how, plan_all, cost);
+    spec::NodeSpec node;
+    for (int i = 0; i < kWorkers; ++i) world.add_worker(node, 4000);
+    world.run_for(2);
+    core::Request request;
+    request.prompt.assign(240, 3);
+    request.max_tokens = 230;
+    // As slow as somebody who reads.
+    for (int i = 0; i < kWorkers; ++i) {
+        Fault slow;
+        slow.kind = FaultKind::slow_node;
+        slow.a = i;
+        slow.amount = 30;
+        slow.for_us = 1'000'000'000;
+        world.run_faults({slow});
+    }
+    const core::RequestId id = world.submit(request);
+    while (world.outcomes().at(id).tokens.empty()) world.run_for(0.1);
+    const bool first = world.outcomes().at(id).pipelines.back()[0].worker == core::WorkerId{0};
+    world.tell(core::MoveRequest{id, {{{first ? 4U : 0U}, {0, kLayers}}}});
+    world.run_for(25);
+    EXPECT_EQ(world.view().migrating, 1) << "longer than MigrationConfig::timeout";
+    EXPECT_TRUE(world.run_until_idle(100));
+    EXPECT_EQ(world.moves().counts().committed, 1);
+    EXPECT_EQ(world.outcomes().at(id).tokens,
+              toy_generate(request.prompt, 230, kLayers, request.sampling.seed, kVocab));
+}
+
+// What it takes to copy the last of it is a pause for the client.
+TEST(Migration, OverALinkThatWouldHoldItTooLongItDoesNotBegin) {
+    const FlatCost cost;
+    WorldConfig how = config();
+    how.kv_page_bytes = 1 << 18;
+    how.migration_bytes_per_s = 1e6;
+    World world(how, plan_all, cost);
+    spec::NodeSpec node;
+    for (int i = 0; i < kWorkers; ++i) world.add_worker(node, 4000);
+    world.run_for(2);
+    core::Request request;
+    request.prompt.assign(100, 3);
+    request.max_tokens = 200;
+    const core::RequestId id = world.submit(request);
+    while (world.outcomes().at(id).tokens.empty()) world.run_for(0.01);
+    world.tell(core::MoveRequest{id, {}});
+    EXPECT_EQ(world.moves().counts().refused, 1);
+    EXPECT_EQ(world.moves().counts().begun, 0);
+}
+
 }  // namespace
 }  // namespace helix::sim

@@ -27,8 +27,13 @@ class RandomMessages {
             case 3:
                 return tokens();
             case 4:
-                return core::LayersReady{random_.next(), layers(), number(1000), number(1000),
-                                         text()};
+                return core::LayersReady{random_.next(),
+                                         layers(),
+                                         number(1000),
+                                         number(1000),
+                                         text(),
+                                         static_cast<double>(number(1000)),
+                                         static_cast<double>(number(1000))};
             case 5:
                 return core::LayersFailed{random_.next(), text()};
             case 6:
