@@ -13,6 +13,7 @@ Coordinator::Coordinator(const CoordinatorConfig& config) : impl_(std::make_uniq
     CHECK(config.prefix_cache_blocks >= 0);
     CHECK(config.speculation.ngram_tokens >= 0 && config.speculation.draft_tokens >= 0);
     CHECK(config.speculation.guess_rows >= 0);
+    CHECK(!config.remembered || check_remembered(*config.remembered, config.n_layers).ok());
 }
 Coordinator::~Coordinator() = default;
 Coordinator::Coordinator(Coordinator&&) noexcept = default;
@@ -27,6 +28,14 @@ void Coordinator::step(TimePoint now, const CoordinatorEvent& event,
     impl_->hand_over(now, actions);
     impl_->dispatch(now, actions);
     impl_->flush_outbox(actions);
+}
+
+std::uint64_t Coordinator::epoch() const {
+    return impl_->epoch_in_force;
+}
+
+const RememberedPlacement* Coordinator::placement_in_force() const {
+    return impl_->in_force ? &*impl_->in_force : nullptr;
 }
 
 ClusterView Coordinator::view() const {

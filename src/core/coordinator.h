@@ -12,6 +12,7 @@
 #include "core/beam_search.h"
 #include "core/messages.h"
 #include "core/migration_pairing.h"
+#include "core/remembered_placement.h"
 #include "core/router_catalogue.h"
 #include "core/slowdown.h"
 #include "spec/cluster_spec.h"
@@ -320,7 +321,13 @@ struct CoordinatorConfig {
     // Requests on a worker that is drained, or about to load other layers, have so long to move
     // away or to finish; then they are computed anew elsewhere.
     Duration empty_timeout = base::from_seconds(10);
-    SlowdownConfig slowdown;               // a slow worker is planned for as slow as it is
+    SlowdownConfig slowdown;  // a slow worker is planned for as slow as it is
+    // What the coordinator before us had in force (Coordinator::placement_in_force). When all that
+    // hold layers in it have joined and still can hold them, it is put in force without planning.
+    // From the first that joins it is waited for the others so long; then the placement is planned,
+    // with what they held as PlanCluster::current.
+    std::optional<RememberedPlacement> remembered = {};  // check_remembered() finds no fault
+    Duration rejoin_wait = base::from_seconds(5);
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
     double switch_gain =
         1.05;  // a new placement must promise so much more flow to replace a whole one
@@ -417,6 +424,11 @@ class Coordinator {
     void step(TimePoint now, const CoordinatorEvent& event,
               std::vector<CoordinatorAction>& actions);
     ClusterView view() const;
+    // Of the placement in force, 0 = none yet: another number, another placement.
+    std::uint64_t epoch() const;
+    // The last that was put in force, for CoordinatorConfig::remembered of the coordinator after
+    // this one; null before the first.
+    const RememberedPlacement* placement_in_force() const;
 
     struct Impl;
     const Impl& impl() const { return *impl_; }  // for Invariants

@@ -207,6 +207,7 @@ void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
 
 void Coordinator::Impl::maybe_plan(TimePoint now, std::vector<CoordinatorAction>& actions) {
     if (!plan_wanted || plan_running || (pending && pending->loading)) return;
+    if (awaits_remembered(now, actions)) return;
     if (now - plan_wanted_since < config.settle) return;
     PlanCluster plan;
     std::set<WorkerId> without;
@@ -221,7 +222,7 @@ void Coordinator::Impl::maybe_plan(TimePoint now, std::vector<CoordinatorAction>
         index[static_cast<std::int32_t>(id.value)] = static_cast<std::int32_t>(plan.workers.size());
         plan.workers.push_back(id);
         plan.cluster.nodes.push_back(slowed(worker.joined.node, worker.slowness.factor()));
-        plan.current.layers.push_back(worker.ready ? worker.layers : LayerRange{});
+        plan.current.layers.push_back(worker.ready ? worker.layers : held_before(worker));
     }
     const std::int32_t enough = epoch_in_force == 0 ? std::max(1, config.min_workers) : 1;
     if (static_cast<std::int32_t>(plan.workers.size()) < enough) {

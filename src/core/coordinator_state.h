@@ -265,7 +265,8 @@ struct Coordinator::Impl {
           prompts(given.prefill_target),
           mean_output(given.expected_output_tokens),
           prefixes(static_cast<std::size_t>(given.prefix_cache_blocks)),
-          scaler(given.scale ? std::optional<AutoScaler>(*given.scale) : std::nullopt) {}
+          scaler(given.scale ? std::optional<AutoScaler>(*given.scale) : std::nullopt),
+          remembered(given.remembered) {}
 
     CoordinatorConfig config;
     std::map<WorkerId, WorkerState> workers;
@@ -320,7 +321,12 @@ struct Coordinator::Impl {
     TimePoint next_balance;
     RoomInMaking clearing;
     std::optional<AutoScaler> scaler;
-    std::set<RequestId> high_running;  // requests of high priority
+    // From before a restart; without those that have a part in a placement of ours.
+    std::optional<RememberedPlacement> remembered;
+    std::optional<TimePoint> restore_until;       // set while workers are waited for
+    bool restore_over = false;                    // a placement is in force, or it was given up
+    std::optional<RememberedPlacement> in_force;  // the last
+    std::set<RequestId> high_running;             // requests of high priority
     std::int64_t preemptions = 0;
     std::int64_t failovers = 0;
     std::int64_t finished = 0;
@@ -612,6 +618,14 @@ struct Coordinator::Impl {
     bool usable(WorkerId worker, LayerRange layers) const;
     bool closed(WorkerId worker) const;  // nothing new goes there
     bool in_router(WorkerId worker) const;
+
+    // the placement from before a restart (coordinator_restore.cc)
+    // Nothing is planned: it was put in force, or some of its workers are still waited for.
+    bool awaits_remembered(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void restore(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void remember_in_force();  // the pending placement's
+    // What the worker had before the restart and was not told to give up since.
+    LayerRange held_before(const WorkerState& worker) const;
 
     // putting a placement in force (coordinator_transition.cc)
     void advance_pending(TimePoint now, std::vector<CoordinatorAction>& actions);

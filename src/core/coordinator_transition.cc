@@ -344,6 +344,7 @@ void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
         text += " " + worker.joined.node.name + " " + layers_text(worker.layers) + ";";
     }
     text.pop_back();
+    remember_in_force();
     pending.reset();
     capacity_cache.reset();
     actions.push_back(Report{text, false});
