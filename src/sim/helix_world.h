@@ -55,6 +55,10 @@ struct HelixSetup {
     std::vector<double> kv_tokens;  // per node: context of all its layers that its memory holds
     // Per node: how fast it loads its layers' weights; 0 = at once. Empty: all do.
     std::vector<double> disk_bytes_per_s{};
+    // Nodes of the placement that are not there at first; the coordinator may ask for them
+    // (CoordinatorConfig::scale). One joins so long after it was asked for, then loads its layers.
+    std::vector<std::int32_t> spares{};
+    double start_delay_s = 0;
     BatchOverheads overheads;
     core::CoordinatorConfig coordinator;  // layers, context, block size and seed are set by the run
     core::WorkerConfig worker = simulated_worker();

@@ -5,6 +5,12 @@
 namespace helix::sim {
 namespace {
 
+bool holds_layers(const HelixSetup& setup, std::int32_t node) {
+    const auto slot = static_cast<std::size_t>(node);
+    return node >= 0 && slot < setup.placement.layers.size() &&
+           !setup.placement.layers[slot].empty();
+}
+
 // Every request fits every node, and some way leads through all layers.
 base::Status check_room(const HelixSetup& setup) {
     std::vector<core::PipelineNode> nodes;
@@ -42,13 +48,15 @@ base::Status check_setup(const HelixSetup& setup) {
     if (setup.placement.layers.size() > n || setup.kv_tokens.size() != n) {
         return base::invalid("placement and KV memory must be those of the cluster's nodes");
     }
+    for (const std::int32_t node : setup.spares) {
+        if (holds_layers(setup, node)) continue;
+        return base::invalid(fmt::format("spare node {}, which holds no layers", node));
+    }
     const HelixNetwork network(*setup.cluster);
     for (const spec::LinkFlow& flow : setup.flows) {
         for (const std::int32_t node : {flow.from, flow.to}) {
             if (node == spec::kCoordinator) continue;
-            const auto slot = static_cast<std::size_t>(node);
-            if (node < 0 || slot >= setup.placement.layers.size() ||
-                setup.placement.layers[slot].empty()) {
+            if (!holds_layers(setup, node)) {
                 return base::invalid(fmt::format("flow over node {}, which holds no layers", node));
             }
         }

@@ -59,8 +59,13 @@ void HelixWorld::perform(core::CoordinatorAction& action) {
         ++counts_.rejected;
         --n_waiting_;
         if (setup_.observer != nullptr) setup_.observer->request_rejected(no->id.value, now_);
-    } else if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
-        on_routed(*routed);
+    } else if (const auto* move = std::get_if<core::MigrationEnded>(&action)) {
+        const bool committed = move->phase == core::MigrationPhase::committed;
+        ++(committed ? counts_.migrated : counts_.migrations_given_up);
+    } else if (std::holds_alternative<core::AddWorker>(action)) {
+        ask_for_node();
+    } else if (const auto* drained = std::get_if<core::WorkerDrained>(&action)) {
+        if (drained->remove) dismiss(drained->worker);
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
         step_coordinator(answer(*plan));
     } else if (const auto* question = std::get_if<core::ProposeDrafts>(&action)) {
@@ -78,14 +83,25 @@ void HelixWorld::perform(core::CoordinatorAction& action) {
     }
 }
 
-void HelixWorld::on_routed(const core::RequestRouted& routed) {
-    if (setup_.observer != nullptr) {
-        if (routed.attempt > 1) setup_.observer->request_preempted(routed.id.value, now_);
-        std::vector<PipelineStage> pipeline;
-        for (const core::Stage& stage : routed.pipeline) {
-            pipeline.push_back({machines_[stage.worker.value].node, stage.layers});
+std::vector<PipelineStage> HelixWorld::stages(const core::Pipeline& pipeline) const {
+    std::vector<PipelineStage> out;
+    for (const core::Stage& stage : pipeline) {
+        out.push_back({machines_[stage.worker.value].node, stage.layers});
+    }
+    return out;
+}
+
+void HelixWorld::on_routed(const core::RequestRouted& routed, bool moved) {
+    Observer* observer = setup_.observer;
+    if (moved) {
+        if (observer != nullptr) {
+            observer->request_migrated(routed.id.value, now_, stages(routed.pipeline));
         }
-        setup_.observer->request_admitted(routed.id.value, now_, pipeline);
+        return;
+    }
+    if (observer != nullptr) {
+        if (routed.attempt > 1) observer->request_preempted(routed.id.value, now_);
+        observer->request_admitted(routed.id.value, now_, stages(routed.pipeline));
     }
     if (routed.attempt > 1) {
         ++counts_.preempted;

@@ -36,6 +36,7 @@ class HelixWorld {
             batch_done,
             loaded,
             kv_exported,
+            started,  // a node that was asked for
             tick,
             arrival
         };
@@ -62,7 +63,8 @@ class HelixWorld {
         std::int32_t node = 0;
         std::int64_t pages = 0;
         spec::LayerRange layers;
-        std::unique_ptr<core::Worker> worker;
+        std::unique_ptr<core::Worker> worker;  // null: it was dismissed
+        TimePoint rented;
         std::uint64_t loading = 0;  // the epoch whose layers are being loaded,
         TimePoint loaded_at = {};   // and when they are there
         std::uint64_t next_buffer = 1;
@@ -85,7 +87,12 @@ class HelixWorld {
 
     void at(TimePoint when, Event::Kind kind, std::uint32_t argument);
     void join_all();
-    void submit(RequestLength length);
+    void join(std::uint32_t worker);
+    std::uint32_t add_machine(std::int32_t node);
+    void ask_for_node();
+    void dismiss(core::WorkerId worker);
+    double rented_s(TimePoint from, TimePoint until) const;  // of that, in the window
+    void submit(RequestLength length, std::int32_t priority);
     void step_coordinator(const core::CoordinatorEvent& event);
     void step_worker(std::uint32_t worker, const core::WorkerEvent& event);
     void perform(core::CoordinatorAction& action);
@@ -105,7 +112,8 @@ class HelixWorld {
     void send_to_peer(std::uint32_t worker, core::SendToPeer& action);
     void send_to_coordinator(std::uint32_t worker, core::SendToCoordinator& action);
     void on_token(const core::StreamToken& token);
-    void on_routed(const core::RequestRouted& routed);
+    void on_routed(const core::RequestRouted& routed, bool moved);
+    std::vector<PipelineStage> stages(const core::Pipeline& pipeline) const;
     void feed();
     void note_resident(std::int64_t change);
     void handle(const Event& event);
@@ -123,6 +131,9 @@ class HelixWorld {
     base::Random wakes_;
     std::vector<Machine> machines_;  // by worker id
     std::vector<std::int32_t> worker_of_node_;
+    std::vector<std::vector<spec::LinkSpec>> links_of_node_;  // that the router knows
+    std::vector<std::int32_t> spares_;                        // not asked for, last first
+    core::WorkerConfig worker_config_;
     EventQueue<Event> events_;
     std::vector<Message> messages_;
     std::vector<std::uint32_t> free_messages_;
@@ -138,6 +149,7 @@ class HelixWorld {
     TimePoint window_end_;
     std::uint64_t order_ = 0;
     std::int32_t ticks_ = 0;
+    double rented_s_ = 0;  // of the nodes that were dismissed, in the window
     bool serving_ = false;
     std::string trouble_;  // why no placement came into force
     LatencyStats ttft_;

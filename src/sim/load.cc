@@ -40,7 +40,7 @@ void arrivals_by_counts(const OnlineLoad& load, LengthSource& lengths, double st
                             kIntervalS * random.uniform());
         }
         std::sort(times.begin(), times.end());
-        for (const double at_s : times) out.push_back({at_s, lengths.next(random)});
+        for (const double at_s : times) out.push_back({at_s, lengths.next(random), 0});
     }
 }
 
@@ -59,7 +59,7 @@ void arrivals_by_gaps(const OnlineLoad& load, LengthSource& lengths, double star
         }
         at_s += gap / per_s;
         if (at_s >= duration_s) return;
-        out.push_back({start_s + at_s, lengths.next(random)});
+        out.push_back({start_s + at_s, lengths.next(random), 0});
     }
 }
 
@@ -75,7 +75,7 @@ base::Result<std::vector<Arrival>> listed_arrivals(const std::vector<Arrival>& l
         }
         last_s = arrival.at_s;
         if (last_s >= duration_s) break;
-        arrivals.push_back({start_s + last_s, arrival.length});
+        arrivals.push_back({start_s + last_s, arrival.length, arrival.priority});
     }
     if (arrivals.empty()) return base::invalid("online load: no arrival is listed for the window");
     return arrivals;
@@ -148,7 +148,8 @@ base::Result<OnlineLoad> listed_load(const std::vector<TraceRequest>& requests) 
     load.process = ArrivalProcess::listed;
     double tokens = 0;
     for (const TraceRequest& request : requests) {
-        load.listed.push_back({request.arrival_s, {request.prompt_tokens, request.output_tokens}});
+        load.listed.push_back(
+            {request.arrival_s, {request.prompt_tokens, request.output_tokens}, 0});
         tokens += static_cast<double>(request.prompt_tokens) + request.output_tokens;
     }
     if (load.listed.empty() || load.listed.back().at_s <= 0) {

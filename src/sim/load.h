@@ -62,6 +62,7 @@ enum class ArrivalProcess { poisson, gamma, recorded, shuffled, listed };
 struct Arrival {
     double at_s = 0;  // of the simulated clock; of a listed one, since the load's beginning
     RequestLength length;
+    std::int32_t priority = 0;  // of listed ones; higher goes first
 };
 
 struct OnlineLoad {

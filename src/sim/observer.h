@@ -81,7 +81,11 @@ class Observer {
                                   std::span<const PipelineStage> /*pipeline*/) {}
     // Every output token as it becomes known to the coordinator; the first one ends the prompt.
     virtual void token(std::uint64_t /*request*/, base::TimePoint /*at*/) {}
+    // It lost its KV memory; told when it runs again, before request_admitted.
     virtual void request_preempted(std::uint64_t /*request*/, base::TimePoint /*at*/) {}
+    // It goes on elsewhere with its KV.
+    virtual void request_migrated(std::uint64_t /*request*/, base::TimePoint /*at*/,
+                                  std::span<const PipelineStage> /*pipeline*/) {}
     // Exactly one of these ends a request. Rejected also means: ended with an error.
     virtual void request_finished(std::uint64_t /*request*/, base::TimePoint /*at*/) {}
     virtual void request_rejected(std::uint64_t /*request*/, base::TimePoint /*at*/) {}
@@ -93,6 +97,9 @@ class Observer {
 
     virtual void request_computed(const RequestWork& /*work*/) {}
     virtual void request_moved(const RequestMove& /*move*/) {}
+
+    // It is paid for from now on, or no longer. Of nodes that come and go.
+    virtual void node_rented(std::int32_t /*node*/, base::TimePoint /*at*/, bool /*rented*/) {}
 
     // Something to be seen on the time axis: "l4-3 killed".
     virtual void mark(base::TimePoint /*at*/, std::string_view /*text*/) {}
@@ -121,6 +128,10 @@ class ObserverList final : public Observer {
     void request_preempted(std::uint64_t request, base::TimePoint at) override {
         for (Observer* o : observers_) o->request_preempted(request, at);
     }
+    void request_migrated(std::uint64_t request, base::TimePoint at,
+                          std::span<const PipelineStage> pipeline) override {
+        for (Observer* o : observers_) o->request_migrated(request, at, pipeline);
+    }
     void request_finished(std::uint64_t request, base::TimePoint at) override {
         for (Observer* o : observers_) o->request_finished(request, at);
     }
@@ -141,6 +152,9 @@ class ObserverList final : public Observer {
     }
     void request_moved(const RequestMove& move) override {
         for (Observer* o : observers_) o->request_moved(move);
+    }
+    void node_rented(std::int32_t node, base::TimePoint at, bool rented) override {
+        for (Observer* o : observers_) o->node_rented(node, at, rented);
     }
     void mark(base::TimePoint at, std::string_view text) override {
         for (Observer* o : observers_) o->mark(at, text);

@@ -98,10 +98,13 @@ std::string report_json(const SimReport& report) {
     json["kv_overflowed"] = report.kv_overflowed;
     json["rejected"] = report.rejected;
     json["preempted"] = report.preempted;
+    json["migrated"] = report.migrated;
+    json["migrations_given_up"] = report.migrations_given_up;
     json["admitted"] = report.admitted;
     json["finished"] = report.finished;
     json["iterations"] = report.iterations;
     json["node_busy"] = report.node_busy;
+    json["node_s"] = report.node_s;
     json["ready_s"] = report.ready_s;
     if (report.peak_tokens_per_s > 0) json["peak_tokens_per_s"] = report.peak_tokens_per_s;
     if (report.detail) add_detail(*report.detail, report.node_busy, json);
@@ -141,8 +144,9 @@ std::string report_table(const SimReport& report) {
     row("machines busy",
         fmt::format("{:.1f} % on average, {:.1f} % at most", busy * 100, busiest * 100));
     row("requests",
-        fmt::format("{} admitted, {} finished, {} rejected, {} preemptions", report.admitted,
-                    report.finished, report.rejected, report.preempted));
+        fmt::format("{} admitted, {} finished, {} rejected, {} preemptions, {} migrations",
+                    report.admitted, report.finished, report.rejected, report.preempted,
+                    report.migrated));
     row("passes", fmt::format("{}", report.iterations));
     row("digest", fmt::format("{:016x}", report.digest));
     return out;

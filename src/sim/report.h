@@ -24,6 +24,8 @@ struct SimReport {
     bool kv_overflowed = false;   // a node held more than it can; real memory would have run out
     std::uint64_t rejected = 0;   // requests refused (the reference drops them)
     std::uint64_t preempted = 0;  // times a request lost its KV memory and began again
+    std::uint64_t migrated = 0;   // times a request moved with its KV
+    std::uint64_t migrations_given_up = 0;
     std::uint64_t admitted = 0;
     std::uint64_t finished = 0;    // requests, in the whole run
     std::uint64_t iterations = 0;  // passes through the model, prompts and decodes, whole run
@@ -31,6 +33,7 @@ struct SimReport {
     double max_flow_tokens_per_s = 0;
     std::vector<double> node_busy;      // share of the window, parallel to the cluster's nodes
     std::uint64_t digest = 0;           // of every pass's end; equal runs have equal digests
+    double node_s = 0;                  // that were paid for, in the window; 0: not counted
     double ready_s = 0;                 // when models were loaded and the placement in force
     double peak_tokens_per_s = 0;       // what the cluster sustains, where that was looked for
     std::optional<RunDetail> detail{};  // where somebody looked on
