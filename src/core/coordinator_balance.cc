@@ -191,14 +191,19 @@ void Coordinator::Impl::scale(TimePoint now, std::vector<CoordinatorAction>& act
     if (!scaler || epoch_in_force == 0 || pending || plan_running || plan_wanted) return;
     const BalanceView loads = balance_view(now);
     const std::vector<PipelineNode>& nodes = loads.graph->nodes();
+    // All that waits wants room, the first of them at one place, together spread evenly: a queue
+    // that grows while memory is not yet full is too little room as well.
     const RequestState* head = head_without_room();
-    const std::int64_t waits = head == nullptr ? 0 : expected_blocks(*head, 0) * config.block_size;
+    std::int64_t waits = 0;
+    for (const auto& [key, id] : waiting) waits += expected_blocks(requests.at(id), 0);
+    waits /= std::max<std::int64_t>(1, static_cast<std::int64_t>(nodes.size()));
+    if (head != nullptr) waits = std::max(waits, expected_blocks(*head, 0));
+    waits *= config.block_size;
     ScaleView view;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         const auto it = workers.find(nodes[i].worker);
         if (it == workers.end()) continue;
         view.nodes.push_back({nodes[i].worker, loads.nodes[i]});
-        // What waits for room wants it anywhere.
         const Usage demand = {UsageKind::head_of_line, waits, std::max(1, nodes[i].layers.size())};
         if (waits > 0) view.nodes.back().load.add(demand);
         // Whether the others can hold the model is seen when it is planned without it.
