@@ -8,6 +8,7 @@
 #include "plan/cluster_change.h"
 #include "plan/plan_json.h"
 #include "plan/replan.h"
+#include "plan/roles.h"
 #include "plan/what_if.h"
 #include "spec/cluster_file.h"
 #include "spec/units.h"
@@ -95,6 +96,9 @@ base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double 
     options.flow_stop = [this, flow_until_s] {
         return interrupted() || elapsed_s() >= flow_until_s;
     };
+    options.time_used = [this, from_s, until_s] {
+        return until_s > from_s ? (elapsed_s() - from_s) / (until_s - from_s) : 1.0;
+    };
     options.milp.stop.now_s = elapsed_s;
     options.iterations = kUntilStopped;
     options.throughput_iterations = kUntilStopped;
@@ -149,6 +153,12 @@ base::Status run_replan(const PlanSession& session) {
     const spec::Placement& current = file.placement;
     TRY(const plan::ChangedCluster changed, plan::apply_changes(before.cluster, changes));
     TRY(const Problem problem, make_problem(a.problem, changed.cluster));
+    if (!plan::role_parts(problem.cluster).empty()) {
+        return base::invalid(
+            "--current: the cluster has machines of the role prefill, which are planned apart from "
+            "the others; a placement near the current one is not looked for then. Plan without "
+            "--current, or without roles");
+    }
     plan::ReplanOptions options;
     options.flow.partial = !a.no_partial;
     options.flow.convention = plan::Convention::reference;

@@ -47,6 +47,9 @@ base::Result<spec::PlacementFile> plan_for_simulation(const ProblemArguments& ar
                            report.mean_depth, report.max_flow_tokens_per_s)
                    .c_str(),
                stderr);
+    for (const std::string& text : report.warnings) {
+        std::fputs(("warning: " + text + "\n").c_str(), stderr);
+    }
     spec::PlacementFile file = placement_file(problem, report);
     file.placement.layers.resize(problem.cluster.nodes.size());
     file.links.clear();  // a scheduler that follows no plan may take every link

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plan/flow_graph.h"
+#include "plan/roles.h"
 #include "plan/throughput_search.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
@@ -93,7 +94,9 @@ base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool n
     const plan::FlowPlan flow = plan::plan_flow(
         problem.cluster, plan::build_flow_graph(problem.cluster, problem.model, problem.capacities,
                                                 file.placement, options));
-    if (file.flows.empty() && file.links.empty()) {
+    // Of groups that are kept apart (roles) no split is searched for: it would mix them.
+    const bool apart = plan::keeps_roles(problem.cluster, problem.model, file.placement);
+    if (file.flows.empty() && file.links.empty() && !apart) {
         file.flows = planned_split(problem, file.placement, options);
     }
     if (file.flows.empty()) file.flows = flow.links;

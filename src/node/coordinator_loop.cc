@@ -89,6 +89,7 @@ void CoordinatorServer::take_plans() {
             step(core::NotPlanned{number, result.report.error().message});
             continue;
         }
+        for (const std::string& text : result.report->warnings) LOG_WARN("{}", text);
         step(core::Planned{number, result.report->placement, result.report->flows,
                            expected_pages(result.question, result.report->placement)});
         const std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@
 #include "node/clock.h"
 #include "plan/placement_diff.h"
 #include "plan/replan.h"
+#include "plan/roles.h"
 #include "spec/placement_file.h"
 
 namespace helix::node {
@@ -92,6 +93,9 @@ ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
         options.iterations = kFlowIterations;
         options.throughput_iterations = kThroughputIterations;
         options.stop = [began, limit] { return now() >= began + limit; };
+        options.time_used = [began, limit] {
+            return limit.ns > 0 ? (now() - began).seconds() / limit.seconds() : 1.0;
+        };
         options.flow_stop = [began, limit] { return (now() - began) * 4 >= limit; };
         const bool holds =
             std::any_of(current.layers.begin(), current.layers.end(),
@@ -103,6 +107,11 @@ ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
         options.manual = current;
         auto stays = plan::plan(cluster, model, options);
         if (!stays.ok()) return best;  // it does not serve as it is
+        if (plan::keeps_roles(cluster, model, best.placement) &&
+            !plan::keeps_roles(cluster, model, current)) {
+            return best;
+        }
+        stays->warnings = best.warnings;
         if (worth_moving(cluster, model, current, *stays, best)) return best;
         return stays;
     };

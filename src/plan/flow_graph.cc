@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "plan/roles.h"
 
 namespace helix::plan {
 namespace {
@@ -44,6 +45,7 @@ class Builder {
         if (options.convention == Convention::reference) hop_bytes_ += token_bytes_;
         if (options.only_links)
             only_.insert(options.only_links->begin(), options.only_links->end());
+        apart_ = keeps_roles(cluster, model, placement);
     }
 
     FlowGraph build() {
@@ -74,7 +76,11 @@ class Builder {
         if (link.from == kCoordinator) return !range(link.to).empty() && range(link.to).begin == 0;
         if (link.to == kCoordinator)
             return !range(link.from).empty() && range(link.from).end == model_.n_layers;
+        if (apart_ && prefills(link.from) != prefills(link.to)) return false;
         return valid_hop(range(link.from), range(link.to), options_.partial);
+    }
+    bool prefills(std::int32_t node) const {
+        return cluster_.nodes[at(node)].role == spec::NodeRole::prefill;
     }
 
     std::vector<std::int32_t> find_used_links() const {
@@ -154,6 +160,7 @@ class Builder {
     double token_bytes_;
     double hop_bytes_;
     std::set<std::pair<std::int32_t, std::int32_t>> only_;
+    bool apart_ = false;  // prefill machines and the others
     std::vector<std::int32_t> used_links_;
     std::int32_t entry_ = 0;
     std::int32_t exit_ = 0;

@@ -252,6 +252,8 @@ class Painter {
         out_ += painted(kLimit, wrapped(text)) + "\n";
         draw_memory_and_losses();
         if (!report_.pareto.empty()) draw_choices();
+        for (const std::string& warning : report_.warnings)
+            out_ += painted(kLimit, wrapped("warning: " + warning)) + "\n";
         for (const std::string& note : report_.notes) out_ += wrapped(note) + "\n";
     }
 

@@ -111,6 +111,7 @@ std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec
                                {"link", loss_json(report.robustness.link)}};
     if (!report.pareto.empty()) out["pareto"] = pareto_json(report);
     if (report.milp) out["milp"] = milp_json(*report.milp);
+    if (!report.warnings.empty()) out["warnings"] = report.warnings;
     if (!report.notes.empty()) out["notes"] = report.notes;
     ordered_json layers = ordered_json::object();
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {

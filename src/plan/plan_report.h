@@ -49,6 +49,7 @@ struct PlanReport {
     };
     std::vector<Choice> pareto;
     std::optional<MilpReport> milp;  // of Method::milp
+    std::vector<std::string> warnings;  // what was asked for and cannot be kept: roles of machines
     std::vector<std::string> notes;  // of the method: machines it has no use for, and why
 };
 

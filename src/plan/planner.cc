@@ -11,9 +11,11 @@
 #include "plan/bounds.h"
 #include "plan/config_bound.h"
 #include "plan/evaluator.h"
+#include "plan/plan_apart.h"
 #include "plan/plan_candidates.h"
 #include "plan/plan_evaluate.h"
 #include "plan/planner_checks.h"
+#include "plan/roles.h"
 #include "plan/scale.h"
 #include "spec/measured_node.h"
 
@@ -485,8 +487,15 @@ base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model
         return evaluate_with(cluster, model, capacities, options.manual, options.flow,
                              predictor ? &*predictor : nullptr, {});
     }
+    std::vector<std::string> warnings = role_warnings(cluster);
+    if (std::optional<PlanReport> apart =
+            plan_apart(cluster, model, capacities, costs, options, warnings)) {
+        return std::move(*apart);
+    }
     TRY_VOID(check_holdable(cluster, model, capacities));
-    return Planner(cluster, model, capacities, costs, options).run();
+    TRY(PlanReport together, Planner(cluster, model, capacities, costs, options).run());
+    together.warnings = std::move(warnings);
+    return together;
 }
 
 }  // namespace helix::plan

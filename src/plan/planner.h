@@ -83,6 +83,9 @@ struct PlanOptions {
     // the executor. flow_stop ends the search for flow alone, when another objective follows.
     std::function<bool()> stop;
     std::function<bool()> flow_stop;
+    // The share of the time that is over, from 0 to 1: for plans that are made of several (roles of
+    // machines). Without it the first may take it all.
+    std::function<double()> time_used;
     Executor executor;
     Judge judge;
     std::function<void(const PlanProgress&)> progress;
@@ -91,7 +94,7 @@ struct PlanOptions {
 // Which layers go on which machine, and what flows where. Every path over `flows` from the
 // coordinator back to it is a valid pipeline. Errors: a cluster that cannot hold the model (says
 // what is missing), speeds that are unknown, a manual placement that does not fit or does not
-// connect, limits that no plan keeps.
+// connect, limits that no plan keeps. Machines with roles: plan/roles.h.
 base::Result<PlanReport> plan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                               const PlanOptions& options);
 
