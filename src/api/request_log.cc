@@ -133,6 +133,7 @@ nlohmann::json cluster_json(const core::ClusterView& view, const RequestLog& log
             {"failed", view.failed},
             {"rejected", view.rejected},
             {"preemptions", view.preemptions},
+            {"roles_kept", view.roles_kept ? json(*view.roles_kept) : json()},
             {"failovers", view.failovers},
             {"migrations", migrations_json(view)},
             {"workers", workers},

@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/kv_option.h"
+#include "cli/role_option.h"
 #include "cli/scale_option.h"
 #include "cli/size_option.h"
 #include "core/router_catalogue.h"
@@ -41,6 +42,8 @@ struct ServeArguments {
     std::string listen = "127.0.0.1:8080";
     std::string cluster_listen;
     bool no_worker = false;
+    std::string role = "both";
+    int handovers = core::MigrationConfig{}.handovers_per_worker;
     int min_workers = 1;
     std::string model_name;
     std::string key;
@@ -157,6 +160,8 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     options.core.router = scheduler.make;
     TRY(options.core.preemption, preemption_of(a.preemption));
     TRY(options.core.scale, scale_config(a.scale));
+    if (a.handovers < 1) return base::invalid("--handovers: expected at least 1");
+    options.core.migration.handovers_per_worker = a.handovers;
     options.listen_host = http.host;
     if (!a.cluster_listen.empty()) {
         TRY(const HostPort cluster, parse_host_port("--cluster-listen", a.cluster_listen));
@@ -185,6 +190,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
             TRY_VOID(check_tensor_parallel(a.backend, config));
         }
         worker.name = "local";
+        TRY(worker.role, role_of(a.role));
         worker.model_file = a.model;
         worker.model_options = a.weights;
         options.local_worker = std::move(worker);
@@ -328,6 +334,13 @@ void add_serve(App& app) {
                         "HOST:PORT that workers connect to [the API's host, any free port]");
     command->add_flag("--no-worker", a.no_worker,
                       "only coordinate: do not compute on this machine");
+    command->add_option("--role", a.role, "of this machine's worker; " + std::string(kRoleHelp))
+        ->capture_default_str();
+    command
+        ->add_option("--handovers", a.handovers,
+                     "requests that move at once from a worker of the role prefill, or to one "
+                     "that decodes")
+        ->capture_default_str();
     command->add_option("--min-workers", a.min_workers, "place the model once so many have joined")
         ->capture_default_str();
     command->add_option("--name", a.model_name, "the model's name in the API [from the file]");

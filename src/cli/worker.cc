@@ -1,15 +1,13 @@
 // helix worker --join HOST:PORT
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "base/log.h"
 #include "cli/backend_option.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/role_option.h"
 #include "net/key.h"
 #include "node/wire_weights.h"
 #include "node/worker_server.h"
@@ -38,12 +36,7 @@ base::Status run_worker(const WorkerArguments& arguments) {
     options.name = arguments.name;
     options.host = arguments.host;
     options.region = arguments.region;
-    const std::optional<spec::NodeRole> role = spec::parse_role(arguments.role);
-    if (!role) {
-        return base::invalid(
-            fmt::format("--role: expected {}, not \"{}\"", spec::kRoleNames, arguments.role));
-    }
-    options.role = *role;
+    TRY(options.role, role_of(arguments.role));
     options.peer_host = arguments.peer_host;
     options.model_file = arguments.model;
     options.model_options = arguments.weights;
@@ -75,9 +68,7 @@ void add_worker(App& app) {
     worker->add_option("--name", a.name,
                        "how it is called in the cluster [host name and process id]");
     worker->add_option("--region", a.region, "where it stands; for placement over slow links");
-    worker->add_option("--role", a.role,
-                       "prefill: computes prompts, whose requests then move on; decode: what "
-                       "follows; both [both]");
+    worker->add_option("--role", a.role, kRoleHelp)->capture_default_str();
     worker->add_option("--host-id", a.host,
                        "workers with one host id share its cores [this machine's]");
     worker->add_option("--address", a.peer_host, "how other workers reach it [found out]");
