@@ -181,6 +181,7 @@ const std::vector<Experiment>& all_experiments() {
         prototype_experiment(),
         gain_experiment(),
         ratio_experiment(),
+        disaggregation_experiment(),
     };
     return all;
 }

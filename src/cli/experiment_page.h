@@ -58,6 +58,7 @@ Experiment ablation_experiment();
 Experiment prototype_experiment();
 Experiment gain_experiment();
 Experiment ratio_experiment();
+Experiment disaggregation_experiment();
 constexpr int kExperimentRounds = 2;
 
 // Marks figures of a layout that is not the published one.

@@ -59,6 +59,8 @@ struct HelixSetup {
     // (CoordinatorConfig::scale). One joins so long after it was asked for, then loads its layers.
     std::vector<std::int32_t> spares{};
     double start_delay_s = 0;
+    // The most that KV which moves may take of a link, besides half of it (`--migration-rate`).
+    double migration_bytes_per_s = 1e9;
     BatchOverheads overheads;
     core::CoordinatorConfig coordinator;  // layers, context, block size and seed are set by the run
     core::WorkerConfig worker = simulated_worker();

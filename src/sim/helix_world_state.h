@@ -21,7 +21,6 @@ using core::WorkerId;
 inline constexpr double kHeaderBytes = 64;  // of each sequence's part of a message
 inline constexpr core::Token kAnyToken = 1;
 inline constexpr const char* kKvFormat = "modelled";  // of all pages alike
-inline constexpr double kMostMigrationBytesPerS = 1e9;
 
 class HelixWorld {
   public:

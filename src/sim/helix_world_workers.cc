@@ -88,7 +88,7 @@ void HelixWorld::send_to_coordinator(std::uint32_t w, core::SendToCoordinator& a
 void HelixWorld::start_export(std::uint32_t w, core::ExportKv action) {
     Machine& machine = machines_[w];
     const std::int32_t to = machines_[action.to.value].node;
-    double bytes_per_s = kMostMigrationBytesPerS;
+    double bytes_per_s = setup_.migration_bytes_per_s;
     for (const spec::LinkSpec& link : setup_.cluster->links) {
         if (link.from == machine.node && link.to == to && link.bandwidth_bytes_per_s > 0) {
             bytes_per_s = std::min(bytes_per_s, link.bandwidth_bytes_per_s / 2);
