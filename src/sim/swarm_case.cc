@@ -256,6 +256,21 @@ void draw_scores(Random& random, SwarmCase& c) {
     }
 }
 
+// Some cases have workers of one role only; mostly enough for both groups to hold the model.
+void draw_roles(Random& random, SwarmCase& c) {
+    c.world.coordinator.migration.handovers_per_worker = one_of(random, {1, 2, 8, 100});
+    if (c.workers.size() < 2 || !random.chance(0.4)) return;
+    c.planned_apart = random.chance(0.85);
+    for (auto& [node, pages] : c.workers) {
+        node.role =
+            one_of(random, {spec::NodeRole::prefill, spec::NodeRole::prefill,
+                            spec::NodeRole::decode, spec::NodeRole::decode, spec::NodeRole::both});
+    }
+    if (!random.chance(0.8)) return;
+    c.workers.front().first.role = spec::NodeRole::prefill;
+    c.workers.back().first.role = spec::NodeRole::decode;
+}
+
 double slowest_layer_s(const SwarmCase& c) {
     double slowest = 0;
     for (const auto& [node, pages] : c.workers) {
@@ -305,6 +320,22 @@ std::vector<spec::LayerRange> draw_ranges(Random& random, std::int32_t n_layers,
     return ranges;
 }
 
+// The same for the workers that only prefill and for the others, each group by itself.
+std::vector<spec::LayerRange> draw_ranges_apart(Random& random, std::int32_t n_layers,
+                                                const std::vector<spec::NodeRole>& roles) {
+    std::vector<spec::LayerRange> ranges(roles.size());
+    for (const bool prefill : {true, false}) {
+        std::vector<std::size_t> group;
+        for (std::size_t i = 0; i < roles.size(); ++i) {
+            if ((roles[i] == spec::NodeRole::prefill) == prefill) group.push_back(i);
+        }
+        if (group.empty()) continue;
+        const auto drawn = draw_ranges(random, n_layers, group.size());
+        for (std::size_t i = 0; i < group.size(); ++i) ranges[group[i]] = drawn[i];
+    }
+    return ranges;
+}
+
 bool covers(const std::vector<spec::LayerRange>& ranges, std::int32_t n_layers) {
     for (std::int32_t layer = 0; layer < n_layers; ++layer) {
         if (std::none_of(ranges.begin(), ranges.end(),
@@ -340,6 +371,8 @@ SwarmCase draw_case(std::uint64_t seed) {
     draw_moves(moves, c);
     Random scores(base::hash_pair(seed, 0x5c02eU));
     draw_scores(scores, c);
+    Random roles(base::hash_pair(seed, 0x401e5U));
+    draw_roles(roles, c);
     c.calm_s = calm_bound(c);
     return c;
 }
@@ -349,13 +382,25 @@ core::CoordinatorEvent draw_placement(const SwarmCase& which, const core::PlanCl
     core::Planned planned;
     planned.plan = request.plan;
     Random random(base::hash_pair(which.seed, which.fixed_layers ? 0 : request.plan));
+    std::vector<spec::NodeRole> roles;
+    if (which.planned_apart) {
+        if (which.fixed_layers) {
+            for (const auto& [node, pages] : which.workers) roles.push_back(node.role);
+        } else {
+            for (const spec::NodeSpec& node : request.cluster.nodes) roles.push_back(node.role);
+        }
+    }
+    const auto draw = [&](std::size_t n) {
+        return which.planned_apart ? draw_ranges_apart(random, n_layers, roles)
+                                   : draw_ranges(random, n_layers, n);
+    };
     if (which.fixed_layers) {
-        const auto all = draw_ranges(random, n_layers, which.workers.size());
+        const auto all = draw(which.workers.size());
         for (const core::WorkerId id : request.workers) {
             planned.placement.layers.push_back(all[id.value]);
         }
     } else {
-        planned.placement.layers = draw_ranges(random, n_layers, request.workers.size());
+        planned.placement.layers = draw(request.workers.size());
     }
     const auto& held = planned.placement.layers;
     if (!covers(held, n_layers)) return core::NotPlanned{request.plan, "a layer has no holder"};

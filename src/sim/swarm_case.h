@@ -21,8 +21,9 @@ struct SwarmCase {
     std::uint64_t seed = 0;
     WorldConfig world;
     std::vector<std::pair<spec::NodeSpec, std::int64_t>> workers;  // and their KV pages
-    bool fixed_layers = false;  // each worker has its range; else every plan spreads anew
-    double faults_s = 0;        // phase 1 lasts so long
+    bool planned_apart = false;  // workers that only prefill, and the others: each group holds all
+    bool fixed_layers = false;   // each worker has its range; else every plan spreads anew
+    double faults_s = 0;         // phase 1 lasts so long
     FaultPlan faults;
     std::vector<SwarmRequest> load;    // in order of time, within phase 1
     std::vector<core::Request> after;  // in the calm

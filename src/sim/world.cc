@@ -13,6 +13,8 @@ namespace helix::sim {
 namespace {
 
 constexpr double kTickSeconds = 0.1;
+// A request that could be handed over is, after the longest pause between tries.
+constexpr double kHandoverSeconds = 5;
 
 }  // namespace
 
@@ -142,12 +144,27 @@ bool World::run_until_idle(double max_seconds) {
 void World::tick() {
     lose_silent();
     coordinator_event(core::CoordinatorTick{});
+    check_handovers();
     for (auto& [id, machine] : machines_) {
         if (machine->alive && machine->welcome && machine->pauses == 0) {
             worker_event(id, machine->incarnation, core::WorkerTick{});
         }
     }
     after(kTickSeconds, [this] { tick(); });
+}
+
+void World::check_handovers() {
+    std::map<core::RequestId, core::TimePoint> due;
+    for (const core::RequestId id : core::handovers_due(coordinator_)) {
+        const auto before = handover_due_since_.find(id);
+        const core::TimePoint since = before == handover_due_since_.end() ? now_ : before->second;
+        if ((now_ - since).seconds() > kHandoverSeconds) {
+            check_sound("request " + std::to_string(id.value) +
+                        ": decodes where only prompts are computed although others have room");
+        }
+        due.emplace(id, since);
+    }
+    handover_due_since_ = std::move(due);
 }
 
 void World::trace(const std::string& who, const std::string& what) const {

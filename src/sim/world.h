@@ -68,6 +68,7 @@ struct Outcome {
     std::int32_t prompt_tokens = 0;
     bool has_beams = false;
     bool was_stuck = false;
+    bool recomputed = false;  // from its beginning
     core::TimePoint submitted_at;
     core::TimePoint first_token_at;
     core::TimePoint ended_at;
@@ -172,6 +173,7 @@ class World {
     void worker_event(core::WorkerId id, std::uint64_t incarnation, const core::WorkerEvent& event);
     void check_sound(const std::string& broken);
     void tick();
+    void check_handovers();
     void trace(const std::string& who, const std::string& what) const;
 
     // sessions and faults (world_faults.cc)
@@ -254,6 +256,7 @@ class World {
     Probes probes_;
     MoveLedger moves_;
     base::Random choices_;  // which requests move, and where to
+    std::map<core::RequestId, core::TimePoint> handover_due_since_;
     std::optional<core::WorkerId> losing_;
     bool lost_since_placement_ = true;  // or none yet
     bool broken_ = false;

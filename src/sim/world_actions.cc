@@ -162,6 +162,7 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
     } else if (const auto* report = std::get_if<core::Report>(&action)) {
         if (report->text.find(" is not drained: ") != std::string::npos)
             probes_.hit(Probe::drain_refused);
+        if (report->text.starts_with("roles are not kept")) probes_.hit(Probe::roles_not_kept);
         if (!report->text.starts_with("placement ")) return;
         if (!lost_since_placement_) probes_.hit(Probe::placement_replaced_while_serving);
         lost_since_placement_ = false;

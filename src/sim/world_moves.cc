@@ -75,6 +75,7 @@ void World::note_routed(const core::RequestRouted& action) {
     outcome.pipelines.push_back(action.pipeline);
     outcome.attempt = action.attempt;
     if (!again || moved) return;
+    outcome.recomputed = true;
     counts_.recomputed_tokens += outcome.prompt_tokens +
                                  static_cast<std::int64_t>(outcome.tokens.size()) -
                                  action.cached_tokens;
@@ -91,8 +92,10 @@ void World::note_migration(const core::MigrationEnded& over) {
     if (moves_.counts().refused > refused) return probes_.hit(Probe::move_refused);
     if (found == outcomes_.end()) return check_sound("a request moved that is not there");
     const Outcome& outcome = found->second;
+    const bool handover = over.begun_for == core::MigrationReason::handover;
     if (over.phase != core::MigrationPhase::committed) {
         probes_.hit(Probe::migration_given_up);
+        if (handover) probes_.hit(Probe::handover_given_up);
         probes_.hit(later(Probe::given_up_reserving, over.phase));
         probe_reason(over);
         if (!losing_) return;
@@ -109,6 +112,10 @@ void World::note_migration(const core::MigrationEnded& over) {
     if (network_.any_cut()) probes_.hit(Probe::migrated_while_cut);
     if (outcome.is_group) {
         probes_.hit(outcome.has_beams ? Probe::migrated_beams : Probe::migrated_group);
+    }
+    if (handover) {
+        probes_.hit(outcome.is_group ? Probe::handed_over_group : Probe::handed_over);
+        if (outcome.recomputed) probes_.hit(Probe::handed_over_after_recompute);
     }
     if (moves_.commits(over.id) == 5) probes_.hit(Probe::migrated_five_times);
 }

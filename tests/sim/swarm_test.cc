@@ -35,6 +35,9 @@ TEST(Swarm, EverySeedKeepsItsPromisesAndEveryTwentiethRunsTwiceTheSame) {
     EXPECT_GT(total.counts.kills, static_cast<std::int64_t>(kSeeds / 4));
     EXPECT_GT(total.counts.cuts, static_cast<std::int64_t>(kSeeds / 4));
     EXPECT_GT(total.completed, total.requests / 3);
+    EXPECT_GT(total.probes.count(Probe::handed_over), static_cast<std::int64_t>(kSeeds));
+    EXPECT_GT(total.probes.count(Probe::handed_over_after_recompute), 0);
+    EXPECT_GT(total.probes.count(Probe::roles_not_kept), 0);
     for (const std::string& name : total.probes.unreached()) {
         std::printf("unreached probe: %s\n", name.c_str());
     }
