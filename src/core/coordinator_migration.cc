@@ -80,7 +80,8 @@ std::int32_t Coordinator::Impl::migrations_at(WorkerId worker, bool handovers_on
     return count;
 }
 
-Duration Coordinator::Impl::time_to_copy(WorkerId from, WorkerId to, std::int64_t pages) const {
+Duration Coordinator::Impl::time_to_copy(WorkerId from, WorkerId to, std::int64_t pages,
+                                         bool held) const {
     const WorkerState& source = workers.at(from);
     double measured = 0;
     for (const WorkerId end : {from, to}) {
@@ -90,7 +91,8 @@ Duration Coordinator::Impl::time_to_copy(WorkerId from, WorkerId to, std::int64_
             if (ours && measured == 0) measured = link.bandwidth_bytes_per_s;
         }
     }
-    const double rate = migration_rate(source.kv_bytes_per_s, measured);
+    if (held && measured <= 0) return {};
+    const double rate = held ? measured : migration_rate(source.kv_bytes_per_s, measured);
     return base::from_seconds(static_cast<double>(pages) * source.kv_page_bytes / rate);
 }
 
@@ -101,7 +103,8 @@ Duration Coordinator::Impl::time_to_copy(const Migration& move, std::int64_t blo
     for (const Migration::Transfer& transfer : move.transfers) {
         if (transfer.is_local()) continue;
         Duration& time = times[transfer.from];
-        time = time + time_to_copy(transfer.from, transfer.to, blocks * transfer.layers.size());
+        time = time + time_to_copy(transfer.from, transfer.to, blocks * transfer.layers.size(),
+                                   move.held_since.has_value());
         longest = std::max(longest, time);
     }
     return longest;
@@ -132,7 +135,7 @@ std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage
         const std::int64_t last = config.migration.last_round_blocks + 1;
         const std::int64_t pages = std::min<std::int64_t>(last, blocks_held(state)) *
                                    intersect(old.layers, stage.layers).size();
-        if (time_to_copy(old.worker, stage.worker, pages) > config.migration.hold_timeout) {
+        if (time_to_copy(old.worker, stage.worker, pages, true) > config.migration.hold_timeout) {
             return "the link from " + worker_text(old.worker) + " to " + who + " is too slow";
         }
         for (const WorkerId end : {old.worker, stage.worker}) {

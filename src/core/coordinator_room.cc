@@ -24,6 +24,7 @@ bool Coordinator::Impl::holds_now(std::int64_t blocks, bool drained_too) const {
 
 // Workers that have not loaded their new layers are believed to have what the planner says.
 bool Coordinator::Impl::pending_holds(std::int64_t blocks) const {
+    if (pending->ways == nullptr) return true;  // the first one, from before a restart
     return pending->ways->can_route([&](WorkerId id, LayerRange layers) {
         const std::int64_t total = pages_in_pending(id);
         return blocks * layers.size() <= total - kv_watermark(total);
@@ -88,7 +89,7 @@ std::string Coordinator::Impl::waits_text(RequestId id) const {
 
 // A request accepted now must also fit what comes next.
 bool Coordinator::Impl::holds_later(std::int64_t blocks) const {
-    if (pending && pending->ways && !pending_holds(blocks)) return false;
+    if (pending && !pending_holds(blocks)) return false;
     return !drains_wait_for || holds_now(blocks, false);
 }
 

@@ -486,8 +486,9 @@ struct Coordinator::Impl {
                            MigrationReason reason) const;
     // The router's choice among the paths that it can move to now; empty: there is none.
     Path other_path(TimePoint now, const RequestState& state);
-    // What the pages need from worker to worker, if nothing else goes there; 0: not known.
-    Duration time_to_copy(WorkerId from, WorkerId to, std::int64_t pages) const;
+    // What the pages need from worker to worker, if nothing else goes there; 0: not known. held:
+    // they go at once, as fast as the link is.
+    Duration time_to_copy(WorkerId from, WorkerId to, std::int64_t pages, bool held) const;
     // The same for so many blocks of all layers that change hands.
     Duration time_to_copy(const Migration& move, std::int64_t blocks) const;
     // False, and nothing happens, where it cannot. Else it ends with MigrationEnded.

@@ -12,10 +12,11 @@ constexpr double kImportSeconds = 0.0005;
 
 }  // namespace
 
-// Takes its time at the configured rate, beside the rows: what then goes over the link is small.
+// Takes its time at the configured rate, or, where a request waits for it, at that of the link,
+// beside the rows: what then goes over the link is small.
 void World::export_kv(Machine& machine, const core::ExportKv& action) {
     const double seconds = static_cast<double>(action.pages.size()) * config_.kv_page_bytes /
-                           config_.migration_bytes_per_s;
+                           (action.held ? config_.link_bytes_per_s : config_.migration_bytes_per_s);
     after(seconds, [this, id = machine.id, incarnation = machine.incarnation, action,
                     content = machine.engine->read_pages(action.pages)] {
         Machine& from = *machines_.at(id);

@@ -187,7 +187,7 @@ TEST(Migration, OverALinkThatWouldHoldItTooLongItDoesNotBegin) {
     const FlatCost cost;
     WorldConfig how = config();
     how.kv_page_bytes = 1 << 18;
-    how.migration_bytes_per_s = 1e6;
+    how.link_bytes_per_s = 1e6;
     World world(how, plan_all, cost);
     spec::NodeSpec node;
     for (int i = 0; i < kWorkers; ++i) world.add_worker(node, 4000);
