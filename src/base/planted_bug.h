@@ -30,7 +30,8 @@ enum class PlantedBug {
     shared_page_written,      // a page that others share is written instead of a copy
     arrived_before_written,   // KV is called arrived while it is still being written
     handover_forgotten,       // a hand-over that failed is not tried again
-    count_                    // how many there are
+    request_numbers_begin_anew,  // a coordinator that starts again counts requests from 1
+    count_                       // how many there are
 };
 constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> kPlantedBugs{
     "none",
@@ -51,7 +52,8 @@ constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> 
     "committed_by_both",
     "shared_page_written",
     "arrived_before_written",
-    "handover_forgotten"};
+    "handover_forgotten",
+    "request_numbers_begin_anew"};
 
 #ifdef HELIX_PLANTED_BUGS
 inline PlantedBug planted_bug = PlantedBug::none;

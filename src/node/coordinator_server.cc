@@ -1,10 +1,12 @@
 #include "node/coordinator_server.h"
 
 #include <atomic>
+#include <chrono>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "core/request_numbers.h"
 #include "node/clock.h"
 
 namespace helix::node {
@@ -39,6 +41,10 @@ CoordinatorServer::CoordinatorServer(CoordinatorOptions options)
     const std::uint64_t number = next.fetch_add(1);
     inproc_endpoint_ = fmt::format("inproc://helix-coordinator-{}", number);
     zap_domain_ = fmt::format("coordinator-{}", number);
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    next_request_ =
+        core::first_request(std::chrono::duration_cast<std::chrono::microseconds>(since).count())
+            .value;
     limits_ = {options_.model.spec.n_layers, options_.model.hidden_size};
 }
 

@@ -120,7 +120,7 @@ class CoordinatorServer final : public api::Service {
     std::unique_ptr<DraftProposer> drafts_;  // null without a draft model
     std::unique_ptr<NodeScaler> scaler_;     // null before the first worker was asked for
     std::atomic<bool> stopping_{false};
-    std::atomic<std::uint64_t> next_request_{1};
+    std::atomic<std::uint64_t> next_request_;
     RequestSinks sinks_;
 
     core::Coordinator core_;

@@ -17,7 +17,8 @@ class ClientWatch {
     virtual void scored(core::TimePoint now, const core::ScoreTokens& scored) = 0;
     virtual void token(core::TimePoint now, const core::StreamToken& token) = 0;
     virtual void choice_finished(core::TimePoint now, const core::FinishChoice& what) = 0;
-    // The operator of the cluster knows: this worker was really lost to the coordinator.
+    // The connection broke: the coordinator has died, or is not there.
+    virtual void cut_off(core::TimePoint now, core::RequestId id) = 0;
     virtual void finished(core::TimePoint now, const core::FinishRequest& what) = 0;
 };
 

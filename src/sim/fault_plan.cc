@@ -32,7 +32,8 @@ constexpr std::array<Form, kFaultKinds> kForms{{{"kill", 1, "told-after", true},
                                                 {"move", 0, "per-second", true},
                                                 {"drain", 1, nullptr, true},
                                                 {"remove", 1, nullptr, true},
-                                                {"break-link", 2, nullptr, false}}};
+                                                {"break-link", 2, nullptr, false},
+                                                {"kill-coordinator", 0, "told-after", true}}};
 
 bool between_any(const Form& form) {  // the coordinator, too
     return form.places == 2 && form.lasts;
@@ -152,7 +153,7 @@ Fault draw(base::Random& random, FaultKind kind, const FaultMix& mix, std::int32
     }
     // Thousandths, so that the text says exactly what ran.
     const auto round = [](double value) { return std::round(value * 1000) / 1000; };
-    if (kind == FaultKind::kill) {
+    if (kind == FaultKind::kill || kind == FaultKind::kill_coordinator) {
         fault.amount = random.chance(0.3) ? 0 : round(any_scale(random, mix.longest_s));
     } else if (kind == FaultKind::slow_link || kind == FaultKind::slow_node) {
         fault.amount = round(1 + any_scale(random, 200));

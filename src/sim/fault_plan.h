@@ -27,8 +27,11 @@ enum class FaultKind {
     drain,       // a is emptied, and used again in the end
     remove,      // a is emptied and dismissed; in the end it joins again
     break_link,  // what is under way between a and b is lost, and both are told
+    // The coordinator's process is gone, and starts again in the end; amount: seconds in which
+    // workers notice.
+    kill_coordinator,
 };
-constexpr int kFaultKinds = 13;
+constexpr int kFaultKinds = 14;
 constexpr int kPlainFaultKinds = 9;  // those before move
 
 struct Fault {

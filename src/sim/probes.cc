@@ -101,6 +101,16 @@ constexpr std::array<const char*, kProbes> kNames{
     "rejected never fits",
     "rejected unavailable",
     "ended by stop token",
+    "coordinator killed while it served",
+    "coordinator killed while a request moved",
+    "coordinator killed while a worker loaded",
+    "coordinator killed while a worker was drained",
+    "coordinator killed while the network was cut",
+    "a worker missed the coordinator",
+    "the coordinator was back before a worker missed it",
+    "rows of an older coordinator came",
+    "a request found no coordinator",
+    "a placement was taken up again",
 };
 
 }  // namespace

@@ -107,6 +107,16 @@ enum class Probe {
     rejected_never_fits,
     rejected_unavailable,
     ended_by_stop_token,
+    coordinator_killed_while_serving,
+    coordinator_killed_while_migrating,
+    coordinator_killed_while_loading,
+    coordinator_killed_while_draining,
+    coordinator_killed_while_cut,
+    coordinator_missed,
+    coordinator_back_before_it_was_missed,
+    rows_of_an_older_coordinator,
+    submitted_to_nobody,
+    placement_taken_up_again,
     count_  // how many there are
 };
 constexpr std::size_t kProbes = static_cast<std::size_t>(Probe::count_);

@@ -221,6 +221,20 @@ void draw_moves(Random& random, SwarmCase& c) {
                      [](const Fault& x, const Fault& y) { return x.at_us < y.at_us; });
 }
 
+// In some the coordinator dies, again and again.
+void draw_deaths(Random& random, SwarmCase& c) {
+    if (!random.chance(0.25)) return;
+    FaultMix mix;
+    mix.per_minute[static_cast<int>(FaultKind::kill_coordinator)] = log_uniform(random, 1, 20);
+    mix.longest_s = log_uniform(random, 0.5, 10);
+    c.world.coordinator.rejoin_wait = some_ms(random, {0, 1000, 5000});
+    const auto n = static_cast<std::int32_t>(c.workers.size());
+    const FaultPlan more = draw_faults(random.next(), mix, n, c.faults_s);
+    c.faults.insert(c.faults.end(), more.begin(), more.end());
+    std::stable_sort(c.faults.begin(), c.faults.end(),
+                     [](const Fault& x, const Fault& y) { return x.at_us < y.at_us; });
+}
+
 // What saves rows: the prefix cache and guesses.
 void draw_shortcuts(Random& random, SwarmCase& c) {
     core::CoordinatorConfig& config = c.world.coordinator;
@@ -369,6 +383,8 @@ SwarmCase draw_case(std::uint64_t seed) {
     draw_shortcuts(more, c);
     Random moves(base::hash_pair(seed, 0x303eU));
     draw_moves(moves, c);
+    Random deaths(base::hash_pair(seed, 0xdeadU));
+    draw_deaths(deaths, c);
     Random scores(base::hash_pair(seed, 0x5c02eU));
     draw_scores(scores, c);
     Random roles(base::hash_pair(seed, 0x401e5U));

@@ -228,6 +228,14 @@ void Judge::finished(core::TimePoint now, const core::FinishRequest& what) {
     }
 }
 
+void Judge::cut_off(core::TimePoint, core::RequestId id) {
+    View& view = views_.at(id);
+    if (view.state == State::ended) return broken(id, "P7: cut off after its end");
+    view.state = State::ended;
+    if (!config_.deaths) broken(id, "P7: cut off though the coordinator lives");
+    if (view.in_calm) broken(id, "P7: cut off though everything is well");
+}
+
 void Judge::judge_error(core::TimePoint now, core::RequestId id, const View& view,
                         const std::string& error) {
     if (error.empty()) return broken(id, "P6: an error without a reason");

@@ -17,6 +17,7 @@ struct JudgeConfig {
     double stall_timeout_s = 0;
     double unserved_timeout_s = 0;
     bool faults = false;   // can anything go wrong at all?
+    bool deaths = false;   // of the coordinator?
     bool silence = false;  // can messages or machines fall silent, so that requests may stall?
 };
 
@@ -36,6 +37,7 @@ class Judge final : public ClientWatch {
     void token(core::TimePoint now, const core::StreamToken& token) override;
     void finished(core::TimePoint now, const core::FinishRequest& what) override;
     void choice_finished(core::TimePoint now, const core::FinishChoice& what) override;
+    void cut_off(core::TimePoint now, core::RequestId id) override;
 
     // Nothing goes wrong any more: what is submitted from now on is served.
     void calm() { calm_ = true; }

@@ -26,11 +26,14 @@ JudgeConfig judge_config(const SwarmCase& c) {
     const core::CoordinatorConfig& config = c.world.coordinator;
     bool silence = false;
     bool faults = false;
+    bool deaths = false;
     for (const Fault& fault : c.faults) {
-        const bool moves = fault.kind >= FaultKind::move;
+        const bool death = fault.kind == FaultKind::kill_coordinator;
+        const bool moves = fault.kind >= FaultKind::move && !death;
+        deaths = deaths || death;
         faults = faults || !moves;
         silence = silence ||
-                  (!moves && fault.kind != FaultKind::duplicate &&
+                  (!moves && !death && fault.kind != FaultKind::duplicate &&
                    fault.kind != FaultKind::declare_lost && fault.kind != FaultKind::old_hello);
     }
     return {config.n_layers,
@@ -40,6 +43,7 @@ JudgeConfig judge_config(const SwarmCase& c) {
             config.stall_timeout.seconds(),
             config.unserved_timeout.seconds(),
             faults,
+            deaths,
             silence};
 }
 

@@ -32,17 +32,26 @@ World::~World() = default;
 
 core::RequestId World::submit(core::Request request) {
     request.id = {next_request_++};
+    if (outcomes_.contains(request.id)) {
+        check_sound("a request got the number of another");
+        return request.id;
+    }
     Outcome outcome;
     outcome.submitted_at = now_;
     outcome.prompt_tokens = static_cast<std::int32_t>(request.prompt.size());
     outcome.is_group = request.is_group();
     outcome.has_beams = request.beam.has_value();
     outcome.n = request.n;
-    outcomes_.emplace(request.id, outcome);
+    Outcome& kept = outcomes_.emplace(request.id, outcome).first->second;
     ++open_;
     drafts_.begin(request);
     if (watch_ != nullptr) watch_->submitted(now_, request);
     const core::RequestId id = request.id;
+    if (!coordinator_up_) {
+        probes_.hit(Probe::submitted_to_nobody);
+        cut_off(id, kept);
+        return id;
+    }
     coordinator_event(core::Submitted{std::move(request)});
     return id;
 }
@@ -98,6 +107,8 @@ void WorldCounts::add(const WorldCounts& other) {
     links_broken += other.links_broken;
     drains += other.drains;
     drained += other.drained;
+    coordinator_kills += other.coordinator_kills;
+    cut_off += other.cut_off;
     failovers += other.failovers;
     recomputed_tokens += other.recomputed_tokens;
     moves.add(other.moves);
@@ -107,7 +118,7 @@ WorldCounts World::counts() const {
     WorldCounts counts = counts_;
     counts.lost = network_.lost();
     counts.duplicated = network_.duplicated();
-    counts.failovers = coordinator_.view().failovers;
+    counts.failovers += coordinator_.view().failovers;
     counts.moves = moves_.counts();
     return counts;
 }
@@ -184,6 +195,7 @@ void World::check_sound(const std::string& broken) {
 }
 
 void World::coordinator_event(const core::CoordinatorEvent& event) {
+    if (!coordinator_up_) return;
     const auto* from_worker = std::get_if<core::FromWorker>(&event);
     if (from_worker != nullptr) {
         const auto* tokens = std::get_if<core::TokensProduced>(&from_worker->message);

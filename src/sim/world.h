@@ -60,6 +60,7 @@ struct Outcome {
     bool accepted = false;
     bool ended = false;
     bool rejected = false;
+    bool cut_off = false;  // ended by the death of the coordinator, or found none
     core::FinishReason reason = core::FinishReason::error;
     std::string error;
     std::vector<core::Pipeline> pipelines;  // one per attempt that ran
@@ -86,6 +87,8 @@ struct WorldCounts {
     std::int64_t links_broken = 0;
     std::int64_t drains = 0;  // asked for, also with remove
     std::int64_t drained = 0;
+    std::int64_t coordinator_kills = 0;
+    std::int64_t cut_off = 0;  // requests that ended with the coordinator, or found none
     std::int64_t failovers = 0;
     std::int64_t recomputed_tokens = 0;  // of requests that were computed anew
     MoveCounts moves;
@@ -128,6 +131,11 @@ class World {
     void pause(core::WorkerId worker);
     void resume(core::WorkerId worker);
     void declare_lost(core::WorkerId worker);  // though it lives
+    // Nobody is there until start_coordinator(), and that one knows of this one at most the
+    // placement. Workers that live notice within told_after_s; those that have not when it is back
+    // hear that they do not count.
+    void kill_coordinator(double told_after_s);
+    void start_coordinator();
     FaultNetwork& network() { return network_; }
     void mend(std::int32_t from, std::int32_t to);  // network().cut(from, to, ...) ends
     // Each fault begins at its time and ends after its duration; times count from now.
@@ -181,11 +189,14 @@ class World {
     void start(Machine& machine);
     void hello(core::WorkerId id, std::uint64_t incarnation);
     void join(Machine& machine);
+    void start_again(Machine& machine);
     void end_session(core::WorkerId id, std::uint64_t incarnation, const std::string& reason);
     void from_worker(core::WorkerId id, std::uint64_t incarnation,
                      const core::CoordinatorMessage& message);
     void refuse(core::WorkerId id, std::uint64_t incarnation);
     void lose_silent();
+    void cut_off(core::RequestId id, Outcome& outcome);
+    void lose_coordinator(core::WorkerId id, std::uint64_t incarnation);
     void begin(const Fault& fault);
     void end(const Fault& fault);
     void tell_broken(const Fault& cut);
@@ -233,7 +244,12 @@ class World {
     WorldConfig config_;
     Plan plan_;
     const spec::CostModel& cost_;
-    core::Coordinator coordinator_;
+    core::Coordinator coordinator_;  // one that never was told anything while it is down
+    bool coordinator_up_ = true;
+    std::int32_t coordinator_kills_ = 0;  // faults that keep it down
+    std::optional<core::RememberedPlacement> remembered_;
+    std::uint64_t life_ = 0;           // of the coordinator: rises with each death
+    std::uint64_t first_request_ = 1;  // of this life
     FaultNetwork network_;
     ToyDrafts drafts_;
     std::map<core::WorkerId, std::unique_ptr<Machine>> machines_;

@@ -70,10 +70,14 @@ void World::perform(const core::CoordinatorAction& action) {
     if (const auto* out = std::get_if<core::SendToWorker>(&action)) {
         perform(*out);
     } else if (const auto* plan = std::get_if<core::PlanCluster>(&action)) {
-        after(kPlanSeconds, [this, request = *plan] { answer(request); });
+        after(kPlanSeconds, [this, life = life_, request = *plan] {
+            if (life == life_) answer(request);
+        });
     } else if (const auto* question = std::get_if<core::ProposeDrafts>(&action)) {
         if (auto answer = drafts_.answer(*question)) {
-            after(config_.draft_s, [this, answer = *answer] { coordinator_event(answer); });
+            after(config_.draft_s, [this, life = life_, answer = *answer] {
+                if (life == life_) coordinator_event(answer);
+            });
         }
     } else if (const auto* ended = std::get_if<core::ForgetDrafts>(&action)) {
         drafts_.forget(ended->id);
@@ -163,6 +167,8 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
         if (report->text.find(" is not drained: ") != std::string::npos)
             probes_.hit(Probe::drain_refused);
         if (report->text.starts_with("roles are not kept")) probes_.hit(Probe::roles_not_kept);
+        if (report->text.find("before the restart is taken up again") != std::string::npos)
+            probes_.hit(Probe::placement_taken_up_again);
         if (!report->text.starts_with("placement ")) return;
         if (!lost_since_placement_) probes_.hit(Probe::placement_replaced_while_serving);
         lost_since_placement_ = false;
@@ -311,6 +317,10 @@ void World::deliver_rows(core::WorkerId to, std::uint64_t incarnation, core::Sta
         if (!config_.peers_keep_address) return;
         probes_.hit(Probe::rows_for_a_newer_incarnation);
     }
+    const bool older =
+        std::any_of(inputs.inputs.begin(), inputs.inputs.end(),
+                    [&](const auto& one) { return one.key.request.value < first_request_; });
+    if (older) probes_.hit(Probe::rows_of_an_older_coordinator);
     const std::uint64_t buffer = machine.next_buffer++;
     machine.buffers[buffer] = std::move(rows);
     for (core::StageInput& input : inputs.inputs) input.payload.buffer = buffer;

@@ -75,9 +75,10 @@ void World::resume(core::WorkerId id) {
 void World::hello(core::WorkerId id, std::uint64_t incarnation) {
     Machine& machine = *machines_.at(id);
     if (!machine.alive || machine.incarnation != incarnation) return;
-    const bool deaf = network_.is_cut(vertex(id), spec::kCoordinator) ||
-                      network_.is_cut(spec::kCoordinator, vertex(id)) || machine.pauses > 0;
+    bool deaf = network_.is_cut(vertex(id), spec::kCoordinator) ||
+                network_.is_cut(spec::kCoordinator, vertex(id)) || machine.pauses > 0;
     const bool taken = machine.session != 0 && !config_.hello_replaces;
+    deaf = deaf || !coordinator_up_;
     if (!deaf && taken) probes_.hit(Probe::hello_refused_while_old_one_counts);
     if (deaf || taken) {
         return after(kHelloRetrySeconds, [this, id, incarnation] { hello(id, incarnation); });
@@ -135,9 +136,13 @@ void World::end_session(core::WorkerId id, std::uint64_t incarnation, const std:
 
 void World::from_worker(core::WorkerId id, std::uint64_t incarnation,
                         const core::CoordinatorMessage& message) {
+    if (!coordinator_up_) return;
     Machine& machine = *machines_.at(id);
     if (machine.session != incarnation) {
         probes_.hit(Probe::old_incarnation_refused);
+        if (life_ > 0 && machine.incarnation == incarnation) {
+            probes_.hit(Probe::coordinator_back_before_it_was_missed);
+        }
         return refuse(id, incarnation);
     }
     machine.last_heard = now_;
@@ -152,11 +157,7 @@ void World::refuse(core::WorkerId id, std::uint64_t incarnation) {
     after(config_.link_latency_s, [this, id, incarnation] {
         Machine& machine = *machines_.at(id);
         if (!machine.alive || machine.incarnation != incarnation || machine.pauses > 0) return;
-        stop(machine);
-        after(kRestartSeconds, [this, id] {
-            Machine& again = *machines_.at(id);
-            if (!again.alive && again.kills == 0) start(again);
-        });
+        start_again(machine);
     });
 }
 
@@ -251,6 +252,10 @@ void World::begin(const Fault& fault) {
             ++counts_.drains;
             set_drain(who());
             break;
+        case FaultKind::kill_coordinator:
+            ++coordinator_kills_;
+            kill_coordinator(fault.amount);
+            break;
         case FaultKind::break_link:
             ++counts_.links_broken;
             network_.break_link(fault.a, fault.b);
@@ -295,6 +300,9 @@ void World::end(const Fault& fault) {
         case FaultKind::remove:
             if (--who().removes == 0 && !who().alive && who().kills == 0) start(who());
             set_drain(who());
+            break;
+        case FaultKind::kill_coordinator:
+            if (--coordinator_kills_ == 0) start_coordinator();
             break;
         case FaultKind::declare_lost:
         case FaultKind::old_hello:

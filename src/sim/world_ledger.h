@@ -44,6 +44,8 @@ class MoveLedger {
     // So many of the request were committed.
     std::int64_t commits(core::RequestId id) const;
     std::string left_open() const;
+    // The coordinator that knew of them is gone.
+    void forget() { tracks_.clear(); }
     const MoveCounts& counts() const { return counts_; }
 
   private:

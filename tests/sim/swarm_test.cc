@@ -81,7 +81,7 @@ TEST(FaultPlan, WhatItCannotReadItNamesWithItsLineAndTheForm) {
 
 class JudgeTest : public testing::Test {
   protected:
-    JudgeTest() : judge_({kLayers, kVocab, 64, 4, 10, 10, true, true}) {
+    JudgeTest() : judge_({kLayers, kVocab, 64, 4, 10, 10, true, false, true}) {
         request_.id = {1};
         request_.prompt = {1, 2, 3};
         request_.max_tokens = 3;
@@ -149,6 +149,12 @@ TEST_F(JudgeTest, SeesRefusalAfterAcceptance) {
     judge_.accepted({}, {1});
     judge_.rejected({}, core::RejectRequest{{1}, core::RejectReason::queue_full, "full", 1});
     EXPECT_TRUE(says("P6: rejected after it was accepted"));
+}
+
+TEST_F(JudgeTest, SeesAStreamThatIsCutOffThoughTheCoordinatorLives) {
+    judge_.accepted({}, {1});
+    judge_.cut_off({}, {1});
+    EXPECT_TRUE(says("P7: cut off though the coordinator lives"));
 }
 
 TEST_F(JudgeTest, SeesAnErrorThatIsNotAllowed) {
