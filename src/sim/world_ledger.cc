@@ -38,7 +38,8 @@ std::string MoveLedger::reserve(core::WorkerId worker, const core::ReserveKv& me
     track.last_attempt = attempt;
     track.open = Move{attempt, {worker}};
     ++counts_.begun;
-    if (asking_ == message.key.request) ++answers_;
+    // After a refusal it is one that the coordinator begins by itself.
+    if (asking_ == message.key.request && answers_ == 0) ++answers_;
     return "";
 }
 

@@ -172,7 +172,9 @@ std::int64_t committed_for(const TimedCluster& cluster, MigrationReason reason) 
 }
 
 TEST(RolesOfWorkers, ManyAreHandedOverInTurnAndShared) {
-    TimedCluster cluster(lanes({kPrefill, kDecode, kDecode}));
+    TimedCluster::Setup setup = lanes({kPrefill, kDecode, kDecode});
+    setup.pages = 4000;  // enough for all of them
+    TimedCluster cluster(setup);
     for (std::uint64_t id = 1; id <= 40; ++id) {
         cluster.submit_at(cluster.now + base::from_ms(25.0 * static_cast<double>(id)),
                           request_of(id, 60, 200));
