@@ -33,7 +33,11 @@ class Backend {
     // all KV content is lost. Returns the number of pages (block_size tokens x one layer each).
     // unavailable when the layers, or the layers and one page each, do not fit; says how many bytes
     // are missing.
+    // Weights that are held already are not read again.
     virtual base::Result<std::int64_t> load(spec::LayerRange layers) = 0;
+    // Gives the memory of the KV pages back and keeps the weights; nothing runs before the next
+    // load().
+    virtual void drop_kv() = 0;
     // Moves the plan's pages, then runs its chunks layer by layer. The result of a row does not
     // depend on what else is in the batch or on how a prompt is cut into chunks, bit for bit.
     virtual base::Result<BatchResult> run(const core::BatchPlan& plan,

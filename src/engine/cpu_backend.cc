@@ -176,19 +176,20 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
     for (std::int32_t l = 0; l < config_.n_layers; ++l) {
         if (!layers.contains(l)) architecture_->drop_layer(l);
     }
-    head_ = {};
-    output_norm_.clear();
-    if (!embedding_.empty()) weights_->release(kEmbedding);
-    embedding_ = {};
+    const bool needs_head = layers.end == config_.n_layers;
+    const bool new_head = needs_head && output_norm_.empty();
+    if (!needs_head) drop_head();
+    // A tied head is packed from the same tensor, which is let go then.
+    if (layers.begin != 0 || (new_head && config_.tied_embeddings)) drop_embedding();
     for (std::int32_t l = layers.begin; l < layers.end; ++l) {
         if (!architecture_->has_layer(l)) TRY_VOID(architecture_->load_layer(loader, l));
     }
-    if (layers.end == config_.n_layers) {
+    if (new_head) {
         TRY(head_, loader.matrix(config_.tied_embeddings ? kEmbedding : kHead, config_.vocab,
                                  config_.hidden));
         TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
     }
-    if (layers.begin == 0) {
+    if (layers.begin == 0 && embedding_.empty()) {
         const model::TensorInfo* info = weights_->file().find_tensor(kEmbedding);
         CHECK(info != nullptr);
         if (info->row_length() != config_.hidden || info->rows() != config_.vocab) {
@@ -196,7 +197,6 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
                                              kEmbedding, config_.vocab, config_.hidden,
                                              info->rows(), info->row_length()));
         }
-        // Last: a tied head was packed from the same tensor and let it go.
         TRY(embedding_, weights_->tensor(kEmbedding));
         CHECK(embedding_.size() == info->bytes);
         embedding_type_ = info->type;
@@ -204,13 +204,28 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
     return base::Ok{};
 }
 
-base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
+void CpuBackend::drop_head() {
+    head_ = {};
+    output_norm_.clear();
+}
+
+void CpuBackend::drop_embedding() {
+    if (!embedding_.empty()) weights_->release(kEmbedding);
+    embedding_ = {};
+}
+
+void CpuBackend::drop_kv() {
     layers_ = {};
     kv_.clear();
+}
+
+base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
+    drop_kv();
     WeightLoader loader(*weights_, pool_);
     if (layers.empty()) {
         for (std::int32_t l = 0; l < config_.n_layers; ++l) architecture_->drop_layer(l);
-        head_ = {};
+        drop_head();
+        drop_embedding();
         return std::int64_t{0};
     }
     if (layers.begin < 0 || layers.end > config_.n_layers) {

@@ -52,6 +52,7 @@ class CpuBackend final : public Backend {
         CpuOptions options);
 
     base::Result<std::int64_t> load(spec::LayerRange layers) override;
+    void drop_kv() override;
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
     std::int32_t hidden_size() const override { return config_.hidden; }
     std::int64_t swap_pages() const override { return kv_.swap_pages(); }
@@ -78,6 +79,8 @@ class CpuBackend final : public Backend {
     base::Result<std::int64_t> weight_bytes(const WeightLoader& loader,
                                             spec::LayerRange layers) const;
     base::Status load_weights(WeightLoader& loader, spec::LayerRange layers);
+    void drop_head();
+    void drop_embedding();
     base::Status check_chunk(const core::BatchChunk& chunk, const core::BatchPlan& plan) const;
     base::Status activate(const core::BatchPlan& plan, std::int32_t layer,
                           const PayloadRows& payload);

@@ -135,12 +135,16 @@ Status ModelledBackend::write_pages(std::span<const core::PageId> pages,
     return Ok{};
 }
 
-Result<std::int64_t> ModelledBackend::load(spec::LayerRange layers) {
-    const spec::ModelSpec& model = options_.model;
+void ModelledBackend::drop_kv() {
     layers_ = {};
     pages_.reset();
     swapped_.reset();
     total_pages_ = swap_pages_ = 0;
+}
+
+Result<std::int64_t> ModelledBackend::load(spec::LayerRange layers) {
+    const spec::ModelSpec& model = options_.model;
+    drop_kv();
     if (layers.empty()) return std::int64_t{0};
     if (layers.begin < 0 || layers.end > model.n_layers) {
         return base::invalid(fmt::format("layers [{}, {}) of a model with {}", layers.begin,

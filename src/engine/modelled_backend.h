@@ -34,6 +34,7 @@ class ModelledBackend final : public Backend {
     static base::Result<std::unique_ptr<ModelledBackend>> create(ModelledOptions options);
 
     base::Result<std::int64_t> load(spec::LayerRange layers) override;
+    void drop_kv() override;
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
     std::int32_t hidden_size() const override { return options_.hidden_size; }
     std::int64_t swap_pages() const override { return swap_pages_; }

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/counted_weights.h"
 #include "op_helpers.h"
 #include "reference_model.h"
 #include "runner.h"
@@ -215,6 +216,37 @@ TEST(Backend, LoadingOtherLayersKeepsTheResults) {
     ASSERT_TRUE(changed.backend().load({0, kLayers}).ok());
     const auto again = must_run(changed, {piece_of(1, {0, kLayers}, 0, tokens)});
     EXPECT_TRUE(same_bits(again[0].output, expected[0].output));
+}
+
+TEST(Backend, LayersThatAreThereAreNotReadAgain) {
+    for (const bool tied : {false, true}) {
+        const ModelFile file(TensorType::q8_0, tied);
+        auto opened = model::LocalWeights::open(file.path());
+        ASSERT_TRUE(opened.ok());
+        const auto weights = std::make_shared<model::CountedWeights>(std::move(*opened));
+        const auto config = model::read_model_config(*weights);
+        ASSERT_TRUE(config.ok());
+        auto backend = CpuBackend::create(weights, *config, test_options());
+        ASSERT_TRUE(backend.ok());
+        Runner runner(std::move(*backend), {0, kLayers}, 16, 1);
+        base::Random random(56);
+        const auto tokens = random_tokens(random, 20);
+        const auto expected = must_run(runner, {piece_of(1, {0, kLayers}, 0, tokens)});
+        const std::int64_t all = weights->bytes_read();
+        runner.free_sequence(1);
+        runner.backend().drop_kv();
+        ASSERT_TRUE(runner.backend().load({0, kLayers}).ok());
+        EXPECT_EQ(weights->bytes_read(), all);
+        const auto again = must_run(runner, {piece_of(1, {0, kLayers}, 0, tokens)});
+        EXPECT_TRUE(same_bits(again[0].output, expected[0].output));
+        EXPECT_EQ(again[0].token.top, expected[0].token.top);
+        // Another end: the layers in between stay.
+        ASSERT_TRUE(runner.backend().load({1, kLayers - 1}).ok());
+        EXPECT_EQ(weights->bytes_read(), all);
+        ASSERT_TRUE(runner.backend().load({0, kLayers}).ok());
+        EXPECT_GT(weights->bytes_read(), all);
+        EXPECT_LT(weights->bytes_read(), 2 * all);
+    }
 }
 
 TEST(Backend, TheBudgetBoundsThePagesAndAMissingByteIsNamed) {

@@ -21,6 +21,7 @@ constexpr std::size_t kPageBytes = 8;
 class PageStore final : public engine::Backend {
   public:
     base::Result<std::int64_t> load(spec::LayerRange /*layers*/) override { return 16; }
+    void drop_kv() override {}
     base::Result<engine::BatchResult> run(const core::BatchPlan& /*plan*/,
                                           const engine::PayloadRows& /*payload*/) override {
         return engine::BatchResult{};
