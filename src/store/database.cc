@@ -51,6 +51,11 @@ Statement& Statement::integer(std::int64_t value) {
     return *this;
 }
 
+Statement& Statement::real(double value) {
+    note(sqlite3_bind_double(statement_, next_++, value));
+    return *this;
+}
+
 Statement& Statement::text(std::string_view value) {
     note(sqlite3_bind_text64(statement_, next_++, value.data() == nullptr ? "" : value.data(),
                              value.size(), SQLITE_STATIC, SQLITE_UTF8));
@@ -94,6 +99,10 @@ void Statement::reset() {
 
 std::int64_t Statement::integer_at(int column) const {
     return sqlite3_column_int64(statement_, column);
+}
+
+double Statement::real_at(int column) const {
+    return sqlite3_column_double(statement_, column);
 }
 
 std::string Statement::text_at(int column) const {
@@ -179,6 +188,7 @@ Error Database::error(int code) const {
         return {Errc::unavailable, path_ + ": is in use by another process"};
     }
     if (kind == SQLITE_NOTADB) return base::invalid(path_ + ": is not a SQLite database");
+    if (kind == SQLITE_CORRUPT) return base::invalid(path_ + ": is damaged");
     const char* said = handle_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(handle_);
     const Errc errc = kind == SQLITE_TOOBIG ? Errc::too_large : Errc::io;
     return {errc, path_ + ": " + said};

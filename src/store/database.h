@@ -25,6 +25,7 @@ class Statement {
     ~Statement();
 
     Statement& integer(std::int64_t value);
+    Statement& real(double value);
     Statement& text(std::string_view value);
     Statement& blob(std::string_view value);
     Statement& null();
@@ -37,6 +38,7 @@ class Statement {
 
     // Of the row that step() found; text and blobs until the next step().
     std::int64_t integer_at(int column) const;
+    double real_at(int column) const;
     std::string text_at(int column) const;
     std::string_view blob_at(int column) const;
     bool null_at(int column) const;

@@ -194,6 +194,23 @@ Result<std::vector<BatchLine>> JobStore::open_lines(std::string_view batch, std:
     }
 }
 
+Result<JobCounts> JobStore::counts() const {
+    TRY(Statement select, db_->prepare("SELECT status, count(*), sum(completed), sum(failed), "
+                                       "sum(total) FROM batches GROUP BY status"));
+    JobCounts counts;
+    while (true) {
+        TRY(const bool row, select.step());
+        if (!row) return counts;
+        const auto status = static_cast<std::size_t>(select.integer_at(0));
+        if (status >= kBatchStatuses) continue;
+        counts.batches[status] = select.integer_at(1);
+        counts.lines_completed += select.integer_at(2);
+        counts.lines_failed += select.integer_at(3);
+        if (is_over(static_cast<BatchStatus>(status))) continue;
+        counts.lines_open += select.integer_at(4) - select.integer_at(2) - select.integer_at(3);
+    }
+}
+
 Result<std::int64_t> JobStore::add_results(const std::vector<LineResult>& results) {
     TRY(Transaction transaction, Transaction::begin(*db_));
     TRY(Statement insert,

@@ -17,6 +17,7 @@ using base::Status;
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10U;
+constexpr std::int64_t kContentPiece = std::int64_t{1} << 20;
 // Given back to the file system when something is removed: at most so many pages of 4 KiB at once,
 // which takes a moment; what is left free is used again.
 constexpr int kVacuumPages = 16384;
@@ -123,12 +124,27 @@ Status JobStore::free_removed_files() const {
 }
 
 Result<std::string> JobStore::content(std::string_view id) const {
-    TRY(const FileRecord record, file(id));
+    ContentPlace place;
+    std::string content;
+    while (true) {
+        TRY(const std::string piece, read_on(id, place, kContentPiece));
+        if (piece.empty()) return content;
+        content += piece;
+    }
+}
+
+Result<std::string> JobStore::read_on(std::string_view id, ContentPlace& place,
+                                      std::int64_t bytes) const {
+    TRY_VOID(file(id));
     TRY(Statement select, db_->prepare("SELECT batch, errors FROM files WHERE id=?"));
     TRY(const bool found, select.text(id).step());
     CHECK(found);
-    if (!select.null_at(0)) return result_content(select.integer_at(0), select.integer_at(1) != 0);
-    return read(id, 0, record.bytes);
+    if (!select.null_at(0)) {
+        return read_results(select.integer_at(0), select.integer_at(1) != 0, place, bytes);
+    }
+    TRY(std::string piece, read(id, place.next, bytes));
+    place.next += static_cast<std::int64_t>(piece.size());
+    return piece;
 }
 
 Result<std::string> JobStore::read(std::string_view id, std::int64_t offset,
@@ -155,17 +171,20 @@ Result<std::string> JobStore::read(std::string_view id, std::int64_t offset,
     return content;
 }
 
-Result<std::string> JobStore::result_content(std::int64_t batch, bool errors) const {
-    TRY(Statement select,
-        db_->prepare("SELECT text FROM results WHERE batch=? AND (outcome<>0)=? ORDER BY line"));
-    select.integer(batch).integer(errors ? 1 : 0);
+Result<std::string> JobStore::read_results(std::int64_t batch, bool errors, ContentPlace& place,
+                                           std::int64_t bytes) const {
+    TRY(Statement select, db_->prepare("SELECT text, line FROM results WHERE batch=? AND "
+                                       "(outcome<>0)=? AND line>? ORDER BY line"));
+    select.integer(batch).integer(errors ? 1 : 0).integer(place.next);
     std::string content;
-    while (true) {
+    while (content.size() < static_cast<std::size_t>(bytes)) {
         TRY(const bool row, select.step());
-        if (!row) return content;
+        if (!row) break;
         content += select.blob_at(0);
         content += '\n';
+        place.next = select.integer_at(1);
     }
+    return content;
 }
 
 // "" when it would be empty.

@@ -1,16 +1,14 @@
 #include "store/job_store.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
-#include <system_error>
+
+#include "store/schema.h"
 
 namespace helix::store {
 
 using base::Errc;
 using base::Error;
 using base::Result;
-using base::Status;
 
 namespace {
 
@@ -73,19 +71,7 @@ CREATE TABLE results(
     FOREIGN KEY(batch, line) REFERENCES lines(batch, line) ON DELETE CASCADE);
 )";
 
-// What users type and clients hold is theirs to read only.
-Status make_folder(const std::string& folder) {
-    namespace fs = std::filesystem;
-    std::error_code failed;
-    if (fs::is_directory(folder, failed)) return base::Ok{};
-    fs::create_directories(folder, failed);
-    if (!failed) fs::permissions(folder, fs::perms::owner_all, failed);
-    if (failed) {
-        return Error{Errc::io,
-                     fmt::format("{}: cannot make this folder: {}", folder, failed.message())};
-    }
-    return base::Ok{};
-}
+constexpr Schema kJobs = {kApplicationId, kSchemaVersion, kSchema};
 
 }  // namespace
 
@@ -105,30 +91,8 @@ Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& folder) {
     TRY_VOID(make_folder(folder));
     TRY(auto database, Database::open((std::filesystem::path(folder) / "helix.db").string()));
     std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
-    TRY_VOID(store->prepare_schema());
+    TRY_VOID(prepare_schema(*store->db_, kJobs));
     return store;
-}
-
-Status JobStore::prepare_schema() {
-    TRY(const std::int64_t tables, db_->number("SELECT count(*) FROM sqlite_master"));
-    TRY(const std::int64_t application, db_->number("PRAGMA application_id"));
-    TRY(const std::int64_t version, db_->number("PRAGMA user_version"));
-    if (tables == 0) {
-        TRY(Transaction transaction, Transaction::begin(*db_));
-        TRY_VOID(db_->execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};{}",
-                                          kApplicationId, kSchemaVersion, kSchema)));
-        return transaction.commit();
-    }
-    if (application != kApplicationId) {
-        return base::invalid(db_->path() + ": is a database of another program");
-    }
-    if (version > kSchemaVersion) {
-        return base::invalid(
-            fmt::format("{}: was written by a newer Helix (version {} of its tables; this one "
-                        "knows {})",
-                        db_->path(), version, kSchemaVersion));
-    }
-    return base::Ok{};
 }
 
 // Of the same random source as SQLite's own; 96 bits do not meet twice.

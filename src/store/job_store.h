@@ -98,6 +98,19 @@ struct ListQuery {
     bool oldest_first = false;
 };
 
+// How far a file's content was read.
+struct ContentPlace {
+    std::int64_t next = 0;  // of an uploaded file a byte, of a result file behind this line
+};
+
+// Of all batches that were ever made.
+struct JobCounts {
+    std::array<std::int64_t, kBatchStatuses> batches{};
+    std::int64_t lines_completed = 0;
+    std::int64_t lines_failed = 0;  // in error files
+    std::int64_t lines_open = 0;    // without a result, of batches that are not over
+};
+
 // Promises: what a call has returned as done is kept through any crash; a call that was cut short
 // by one has done all or nothing; a line of a batch has at most one result. One thread at a time.
 class JobStore {
@@ -114,6 +127,10 @@ class JobStore {
     // What a batch still reads goes when that batch is over; nobody sees it meanwhile.
     base::Status remove_file(std::string_view id);
     base::Result<std::string> content(std::string_view id) const;
+    // The content from there on, about so many bytes but whole lines of a result file; "" at its
+    // end.
+    base::Result<std::string> read_on(std::string_view id, ContentPlace& place,
+                                      std::int64_t bytes) const;
     // Of an uploaded file, also when it was removed; less at its end.
     base::Result<std::string> read(std::string_view id, std::int64_t offset,
                                    std::int64_t bytes) const;
@@ -140,13 +157,13 @@ class JobStore {
     // Lines without a result behind this one, in order.
     base::Result<std::vector<BatchLine>> open_lines(std::string_view batch, std::int64_t after,
                                                     std::int64_t limit) const;
+    base::Result<JobCounts> counts() const;
     // All or none, in one transaction; those of lines that have a result already are dropped.
     // Returns how many were kept.
     base::Result<std::int64_t> add_results(const std::vector<LineResult>& results);
 
   private:
     explicit JobStore(std::unique_ptr<Database> database) : db_(std::move(database)) {}
-    base::Status prepare_schema();
     base::Result<std::string> new_id(std::string_view prefix) const;
     base::Result<std::int64_t> batch_number(std::string_view id) const;
     base::Status set_status(std::string_view id, BatchStatus from, BatchStatus to,
@@ -154,7 +171,8 @@ class JobStore {
     base::Status write_pieces(std::int64_t file, std::string_view content) const;
     base::Result<std::string> add_result_file(const BatchRecord& batch, std::int64_t number,
                                               bool errors, std::int64_t now) const;
-    base::Result<std::string> result_content(std::int64_t batch, bool errors) const;
+    base::Result<std::string> read_results(std::int64_t batch, bool errors, ContentPlace& place,
+                                           std::int64_t bytes) const;
     base::Status free_removed_files() const;
 
     std::unique_ptr<Database> db_;

@@ -193,6 +193,59 @@ TEST_F(JobStoreTest, ASecondProcessIsToldThatTheFolderIsInUse) {
     EXPECT_THAT(second.error().message, HasSubstr("in use"));
 }
 
+TEST_F(JobStoreTest, AContentIsReadPieceByPiece) {
+    std::string content;
+    for (int i = 0; content.size() < 700'000; ++i) content += std::to_string(i * 7919) + "\n";
+    const std::string file = upload(content).id;
+    const std::string batch_id = running_batch(5);
+    const std::string long_line(500, 'x');
+    std::vector<LineResult> results;
+    for (int i = 1; i <= 5; ++i) {
+        const Outcome outcome = i == 3 ? Outcome::failed : Outcome::completed;
+        results.push_back({batch_id, i, outcome, std::to_string(i) + long_line});
+    }
+    ASSERT_TRUE(store_->add_results(results).ok());
+    ASSERT_TRUE(store_->finalize_batch(batch_id, 400).ok());
+    ASSERT_TRUE(store_->close_batch(batch_id, BatchStatus::completed, 500).ok());
+    for (const std::string& id : {file, batch(batch_id).output_file}) {
+        const std::string whole = *store_->content(id);
+        EXPECT_EQ(whole.size(), static_cast<std::size_t>(store_->file(id)->bytes));
+        ContentPlace place;
+        std::string read;
+        for (int pieces = 0;; ++pieces) {
+            const auto piece = store_->read_on(id, place, 100'000 + pieces);
+            ASSERT_TRUE(piece.ok());
+            if (piece->empty()) break;
+            read += *piece;
+        }
+        EXPECT_TRUE(read == whole);
+    }
+    ContentPlace place;
+    const std::string output = batch(batch_id).output_file;
+    EXPECT_EQ(*store_->read_on(output, place, 1), "1" + long_line + "\n");
+    EXPECT_EQ(*store_->read_on(output, place, 502), "2" + long_line + "\n");
+    ASSERT_TRUE(store_->remove_file(output).ok());
+    EXPECT_EQ(store_->read_on(output, place, 1).error().code, Errc::not_found);
+}
+
+TEST_F(JobStoreTest, BatchesAndTheirLinesAreCounted) {
+    const std::string done = running_batch(2);
+    running_batch(4);
+    ASSERT_TRUE(
+        store_
+            ->add_results({{done, 1, Outcome::completed, "one"}, {done, 2, Outcome::failed, "two"}})
+            .ok());
+    ASSERT_TRUE(store_->finalize_batch(done, 400).ok());
+    ASSERT_TRUE(store_->close_batch(done, BatchStatus::completed, 500).ok());
+    const auto counts = store_->counts();
+    ASSERT_TRUE(counts.ok());
+    EXPECT_EQ(counts->batches[static_cast<std::size_t>(BatchStatus::completed)], 1);
+    EXPECT_EQ(counts->batches[static_cast<std::size_t>(BatchStatus::in_progress)], 1);
+    EXPECT_EQ(counts->lines_completed, 1);
+    EXPECT_EQ(counts->lines_failed, 1);
+    EXPECT_EQ(counts->lines_open, 4);
+}
+
 TEST_F(JobStoreTest, ADatabaseOfAnotherKindIsRefusedByName) {
     store_.reset();
     const std::string path = folder_.path() + "/helix.db";

@@ -1,0 +1,98 @@
+#include "store/placement_store.h"
+
+#include <filesystem>
+#include <string_view>
+
+#include "store/schema.h"
+
+namespace helix::store {
+
+using base::Result;
+using base::Status;
+
+namespace {
+
+constexpr Schema kPlacement = {0x486c6970,  // "Hlip", in the file's header
+                               1, R"(
+CREATE TABLE placement(
+    only INTEGER PRIMARY KEY CHECK(only = 1),
+    model TEXT NOT NULL);
+CREATE TABLE holders(
+    seq INTEGER PRIMARY KEY,
+    worker TEXT NOT NULL UNIQUE,
+    first_layer INTEGER NOT NULL,
+    end_layer INTEGER NOT NULL,
+    memory_bytes INTEGER NOT NULL);
+CREATE TABLE flows(
+    seq INTEGER PRIMARY KEY,
+    sender TEXT NOT NULL,    -- '' = the coordinator
+    receiver TEXT NOT NULL,
+    tokens_per_s REAL NOT NULL);
+)"};
+
+// A damaged page may lie where nobody looks until it is too late.
+Status check_whole(const Database& database) {
+    TRY(Statement statement, database.prepare("PRAGMA quick_check(1)"));
+    TRY(const bool row, statement.step());
+    if (row && statement.text_at(0) == "ok") return base::Ok{};
+    return base::invalid(database.path() + ": is damaged: " +
+                         (row ? statement.text_at(0) : std::string("it cannot be checked")));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PlacementStore>> PlacementStore::open(const std::string& folder) {
+    TRY_VOID(make_folder(folder));
+    TRY(auto database, Database::open((std::filesystem::path(folder) / "placement.db").string()));
+    TRY_VOID(check_whole(*database));
+    TRY_VOID(prepare_schema(*database, kPlacement));
+    return std::unique_ptr<PlacementStore>(new PlacementStore(std::move(database)));
+}
+
+Result<std::optional<PlacementRecord>> PlacementStore::load() const {
+    TRY(Statement model, db_->prepare("SELECT model FROM placement"));
+    TRY(const bool saved, model.step());
+    if (!saved) return std::optional<PlacementRecord>();
+    PlacementRecord record;
+    record.model = model.text_at(0);
+    TRY(Statement holders, db_->prepare("SELECT worker, first_layer, end_layer, memory_bytes "
+                                        "FROM holders ORDER BY seq"));
+    while (true) {
+        TRY(const bool row, holders.step());
+        if (!row) break;
+        record.holders.push_back({holders.text_at(0), holders.integer_at(1), holders.integer_at(2),
+                                  holders.integer_at(3)});
+    }
+    TRY(Statement flows,
+        db_->prepare("SELECT sender, receiver, tokens_per_s FROM flows ORDER BY seq"));
+    while (true) {
+        TRY(const bool row, flows.step());
+        if (!row) break;
+        record.flows.push_back({flows.text_at(0), flows.text_at(1), flows.real_at(2)});
+    }
+    return std::optional(std::move(record));
+}
+
+Status PlacementStore::save(const PlacementRecord& placement) const {
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY_VOID(db_->execute("DELETE FROM placement; DELETE FROM holders; DELETE FROM flows;"));
+    {
+        TRY(Statement model, db_->prepare("INSERT INTO placement VALUES(1, ?)"));
+        TRY_VOID(model.text(placement.model).run());
+        TRY(Statement holder, db_->prepare("INSERT INTO holders VALUES(NULL, ?, ?, ?, ?)"));
+        for (const PlacementRecord::Holder& one : placement.holders) {
+            TRY_VOID(holder.text(one.worker)
+                         .integer(one.begin)
+                         .integer(one.end)
+                         .integer(one.memory_bytes)
+                         .run());
+        }
+        TRY(Statement flow, db_->prepare("INSERT INTO flows VALUES(NULL, ?, ?, ?)"));
+        for (const PlacementRecord::Flow& one : placement.flows) {
+            TRY_VOID(flow.text(one.from).text(one.to).real(one.tokens_per_s).run());
+        }
+    }
+    return transaction.commit();
+}
+
+}  // namespace helix::store

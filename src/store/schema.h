@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "store/database.h"
+
+namespace helix::store {
+
+// Which of our databases a file is, as its header says.
+struct Schema {
+    std::int64_t application_id = 0;
+    std::int64_t version = 1;
+    const char* tables = "";  // the statements that make them
+};
+
+// Makes the tables of an empty database. invalid, and nothing is touched: a database of another
+// program, or one that a newer Helix wrote.
+base::Status prepare_schema(const Database& database, const Schema& schema);
+
+// For its owner only when it is made: what users type and clients hold is theirs to read only.
+base::Status make_folder(const std::string& folder);
+
+}  // namespace helix::store
