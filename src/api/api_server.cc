@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
+#include <memory>
+#include <thread>
 
 #include "api/completion.h"
 #include "api/context.h"
@@ -34,11 +37,26 @@ struct ApiServer::Impl {
         for (const auto& completion : context.active) completion->on_tick(now);
     }
 
+    // Not on the HTTP server's thread.
+    std::size_t answers_under_way() {
+        std::promise<std::size_t> answer;
+        context.post([&] { answer.set_value(context.active.size()); });
+        return answer.get_future().get();
+    }
+    void end_answers() {
+        const auto active = context.active;  // ends change it
+        for (const auto& completion : active) completion->shut_down();
+    }
+
     ApiContext context;
+    bool stopped = false;
     std::unique_ptr<net::HttpServer> http;  // goes first: its thread uses the context
 };
 
 namespace {
+
+constexpr std::chrono::milliseconds kLookEvery(20);
+constexpr base::Duration kLastWords = base::from_seconds(1);  // for errors to reach slow clients
 
 // Files may be larger than other bodies, for those who may send them.
 void allow_files(ApiOptions& options) {
@@ -98,8 +116,15 @@ void ApiServer::drain() {
 
 void ApiServer::stop(base::Duration grace) {
     drain();
+    if (impl_->stopped) return;
+    impl_->stopped = true;
     if (impl_->context.jobs != nullptr) impl_->context.jobs->stop();
-    impl_->http->stop(grace);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(grace.ns);
+    while (impl_->answers_under_way() > 0 && std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(kLookEvery);
+    }
+    impl_->http->post([impl = impl_.get()] { impl->end_answers(); });
+    impl_->http->stop(std::min(grace, kLastWords));
     CHECK(impl_->context.active.empty());
 }
 

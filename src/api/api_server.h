@@ -73,8 +73,8 @@ class ApiServer {
     // Any thread. New completions are answered 503 and /health/ready says 503; those under way go
     // on.
     void drain();
-    // Lets answers under way finish for up to grace; the rest are ended in the service. Not from
-    // one of the service's callbacks.
+    // Lets answers under way finish for up to grace; the rest end with an error, and in the
+    // service. Not from one of the service's callbacks.
     void stop(base::Duration grace = {});
 
     struct Impl;

@@ -59,6 +59,7 @@ class BatchRunner {
     // Does what can be done now, and commit() first. To be called again after the time returned,
     // when answers have been taken, and when a batch was added or cancelled.
     base::Duration advance();
+    std::int32_t in_flight() const { return in_flight_; }
 
   private:
     struct Retry {

@@ -496,6 +496,10 @@ void Completion::gone() {
     leave();
 }
 
+void Completion::shut_down() {
+    if (!over_) fail(unavailable("The server is shutting down.", 5));
+}
+
 void Completion::end_choices(FinishReason reason, Outcome outcome) {
     for (const Prompt& prompt : prompts_) {
         if (runs(prompt)) context_.service.end(prompt.id, reason);

@@ -42,6 +42,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
     void rejected(std::size_t prompt, const core::RejectRequest& rejection);
     // The client is.
     void gone();
+    // The server is: an answer that is not whole ends with an error that says so.
+    void shut_down();
 
   private:
     struct Choice;

@@ -174,15 +174,6 @@ net::HttpResponse delete_file(JobStore& store, const std::string& id) {
     return json_response({{"id", id}, {"object", "file"}, {"deleted", true}});
 }
 
-net::HttpResponse file_content(const JobStore& store, const std::string& id) {
-    auto content = store.content(id);
-    if (!content.ok()) return refusal(content.error());
-    net::HttpResponse response;
-    response.content_type = "application/octet-stream";
-    response.body = std::move(content).value();
-    return response;
-}
-
 // ---- batches
 
 // "24h", as OpenAI has it; here also other numbers of minutes, hours and days. Nothing when it is
@@ -309,7 +300,7 @@ Jobs::Work work_for(const Target& target, std::string_view method, std::int64_t 
             return [id](JobStore& s, const Request&) { return delete_file(s, id); };
         }
     } else if (target.files) {
-        if (get) return [id](JobStore& s, const Request&) { return file_content(s, id); };
+        return {};  // a content, which is only downloaded
     } else if (target.action.empty()) {
         if (get) return [id](JobStore& s, const Request&) { return one(s.batch(id)); };
     } else if (post) {
@@ -350,6 +341,10 @@ void route_job(ApiContext& context, const std::shared_ptr<net::HttpExchange>& ex
             error_response({404, fmt::format("There is no {} {}.", request.method, request.path),
                             "invalid_request_error", "", "not_found", 0}));
         return;
+    }
+    const bool get = request.method == "GET" || request.method == "HEAD";
+    if (target->files && target->action == "content" && get) {
+        return context.jobs->download(exchange, target->id);
     }
     Jobs::Work work = work_for(*target, request.method, context.options.unix_time());
     if (!work) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -9,6 +10,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,9 +25,25 @@
 namespace helix::api {
 namespace {
 
+constexpr base::Duration kCountEvery = base::from_ms(250);
+constexpr std::size_t kMostPieceBytes = std::size_t{256} << 10U;
+
+// A file on its way to a client: one piece at a time is read, and written when the client has taken
+// the one before. One of the two threads has it.
+struct Download {
+    std::shared_ptr<net::HttpExchange> exchange;
+    std::string file;
+    std::int64_t bytes = 0;  // in all; known with the first piece
+    store::ContentPlace place;
+    std::string piece;
+    std::size_t written = 0;  // of piece
+    std::optional<base::Error> error;
+};
+
 struct Ask {
     std::shared_ptr<net::HttpExchange> exchange;
     Jobs::Work work;
+    std::shared_ptr<Download> download = nullptr;  // in place of work
 };
 
 BatchLimits limits_of(const ApiOptions& options, const JobOptions& jobs) {
@@ -61,8 +79,16 @@ struct Jobs::Impl final : LineWorld {
     std::int64_t unix_time() override { return context.options.unix_time(); }
     base::TimePoint now() override { return context.options.clock(); }
     void answer(const Ask& ask, net::HttpResponse response) const;
+    void read_piece(const std::shared_ptr<Download>& download);
+    void count();
+    std::size_t piece_bytes() const {
+        return std::min(kMostPieceBytes, context.options.http.max_queued_bytes / 2);
+    }
 
     // ---- the HTTP server's thread
+    bool push(Ask ask);
+    void write_piece(const std::shared_ptr<Download>& download);
+    void write_more(const std::shared_ptr<Download>& download);
     void begin(const LineKey& key, net::HttpRequest request);
     void ended(const LineKey& key, const std::string& request_id,
                const net::HttpResponse& response);
@@ -70,6 +96,8 @@ struct Jobs::Impl final : LineWorld {
     ApiContext& context;
     std::unique_ptr<store::JobStore> store;
     BatchRunner runner;
+    base::TimePoint counted;
+    bool uncounted = true;
     std::map<LineKey, std::shared_ptr<net::HttpExchange>> running;  // the HTTP server's thread
 
     std::mutex mutex;
@@ -90,14 +118,87 @@ void Jobs::Impl::work() {
         std::vector<LineAnswer> new_answers = std::exchange(answers, {});
         const bool last = stopping;
         lock.unlock();
+        uncounted = uncounted || !new_asks.empty() || !new_answers.empty();
         runner.take(std::move(new_answers));
-        for (const Ask& ask : new_asks) answer(ask, do_work(ask, *store));
+        for (const Ask& ask : new_asks) {
+            if (ask.download != nullptr) {
+                read_piece(ask.download);
+            } else {
+                answer(ask, do_work(ask, *store));
+            }
+        }
         if (last) break;
         pause = runner.advance();
+        uncounted = uncounted || pause < kCountEvery;  // more is being done
+        count();
+        if (uncounted) pause = std::min(pause, kCountEvery);
         lock.lock();
     }
     const base::Status kept = runner.commit();
     if (!kept.ok()) LOG_ERROR("batches: {}", kept.error().message);
+}
+
+// For the metrics, now and then.
+void Jobs::Impl::count() {
+    if (!uncounted || (counted.ns != 0 && now() - counted < kCountEvery)) return;
+    uncounted = false;
+    counted = now();
+    auto counts = store->counts();
+    if (!counts.ok()) {
+        LOG_WARN("batches: {}", counts.error().message);
+        return;
+    }
+    context.post([c = &context, jobs = Metrics::Jobs{*counts, runner.in_flight()}] {
+        c->metrics.jobs = jobs;
+    });
+}
+
+void Jobs::Impl::read_piece(const std::shared_ptr<Download>& download) {
+    if (download->bytes == 0 && download->place.next == 0) {
+        const auto file = store->file(download->file);
+        if (file.ok()) download->bytes = file->bytes;
+    }
+    auto piece =
+        store->read_on(download->file, download->place, static_cast<std::int64_t>(piece_bytes()));
+    download->written = 0;
+    if (piece.ok()) {
+        download->piece = std::move(*piece);
+    } else {
+        download->piece.clear();
+        download->error = piece.error();
+    }
+    context.post([this, download] { write_piece(download); });
+}
+
+void Jobs::Impl::write_piece(const std::shared_ptr<Download>& download) {
+    net::HttpExchange& exchange = *download->exchange;
+    if (!exchange.open()) return;
+    if (download->error && !exchange.started()) {
+        return context.respond(exchange, error_response(from_error(*download->error)));
+    }
+    if (!exchange.started()) {
+        exchange.begin_stream(200, "application/octet-stream", {},
+                              static_cast<std::uint64_t>(download->bytes));
+        if (exchange.request().method == "HEAD") return exchange.end_stream();
+    }
+    if (download->error) LOG_WARN("a download breaks off: {}", download->error->message);
+    if (download->piece.empty()) return exchange.end_stream();
+    write_more(download);
+}
+
+// A line of a result may be longer than what may wait for a client.
+void Jobs::Impl::write_more(const std::shared_ptr<Download>& download) {
+    net::HttpExchange& exchange = *download->exchange;
+    if (!exchange.open()) return;
+    if (download->written == download->piece.size()) {
+        if (!push({download->exchange, {}, download})) exchange.end_stream();
+        return;
+    }
+    const std::string_view rest = std::string_view(download->piece).substr(download->written);
+    const std::string_view slice = rest.substr(0, piece_bytes());
+    download->written += slice.size();
+    exchange.write(slice);
+    exchange.on_drained([this, download] { write_more(download); });
 }
 
 void Jobs::Impl::answer(const Ask& ask, net::HttpResponse response) const {
@@ -159,15 +260,26 @@ void Jobs::start() {
     impl_->thread = std::thread([impl = impl_.get()] { impl->work(); });
 }
 
+// False: it is too late, nobody takes it any more.
+bool Jobs::Impl::push(Ask ask) {
+    const std::lock_guard lock(mutex);
+    if (stopping) return false;
+    asks.push_back(std::move(ask));
+    changed.notify_all();
+    return true;
+}
+
 void Jobs::ask(const std::shared_ptr<net::HttpExchange>& exchange, Work work) {
-    {
-        const std::lock_guard lock(impl_->mutex);
-        if (!impl_->stopping) {
-            impl_->asks.push_back({exchange, std::move(work)});
-            impl_->changed.notify_all();
-            return;
-        }
-    }
+    if (impl_->push({exchange, std::move(work)})) return;
+    impl_->context.respond(*exchange,
+                           error_response(unavailable("The server is shutting down.", 5)));
+}
+
+void Jobs::download(const std::shared_ptr<net::HttpExchange>& exchange, const std::string& file) {
+    auto download = std::make_shared<Download>();
+    download->exchange = exchange;
+    download->file = file;
+    if (impl_->push({exchange, {}, std::move(download)})) return;
     impl_->context.respond(*exchange,
                            error_response(unavailable("The server is shutting down.", 5)));
 }

@@ -30,6 +30,8 @@ class Jobs {
     // Answers the exchange with what work returns; work runs on the thread of the store. HTTP
     // server's thread.
     void ask(const std::shared_ptr<net::HttpExchange>& exchange, Work work);
+    // Answers with a file's content, which is read as the client takes it. HTTP server's thread.
+    void download(const std::shared_ptr<net::HttpExchange>& exchange, const std::string& file);
     // Gives the lines under way back to the service; they are run again after the next start. Not
     // from the HTTP server's thread, which must still run.
     void stop();

@@ -170,6 +170,25 @@ void write_all_workers(PrometheusText& text, const core::ClusterView& view) {
     }
 }
 
+void write_jobs(PrometheusText& text, const Metrics::Jobs& jobs) {
+    const store::JobCounts& counts = jobs.counts;
+    text.family("helix_batches", kGauge, "Batches (/v1/batches) by status.");
+    for (std::size_t i = 0; i < store::kBatchStatuses; ++i) {
+        text.sample("helix_batches", static_cast<double>(counts.batches[i]),
+                    metric_label("status", store::to_string(static_cast<store::BatchStatus>(i))));
+    }
+    text.family("helix_batch_lines_total", kCounter, "Lines of batches that have a result.");
+    text.sample("helix_batch_lines_total", static_cast<double>(counts.lines_completed),
+                metric_label("outcome", "completed"));
+    text.sample("helix_batch_lines_total", static_cast<double>(counts.lines_failed),
+                metric_label("outcome", "failed"));
+    text.single("helix_batch_lines_running", kGauge, "Lines of batches that run now.",
+                static_cast<double>(jobs.lines_running));
+    text.single("helix_batch_lines_open", kGauge,
+                "Lines of batches without a result, those that run among them.",
+                static_cast<double>(counts.lines_open));
+}
+
 }  // namespace
 
 Histogram::Histogram(std::span<const double> bounds)
@@ -252,6 +271,7 @@ std::string metrics_text(const Metrics& metrics, const core::ClusterView& view,
     write_cluster(text, view);
     write_requests(text, metrics);
     write_all_workers(text, view);
+    if (metrics.jobs) write_jobs(text, *metrics.jobs);
     text.single("helix_http_connections", kGauge, "Open HTTP connections.",
                 static_cast<double>(connections));
     text.single("helix_http_requests_total", kCounter, "HTTP requests.",

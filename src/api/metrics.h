@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/coordinator.h"
+#include "store/job_store.h"
 
 // What /metrics shows: vLLM's names (FEATURES 4.6), so that its dashboards and routers work here,
 // and ours.
@@ -74,6 +76,12 @@ struct Metrics {
     std::array<std::uint64_t, kOutcomes> outcomes{};
     std::uint64_t http_requests = 0;
     std::uint64_t http_errors = 0;  // answered 4xx or 5xx
+    // Of files and batches, where they are kept; at most a moment old.
+    struct Jobs {
+        store::JobCounts counts;
+        std::int64_t lines_running = 0;
+    };
+    std::optional<Jobs> jobs;
 };
 
 std::string metrics_text(const Metrics& metrics, const core::ClusterView& view,

@@ -9,6 +9,7 @@
 #include <boost/beast/http/string_body.hpp>
 #include <exception>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -130,6 +131,7 @@ void HttpConnection::close() {
             asio::post(loop_.io, std::move(exchange_->gone_));
         }
         exchange_->gone_ = nullptr;
+        exchange_->drained_ = nullptr;
         exchange_.reset();
     }
     loop_.connections.erase(shared_from_this());
@@ -368,6 +370,9 @@ void HttpConnection::write_some() {
         out_.clear();
         sent_ = 0;
         if (!exchange_ || exchange_->done_) wake();
+        if (exchange_ && exchange_->drained_) {
+            asio::post(loop_.io, std::exchange(exchange_->drained_, nullptr));
+        }
     } else if (sent_ > out_.size() / 2) {
         out_.erase(0, sent_);
         sent_ = 0;
@@ -412,21 +417,30 @@ void HttpExchange::respond(const HttpResponse& response) {
 }
 
 void HttpExchange::begin_stream(int status, std::string_view content_type,
-                                const HttpHeaders& headers) {
+                                const HttpHeaders& headers, std::optional<std::uint64_t> length) {
     if (!open()) return;
     CHECK(!started_ && connection_ != nullptr);
     started_ = true;
-    chunked_ = !connection_->http_1_0_;
+    chunked_ = !connection_->http_1_0_ && !length;
     ResponseHead head = connection_->head_for(*this, status, content_type);
-    connection_->keep_alive_ = head.keep_alive && chunked_;
+    connection_->keep_alive_ = head.keep_alive && (chunked_ || length);
     head.headers = &headers;
     head.framing = chunked_ ? Framing::chunked : Framing::close;
+    if (length) {
+        head.framing = Framing::length;
+        head.content_length = *length;
+        left_ = request_.method == "HEAD" ? 0 : *length;
+    }
     connection_->send(format_head(head));
 }
 
 void HttpExchange::write(std::string_view data) {
     if (!open() || data.empty()) return;
     CHECK(started_);
+    if (left_) {
+        CHECK(data.size() <= *left_);
+        *left_ -= data.size();
+    }
     if (!chunked_) return connection_->send(data);
     std::string chunk;
     chunk.reserve(data.size() + 16);
@@ -437,14 +451,26 @@ void HttpExchange::write(std::string_view data) {
 void HttpExchange::end_stream() {
     if (!open()) return;
     CHECK(started_);
+    if (left_.value_or(0) > 0) return connection_->close();
     finish();
     if (chunked_) connection_->send("0\r\n\r\n");
     if (connection_ != nullptr) connection_->wake();
 }
 
+void HttpExchange::on_drained(std::function<void()> callback) {
+    if (!open()) return;
+    CHECK(connection_ != nullptr);
+    if (queued_bytes() > 0) {
+        drained_ = std::move(callback);
+    } else {
+        asio::post(connection_->loop_.io, std::move(callback));
+    }
+}
+
 void HttpExchange::finish() {
     done_ = true;
     gone_ = nullptr;
+    drained_ = nullptr;
     if (connection_ != nullptr) connection_->wake();
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,7 +41,8 @@ struct HttpServerOptions {
 };
 
 // One request and its answer. Either respond(), or begin_stream(), any number of write()s and
-// end_stream(). When the client is gone all of these do nothing.
+// end_stream(). When the client is gone all of these do nothing. A stream whose length was told and
+// that ends before it breaks the connection off, so that the client sees that something is missing.
 class HttpExchange {
   public:
     HttpExchange(HttpConnection* connection, HttpRequest request)
@@ -58,9 +60,13 @@ class HttpExchange {
     std::size_t queued_bytes() const;
 
     void respond(const HttpResponse& response);
-    void begin_stream(int status, std::string_view content_type, const HttpHeaders& headers);
+    void begin_stream(int status, std::string_view content_type, const HttpHeaders& headers,
+                      std::optional<std::uint64_t> length = {});
     void write(std::string_view data);
     void end_stream();
+    // Called once, from the event loop and not before this returns, when the socket has taken all
+    // that was written. Not when the client goes away.
+    void on_drained(std::function<void()> callback);
     // Called once, from the event loop, when the client goes away before the answer is complete: it
     // closed, failed, or did not read fast enough.
     void on_gone(std::function<void()> callback) { gone_ = std::move(callback); }
@@ -75,6 +81,8 @@ class HttpExchange {
     HttpRequest request_;
     std::function<void(const HttpResponse&)> answer_;
     std::function<void()> gone_;
+    std::function<void()> drained_;
+    std::optional<std::uint64_t> left_;  // of a stream whose length was told
     bool started_ = false;
     bool chunked_ = true;
     bool done_ = false;

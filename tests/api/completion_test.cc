@@ -305,6 +305,11 @@ TEST_F(ApiTest, StoppingWithRequestsUnderWayGivesThemAllBack) {
     request->accept();
     EXPECT_EQ(c.read_head().status, 200);
     server_->stop();
+    std::string rest;
+    for (std::string chunk; c.read_chunk(chunk) && !chunk.empty();) rest += chunk;
+    EXPECT_NE(rest.find("The server is shutting down."), std::string::npos) << rest;
+    EXPECT_EQ(rest.find("[DONE]"), std::string::npos);
+    EXPECT_TRUE(c.wait_closed());
     EXPECT_EQ(service_.wait_ended(request->id), FinishReason::cancelled);
     request->say("nobody listens");
     server_.reset();

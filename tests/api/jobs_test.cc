@@ -150,6 +150,60 @@ TEST_F(JobsTest, FilesAreUploadedListedReadAndDeleted) {
     EXPECT_EQ(remove("/v1/files/" + id).status, 404);
 }
 
+TEST_F(JobsTest, AFileThatIsLargerThanWhatMayWaitForAClientIsDownloadedWhole) {
+    options_.http.max_queued_bytes = 100'000;
+    options_.http.send_buffer_bytes = 10'000;
+    std::string content;
+    for (int i = 0; content.size() < 3'000'000; ++i) content += std::to_string(i * 7919) + "\n";
+    const std::string path = "/v1/files/" + upload(content) + "/content";
+    auto c = client();
+    c.request("HEAD", path);
+    EXPECT_EQ(c.read_response(false).header("content-length"), std::to_string(content.size()));
+    c.request("GET", path);
+    const auto response = c.read_response();
+    EXPECT_TRUE(response.complete);
+    EXPECT_EQ(response.header("content-type"), "application/octet-stream");
+    EXPECT_TRUE(response.body == content);
+    c.request("GET", "/v1/files/" + upload("") + "/content");
+    EXPECT_EQ(c.read_response().body, "") << "on the same connection";
+    c.request("POST", path);
+    EXPECT_EQ(c.read_response().status, 405);
+}
+
+TEST_F(JobsTest, BatchesAndTheirLinesAreInTheMetrics) {
+    const std::string batch = create(upload(lines(3)));
+    const auto metric = [&](const std::string& name, const std::string& label) {
+        const std::string text = get("/metrics").body;
+        std::istringstream in(text);
+        for (std::string line; std::getline(in, line);) {
+            if (!line.starts_with(name + "{") || line.find(label) == std::string::npos) continue;
+            return line.substr(line.find("} ") + 2);
+        }
+        return std::string("nothing");
+    };
+    const auto becomes = [&](const std::string& name, const std::string& label,
+                             const std::string& value) {
+        for (int i = 0; i < 500 && metric(name, label) != value; ++i) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        return metric(name, label) == value;
+    };
+    EXPECT_TRUE(becomes("helix_batch_lines_running", "", "3"));
+    EXPECT_TRUE(becomes("helix_batches", "status=\"in_progress\"", "1"));
+    EXPECT_TRUE(becomes("helix_batch_lines_open", "", "3"));
+    for (int i = 0; i < 3; ++i) {
+        auto request = service_.next();
+        ASSERT_TRUE(request);
+        answer(*request);
+    }
+    wait_for(batch, "completed");
+    EXPECT_TRUE(becomes("helix_batches", "status=\"completed\"", "1"));
+    EXPECT_TRUE(becomes("helix_batch_lines_total", "outcome=\"completed\"", "3"));
+    EXPECT_EQ(metric("helix_batch_lines_total", "outcome=\"failed\""), "0");
+    EXPECT_TRUE(becomes("helix_batch_lines_running", "", "0"));
+    EXPECT_EQ(metric("helix_batches", "status=\"in_progress\""), "0");
+}
+
 TEST_F(JobsTest, BadUploadsAndPathsAreRefusedByName) {
     EXPECT_EQ(post("/v1/files", "{}").status, 400);
     const auto purpose = post_form(form("x", "fine-tune"));

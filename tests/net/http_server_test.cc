@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -131,6 +134,51 @@ TEST_F(HttpServerTest, HeadHasTheLengthButNoBody) {
     EXPECT_EQ(response.header("content-length"), "10");
     client.request("GET", "/next");
     EXPECT_EQ(client.read_response().body, "GET /next [] ");
+}
+
+// Writes so many bytes in pieces, the next when the socket has taken the one before.
+class PiecewiseAnswer : public std::enable_shared_from_this<PiecewiseAnswer> {
+  public:
+    PiecewiseAnswer(std::shared_ptr<HttpExchange> exchange, std::size_t bytes, std::size_t stop_at)
+        : exchange_(std::move(exchange)), bytes_(bytes), stop_at_(stop_at) {}
+    void begin() {
+        exchange_->begin_stream(200, "text/plain", {}, bytes_);
+        if (exchange_->request().method == "HEAD") return exchange_->end_stream();
+        go_on();
+    }
+
+  private:
+    void go_on() {
+        if (written_ >= stop_at_) return exchange_->end_stream();
+        const std::size_t size = std::min<std::size_t>(100'000, stop_at_ - written_);
+        written_ += size;
+        exchange_->write(std::string(size, 'y'));
+        exchange_->on_drained([self = shared_from_this()] { self->go_on(); });
+    }
+    std::shared_ptr<HttpExchange> exchange_;
+    std::size_t bytes_;
+    std::size_t stop_at_;
+    std::size_t written_ = 0;
+};
+
+TEST_F(HttpServerTest, AStreamOfKnownLengthIsWrittenAsItIsTaken) {
+    constexpr std::size_t kBytes = 5'000'000;
+    options_.max_queued_bytes = 200'000;  // a slow reader would lose its connection
+    options_.send_buffer_bytes = 20'000;
+    start([](const std::shared_ptr<HttpExchange>& exchange) {
+        const std::size_t stop_at = exchange->request().path == "/short" ? 300'000 : kBytes;
+        std::make_shared<PiecewiseAnswer>(exchange, kBytes, stop_at)->begin();
+    });
+    TestClient client(server_->port());
+    client.request("HEAD", "/");
+    EXPECT_EQ(client.read_response(false).header("content-length"), "5000000");
+    client.request("GET", "/");
+    const auto whole = client.read_response();
+    EXPECT_TRUE(whole.complete);
+    EXPECT_TRUE(whole.body == std::string(kBytes, 'y'));
+    client.request("GET", "/short");
+    EXPECT_FALSE(client.read_response().complete) << "it was broken off";
+    EXPECT_TRUE(client.wait_closed());
 }
 
 TEST_F(HttpServerTest, TooLargeABodyIs413AlsoWhenItsLengthIsNotAnnounced) {
