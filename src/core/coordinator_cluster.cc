@@ -71,8 +71,10 @@ void Coordinator::Impl::on(TimePoint now, const WorkerLost& event,
                            std::vector<CoordinatorAction>& actions) {
     const auto it = workers.find(event.worker);
     if (it == workers.end()) return;
-    const bool missed = !it->second.drained;
-    lose_worker(now, event.worker, event.reason, actions);
+    const WorkerState& gone = it->second;
+    const bool missed = !gone.drained;
+    const bool dismissed = gone.drained && gone.remove;
+    lose_worker(now, event.worker, dismissed ? "left" : event.reason, actions);
     if (missed) want_plan(now);
 }
 
@@ -85,7 +87,9 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     abort_migrations_to(step_at, worker, "worker " + name + " " + reason, actions);
     std::vector<RequestId> hit;
     for (const auto& [id, pages] : gone.kv.charges()) hit.push_back(id);
-    actions.push_back(Report{"worker " + name + " " + reason + going_on_text(hit.size()), true});
+    const bool dismissed = gone.drained && gone.remove;
+    actions.push_back(
+        Report{"worker " + name + " " + reason + going_on_text(hit.size()), !dismissed});
     for (const RequestId id : hit) fail_over(now, requests.at(id), actions);
     prefixes.clear();
     if (in_router(worker)) flow_in_force = 0;  // whatever can replace it is a gain

@@ -62,6 +62,11 @@ bool wait_until(pid_t pid, Clock::time_point end, int& status) {
     }
 }
 
+std::string how_it_ended(int status) {
+    return WIFEXITED(status) ? fmt::format("ended with {}", WEXITSTATUS(status))
+                             : fmt::format("ended by signal {}", WTERMSIG(status));
+}
+
 void kill_group(pid_t pid) {
     int status = 0;
     kill(-pid, SIGTERM);
@@ -75,6 +80,7 @@ class LocalProvider final : public NodeProvider {
     LocalProvider(std::string program, std::string join, std::vector<std::string> arguments)
         : program_(std::move(program)), join_(std::move(join)), arguments_(std::move(arguments)) {}
     ~LocalProvider() override {
+        std::erase_if(running_, [](const auto& worker) { return worker.second == kEnded; });
         for (const auto& [name, pid] : running_) kill(-pid, SIGTERM);  // all at once
         for (const auto& [name, pid] : running_) kill_group(pid);
     }
@@ -82,18 +88,31 @@ class LocalProvider final : public NodeProvider {
     base::Status start(const std::string& name) override {
         std::vector<std::string> command = {program_, "worker", "--join", join_, "--name", name};
         command.insert(command.end(), arguments_.begin(), arguments_.end());
-        TRY(running_[name], spawn(command, {}));
+        TRY(const pid_t pid, spawn(command, {}));
+        running_[name] = pid;
         return base::Ok{};
     }
     base::Status stop(const std::string& name) override {
         const auto it = running_.find(name);
         if (it == running_.end()) return base::invalid("no worker '" + name + "' was started here");
-        kill_group(it->second);
+        if (it->second != kEnded) kill_group(it->second);
         running_.erase(it);
         return base::Ok{};
     }
+    std::vector<Ended> take_ended() override {
+        std::vector<Ended> ended;
+        for (auto& [name, pid] : running_) {
+            int status = 0;
+            if (pid == kEnded || waitpid(pid, &status, WNOHANG) != pid) continue;
+            pid = kEnded;
+            ended.push_back({name, how_it_ended(status)});
+        }
+        return ended;
+    }
 
   private:
+    static constexpr pid_t kEnded = -1;
+
     std::string program_;
     std::string join_;
     std::vector<std::string> arguments_;
@@ -120,9 +139,7 @@ class CommandProvider final : public NodeProvider {
             return unavailable(fmt::format("{} took more than {} s", what, timeout_s_));
         }
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return base::Ok{};
-        return unavailable(WIFEXITED(status)
-                               ? fmt::format("{} ended with {}", what, WEXITSTATUS(status))
-                               : fmt::format("{} ended by signal {}", what, WTERMSIG(status)));
+        return unavailable(what + " " + how_it_ended(status));
     }
 
     std::string command_;

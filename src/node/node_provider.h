@@ -19,10 +19,18 @@ class NodeProvider {
     NodeProvider& operator=(const NodeProvider&) = delete;
     virtual ~NodeProvider() = default;
 
-    // One worker that joins under this name, which was not used before. Ok: it is on its way.
+    // One worker that joins under this name, which was not used before, or whose worker has ended.
+    // Ok: it is on its way.
     virtual base::Status start(const std::string& name) = 0;
     // It holds nothing any more, or never came.
     virtual base::Status stop(const std::string& name) = 0;
+
+    struct Ended {
+        std::string name;
+        std::string how;  // "ended with 1"
+    };
+    // Workers that have ended without stop() since the last call, where that can be seen.
+    virtual std::vector<Ended> take_ended() { return {}; }
 };
 
 // Processes on this machine: `program worker --join JOIN --name NAME` and the further arguments.

@@ -3,14 +3,29 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/log.h"
+#include "node/clock.h"
 
 namespace helix::node {
+namespace {
 
-NodeScaler::NodeScaler(std::unique_ptr<NodeProvider> provider, const net::Wakeup& done)
-    : provider_(std::move(provider)), done_(done), thread_([this] { work(); }) {}
+constexpr std::chrono::milliseconds kLookEvery(250);
+constexpr base::Duration kLongestPause = base::from_seconds(60);
+// Who ran for so long is started again as if it were the first time.
+constexpr base::Duration kLongLife = base::from_seconds(60);
+
+}  // namespace
+
+NodeScaler::NodeScaler(std::unique_ptr<NodeProvider> provider, const net::Wakeup& done,
+                       base::Duration first_pause)
+    : provider_(std::move(provider)),
+      done_(done),
+      first_pause_(first_pause),
+      thread_([this] { work(); }) {}
 
 NodeScaler::~NodeScaler() {
     {
@@ -21,8 +36,18 @@ NodeScaler::~NodeScaler() {
     thread_.join();
 }
 
+// ---- the coordinator's thread
+// --------------------------------------------------------------------
+
 void NodeScaler::add() {
     for (const std::string& name : std::exchange(coming_, {})) push({false, name});
+    {
+        const std::lock_guard lock(mutex_);
+        for (const Task& task : tasks_) {  // the new one comes in its place
+            if (task.start) here_.erase(task.name);
+        }
+        std::erase_if(tasks_, [](const Task& task) { return task.start; });
+    }
     // The process id keeps names apart from those of an earlier coordinator.
     std::string name = fmt::format("helix-{}-{}", getpid(), ++started_);
     coming_.insert(name);
@@ -30,16 +55,50 @@ void NodeScaler::add() {
 }
 
 void NodeScaler::on_joined(const std::string& name) {
-    if (coming_.erase(name) > 0) here_.insert(name);
+    const auto here = here_.find(name);
+    if (coming_.erase(name) > 0) {
+        here_[name].joined = now();
+    } else if (here != here_.end()) {
+        here->second.joined = now();
+    }
 }
 
 void NodeScaler::remove(const std::string& name) {
-    if (here_.erase(name) > 0) push({false, name});
+    if (here_.erase(name) == 0) return;
+    {
+        const std::lock_guard lock(mutex_);
+        std::erase_if(tasks_, [&](const Task& task) { return task.start && task.name == name; });
+    }
+    push({false, name});
 }
 
 std::vector<std::string> NodeScaler::take_failures() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(failures_, {});
+    std::vector<NodeProvider::Ended> ended;
+    {
+        const std::lock_guard lock(mutex_);
+        ended.swap(ended_);
+    }
+    std::vector<std::string> failures;
+    for (const NodeProvider::Ended& one : ended) {
+        if (coming_.erase(one.name) > 0) {
+            failures.push_back(fmt::format("worker {}: {}", one.name, one.how));
+        } else if (here_.contains(one.name)) {
+            start_again(one);
+        }
+    }
+    return failures;
+}
+
+void NodeScaler::start_again(const NodeProvider::Ended& ended) {
+    Crashes& crashes = here_.at(ended.name);
+    if (now() - crashes.joined > kLongLife) crashes.in_a_row = 0;
+    base::Duration pause = first_pause_;
+    for (int i = 0; i < crashes.in_a_row && pause < kLongestPause; ++i) pause = pause * 2;
+    pause = std::min(pause, kLongestPause);
+    ++crashes.in_a_row;
+    LOG_WARN("worker {} {}; it is started again in {:.1f} s", ended.name, ended.how,
+             pause.seconds());
+    push({true, ended.name, now() + pause});
 }
 
 void NodeScaler::push(Task task) {
@@ -50,16 +109,37 @@ void NodeScaler::push(Task task) {
     changed_.notify_all();
 }
 
+// ---- its own thread
+// ------------------------------------------------------------------------------
+
 void NodeScaler::work() {
-    std::unique_lock lock(mutex_);
     while (true) {
-        changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-        if (stopping_) return;
-        const std::vector<Task> tasks = std::exchange(tasks_, {});
-        lock.unlock();
+        const std::vector<Task> tasks = take_due();
+        {
+            const std::lock_guard lock(mutex_);
+            if (stopping_) return;
+        }
         for (const Task& task : tasks) perform(task);
-        lock.lock();
+        for (NodeProvider::Ended& ended : provider_->take_ended()) tell(std::move(ended));
     }
+}
+
+// Waits for some, or for the time to look at those that run.
+std::vector<NodeScaler::Task> NodeScaler::take_due() {
+    const auto due = [](const Task& task) { return task.due <= now(); };
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kLookEvery,
+                      [&] { return stopping_ || std::any_of(tasks_.begin(), tasks_.end(), due); });
+    std::vector<Task> found;
+    for (const Task& task : tasks_) {
+        if (due(task)) found.push_back(task);
+    }
+    std::erase_if(tasks_, [&](const Task& task) {
+        return std::any_of(found.begin(), found.end(), [&](const Task& other) {
+            return other.name == task.name && other.start == task.start;
+        });
+    });
+    return found;
 }
 
 void NodeScaler::perform(const Task& task) {
@@ -68,10 +148,13 @@ void NodeScaler::perform(const Task& task) {
         task.start ? provider_->start(task.name) : provider_->stop(task.name);
     if (status.ok()) return;
     LOG_WARN("worker {}: {}", task.name, status.error().message);
-    if (!task.start) return;
+    if (task.start) tell({task.name, "could not be started: " + status.error().message});
+}
+
+void NodeScaler::tell(NodeProvider::Ended ended) {
     {
         const std::lock_guard lock(mutex_);
-        failures_.push_back(status.error().message);
+        ended_.push_back(std::move(ended));
     }
     done_.wake();
 }

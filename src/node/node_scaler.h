@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -9,22 +10,25 @@
 #include <thread>
 #include <vector>
 
+#include "base/time.h"
 #include "net/zmq_transport.h"
 #include "node/node_provider.h"
 
 namespace helix::node {
 
-// Runs a NodeProvider on a thread of its own: what the coordinator's core::AutoScaler asks for.
-// Failures come back through take_failures() after a wake-up.
+// Runs a NodeProvider on a thread of its own: what the coordinator's core::AutoScaler asks for. A
+// worker that had joined and then ended by itself is started again, after a pause that doubles with
+// each time. Failures come back through take_failures() after a wake-up.
 class NodeScaler {
   public:
-    NodeScaler(std::unique_ptr<NodeProvider> provider, const net::Wakeup& done);
+    NodeScaler(std::unique_ptr<NodeProvider> provider, const net::Wakeup& done,
+               base::Duration first_pause = base::from_seconds(1));
     ~NodeScaler();  // waits for the call at hand; what the provider keeps ends with it
     NodeScaler(const NodeScaler&) = delete;
     NodeScaler& operator=(const NodeScaler&) = delete;
 
     // One more worker, under a name of its own. One that was started before and never joined is
-    // stopped first, so that those do not pile up.
+    // stopped first, so that those do not pile up; one that was to be started again is not.
     void add();
     void on_joined(const std::string& name);
     // It holds nothing any more. Names that were not started here are left to whoever did.
@@ -36,20 +40,29 @@ class NodeScaler {
     struct Task {
         bool start = false;
         std::string name;
+        base::TimePoint due = {};
+    };
+    struct Crashes {
+        int in_a_row = 0;
+        base::TimePoint joined;
     };
     void push(Task task);
+    void start_again(const NodeProvider::Ended& ended);
     void work();
+    std::vector<Task> take_due();
     void perform(const Task& task);
+    void tell(NodeProvider::Ended ended);
 
     std::unique_ptr<NodeProvider> provider_;  // the thread's
     const net::Wakeup& done_;
+    base::Duration first_pause_;
     std::uint64_t started_ = 0;
-    std::set<std::string> coming_;  // started, not joined yet
-    std::set<std::string> here_;
+    std::set<std::string> coming_;         // started, not joined yet
+    std::map<std::string, Crashes> here_;  // joined once, and not removed
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<Task> tasks_;
-    std::vector<std::string> failures_;
+    std::vector<NodeProvider::Ended> ended_;  // or could not be started
     bool stopping_ = false;
     std::thread thread_;
 };

@@ -173,7 +173,9 @@ TEST(CoordinatorDrain, RequestsMoveAwayAndTheEmptyWorkerIsDismissed) {
     EXPECT_TRUE(cluster.drained[0].remove);
     EXPECT_TRUE(cluster.loading.empty()) << "nobody's layers changed";
     EXPECT_EQ(cluster.failed, 0);
-    cluster.play(WorkerLost{{0}, "left"});
+    cluster.reports.clear();
+    cluster.play(WorkerLost{{0}, "was lost (its connection broke)"});
+    EXPECT_EQ(cluster.reports, (std::vector<std::string>{"worker w0 left"}));
     cluster.pass(base::from_seconds(1));
     EXPECT_FALSE(cluster.plan) << "nobody misses it";
 }

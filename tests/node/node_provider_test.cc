@@ -111,5 +111,59 @@ TEST_F(NodeProviderTest, TheScalerStopsWhatNeverJoinedAndReportsFailures) {
     EXPECT_NE(failures[0].find("ended with 1"), std::string::npos);
 }
 
+TEST_F(NodeProviderTest, ALocalWorkerThatEndsByItselfIsNoticedOnce) {
+    auto provider = local_provider(script("worker", "exit 3\n"), "host:1", {});
+    ASSERT_TRUE(provider->start("a").ok());
+    std::vector<NodeProvider::Ended> ended;
+    for (int i = 0; i < 1000 && ended.empty(); ++i) {
+        ended = provider->take_ended();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_EQ(ended.size(), 1U);
+    EXPECT_EQ(ended[0].name + " " + ended[0].how, "a ended with 3");
+    EXPECT_TRUE(provider->take_ended().empty());
+    EXPECT_TRUE(provider->start("a").ok()) << "again";
+    EXPECT_TRUE(provider->stop("a").ok());
+}
+
+TEST_F(NodeProviderTest, AWorkerThatCrashesIsStartedAgainUntilItIsRemoved) {
+    // It lives until it is told to crash.
+    const std::string worker =
+        script("worker", "echo started >> \"" + log() + "\"\nwhile [ ! -e \"" + log() +
+                             ".crash\" ]; do sleep 0.02; done\n"
+                             "rm \"" +
+                             log() + ".crash\"\nkill -9 $$\n");
+    const auto crash = [&] { std::ofstream(log() + ".crash") << "now"; };
+    const net::Wakeup wakeup;
+    NodeScaler scaler(local_provider(worker, "host:1", {}), wakeup, base::from_ms(1));
+    const auto starts_again = [&](const std::string& log_then) {
+        for (int i = 0; i < 1000; ++i) {
+            EXPECT_TRUE(scaler.take_failures().empty());
+            if (lines() == log_then) return true;
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        return false;
+    };
+    const std::string name = "helix-" + std::to_string(getpid()) + "-1";
+    scaler.add();
+    ASSERT_TRUE(eventually("started"));
+    scaler.on_joined(name);
+    crash();
+    EXPECT_TRUE(starts_again("started\nstarted\n")) << lines();
+    crash();
+    EXPECT_TRUE(starts_again("started\nstarted\nstarted\n")) << lines();
+    scaler.remove(name);
+    scaler.add();  // a new one, that never joins
+    ASSERT_TRUE(starts_again("started\nstarted\nstarted\nstarted\n")) << lines();
+    crash();
+    std::vector<std::string> failures;
+    for (int i = 0; i < 1000 && failures.empty(); ++i) {
+        failures = scaler.take_failures();
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ASSERT_EQ(failures.size(), 1U);
+    EXPECT_EQ(failures[0].substr(failures[0].find(": ")), ": ended by signal 9");
+}
+
 }  // namespace
 }  // namespace helix::node
