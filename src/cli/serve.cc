@@ -59,6 +59,7 @@ struct ServeArguments {
     int max_waiting = 1024;
     std::string speculate;
     std::string state_dir;
+    double rejoin_wait_s = 5;
     std::string file_limit = "200MiB";
     int batch_lines = 64;
     std::string draft_model;
@@ -179,6 +180,11 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
         LOG_WARN("no --key: machines elsewhere cannot join (see 'helix key new')");
         options.listen_host = "127.0.0.1";
     }
+    options.state_dir = a.state_dir;
+    if (!(a.rejoin_wait_s >= 0 && a.rejoin_wait_s <= 3600)) {
+        return base::invalid("--rejoin-wait: expected 0 to 3600 seconds");
+    }
+    options.core.rejoin_wait = base::from_seconds(a.rejoin_wait_s);
     if (!a.placement.empty()) {
         TRY(options.planner, node::planner_for_file(served.model.spec, a.placement));
     }
@@ -244,8 +250,12 @@ base::Result<std::string> read_template(const ServeArguments& a, const model::Gg
 }
 
 // GET /helix/plan and /helix/plan.svg: the placement in force, drawn.
-std::string draw_plan(const node::CoordinatorServer& coordinator, const spec::ModelSpec& model) {
+std::string draw_plan(node::CoordinatorServer& coordinator, const spec::ModelSpec& model) {
     const auto last = coordinator.last_plan();
+    if (!last && coordinator.view().epoch != 0) {
+        return "the placement from before the restart is in force; it was not planned anew "
+               "(/helix/cluster shows it)\n";
+    }
     if (!last) return "no placement yet\n";
     return plan::draw_plan(last->cluster, model, last->report, plan::PictureOptions{});
 }
@@ -356,8 +366,14 @@ void add_serve(App& app) {
     command->add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
         ->capture_default_str();
     command->add_option("--state-dir", a.state_dir,
-                        "a folder for uploaded files and batches, which survive any crash; made "
-                        "when it is not there [/v1/files and /v1/batches are off]");
+                        "a folder for what survives any crash: uploaded files, batches, and the "
+                        "placement, which the next start takes up; made when it is not there "
+                        "[/v1/files and /v1/batches are off]");
+    command
+        ->add_option("--rejoin-wait", a.rejoin_wait_s,
+                     "seconds that a start with a known placement waits for its workers, from the "
+                     "first that joins; then it plans with those that are there")
+        ->capture_default_str();
     command->add_option("--file-limit", a.file_limit, "of an uploaded file")->capture_default_str();
     command->add_option("--batch-lines", a.batch_lines, "of batches, that run at once")
         ->capture_default_str();
@@ -387,7 +403,7 @@ void add_serve(App& app) {
         "  helix serve --model llama.gguf --listen 0.0.0.0:8080 --key ~/.helix/coordinator.key\n"
         "  helix serve --model llama.gguf --threads 32 --tp 2\n"
         "  helix serve --model llama.gguf --no-worker --min-workers 3\n"
-        "  helix serve --model llama.gguf --state-dir ~/.helix/state\n\n"
+        "  helix serve --model llama.gguf --state-dir ~/.helix/state --rejoin-wait 10\n\n"
         "Then: curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' "
         "\\\n"
         "        -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");

@@ -354,6 +354,13 @@ void CoordinatorServer::perform() {
         }
         flush_workers();
     }
+    keep_placement();
+}
+
+void CoordinatorServer::keep_placement() {
+    if (keeper_ == nullptr || core_.epoch() == kept_epoch_) return;
+    kept_epoch_ = core_.epoch();
+    keeper_->keep(*core_.placement_in_force());
 }
 
 void CoordinatorServer::perform_for_clients(core::CoordinatorAction& action) {

@@ -25,8 +25,10 @@ std::string bind_host(const std::string& host) {
     return host.find(':') != std::string::npos ? "[" + host + "]" : host;
 }
 
-core::CoordinatorConfig core_config(const CoordinatorOptions& options) {
+core::CoordinatorConfig core_config(const CoordinatorOptions& options,
+                                    const PlacementKeeper* keeper) {
     core::CoordinatorConfig config = options.core;
+    if (keeper != nullptr && !options.planner) config.remembered = keeper->remembered();
     if (options.draft_model == nullptr) config.speculation.draft_tokens = 0;
     config.n_layers = options.model.spec.n_layers;
     config.context_length = options.model.spec.context_length;
@@ -35,8 +37,11 @@ core::CoordinatorConfig core_config(const CoordinatorOptions& options) {
 
 }  // namespace
 
-CoordinatorServer::CoordinatorServer(CoordinatorOptions options)
-    : options_(std::move(options)), core_(core_config(options_)) {
+CoordinatorServer::CoordinatorServer(CoordinatorOptions options,
+                                     std::unique_ptr<PlacementKeeper> keeper)
+    : options_(std::move(options)),
+      keeper_(std::move(keeper)),
+      core_(core_config(options_, keeper_.get())) {
     static std::atomic<std::uint64_t> next{0};
     const std::uint64_t number = next.fetch_add(1);
     inproc_endpoint_ = fmt::format("inproc://helix-coordinator-{}", number);
@@ -50,7 +55,12 @@ CoordinatorServer::CoordinatorServer(CoordinatorOptions options)
 
 Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(CoordinatorOptions options) {
     TRY_VOID(net::check_key_needed(options.listen_host, options.key.has_value(), options.insecure));
-    std::unique_ptr<CoordinatorServer> server(new CoordinatorServer(std::move(options)));
+    std::unique_ptr<PlacementKeeper> keeper;
+    if (!options.state_dir.empty()) {
+        TRY(keeper, PlacementKeeper::open(options.state_dir, options.model));
+    }
+    std::unique_ptr<CoordinatorServer> server(
+        new CoordinatorServer(std::move(options), std::move(keeper)));
     TRY_VOID(server->open());
     server->thread_ = std::thread([raw = server.get()] { raw->run(); });
     server->start_local_worker();

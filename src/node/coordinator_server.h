@@ -13,6 +13,7 @@
 #include "node/draft_proposer.h"
 #include "node/join.h"
 #include "node/node_scaler.h"
+#include "node/placement_keeper.h"
 #include "node/planner_thread.h"
 #include "node/request_sinks.h"
 #include "node/served_model.h"
@@ -29,7 +30,10 @@ struct CoordinatorOptions {
     std::uint16_t listen_port = 0;          // 0 = any free one
     std::optional<net::CoordinatorKey> key;
     bool insecure = false;
-    PlanFunction planner;                       // empty = planner_for(model)
+    PlanFunction planner;  // empty = planner_for(model)
+    // Where the placement in force is kept for the next start, which takes it up unless planner is
+    // given; empty = nowhere.
+    std::string state_dir;
     std::unique_ptr<DraftModel> draft_model;    // asked when core.speculation.draft_tokens > 0
     std::optional<WorkerOptions> local_worker;  // also be a worker
     net::TransportOptions transport;
@@ -71,7 +75,7 @@ class CoordinatorServer final : public api::Service {
     std::string worker_endpoint(const std::string& name) const;
 
   private:
-    explicit CoordinatorServer(CoordinatorOptions options);
+    CoordinatorServer(CoordinatorOptions options, std::unique_ptr<PlacementKeeper> keeper);
     base::Status open();
     base::Status open_key_check();
     void start_local_worker();
@@ -102,6 +106,7 @@ class CoordinatorServer final : public api::Service {
     void lose(const std::string& connection, const std::string& reason);
     void step(const core::CoordinatorEvent& event);
     void perform();
+    void keep_placement();
     void perform_for_clients(core::CoordinatorAction& action);
     void flush_workers();
     base::Status send(const std::string& connection, const wire::Message& message,
@@ -123,7 +128,9 @@ class CoordinatorServer final : public api::Service {
     std::atomic<std::uint64_t> next_request_;
     RequestSinks sinks_;
 
+    std::unique_ptr<PlacementKeeper> keeper_;  // null without a state_dir
     core::Coordinator core_;
+    std::uint64_t kept_epoch_ = 0;
     WorkerRoster roster_;
     std::vector<core::CoordinatorAction> actions_;
     std::map<core::WorkerId, MessageMerger> to_workers_;

@@ -14,8 +14,12 @@ using base::Error;
 using base::Result;
 
 EngineThread::EngineThread(std::shared_ptr<BackendProvider> provider, BackendRequest request,
-                           double speed, const net::Wakeup& done)
-    : provider_(std::move(provider)), request_(std::move(request)), speed_(speed), done_(done) {
+                           double speed, KeptModel& kept, const net::Wakeup& done)
+    : provider_(std::move(provider)),
+      request_(std::move(request)),
+      speed_(speed),
+      kept_(kept),
+      done_(done) {
     thread_ = std::thread([this] { work(); });
 }
 
@@ -85,27 +89,34 @@ EngineEvent EngineThread::perform(const ProfileTask& /*task*/) {
 
 Result<std::int64_t> EngineThread::load_layers(spec::LayerRange layers) {
     try {
-        if (backend_ == nullptr) {
+        if (kept_.backend == nullptr) {
             TRY(std::unique_ptr<engine::Backend> made, provider_->make(request_));
-            backend_ = std::move(made);
+            kept_.backend = std::move(made);
         }
-        return backend_->load(layers);
+        return kept_.backend->load(layers);
     } catch (const std::exception& exception) {
         return Error{Errc::unavailable, exception.what()};
     }
 }
 
 EngineEvent EngineThread::perform(const LoadTask& task) {
-    EngineLoaded loaded{task.epoch, load_layers(task.layers), 0, nullptr};
+    const auto read_bytes = [&] {
+        return kept_.weights == nullptr ? 0 : kept_.weights->bytes_read();
+    };
+    const base::TimePoint start = now();
+    const std::int64_t before = read_bytes();
+    EngineLoaded loaded{task.epoch, task.layers, load_layers(task.layers), 0, {}, 0, nullptr};
+    loaded.read_bytes = read_bytes() - before;
+    loaded.took = now() - start;
     if (!loaded.pages.ok()) return loaded;
-    loaded.swap_pages = backend_->swap_pages();
-    loaded.backend = backend_;
+    loaded.swap_pages = kept_.backend->swap_pages();
+    loaded.backend = kept_.backend;
     return loaded;
 }
 
 EngineEvent EngineThread::perform(const RunTask& task) {
-    CHECK(backend_ != nullptr);
-    const auto hidden = static_cast<std::size_t>(backend_->hidden_size());
+    CHECK(kept_.backend != nullptr);
+    const auto hidden = static_cast<std::size_t>(kept_.backend->hidden_size());
     const engine::PayloadRows rows = [&](const core::PayloadRef& ref) -> std::span<const float> {
         const auto found = task.buffers.find(ref.buffer);
         CHECK(found != task.buffers.end());
@@ -117,7 +128,7 @@ EngineEvent EngineThread::perform(const RunTask& task) {
     };
     const base::TimePoint start = now();
     try {
-        EngineRan ran{task.plan.id, backend_->run(task.plan, rows), {}};
+        EngineRan ran{task.plan.id, kept_.backend->run(task.plan, rows), {}};
         ran.took = now() - start;
         if (speed_ < 1) {
             const base::Duration rest = base::from_seconds(ran.took.seconds() * (1 / speed_ - 1));

@@ -13,6 +13,7 @@
 #include "net/zmq_frame.h"
 #include "net/zmq_transport.h"
 #include "node/backend_provider.h"
+#include "node/kept_model.h"
 
 namespace helix::node {
 
@@ -22,7 +23,10 @@ struct EngineProfiled {
 };
 struct EngineLoaded {
     std::uint64_t epoch = 0;
+    spec::LayerRange layers;
     base::Result<std::int64_t> pages;
+    std::int64_t read_bytes = 0;  // of weights; what was held already is not read again
+    base::Duration took;
     std::int64_t swap_pages = 0;
     // For pages that move to and from other workers; null where they do not.
     std::shared_ptr<engine::Backend> backend;
@@ -38,9 +42,10 @@ using EngineEvent = std::variant<EngineProfiled, EngineLoaded, EngineRan>;
 // run in order; their ends come back through take_events() after a wake-up.
 class EngineThread {
   public:
-    // speed below 1 slows batches down to that share (to try unequal machines on equal ones).
+    // speed below 1 slows batches down to that share (to try unequal machines on equal ones). kept,
+    // with the backend, is the thread's as long as this lives.
     EngineThread(std::shared_ptr<BackendProvider> provider, BackendRequest request, double speed,
-                 const net::Wakeup& done);
+                 KeptModel& kept, const net::Wakeup& done);
     ~EngineThread();  // waits for the task at hand
     EngineThread(const EngineThread&) = delete;
     EngineThread& operator=(const EngineThread&) = delete;
@@ -73,9 +78,9 @@ class EngineThread {
     std::shared_ptr<BackendProvider> provider_;
     BackendRequest request_;
     double speed_;
-    const net::Wakeup& done_;
     // The thread's; others read and write KV pages that no batch uses.
-    std::shared_ptr<engine::Backend> backend_;
+    KeptModel& kept_;
+    const net::Wakeup& done_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::deque<Task> tasks_;

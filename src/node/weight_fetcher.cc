@@ -103,6 +103,13 @@ void WeightFetcher::on_chunk(const wire::Chunk& chunk, const net::Frame& bytes) 
     changed_.notify_all();
 }
 
+void WeightFetcher::begin() {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = false;
+    state_ = State::idle;
+    requests_.clear();
+}
+
 void WeightFetcher::cancel(std::string reason) {
     const std::lock_guard lock(mutex_);
     cancelled_ = true;

@@ -30,8 +30,10 @@ class WeightFetcher {
     std::vector<wire::Message> take_requests();
     void on_manifest(wire::Manifest manifest);
     void on_chunk(const wire::Chunk& chunk, const net::Frame& bytes);
-    // Ends the present and all later waits with this error.
+    // Ends the present and all later waits with this error,
     void cancel(std::string reason);
+    // until this; nobody waits.
+    void begin();
 
   private:
     enum class State { idle, waiting, done, failed };

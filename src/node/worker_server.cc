@@ -23,7 +23,8 @@ using base::Result;
 using base::Status;
 
 constexpr base::Duration kFirstPause = base::from_ms(200);
-constexpr base::Duration kLongestPause = base::from_ms(5000);
+// Shorter than a restarted coordinator waits for those that it remembers.
+constexpr base::Duration kLongestPause = base::from_ms(2000);
 constexpr int kAskTimeoutMs = 2000;
 
 std::string default_name() {
@@ -66,7 +67,7 @@ Status WorkerServer::run_sessions(const Find& find) {
         Result<CoordinatorPlace> place = find();
         SessionResult result;
         if (place.ok()) {
-            WorkerSession session(options_, *place, ++incarnation_, wakeup_, stopping_);
+            WorkerSession session(options_, *place, ++incarnation_, kept_, wakeup_, stopping_);
             result = session.run();
         } else {
             const Errc code = place.error().code;

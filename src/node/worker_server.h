@@ -11,7 +11,7 @@
 namespace helix::node {
 
 // A worker: joins its coordinator, serves, and joins again as a new incarnation when the
-// coordinator was gone.
+// coordinator was gone, with the weights that it has.
 class WorkerServer {
   public:
     explicit WorkerServer(WorkerOptions options);
@@ -35,6 +35,7 @@ class WorkerServer {
     WorkerOptions options_;
     std::shared_ptr<net::ZmqContext> context_;
     net::Wakeup wakeup_;
+    KeptModel kept_{wakeup_};
     std::atomic<bool> stopping_{false};
     std::uint64_t incarnation_ = 0;
 };

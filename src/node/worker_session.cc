@@ -35,17 +35,17 @@ constexpr std::int64_t kTransferBytes = 32 << 20;  // of KV in one message, abou
 }  // namespace
 
 WorkerSession::WorkerSession(const WorkerOptions& options, const CoordinatorPlace& place,
-                             std::uint64_t incarnation, const net::Wakeup& wakeup,
+                             std::uint64_t incarnation, KeptModel& kept, const net::Wakeup& wakeup,
                              const std::atomic<bool>& stopping)
     : options_(options),
       place_(place),
       incarnation_(incarnation),
+      kept_(kept),
       wakeup_(wakeup),
-      stopping_(stopping),
-      fetcher_(wakeup) {}
+      stopping_(stopping) {}
 
 WorkerSession::~WorkerSession() {
-    fetcher_.cancel("the worker leaves");
+    kept_.fetcher.cancel("the worker leaves");
 }
 
 void WorkerSession::end(SessionEnd how, std::string reason) {
@@ -60,9 +60,10 @@ SessionResult WorkerSession::run() {
         coordinator_->set_linger(base::from_ms(500));
         send(wire::Goodbye{result_->reason});
     }
-    fetcher_.cancel(result_->reason);
+    kept_.fetcher.cancel(result_->reason);
     mover_.reset();
     engine_.reset();
+    kept_.end();
     return *result_;
 }
 
@@ -92,8 +93,9 @@ wire::Hello WorkerSession::make_hello() const {
     hello.cores = options_.threads > 0
                       ? options_.threads
                       : std::max(1, static_cast<std::int32_t>(std::thread::hardware_concurrency()));
+    if (kept_.free_memory_bytes == 0) kept_.free_memory_bytes = machine_memory_bytes();
     hello.memory_bytes =
-        options_.memory_bytes > 0 ? options_.memory_bytes : machine_memory_bytes() / 5 * 4;
+        options_.memory_bytes > 0 ? options_.memory_bytes : kept_.free_memory_bytes / 5 * 4;
     hello.endpoint = peers_->endpoint();
     if (!options_.peer_host.empty()) {
         hello.endpoint = fmt::format("tcp://{}{}", options_.peer_host,
@@ -124,7 +126,7 @@ void WorkerSession::loop() {
     receive_from_coordinator();
     receive_from_peers();
     take_engine_events();
-    for (const wire::Message& request : fetcher_.take_requests()) send(request);
+    for (const wire::Message& request : kept_.fetcher.take_requests()) send(request);
     if (now() - last_tick_ >= kTickEvery) on_tick();
     perform();
 }
@@ -203,6 +205,10 @@ void WorkerSession::on_loaded(EngineLoaded loaded) {
     if (!loaded.pages.ok()) {
         return step(core::LayersNotLoaded{loaded.epoch, loaded.pages.error().message});
     }
+    if (!loaded.layers.empty()) {
+        LOG_INFO("layers {}-{} are loaded: {} bytes of weights read, {:.2f} s", loaded.layers.begin,
+                 loaded.layers.end - 1, loaded.read_bytes, loaded.took.seconds());
+    }
     const std::string kv_format = loaded.backend->kv_format();
     const double page_bytes = loaded.backend->kv_travel_bytes();
     mover_->use(std::move(loaded.backend));
@@ -238,9 +244,9 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
     } else if (auto* allow = std::get_if<wire::AllowKeys>(&message)) {
         peers_->allow({allow->keys.begin(), allow->keys.end()});
     } else if (auto* manifest = std::get_if<wire::Manifest>(&message)) {
-        fetcher_.on_manifest(std::move(*manifest));
+        kept_.fetcher.on_manifest(std::move(*manifest));
     } else if (const auto* chunk = std::get_if<wire::Chunk>(&message)) {
-        fetcher_.on_chunk(*chunk, payload);
+        kept_.fetcher.on_chunk(*chunk, payload);
     } else if (const auto* pong = std::get_if<wire::Pong>(&message)) {
         if (probe_.has_value()) probe_->on_pong(now(), pong->id);
     } else if (const auto* bye = std::get_if<wire::Goodbye>(&message)) {
@@ -271,8 +277,9 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     peers_->set_self(welcome.worker, incarnation_);
     BackendRequest request{welcome, hello_.memory_bytes, options_.swap_bytes, hello_.cores,
                            [this] { return weights(); }};
+    kept_.begin(welcome);
     engine_ = std::make_unique<EngineThread>(options_.backend, std::move(request), options_.speed,
-                                             wakeup_);
+                                             kept_, wakeup_);
     std::optional<net::KeyPair> keys;
     if (options_.key.has_value()) keys = options_.key->pair;
     mover_ = std::make_unique<KvMover>(
@@ -339,25 +346,25 @@ void WorkerSession::finish_probe() {
 }
 
 Result<std::shared_ptr<model::WeightSource>> WorkerSession::weights() {
-    if (weights_ != nullptr) return weights_;
-    if (place_.weights != nullptr) {
-        weights_ = place_.weights;
-        return weights_;
+    if (kept_.weights == nullptr) {
+        TRY(auto opened, open_weights());
+        kept_.weights = std::make_shared<model::CountedWeights>(std::move(opened));
     }
+    return std::shared_ptr<model::WeightSource>(kept_.weights);
+}
+
+Result<std::shared_ptr<model::WeightSource>> WorkerSession::open_weights() {
+    if (place_.weights != nullptr) return place_.weights;
     if (!options_.model_file.empty()) {
         const auto local = model::open_weights(options_.model_file, options_.model_options);
         const Status same =
             local.ok() ? model::check_model(**local, welcome_->model_hash) : Status(local.error());
-        if (same.ok()) {
-            weights_ = *local;
-            return weights_;
-        }
+        if (same.ok()) return *local;
         LOG_WARN("{}; the weights come from the coordinator", same.error().message);
     }
     TRY(std::unique_ptr<WireWeights> wire_weights,
-        WireWeights::open(fetcher_, welcome_->model_hash, options_.cache_dir));
-    weights_ = std::move(wire_weights);
-    return weights_;
+        WireWeights::open(kept_.fetcher, welcome_->model_hash, options_.cache_dir));
+    return std::shared_ptr<model::WeightSource>(std::move(wire_weights));
 }
 
 // ---- rows in and out

@@ -9,11 +9,11 @@
 
 #include "core/worker.h"
 #include "node/engine_thread.h"
+#include "node/kept_model.h"
 #include "node/kv_mover.h"
 #include "node/link_probe.h"
 #include "node/message_merger.h"
 #include "node/peer_links.h"
-#include "node/weight_fetcher.h"
 #include "node/worker_options.h"
 
 namespace helix::node {
@@ -39,12 +39,12 @@ struct SessionResult {
     bool joined = false;  // it had been let in
 };
 
-// One incarnation of a worker, from Hello to the end: performs the actions of a core::Worker.
-// Everything it held is gone when it ends.
+// One incarnation of a worker, from Hello to the end: performs the actions of a core::Worker. When
+// it ends all requests and KV that it held are gone; kept has the weights, for the next one.
 class WorkerSession {
   public:
     WorkerSession(const WorkerOptions& options, const CoordinatorPlace& place,
-                  std::uint64_t incarnation, const net::Wakeup& wakeup,
+                  std::uint64_t incarnation, KeptModel& kept, const net::Wakeup& wakeup,
                   const std::atomic<bool>& stopping);
     ~WorkerSession();
     WorkerSession(const WorkerSession&) = delete;
@@ -81,11 +81,14 @@ class WorkerSession {
     void flush_peers();
     void send_to_peer(core::WorkerId peer, core::StageInputs inputs);
     void send(const wire::Message& message, const net::Frame& payload = {});
+    // On the engine's thread.
     base::Result<std::shared_ptr<model::WeightSource>> weights();
+    base::Result<std::shared_ptr<model::WeightSource>> open_weights();
 
     const WorkerOptions& options_;
     const CoordinatorPlace& place_;
     std::uint64_t incarnation_;
+    KeptModel& kept_;
     const net::Wakeup& wakeup_;
     const std::atomic<bool>& stopping_;
     std::optional<SessionResult> result_;
@@ -110,10 +113,8 @@ class WorkerSession {
     wire::ProfileReport report_;
     std::optional<LinkProbe> probe_;
 
-    WeightFetcher fetcher_;
-    std::shared_ptr<model::WeightSource> weights_;  // the engine thread's
-    std::unique_ptr<EngineThread> engine_;          // its thread uses the above
-    std::unique_ptr<KvMover> mover_;                // its thread, too
+    std::unique_ptr<EngineThread> engine_;  // its thread uses kept_
+    std::unique_ptr<KvMover> mover_;        // its thread, too
 };
 
 // This machine, as Hello tells it.

@@ -1,0 +1,25 @@
+#include "node/kept_model.h"
+
+#include <utility>
+
+#include "wire/codec.h"
+
+namespace helix::node {
+
+void KeptModel::begin(const wire::Welcome& welcome) {
+    fetcher.begin();
+    wire::Welcome same = welcome;  // but for what says nothing of the weights
+    same.worker = {};
+    same.model.context_length = 0;
+    std::string of = wire::encode(same);
+    if (of == of_) return;
+    backend.reset();
+    weights.reset();
+    of_ = std::move(of);
+}
+
+void KeptModel::end() {
+    if (backend != nullptr) backend->drop_kv();
+}
+
+}  // namespace helix::node

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "engine/backend.h"
+#include "model/counted_weights.h"
+#include "node/weight_fetcher.h"
+#include "wire/messages.h"
+
+namespace helix::node {
+
+// What a worker keeps when a session ends: the model's weights, as its engine holds them, so that
+// the next session has the same layers at once, whether the same coordinator comes back or one that
+// was restarted. KV and requests are not kept. Used by one session at a time.
+class KeptModel {
+  public:
+    explicit KeptModel(const net::Wakeup& loop) : fetcher(loop) {}
+
+    // A session begins: weights of another model than this, or for other pages, are given back.
+    void begin(const wire::Welcome& welcome);
+    // It ends, and its engine thread is gone: the KV memory is given back.
+    void end();
+
+    WeightFetcher fetcher;
+    // The engine thread's while there is one; null before it needed them.
+    std::shared_ptr<model::CountedWeights> weights;
+    std::shared_ptr<engine::Backend> backend;
+    // What the machine had free before the weights took their part; 0 = not asked yet.
+    std::int64_t free_memory_bytes = 0;
+
+  private:
+    std::string of_;  // which model, encoded
+};
+
+}  // namespace helix::node

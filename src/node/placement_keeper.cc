@@ -1,0 +1,127 @@
+#include "node/placement_keeper.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/log.h"
+
+namespace helix::node {
+
+using base::Result;
+
+namespace {
+
+// Layers of one model may not fit where those of another did, nor with larger KV pages.
+std::string fingerprint(const ServedModel& model) {
+    return fmt::format("{} {} {} layers, {} KV", base::to_hex(model.hash), model.spec.name,
+                       model.spec.n_layers, engine::ops::to_string(model.kv_type));
+}
+
+store::PlacementRecord to_record(const core::RememberedPlacement& placement, std::string model) {
+    store::PlacementRecord record;
+    record.model = std::move(model);
+    for (const auto& holder : placement.holders) {
+        record.holders.push_back(
+            {holder.worker, holder.layers.begin, holder.layers.end, holder.memory_bytes});
+    }
+    for (const auto& flow : placement.flows) {
+        record.flows.push_back({flow.from, flow.to, flow.tokens_per_s});
+    }
+    return record;
+}
+
+Result<core::RememberedPlacement> from_record(const store::PlacementRecord& record,
+                                              std::int32_t n_layers) {
+    core::RememberedPlacement placement;
+    for (const auto& holder : record.holders) {
+        constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+        if (std::min(holder.begin, holder.end) < 0 || std::max(holder.begin, holder.end) > kMost) {
+            return base::invalid("worker " + holder.worker + " has layers that no model has");
+        }
+        const spec::LayerRange layers{static_cast<std::int32_t>(holder.begin),
+                                      static_cast<std::int32_t>(holder.end)};
+        placement.holders.push_back({holder.worker, layers, holder.memory_bytes});
+    }
+    for (const auto& flow : record.flows) {
+        placement.flows.push_back({flow.from, flow.to, flow.tokens_per_s});
+    }
+    TRY_VOID(core::check_remembered(placement, n_layers));
+    return placement;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PlacementKeeper>> PlacementKeeper::open(const std::string& folder,
+                                                               const ServedModel& model) {
+    auto store = store::PlacementStore::open(folder);
+    if (!store.ok() && store.error().code == base::Errc::unavailable) return store.error();
+    std::unique_ptr<PlacementKeeper> keeper;
+    if (store.ok()) {
+        keeper.reset(new PlacementKeeper(std::move(*store), fingerprint(model)));
+        keeper->read(model.spec.n_layers);
+    } else {
+        LOG_WARN("{}; it is left as it is, and the placement is not remembered",
+                 store.error().message);
+        keeper.reset(new PlacementKeeper(nullptr, ""));
+    }
+    return keeper;
+}
+
+PlacementKeeper::PlacementKeeper(std::unique_ptr<store::PlacementStore> store, std::string model)
+    : store_(std::move(store)), model_(std::move(model)), thread_([this] { work(); }) {}
+
+PlacementKeeper::~PlacementKeeper() {
+    {
+        const std::lock_guard lock(mutex_);
+        stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+void PlacementKeeper::read(std::int32_t n_layers) {
+    const auto record = store_->load();
+    if (!record.ok()) {
+        LOG_WARN("{}; the placement from before the restart is not known", record.error().message);
+        return;
+    }
+    if (!record->has_value()) return;
+    if ((*record)->model != model_) {
+        LOG_INFO("the placement that was kept is of another model ({}), not of {}: it is not used",
+                 (*record)->model, model_);
+        return;
+    }
+    auto placement = from_record(**record, n_layers);
+    if (placement.ok()) {
+        remembered_ = std::move(*placement);
+    } else {
+        LOG_WARN("the placement that was kept is not used: {}", placement.error().message);
+    }
+}
+
+void PlacementKeeper::keep(const core::RememberedPlacement& placement) {
+    if (store_ == nullptr) return;
+    {
+        const std::lock_guard lock(mutex_);
+        to_write_ = to_record(placement, model_);
+    }
+    changed_.notify_all();
+}
+
+void PlacementKeeper::work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [this] { return stopping_ || to_write_.has_value(); });
+        if (!to_write_.has_value()) return;
+        const store::PlacementRecord record = std::move(*std::exchange(to_write_, std::nullopt));
+        lock.unlock();
+        const base::Status written = store_->save(record);
+        if (!written.ok()) LOG_WARN("the placement is not kept: {}", written.error().message);
+        lock.lock();
+    }
+}
+
+}  // namespace helix::node

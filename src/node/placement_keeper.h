@@ -1,0 +1,49 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/result.h"
+#include "core/remembered_placement.h"
+#include "node/served_model.h"
+#include "store/placement_store.h"
+
+namespace helix::node {
+
+// Keeps the placement in force in the coordinator's state folder, so that the next coordinator
+// takes it up. Writes on a thread of its own: a disk holds up nobody.
+class PlacementKeeper {
+  public:
+    // Only unavailable is an error: another process has the folder. A file that cannot be used is
+    // left as it is, with a warning that names it; then nothing is remembered.
+    static base::Result<std::unique_ptr<PlacementKeeper>> open(const std::string& folder,
+                                                               const ServedModel& model);
+    ~PlacementKeeper();  // what was to be kept is written first
+    PlacementKeeper(const PlacementKeeper&) = delete;
+    PlacementKeeper& operator=(const PlacementKeeper&) = delete;
+
+    // From before this start; none: nothing was kept, or it was for another model (logged).
+    const std::optional<core::RememberedPlacement>& remembered() const { return remembered_; }
+    // Of several in quick succession only the last needs to be written.
+    void keep(const core::RememberedPlacement& placement);
+
+  private:
+    PlacementKeeper(std::unique_ptr<store::PlacementStore> store, std::string model);
+    void read(std::int32_t n_layers);
+    void work();
+
+    std::unique_ptr<store::PlacementStore> store_;  // null: it cannot be used
+    std::string model_;                             // fingerprint
+    std::optional<core::RememberedPlacement> remembered_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::optional<store::PlacementRecord> to_write_;
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace helix::node

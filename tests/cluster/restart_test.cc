@@ -1,0 +1,179 @@
+// A coordinator that dies while it serves, and the one that is started after it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <thread>
+#include <vector>
+
+#include "cluster/process.h"
+#include "model/synth.h"
+
+namespace helix::cluster {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Stream {
+    std::string text;
+    std::atomic<int> events{0};
+    std::thread thread;
+};
+
+int count(const std::string& text, const std::string& word) {
+    int found = 0;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+        ++found;
+    return found;
+}
+
+// What the stream's choices say, put together.
+std::string streamed_text(const std::string& stream) {
+    static const std::regex kText(R"("text":\s*("(?:[^"\\]|\\.)*"))");
+    std::string text;
+    for (std::sregex_iterator it(stream.begin(), stream.end(), kText), end; it != end; ++it) {
+        text += Json::parse((*it)[1].str()).get<std::string>();
+    }
+    return text;
+}
+
+class CoordinatorRestart : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        model::SynthOptions synth;
+        synth.path = folder_.file("tiny.gguf");
+        ASSERT_TRUE(model::synth_model(synth).ok());
+    }
+    // Each with a log of its own.
+    std::unique_ptr<Process> serve() {
+        const std::string log = "serve-" + std::to_string(++starts_) + ".log";
+        return std::make_unique<Process>(
+            std::vector<std::string>{"serve", "--model", folder_.file("tiny.gguf"), "--listen",
+                                     "127.0.0.1:" + std::to_string(port_), "--no-worker",
+                                     "--min-workers", "2", "--state-dir", folder_.file("state"),
+                                     "--rejoin-wait", "300"},
+            folder_.file(log));
+    }
+    std::unique_ptr<Process> worker(const std::string& name) {
+        return std::make_unique<Process>(
+            std::vector<std::string>{"worker", "--join", "127.0.0.1:" + std::to_string(port_),
+                                     "--name", name, "--host-id", name, "--memory", "64MB",
+                                     "--threads", "1", "--speed", "0.02", "--cache",
+                                     folder_.file("cache-" + name)},
+            folder_.file(name + ".log"));
+    }
+    bool answers() {
+        const std::string body = R"({"model": "default", "prompt": "a", "max_tokens": 2})";
+        return eventually(
+            [&] {
+                return http(port_, "POST", "/v1/completions", body).starts_with("HTTP/1.1 200");
+            },
+            120);
+    }
+    // Of the worker of each name.
+    std::map<std::string, Json> layers() const {
+        const std::string answer = http(port_, "GET", "/helix/cluster");
+        const std::size_t body = answer.find("\r\n\r\n");
+        std::map<std::string, Json> found;
+        if (body == std::string::npos) return found;
+        for (const Json& worker : Json::parse(answer.substr(body + 4))["workers"]) {
+            found[worker["name"]] = worker["layers"];
+        }
+        return found;
+    }
+    void begin(std::vector<Stream>& streams, const std::string& body) {
+        for (Stream& stream : streams) {
+            stream.thread = std::thread([&stream, body, this] {
+                stream.text = http(
+                    port_, "POST", "/v1/completions", body,
+                    [&](const std::string& so_far) { stream.events = count(so_far, "data: "); });
+            });
+        }
+        EXPECT_TRUE(eventually(
+            [&] {
+                for (const Stream& stream : streams) {
+                    if (stream.events < 2) return false;
+                }
+                return true;
+            },
+            120));
+    }
+
+    Folder folder_;
+    int port_ = free_port();
+    int starts_ = 0;
+};
+
+// So long that it is hardly over before the coordinator is.
+constexpr const char* kLong =
+    R"({"model": "default", "prompt": "once", "max_tokens": 400, "stream": true,
+        "temperature": 0.8, "seed": 7, "ignore_eos": true})";
+constexpr const char* kShort =
+    R"({"model": "default", "prompt": "once", "max_tokens": 40, "stream": true,
+        "temperature": 0.8, "seed": 7, "ignore_eos": true})";
+
+TEST_F(CoordinatorRestart, AfterAKillItHasTheSamePlacementAndNothingIsLoaded) {
+    auto coordinator = serve();
+    const auto a = worker("a");
+    const auto b = worker("b");
+    ASSERT_TRUE(answers()) << coordinator->log();
+    const std::map<std::string, Json> before = layers();
+    ASSERT_EQ(before.size(), 2U) << coordinator->log();
+    const std::string undisturbed = streamed_text(http(port_, "POST", "/v1/completions", kShort));
+    ASSERT_FALSE(undisturbed.empty());
+
+    std::vector<Stream> streams(3);
+    begin(streams, kLong);
+    coordinator->stop(SIGKILL);
+    for (Stream& stream : streams) {
+        stream.thread.join();  // the connection is closed: nobody waits for ever
+        if (stream.text.find("[DONE]") != std::string::npos) continue;  // it was quicker
+        const std::string begun = streamed_text(stream.text);
+        const std::size_t both = std::min(begun.size(), undisturbed.size());
+        EXPECT_EQ(begun.substr(0, both), undisturbed.substr(0, both));
+    }
+
+    coordinator = serve();
+    ASSERT_TRUE(answers()) << coordinator->log() << a->log() << b->log();
+    EXPECT_EQ(layers(), before) << coordinator->log();
+    EXPECT_NE(coordinator->log().find("the placement from before the restart is taken up again"),
+              std::string::npos)
+        << coordinator->log();
+    for (const auto* worker : {a.get(), b.get()}) {
+        EXPECT_TRUE(worker->running());
+        const std::string log = worker->log();
+        const int loads = count(log, "are loaded: ");
+        if (loads == 0) continue;  // it has no layers
+        EXPECT_EQ(loads, 2) << log;
+        EXPECT_EQ(count(log, "are loaded: 0 bytes of weights read"), 1) << log;
+    }
+    EXPECT_EQ(streamed_text(http(port_, "POST", "/v1/completions", kShort)), undisturbed);
+    EXPECT_EQ(coordinator->stop(SIGTERM), 0) << coordinator->log();
+}
+
+TEST_F(CoordinatorRestart, ATermSignalEndsWhatTakesTooLongWithAnErrorThatSaysSo) {
+    const auto coordinator = serve();
+    const auto a = worker("a");
+    const auto b = worker("b");
+    ASSERT_TRUE(answers()) << coordinator->log();
+    std::vector<Stream> streams(2);
+    begin(streams, kLong);
+    EXPECT_EQ(coordinator->stop(SIGTERM), 0) << coordinator->log();
+    for (Stream& stream : streams) {
+        stream.thread.join();
+        const bool whole = stream.text.find("[DONE]") != std::string::npos;  // on a fast machine
+        const bool told = stream.text.find("The server is shutting down.") != std::string::npos;
+        EXPECT_NE(whole, told) << stream.text;
+    }
+    EXPECT_TRUE(a->running());
+    EXPECT_TRUE(b->running());
+    EXPECT_EQ(a->stop(SIGTERM), 0) << a->log();
+}
+
+}  // namespace
+}  // namespace helix::cluster
