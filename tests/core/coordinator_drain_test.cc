@@ -128,8 +128,9 @@ class ElasticCluster : public ScriptedCluster {
         if (const auto* assign = std::get_if<AssignLayers>(&message)) {
             if (!worker(from.value).ready) changing.push_back(from);
             if (!loads) return;
-            answers_.push_back(
-                FromWorker{from, LayersReady{assign->epoch, assign->layers, 400, 0, "plain"}});
+            const std::int64_t had = worker(from.value).kv.total();
+            answers_.push_back(FromWorker{
+                from, LayersReady{assign->epoch, assign->layers, had > 0 ? had : 400, 0, "plain"}});
         } else if (const auto* reserve = std::get_if<ReserveKv>(&message)) {
             answers_.push_back(FromWorker{from, KvReserved{reserve->key}});
         } else if (const auto* send = std::get_if<SendKv>(&message)) {
@@ -297,9 +298,9 @@ TEST_F(UnequalLanes, AWorkerThatDiesWhileItsDrainWaitsEndsThatRequestWithAReason
     cluster.play(WorkerLost{{0}, "died"});
     cluster.pass(base::from_seconds(1));
     cluster.planned({{{1, {0, 4}}}}, 1);
-    cluster.pass(config().unserved_timeout);
+    cluster.pass(base::from_seconds(config().unserved_timeout.seconds() - 2));
     EXPECT_EQ(cluster.failed, 0);
-    cluster.pass(base::from_seconds(2));
+    cluster.pass(base::from_seconds(4));
     EXPECT_EQ(cluster.failed, 1);
 }
 

@@ -150,7 +150,7 @@ TEST(Migration, OverASlowLinkItTakesItsTime) {
     const FlatCost cost;
     WorldConfig how = config();
     how.kv_page_bytes = 1 << 18;
-    how.migration_bytes_per_s = 4e6;
+    how.migration_bytes_per_s = 5.5e6;
     how.coordinator.migration.last_round_blocks = 1;
     how.coordinator.migration.hold_timeout = base::from_seconds(2);
     how.worker.transfer_pages = 512;
