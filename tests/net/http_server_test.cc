@@ -162,7 +162,7 @@ class PiecewiseAnswer : public std::enable_shared_from_this<PiecewiseAnswer> {
 };
 
 TEST_F(HttpServerTest, AStreamOfKnownLengthIsWrittenAsItIsTaken) {
-    constexpr std::size_t kBytes = 5'000'000;
+    static constexpr std::size_t kBytes = 5'000'000;
     options_.max_queued_bytes = 200'000;  // a slow reader would lose its connection
     options_.send_buffer_bytes = 20'000;
     start([](const std::shared_ptr<HttpExchange>& exchange) {
