@@ -123,6 +123,10 @@ CpuBackend::CpuBackend(std::shared_ptr<model::WeightSource> weights, model::Mode
                  options_.block_size, options_.ranks,     0},
       samplers_(size_of(options_.threads), Sampler(kernels_)) {}
 
+CpuBackend::~CpuBackend() {
+    drop_embedding();
+}
+
 // ---- pages that move
 // ------------------------------------------------------------------------------
 
@@ -176,30 +180,19 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
     for (std::int32_t l = 0; l < config_.n_layers; ++l) {
         if (!layers.contains(l)) architecture_->drop_layer(l);
     }
+    if (layers.begin > 0) drop_embedding();
     const bool needs_head = layers.end == config_.n_layers;
-    const bool new_head = needs_head && output_norm_.empty();
     if (!needs_head) drop_head();
-    // A tied head is packed from the same tensor, which is let go then.
-    if (layers.begin != 0 || (new_head && config_.tied_embeddings)) drop_embedding();
-    for (std::int32_t l = layers.begin; l < layers.end; ++l) {
-        if (!architecture_->has_layer(l)) TRY_VOID(architecture_->load_layer(loader, l));
-    }
-    if (new_head) {
+    // In this order: what is large is unpacked beside little else, and a tied head is packed while
+    // the embedding is in use, so that a source that makes or fetches it does so once.
+    if (layers.begin == 0 && embedding_.empty()) TRY_VOID(load_embedding());
+    if (needs_head && output_norm_.empty()) {
         TRY(head_, loader.matrix(config_.tied_embeddings ? kEmbedding : kHead, config_.vocab,
                                  config_.hidden));
         TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
     }
-    if (layers.begin == 0 && embedding_.empty()) {
-        const model::TensorInfo* info = weights_->file().find_tensor(kEmbedding);
-        CHECK(info != nullptr);
-        if (info->row_length() != config_.hidden || info->rows() != config_.vocab) {
-            return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found",
-                                             kEmbedding, config_.vocab, config_.hidden,
-                                             info->rows(), info->row_length()));
-        }
-        TRY(embedding_, weights_->tensor(kEmbedding));
-        CHECK(embedding_.size() == info->bytes);
-        embedding_type_ = info->type;
+    for (std::int32_t l = layers.begin; l < layers.end; ++l) {
+        if (!architecture_->has_layer(l)) TRY_VOID(architecture_->load_layer(loader, l));
     }
     return base::Ok{};
 }
@@ -207,6 +200,20 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
 void CpuBackend::drop_head() {
     head_ = {};
     output_norm_.clear();
+}
+
+base::Status CpuBackend::load_embedding() {
+    const model::TensorInfo* info = weights_->file().find_tensor(kEmbedding);
+    CHECK(info != nullptr);
+    if (info->row_length() != config_.hidden || info->rows() != config_.vocab) {
+        return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found",
+                                         kEmbedding, config_.vocab, config_.hidden, info->rows(),
+                                         info->row_length()));
+    }
+    TRY(embedding_, weights_->tensor(kEmbedding));
+    CHECK(embedding_.size() == info->bytes);
+    embedding_type_ = info->type;
+    return base::Ok{};
 }
 
 void CpuBackend::drop_embedding() {

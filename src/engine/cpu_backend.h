@@ -50,6 +50,7 @@ class CpuBackend final : public Backend {
     static base::Result<std::unique_ptr<Backend>> create(
         std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
         CpuOptions options);
+    ~CpuBackend() override;
 
     base::Result<std::int64_t> load(spec::LayerRange layers) override;
     void drop_kv() override;
@@ -80,6 +81,7 @@ class CpuBackend final : public Backend {
                                             spec::LayerRange layers) const;
     base::Status load_weights(WeightLoader& loader, spec::LayerRange layers);
     void drop_head();
+    base::Status load_embedding();
     void drop_embedding();
     base::Status check_chunk(const core::BatchChunk& chunk, const core::BatchPlan& plan) const;
     base::Status activate(const core::BatchPlan& plan, std::int32_t layer,

@@ -106,6 +106,10 @@ std::span<const std::byte> GgufFile::data(const TensorInfo& tensor) const {
     return section.subspan(tensor.offset, tensor.bytes);
 }
 
+void GgufFile::let_go(const TensorInfo& tensor) const {
+    if (mapping_ != nullptr) mapping_->let_go(data(tensor));
+}
+
 std::span<const std::byte> GgufFile::header() const {
     return bytes_.first(data_offset_);
 }

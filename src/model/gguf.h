@@ -71,6 +71,8 @@ class GgufFile {
     const TensorInfo* find_tensor(std::string_view name) const;
     // The tensor's bytes; empty when this was made from a header alone.
     std::span<const std::byte> data(const TensorInfo& tensor) const;
+    // Gives the memory of a mapped file's tensor back; data() stays valid and is read again.
+    void let_go(const TensorInfo& tensor) const;
     // Everything before the tensor data section.
     std::span<const std::byte> header() const;
 

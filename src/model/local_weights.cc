@@ -24,4 +24,8 @@ base::Result<std::span<const std::byte>> LocalWeights::tensor(std::string_view n
     return file_->data(*info);
 }
 
+void LocalWeights::release(std::string_view name) {
+    if (const TensorInfo* info = file_->find_tensor(name)) file_->let_go(*info);
+}
+
 }  // namespace helix::model

@@ -18,6 +18,8 @@ class LocalWeights final : public WeightSource {
     const GgufFile& file() const override { return *file_; }
     // not_found when the file has no such tensor.
     base::Result<std::span<const std::byte>> tensor(std::string_view name) override;
+    // The bytes stay valid, also for others who use them.
+    void release(std::string_view name) override;
 
   private:
     std::shared_ptr<const GgufFile> file_;

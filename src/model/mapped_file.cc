@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
+
 namespace helix::model {
 
 base::Result<std::unique_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
@@ -35,6 +37,18 @@ base::Result<std::unique_ptr<const MappedFile>> MappedFile::open(const std::stri
         file->bytes_ = {static_cast<const std::byte*>(mapping), size};
     }
     return std::unique_ptr<const MappedFile>(std::move(file));
+}
+
+void MappedFile::let_go(std::span<const std::byte> part) const {
+    if (part.empty()) return;
+    CHECK(part.data() >= bytes_.data() &&
+          part.data() + part.size() <= bytes_.data() + bytes_.size());
+    // Whole pages; what lies on the first and the last beside it is read again as well.
+    static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const auto offset = static_cast<std::size_t>(part.data() - bytes_.data());
+    const std::size_t begin = offset / page * page;
+    ::madvise(static_cast<std::byte*>(mapping_) + begin, offset + part.size() - begin,
+              MADV_DONTNEED);
 }
 
 MappedFile::~MappedFile() {

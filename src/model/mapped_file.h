@@ -19,6 +19,9 @@ class MappedFile {
     MappedFile& operator=(const MappedFile&) = delete;
 
     std::span<const std::byte> bytes() const { return bytes_; }
+    // Gives the memory that holds this part of bytes() back. It stays valid: what is used again is
+    // read from the file again.
+    void let_go(std::span<const std::byte> part) const;
 
   private:
     MappedFile() = default;

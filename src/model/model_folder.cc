@@ -247,6 +247,7 @@ std::vector<std::byte> ModelFolder::make(const Tensor& tensor) {
                              head_rows,
                              bytes.data() + i * each};
         maker.make_all();
+        source.file->let_go(*source.tensor);
     }
     return bytes;
 }
@@ -277,6 +278,12 @@ base::Result<std::span<const std::byte>> ModelFolder::tensor(std::string_view na
 }
 
 void ModelFolder::release(std::string_view name) {
+    const auto found = tensors_.find(name);
+    if (found != tensors_.end() && as_it_is(found->second)) {
+        const Source& source = found->second.sources.front();
+        source.file->let_go(*source.tensor);
+        return;
+    }
     const std::lock_guard lock(mutex_);
     const auto made = made_.find(name);
     if (made != made_.end() && --made->second.uses == 0) made_.erase(made);

@@ -124,7 +124,7 @@ Result<std::unique_ptr<WireWeights>> WireWeights::open(WeightFetcher& fetcher,
         std::error_code error;
         fs::create_directories(weights->dir_, error);
         if (error) {
-            LOG_WARN("{}: {}; weights are kept in memory only", weights->dir_.string(),
+            LOG_WARN("{}: {}; received weights are not kept", weights->dir_.string(),
                      error.message());
             weights->dir_.clear();
         }
@@ -183,17 +183,25 @@ Result<std::span<const std::byte>> WireWeights::tensor(std::string_view name) {
     if (found == index_.end()) {
         return Error{Errc::not_found, fmt::format("the model has no tensor {}", name)};
     }
-    std::unique_ptr<Mapping>& mapping = held_[found->second];
-    if (mapping == nullptr) mapping = read_cached_tensor(found->second);
-    if (mapping == nullptr) {
+    Held& held = held_[found->second];
+    if (held.mapping == nullptr) held.mapping = read_cached_tensor(found->second);
+    if (held.mapping == nullptr) {
         auto fetched = fetch_tensor(found->second);
         if (!fetched.ok()) {
             held_.erase(found->second);
             return fetched.error();
         }
-        mapping = std::move(*fetched);
+        held.mapping = std::move(*fetched);
     }
-    return std::span<const std::byte>(mapping->bytes());
+    ++held.uses;
+    return std::span<const std::byte>(held.mapping->bytes());
+}
+
+void WireWeights::release(std::string_view name) {
+    const auto found = index_.find(name);
+    if (found == index_.end()) return;
+    const auto held = held_.find(found->second);
+    if (held != held_.end() && --held->second.uses == 0) held_.erase(held);
 }
 
 std::unique_ptr<WireWeights::Mapping> WireWeights::read_cached_tensor(std::size_t index) const {
@@ -230,7 +238,7 @@ Result<std::unique_ptr<WireWeights::Mapping>> WireWeights::fetch_tensor(std::siz
         }
         if (fd >= 0) ::close(fd);
         if (mapping == nullptr) {
-            LOG_WARN("{}: no room to keep weights; they stay in memory", dir_.string());
+            LOG_WARN("{}: no room to keep weights; {} is not kept", dir_.string(), tensor.name);
             ::unlink(temporary.c_str());
             temporary.clear();
         }

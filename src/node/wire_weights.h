@@ -21,7 +21,7 @@ std::filesystem::path default_cache_dir();
 class WireWeights final : public model::WeightSource {
   public:
     // fetcher outlives this. An empty cache_dir, or one that cannot be written, keeps the tensors
-    // in memory.
+    // in memory while they are used.
     static base::Result<std::unique_ptr<WireWeights>> open(WeightFetcher& fetcher,
                                                            const base::Hash128& model_hash,
                                                            const std::filesystem::path& cache_dir);
@@ -29,6 +29,8 @@ class WireWeights final : public model::WeightSource {
 
     const model::GgufFile& file() const override { return *file_; }
     base::Result<std::span<const std::byte>> tensor(std::string_view name) override;
+    // Unmapped after the last use; without a cache it is fetched again when it is asked for again.
+    void release(std::string_view name) override;
 
   private:
     class Mapping;
@@ -46,7 +48,11 @@ class WireWeights final : public model::WeightSource {
     model::ModelManifest manifest_;
     std::shared_ptr<const model::GgufFile> file_;
     std::map<std::string, std::size_t, std::less<>> index_;
-    std::map<std::size_t, std::unique_ptr<Mapping>> held_;
+    struct Held {
+        std::unique_ptr<Mapping> mapping;
+        int uses = 0;  // tensor() without release()
+    };
+    std::map<std::size_t, Held> held_;
     std::uint64_t received_bytes_ = 0;
     base::TimePoint last_progress_;
 };

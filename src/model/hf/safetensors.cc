@@ -204,4 +204,8 @@ std::span<const std::byte> SafetensorsFile::data(const SafeTensor& tensor) const
     return data_.subspan(tensor.offset, tensor.bytes);
 }
 
+void SafetensorsFile::let_go(const SafeTensor& tensor) const {
+    if (mapping_ != nullptr) mapping_->let_go(data(tensor));
+}
+
 }  // namespace helix::model

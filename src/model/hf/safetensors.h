@@ -40,6 +40,8 @@ class SafetensorsFile {
     const std::map<std::string, SafeTensor, std::less<>>& tensors() const { return tensors_; }
     const SafeTensor* find(std::string_view name) const;
     std::span<const std::byte> data(const SafeTensor& tensor) const;
+    // Gives the memory of a mapped file's tensor back; data() stays valid and is read again.
+    void let_go(const SafeTensor& tensor) const;
 
   private:
     SafetensorsFile() = default;
