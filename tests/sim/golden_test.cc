@@ -24,8 +24,8 @@ class UnitCost final : public spec::CostModel {
     }
 };
 
-// Runs one script: "worker LAYERS PAGES SPEED" lines first, then submit, cancel, kill, rejoin,
-// fault, run.
+// Runs one script: "layers", "worker LAYERS PAGES SPEED" and "copying BYTES_PER_S LAST_BLOCKS"
+// lines first, then submit, cancel, kill, rejoin, move, fault, run.
 class Script {
   public:
     std::string run(const std::string& text) {
@@ -37,6 +37,8 @@ class Script {
             words >> verb;
             if (verb == "layers") {
                 words >> n_layers_;
+            } else if (verb == "copying") {
+                words >> bytes_per_s_ >> last_round_blocks_;
             } else if (verb == "worker") {
                 add(words);
             } else {
@@ -95,6 +97,8 @@ class Script {
         config.worker.max_batch_rows = 16;
         config.worker.mixed_prefill_rows = 4;
         config.worker.report_interval = base::from_seconds(100);  // keeps the traces short
+        config.migration_bytes_per_s = bytes_per_s_;
+        config.coordinator.migration.last_round_blocks = last_round_blocks_;
         world_ = std::make_unique<World>(
             config, [this](const core::PlanCluster& request) { return plan(request); }, cost_);
         world_->set_trace([this](const std::string& line) { trace_ += line + "\n"; });
@@ -119,6 +123,13 @@ class Script {
             world_->rejoin({static_cast<std::uint32_t>(number)});
         } else if (verb == "cancel") {
             world_->cancel({static_cast<std::uint64_t>(number)});
+        } else if (verb == "move") {  // over these workers
+            core::MoveRequest move{{static_cast<std::uint64_t>(number)}, {}};
+            std::int32_t layer = 0;
+            for (std::uint32_t worker = 0; words >> worker; layer = ranges_.at(worker).end) {
+                move.to.push_back({{worker}, {layer, ranges_.at(worker).end}});
+            }
+            world_->tell(move);
         } else if (verb == "submit") {
             core::Request request;
             request.prompt.assign(static_cast<std::size_t>(number), 7);
@@ -131,6 +142,8 @@ class Script {
 
     UnitCost cost_;
     std::int32_t n_layers_ = 8;
+    double bytes_per_s_ = 5e8;
+    std::int32_t last_round_blocks_ = 2;
     std::vector<spec::LayerRange> ranges_;
     std::vector<std::pair<spec::NodeSpec, std::int64_t>> nodes_;
     std::unique_ptr<World> world_;
