@@ -72,6 +72,7 @@ base::Result<PlanReport> evaluate_with(const spec::ClusterSpec& cluster,
     }
     if (cluster.nodes.size() <= kMostLosses) {
         report.robustness = single_losses(cluster, model, capacities, placement, options);
+        report.stalls = stalls_after_losses(cluster, model, capacities, placement, options, {});
     }
     return report;
 }

@@ -38,6 +38,19 @@ ordered_json prediction_json(const PlanReport& report) {
             {"limited_by", report.limit_text}};
 }
 
+ordered_json stalls_json(const PlanReport& report) {
+    ordered_json losses = ordered_json::array();
+    for (const Stall& stall : report.stalls) {
+        ordered_json one = {{"part", stall.part}, {"whole_without_it", stall.whole}};
+        one["bound_s"] = stall.possible ? ordered_json(stall.bound_s()) : ordered_json();
+        one["detection_s"] = stall.detection_s;
+        one["replacement_s"] = stall.replacement_s;
+        one["recompute_s"] = stall.recompute_s;
+        losses.push_back(std::move(one));
+    }
+    return {{"context_tokens", StallRule().context_tokens}, {"losses", std::move(losses)}};
+}
+
 ordered_json loss_json(const Loss& loss) {
     return {{"part", loss.part}, {"tokens_per_s", loss.tokens_per_s}, {"share", loss.share}};
 }
@@ -109,6 +122,7 @@ std::string plan_to_json(const spec::ClusterSpec& cluster, const spec::ModelSpec
     }
     out["after_worst_loss"] = {{"machine", loss_json(report.robustness.machine)},
                                {"link", loss_json(report.robustness.link)}};
+    if (!report.stalls.empty()) out["stall_after_loss"] = stalls_json(report);
     if (!report.pareto.empty()) out["pareto"] = pareto_json(report);
     if (report.milp) out["milp"] = milp_json(*report.milp);
     if (!report.warnings.empty()) out["warnings"] = report.warnings;

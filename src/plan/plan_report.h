@@ -10,6 +10,7 @@
 #include "plan/milp.h"
 #include "plan/performance.h"
 #include "plan/robustness.h"
+#include "plan/stall_bound.h"
 #include "plan/throughput_search.h"
 #include "spec/placement.h"
 
@@ -41,6 +42,7 @@ struct PlanReport {
     std::int32_t judged_plans = 0;
     // What is left of the flow after the worst single loss; not looked at in clusters of hundreds.
     Robustness robustness;
+    std::vector<Stall> stalls;  // after the loss of each machine, by the default StallRule
 
     struct Choice {  // another plan that this one does not beat in everything, or this one
         Merits merits;
@@ -48,9 +50,9 @@ struct PlanReport {
         bool chosen = false;
     };
     std::vector<Choice> pareto;
-    std::optional<MilpReport> milp;  // of Method::milp
+    std::optional<MilpReport> milp;     // of Method::milp
     std::vector<std::string> warnings;  // what was asked for and cannot be kept: roles of machines
-    std::vector<std::string> notes;  // of the method: machines it has no use for, and why
+    std::vector<std::string> notes;     // of the method: machines it has no use for, and why
 };
 
 }  // namespace helix::plan
