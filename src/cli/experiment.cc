@@ -59,11 +59,13 @@ base::Result<std::vector<const Experiment*>> chosen(const std::string& name) {
     std::vector<const Experiment*> out;
     std::string known;
     for (const Experiment& experiment : all_experiments()) {
-        if (name == "all" || name == experiment.name) out.push_back(&experiment);
+        const bool live = experiment.topic == ExperimentTopic::live;
+        if (name == (live ? "live" : "all") || name == experiment.name) out.push_back(&experiment);
         known += std::string(experiment.name) + ", ";
     }
     if (out.empty()) {
-        return base::invalid(fmt::format("experiment: '{}' is none of {}all, list", name, known));
+        return base::invalid(
+            fmt::format("experiment: '{}' is none of {}all, live, list", name, known));
     }
     return out;
 }
@@ -92,6 +94,17 @@ void write_head(const ExperimentArguments& a, const ExperimentSession& session,
               "arrival to the first token. TPOT: from one token to the next. Published: the "
               "paper's "
               "artifact; Petals on single24, 191.1, is its simulator run again.");
+    if (a.quick) page.text("**Short windows (`--quick`): figures are not comparable.**");
+}
+
+void write_live_head(const ExperimentArguments& a, ExperimentPage& page) {
+    page.text("# Experiments: requests that move");
+    page.text(fmt::format(
+        "What Llumnix (OSDI'24) claims for whole-model instances, tried with Helix' own policy in "
+        "virtual time; the simulator runs the coordinator and the workers that `helix serve` "
+        "runs. Every figure is what `{} --output docs` gave. Back to the [published "
+        "evaluation](experiments.md).",
+        command_of(a)));
     if (a.quick) page.text("**Short windows (`--quick`): figures are not comparable.**");
 }
 
@@ -136,18 +149,26 @@ base::Status run_experiments(const ExperimentArguments& a) {
     options.say = [](const std::string& line) {
         std::fputs(("helix: " + line + "\n").c_str(), stderr);
     };
-    if (a.data.empty() && a.output.empty()) {
+    const bool live = experiments.front()->topic == ExperimentTopic::live;
+    if (a.data.empty() && a.output.empty() && !live) {
         return base::invalid("experiment: without --data it needs --output DIR for its inputs");
     }
-    TRY(ExperimentData data, ExperimentData::open(a.data, output + "/inputs"));
+    ExperimentData data;  // the live ones need none
+    if (!live) {
+        TRY(data, ExperimentData::open(a.data, output + "/inputs"));
+    }
     ExperimentSession session(std::move(data), options);
-    ExperimentPage page;
-    write_head(a, session, page);
+    ExperimentPage page(live ? "experiments-live" : "experiments");
+    if (live) {
+        write_live_head(a, page);
+    } else {
+        write_head(a, session, page);
+    }
     for (int round = 0; round < kExperimentRounds; ++round) {
         for (const Experiment* experiment : experiments) {
             TRY_VOID(experiment->ask(session, round));
         }
-        TRY_VOID(session.run_wanted(a.name));
+        if (!live) TRY_VOID(session.run_wanted(a.name));
     }
     for (const Experiment* experiment : experiments) {
         page.heading(fmt::format("{} (`{}`)", experiment->shows, experiment->name));
@@ -155,9 +176,9 @@ base::Status run_experiments(const ExperimentArguments& a) {
     }
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
     page.heading("How long it takes");
+    const std::string runs = live ? "" : fmt::format("{} runs in ", session.results().size());
     page.text(fmt::format(
-        "{} runs in {:.0f} CPU seconds, {:.0f} s on {} threads of {}.", session.results().size(),
-        cpu_s(), wall.count(),
+        "{}{:.0f} CPU seconds, {:.0f} s on {} threads of {}.", runs, cpu_s(), wall.count(),
         a.threads > 0 ? a.threads : static_cast<int>(std::thread::hardware_concurrency()),
         machine_kind()));
     if (!a.output.empty()) TRY_VOID(page.write(a.output));
@@ -165,10 +186,8 @@ base::Status run_experiments(const ExperimentArguments& a) {
     return base::Ok{};
 }
 
-}  // namespace
-
-const std::vector<Experiment>& all_experiments() {
-    static const std::vector<Experiment> all = {
+std::vector<Experiment> published_experiments() {
+    return {
         cluster_experiment("single-cluster", "Single cluster", "single24",
                            {"llama2-70b", "llama1-30b"}),
         cluster_experiment("distributed", "Clusters in three regions", "distributed24",
@@ -183,19 +202,36 @@ const std::vector<Experiment>& all_experiments() {
         ratio_experiment(),
         disaggregation_experiment(),
     };
+}
+
+}  // namespace
+
+const std::vector<Experiment>& all_experiments() {
+    static const std::vector<Experiment> all = [] {
+        std::vector<Experiment> experiments = published_experiments();
+        for (Experiment& experiment : live_experiments()) {
+            experiments.push_back(std::move(experiment));
+        }
+        return experiments;
+    }();
     return all;
 }
 
 void add_experiment(App& app) {
     CLI::App* experiment = app.parser.add_subcommand(
-        "experiment", "The published evaluation again, in virtual time: tables and pictures");
+        "experiment",
+        "In virtual time, with tables and pictures: the published evaluation again, and requests "
+        "that move");
     auto a = std::make_shared<ExperimentArguments>();
-    experiment->add_option("NAME", a->name, "an experiment, all, or list")->required();
+    experiment
+        ->add_option("NAME", a->name,
+                     "an experiment, all (the published ones), live (the others), or list")
+        ->required();
     experiment->add_option(
         "--data", a->data,
         "folder of published inputs: clusters, profiles, layouts, replay, traces "
         "[the same machines by datasheet, written to OUTPUT/inputs]");
-    experiment->add_option("--output", a->output, "folder for experiments.md and img/");
+    experiment->add_option("--output", a->output, "folder for the page and img/");
     experiment
         ->add_option("--plan-budget", a->plan_budget,
                      "the longest that each placement by our planner may take")
@@ -207,7 +243,8 @@ void add_experiment(App& app) {
         "Examples:\n"
         "  helix experiment list\n"
         "  helix experiment single-cluster --output results\n"
-        "  helix experiment all --data DATA --output docs");
+        "  helix experiment all --data DATA --output docs\n"
+        "  helix experiment live --output docs");
     experiment->callback([&app, a] { app.action = [a] { return run_experiments(*a); }; });
 }
 

@@ -31,7 +31,7 @@ void ExperimentPage::table(ExperimentTable table) {
 }
 
 void ExperimentPage::picture(const std::string& name, const std::string& title, std::string svg) {
-    const std::string file = fmt::format("experiments-{}.svg", name);
+    const std::string file = fmt::format("{}-{}.svg", stem_, name);
     markdown_ += fmt::format("\n![{}](img/{})\n", title, file);
     pictures_.emplace_back(file, std::move(svg));
 }
@@ -44,6 +44,10 @@ void ExperimentPage::shares(const std::string& name, const sim::ShareChart& char
     picture(name, chart.title, sim::draw_shares(chart));
 }
 
+void ExperimentPage::lines(const std::string& name, const sim::LineChart& chart) {
+    picture(name, chart.title, sim::draw_lines(chart));
+}
+
 base::Status ExperimentPage::write(const std::string& directory) const {
     std::error_code error;
     std::filesystem::create_directories(directory + "/img", error);
@@ -51,7 +55,7 @@ base::Status ExperimentPage::write(const std::string& directory) const {
         return base::Error{base::Errc::io,
                            fmt::format("--output {}: {}", directory, error.message())};
     }
-    TRY_VOID(spec::write_text_file(directory + "/experiments.md", markdown_));
+    TRY_VOID(spec::write_text_file(fmt::format("{}/{}.md", directory, stem_), markdown_));
     for (const auto& [file, svg] : pictures_) {
         TRY_VOID(spec::write_text_file(fmt::format("{}/img/{}", directory, file), svg));
     }

@@ -20,33 +20,44 @@ struct ExperimentTable {
 // What experiments write: one Markdown page, and pictures beside it in img/.
 class ExperimentPage {
   public:
+    // stem: of the page's file, and of its pictures'.
+    explicit ExperimentPage(std::string stem = "experiments") : stem_(std::move(stem)) {}
     void heading(const std::string& text);
     void text(const std::string& paragraph);
     void table(ExperimentTable table);
-    // name: of the file, after "experiments-".
+    // name: of the file, after the stem and a dash.
     void bars(const std::string& name, const sim::BarChart& chart);
     void shares(const std::string& name, const sim::ShareChart& chart);
+    void lines(const std::string& name, const sim::LineChart& chart);
 
     const std::vector<ExperimentTable>& tables() const { return tables_; }
     const std::string& markdown() const { return markdown_; }
-    // directory/experiments.md and directory/img/experiments-*.svg.
+    // directory/STEM.md and directory/img/STEM-*.svg.
     base::Status write(const std::string& directory) const;
 
   private:
     void picture(const std::string& name, const std::string& title, std::string svg);
 
+    std::string stem_;
     std::string markdown_;
     std::vector<ExperimentTable> tables_;
     std::vector<std::pair<std::string, std::string>> pictures_;  // file name, SVG
 };
 
-// One of the paper's tables or figures.
+// The pages that experiments are shown on.
+enum class ExperimentTopic {
+    published,  // the paper's tables and figures: experiments.md
+    live,       // requests that move, workers that come and go: experiments-live.md
+};
+
+// A table or figure.
 struct Experiment {
     const char* name;
     const char* shows;
     // Says what runs it needs; those of the second round may depend on the first's results.
     std::function<base::Status(ExperimentSession& session, int round)> ask;
     std::function<base::Status(ExperimentSession& session, ExperimentPage& page)> write;
+    ExperimentTopic topic = ExperimentTopic::published;
 };
 const std::vector<Experiment>& all_experiments();
 // Of the three clusters, with all methods, offline and online.
@@ -59,6 +70,8 @@ Experiment prototype_experiment();
 Experiment gain_experiment();
 Experiment ratio_experiment();
 Experiment disaggregation_experiment();
+// All four of the other topic.
+std::vector<Experiment> live_experiments();
 constexpr int kExperimentRounds = 2;
 
 // Marks figures of a layout that is not the published one.

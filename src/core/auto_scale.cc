@@ -35,6 +35,26 @@ double freeness_without(const ScaleView& view, const ScaleNode& gone) {
     return left / std::max(batch, 1.0);
 }
 
+// Of all together, once so many more like them share their load.
+double freeness_with(const ScaleView& view, std::size_t more) {
+    double left = 0;
+    double memory = 0;
+    double batch = 0;
+    for (const ScaleNode& node : view.nodes) {
+        batch += static_cast<double>(node.load.batch());
+        left -= static_cast<double>(node.load.used());
+        if (!node.load.draining()) memory += static_cast<double>(node.load.memory());
+    }
+    const auto count = static_cast<double>(std::max<std::size_t>(1, serving(view)));
+    left += memory * (1 + static_cast<double>(more) / count);
+    return left < 0 ? left : left / std::max(batch, 1.0);
+}
+
+// A stop leaves as much.
+double enough(const AutoScaleConfig& config) {
+    return config.low + (config.high - config.low) / 4;
+}
+
 }  // namespace
 
 double mean_freeness(const ScaleView& view) {
@@ -73,6 +93,14 @@ std::optional<ScaleDecision> AutoScaler::step(TimePoint now, const ScaleView& vi
     };
     note(low_since_, count > 0 && mean < config_.low);
     note(high_since_, count > 0 && mean > config_.high);
+    const std::size_t coming = starting_ && expected_ > count ? expected_ - count : 0;
+    if (starting_ && due(low_since_, now, config_.hold) &&
+        count + coming < static_cast<std::size_t>(config_.max_nodes) &&
+        freeness_with(view, coming) < config_.low) {
+        ++expected_;
+        changed_ = now;
+        return ScaleDecision{true, {}};
+    }
     if (starting_ || (changed_ && now - *changed_ < config_.cool_down)) return std::nullopt;
     const bool too_few = count < static_cast<std::size_t>(config_.min_nodes);
     if (too_few || due(low_since_, now, config_.hold)) {
@@ -100,8 +128,7 @@ std::optional<ScaleDecision> AutoScaler::least_loaded(TimePoint now, const Scale
             (node.load.batch() == best->load.batch() && node.load.used() < best->load.used());
         if (fewer) best = &node;
     }
-    const double least = config_.low + (config_.high - config_.low) / 4;
-    if (best == nullptr || freeness_without(view, *best) < least) return std::nullopt;
+    if (best == nullptr || freeness_without(view, *best) < enough(config_)) return std::nullopt;
     changed_ = now;
     return ScaleDecision{false, best->worker};
 }

@@ -13,7 +13,7 @@ namespace {
 
 // So long the first in the queue waits for requests to end before others move for it: under load
 // they soon do, and moving takes memory of its own meanwhile.
-constexpr Duration kStuck = base::from_seconds(2);
+constexpr Duration kStuck = base::from_ms(500);
 
 // Where it runs, or is going to.
 const Pipeline& pipeline_of(const RequestState& state) {

@@ -154,40 +154,89 @@ std::string draw_bars(const BarChart& chart) {
     return picture.finish();
 }
 
-std::string draw_shares(const ShareChart& chart) {
-    const double width = std::max(width_of_legend(chart.series), 520.0);
+namespace {
+
+void x_axis(Picture& picture, double right, double most, const std::string& unit) {
+    for (const double tick : html::round_ticks(0, most, 8)) {
+        const double x = kLeft + tick / most * (right - kLeft);
+        picture.add(
+            "<line class=\"a\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>", x,
+            kPlotBottom, kPlotBottom + 5);
+        picture.text(x, kPlotBottom + 18, "middle", "k", fmt::format("{:g}", tick));
+    }
+    picture.text((kLeft + right) / 2, kPlotBottom + 38, "middle", "k", unit);
+}
+
+template <typename Scale>
+void curve(Picture& picture, std::size_t series, const std::string& name,
+           const std::vector<std::pair<double, double>>& points, const Scale& scale) {
+    std::string path;
+    for (const auto& point : points) {
+        const auto [x, y] = scale(point);
+        fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x, y);
+    }
+    if (path.empty()) return;
+    picture.add("<path class=\"c\" stroke=\"{}\" d=\"{}\"><title>{}</title></path>\n",
+                colour(series), path, escape_html(name));
+}
+
+template <typename Series>
+double greatest_x(const std::vector<Series>& series) {
     double most = 0;
-    for (const ShareChart::Series& s : chart.series) {
+    for (const Series& s : series) {
         if (!s.points.empty()) most = std::max(most, s.points.back().first);
     }
-    if (most <= 0) most = 1;
+    return most > 0 ? most : 1;
+}
+
+}  // namespace
+
+std::string draw_shares(const ShareChart& chart) {
+    const double width = std::max(width_of_legend(chart.series), 520.0);
+    const double most = greatest_x(chart.series);
     const double right = width - kRight;
-    const auto x = [&](double value) { return kLeft + value / most * (right - kLeft); };
-    const auto y = [&](double share) { return kPlotBottom - share * kPlotHeight; };
     Picture picture(width, chart.title);
     picture.legend(names_of(chart.series));
     for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
-        picture.level(y(share), fmt::format("{:.0f} %", share * 100));
+        picture.level(kPlotBottom - share * kPlotHeight, fmt::format("{:.0f} %", share * 100));
     }
-    for (const double tick : html::round_ticks(0, most, 8)) {
-        picture.add(
-            "<line class=\"a\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>",
-            x(tick), kPlotBottom, kPlotBottom + 5);
-        picture.text(x(tick), kPlotBottom + 18, "middle", "k", fmt::format("{:g}", tick));
-    }
+    const auto scale = [&](const std::pair<double, double>& point) {
+        return std::pair(kLeft + point.first / most * (right - kLeft),
+                         kPlotBottom - point.second * kPlotHeight);
+    };
     for (std::size_t s = 0; s < chart.series.size(); ++s) {
-        std::string path;
-        for (const auto& [value, share] : chart.series[s].points) {
-            fmt::format_to(std::back_inserter(path), "{}{:.1f} {:.1f}", path.empty() ? "M" : "L",
-                           x(value), y(share));
-        }
-        if (path.empty()) continue;
-        picture.add("<path class=\"c\" stroke=\"{}\" d=\"{}\"><title>{}</title></path>\n",
-                    colour(s), path, escape_html(chart.series[s].name));
+        curve(picture, s, chart.series[s].name, chart.series[s].points, scale);
     }
     picture.base_line();
-    picture.text((kLeft + right) / 2, kPlotBottom + 38, "middle", "k", chart.unit);
+    x_axis(picture, right, most, chart.unit);
     picture.vertical_unit("share");
+    return picture.finish();
+}
+
+std::string draw_lines(const LineChart& chart) {
+    const double width = std::max(width_of_legend(chart.series), 640.0);
+    const double most_x = greatest_x(chart.series);
+    double most_y = 0;
+    for (const LineChart::Series& s : chart.series) {
+        for (const auto& point : s.points) most_y = std::max(most_y, point.second);
+    }
+    most_y = most_y > 0 ? most_y * 1.05 : 1;
+    const double right = width - kRight;
+    Picture picture(width, chart.title);
+    picture.legend(names_of(chart.series));
+    for (const double tick : html::round_ticks(0, most_y, 5)) {
+        picture.level(kPlotBottom - tick / most_y * kPlotHeight, html::format_count(tick));
+    }
+    const auto scale = [&](const std::pair<double, double>& point) {
+        return std::pair(kLeft + point.first / most_x * (right - kLeft),
+                         kPlotBottom - point.second / most_y * kPlotHeight);
+    };
+    for (std::size_t s = 0; s < chart.series.size(); ++s) {
+        curve(picture, s, chart.series[s].name, chart.series[s].points, scale);
+    }
+    picture.base_line();
+    x_axis(picture, right, most_x, chart.x_unit);
+    picture.vertical_unit(chart.y_unit);
     return picture.finish();
 }
 

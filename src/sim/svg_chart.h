@@ -35,4 +35,17 @@ struct ShareChart {
 };
 std::string draw_shares(const ShareChart& chart);
 
+// Curves over time or another quantity that rises along each of them.
+struct LineChart {
+    std::string title;
+    std::string x_unit;
+    std::string y_unit;
+    struct Series {
+        std::string name;
+        std::vector<std::pair<double, double>> points;  // (x, y); x rising, y not negative
+    };
+    std::vector<Series> series;
+};
+std::string draw_lines(const LineChart& chart);
+
 }  // namespace helix::sim

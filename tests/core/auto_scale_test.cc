@@ -21,9 +21,9 @@ class Cluster {
     // Steps to the time at which so many sequences run.
     void at(double s, std::int64_t sequences) {
         const TimePoint now{static_cast<std::int64_t>(s * 1e9)};
-        if (coming_ && now >= *coming_) {
+        while (!coming_.empty() && now >= coming_.front()) {
             add_node();
-            coming_.reset();
+            coming_.erase(coming_.begin());
         }
         ScaleView view;
         for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -41,8 +41,8 @@ class Cluster {
         if (!decision) return;
         changes.push_back({s, decision->add});
         if (decision->add) {
-            EXPECT_FALSE(coming_) << "two at a time";
-            coming_ = now + start_time;
+            coming_.push_back(now + start_time);
+            most_coming = std::max(most_coming, coming_.size());
         } else {
             EXPECT_NE(decision->stop.value, 0U);  // it cannot be spared
             EXPECT_EQ(std::erase(nodes_, decision->stop), 1U);
@@ -56,13 +56,14 @@ class Cluster {
         bool add;
     };
     std::vector<Change> changes;
+    std::size_t most_coming = 0;  // at once
     Duration start_time = base::from_seconds(5);
 
   private:
     void add_node() { nodes_.push_back({next_++}); }
     AutoScaler scaler_;
     std::vector<WorkerId> nodes_;
-    std::optional<TimePoint> coming_;
+    std::vector<TimePoint> coming_;
     std::uint32_t next_ = 0;
 };
 
@@ -86,6 +87,18 @@ TEST(AutoScale, AStepLoadAddsNodesAndTakesThemAwayAgain) {
     EXPECT_TRUE(cluster.changes[0].add && cluster.changes[1].add);
     EXPECT_FALSE(cluster.changes[2].add || cluster.changes[3].add);
     EXPECT_GE(cluster.changes[2].s, 600);
+}
+
+// Machines take their time to start: as many as are missing are asked for, without waiting for the
+// first of them, and no more.
+TEST(AutoScale, ASteepRiseStartsSeveralAtOnce) {
+    Cluster cluster(four());
+    cluster.start_time = base::from_seconds(60);
+    for (int s = 0; s < 100; ++s) cluster.at(s, 180);
+    EXPECT_EQ(cluster.most_coming, 2U);
+    EXPECT_EQ(cluster.size(), 3U);  // 66 tokens of freeness each
+    ASSERT_EQ(cluster.changes.size(), 2U);
+    EXPECT_LE(cluster.changes[1].s, cluster.changes[0].s + 2);
 }
 
 // Through one period it may go up and down once each way; noise within the band changes nothing.

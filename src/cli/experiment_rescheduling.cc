@@ -1,0 +1,182 @@
+// Llumnix' first claim: requests that move make bursts cheaper. The same load on one cluster with
+// and without moves, and on machines that each have a queue of their own.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/live_grid.h"
+#include "sim/synthetic_trace.h"
+
+namespace helix::cli {
+namespace {
+
+constexpr double kWarmupS = 100;
+constexpr double kDurationS = 300;
+
+struct Load {
+    const char* lengths;
+    double per_s;
+    double cv;
+};
+constexpr std::array<Load, 6> kLoads = {{{"power law", 12, 4},
+                                         {"power law", 15, 1},
+                                         {"power law", 15, 4},
+                                         {"power law", 15, 8},
+                                         {"power law", 17, 4},
+                                         {"conversations", 14, 4}}};
+
+struct System {
+    const char* name;
+    bool apart;
+    bool moves;
+    const char* router;
+};
+constexpr std::array<System, 5> kSystems = {
+    {{"a queue at each machine, in turn", true, false, "helix"},
+     {"one queue", false, false, "helix"},
+     {"one queue, moves", false, true, "helix"},
+     {"one queue, freest", false, false, "freest"},
+     {"one queue, freest, moves", false, true, "freest"}}};
+
+std::string row_of(const Load& load, const System& system) {
+    return fmt::format("{} {:g}/s CV {:g} {}", load.lengths, load.per_s, load.cv, system.name);
+}
+
+// The two last systems where one comparison of dispatch is enough.
+bool compared(const Load& load, const System& system) {
+    return std::string_view(system.router) == "helix" || load.per_s >= 17 ||
+           (load.per_s == 15 && load.cv == 4);
+}
+
+void add_rows(const Load& load, const System& system, ExperimentTable& table,
+              const LiveGrid& grid) {
+    const std::vector<LiveResult>& runs = grid.at(row_of(load, system));
+    const double tokens = mean_of(runs, [](const LiveResult& r) { return r.lost_tokens; });
+    const double requests =
+        mean_of(runs, [](const LiveResult& r) { return static_cast<double>(r.requests); });
+    table.rows.push_back(
+        {load.lengths, fmt::format("{:g}", load.per_s), fmt::format("{:g}", load.cv), system.name,
+         live_latency_cell(
+             runs, 2, [](const LiveResult& r) -> const sim::LatencyStats& { return r.all.ttft; }),
+         spread_cell(runs, 1, [](const LiveResult& r) { return p99_ttft(r.all); }),
+         spread_cell(runs, 1, [](const LiveResult& r) { return r.all.stall.percentile(0.99); }),
+         spread_cell(runs, 1, preemptions_per_1000), spread_cell(runs, 0, lost_s_per_1000),
+         fmt::format("{:.1f}", tokens / requests),
+         fmt::format("{:.0f}", mean_of(runs, [](const LiveResult& r) {
+                         return static_cast<double>(r.report.migrated);
+                     }))});
+}
+
+std::string gain_text(const LiveGrid& grid) {
+    double queue = 0;
+    double queue_ttft = 0;
+    double lost = 0;
+    double preempted = 0;
+    double ttft = 0;
+    for (const Load& load : kLoads) {
+        const auto& apart = grid.at(row_of(load, kSystems[0]));
+        const auto& still = grid.at(row_of(load, kSystems[1]));
+        const auto& moves = grid.at(row_of(load, kSystems[2]));
+        const auto sum = [](const std::vector<LiveResult>& runs, const LiveFigure& figure) {
+            return mean_of(runs, figure);
+        };
+        const auto p99 = [](const LiveResult& r) { return p99_ttft(r.all); };
+        const auto n = static_cast<double>(kLoads.size());
+        queue_ttft += sum(still, p99) / sum(apart, p99) / n;
+        ttft += sum(moves, p99) / sum(still, p99) / n;
+        queue += sum(still, lost_s_per_1000) / std::max(sum(apart, lost_s_per_1000), 1e-9) / n;
+        lost += sum(moves, lost_s_per_1000) / std::max(sum(still, lost_s_per_1000), 1e-9) / n;
+        preempted +=
+            sum(moves, preemptions_per_1000) / std::max(sum(still, preemptions_per_1000), 1e-9) / n;
+    }
+    return fmt::format(
+        "Means of the ratios over the {} loads. One queue against a queue at each machine: P99 "
+        "TTFT x {:.2f}, time lost to preemption x {:.2f}. Moves against one queue without them: "
+        "P99 TTFT x {:.2f}, preemptions x {:.2f}, time lost to them x {:.2f}.",
+        kLoads.size(), queue_ttft, queue, ttft, preempted, lost);
+}
+
+}  // namespace
+
+base::Status write_rescheduling(const ExperimentOptions& options, ExperimentPage& page) {
+    TRY(const LiveCluster cluster, live_cluster(kLiveMachines, "A10", "llama2-7b", 400));
+    TRY(const LiveCluster one, live_cluster(1, "A10", "llama2-7b", 400));
+    const sim::LengthSource power_law = power_law_lengths({256, 6144}, {256, 6144});
+    const sim::LengthSource conversations = sim::conversation_lengths();
+    LiveGrid grid;
+    for (const Load& load : kLoads) {
+        const bool law = std::string_view(load.lengths) == "power law";
+        for (const System& system : kSystems) {
+            if (!compared(load, system)) continue;
+            grid.add(row_of(load, system), [&](std::uint64_t seed) {
+                LiveCase c;
+                c.cluster = &cluster;
+                c.own_queues = system.apart ? &one : nullptr;
+                c.warmup_s = kWarmupS * options.time_share;
+                c.duration_s = kDurationS * options.time_share;
+                c.router = system.router;
+                c.balance.enabled = system.moves;
+                c.arrivals = live_arrivals(law ? power_law : conversations,
+                                           {.requests_per_s = load.per_s,
+                                            .cv = load.cv,
+                                            .end_s = c.warmup_s + c.duration_s,
+                                            .seed = seed});
+                c.seed = seed;
+                return c;
+            });
+        }
+    }
+    TRY_VOID(grid.run(options));
+    ExperimentTable table;
+    table.title = "Bursts at equal average rate";
+    table.head = {"lengths",
+                  "requests/s",
+                  "CV",
+                  "system",
+                  "TTFT s (mean / p50 / p99)",
+                  "P99 TTFT s (spread)",
+                  "stall s, p99",
+                  "preemptions / 1000",
+                  "s lost / 1000 requests",
+                  "tokens again / request",
+                  "moves"};
+    sim::BarChart lost{"Time lost to preemption", "s per 1000 requests", {}, {}};
+    sim::BarChart ttft{"P99 time to the first token", "s", {}, {}};
+    for (std::size_t s = 0; s < 3; ++s) {
+        lost.series.push_back({kSystems[s].name, {}});
+        ttft.series.push_back({kSystems[s].name, {}});
+    }
+    for (const Load& load : kLoads) {
+        for (sim::BarChart* chart : {&lost, &ttft}) {
+            chart->groups.push_back(fmt::format(
+                "{}{:g}/s, CV {:g}", std::string_view(load.lengths) == "power law" ? "" : "conv. ",
+                load.per_s, load.cv));
+        }
+        for (std::size_t s = 0; s < kSystems.size(); ++s) {
+            if (!compared(load, kSystems[s])) continue;
+            add_rows(load, kSystems[s], table, grid);
+            if (s >= lost.series.size()) continue;
+            const auto& runs = grid.at(row_of(load, kSystems[s]));
+            lost.series[s].values.push_back(mean_of(runs, lost_s_per_1000));
+            ttft.series[s].values.push_back(
+                mean_of(runs, [](const LiveResult& r) { return p99_ttft(r.all); }));
+        }
+    }
+    page.text(live_bed_text(cluster));
+    page.text(fmt::format(
+        "Arrivals have gamma distributed gaps of the given coefficient of variation. Lengths: a "
+        "power law from 16 to 6,144 tokens with a mean of 256, prompts and outputs alike; or "
+        "conversations like those of the Azure trace. {:.0f} s counted after {:.0f} s, {} seeds: "
+        "mean (least-greatest). Stall: the longest time between two tokens of a request. Lost: "
+        "from the last token before a preemption to the next one.",
+        kDurationS * options.time_share, kWarmupS * options.time_share, kLiveSeeds));
+    page.table(std::move(table));
+    page.bars("preemption", lost);
+    page.bars("ttft", ttft);
+    page.text(gain_text(grid));
+    return base::Ok{};
+}
+
+}  // namespace helix::cli
