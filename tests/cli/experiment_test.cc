@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/experiment_page.h"
 #include "cli/experiment_session.h"
+#include "cli/live_run.h"
 
 namespace helix::cli {
 namespace {
@@ -143,6 +144,65 @@ TEST_F(ExperimentTest, ThePublishedRunComesOutToThePrintedDigit) {
     EXPECT_EQ(cell(three.parts[0].decode_tokens_per_s, 2), "84.27");
     EXPECT_NEAR(three.report.ttft.mean, 1.378, 0.0005);
     EXPECT_NEAR(three.report.tpot.mean, 0.484, 0.0005);
+}
+
+// A tiny share of the live experiments' windows: every page has its rows and its picture.
+TEST_F(ExperimentTest, AQuickLiveRunWritesItsPage) {
+    ExperimentOptions options;
+    options.time_share = 0.02;
+    ExperimentSession session({}, options);
+    ExperimentPage page("experiments-live");
+    for (const Experiment& experiment : live_experiments()) {
+        const base::Status done = experiment.write(session, page);
+        ASSERT_TRUE(done.ok()) << done.error().message;
+    }
+    ASSERT_TRUE(page.write(folder_).ok());
+    const std::string text = read(folder_ + "/experiments-live.md");
+    for (const char* row : {"| one queue, moves ", "| and headroom ", "| and for room, up to 4 ",
+                            "| 4 to 16, freeness 64 to 1024 "}) {
+        EXPECT_NE(text.find(row), std::string::npos) << row;
+    }
+    for (const char* name : {"preemption", "ttft", "priorities", "scatter", "scaling"}) {
+        const std::string file = "experiments-live-" + std::string(name) + ".svg";
+        EXPECT_NE(text.find("img/" + file), std::string::npos) << file;
+        EXPECT_TRUE(read(folder_ + "/img/" + file).starts_with("<svg")) << file;
+    }
+}
+
+TEST(LiveRun, PowerLawLengthsHaveTheirMean) {
+    const sim::LengthSource lengths = power_law_lengths({256, 6144}, {128, 2048});
+    double prompt = 0;
+    double output = 0;
+    for (const sim::RequestLength& row : lengths.rows()) {
+        prompt += row.prompt_tokens;
+        output += row.output_tokens;
+    }
+    const auto n = static_cast<double>(lengths.rows().size());
+    EXPECT_NEAR(prompt / n, 256, 13);
+    EXPECT_NEAR(output / n, 128, 7);
+    EXPECT_LE(lengths.longest_prompt(), 6144);
+}
+
+TEST(LiveRun, MachinesWithQueuesOfTheirOwnServeTheSameRequests) {
+    const auto cluster = live_cluster(2, "A10", "llama2-7b", 400);
+    const auto one = live_cluster(1, "A10", "llama2-7b", 400);
+    ASSERT_TRUE(cluster.ok() && one.ok());
+    LiveCase wanted;
+    wanted.cluster = &*cluster;
+    wanted.warmup_s = 1;
+    wanted.duration_s = 5;
+    wanted.arrivals = live_arrivals(power_law_lengths({64, 512}, {32, 128}),
+                                    {.requests_per_s = 3, .cv = 2, .end_s = 6, .seed = 1});
+    const LiveResult together = run_live(wanted);
+    wanted.own_queues = &*one;
+    const LiveResult apart = run_live(wanted);
+    ASSERT_TRUE(together.error.empty()) << together.error;
+    ASSERT_TRUE(apart.error.empty()) << apart.error;
+    EXPECT_GT(together.requests, 0U);
+    EXPECT_EQ(together.requests, apart.requests);
+    EXPECT_EQ(together.unfinished + apart.unfinished, 0U);
+    EXPECT_EQ(together.all.ttft.count(), apart.all.ttft.count());
+    EXPECT_EQ(together.all.tpot.count(), apart.all.tpot.count());
 }
 
 TEST_F(ExperimentTest, CellsOfNothingAreDashes) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <string>
 
@@ -83,6 +84,24 @@ TEST(SvgChart, CurvesRunFromLowToHigh) {
     EXPECT_LT(x, last_x);
     EXPECT_GT(y, last_y);  // downwards in a picture
     EXPECT_NE(svg.find("prefers-color-scheme:dark"), std::string::npos);
+}
+
+TEST(SvgChart, LinesGoThroughTheirPoints) {
+    LineChart chart{"Machines", "s", "machines", {{"a", {{0, 0}, {50, 10}, {100, 5}}}, {"b", {}}}};
+    const std::string svg = draw_lines(chart);
+    EXPECT_EQ(count_of(svg, "<path"), 1U);
+    const std::size_t path = svg.find(" d=\"M");
+    ASSERT_NE(path, std::string::npos);
+    double x[3];
+    double y[3];
+    ASSERT_EQ(std::sscanf(svg.c_str() + path, " d=\"M%lf %lfL%lf %lfL%lf %lf\"", &x[0], &y[0],
+                          &x[1], &y[1], &x[2], &y[2]),
+              6);
+    EXPECT_NEAR(x[1] - x[0], x[2] - x[1], 0.2);
+    EXPECT_NEAR((y[0] - y[2]) / (y[0] - y[1]), 0.5, 0.01);
+    for (const char* text : {"Machines", ">s<", ">machines<", ">a<"}) {
+        EXPECT_NE(svg.find(text), std::string::npos) << text;
+    }
 }
 
 }  // namespace
