@@ -107,7 +107,8 @@ void CoordinatorServer::add_worker() {
     {
         const std::lock_guard lock(mutex_);
         if (provider_ != nullptr) {
-            scaler_ = std::make_unique<NodeScaler>(std::move(provider_), wakeup_);
+            scaler_ =
+                std::make_unique<NodeScaler>(std::move(provider_), wakeup_, NodeScaler::Times{});
         }
     }
     if (scaler_ != nullptr) return scaler_->add();

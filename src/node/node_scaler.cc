@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -20,12 +21,8 @@ constexpr base::Duration kLongLife = base::from_seconds(60);
 
 }  // namespace
 
-NodeScaler::NodeScaler(std::unique_ptr<NodeProvider> provider, const net::Wakeup& done,
-                       base::Duration first_pause)
-    : provider_(std::move(provider)),
-      done_(done),
-      first_pause_(first_pause),
-      thread_([this] { work(); }) {}
+NodeScaler::NodeScaler(std::unique_ptr<NodeProvider> provider, const net::Wakeup& done, Times times)
+    : provider_(std::move(provider)), done_(done), times_(times), thread_([this] { work(); }) {}
 
 NodeScaler::~NodeScaler() {
     {
@@ -40,17 +37,22 @@ NodeScaler::~NodeScaler() {
 // --------------------------------------------------------------------
 
 void NodeScaler::add() {
-    for (const std::string& name : std::exchange(coming_, {})) push({false, name});
+    std::erase_if(coming_, [&](const auto& entry) {
+        const bool late = entry.second <= now();
+        if (late) push({false, entry.first});
+        return late;
+    });
     {
+        std::set<std::string> dropped;
         const std::lock_guard lock(mutex_);
         for (const Task& task : tasks_) {  // the new one comes in its place
-            if (task.start) here_.erase(task.name);
+            if (task.start && here_.erase(task.name) > 0) dropped.insert(task.name);
         }
-        std::erase_if(tasks_, [](const Task& task) { return task.start; });
+        std::erase_if(tasks_, [&](const Task& task) { return dropped.contains(task.name); });
     }
     // The process id keeps names apart from those of an earlier coordinator.
     std::string name = fmt::format("helix-{}-{}", getpid(), ++started_);
-    coming_.insert(name);
+    coming_.emplace(name, now() + times_.join_within);
     push({true, std::move(name)});
 }
 
@@ -92,7 +94,7 @@ std::vector<std::string> NodeScaler::take_failures() {
 void NodeScaler::start_again(const NodeProvider::Ended& ended) {
     Crashes& crashes = here_.at(ended.name);
     if (now() - crashes.joined > kLongLife) crashes.in_a_row = 0;
-    base::Duration pause = first_pause_;
+    base::Duration pause = times_.first_pause;
     for (int i = 0; i < crashes.in_a_row && pause < kLongestPause; ++i) pause = pause * 2;
     pause = std::min(pause, kLongestPause);
     ++crashes.in_a_row;

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,14 +20,17 @@ namespace helix::node {
 // each time. Failures come back through take_failures() after a wake-up.
 class NodeScaler {
   public:
-    NodeScaler(std::unique_ptr<NodeProvider> provider, const net::Wakeup& done,
-               base::Duration first_pause = base::from_seconds(1));
+    struct Times {
+        base::Duration first_pause = base::from_seconds(1);
+        base::Duration join_within = base::from_seconds(300);
+    };
+    NodeScaler(std::unique_ptr<NodeProvider> provider, const net::Wakeup& done, Times times);
     ~NodeScaler();  // waits for the call at hand; what the provider keeps ends with it
     NodeScaler(const NodeScaler&) = delete;
     NodeScaler& operator=(const NodeScaler&) = delete;
 
-    // One more worker, under a name of its own. One that was started before and never joined is
-    // stopped first, so that those do not pile up; one that was to be started again is not.
+    // One more worker, under a name of its own. Those that should have joined long ago are stopped
+    // first, so that they do not pile up; one that was to be started again is not.
     void add();
     void on_joined(const std::string& name);
     // It holds nothing any more. Names that were not started here are left to whoever did.
@@ -55,10 +57,10 @@ class NodeScaler {
 
     std::unique_ptr<NodeProvider> provider_;  // the thread's
     const net::Wakeup& done_;
-    base::Duration first_pause_;
+    Times times_;
     std::uint64_t started_ = 0;
-    std::set<std::string> coming_;         // started, not joined yet
-    std::map<std::string, Crashes> here_;  // joined once, and not removed
+    std::map<std::string, base::TimePoint> coming_;  // to join by then
+    std::map<std::string, Crashes> here_;            // joined once, and not removed
     std::mutex mutex_;
     std::condition_variable changed_;
     std::vector<Task> tasks_;

@@ -87,12 +87,13 @@ TEST_F(NodeProviderTest, LocalWorkersAreStartedAndStopped) {
 TEST_F(NodeProviderTest, TheScalerStopsWhatNeverJoinedAndReportsFailures) {
     const net::Wakeup wakeup;
     {
-        NodeScaler scaler(command_provider(called(), "host:1"), wakeup);
+        NodeScaler scaler(command_provider(called(), "host:1"), wakeup,
+                          {base::from_ms(1), base::from_ms(0)});
         const std::string name = "helix-" + std::to_string(getpid()) + "-";
         scaler.add();
+        EXPECT_TRUE(eventually("start " + name + "1 host:1\n"));
         scaler.add();  // the first has not joined
-        EXPECT_TRUE(eventually("start " + name + "1 host:1\nstop " + name + "1 host:1\nstart " +
-                               name + "2 host:1\n"));
+        EXPECT_TRUE(eventually("stop " + name + "1 host:1\nstart " + name + "2 host:1\n"));
         scaler.on_joined(name + "2");
         scaler.add();
         scaler.remove("someone-else");
@@ -100,7 +101,7 @@ TEST_F(NodeProviderTest, TheScalerStopsWhatNeverJoinedAndReportsFailures) {
         EXPECT_TRUE(eventually("start " + name + "3 host:1\nstop " + name + "2 host:1\n"));
         EXPECT_TRUE(scaler.take_failures().empty());
     }
-    NodeScaler failing(command_provider("false", "host:1"), wakeup);
+    NodeScaler failing(command_provider("false", "host:1"), wakeup, {});
     failing.add();
     std::vector<std::string> failures;
     for (int i = 0; i < 1000 && failures.empty(); ++i) {
@@ -109,6 +110,20 @@ TEST_F(NodeProviderTest, TheScalerStopsWhatNeverJoinedAndReportsFailures) {
     }
     ASSERT_EQ(failures.size(), 1U);
     EXPECT_NE(failures[0].find("ended with 1"), std::string::npos);
+}
+
+TEST_F(NodeProviderTest, SeveralMayBeOnTheirWayAtOnce) {
+    const net::Wakeup wakeup;
+    NodeScaler scaler(command_provider(called(), "host:1"), wakeup, {});
+    const std::string name = "helix-" + std::to_string(getpid()) + "-";
+    scaler.add();
+    scaler.add();
+    EXPECT_TRUE(eventually("start " + name + "1 host:1\nstart " + name + "2 host:1\n"));
+    scaler.on_joined(name + "2");
+    scaler.on_joined(name + "1");
+    scaler.remove(name + "1");
+    EXPECT_TRUE(eventually("stop " + name + "1 host:1\n"));
+    EXPECT_EQ(lines().find("stop " + name + "2"), std::string::npos);
 }
 
 TEST_F(NodeProviderTest, ALocalWorkerThatEndsByItselfIsNoticedOnce) {
@@ -135,7 +150,8 @@ TEST_F(NodeProviderTest, AWorkerThatCrashesIsStartedAgainUntilItIsRemoved) {
                              log() + ".crash\"\nkill -9 $$\n");
     const auto crash = [&] { std::ofstream(log() + ".crash") << "now"; };
     const net::Wakeup wakeup;
-    NodeScaler scaler(local_provider(worker, "host:1", {}), wakeup, base::from_ms(1));
+    NodeScaler scaler(local_provider(worker, "host:1", {}), wakeup,
+                      {base::from_ms(1), base::from_seconds(300)});
     const auto starts_again = [&](const std::string& log_then) {
         for (int i = 0; i < 1000; ++i) {
             EXPECT_TRUE(scaler.take_failures().empty());
