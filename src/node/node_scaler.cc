@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -43,12 +42,10 @@ void NodeScaler::add() {
         return late;
     });
     {
-        std::set<std::string> dropped;
         const std::lock_guard lock(mutex_);
-        for (const Task& task : tasks_) {  // the new one comes in its place
-            if (task.start && here_.erase(task.name) > 0) dropped.insert(task.name);
-        }
-        std::erase_if(tasks_, [&](const Task& task) { return dropped.contains(task.name); });
+        // The new one comes in the place of what was to be started again.
+        std::erase_if(tasks_,
+                      [&](const Task& task) { return task.start && here_.erase(task.name) > 0; });
     }
     // The process id keeps names apart from those of an earlier coordinator.
     std::string name = fmt::format("helix-{}-{}", getpid(), ++started_);

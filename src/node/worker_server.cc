@@ -126,9 +126,10 @@ Result<CoordinatorPlace> WorkerServer::find(const std::string& join) {
     Result<JoinInfo> info = ask_join_info(address, kAskTimeoutMs);
     std::uint16_t port = address.port;
     if (info.ok()) {
+        asked_over_http_ = true;
         TRY(place.public_key, find_public_key(info->public_key, address.host));
         port = info->cluster_port;
-    } else if (info.error().code == Errc::not_found) {
+    } else if (info.error().code == Errc::not_found || asked_over_http_) {
         return Error{Errc::unavailable, info.error().message};
     } else {
         // No HTTP there: perhaps the cluster port itself was given.

@@ -38,6 +38,7 @@ class WorkerServer {
     KeptModel kept_{wakeup_};
     std::atomic<bool> stopping_{false};
     std::uint64_t incarnation_ = 0;
+    bool asked_over_http_ = false;  // and was answered: what we join is the HTTP address
 };
 
 }  // namespace helix::node
