@@ -81,7 +81,8 @@ void write_head(const ExperimentArguments& a, const ExperimentSession& session,
     page.text("# Experiments");
     page.text(fmt::format(
         "The evaluation of Helix (ASPLOS'25), run again. Every figure but those called published "
-        "or measured is what a run printed by `{} --output docs` gave.",
+        "or measured is what a run printed by `{} --output docs` gave. Requests that move, "
+        "priorities and auto-scaling have [a page of their own](experiments-live.md).",
         command_of(a)));
     page.text(
         session.data().made_up()

@@ -53,6 +53,7 @@ struct ServeArguments {
     std::string placement;
     std::string scheduler = "helix";
     std::string preemption = "automatic";
+    bool no_balance = false;
     int context = 0;
     int block_size = 16;
     std::string kv = "f16";
@@ -160,6 +161,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     TRY(const core::RouterKind scheduler, core::find_router(a.scheduler));
     options.core.router = scheduler.make;
     TRY(options.core.preemption, preemption_of(a.preemption));
+    options.core.balance.enabled = !a.no_balance;
     TRY(options.core.scale, scale_config(a.scale));
     if (a.handovers < 1) return base::invalid("--handovers: expected at least 1");
     options.core.migration.handovers_per_worker = a.handovers;
@@ -389,6 +391,9 @@ void add_serve(App& app) {
                         "a placement that 'helix plan --output' wrote; workers are known by their "
                         "--name [plans for the workers that are here]");
     command->add_option("--scheduler", a.scheduler, core::list_routers())->capture_default_str();
+    command->add_flag("--no-balance", a.no_balance,
+                      "running requests stay where they are, whatever memory others have; only a "
+                      "drain moves them");
     command
         ->add_option("--preemption", a.preemption,
                      "how a request gives its KV memory back when others need it: recompute it "

@@ -33,6 +33,7 @@ struct SimulateArguments {
     std::string batching = "fifo";
     std::int32_t prompt_every = 4;
     std::int32_t groups = 0;
+    bool no_balance = false;
     LoadArguments load;
     bool find_peak = false;
     bool json = false;
@@ -161,6 +162,7 @@ base::Result<Simulated> simulate_helix(const SimulateArguments& a, const Problem
     setup.coordinator.router = scheduler.make;
     setup.max_flow_tokens_per_s = file.max_flow_tokens_per_s.value_or(0);
     setup.coordinator.pipeline_groups = a.groups;
+    setup.coordinator.balance.enabled = !a.no_balance;
     if (!a.disk.empty()) {
         const auto disk = spec::parse_bandwidth(a.disk);
         if (!disk.ok()) return base::invalid("--disk: " + disk.error().message);
@@ -235,6 +237,8 @@ void add_simulate(App& app) {
         ->add_option("--groups", a->groups,
                      "helix policy: most groups that decodes travel in; 0: as `serve` does it")
         ->capture_default_str();
+    simulate->add_flag("--no-balance", a->no_balance,
+                       "helix policy: running requests do not move to machines with more memory");
     a->load.add_to(*simulate);
     simulate->add_flag("--find-peak", a->find_peak,
                        "only search the highest rate that the cluster keeps up with");
