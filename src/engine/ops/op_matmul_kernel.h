@@ -57,13 +57,11 @@ const PanelKernel* panel_kernels(std::integer_sequence<int, kLess...>) {
     return kKernels;
 }
 
-// Rows are taken in tiles of as equal sizes as can be.
-template <class Format>
-void quantised_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
-                      const MatmulInput& input, const MatmulOutput& output) {
-    const PanelKernel* kernels = panel_kernels<Format>(std::make_integer_sequence<int, kMaxRows>());
-    const std::int64_t row_bytes =
-        matrix.cols() / 32 * static_cast<std::int64_t>(sizeof(QuantisedBlock));
+// Rows are taken in tiles of as equal sizes as can be; kernels: for tiles of 1, 2, ... kMaxRows
+// rows of row_bytes.
+inline void tiled_matmul(const PanelKernel* kernels, std::int64_t row_bytes,
+                         const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
+                         const MatmulInput& input, const MatmulOutput& output) {
     const std::int64_t tiles = (input.rows + kMaxRows - 1) / kMaxRows;
     const std::int64_t together = kRowsBytes / (kMaxRows * row_bytes) + 1;
     const auto first_row = [&](std::int64_t tile) { return tile * input.rows / tiles; };
@@ -80,6 +78,15 @@ void quantised_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64
     }
 }
 
+template <class Format>
+void quantised_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
+                      const MatmulInput& input, const MatmulOutput& output) {
+    const std::int64_t row_bytes =
+        matrix.cols() / 32 * static_cast<std::int64_t>(sizeof(QuantisedBlock));
+    tiled_matmul(panel_kernels<Format>(std::make_integer_sequence<int, kMaxRows>()), row_bytes,
+                 matrix, begin, end, input, output);
+}
+
 struct F32 {
     static constexpr int kColumnBytes = 64;
     HELIX_INLINE static Floats load_column(const std::byte* p) { return load_float(p); }
@@ -93,60 +100,141 @@ struct Bf16 {
     HELIX_INLINE static Floats load_column(const std::byte* p) { return load_bfloat(p); }
 };
 
-// kPanels panels times kRows rows; several of either keep the adder busy.
-template <class Format, int kPanels, int kRows>
-void float_panels(const PackedMatrix& matrix, std::int64_t panel, const float* x, std::int64_t row,
-                  const MatmulOutput& output) {
-    const std::int64_t cols = matrix.cols();
-    Array<Floats, kPanels * kRows> total;
+constexpr int kSumColumns = 64;  // that are summed before they are added to the total
+
+// Sums of few rows are long chains of additions that each wait for the last: two run at once.
+constexpr int sums_at_once(int rows) {
+    return 2 * rows <= kMaxRows ? 2 : 1;
+}
+
+// Rows of floats, each at the column that comes next, and the panel's weights of that column.
+template <int kRows>
+struct FloatTile {
+    Array<const float*, kRows> row;
+    const std::byte* w;
+    std::int64_t ahead;
+};
+
+// Adds kSums sums of kSumColumns columns each to the totals, one after the other.
+template <class Format, int kSums, int kRows>
+HELIX_INLINE void add_sums(const FloatTile<kRows>& x, Array<Floats, kRows>& total) {
+    constexpr int kLine = 64 / Format::kColumnBytes;
+    Array<Floats, kSums * kRows> sum;
     HELIX_UNROLL
-    for (int i = 0; i < kPanels * kRows; ++i) total[i] = set1(0.0F);
-    for (std::int64_t chunk = 0; chunk < cols; chunk += 64) {
-        const std::int64_t chunk_end = chunk + 64 < cols ? chunk + 64 : cols;
-        Array<Floats, kPanels * kRows> part;
+    for (int i = 0; i < kSums * kRows; ++i) sum[i] = set1(0.0F);
+    for (int column = 0; column < kSumColumns; column += kLine) {
         HELIX_UNROLL
-        for (int i = 0; i < kPanels * kRows; ++i) part[i] = set1(0.0F);
-        for (std::int64_t c = chunk; c < chunk_end; ++c) {
+        for (int s = 0; s < kSums; ++s) {
+            const int first = s * kSumColumns + column;
+            fetch_ahead<64>(x.w + first * Format::kColumnBytes, x.ahead);
             HELIX_UNROLL
-            for (int p = 0; p < kPanels; ++p) {
-                const Floats w =
-                    Format::load_column(matrix.panel(panel + p) + c * Format::kColumnBytes);
+            for (int c = first; c < first + kLine; ++c) {
+                const Floats w = Format::load_column(x.w + c * Format::kColumnBytes);
                 HELIX_UNROLL
                 for (int r = 0; r < kRows; ++r)
-                    part[p * kRows + r] =
-                        fma(w, set1(x[(row + r) * cols + c]), part[p * kRows + r]);
+                    sum[s * kRows + r] = fma(w, set1(x.row[r][c]), sum[s * kRows + r]);
+            }
+        }
+    }
+    HELIX_UNROLL
+    for (int s = 0; s < kSums; ++s) {
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) total[r] = add(total[r], sum[s * kRows + r]);
+    }
+}
+
+// Adds the sum of the last columns, fewer than kSumColumns.
+template <class Format, int kRows>
+HELIX_INLINE void add_rest(const FloatTile<kRows>& x, std::int64_t columns,
+                           Array<Floats, kRows>& total) {
+    Array<Floats, kRows> sum;
+    HELIX_UNROLL
+    for (int r = 0; r < kRows; ++r) sum[r] = set1(0.0F);
+    for (std::int64_t c = 0; c < columns; ++c) {
+        const Floats w = Format::load_column(x.w + c * Format::kColumnBytes);
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) sum[r] = fma(w, set1(x.row[r][c]), sum[r]);
+    }
+    HELIX_UNROLL
+    for (int r = 0; r < kRows; ++r) total[r] = add(total[r], sum[r]);
+}
+
+// Rows [row, row + kRows) times one panel.
+template <class Format, int kRows>
+void float_panel(const PackedMatrix& matrix, std::int64_t panel, const MatmulInput& input,
+                 std::int64_t row, std::int64_t ahead, const MatmulOutput& output) {
+    FloatTile<kRows> x;
+    x.w = matrix.panel(panel);
+    x.ahead = ahead;
+    Array<Floats, kRows> total;
+    HELIX_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+        x.row[r] = input.floats + (row + r) * matrix.cols();
+        total[r] = set1(0.0F);
+    }
+    const auto advance = [&x](int columns) {
+        x.w += columns * Format::kColumnBytes;
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) x.row[r] += columns;
+    };
+    constexpr int kSums = sums_at_once(kRows);
+    std::int64_t left = matrix.cols();
+    for (; left >= kSums * kSumColumns; left -= kSums * kSumColumns) {
+        add_sums<Format, kSums>(x, total);
+        advance(kSums * kSumColumns);
+    }
+    for (; left >= kSumColumns; left -= kSumColumns) {
+        add_sums<Format, 1>(x, total);
+        advance(kSumColumns);
+    }
+    if (left > 0) add_rest<Format>(x, left, total);
+    HELIX_UNROLL
+    for (int r = 0; r < kRows; ++r)
+        store_result(total[r], row + r, panel * 16, matrix.rows(), output);
+}
+
+template <class Format, int... kLess>
+const PanelKernel* float_kernels(std::integer_sequence<int, kLess...>) {
+    static constexpr PanelKernel kKernels[] = {float_panel<Format, kLess + 1>...};
+    return kKernels;
+}
+
+// One row times four panels, in four streams: memory is read faster so than in one stream that is
+// fetched ahead.
+template <class Format>
+void float_row(const PackedMatrix& matrix, std::int64_t panel, const float* x,
+               const MatmulOutput& output) {
+    const std::int64_t cols = matrix.cols();
+    Array<Floats, 4> total;
+    HELIX_UNROLL
+    for (int p = 0; p < 4; ++p) total[p] = set1(0.0F);
+    for (std::int64_t first = 0; first < cols; first += kSumColumns) {
+        const std::int64_t end = first + kSumColumns < cols ? first + kSumColumns : cols;
+        Array<Floats, 4> sum;
+        HELIX_UNROLL
+        for (int p = 0; p < 4; ++p) sum[p] = set1(0.0F);
+        for (std::int64_t c = first; c < end; ++c) {
+            HELIX_UNROLL
+            for (int p = 0; p < 4; ++p) {
+                const Floats w =
+                    Format::load_column(matrix.panel(panel + p) + c * Format::kColumnBytes);
+                sum[p] = fma(w, set1(x[c]), sum[p]);
             }
         }
         HELIX_UNROLL
-        for (int i = 0; i < kPanels * kRows; ++i) total[i] = add(total[i], part[i]);
+        for (int p = 0; p < 4; ++p) total[p] = add(total[p], sum[p]);
     }
     HELIX_UNROLL
-    for (int p = 0; p < kPanels; ++p) {
-        HELIX_UNROLL
-        for (int r = 0; r < kRows; ++r)
-            store_result(total[p * kRows + r], row + r, (panel + p) * 16, matrix.rows(), output);
-    }
+    for (int p = 0; p < 4; ++p) store_result(total[p], 0, (panel + p) * 16, matrix.rows(), output);
 }
 
 template <class Format>
 void float_matmul(const PackedMatrix& matrix, std::int64_t begin, std::int64_t end,
                   const MatmulInput& input, const MatmulOutput& output) {
-    for (std::int64_t panel = begin; panel < end;) {
-        const bool four = panel + 4 <= end;
-        std::int64_t row = 0;
-        for (; !four && row + 4 <= input.rows; row += 4)
-            float_panels<Format, 1, 4>(matrix, panel, input.floats, row, output);
-        if constexpr (kMaxRows >= 8) {
-            for (; four && row + 2 <= input.rows; row += 2)
-                float_panels<Format, 4, 2>(matrix, panel, input.floats, row, output);
-        }
-        for (; row < input.rows; ++row) {
-            if (four) {
-                float_panels<Format, 4, 1>(matrix, panel, input.floats, row, output);
-            } else {
-                float_panels<Format, 1, 1>(matrix, panel, input.floats, row, output);
-            }
-        }
-        panel += four ? 4 : 1;
+    if (input.rows == 1) {
+        for (; begin + 4 <= end; begin += 4) float_row<Format>(matrix, begin, input.floats, output);
     }
+    tiled_matmul(float_kernels<Format>(std::make_integer_sequence<int, kMaxRows>()),
+                 matrix.cols() * static_cast<std::int64_t>(sizeof(float)), matrix, begin, end,
+                 input, output);
 }
