@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "cli/live_grid.h"
@@ -67,35 +66,6 @@ void add_rows(const Load& load, const System& system, ExperimentTable& table,
          fmt::format("{:.0f}", mean_of(runs, [](const LiveResult& r) {
                          return static_cast<double>(r.report.migrated);
                      }))});
-}
-
-std::string gain_text(const LiveGrid& grid) {
-    double queue = 0;
-    double queue_ttft = 0;
-    double lost = 0;
-    double preempted = 0;
-    double ttft = 0;
-    for (const Load& load : kLoads) {
-        const auto& apart = grid.at(row_of(load, kSystems[0]));
-        const auto& still = grid.at(row_of(load, kSystems[1]));
-        const auto& moves = grid.at(row_of(load, kSystems[2]));
-        const auto sum = [](const std::vector<LiveResult>& runs, const LiveFigure& figure) {
-            return mean_of(runs, figure);
-        };
-        const auto p99 = [](const LiveResult& r) { return p99_ttft(r.all); };
-        const auto n = static_cast<double>(kLoads.size());
-        queue_ttft += sum(still, p99) / sum(apart, p99) / n;
-        ttft += sum(moves, p99) / sum(still, p99) / n;
-        queue += sum(still, lost_s_per_1000) / std::max(sum(apart, lost_s_per_1000), 1e-9) / n;
-        lost += sum(moves, lost_s_per_1000) / std::max(sum(still, lost_s_per_1000), 1e-9) / n;
-        preempted +=
-            sum(moves, preemptions_per_1000) / std::max(sum(still, preemptions_per_1000), 1e-9) / n;
-    }
-    return fmt::format(
-        "Means of the ratios over the {} loads. One queue against a queue at each machine: P99 "
-        "TTFT x {:.2f}, time lost to preemption x {:.2f}. Moves against one queue without them: "
-        "P99 TTFT x {:.2f}, preemptions x {:.2f}, time lost to them x {:.2f}.",
-        kLoads.size(), queue_ttft, queue, ttft, preempted, lost);
 }
 
 }  // namespace
@@ -175,7 +145,6 @@ base::Status write_rescheduling(const ExperimentOptions& options, ExperimentPage
     page.table(std::move(table));
     page.bars("preemption", lost);
     page.bars("ttft", ttft);
-    page.text(gain_text(grid));
     return base::Ok{};
 }
 
