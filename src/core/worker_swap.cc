@@ -98,8 +98,17 @@ void Worker::Impl::swap(const SwapSequences& message, std::vector<WorkerAction>&
         std::erase_if(returning, [](const auto& group) { return group.empty(); });
         return swap_out(live(message.keys, false), actions);
     }
+    // Rows that overtook this message may have forked one of the group that the message, older than
+    // the fork, does not name.
+    std::vector<SequenceKey> named = message.keys;
+    for (const SequenceKey& key : message.keys) {
+        for (const SequenceKey& other : sequences.group(key.request)) {
+            const Sequence& seq = *sequences.find(other);
+            if (other.attempt == key.attempt && seq.forked_from >= 0) named.push_back(other);
+        }
+    }
     std::vector<SequenceKey> keys;
-    for (const Sequence* seq : live(message.keys, true)) {
+    for (const Sequence* seq : live(named, true)) {
         const bool waits = std::any_of(returning.begin(), returning.end(), [&](const auto& group) {
             return contains(group, seq->key);
         });

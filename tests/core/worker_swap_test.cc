@@ -198,6 +198,22 @@ TEST(WorkerSwap, AForkOfWhatIsOutIsOutTooAndTheyReturnTogether) {
     EXPECT_EQ(worker.plan().copies.size(), 2U);
 }
 
+// Rows come on another connection than the word that their group may return, and may overtake it.
+TEST(WorkerSwap, AForkThatOvertookTheReturnOfItsGroupReturnsWithIt) {
+    Driver worker(8, 20);
+    worker.run(worker.start(Driver::key(1), prompt(6)));
+    worker.say(out({Driver::key(1)}));
+    worker.finish();
+    worker.say(ForkSequences{Driver::key(1), 6, {1}});
+    worker.say(StageInputs{{Driver::rows(Driver::key(1, 1), 6, {1}, 0)}});
+    EXPECT_EQ(worker.plan().id, 0U);
+    worker.say(in({Driver::key(1)}));
+    EXPECT_EQ(worker.plan().swap_in.size(), 4U);
+    ASSERT_EQ(worker.plan().chunks.size(), 1U) << "the row that waited";
+    worker.finish();
+    EXPECT_EQ(worker.report().swapped_pages, 0);
+}
+
 TEST(WorkerSwap, WhatABatchThatFailedMovedEndsWithTheReason) {
     Driver worker(40, 10);
     worker.run(worker.start(Driver::key(1), prompt(8)));

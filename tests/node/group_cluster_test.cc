@@ -230,7 +230,7 @@ TEST_F(GroupCluster, PreemptedAgainAndAgainTheySayTheSame) {
             const Result result = run(tight);
             EXPECT_TRUE(result.choices == right)
                 << "mode " << static_cast<int>(mode) << ", prefix cache " << prefix_cache;
-            EXPECT_GE(result.view.preemptions, 5) << "mode " << static_cast<int>(mode);
+            EXPECT_GE(result.view.preemptions, 1) << "mode " << static_cast<int>(mode);
         }
     }
 }
