@@ -20,7 +20,9 @@ constexpr double kPlotTop = 64;  // below title and legend
 constexpr double kPlotHeight = 230;
 constexpr double kPlotBottom = kPlotTop + kPlotHeight;
 constexpr double kBelow = 46;
-constexpr double kBar = 22;
+constexpr double kBar = 22;       // at least
+constexpr double kBarText = 6.2;  // per character, above a bar
+constexpr double kGroupText = 7;  // and below a group
 constexpr double kBetweenGroups = 26;
 constexpr double kLegendEntry = 7.2;  // per character
 
@@ -113,13 +115,29 @@ std::string bar_label(double value) {
     return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
 }
 
+// As wide as the longest of the values above the bars.
+double bar_width(const BarChart& chart) {
+    std::size_t longest = 0;
+    for (const BarChart::Series& s : chart.series) {
+        for (const double v : s.values) {
+            if (shown(v)) longest = std::max(longest, bar_label(v).size());
+        }
+    }
+    return std::max(kBar, kBarText * static_cast<double>(longest) + 2);
+}
+
 }  // namespace
 
 std::string draw_bars(const BarChart& chart) {
-    const double group = kBar * static_cast<double>(std::max<std::size_t>(1, chart.series.size()));
+    const double bar = bar_width(chart);
+    const double group = bar * static_cast<double>(std::max<std::size_t>(1, chart.series.size()));
     const auto n_groups = static_cast<double>(chart.groups.size());
-    const double width = std::max({kLeft + kRight + n_groups * (group + kBetweenGroups),
-                                   width_of_legend(chart.series), 360.0});
+    std::size_t longest = 0;
+    for (const std::string& name : chart.groups) longest = std::max(longest, name.size());
+    const double apart =
+        std::max(group + kBetweenGroups, kGroupText * static_cast<double>(longest) + 12);
+    const double width =
+        std::max({kLeft + kRight + n_groups * apart, width_of_legend(chart.series), 360.0});
     const double pitch = (width - kLeft - kRight) / std::max(1.0, n_groups);
     double most = 0;
     for (const BarChart::Series& s : chart.series) {
@@ -139,14 +157,14 @@ std::string draw_bars(const BarChart& chart) {
         for (std::size_t s = 0; s < chart.series.size(); ++s) {
             const std::vector<double>& values = chart.series[s].values;
             if (g >= values.size() || !shown(values[g])) continue;
-            const double x = middle - group / 2 + kBar * static_cast<double>(s);
+            const double x = middle - group / 2 + bar * static_cast<double>(s);
             picture.add(
                 "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
                 "fill=\"{}\"><title>{}, {}: {}</title></rect>",
-                x + 1, y(values[g]), kBar - 2, kPlotBottom - y(values[g]), colour(s),
+                x + 1, y(values[g]), bar - 2, kPlotBottom - y(values[g]), colour(s),
                 escape_html(chart.groups[g]), escape_html(chart.series[s].name),
                 bar_label(values[g]));
-            picture.text(x + kBar / 2, y(values[g]) - 4, "middle", "v", bar_label(values[g]));
+            picture.text(x + bar / 2, y(values[g]) - 4, "middle", "v", bar_label(values[g]));
         }
         picture.text(middle, kPlotBottom + 18, "middle", "k", chart.groups[g]);
     }
