@@ -148,23 +148,8 @@ base::Status fill_speculation(const ServeArguments& a, const Served& served,
     return base::Ok{};
 }
 
-base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments& a,
-                                                           const HostPort& http,
-                                                           const Served& served) {
-    node::CoordinatorOptions options;
-    options.model = served.model;
-    options.core.block_size = a.block_size;
-    options.core.max_waiting = a.max_waiting;
-    options.core.min_workers = a.min_workers;
-    options.core.prefix_cache = !a.backend.no_prefix_cache;
-    TRY_VOID(fill_speculation(a, served, options));
-    TRY(const core::RouterKind scheduler, core::find_router(a.scheduler));
-    options.core.router = scheduler.make;
-    TRY(options.core.preemption, preemption_of(a.preemption));
-    options.core.balance.enabled = !a.no_balance;
-    TRY(options.core.scale, scale_config(a.scale));
-    if (a.handovers < 1) return base::invalid("--handovers: expected at least 1");
-    options.core.migration.handovers_per_worker = a.handovers;
+base::Status fill_cluster_address(const ServeArguments& a, const HostPort& http,
+                                  node::CoordinatorOptions& options) {
     options.listen_host = http.host;
     if (!a.cluster_listen.empty()) {
         TRY(const HostPort cluster, parse_host_port("--cluster-listen", a.cluster_listen));
@@ -182,6 +167,27 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
         LOG_WARN("no --key: machines elsewhere cannot join (see 'helix key new')");
         options.listen_host = "127.0.0.1";
     }
+    return base::Ok{};
+}
+
+base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments& a,
+                                                           const HostPort& http,
+                                                           const Served& served) {
+    node::CoordinatorOptions options;
+    options.model = served.model;
+    options.core.block_size = a.block_size;
+    options.core.max_waiting = a.max_waiting;
+    options.core.min_workers = a.min_workers;
+    options.core.prefix_cache = !a.backend.no_prefix_cache;
+    TRY_VOID(fill_speculation(a, served, options));
+    TRY(const core::RouterKind scheduler, core::find_router(a.scheduler));
+    options.core.router = scheduler.make;
+    TRY(options.core.preemption, preemption_of(a.preemption));
+    options.core.balance.enabled = !a.no_balance;
+    TRY(options.core.scale, scale_config(a.scale));
+    if (a.handovers < 1) return base::invalid("--handovers: expected at least 1");
+    options.core.migration.handovers_per_worker = a.handovers;
+    TRY_VOID(fill_cluster_address(a, http, options));
     options.state_dir = a.state_dir;
     if (!(a.rejoin_wait_s >= 0 && a.rejoin_wait_s <= 3600)) {
         return base::invalid("--rejoin-wait: expected 0 to 3600 seconds");

@@ -172,7 +172,7 @@ TEST_F(LoadRunTest, AnInterruptedRunEndsAtOnceAndSaysWhatWasUnderWay) {
     EXPECT_EQ(result.requests[1].failure->kind, "unfinished");
 }
 
-TEST_F(LoadRunTest, AServerThatGoesAwayIsCutOffAndThenNoConnection) {
+TEST_F(LoadRunTest, AServerThatGoesAwayEndsTheStreamAndThenNoConnection) {
     start_timed(milliseconds(10));
     connect();
     std::thread admin([this] {
@@ -181,7 +181,9 @@ TEST_F(LoadRunTest, AServerThatGoesAwayIsCutOffAndThenNoConnection) {
     });
     const LoadResult result = run(closed(1, 3, {3000, 3000}));
     admin.join();
-    EXPECT_EQ(result.requests[0].failure->kind, "cut off");
+    // It says so, unless it has no time to.
+    const std::string& kind = result.requests[0].failure->kind;
+    EXPECT_TRUE(kind == "stream error" || kind == "cut off") << kind;
     EXPECT_EQ(result.requests[1].failure->kind, "connect");
 }
 
