@@ -164,7 +164,7 @@ TEST_F(BatchJobs, ABatchOutlivesThreeKillsOfTheCoordinatorAndEachLineIsAnsweredO
         if (batch(id)["status"] == "in_progress") ++kills_on_the_way;
         coordinator->stop(SIGKILL);
     }
-    // A machine may run a batch to its end between two looks at it; not three times.
+    // One kill may come too late on a fast machine; not all three: most lines are left then.
     EXPECT_GE(kills_on_the_way, 1);
     coordinator = serve("state");
     std::map<std::string, std::string> answers;
