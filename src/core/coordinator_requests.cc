@@ -275,8 +275,7 @@ void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
     sequences_running += state.group ? state.group->sequences(state.request) : 1;
     state.attempt = ++state.last_attempt;
     state.moved = false;
-    state.handovers_failed = 0;
-    state.no_handover_before = now;
+    state.hands_over_again.clear();
     state.pipeline = router->graph().pipeline(path);
     state.path = std::move(path);
     state.last_progress = now;

@@ -26,7 +26,7 @@ constexpr Duration kLookAgain = base::from_ms(100);  // where there was no room
 constexpr int kMostTries = 64;                       // to find a way, in one look
 // A hand-over that failed is tried again after so long, then after twice that, ...
 constexpr Duration kFirstPause = base::from_ms(100);
-constexpr std::int32_t kMostDoublings = 5;
+constexpr Duration kLongestPause = base::from_ms(3200);
 
 // With more to come than the token that is under way.
 bool goes_on(const RequestState& state) {
@@ -154,8 +154,7 @@ void Coordinator::Impl::note_place(const RequestState& state) {
 }
 
 void Coordinator::Impl::note_handover_failed(RequestState& state) {
-    const std::int32_t doublings = std::min(state.handovers_failed++, kMostDoublings);
-    state.no_handover_before = step_at + kFirstPause * (std::int64_t{1} << doublings);
+    state.hands_over_again.failed(step_at, kFirstPause, kLongestPause);
     note_place(state);
     if (base::planted(base::PlantedBug::handover_forgotten)) handovers.erase(queue_key(state));
 }
@@ -178,7 +177,7 @@ void Coordinator::Impl::hand_over(TimePoint now, std::vector<CoordinatorAction>&
     int tries = kMostTries;
     for (const auto& [key, id] : all) {
         RequestState& state = requests.at(id);
-        if (now < state.no_handover_before || !goes_on(state) || !movable(state)) continue;
+        if (!state.hands_over_again.may_try(now) || !goes_on(state) || !movable(state)) continue;
         if (tries-- == 0) return;
         const RoutedRequest request{id, now, length(state), state.request.priority};
         const Path path = router->route(request, decode_fits(state),

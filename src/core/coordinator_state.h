@@ -132,10 +132,9 @@ struct RequestState {
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
     std::unique_ptr<Migration> migration;
-    Backoff moves_again;                // unless somebody asks for it
-    bool moved = false;                 // this attempt began with KV that a migration had brought
-    std::int32_t handovers_failed = 0;  // of this attempt
-    TimePoint no_handover_before;
+    Backoff moves_again;             // unless somebody asks for it
+    bool moved = false;              // this attempt began with KV that a migration had brought
+    Backoff hands_over_again;        // in this attempt
     std::int32_t scored = 0;         // tokens of the prompt, passed on; in any attempt
     std::int32_t unscored_ends = 0;  // attempts that went on to a token without them
 };

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster/process.h"
+#include "cluster/streams.h"
 #include "model/synth.h"
 
 namespace helix::cluster {
@@ -60,29 +61,6 @@ class ProcessCluster : public ::testing::Test {
     Folder folder_;
     int port_ = free_port();
 };
-
-struct Stream {
-    std::string text;
-    std::atomic<int> events{0};
-    std::thread thread;
-};
-
-int count(const std::string& text, const std::string& word) {
-    int found = 0;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-        ++found;
-    return found;
-}
-
-// What the stream's choices say, put together.
-std::string streamed_text(const std::string& stream) {
-    static const std::regex kText(R"("text":\s*("(?:[^"\\]|\\.)*"))");
-    std::string text;
-    for (std::sregex_iterator it(stream.begin(), stream.end(), kText), end; it != end; ++it) {
-        text += nlohmann::json::parse((*it)[1].str()).get<std::string>();
-    }
-    return text;
-}
 
 TEST_F(ProcessCluster, AKilledWorkersRequestsGoOnWithTheSameTokens) {
     const auto coordinator = serve({"--no-worker", "--min-workers", "2"});

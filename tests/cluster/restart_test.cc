@@ -13,35 +13,13 @@
 #include <vector>
 
 #include "cluster/process.h"
+#include "cluster/streams.h"
 #include "model/synth.h"
 
 namespace helix::cluster {
 namespace {
 
 using Json = nlohmann::json;
-
-struct Stream {
-    std::string text;
-    std::atomic<int> events{0};
-    std::thread thread;
-};
-
-int count(const std::string& text, const std::string& word) {
-    int found = 0;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
-        ++found;
-    return found;
-}
-
-// What the stream's choices say, put together.
-std::string streamed_text(const std::string& stream) {
-    static const std::regex kText(R"("text":\s*("(?:[^"\\]|\\.)*"))");
-    std::string text;
-    for (std::sregex_iterator it(stream.begin(), stream.end(), kText), end; it != end; ++it) {
-        text += Json::parse((*it)[1].str()).get<std::string>();
-    }
-    return text;
-}
 
 class CoordinatorRestart : public ::testing::Test {
   protected:
