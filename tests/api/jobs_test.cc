@@ -154,7 +154,7 @@ TEST_F(JobsTest, AFileThatIsLargerThanWhatMayWaitForAClientIsDownloadedWhole) {
     options_.http.max_queued_bytes = 100'000;
     options_.http.send_buffer_bytes = 10'000;
     std::string content;
-    for (int i = 0; content.size() < 3'000'000; ++i) content += std::to_string(i * 7919) + "\n";
+    for (int i = 0; content.size() < 3'000'000; ++i) content += std::to_string(i * 7919LL) + "\n";
     const std::string path = "/v1/files/" + upload(content) + "/content";
     auto c = client();
     c.request("HEAD", path);
