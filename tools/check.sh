@@ -17,6 +17,15 @@ format() { git ls-files '*.h' '*.cc' | xargs clang-format --dry-run -Werror; }
 configure() { cmake --preset "$1" >"build/$1.log" 2>&1 || { tail -20 "build/$1.log"; return 1; }; }
 build() { cmake --build --preset "$1" -j "$jobs" -- --quiet; }
 
+# ctest, and after a failure once more what failed, without the logs of what did not.
+tests() {
+    ctest --preset "$@" && return
+    echo "== failed in $1"
+    awk '/ Test: /{name = $NF} /: Failure$|runtime error:|ERROR: .*Sanitizer|CHECK failed/{print name; left = 10}
+         left-- > 0 || /^\[  FAILED/' "build/$1/Testing/Temporary/LastTest.log" | head -200
+    return 1
+}
+
 mkdir -p build
 [ -d ../shared/data ] || echo "no reference data beside the checkout (../shared/data): tests that need it are skipped"
 step format format
@@ -26,6 +35,6 @@ step "build release" build release
 step tidy tools/tidy.sh build/release
 step "configure asan" configure asan
 step "build asan" build asan
-step "ctest asan (fast tests)" ctest --preset asan -j "$jobs"
-step "ctest release" ctest --preset release
+step "ctest asan (fast tests)" tests asan -j "$jobs"
+step "ctest release" tests release
 awk '/ Test: /{name = $NF} /SKIPPED/{print "skipped in " name ": " $4}' build/release/Testing/Temporary/LastTest.log

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "model/hf_folder.h"
 #include "model/manifest.h"
 #include "model/temporary_folder.h"
@@ -50,14 +51,6 @@ bool reset_peak() {
     file << "5\n" << std::flush;
     return file.good();
 }
-
-// Sanitizers keep memory of their own for what is touched.
-constexpr bool kSanitized =
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    true;
-#else
-    false;
-#endif
 
 constexpr std::int64_t kMegabyte = 1 << 20;
 

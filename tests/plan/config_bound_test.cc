@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/effort.h"
 #include "plan/bounds.h"
 #include "plan/config_cover.h"
 #include "plan/evaluator.h"
@@ -106,12 +107,14 @@ void expect_bounds(std::uint64_t seed, double missing_links, bool wide_links) {
 }
 
 TEST(ConfigBound, IsNeverBelowTheBestPlacement) {
-    for (std::uint64_t seed = 1; seed <= 150; ++seed) expect_bounds(seed, 0.0, true);
+    for (std::uint64_t seed = 1; seed <= sweep(150U); ++seed) expect_bounds(seed, 0.0, true);
 }
 
 TEST(ConfigBound, IsNeverBelowTheBestPlacementWhereLinksBind) {
-    for (std::uint64_t seed = 1001; seed <= 1080; ++seed) expect_bounds(seed, 0.0, false);
-    for (std::uint64_t seed = 2001; seed <= 2080; ++seed) expect_bounds(seed, 0.3, false);
+    for (std::uint64_t seed = 1001; seed <= 1000 + sweep(80U); ++seed)
+        expect_bounds(seed, 0.0, false);
+    for (std::uint64_t seed = 2001; seed <= 2000 + sweep(80U); ++seed)
+        expect_bounds(seed, 0.3, false);
 }
 
 // Two sites of fast nodes with one narrow kind of link between them.

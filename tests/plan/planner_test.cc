@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 
+#include "base/effort.h"
 #include "plan/bounds.h"
 #include "plan/evaluator.h"
 #include "plan_fixtures.h"
@@ -237,7 +238,7 @@ TEST(Planner, SearchFindsTheExhaustiveOptimumOfTinyClusters) {
 
 TEST(Planner, NeverWorseThanTheBestHeuristicAndAlwaysValidOnRandomClusters) {
     int planned = 0;
-    for (std::uint64_t seed = 0; seed < 250; ++seed) {
+    for (std::uint64_t seed = 0; seed < sweep(250U); ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         base::Random random(seed);
         const auto n = static_cast<std::int32_t>(random.between(1, 8));
@@ -275,7 +276,7 @@ TEST(Planner, NeverWorseThanTheBestHeuristicAndAlwaysValidOnRandomClusters) {
             }
         }
     }
-    EXPECT_GT(planned, 150);
+    EXPECT_GT(planned, sweep(150));
 }
 
 TEST(Capacity, MemoryRulesAtTheirEdges) {

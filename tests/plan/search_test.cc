@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/effort.h"
 #include "exhaustive.h"
 #include "plan/enumerate.h"
 #include "plan_fixtures.h"
@@ -76,7 +77,7 @@ TEST(Exhaustive, SaysWhenItsStepsWereNotEnough) {
 TEST(Search, EqualsTheExhaustiveOptimumOn2000SmallClusters) {
     int positive = 0;
     int proven = 0;
-    for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    for (std::uint64_t seed = 0; seed < sweep(2000U); ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         base::Random random(seed);
         const TinyProblem p(random, 5, 8);
@@ -94,8 +95,8 @@ TEST(Search, EqualsTheExhaustiveOptimumOn2000SmallClusters) {
         positive += found.flow > 0 ? 1 : 0;
         proven += found.proven ? 1 : 0;
     }
-    EXPECT_GT(positive, 1000);
-    EXPECT_GT(proven, 1900);
+    EXPECT_GT(positive, sweep(1000));
+    EXPECT_GT(proven, sweep(1900));
 }
 
 }  // namespace

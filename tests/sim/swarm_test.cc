@@ -4,17 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "sim/swarm_judge.h"
 #include "sim/toy_model.h"
 
 namespace helix::sim {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 100;  // under a sanitizer, where each takes ten times as long
-#else
-constexpr std::uint64_t kSeeds = 300;
-#endif
+constexpr std::uint64_t kSeeds = kSanitized ? 100 : 300;
 
 std::string failure(std::uint64_t seed, const SwarmResult& result) {
     return "FAIL seed " + std::to_string(seed) + ": " + result.broken +
