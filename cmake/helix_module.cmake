@@ -23,8 +23,8 @@ function(helix_executable name main room)
     target_link_libraries(${name} PRIVATE helix_${room} helix_flags)
 endfunction()
 
-# helix_test(NAME SOURCES... LIBS room...): a GoogleTest program, one ctest entry per test case.
-# Tests whose suite name ends in "Slow" get the label slow and are left out of the sanitizer runs.
+# helix_test(NAME SOURCES... LIBS room...): a GoogleTest program, one ctest entry. The label slow leaves it out
+# of the sanitizer runs.
 function(helix_test name)
     cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
     add_executable(${name} ${ARG_SOURCES})

@@ -21,7 +21,8 @@ build() { cmake --build --preset "$1" -j "$jobs" -- --quiet; }
 tests() {
     ctest --preset "$@" && return
     echo "== failed in $1"
-    awk '/ Test: /{name = $NF} /: Failure$|runtime error:|ERROR: .*Sanitizer|CHECK failed/{print name; left = 10}
+    awk '/^[0-9:.]+ (info|warning|error) /{next}
+         / Test: /{name = $NF} /: Failure$|runtime error:|ERROR: .*Sanitizer|CHECK failed/{print name; left = 10}
          left-- > 0 || /^\[  FAILED/' "build/$1/Testing/Temporary/LastTest.log" | head -200
     return 1
 }
