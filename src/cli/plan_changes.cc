@@ -2,13 +2,15 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "cli/plan_judge.h"
 #include "cli/plan_output.h"
 #include "plan/cluster_change.h"
+#include "plan/plan_apart.h"
 #include "plan/plan_json.h"
 #include "plan/replan.h"
-#include "plan/roles.h"
+#include "plan/replan_apart.h"
 #include "plan/what_if.h"
 #include "spec/cluster_file.h"
 #include "spec/units.h"
@@ -143,6 +145,90 @@ base::Status run_what_if(const PlanSession& session) {
     return base::Ok{};
 }
 
+namespace {
+
+plan::ReplanOptions replan_options(const PlanSession& session, double until_s) {
+    plan::ReplanOptions options;
+    options.flow.partial = !session.arguments.no_partial;
+    options.flow.convention = plan::Convention::reference;
+    options.disk_bytes_per_s = kDiskBytesPerS;
+    options.seed = session.arguments.seed;
+    options.stop = [&session, until_s] {
+        return session.interrupted() || session.elapsed_s() >= until_s;
+    };
+    return options;
+}
+
+// What the machines for prompts and the others do in the current placement, while nothing changes.
+base::Result<std::vector<double>> flows_by_role(const Problem& before,
+                                                const spec::Placement& current,
+                                                const plan::FlowOptions& flow) {
+    std::vector<double> flows;
+    for (const plan::RolePart& part : plan::role_parts(before.cluster)) {
+        TRY(const plan::PlanReport stays,
+            plan::evaluate_placement(part.cluster, before.model,
+                                     plan::capacities_of_part(before.capacities, part),
+                                     plan::placement_of_part(current, part), flow));
+        flows.push_back(stays.max_flow_tokens_per_s);
+    }
+    return flows;
+}
+
+// start: the current placement on the problem's cluster.
+base::Result<plan::ReplanApart> replan_roles(const PlanSession& session, const Problem& before,
+                                             const spec::Placement& current, const Problem& problem,
+                                             const spec::Placement& start, double horizon_s) {
+    const plan::FlowOptions flow = replan_options(session, 0).flow;
+    TRY(const std::vector<double> flows, flows_by_role(before, current, flow));
+    const plan::PredictFunction predict = predictor(session.arguments);
+    const auto options_of = [&](const plan::RolePart& part, int which) {
+        // The second has what the first leaves.
+        plan::ReplanOptions options =
+            replan_options(session, session.budget_s * (which == 0 ? 0.5 : 1));
+        options.price_per_byte =
+            plan::move_price(flows[static_cast<std::size_t>(which)], kDiskBytesPerS, horizon_s);
+        if (!predict) return options;
+        options.objective = [&predict, cluster = part.cluster,
+                             own = plan::capacities_of_part(problem.capacities, part)](
+                                const spec::Placement& placement) {
+            return predict(cluster, own, placement);
+        };
+        return options;
+    };
+    return plan::replan_apart(problem.cluster, problem.model, problem.capacities, start,
+                              options_of);
+}
+
+// flows: without moving anything; one, or those of the machines for prompts and of the others.
+base::Status show_replan(const PlanSession& session, const Problem& problem,
+                         const plan::PlanReport& report, const plan::PlacementDiff& diff,
+                         const std::vector<double>& flows) {
+    const PlanArguments& a = session.arguments;
+    if (a.json) {
+        ordered_json out = ordered_json::parse(
+            plan::plan_to_json(problem.cluster, problem.model, report, session.elapsed_s()));
+        out["moved_bytes"] = diff.bytes;
+        out["moved_s"] = diff.seconds;
+        out["dropped_kv_layers"] = diff.kv_layers;
+        out["flow_without_moves"] = std::accumulate(flows.begin(), flows.end(), 0.0);
+        std::printf("%s\n", out.dump().c_str());
+        return write_plan_files(a, problem, report);
+    }
+    TRY_VOID(show_plan(a, problem, report, session.elapsed_s()));
+    if (flows.size() == 1) {
+        std::printf("\nwithout moving anything: %.0f tokens/s\n", flows[0]);
+    } else {
+        std::printf(
+            "\nwithout moving anything: %.0f tokens/s through the machines for prompts, %.0f "
+            "through those that decode\n",
+            flows[0], flows[1]);
+    }
+    std::printf("%s", plan::describe_diff(problem.cluster, diff).c_str());
+    return base::Ok{};
+}
+
+}  // namespace
+
 base::Status run_replan(const PlanSession& session) {
     const PlanArguments& a = session.arguments;
     TRY(const auto changes, parse_changes(a));
@@ -153,18 +239,18 @@ base::Status run_replan(const PlanSession& session) {
     const spec::Placement& current = file.placement;
     TRY(const plan::ChangedCluster changed, plan::apply_changes(before.cluster, changes));
     TRY(const Problem problem, make_problem(a.problem, changed.cluster));
+    const spec::Placement start = plan::carry_over(current, changed.origin);
+    std::vector<std::string> warnings = plan::role_warnings(problem.cluster);
     if (!plan::role_parts(problem.cluster).empty()) {
-        return base::invalid(
-            "--current: the cluster has machines of the role prefill, which are planned apart from "
-            "the others; a placement near the current one is not looked for then. Plan without "
-            "--current, or without roles");
+        TRY(plan::ReplanApart apart,
+            replan_roles(session, before, current, problem, start, horizon_s));
+        if (!apart.parts.empty()) {
+            return show_replan(session, problem, apart.report, apart.diff,
+                               {apart.parts[0].flow_before, apart.parts[1].flow_before});
+        }
+        warnings = std::move(apart.warnings);
     }
-    plan::ReplanOptions options;
-    options.flow.partial = !a.no_partial;
-    options.flow.convention = plan::Convention::reference;
-    options.disk_bytes_per_s = kDiskBytesPerS;
-    options.seed = a.seed;
-    options.stop = [&] { return session.interrupted() || session.elapsed_s() >= session.budget_s; };
+    plan::ReplanOptions options = replan_options(session, session.budget_s);
     TRY(const plan::PlanReport stays,
         plan::evaluate_placement(before.cluster, before.model, before.capacities, current,
                                  options.flow));
@@ -176,26 +262,13 @@ base::Status run_replan(const PlanSession& session) {
             return predict(problem.cluster, problem.capacities, placement);
         };
     }
-    const spec::Placement start = plan::carry_over(current, changed.origin);
     TRY(const plan::ReplanReport found,
         plan::replan(problem.cluster, problem.model, problem.capacities, start, options));
-    TRY(const plan::PlanReport report,
+    TRY(plan::PlanReport report,
         plan::evaluate_placement(problem.cluster, problem.model, problem.capacities,
                                  found.placement, options.flow));
-    if (a.json) {
-        ordered_json out = ordered_json::parse(
-            plan::plan_to_json(problem.cluster, problem.model, report, session.elapsed_s()));
-        out["moved_bytes"] = found.diff.bytes;
-        out["moved_s"] = found.diff.seconds;
-        out["dropped_kv_layers"] = found.diff.kv_layers;
-        out["flow_without_moves"] = found.flow_before;
-        std::printf("%s\n", out.dump().c_str());
-        return write_plan_files(a, problem, report);
-    }
-    TRY_VOID(show_plan(a, problem, report, session.elapsed_s()));
-    std::printf("\nwithout moving anything: %.0f tokens/s\n%s", found.flow_before,
-                plan::describe_diff(problem.cluster, found.diff).c_str());
-    return base::Ok{};
+    report.warnings = std::move(warnings);
+    return show_replan(session, problem, report, found.diff, {found.flow_before});
 }
 
 base::Status run_advise(const PlanSession& session) {
