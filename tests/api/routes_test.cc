@@ -219,6 +219,7 @@ TEST_F(ApiTest, WorkersAreListedDrainedAndRemovedByName) {
     other.draining = true;
     other.running = 3;
     other.drain_refused = "too small";
+    other.drain_waits = "request 7 needs it";
     view.workers.push_back(other);
     service_.set_view(view);
     const Json list = Json::parse(get("/helix/nodes").body);
@@ -228,6 +229,9 @@ TEST_F(ApiTest, WorkersAreListedDrainedAndRemovedByName) {
     EXPECT_EQ(list["data"][1]["state"], "draining");
     EXPECT_EQ(list["data"][1]["requests"], 3);
     EXPECT_EQ(list["data"][1]["drain_refused"], "too small");
+    EXPECT_EQ(list["data"][1]["drain_waits"], "request 7 needs it");
+    EXPECT_FALSE(list["data"][0].contains("drain_refused"));
+    EXPECT_FALSE(list["data"][0].contains("drain_waits"));
 
     EXPECT_EQ(post("/helix/nodes/den/drain", "").status, 202);
     EXPECT_EQ(post("/helix/nodes/left%20%22one%22/remove", "").status, 202);
