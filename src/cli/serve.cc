@@ -194,7 +194,9 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     }
     options.core.rejoin_wait = base::from_seconds(a.rejoin_wait_s);
     if (!a.placement.empty()) {
-        TRY(options.planner, node::planner_for_file(served.model.spec, a.placement));
+        TRY(node::FilePlacement fixed, node::planner_for_file(served.model.spec, a.placement));
+        options.planner = std::move(fixed.planner);
+        options.planned_workers = std::move(fixed.workers);
     }
     if (!a.no_worker) {
         node::WorkerOptions worker;

@@ -38,6 +38,16 @@ const RememberedPlacement* Coordinator::placement_in_force() const {
     return impl_->in_force ? &*impl_->in_force : nullptr;
 }
 
+std::vector<RememberedDrain> Coordinator::drains() const {
+    std::map<std::string, bool> all = impl_->drains_to_come;
+    for (const auto& [id, worker] : impl_->workers) {
+        if (worker.draining) all[worker.joined.node.name] = worker.remove;
+    }
+    std::vector<RememberedDrain> drains;
+    for (const auto& [name, remove] : all) drains.push_back({name, remove});
+    return drains;
+}
+
 ClusterView Coordinator::view() const {
     const Impl& state = *impl_;
     ClusterView view;

@@ -100,7 +100,8 @@ struct MoveRequest {
 // Nothing new goes to this worker and what runs there moves away; the placement is planned anew
 // without it (where that cannot be, it stays as it was: WorkerView::drain_refused). While a request
 // runs that nothing else could hold, all that waits (WorkerView::drain_waits). With remove it
-// is dismissed then. With off the worker is used again, and so it is when it joins anew.
+// is dismissed then. With off the worker is used again, and so it is when it joins anew, unless the
+// coordinator was restarted between (CoordinatorConfig::remembered_drains).
 struct DrainWorker {
     WorkerId worker;
     bool remove = false;
@@ -328,6 +329,10 @@ struct CoordinatorConfig {
     // with what they held as PlanCluster::current.
     std::optional<RememberedPlacement> remembered = {};  // check_remembered() finds no fault
     Duration rejoin_wait = base::from_seconds(5);
+    // What the coordinator before us was emptying (Coordinator::drains): these workers are drained
+    // from the time they join. Those that hold layers in the remembered placement serve in it until
+    // others have taken these over, as in any drain. Each worker once.
+    std::vector<RememberedDrain> remembered_drains = {};
     Duration settle = base::from_ms(300);  // after a join or a loss, wait for more before planning
     double switch_gain =
         1.05;  // a new placement must promise so much more flow to replace a whole one
@@ -429,6 +434,8 @@ class Coordinator {
     // The last that was put in force, for CoordinatorConfig::remembered of the coordinator after
     // this one; null before the first.
     const RememberedPlacement* placement_in_force() const;
+    // By name: the workers that are drained, also those remembered that have not joined yet.
+    std::vector<RememberedDrain> drains() const;
 
     struct Impl;
     const Impl& impl() const { return *impl_; }  // for Invariants

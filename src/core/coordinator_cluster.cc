@@ -60,10 +60,11 @@ void Coordinator::Impl::on(TimePoint now, const WorkerJoined& event,
     if (workers.contains(event.worker)) lose_worker(now, event.worker, "was restarted", actions);
     WorkerState state;
     state.joined = event;
+    actions.push_back(Report{"worker " + event.node.name + " joined", false});
+    drain_as_before(now, state, actions);
     workers.emplace(event.worker, std::move(state));
     note_roles();
     forget_failed_moves();
-    actions.push_back(Report{"worker " + event.node.name + " joined", false});
     want_plan(now);
 }
 
@@ -228,8 +229,10 @@ void Coordinator::Impl::maybe_plan(TimePoint now, std::vector<CoordinatorAction>
         plan.cluster.nodes.push_back(slowed(worker.joined.node, worker.slowness.factor()));
         plan.current.layers.push_back(worker.ready ? worker.layers : held_before(worker));
     }
-    const std::int32_t enough = epoch_in_force == 0 ? std::max(1, config.min_workers) : 1;
-    if (static_cast<std::int32_t>(plan.workers.size()) < enough) {
+    // Those that are drained have joined, too.
+    const auto joined = static_cast<std::int32_t>(plan.workers.size() + without.size());
+    const bool enough = epoch_in_force != 0 || joined >= config.min_workers;
+    if (plan.workers.empty() || !enough) {
         plan_without = std::move(without);
         refuse_drains("no other worker is left", actions);
         return;

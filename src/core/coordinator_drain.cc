@@ -40,7 +40,7 @@ void Coordinator::Impl::refuse_drains(const std::string& reason,
     for (const WorkerId id : plan_without) {
         const auto it = workers.find(id);
         if (it == workers.end() || !it->second.draining || it->second.replaced) continue;
-        if (!in_router(id)) continue;
+        if (!is_placed(id)) continue;
         it->second.draining = it->second.remove = false;
         it->second.drain_refused = reason;
         plan_wanted = true;
@@ -80,7 +80,7 @@ void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAct
     for (auto& [id, worker] : workers) {
         if (!worker.draining || worker.drained) continue;
         if (serve) empty_worker(now, id, worker.drain_since, MigrationReason::drain, actions);
-        if (worker.kv.requests() > 0 || in_router(id)) continue;
+        if (worker.kv.requests() > 0 || is_placed(id)) continue;
         worker.drained = true;
         actions.push_back(Report{"worker " + worker.joined.node.name + " holds nothing any more" +
                                      (worker.remove ? " and leaves" : ""),

@@ -1,5 +1,6 @@
 // After a restart: the placement that the coordinator before us had in force is put in force again,
-// without planning, as soon as those that held it are back.
+// without planning, as soon as those that held it are back; those that it was emptying are emptied
+// on.
 
 #include <algorithm>
 #include <utility>
@@ -72,6 +73,23 @@ LayerRange Coordinator::Impl::held_before(const WorkerState& worker) const {
     return {};
 }
 
+bool Coordinator::Impl::is_placed(WorkerId id) const {
+    if (in_router(id)) return true;
+    return epoch_in_force == 0 && !held_before(workers.at(id)).empty();
+}
+
+void Coordinator::Impl::drain_as_before(TimePoint now, WorkerState& worker,
+                                        std::vector<CoordinatorAction>& actions) {
+    const auto known = drains_to_come.find(worker.joined.node.name);
+    if (known == drains_to_come.end()) return;
+    worker.draining = true;
+    worker.remove = known->second;
+    worker.drain_since = now;
+    drains_to_come.erase(known);
+    actions.push_back(
+        Report{"worker " + worker.joined.node.name + " is drained, as before the restart", false});
+}
+
 bool Coordinator::Impl::awaits_remembered(TimePoint now, std::vector<CoordinatorAction>& actions) {
     if (!remembered || restore_over) return false;
     std::map<std::string, const WorkerState*> here;
@@ -85,8 +103,6 @@ bool Coordinator::Impl::awaits_remembered(TimePoint now, std::vector<Coordinator
             missing.push_back(holder.worker);
         } else if (found->second->failed) {
             why_not = "worker " + holder.worker + " could not load its layers";
-        } else if (found->second->draining) {
-            why_not = "worker " + holder.worker + " is being drained";
         } else if (has_lost_memory(found->second->joined.node.memory_bytes, holder)) {
             why_not = "worker " + holder.worker + " has less memory than it had";
         }
@@ -113,17 +129,17 @@ bool Coordinator::Impl::awaits_remembered(TimePoint now, std::vector<Coordinator
 void Coordinator::Impl::restore(TimePoint now, std::vector<CoordinatorAction>& actions) {
     PendingPlacement next;
     std::map<std::string, std::int32_t> index = {{"", spec::kCoordinator}};
-    bool strangers = false;
+    bool improvable = false;  // with strangers, or because somebody is to leave
     for (const auto& [id, worker] : workers) {
-        if (worker.failed || worker.draining) continue;
+        if (worker.failed || (worker.draining && held_before(worker).empty())) continue;
         const std::string& name = worker.joined.node.name;
         index[name] = static_cast<std::int32_t>(next.workers.size());
         next.workers.push_back(id);
         next.placement.layers.push_back(held_before(worker));
         next.changed.insert(id);
-        strangers =
-            strangers || std::none_of(remembered->holders.begin(), remembered->holders.end(),
-                                      [&](const auto& h) { return h.worker == name; });
+        improvable = improvable || worker.draining ||
+                     std::none_of(remembered->holders.begin(), remembered->holders.end(),
+                                  [&](const auto& h) { return h.worker == name; });
     }
     for (const RememberedPlacement::Flow& flow : remembered->flows) {
         const auto from = index.find(flow.from);
@@ -134,7 +150,7 @@ void Coordinator::Impl::restore(TimePoint now, std::vector<CoordinatorAction>& a
     actions.push_back(Report{"the placement from before the restart is taken up again", false});
     pending = std::move(next);
     capacity_cache.reset();
-    plan_wanted = strangers;  // is there something better with them?
+    plan_wanted = improvable;
     plan_wanted_since = now;
 }
 

@@ -265,7 +265,11 @@ struct Coordinator::Impl {
           mean_output(given.expected_output_tokens),
           prefixes(static_cast<std::size_t>(given.prefix_cache_blocks)),
           scaler(given.scale ? std::optional<AutoScaler>(*given.scale) : std::nullopt),
-          remembered(given.remembered) {}
+          remembered(given.remembered) {
+        for (const RememberedDrain& drain : given.remembered_drains) {
+            CHECK(drains_to_come.emplace(drain.worker, drain.remove).second);
+        }
+    }
 
     CoordinatorConfig config;
     std::map<WorkerId, WorkerState> workers;
@@ -322,8 +326,9 @@ struct Coordinator::Impl {
     std::optional<AutoScaler> scaler;
     // From before a restart; without those that have a part in a placement of ours.
     std::optional<RememberedPlacement> remembered;
-    std::optional<TimePoint> restore_until;       // set while workers are waited for
-    bool restore_over = false;                    // a placement is in force, or it was given up
+    std::map<std::string, bool> drains_to_come;  // from then, of those that have not joined: remove
+    std::optional<TimePoint> restore_until;      // set while workers are waited for
+    bool restore_over = false;                   // a placement is in force, or it was given up
     std::optional<RememberedPlacement> in_force;  // the last
     std::set<RequestId> high_running;             // requests of high priority
     std::int64_t preemptions = 0;
@@ -626,6 +631,10 @@ struct Coordinator::Impl {
     void remember_in_force();  // the pending placement's
     // What the worker had before the restart and was not told to give up since.
     LayerRange held_before(const WorkerState& worker) const;
+    void drain_as_before(TimePoint now, WorkerState& worker,
+                         std::vector<CoordinatorAction>& actions);
+    // In the placement in force or, before the first, in the one from before the restart.
+    bool is_placed(WorkerId id) const;
 
     // putting a placement in force (coordinator_transition.cc)
     void advance_pending(TimePoint now, std::vector<CoordinatorAction>& actions);

@@ -28,6 +28,13 @@ struct RememberedPlacement {
     bool operator==(const RememberedPlacement&) const = default;
 };
 
+// A worker that was being emptied, or was empty (DrainWorker).
+struct RememberedDrain {
+    std::string worker;
+    bool remove = false;  // and is to be dismissed then
+    bool operator==(const RememberedDrain&) const = default;
+};
+
 // What keeps it from being the placement of a model of so many layers: a layer that nobody holds, a
 // name that comes twice, a flow of a worker that is not among the holders, ...
 base::Status check_remembered(const RememberedPlacement& placement, std::int32_t n_layers);

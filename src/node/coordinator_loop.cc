@@ -58,7 +58,9 @@ void CoordinatorServer::take_submissions() {
     for (const core::CoordinatorEvent& event : events) {
         step(event);
         // Whoever asked looks at once how it goes.
-        if (std::holds_alternative<core::DrainWorker>(event)) last_view_ = {};
+        if (!std::holds_alternative<core::DrainWorker>(event)) continue;
+        last_view_ = {};
+        keep_drains();
     }
 }
 
@@ -137,6 +139,7 @@ void CoordinatorServer::on_tick() {
         lose(connection, "stopped answering");
     }
     step(core::CoordinatorTick{});
+    keep_drains();
     std::vector<OwedWeights> owed = std::exchange(owed_, {});
     for (const OwedWeights& one : owed) send_weights(one.connection, one.answer);
     if (last_tick_ - last_view_ < kViewEvery) return;
@@ -359,9 +362,17 @@ void CoordinatorServer::perform() {
 }
 
 void CoordinatorServer::keep_placement() {
-    if (keeper_ == nullptr || core_.epoch() == kept_epoch_) return;
+    if (keeper_ == nullptr || closing_.load() || core_.epoch() == kept_epoch_) return;
     kept_epoch_ = core_.epoch();
     keeper_->keep(*core_.placement_in_force());
+}
+
+void CoordinatorServer::keep_drains() {
+    if (keeper_ == nullptr || closing_.load()) return;
+    std::vector<core::RememberedDrain> drains = core_.drains();
+    if (drains == kept_drains_) return;
+    keeper_->keep_drains(drains);
+    kept_drains_ = std::move(drains);
 }
 
 void CoordinatorServer::perform_for_clients(core::CoordinatorAction& action) {

@@ -1,5 +1,6 @@
 #include "node/coordinator_server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -25,10 +26,26 @@ std::string bind_host(const std::string& host) {
     return host.find(':') != std::string::npos ? "[" + host + "]" : host;
 }
 
+std::vector<core::RememberedDrain> drains_to_take_up(const CoordinatorOptions& options,
+                                                     const PlacementKeeper& keeper) {
+    std::vector<core::RememberedDrain> drains = keeper.drains();
+    std::erase_if(drains, [&](const core::RememberedDrain& drain) {
+        const auto& needed = options.planned_workers;
+        if (std::find(needed.begin(), needed.end(), drain.worker) == needed.end()) return false;
+        LOG_WARN(
+            "worker {} was drained before the restart; the placement that was given has layers "
+            "for it: it is used again",
+            drain.worker);
+        return true;
+    });
+    return drains;
+}
+
 core::CoordinatorConfig core_config(const CoordinatorOptions& options,
                                     const PlacementKeeper* keeper) {
     core::CoordinatorConfig config = options.core;
     if (keeper != nullptr && !options.planner) config.remembered = keeper->remembered();
+    if (keeper != nullptr) config.remembered_drains = drains_to_take_up(options, *keeper);
     if (options.draft_model == nullptr) config.speculation.draft_tokens = 0;
     config.n_layers = options.model.spec.n_layers;
     config.context_length = options.model.spec.context_length;
@@ -42,6 +59,7 @@ CoordinatorServer::CoordinatorServer(CoordinatorOptions options,
     : options_(std::move(options)),
       keeper_(std::move(keeper)),
       core_(core_config(options_, keeper_.get())) {
+    if (keeper_ != nullptr) kept_drains_ = keeper_->drains();
     static std::atomic<std::uint64_t> next{0};
     const std::uint64_t number = next.fetch_add(1);
     inproc_endpoint_ = fmt::format("inproc://helix-coordinator-{}", number);
@@ -135,6 +153,7 @@ void CoordinatorServer::start_local_worker() {
 }
 
 CoordinatorServer::~CoordinatorServer() {
+    closing_.store(true);
     if (local_worker_ != nullptr) local_worker_->stop();
     if (local_thread_.joinable()) local_thread_.join();
     stopping_.store(true);

@@ -30,9 +30,11 @@ struct CoordinatorOptions {
     std::uint16_t listen_port = 0;          // 0 = any free one
     std::optional<net::CoordinatorKey> key;
     bool insecure = false;
-    PlanFunction planner;  // empty = planner_for(model)
-    // Where the placement in force is kept for the next start, which takes it up unless planner is
-    // given; empty = nowhere.
+    PlanFunction planner;                      // empty = planner_for(model)
+    std::vector<std::string> planned_workers;  // that planner cannot do without
+    // Where the placement in force and who is drained are kept for the next start. It takes them
+    // up: the placement unless planner is given, the drains but for planned_workers. Empty =
+    // nowhere.
     std::string state_dir;
     std::unique_ptr<DraftModel> draft_model;    // asked when core.speculation.draft_tokens > 0
     std::optional<WorkerOptions> local_worker;  // also be a worker
@@ -107,6 +109,7 @@ class CoordinatorServer final : public api::Service {
     void step(const core::CoordinatorEvent& event);
     void perform();
     void keep_placement();
+    void keep_drains();
     void perform_for_clients(core::CoordinatorAction& action);
     void flush_workers();
     base::Status send(const std::string& connection, const wire::Message& message,
@@ -125,12 +128,14 @@ class CoordinatorServer final : public api::Service {
     std::unique_ptr<DraftProposer> drafts_;  // null without a draft model
     std::unique_ptr<NodeScaler> scaler_;     // null before the first worker was asked for
     std::atomic<bool> stopping_{false};
+    std::atomic<bool> closing_{false};  // what becomes of workers now is not remembered
     std::atomic<std::uint64_t> next_request_;
     RequestSinks sinks_;
 
     std::unique_ptr<PlacementKeeper> keeper_;  // null without a state_dir
     core::Coordinator core_;
     std::uint64_t kept_epoch_ = 0;
+    std::vector<core::RememberedDrain> kept_drains_;
     WorkerRoster roster_;
     std::vector<core::CoordinatorAction> actions_;
     std::map<core::WorkerId, MessageMerger> to_workers_;

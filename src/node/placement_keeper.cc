@@ -62,8 +62,9 @@ Result<std::unique_ptr<PlacementKeeper>> PlacementKeeper::open(const std::string
     if (store.ok()) {
         keeper.reset(new PlacementKeeper(std::move(*store), fingerprint(model)));
         keeper->read(model.spec.n_layers);
+        keeper->read_drains();
     } else {
-        LOG_WARN("{}; it is left as it is, and the placement is not remembered",
+        LOG_WARN("{}; it is left as it is, and neither placement nor drains are remembered",
                  store.error().message);
         keeper.reset(new PlacementKeeper(nullptr, ""));
     }
@@ -90,16 +91,28 @@ void PlacementKeeper::read(std::int32_t n_layers) {
     }
     if (!record->has_value()) return;
     if ((*record)->model != model_) {
-        LOG_INFO("the placement that was kept is of another model ({}), not of {}: it is not used",
-                 (*record)->model, model_);
+        LOG_INFO(
+            "{}: the placement that was kept is of another model ({}), not of {}: it is not "
+            "used",
+            store_->path(), (*record)->model, model_);
         return;
     }
     auto placement = from_record(**record, n_layers);
     if (placement.ok()) {
         remembered_ = std::move(*placement);
     } else {
-        LOG_WARN("the placement that was kept is not used: {}", placement.error().message);
+        LOG_WARN("{}: the placement that was kept is not used: {}", store_->path(),
+                 placement.error().message);
     }
+}
+
+void PlacementKeeper::read_drains() {
+    const auto records = store_->load_drains();
+    if (!records.ok()) {
+        LOG_WARN("{}; the drains from before the restart are not known", records.error().message);
+        return;
+    }
+    for (const store::DrainRecord& one : *records) drains_.push_back({one.worker, one.remove});
 }
 
 void PlacementKeeper::keep(const core::RememberedPlacement& placement) {
@@ -111,15 +124,33 @@ void PlacementKeeper::keep(const core::RememberedPlacement& placement) {
     changed_.notify_all();
 }
 
+void PlacementKeeper::keep_drains(const std::vector<core::RememberedDrain>& drains) {
+    if (store_ == nullptr) return;
+    std::vector<store::DrainRecord> records;
+    for (const core::RememberedDrain& one : drains) records.push_back({one.worker, one.remove});
+    {
+        const std::lock_guard lock(mutex_);
+        drains_to_write_ = std::move(records);
+    }
+    changed_.notify_all();
+}
+
 void PlacementKeeper::work() {
     std::unique_lock lock(mutex_);
     while (true) {
-        changed_.wait(lock, [this] { return stopping_ || to_write_.has_value(); });
-        if (!to_write_.has_value()) return;
-        const store::PlacementRecord record = std::move(*std::exchange(to_write_, std::nullopt));
+        changed_.wait(lock, [this] { return stopping_ || to_write_ || drains_to_write_; });
+        if (!to_write_ && !drains_to_write_) return;
+        const auto placement = std::exchange(to_write_, std::nullopt);
+        const auto drains = std::exchange(drains_to_write_, std::nullopt);
         lock.unlock();
-        const base::Status written = store_->save(record);
-        if (!written.ok()) LOG_WARN("the placement is not kept: {}", written.error().message);
+        if (placement) {
+            const base::Status written = store_->save(*placement);
+            if (!written.ok()) LOG_WARN("the placement is not kept: {}", written.error().message);
+        }
+        if (drains) {
+            const base::Status written = store_->save_drains(*drains);
+            if (!written.ok()) LOG_WARN("the drains are not kept: {}", written.error().message);
+        }
         lock.lock();
     }
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 #include "core/remembered_placement.h"
@@ -14,8 +15,8 @@
 
 namespace helix::node {
 
-// Keeps the placement in force in the coordinator's state folder, so that the next coordinator
-// takes it up. Writes on a thread of its own: a disk holds up nobody.
+// Keeps the placement in force, and who is drained, in the coordinator's state folder, so that the
+// next coordinator takes them up. Writes on a thread of its own: a disk holds up nobody.
 class PlacementKeeper {
   public:
     // Only unavailable is an error: another process has the folder. A file that cannot be used is
@@ -28,20 +29,26 @@ class PlacementKeeper {
 
     // From before this start; none: nothing was kept, or it was for another model (logged).
     const std::optional<core::RememberedPlacement>& remembered() const { return remembered_; }
+    // From before this start, whatever model was served.
+    const std::vector<core::RememberedDrain>& drains() const { return drains_; }
     // Of several in quick succession only the last needs to be written.
     void keep(const core::RememberedPlacement& placement);
+    void keep_drains(const std::vector<core::RememberedDrain>& drains);
 
   private:
     PlacementKeeper(std::unique_ptr<store::PlacementStore> store, std::string model);
     void read(std::int32_t n_layers);
+    void read_drains();
     void work();
 
     std::unique_ptr<store::PlacementStore> store_;  // null: it cannot be used
     std::string model_;                             // fingerprint
     std::optional<core::RememberedPlacement> remembered_;
+    std::vector<core::RememberedDrain> drains_;
     std::mutex mutex_;
     std::condition_variable changed_;
     std::optional<store::PlacementRecord> to_write_;
+    std::optional<std::vector<store::DrainRecord>> drains_to_write_;
     bool stopping_ = false;
     std::thread thread_;
 };

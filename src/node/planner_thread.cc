@@ -117,7 +117,8 @@ ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
     };
 }
 
-base::Result<PlanFunction> planner_for_file(const spec::ModelSpec& model, const std::string& path) {
+base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model,
+                                             const std::string& path) {
     TRY(const spec::PlacementFile file, spec::read_placement_file(path));
     if (file.n_layers != model.n_layers) {
         return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", path, file.n_layers,
@@ -128,8 +129,12 @@ base::Result<PlanFunction> planner_for_file(const spec::ModelSpec& model, const 
                              ": has no \"node_names\", so its layers cannot be given to "
                              "workers (helix plan --output writes them)");
     }
-    return PlanFunction([model, path,
-                         file](const spec::ClusterSpec& cluster) -> base::Result<plan::PlanReport> {
+    FilePlacement fixed;
+    for (std::size_t i = 0; i < file.placement.layers.size(); ++i) {
+        if (!file.placement.layers[i].empty()) fixed.workers.push_back(file.node_names[i]);
+    }
+    fixed.planner = [model, path,
+                     file](const spec::ClusterSpec& cluster) -> base::Result<plan::PlanReport> {
         plan::PlanOptions options;
         options.method = plan::Method::manual;
         options.manual.layers.resize(cluster.nodes.size());
@@ -151,7 +156,8 @@ base::Result<PlanFunction> planner_for_file(const spec::ModelSpec& model, const 
                                fmt::format("{}: waits for {}", path, missing)};
         }
         return plan::plan(cluster, model, options);
-    });
+    };
+    return fixed;
 }
 
 }  // namespace helix::node

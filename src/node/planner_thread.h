@@ -56,8 +56,12 @@ class PlannerThread {
 ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit);
 
 // Always the placement of a file that `helix plan --output` wrote; the workers are known by their
-// names. While one that has layers is missing the answer is an error that names it. Errors: the
-// file, or one for another model or without names.
-base::Result<PlanFunction> planner_for_file(const spec::ModelSpec& model, const std::string& path);
+// names.
+struct FilePlacement {
+    PlanFunction planner;  // while a worker is missing the answer is an error that names it
+    std::vector<std::string> workers;  // that have layers
+};
+// Errors: the file, or one for another model or without names.
+base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model, const std::string& path);
 
 }  // namespace helix::node

@@ -111,6 +111,7 @@ enum class Probe {
     coordinator_killed_while_migrating,
     coordinator_killed_while_loading,
     coordinator_killed_while_draining,
+    drained_as_before_the_restart,
     coordinator_killed_while_cut,
     coordinator_missed,
     coordinator_back_before_it_was_missed,

@@ -169,6 +169,8 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
         if (report->text.starts_with("roles are not kept")) probes_.hit(Probe::roles_not_kept);
         if (report->text.find("before the restart is taken up again") != std::string::npos)
             probes_.hit(Probe::placement_taken_up_again);
+        if (report->text.ends_with(" is drained, as before the restart"))
+            probes_.hit(Probe::drained_as_before_the_restart);
         if (!report->text.starts_with("placement ")) return;
         if (!lost_since_placement_) probes_.hit(Probe::placement_replaced_while_serving);
         lost_since_placement_ = false;

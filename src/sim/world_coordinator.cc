@@ -35,7 +35,10 @@ void World::kill_coordinator(double told_after_s) {
         remembered_ = *last;
     }
     core::CoordinatorConfig next = config_.coordinator;
-    if (choices_.chance(0.5)) next.remembered = remembered_;
+    if (choices_.chance(0.5)) {
+        next.remembered = remembered_;
+        next.remembered_drains = coordinator_.drains();
+    }
     coordinator_ = core::Coordinator(next);
     moves_.forget();
     lost_since_placement_ = true;

@@ -110,6 +110,10 @@ void World::join(Machine& machine) {
     link(vertex(machine.id), spec::kCoordinator);
     machine.last_hello = joined;
     coordinator_event(joined);
+    // It may know of a drain that was called off while the machine was away.
+    if (machine.drains + machine.removes == 0) {
+        coordinator_event(core::DrainWorker{machine.id, false, true});
+    }
 }
 
 void World::end_session(core::WorkerId id, std::uint64_t incarnation, const std::string& reason) {

@@ -1,5 +1,6 @@
 #include "store/placement_store.h"
 
+#include <array>
 #include <filesystem>
 #include <string_view>
 
@@ -12,8 +13,7 @@ using base::Status;
 
 namespace {
 
-constexpr Schema kPlacement = {0x486c6970,  // "Hlip", in the file's header
-                               1, R"(
+constexpr const char* kTables = R"(
 CREATE TABLE placement(
     only INTEGER PRIMARY KEY CHECK(only = 1),
     model TEXT NOT NULL);
@@ -28,7 +28,20 @@ CREATE TABLE flows(
     sender TEXT NOT NULL,    -- '' = the coordinator
     receiver TEXT NOT NULL,
     tokens_per_s REAL NOT NULL);
+CREATE TABLE drains(
+    worker TEXT PRIMARY KEY,
+    remove INTEGER NOT NULL);  -- 1: and dismissed
+)";
+
+// Drains were not kept at first.
+constexpr std::array<const char*, 1> kUpgrades = {R"(
+CREATE TABLE drains(
+    worker TEXT PRIMARY KEY,
+    remove INTEGER NOT NULL);
 )"};
+
+constexpr std::int64_t kApplicationId = 0x486c6970;  // "Hlip", in the file's header
+constexpr Schema kPlacement = {kApplicationId, 2, kTables, kUpgrades};
 
 // A damaged page may lie where nobody looks until it is too late.
 Status check_whole(const Database& database) {
@@ -90,6 +103,28 @@ Status PlacementStore::save(const PlacementRecord& placement) const {
         TRY(Statement flow, db_->prepare("INSERT INTO flows VALUES(NULL, ?, ?, ?)"));
         for (const PlacementRecord::Flow& one : placement.flows) {
             TRY_VOID(flow.text(one.from).text(one.to).real(one.tokens_per_s).run());
+        }
+    }
+    return transaction.commit();
+}
+
+Result<std::vector<DrainRecord>> PlacementStore::load_drains() const {
+    TRY(Statement drains, db_->prepare("SELECT worker, remove FROM drains ORDER BY worker"));
+    std::vector<DrainRecord> records;
+    while (true) {
+        TRY(const bool row, drains.step());
+        if (!row) return records;
+        records.push_back({drains.text_at(0), drains.integer_at(1) != 0});
+    }
+}
+
+Status PlacementStore::save_drains(const std::vector<DrainRecord>& drains) const {
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY_VOID(db_->execute("DELETE FROM drains"));
+    {
+        TRY(Statement insert, db_->prepare("INSERT INTO drains VALUES(?, ?)"));
+        for (const DrainRecord& one : drains) {
+            TRY_VOID(insert.text(one.worker).integer(one.remove ? 1 : 0).run());
         }
     }
     return transaction.commit();

@@ -32,9 +32,17 @@ struct PlacementRecord {
     bool operator==(const PlacementRecord&) const = default;
 };
 
-// The last placement that was in force, in a database of its own, so that no damage to it touches
-// files and batches. Promises: what save() has returned as done is kept through any crash, whole;
-// a file that cannot be understood is left as it is. One thread at a time.
+// A worker that is kept out of placements.
+struct DrainRecord {
+    std::string worker;
+    bool remove = false;
+    bool operator==(const DrainRecord&) const = default;
+};
+
+// The last placement that was in force, and who is drained, in a database of its own, so that no
+// damage to it touches files and batches. Promises: what save() has returned as done is kept
+// through any crash, whole; a file that cannot be understood is left as it is. One thread at a
+// time.
 class PlacementStore {
   public:
     // Makes the folder and placement.db in it when they are not there. Errors name the file:
@@ -46,6 +54,13 @@ class PlacementStore {
     base::Result<std::optional<PlacementRecord>> load() const;
     // In place of what was there.
     base::Status save(const PlacementRecord& placement) const;
+
+    // By name; of whatever model is served.
+    base::Result<std::vector<DrainRecord>> load_drains() const;
+    // In place of what was there; each worker once.
+    base::Status save_drains(const std::vector<DrainRecord>& drains) const;
+
+    const std::string& path() const { return db_->path(); }
 
   private:
     explicit PlacementStore(std::unique_ptr<Database> database) : db_(std::move(database)) {}

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/check.h"
+
 namespace helix::store {
 
 using base::Status;
@@ -29,7 +31,15 @@ Status prepare_schema(const Database& database, const Schema& schema) {
                         "knows {})",
                         database.path(), version, schema.version));
     }
-    return base::Ok{};
+    if (version == schema.version) return base::Ok{};
+    CHECK(schema.upgrades.size() + 1 == static_cast<std::size_t>(schema.version));
+    if (version < 1) return base::invalid(database.path() + ": is damaged: it has no version");
+    TRY(Transaction transaction, Transaction::begin(database));
+    for (std::int64_t from = version; from < schema.version; ++from) {
+        TRY_VOID(database.execute(schema.upgrades[static_cast<std::size_t>(from - 1)]));
+    }
+    TRY_VOID(database.execute(fmt::format("PRAGMA user_version={}", schema.version)));
+    return transaction.commit();
 }
 
 Status make_folder(const std::string& folder) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "store/database.h"
@@ -12,10 +13,13 @@ struct Schema {
     std::int64_t application_id = 0;
     std::int64_t version = 1;
     const char* tables = "";  // the statements that make them
+    // Statements that make version i + 2 of version i + 1; one for each version but the first.
+    std::span<const char* const> upgrades = {};
 };
 
-// Makes the tables of an empty database. invalid, and nothing is touched: a database of another
-// program, or one that a newer Helix wrote.
+// Makes the tables of an empty database, and of an older version's those of this one, keeping what
+// is in them. invalid, and nothing is touched: a database of another program, or one that a newer
+// Helix wrote.
 base::Status prepare_schema(const Database& database, const Schema& schema);
 
 // For its owner only when it is made: what users type and clients hold is theirs to read only.

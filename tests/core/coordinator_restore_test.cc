@@ -34,8 +34,9 @@ RememberedPlacement chain() {
 // kept for the test to answer.
 class Restart {
   public:
-    explicit Restart(std::optional<RememberedPlacement> remembered)
-        : coordinator_(config(std::move(remembered))) {}
+    explicit Restart(std::optional<RememberedPlacement> remembered,
+                     std::vector<RememberedDrain> drains = {})
+        : coordinator_(with_drains(config(std::move(remembered)), std::move(drains))) {}
 
     void join(const std::string& name, std::int64_t memory_bytes = 100) {
         WorkerJoined joined;
@@ -62,6 +63,13 @@ class Restart {
         question.reset();
         step(planned);
     }
+    void refuse() {
+        ASSERT_TRUE(question);
+        const std::uint64_t plan = question->plan;
+        question.reset();
+        step(NotPlanned{plan, "they are too small"});
+    }
+    void undrain(const std::string& name) { step(DrainWorker{ids_.at(name), false, true}); }
     void step(const CoordinatorEvent& event) {
         std::vector<CoordinatorAction> actions;
         coordinator_.step(now_, event, actions);
@@ -69,6 +77,9 @@ class Restart {
         for (const CoordinatorAction& action : actions) {
             if (const auto* plan = std::get_if<PlanCluster>(&action)) question = *plan;
             if (const auto* report = std::get_if<Report>(&action)) said += report->text + "\n";
+            if (const auto* drained = std::get_if<WorkerDrained>(&action)) {
+                (drained->remove ? dismissed : drained_only).insert(name_of(drained->worker));
+            }
             const auto* sent = std::get_if<SendToWorker>(&action);
             if (sent == nullptr) continue;
             const auto* assign = std::get_if<AssignLayers>(&sent->message);
@@ -89,6 +100,13 @@ class Restart {
         }
         return {};
     }
+    WorkerView worker(const std::string& name) const {
+        for (const WorkerView& worker : coordinator_.view().workers) {
+            if (worker.node.name == name) return worker;
+        }
+        ADD_FAILURE() << name << " is not here";
+        return {};
+    }
     const Coordinator& coordinator() const { return coordinator_; }
     bool serving() const { return coordinator_.view().serving; }
 
@@ -96,8 +114,21 @@ class Restart {
     std::set<std::string> slow;    // do not answer
     std::optional<PlanCluster> question;
     std::string said;
+    std::set<std::string> drained_only;  // WorkerDrained was said of them
+    std::set<std::string> dismissed;     // with remove
 
   private:
+    static CoordinatorConfig with_drains(CoordinatorConfig config,
+                                         std::vector<RememberedDrain> drains) {
+        config.remembered_drains = std::move(drains);
+        return config;
+    }
+    std::string name_of(WorkerId worker) const {
+        for (const auto& [name, id] : ids_) {
+            if (id == worker) return name;
+        }
+        return "";
+    }
     void loads(WorkerId worker, const AssignLayers& assign) {
         for (const auto& [name, id] : ids_) {
             if (id != worker || slow.contains(name)) continue;
@@ -222,6 +253,105 @@ TEST(CoordinatorRestore, WhoeverIsNewIsPlannedForAfterwards) {
     run.tick(base::from_seconds(1));
     ASSERT_TRUE(run.question);
     EXPECT_EQ(run.question->workers.size(), 4U);
+}
+
+// ---- drains
+// ---------------------------------------------------------------------------------------
+
+using Drains = std::vector<RememberedDrain>;
+
+TEST(CoordinatorRestore, AWorkerThatWasDrainedStaysDrained) {
+    Restart run(chain(), {{"d", false}});
+    for (const char* name : {"d", "a", "b", "c"}) run.join(name);
+    run.tick();
+    EXPECT_TRUE(run.serving()) << run.said;
+    EXPECT_TRUE(run.worker("d").draining && run.worker("d").drained);
+    EXPECT_EQ(run.drained_only, std::set<std::string>{"d"});
+    run.tick(base::from_seconds(9));
+    EXPECT_FALSE(run.question) << "nothing is to be planned with it";
+    EXPECT_EQ(run.coordinator().drains(), (Drains{{"d", false}}));
+    run.undrain("d");
+    EXPECT_TRUE(run.coordinator().drains().empty());
+    run.tick(base::from_seconds(1));
+    ASSERT_TRUE(run.question);
+    EXPECT_EQ(run.question->workers.size(), 4U);
+}
+
+TEST(CoordinatorRestore, AWorkerThatWasBeingEmptiedServesUntilOthersHaveItsLayers) {
+    Restart run(chain(), {{"b", true}});
+    run.join("b");
+    run.tick(base::from_seconds(1));
+    EXPECT_TRUE(run.dismissed.empty()) << "it holds layers that are needed";
+    for (const char* name : {"a", "c"}) run.join(name);
+    run.tick();
+    EXPECT_TRUE(run.serving()) << run.said;
+    EXPECT_EQ(run.layers("b"), (LayerRange{2, 4}));
+    EXPECT_TRUE(run.dismissed.empty());
+    run.tick(base::from_seconds(1));
+    ASSERT_TRUE(run.question);
+    EXPECT_EQ(run.question->workers.size(), 2U) << "planned without it";
+    run.answer();
+    run.tick();
+    EXPECT_TRUE(run.serving());
+    EXPECT_EQ(run.dismissed, std::set<std::string>{"b"});
+    run.lose("b");
+    EXPECT_TRUE(run.coordinator().drains().empty());
+}
+
+TEST(CoordinatorRestore, ADrainThatCannotBeIsRefusedAfterTheRestartToo) {
+    Restart run(chain(), {{"b", true}});
+    for (const char* name : {"a", "b", "c"}) run.join(name);
+    run.tick();
+    run.tick(base::from_seconds(1));
+    run.refuse();
+    EXPECT_TRUE(run.serving());
+    EXPECT_FALSE(run.worker("b").draining);
+    EXPECT_EQ(run.worker("b").drain_refused, "they are too small");
+    EXPECT_TRUE(run.dismissed.empty());
+    EXPECT_TRUE(run.coordinator().drains().empty());
+}
+
+TEST(CoordinatorRestore, AWorkerThatIsNeededMoreThanBeforeIsNotDrained) {
+    Restart run(chain(), {{"b", true}});
+    for (const char* name : {"a", "b"}) run.join(name);  // c does not come back
+    run.tick();
+    run.tick(base::from_ms(3100));
+    ASSERT_TRUE(run.question) << run.said;
+    EXPECT_EQ(run.question->workers.size(), 1U);
+    run.refuse();
+    EXPECT_TRUE(run.dismissed.empty());
+    run.tick(base::from_seconds(1));
+    ASSERT_TRUE(run.question);
+    EXPECT_EQ(run.question->workers.size(), 2U) << "with b";
+    run.answer();
+    EXPECT_TRUE(run.serving());
+}
+
+TEST(CoordinatorRestore, ADrainOutlivesRestartsThatItsWorkerMissesAndEndsWithItsOwn) {
+    Restart first(chain(), {{"late", true}});
+    for (const char* name : {"a", "b", "c"}) first.join(name);
+    first.tick();
+    EXPECT_EQ(first.coordinator().drains(), (Drains{{"late", true}}));
+    Restart second(chain(), first.coordinator().drains());
+    second.join("late");
+    EXPECT_TRUE(second.worker("late").draining && second.worker("late").remove);
+    EXPECT_EQ(second.coordinator().drains(), (Drains{{"late", true}}));
+    second.lose("late");
+    EXPECT_TRUE(second.coordinator().drains().empty());
+    second.join("late");
+    EXPECT_FALSE(second.worker("late").draining) << "it was restarted";
+}
+
+TEST(CoordinatorRestore, WithoutAPlacementFromBeforeADrainedWorkerIsNotPlannedWith) {
+    Restart run(std::nullopt, {{"b", false}});
+    for (const char* name : {"a", "b"}) run.join(name);
+    run.tick(base::from_seconds(1));
+    ASSERT_TRUE(run.question);
+    EXPECT_EQ(run.question->workers.size(), 1U);
+    run.answer();
+    EXPECT_TRUE(run.serving());
+    EXPECT_EQ(run.layers("b"), LayerRange{});
+    EXPECT_EQ(run.drained_only, std::set<std::string>{"b"});
 }
 
 TEST(RememberedPlacement, WhatCannotBeOneIsNamed) {

@@ -53,7 +53,8 @@ class FixedPlacement : public ::testing::Test {
 TEST_F(FixedPlacement, GoesToTheWorkersOfThoseNamesInWhateverOrderTheyCame) {
     const auto planner = planner_for_file(model_, write(file_));
     ASSERT_TRUE(planner.ok()) << planner.error().message;
-    const auto report = (*planner)(cluster_of({"guest", "hall", "den"}));
+    EXPECT_EQ(planner->workers, (std::vector<std::string>{"den", "hall"}));
+    const auto report = planner->planner(cluster_of({"guest", "hall", "den"}));
     ASSERT_TRUE(report.ok()) << report.error().message;
     EXPECT_EQ(report->placement.layers, (std::vector<spec::LayerRange>{{}, {5, 12}, {0, 5}}));
     EXPECT_GT(report->max_flow_tokens_per_s, 0);
@@ -62,7 +63,7 @@ TEST_F(FixedPlacement, GoesToTheWorkersOfThoseNamesInWhateverOrderTheyCame) {
 TEST_F(FixedPlacement, NamesTheWorkersItWaitsFor) {
     const auto planner = planner_for_file(model_, write(file_));
     ASSERT_TRUE(planner.ok()) << planner.error().message;
-    const auto report = (*planner)(cluster_of({"attic", "guest"}));
+    const auto report = planner->planner(cluster_of({"attic", "guest"}));
     ASSERT_FALSE(report.ok());
     EXPECT_EQ(report.error().code, base::Errc::unavailable);
     EXPECT_THAT(report.error().message, HasSubstr("waits for den, hall"));

@@ -70,6 +70,38 @@ TEST_F(PlacementStoreTest, WhatCannotBeSavedLeavesWhatWasThere) {
     EXPECT_EQ(**store->load(), placement());
 }
 
+TEST_F(PlacementStoreTest, DrainsAreKeptBesideThePlacementOfAnyModel) {
+    const std::vector<DrainRecord> drains = {{"a \"quoted\"", true}, {"den", false}};
+    auto store = open();
+    EXPECT_TRUE(store->load_drains()->empty());
+    ASSERT_TRUE(store->save_drains({{"gone", true}}).ok());
+    ASSERT_TRUE(store->save_drains(drains).ok());
+    ASSERT_TRUE(store->save(placement()).ok());  // touches none of them
+    store.reset();
+    store = open();
+    const auto again = store->load_drains();
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ(*again, drains);
+    EXPECT_EQ(**store->load(), placement());
+    EXPECT_FALSE(store->save_drains({{"twice", false}, {"twice", true}}).ok());
+    EXPECT_EQ(*store->load_drains(), drains) << "what cannot be saved leaves what was there";
+}
+
+// As it was when drains were forgotten.
+TEST_F(PlacementStoreTest, AFileOfTheFirstVersionIsTakenOnWithItsPlacement) {
+    ASSERT_TRUE(open()->save(placement()).ok());
+    {
+        auto database = Database::open(path());
+        ASSERT_TRUE(database.ok());
+        ASSERT_TRUE((*database)->execute("DROP TABLE drains; PRAGMA user_version=1").ok());
+    }
+    const auto store = open();
+    ASSERT_NE(store, nullptr);
+    EXPECT_EQ(**store->load(), placement());
+    EXPECT_TRUE(store->load_drains()->empty());
+    EXPECT_TRUE(store->save_drains({{"den", false}}).ok());
+}
+
 TEST_F(PlacementStoreTest, ADamagedFileIsNamedAndLeftAsItIs) {
     open();
     const std::string whole = bytes();
