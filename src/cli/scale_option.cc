@@ -36,9 +36,10 @@ void add_scale_options(CLI::App& command, ScaleArguments& a) {
     command.add_option("--scale-worker", a.worker,
                        "further options of local workers, like \"--threads 2 --memory 4GB\"");
     command
-        .add_option("--scale-freeness", a.freeness,
-                    "tokens that every running request can still grow by, as a mean over the "
-                    "workers: below the first number one is added, above the second one is stopped")
+        .add_option(
+            "--scale-freeness", a.freeness,
+            "tokens that every running request could still grow by if the workers shared all "
+            "load evenly: below the first number one is added, above the second stopped")
         ->default_str("64-1024");
 }
 

@@ -57,15 +57,6 @@ double enough(const AutoScaleConfig& config) {
 
 }  // namespace
 
-double mean_freeness(const ScaleView& view) {
-    double sum = 0;
-    for (const ScaleNode& node : view.nodes) {
-        if (!node.load.draining()) sum += node.load.freeness();
-    }
-    const std::size_t count = serving(view);
-    return count == 0 ? 0 : sum / static_cast<double>(count);
-}
-
 AutoScaler::AutoScaler(const AutoScaleConfig& config) : config_(config) {
     CHECK(config.low < config.high);
     CHECK(config.min_nodes >= 1 && config.max_nodes >= config.min_nodes);
@@ -81,18 +72,20 @@ std::optional<ScaleDecision> AutoScaler::step(TimePoint now, const ScaleView& vi
     if (starting_ && count >= expected_) starting_ = false;
     if (starting_ && now - *changed_ > config_.start_timeout) starting_ = false;
     if (count != serving_) {
+        const bool ours = stopping_ && count + 1 == serving_;
+        stopping_ = false;
         serving_ = count;
         changed_ = now;
         low_since_.reset();
-        high_since_.reset();
+        if (!ours) high_since_.reset();
     }
-    const double mean = mean_freeness(view);
+    const double free = freeness_with(view, 0);
     const auto note = [&](std::optional<TimePoint>& since, bool outside) {
         if (!outside) since.reset();
         if (outside && !since) since = now;
     };
-    note(low_since_, count > 0 && mean < config_.low);
-    note(high_since_, count > 0 && mean > config_.high);
+    note(low_since_, count > 0 && free < config_.low);
+    note(high_since_, count > 0 && free > config_.high);
     const std::size_t coming = starting_ && expected_ > count ? expected_ - count : 0;
     if (starting_ && due(low_since_, now, config_.hold) &&
         count + coming < static_cast<std::size_t>(config_.max_nodes) &&
@@ -130,6 +123,7 @@ std::optional<ScaleDecision> AutoScaler::least_loaded(TimePoint now, const Scale
     }
     if (best == nullptr || freeness_without(view, *best) < enough(config_)) return std::nullopt;
     changed_ = now;
+    stopping_ = true;
     return ScaleDecision{false, best->worker};
 }
 

@@ -9,11 +9,12 @@
 namespace helix::core {
 
 struct AutoScaleConfig {
-    // Mean freeness of the nodes, in tokens: below low a node is added, above high one is stopped.
+    // Freeness of the nodes together, in tokens: below low a node is added, above high one is
+    // stopped.
     double low = 64;
     double high = 1024;
     Duration hold = base::from_seconds(10);            // it must be outside for so long,
-    Duration hold_down = base::from_seconds(60);       // or, for a stop, so long
+    Duration hold_down = base::from_seconds(60);       // or, for the first stop of several, so long
     Duration cool_down = base::from_seconds(30);       // after a node came or went
     Duration start_timeout = base::from_seconds(300);  // then a node that was asked for is not
                                                        // waited for any more
@@ -37,8 +38,14 @@ struct ScaleDecision {
     WorkerId stop;  // if not add
 };
 
-// When nodes are added and stopped (FEATURES L15). One at a time: the next decision waits until
-// the last is seen and the cool-down is over.
+// When nodes are added and stopped (FEATURES L15), by the freeness that each would have if they
+// shared all load evenly. (Llumnix takes the mean of what each has. One empty node, as one that has
+// just come is, has hundreds of times the freeness of a busy one and hides ten that are full.)
+//
+// So many are asked for as bring freeness back to low, without waiting for the first of them. Stops
+// are one at a time, each when the last is seen and the cool-down is over: hold_down only for the
+// first, for as long as freeness stays above high, so that a load that falls for an hour is
+// followed.
 //
 // It does not flap: a node is stopped only if the others, taking over its load, stay a quarter of
 // the way from low to high above low; so the load that a stop leaves behind never adds one at once.
@@ -58,11 +65,9 @@ class AutoScaler {
     std::optional<TimePoint> high_since_;
     std::optional<TimePoint> changed_;  // the number of nodes, or a decision
     std::size_t serving_ = 0;           // at the last step
+    bool stopping_ = false;             // one was told to go and is still seen
     bool starting_ = false;
     std::size_t expected_ = 0;  // so many serve once what was asked for is there
 };
-
-// Mean freeness of those that are not draining; 0 without any.
-double mean_freeness(const ScaleView& view);
 
 }  // namespace helix::core

@@ -163,6 +163,66 @@ TEST(AutoScale, ANodeThatDoesNotComeIsAskedForAgain) {
     EXPECT_TRUE(adds_at(150));
 }
 
+// A node that is empty, as one that has just come is, does not hide that the others are full.
+TEST(AutoScale, OneEmptyNodeBesideFullOnesIsTooLittle) {
+    AutoScaler scaler(four());
+    ScaleView view;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        view.nodes.push_back({{i}, NodeLoad(1, 10'000, 0)});
+        view.spare.push_back(1);
+    }
+    const auto decide = [&] {
+        std::optional<ScaleDecision> decision;
+        for (int s = 0; s < 200 && !decision; ++s) {
+            decision = scaler.step({s * 1'000'000'000LL}, view);
+        }
+        return decision;
+    };
+    // 200 sequences share what is left: 60 tokens each. The mean of the three would be 3350.
+    for (std::uint32_t i = 0; i < 2; ++i) {
+        view.nodes[i].load.add({UsageKind::running, 9'000, 1, 100});
+    }
+    const auto decision = decide();
+    ASSERT_TRUE(decision);
+    EXPECT_TRUE(decision->add);
+}
+
+// A load that falls and stays low: the first stop waits for hold_down, the others for the
+// cool-down.
+TEST(AutoScale, FallingLoadIsFollowedWithoutWaitingAnewForEachNode) {
+    AutoScaleConfig config = four();
+    config.min_nodes = 1;
+    Cluster cluster(config);
+    for (int s = 0; s < 300; ++s) cluster.at(s, 250);
+    ASSERT_EQ(cluster.size(), 4U);
+    const std::size_t before = cluster.changes.size();
+    for (int s = 300; s < 600; ++s) cluster.at(s, 2);
+    EXPECT_EQ(cluster.size(), 1U);
+    ASSERT_EQ(cluster.changes.size(), before + 3);
+    EXPECT_NEAR(cluster.changes[before].s, 360, 1);
+    EXPECT_NEAR(cluster.changes[before + 1].s, 391, 1);
+    EXPECT_NEAR(cluster.changes[before + 2].s, 422, 1);
+}
+
+// One that is lost is no stop of ours: what is left must prove for hold_down that it is enough.
+TEST(AutoScale, ANodeThatIsLostBeginsTheWaitAnew) {
+    AutoScaleConfig config = four();
+    AutoScaler scaler(config);
+    ScaleView view;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        view.nodes.push_back({{i}, NodeLoad(1, 10'000, 0)});
+        view.spare.push_back(1);
+    }
+    const auto stops_at = [&](int s) {
+        return scaler.step({s * 1'000'000'000LL}, view).has_value();
+    };
+    for (int s = 0; s < 50; ++s) ASSERT_FALSE(stops_at(s));
+    view.nodes.pop_back();
+    view.spare.pop_back();
+    for (int s = 50; s < 110; ++s) ASSERT_FALSE(stops_at(s)) << s;
+    EXPECT_TRUE(stops_at(110));
+}
+
 TEST(AutoScale, StopsTheLeastLoadedThatCanBeSpared) {
     AutoScaleConfig config = four();
     AutoScaler scaler(config);
