@@ -110,6 +110,7 @@ constexpr int sums_at_once(int rows) {
 // Rows of floats, each at the column that comes next, and the panel's weights of that column.
 template <int kRows>
 struct FloatTile {
+    static constexpr bool kFetchesAhead = fetches_ahead(kRows);
     Array<const float*, kRows> row;
     const std::byte* w;
     std::int64_t ahead;
@@ -126,7 +127,7 @@ HELIX_INLINE void add_sums(const FloatTile<kRows>& x, Array<Floats, kRows>& tota
         HELIX_UNROLL
         for (int s = 0; s < kSums; ++s) {
             const int first = s * kSumColumns + column;
-            fetch_ahead<64>(x.w + first * Format::kColumnBytes, x.ahead);
+            fetch_ahead<64>(x.w + first * Format::kColumnBytes, x);
             HELIX_UNROLL
             for (int c = first; c < first + kLine; ++c) {
                 const Floats w = Format::load_column(x.w + c * Format::kColumnBytes);

@@ -8,6 +8,11 @@ enum class ScaleKind { one, min, halves };
 template <int kRows>
 struct BlockSums;
 
+// Does a kernel for this many rows ask for weights before it needs them?
+constexpr bool fetches_ahead(int rows) {
+    return rows > 2;
+}
+
 // Rows of one call of a panel kernel, each at the block of activations that comes next. A format's
 // add_unit() takes any type like this one: Sums is made for each block of 32 columns and is given
 // its weights and scales, in the order in which they count (the other one:
@@ -16,16 +21,21 @@ template <int kRows>
 struct QuantisedTile {
     using Sums = BlockSums<kRows>;
     using Totals = Array<Floats, kRows>;
+    static constexpr bool kFetchesAhead = fetches_ahead(kRows);
     Array<const QuantisedBlock*, kRows> row;
     std::int64_t ahead;  // bytes from the weights in use to those that are fetched now
 };
 
-// Asks for the weights that come `ahead` bytes after these, into the second cache: the first one
-// has too few places for lines on their way from memory to cover the time that they take.
-template <int kBytes>
-HELIX_INLINE void fetch_ahead(const std::byte* p, std::int64_t ahead) {
-    HELIX_UNROLL
-    for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(p + ahead + line, 0, 2);
+// Asks for the weights that come x.ahead bytes after these, into the second cache: the first one
+// has too few places for lines on their way from memory to cover the time that they take. Not where
+// the kernel is so quick that the CPU itself runs far ahead of it: asking then takes those places
+// from it (docs/engine.md).
+template <int kBytes, class Tile>
+HELIX_INLINE void fetch_ahead(const std::byte* p, const Tile& x) {
+    if constexpr (Tile::kFetchesAhead) {
+        HELIX_UNROLL
+        for (int line = 0; line < kBytes; line += 64) __builtin_prefetch(p + x.ahead + line, 0, 2);
+    }
 }
 
 // The exact integer sums of one block of 32 columns, for each row. Group g is columns 4 g .. 4 g +
@@ -107,7 +117,7 @@ struct Q8_0 {
     template <class Tile>
     HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
                                       typename Tile::Totals& total) {
-        fetch_ahead<kUnitBytes>(p, x.ahead);
+        fetch_ahead<kUnitBytes>(p, x);
         typename Tile::Sums sums(x, 0);
         sums.template start<7>();
         HELIX_UNROLL
@@ -150,7 +160,7 @@ struct Q4_0 {
     template <class Tile>
     HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
                                       typename Tile::Totals& total) {
-        fetch_ahead<kUnitBytes>(p, x.ahead);
+        fetch_ahead<kUnitBytes>(p, x);
         typename Tile::Sums sums(x, 0);
         sums.template start<3>();
         add_nibbles(p + 32, sums);
@@ -167,7 +177,7 @@ struct Levels4 {
     template <class Tile>
     HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
                                       typename Tile::Totals& total) {
-        fetch_ahead<kUnitBytes>(p, x.ahead);
+        fetch_ahead<kUnitBytes>(p, x);
         const Bytes levels = load_levels(Levels::kRaised);
         typename Tile::Sums sums(x, 0);
         sums.template start<Levels::kOffsetBits>();
@@ -203,7 +213,7 @@ struct Q5_0 {
     template <class Tile>
     HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
                                       typename Tile::Totals& total) {
-        fetch_ahead<kUnitBytes>(p, x.ahead);
+        fetch_ahead<kUnitBytes>(p, x);
         typename Tile::Sums sums(x, 0);
         sums.template start<4>();
         add_five_bits(p + 32, sums);
@@ -220,7 +230,7 @@ struct WithMin {
     template <class Tile>
     HELIX_INLINE static void add_unit(const std::byte* p, const Tile& x,
                                       typename Tile::Totals& total) {
-        fetch_ahead<kUnitBytes>(p, x.ahead);
+        fetch_ahead<kUnitBytes>(p, x);
         typename Tile::Sums sums(x, 0);
         sums.clear();
         if constexpr (kFive) {
@@ -249,7 +259,7 @@ struct KWithMin {
         const Floats minus_dmin = sub(set1(0.0F), load_half(p + 32));
         for (int j = 0; j < 8; ++j) {
             const std::byte* eighth = p + 64 + kEighthBytes * j;
-            fetch_ahead<kEighthBytes>(eighth, x.ahead);
+            fetch_ahead<kEighthBytes>(eighth, x);
             typename Tile::Sums sums(x, j);
             sums.clear();
             if constexpr (kFive) {
@@ -328,7 +338,7 @@ struct KSigned {
         const Floats d = load_half(p);
         for (int j = 0; j < 8; ++j) {
             const std::byte* eighth = p + 32 + kEighthBytes * j;
-            fetch_ahead<kEighthBytes>(eighth, x.ahead);
+            fetch_ahead<kEighthBytes>(eighth, x);
             typename Tile::Sums sums(x, j);
             sums.template start_lower<Weights::kOffsetBits>();
             Weights::add_low(eighth + 32, sums);

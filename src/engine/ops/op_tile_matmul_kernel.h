@@ -17,6 +17,7 @@ struct alignas(64) UnpackedBlock {
 struct UnpackedUnit {
     struct Totals {};
     class Sums;
+    static constexpr bool kFetchesAhead = true;
     UnpackedBlock* block;  // of the unit's first 32 columns
     std::int64_t ahead;
 };
