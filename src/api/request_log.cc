@@ -124,7 +124,12 @@ nlohmann::json cluster_json(const core::ClusterView& view, const RequestLog& log
         flows.push_back(
             {{"from", flow.from}, {"to", flow.to}, {"tokens_per_s", flow.tokens_per_s}});
     }
+    json links_down = json::array();
+    for (const auto& [one, other] : view.links_down) {
+        links_down.push_back({one.value, other.value});
+    }
     return {{"serving", view.serving},
+            {"links_down", links_down},
             {"epoch", view.epoch},
             {"waiting", view.waiting},
             {"running", view.running},

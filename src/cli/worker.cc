@@ -1,7 +1,9 @@
 // helix worker --join HOST:PORT
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "base/log.h"
 #include "cli/backend_option.h"
@@ -9,6 +11,7 @@
 #include "cli/interrupt.h"
 #include "cli/role_option.h"
 #include "net/key.h"
+#include "node/join.h"
 #include "node/wire_weights.h"
 #include "node/worker_server.h"
 
@@ -23,12 +26,33 @@ struct WorkerArguments {
     std::string host;
     std::string region;
     std::string role = "both";
-    std::string peer_host;
+    std::string address;
+    std::uint16_t port = 0;
     std::string model;
     model::WeightOptions weights;
     std::string cache = "~";
     BackendArguments backend;
 };
+
+// HOST, HOST:PORT, [v6] or [v6]:PORT.
+base::Status fill_address(const std::string& text, node::WorkerOptions& options) {
+    if (text.empty()) return base::Ok{};
+    const std::size_t bracket = text.rfind(']');
+    const std::size_t colon = text.rfind(':');
+    const bool has_port =
+        colon != std::string::npos && (bracket == std::string::npos || bracket < colon);
+    if (!has_port) {
+        options.peer_host = text;
+        return base::Ok{};
+    }
+    const auto parsed = node::parse_address(text);
+    if (!parsed.ok() || (bracket == std::string::npos && text.find(':') != colon)) {
+        return base::invalid("--address: '" + text + "' is neither HOST nor HOST:PORT");
+    }
+    options.peer_host = text.substr(0, colon);
+    options.peer_port = parsed->port;
+    return base::Ok{};
+}
 
 base::Status run_worker(const WorkerArguments& arguments) {
     node::WorkerOptions options;
@@ -37,7 +61,8 @@ base::Status run_worker(const WorkerArguments& arguments) {
     options.host = arguments.host;
     options.region = arguments.region;
     TRY(options.role, role_of(arguments.role));
-    options.peer_host = arguments.peer_host;
+    options.listen_port = arguments.port;
+    TRY_VOID(fill_address(arguments.address, options));
     options.model_file = arguments.model;
     options.model_options = arguments.weights;
     options.insecure = arguments.insecure;
@@ -71,7 +96,10 @@ void add_worker(App& app) {
     worker->add_option("--role", a.role, kRoleHelp)->capture_default_str();
     worker->add_option("--host-id", a.host,
                        "workers with one host id share its cores [this machine's]");
-    worker->add_option("--address", a.peer_host, "how other workers reach it [found out]");
+    worker->add_option("--address", a.address,
+                       "HOST or HOST:PORT at which other workers reach it, where that is not what "
+                       "this machine sees of itself: behind NAT or port forwarding [found out]");
+    worker->add_option("--port", a.port, "it listens on for other workers [any that is free]");
     worker->add_option(
         "--model", a.model,
         "a local copy of the model: used if it is the same, else weights are received");

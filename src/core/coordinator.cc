@@ -81,6 +81,10 @@ ClusterView Coordinator::view() const {
     view.running = static_cast<std::int64_t>(state.requests.size()) - view.waiting - view.swapped;
     view.preemptions = state.preemptions;
     view.failovers = state.failovers;
+    for (const auto& [ends, heard] : state.unreached) {
+        const bool twice = state.unreached.contains({ends.second, ends.first});
+        if (!twice || ends.first < ends.second) view.links_down.push_back(ends);
+    }
     view.roles_kept = state.roles_said;
     view.migrating = static_cast<std::int64_t>(state.migrating.size());
     view.migrations = state.migrations;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -108,6 +109,12 @@ struct DrainWorker {
     bool off = false;
 };
 
+// Links of this worker, measured after it joined; node indices as in WorkerJoined.
+struct LinksMeasured {
+    WorkerId worker;
+    std::vector<spec::LinkSpec> links;
+};
+
 // Answer to AddWorker where it failed; where it did not, the worker joins.
 struct WorkerNotAdded {
     std::string reason;
@@ -115,7 +122,7 @@ struct WorkerNotAdded {
 
 using CoordinatorEvent =
     std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker, Planned, NotPlanned,
-                 CoordinatorTick, Drafted, MoveRequest, DrainWorker, WorkerNotAdded>;
+                 CoordinatorTick, Drafted, MoveRequest, DrainWorker, WorkerNotAdded, LinksMeasured>;
 
 // ---- actions
 // --------------------------------------------------------------------------------------
@@ -394,6 +401,8 @@ struct ClusterView {
     std::int64_t swapped = 0;  // with their KV in host memory
     std::int64_t preemptions = 0;
     std::int64_t failovers = 0;  // requests that lost a worker and went on elsewhere
+    // Workers that do not reach each other, although the coordinator reaches both.
+    std::vector<std::pair<WorkerId, WorkerId>> links_down = {};
     // Do workers keep to their roles (core/coordinator_roles.cc)? None: none has one.
     std::optional<bool> roles_kept;
     std::int64_t migrating = 0;

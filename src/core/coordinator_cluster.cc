@@ -96,6 +96,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     if (in_router(worker)) flow_in_force = 0;  // whatever can replace it is a gain
     capacity_cache.reset();
     workers.erase(worker);
+    forget_links_of(worker);
     note_roles();
     forget_failed_moves();
     last_preemption.erase(worker);
@@ -145,7 +146,7 @@ void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
     } else if (const auto* refused = std::get_if<KvRefused>(&event.message)) {
         on_refused(now, event.worker, *refused, actions);
     } else if (const auto* lost = std::get_if<PeerLost>(&event.message)) {
-        on_peer_lost(now, event.worker, lost->peer, actions);
+        on_peer_lost(now, event.worker, *lost, actions);
     } else {
         on_report(now, event.worker, std::get<WorkerReport>(event.message), actions);
     }
@@ -204,6 +205,7 @@ void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
     balance(now, actions);
     scale(now, actions);
     end_late_migrations(now, actions);
+    forget_old_complaints(now, actions);
     send_lost_rows_again(now, actions);
     end_stalled(now, actions);
     end_unserved(now, actions);
@@ -242,6 +244,7 @@ void Coordinator::Impl::maybe_plan(TimePoint now, std::vector<CoordinatorAction>
             const auto from = index.find(link.from);
             const auto to = index.find(link.to);
             if (from == index.end() || to == index.end()) continue;  // a peer that left
+            if (link_down(link)) continue;
             link.from = from->second;
             link.to = to->second;
             plan.cluster.links.push_back(link);

@@ -129,6 +129,9 @@ std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage
     }
     for (const Stage& old : state.pipeline) {
         if (old.worker == stage.worker || intersect(old.layers, stage.layers).empty()) continue;
+        if (link_down(old.worker, stage.worker)) {
+            return worker_text(old.worker) + " does not reach " + who;
+        }
         if (worker.kv_format.empty() || worker.kv_format != workers.at(old.worker).kv_format) {
             return who + " keeps its KV in another format than " + worker_text(old.worker);
         }

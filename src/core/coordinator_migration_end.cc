@@ -18,26 +18,6 @@ namespace {
 // hear nothing of for orphaned (L4).
 constexpr std::int64_t kAskedInTimeout = 8;
 
-bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
-    for (std::size_t i = 1; i < pipeline.size(); ++i) {
-        const WorkerId before = pipeline[i - 1].worker;
-        const WorkerId after = pipeline[i].worker;
-        if ((before == one && after == other) || (before == other && after == one)) return true;
-    }
-    return false;
-}
-
-// Rows that were sent before have not come back.
-bool waits_since(const RequestState& state, TimePoint time) {
-    if (!state.group || !state.group->forked) {
-        return state.rows_going > 0 && state.last_progress <= time;
-    }
-    const std::vector<GroupMember>& members = state.group->members;
-    return std::any_of(members.begin(), members.end(), [&](const GroupMember& member) {
-        return member.rows_going > 0 && member.sent_at <= time;
-    });
-}
-
 // Whose answers are missing.
 std::vector<WorkerId> awaited(const Migration& move) {
     if (!move.unreserved.empty()) return move.unreserved;
@@ -249,8 +229,8 @@ bool Coordinator::Impl::give_up_move_to(TimePoint now, WorkerId worker,
     return true;
 }
 
-void Coordinator::Impl::on_peer_lost(TimePoint now, WorkerId one, WorkerId other,
-                                     std::vector<CoordinatorAction>& actions) {
+void Coordinator::Impl::fail_migrations_over(TimePoint now, WorkerId one, WorkerId other,
+                                             std::vector<CoordinatorAction>& actions) {
     const std::set<RequestId> moving = migrating;
     for (const RequestId id : moving) {
         RequestState& state = requests.at(id);
@@ -260,32 +240,10 @@ void Coordinator::Impl::on_peer_lost(TimePoint now, WorkerId one, WorkerId other
                                            return (transfer.from == one && transfer.to == other) ||
                                                   (transfer.from == other && transfer.to == one);
                                        });
-        if (over == transfers.end()) continue;
-        fail_migration(now, state, {over->to}, "the link between its workers broke", actions);
-    }
-    const bool known = std::any_of(broken_links.begin(), broken_links.end(), [&](const auto& link) {
-        return std::minmax(link.one, link.other) == std::minmax(one, other);
-    });
-    if (!known) broken_links.push_back({now, one, other});
-}
-
-// Rows that went before the link broke and have not come back a while after may be lost: computing
-// them anew costs less than waiting for them. If a worker of the two is dead that is known by then.
-void Coordinator::Impl::send_lost_rows_again(TimePoint now,
-                                             std::vector<CoordinatorAction>& actions) {
-    while (!broken_links.empty() && now - broken_links.front().at >= config.settle) {
-        const BrokenLink link = broken_links.front();
-        broken_links.pop_front();
-        const auto worker = workers.find(link.one);
-        if (worker == workers.end()) continue;
-        std::vector<RequestId> hit;
-        for (const auto& [id, pages] : worker->second.kv.charges()) {
-            const RequestState& state = requests.at(id);
-            if (neighbours(state.pipeline, link.one, link.other) && waits_since(state, link.at)) {
-                hit.push_back(id);
-            }
-        }
-        for (const RequestId id : hit) fail_over(now, requests.at(id), actions);
+        const bool copies = over != transfers.end();
+        if (!copies && !neighbours(state.migration->pipeline, one, other)) continue;
+        fail_migration(now, state, {copies ? over->to : other},
+                       "the link between its workers broke", actions);
     }
 }
 

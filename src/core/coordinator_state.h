@@ -220,6 +220,16 @@ inline std::int32_t unscored(const RequestState& state) {
     return static_cast<std::int32_t>(state.request.prompt.size()) - 1 - state.scored;
 }
 
+// Does one of them send rows to the other?
+inline bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
+    for (std::size_t i = 1; i < pipeline.size(); ++i) {
+        const WorkerId before = pipeline[i - 1].worker;
+        const WorkerId after = pipeline[i].worker;
+        if ((before == one && after == other) || (before == other && after == one)) return true;
+    }
+    return false;
+}
+
 // Two workers do not reach each other any more, or not for a moment.
 struct BrokenLink {
     TimePoint at;
@@ -295,9 +305,11 @@ struct Coordinator::Impl {
     std::int64_t accepted_draft_tokens = 0;
 
     std::unique_ptr<RequestRouter> router;  // of the placement in force; null before the first
-    std::vector<spec::LinkFlow> flows;      // in force; node indices are worker ids
-    double flow_in_force = 0;               // tokens/s
-    std::uint64_t epoch_in_force = 0;       // 0 = not serving
+    PipelineParts router_parts;             // what it was made from, with links that are down
+    std::uint64_t router_seed = 0;
+    std::vector<spec::LinkFlow> flows;  // in force; node indices are worker ids
+    double flow_in_force = 0;           // tokens/s
+    std::uint64_t epoch_in_force = 0;   // 0 = not serving
     std::uint64_t next_epoch = 1;
     std::optional<PendingPlacement> pending;
 
@@ -314,6 +326,8 @@ struct Coordinator::Impl {
     TimePoint no_stall_before;  // when to look for requests without progress again
     std::set<RequestId> migrating;
     std::deque<BrokenLink> broken_links;  // lately
+    // Who says of whom that it does not reach it, and when it said so last.
+    std::map<std::pair<WorkerId, WorkerId>, TimePoint> unreached;
     MigrationCounts migrations;
     std::map<WorkerId, TimePoint> last_preemption;
     bool any_roles = false;  // that are not NodeRole::both
@@ -540,12 +554,26 @@ struct Coordinator::Impl {
                              std::vector<CoordinatorAction>& actions);
     // Gives up the least urgent one that takes pages at this worker; false when there is none.
     bool give_up_move_to(TimePoint now, WorkerId worker, std::vector<CoordinatorAction>& actions);
-    void on_peer_lost(TimePoint now, WorkerId one, WorkerId other,
-                      std::vector<CoordinatorAction>& actions);
-    void send_lost_rows_again(TimePoint now, std::vector<CoordinatorAction>& actions);
     void end_late_migrations(TimePoint now, std::vector<CoordinatorAction>& actions);
+    // Those that go over the link between these two.
+    void fail_migrations_over(TimePoint now, WorkerId one, WorkerId other,
+                              std::vector<CoordinatorAction>& actions);
     // Back to its place in the queue, to be computed anew.
     void restart(RequestState& state, std::vector<CoordinatorAction>& actions);
+
+    // links between workers (coordinator_links.cc)
+    void on(TimePoint now, const LinksMeasured& event, std::vector<CoordinatorAction>& actions);
+    void on_peer_lost(TimePoint now, WorkerId said_by, const PeerLost& message,
+                      std::vector<CoordinatorAction>& actions);
+    void send_lost_rows_again(TimePoint now, std::vector<CoordinatorAction>& actions);
+    bool link_down(WorkerId one, WorkerId other) const;
+    bool link_down(const spec::LinkSpec& link) const;  // of worker ids, as measured
+    void on_link_changed(TimePoint now, WorkerId one, WorkerId other,
+                         std::vector<CoordinatorAction>& actions);
+    void forget_old_complaints(TimePoint now, std::vector<CoordinatorAction>& actions);
+    void forget_links_of(WorkerId worker);
+    bool plan_uses(WorkerId one, WorkerId other) const;  // the placement in force
+    PipelineGraph graph_of(PipelineParts parts) const;   // without links that are down
 
     // workers with roles (coordinator_roles.cc)
     bool find_roles_kept() const;
@@ -650,6 +678,7 @@ struct Coordinator::Impl {
     void know_ways();                     // through it
     PipelineParts present_parts() const;  // of all workers as they are now
     void use_router(PipelineParts parts);
+    void make_router();  // from router_parts
     void put_in_force(std::vector<CoordinatorAction>& actions);
     void flush_outbox(std::vector<CoordinatorAction>& actions);
 };

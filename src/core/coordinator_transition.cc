@@ -243,9 +243,7 @@ PipelineParts Coordinator::Impl::final_parts() const {
 }
 
 void Coordinator::Impl::know_ways() {
-    PipelineParts parts = final_parts();
-    pending->ways = config.router(
-        {PipelineGraph(config.n_layers, std::move(parts.nodes), parts.edges), config.router_seed});
+    pending->ways = config.router({graph_of(final_parts()), config.router_seed});
 }
 
 // The pending placement's workers come first, in its order. Links have the new plan's flow where
@@ -305,21 +303,13 @@ PipelineParts Coordinator::Impl::present_parts() const {
 
 // Requests go their ways on; new ones go by these. On the way to a placement no flow is promised.
 void Coordinator::Impl::use_router(PipelineParts parts) {
-    router = config.router({PipelineGraph(config.n_layers, std::move(parts.nodes), parts.edges),
-                            base::hash_pair(config.router_seed, pending->epoch)});
-    prefixes.clear();
-    forget_failed_moves();
-    for (auto& [id, state] : requests) {
-        if (state.running) state.path = router->graph().path(state.pipeline);
-        if (state.migration) {
-            state.migration->path = router->graph().path(state.migration->pipeline);
-        }
-    }
+    router_parts = std::move(parts);
+    router_seed = base::hash_pair(config.router_seed, pending->epoch);
+    make_router();
     const std::vector<PipelineNode>& nodes = router->graph().nodes();
     prompts.set_workers(std::count_if(
         nodes.begin(), nodes.end(), [](const PipelineNode& node) { return !node.layers.empty(); }));
     flow_in_force = 0;
-    capacity_cache.reset();
 }
 
 void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
@@ -336,7 +326,10 @@ void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
         flow.to = id(flow.to);
         flows.push_back(flow);
     }
-    flow_in_force = total_flow(flows);
+    const bool goes = std::none_of(unreached.begin(), unreached.end(), [&](const auto& entry) {
+        return plan_uses(entry.first.first, entry.first.second);
+    });
+    flow_in_force = goes ? total_flow(flows) : 0;
     epoch_in_force = pending->epoch;
     std::string text = "placement " + std::to_string(epoch_in_force) + " in force:";
     for (const WorkerId id : pending->workers) {

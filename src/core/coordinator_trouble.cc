@@ -128,7 +128,9 @@ void Coordinator::Impl::end_unserved(TimePoint now, std::vector<CoordinatorActio
         if (now - since > config.unserved_timeout) late.push_back(id);
     }
     const std::string message = "no placement can serve: " + std::to_string(workers.size()) +
-                                " worker(s) joined, not enough to hold the model";
+                                " worker(s) joined, " +
+                                (unreached.empty() ? "not enough to hold the model"
+                                                   : "and some of them do not reach each other");
     for (const RequestId id : late) {
         if (requests.at(id).accepted) {
             finish(id, FinishReason::error, message, actions);

@@ -165,7 +165,7 @@ std::string message_text(const CoordinatorMessage& message) {
         return "no KV for " + key_text(refused->key) + ": " + refused->reason;
     }
     if (const auto* lost = std::get_if<PeerLost>(&message)) {
-        return "link to w" + num(lost->peer.value) + " broke";
+        return "link to w" + num(lost->peer.value) + (lost->down ? " is down" : " broke");
     }
     const auto& report = std::get<WorkerReport>(message);
     return "report " + num(report.used_pages) + "/" + num(report.total_pages) + " pages, " +

@@ -275,9 +275,12 @@ struct KvRefused {
     bool operator==(const KvRefused&) const = default;
 };
 
-// The link between the sender and this worker broke: rows between them may be lost.
+// The link between the sender and this worker broke: rows between them may be lost. down: and it
+// has not come back; said again with every report until it has, which is said without.
 struct PeerLost {
     WorkerId peer;
+    bool down = false;
+    std::string endpoint = {};  // of the peer, as the sender knows it; with down
     bool operator==(const PeerLost&) const = default;
 };
 

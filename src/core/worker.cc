@@ -339,6 +339,7 @@ void Worker::Impl::report(std::vector<WorkerAction>& actions) {
         }
     }
     actions.push_back(SendToCoordinator{std::move(message)});
+    tell_unreached(actions);
 }
 
 }  // namespace helix::core

@@ -64,9 +64,12 @@ struct KvImported {
     std::uint64_t transfer = 0;
     std::string error = {};
 };
-// The link to this worker broke: what was sent to it or by it may be lost.
+// The link to this worker broke: what was sent to it or by it may be lost. down: it is not back
+// yet; that it is, or is not wanted any more, comes as one without.
 struct PeerBroken {
     WorkerId peer;
+    bool down = false;
+    std::string endpoint = {};  // that was tried; with down
 };
 struct WorkerTick {};  // at least every WorkerConfig::report_interval
 

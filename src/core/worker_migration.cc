@@ -258,7 +258,18 @@ void Worker::Impl::on(const KvExported& event, std::vector<WorkerAction>& action
 
 void Worker::Impl::on(const PeerBroken& event, std::vector<WorkerAction>& actions) {
     drop_exports([&](const KvExport& one) { return one.to == event.peer; });
-    actions.push_back(SendToCoordinator{PeerLost{event.peer}});
+    if (event.down) {
+        unreached[event.peer] = event.endpoint;
+    } else {
+        unreached.erase(event.peer);
+    }
+    actions.push_back(SendToCoordinator{PeerLost{event.peer, event.down, event.endpoint}});
+}
+
+void Worker::Impl::tell_unreached(std::vector<WorkerAction>& actions) const {
+    for (const auto& [peer, endpoint] : unreached) {
+        actions.push_back(SendToCoordinator{PeerLost{peer, true, endpoint}});
+    }
 }
 
 // ---- what comes

@@ -245,6 +245,7 @@ struct Worker::Impl {
     std::optional<AssignLayers> deferred;  // came while a batch ran, or KV moved
     std::uint64_t epoch = 0;               // of the newest assignment taken up
     std::int32_t pipeline_groups = 1;
+    std::map<WorkerId, std::string> unreached;  // peers, and where they were looked for
 
     KvBlockPool pool;
     std::string kv_format;  // of its pages
@@ -332,6 +333,7 @@ struct Worker::Impl {
     void on(const KvExported& event, std::vector<WorkerAction>& actions);
     void on(const KvImported& event, std::vector<WorkerAction>& actions);
     void on(const PeerBroken& event, std::vector<WorkerAction>& actions);
+    void tell_unreached(std::vector<WorkerAction>& actions) const;
 
     void assign(const AssignLayers& message, std::vector<WorkerAction>& actions);
     void assign_deferred(std::vector<WorkerAction>& actions);

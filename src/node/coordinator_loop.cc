@@ -1,5 +1,7 @@
 // The coordinator's loop: events in, actions out.
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -260,7 +262,7 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
     } else if (auto* report = std::get_if<core::WorkerReport>(&message)) {
         if (entry.joined) to_core(report);  // reports begin with the Welcome
     } else if (const auto* profile = std::get_if<wire::ProfileReport>(&message)) {
-        on_profile(connection, entry, *profile);
+        on_profile(entry, *profile);
     } else if (const auto* ping = std::get_if<wire::Ping>(&message)) {
         const net::Frame padding = padding_frame(ping->reply_bytes);
         const Status sent = send(connection, wire::Pong{ping->id}, padding);
@@ -277,16 +279,16 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
     }
 }
 
-void CoordinatorServer::on_profile(const std::string& connection, WorkerEntry& entry,
-                                   const wire::ProfileReport& report) {
-    if (entry.joined) return cut_off(connection, "measured itself twice");
+void CoordinatorServer::on_profile(WorkerEntry& entry, const wire::ProfileReport& report) {
+    core::WorkerJoined joined = to_joined(entry, report);
+    if (entry.joined) return step(core::LinksMeasured{entry.worker, std::move(joined.links)});
     entry.joined = true;
     {
         const std::lock_guard lock(mutex_);
         endpoints_[entry.hello.name] = entry.hello.endpoint;
     }
     if (scaler_ != nullptr) scaler_->on_joined(entry.hello.name);
-    step(to_joined(entry, report));
+    step(joined);
 }
 
 void CoordinatorServer::cut_off(const std::string& connection, const std::string& why) {
@@ -358,7 +360,28 @@ void CoordinatorServer::perform() {
         }
         flush_workers();
     }
+    tell_stall_bound();
     keep_placement();
+}
+
+void CoordinatorServer::tell_stall_bound() {
+    if (core_.epoch() == told_epoch_) return;
+    told_epoch_ = core_.epoch();
+    const core::RememberedPlacement& in_force = *core_.placement_in_force();
+    const std::lock_guard lock(mutex_);
+    if (!last_plan_.has_value()) return;  // it was planned before a restart
+    for (std::size_t i = 0; i < last_plan_->cluster.nodes.size(); ++i) {
+        const std::string& name = last_plan_->cluster.nodes[i].name;
+        const spec::LayerRange layers = last_plan_->report.placement.layers[i];
+        const auto same = [&](const auto& holder) {
+            return holder.worker == name && holder.layers == layers;
+        };
+        if (std::none_of(in_force.holders.begin(), in_force.holders.end(), same)) return;
+    }
+    std::string text = plan::describe_stalls(last_plan_->report.stalls, {});
+    std::replace(text.begin(), text.end(), '\n', ';');
+    while (text.ends_with(';')) text.pop_back();
+    if (!text.empty()) LOG_INFO("if a worker is lost: {}", text);
 }
 
 void CoordinatorServer::keep_placement() {

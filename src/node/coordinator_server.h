@@ -100,8 +100,7 @@ class CoordinatorServer final : public api::Service {
                   const std::string& proven_key);
     void on_session_message(const std::string& connection, WorkerEntry& entry,
                             wire::Message message);
-    void on_profile(const std::string& connection, WorkerEntry& entry,
-                    const wire::ProfileReport& report);
+    void on_profile(WorkerEntry& entry, const wire::ProfileReport& report);
     void share_keys();
     void on_tick();
     void cut_off(const std::string& connection, const std::string& why);
@@ -110,6 +109,7 @@ class CoordinatorServer final : public api::Service {
     void perform();
     void keep_placement();
     void keep_drains();
+    void tell_stall_bound();
     void perform_for_clients(core::CoordinatorAction& action);
     void flush_workers();
     base::Status send(const std::string& connection, const wire::Message& message,
@@ -136,6 +136,7 @@ class CoordinatorServer final : public api::Service {
     core::Coordinator core_;
     std::uint64_t kept_epoch_ = 0;
     std::vector<core::RememberedDrain> kept_drains_;
+    std::uint64_t told_epoch_ = 0;
     WorkerRoster roster_;
     std::vector<core::CoordinatorAction> actions_;
     std::map<core::WorkerId, MessageMerger> to_workers_;

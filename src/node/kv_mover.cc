@@ -183,11 +183,16 @@ Status KvMover::read(Outgoing& outgoing, engine::Backend& backend) {
 
 Status KvMover::send(const Outgoing& outgoing) {
     const core::Peer& peer = outgoing.task.to;
-    TRY(net::DealerSocket* const socket, socket_to(peer));
+    TRY(net::DealerSocket * socket, socket_to(peer));
+    bool broke = false;
     for (const net::LinkEvent& event : socket->take_events()) {
-        if (event.kind != net::LinkEventKind::connected) {
-            LOG_WARN("the link for KV to worker {} broke: {}", peer.worker.value, event.detail);
-        }
+        if (event.kind == net::LinkEventKind::connected) continue;
+        LOG_WARN("the link for KV to worker {} broke: {}", peer.worker.value, event.detail);
+        broke = true;
+    }
+    if (broke) {  // the other side wants to be greeted on each connection
+        sockets_.erase(peer.endpoint);
+        TRY(socket, socket_to(peer));
     }
     return socket->send(outgoing.header, outgoing.payload);
 }

@@ -1,6 +1,8 @@
 #include "node/peer_links.h"
 
+#include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,6 +15,14 @@ using base::Error;
 using base::Ok;
 using base::Result;
 using base::Status;
+
+namespace {
+
+// Until a link that was opened must be connected; each further try has twice as long.
+constexpr base::Duration kConnectWithin = base::from_ms(2000);
+constexpr base::Duration kConnectAtMost = base::from_ms(8000);
+
+}  // namespace
 
 std::string endpoint_host(const std::string& endpoint) {
     constexpr std::string_view kScheme = "tcp://";
@@ -56,9 +66,13 @@ void PeerLinks::connect(const std::vector<core::Peer>& peers) {
         const auto old = links_.find(peer.worker);
         if (old != links_.end() && old->second.peer == peer) {
             next.emplace(peer.worker, std::move(old->second));
+            links_.erase(old);
         } else {
-            next.emplace(peer.worker, Link{peer, nullptr, std::nullopt, false});
+            next.emplace(peer.worker, Link{peer});
         }
+    }
+    for (const auto& [worker, link] : links_) {
+        if (link.told_down) mended_.insert(worker);
     }
     links_ = std::move(next);
 }
@@ -82,22 +96,27 @@ std::set<std::string> PeerLinks::endpoints() const {
     return all;
 }
 
-Status PeerLinks::open(Link& link) {
+Status PeerLinks::open(Link& link, base::TimePoint now) {
     const core::Peer peer = reachable(link.peer);
     TRY(link.socket, net::DealerSocket::connect(options_.context, peer.endpoint, options_.keys,
                                                 peer.public_key, options_.transport));
+    link.opened = now;
+    link.connected = false;
+    if (link.patience.ns == 0) link.patience = kConnectWithin;
     return link.socket->send(
         net::Frame::of(wire::encode(wire::PeerHello{wire::kProtocolVersion, self_, incarnation_})));
 }
 
-Status PeerLinks::send(core::WorkerId peer, const wire::Message& message,
+Status PeerLinks::send(base::TimePoint now, core::WorkerId peer, const wire::Message& message,
                        const net::Frame& payload) {
     const auto found = links_.find(peer);
     if (found == links_.end()) {
         return Error{Errc::unavailable, fmt::format("worker {} is no peer", peer.value)};
     }
-    if (found->second.socket == nullptr) TRY_VOID(open(found->second));
-    return found->second.socket->send(net::Frame::of(wire::encode(message)), payload);
+    Link& link = found->second;
+    if (link.broken_since.has_value()) return Ok{};
+    if (link.socket == nullptr) TRY_VOID(open(link, now));
+    return link.socket->send(net::Frame::of(wire::encode(message)), payload);
 }
 
 void PeerLinks::receive_from_listener(const wire::SessionLimits& limits,
@@ -162,32 +181,70 @@ void PeerLinks::watch(base::TimePoint now) {
             LOG_WARN("refused a peer at {}", event.detail);
     }
     for (auto& [worker, link] : links_) {
-        if (link.socket == nullptr) continue;
-        for (const net::LinkEvent& event : link.socket->take_events()) {
-            link.mended = event.kind == net::LinkEventKind::connected;
-            if (link.mended) continue;
-            LOG_WARN("the link to worker {} broke: {}", worker.value, event.detail);
-            if (!link.broken_since.has_value()) link.broken_since = now;
-        }
+        if (link.socket != nullptr) watch(link, now);
     }
 }
 
-std::optional<core::WorkerId> PeerLinks::broken(base::TimePoint now, base::Duration grace) const {
-    for (const auto& [worker, link] : links_) {
-        const bool broken = link.broken_since.has_value() && !link.mended;
-        if (broken && now - *link.broken_since > grace) return worker;
+void PeerLinks::watch(Link& link, base::TimePoint now) {
+    bool broke = false;
+    for (const net::LinkEvent& event : link.socket->take_events()) {
+        if (event.kind == net::LinkEventKind::connected) {
+            link.connected = true;
+            continue;
+        }
+        if (!link.broken_since.has_value()) {
+            LOG_WARN("the link to worker {} broke: {}", link.peer.worker.value, event.detail);
+            link.broken_since = now;
+        }
+        broke = true;
     }
-    return std::nullopt;
+    if (!link.connected && now - link.opened >= link.patience) {
+        if (!link.broken_since.has_value()) {
+            LOG_WARN("no link to worker {}: {} does not answer", link.peer.worker.value,
+                     reachable(link.peer).endpoint);
+            link.broken_since = link.opened;
+        }
+        link.patience = std::min(link.patience + link.patience, kConnectAtMost);
+        broke = true;
+    }
+    if (broke) {
+        reopen(link, now);
+    } else if (link.connected && link.broken_since.has_value()) {
+        LOG_INFO("the link to worker {} is back", link.peer.worker.value);
+        link.broken_since.reset();
+        link.patience = kConnectWithin;
+        link.told_down = false;
+        mended_.insert(link.peer.worker);
+    }
+}
+
+// Whatever waited in the old socket is of requests that go on elsewhere; and the other side wants
+// to be greeted on each connection.
+void PeerLinks::reopen(Link& link, base::TimePoint now) {
+    const Status opened = open(link, now);
+    if (!opened.ok()) LOG_WARN("worker {}: {}", link.peer.worker.value, opened.error().message);
+}
+
+std::vector<core::Peer> PeerLinks::take_down(base::TimePoint now, base::Duration grace) {
+    std::vector<core::Peer> down;
+    for (auto& [worker, link] : links_) {
+        if (!link.broken_since.has_value() || link.told_down) continue;
+        if (now - *link.broken_since <= grace) continue;
+        link.told_down = true;
+        down.push_back(link.peer);
+    }
+    return down;
 }
 
 std::vector<core::WorkerId> PeerLinks::take_mended() {
-    std::vector<core::WorkerId> mended;
-    for (auto& [worker, link] : links_) {
-        if (!link.broken_since.has_value() || !link.mended) continue;
-        link.broken_since.reset();
-        mended.push_back(worker);
-    }
-    return mended;
+    const std::set<core::WorkerId> mended = std::exchange(mended_, {});
+    return {mended.begin(), mended.end()};
+}
+
+bool PeerLinks::works(core::WorkerId worker) const {
+    const auto found = links_.find(worker);
+    return found != links_.end() && found->second.connected &&
+           !found->second.broken_since.has_value();
 }
 
 void PeerLinks::add_sockets(std::vector<net::ZmqSocket*>& sockets) const {

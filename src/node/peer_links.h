@@ -37,8 +37,10 @@ class PeerLinks {
     void allow(std::set<std::string> keys);
     // These and no others from now on.
     void connect(const std::vector<core::Peer>& peers);
-    // unavailable: no such peer. overloaded: it does not take its messages.
-    base::Status send(core::WorkerId peer, const wire::Message& message, const net::Frame& payload);
+    // unavailable: no such peer. overloaded: it does not take its messages. While a link is broken
+    // what is sent over it is dropped.
+    base::Status send(base::TimePoint now, core::WorkerId peer, const wire::Message& message,
+                      const net::Frame& payload);
 
     struct Arrived {
         wire::Message message;
@@ -52,12 +54,12 @@ class PeerLinks {
     void reply(const std::string& connection, const wire::Message& message,
                const net::Frame& payload);
 
-    // A peer whose link has been broken for longer than grace although nobody took it off the list,
-    // and has not come back.
-    std::optional<core::WorkerId> broken(base::TimePoint now, base::Duration grace) const;
-    // Peers whose links have broken and come back since this was last asked: what was under way on
-    // them is lost.
+    // Peers whose links have been broken for longer than grace; each is named once.
+    std::vector<core::Peer> take_down(base::TimePoint now, base::Duration grace);
+    // Peers whose links have broken and come back since this was last asked, and those named by
+    // take_down() that are not wanted any more: what was under way to them is lost.
     std::vector<core::WorkerId> take_mended();
+    bool works(core::WorkerId worker) const;  // a link that is open, and has been connected
     // The peer as it can be reached from here; empty if there is none.
     std::optional<core::Peer> peer(core::WorkerId worker) const;
     std::set<std::string> endpoints() const;  // of all peers
@@ -67,13 +69,18 @@ class PeerLinks {
   private:
     struct Link {
         core::Peer peer;
-        std::unique_ptr<net::DealerSocket> socket;
-        std::optional<base::TimePoint> broken_since;
-        bool mended = false;  // since then
+        std::unique_ptr<net::DealerSocket> socket = nullptr;
+        base::TimePoint opened = {};
+        bool connected = false;  // since then
+        base::Duration patience = {};
+        std::optional<base::TimePoint> broken_since = {};
+        bool told_down = false;  // since then
     };
 
     explicit PeerLinks(Options options) : options_(std::move(options)) {}
-    base::Status open(Link& link);
+    base::Status open(Link& link, base::TimePoint now);
+    void watch(Link& link, base::TimePoint now);
+    void reopen(Link& link, base::TimePoint now);
     core::Peer reachable(core::Peer peer) const;
     void receive_from_listener(const wire::SessionLimits& limits, std::vector<Arrived>& arrived);
 
@@ -84,6 +91,7 @@ class PeerLinks {
     std::uint64_t incarnation_ = 0;
     std::unique_ptr<net::RouterSocket> listener_;
     std::map<core::WorkerId, Link> links_;
+    std::set<core::WorkerId> mended_;
     std::map<std::string, core::WorkerId> greeted_;  // connection -> who it said it is
 };
 

@@ -35,8 +35,10 @@ struct WorkerOptions {
     std::string model_file;              // local weights, used when their hash is the served one's
     model::WeightOptions model_options;  // how they are opened
     std::filesystem::path cache_dir;     // of weights received; empty = none
-    std::string peer_host;         // address that peers reach this worker at; empty = found out
-    bool probe_same_host = false;  // measure links to workers of the same host, too
+    std::string peer_host;          // address that peers reach this worker at; empty = found out
+    std::uint16_t peer_port = 0;    // and the port; 0 = the one that it listens on
+    std::uint16_t listen_port = 0;  // for peers; 0 = any that is free
+    bool probe_same_host = false;   // measure links to workers of the same host, too
     net::TransportOptions transport;
 };
 

@@ -143,7 +143,7 @@ Result<CoordinatorPlace> WorkerServer::find(const std::string& join) {
     const bool v6 = address.host.find(':') != std::string::npos;
     const std::string host = v6 ? "[" + address.host + "]" : address.host;
     place.endpoint = fmt::format("tcp://{}:{}", host, port);
-    place.listen_endpoint = fmt::format("tcp://{}:0", local);
+    place.listen_endpoint = fmt::format("tcp://{}:{}", local, options_.listen_port);
     return place;
 }
 

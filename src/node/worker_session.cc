@@ -25,7 +25,9 @@ using base::Status;
 
 constexpr base::Duration kTickEvery = base::from_ms(100);
 constexpr base::Duration kWelcomeWithin = base::from_ms(5000);
-constexpr base::Duration kBrokenGrace = base::from_ms(3000);
+// A link that broke may come back at once; then nobody has to go around it.
+constexpr base::Duration kBrokenGrace = base::from_ms(500);
+constexpr base::Duration kProbeAgain = base::from_ms(3000);
 constexpr int kMostMessagesAtOnce = 4096;  // before the engine gets its turn
 // Links between processes of one machine, where nobody measures them.
 constexpr double kSameHostBytesPerS = 2e9;
@@ -97,9 +99,13 @@ wire::Hello WorkerSession::make_hello() const {
     hello.memory_bytes =
         options_.memory_bytes > 0 ? options_.memory_bytes : kept_.free_memory_bytes / 5 * 4;
     hello.endpoint = peers_->endpoint();
+    const std::size_t colon = hello.endpoint.rfind(':');
+    if (options_.peer_port != 0) {
+        hello.endpoint.replace(colon + 1, std::string::npos, std::to_string(options_.peer_port));
+    }
     if (!options_.peer_host.empty()) {
-        hello.endpoint = fmt::format("tcp://{}{}", options_.peer_host,
-                                     hello.endpoint.substr(hello.endpoint.rfind(':')));
+        hello.endpoint =
+            fmt::format("tcp://{}{}", options_.peer_host, hello.endpoint.substr(colon));
     }
     if (options_.key.has_value()) hello.public_key = options_.key->pair.public_key;
     hello.backend = options_.backend->name();
@@ -134,10 +140,7 @@ void WorkerSession::loop() {
 void WorkerSession::on_tick() {
     last_tick_ = now();
     peers_->watch(last_tick_);
-    if (const auto broken = peers_->broken(last_tick_, kBrokenGrace)) {
-        return end(SessionEnd::lost, fmt::format("the link to worker {} broke", broken->value));
-    }
-    for (const core::WorkerId peer : peers_->take_mended()) step(core::PeerBroken{peer});
+    if (profiled_) tell_links();
     if (!welcome_.has_value()) {
         if (last_tick_ - opened_ > kWelcomeWithin) {
             end(SessionEnd::lost, fmt::format("no answer from {}", place_.endpoint));
@@ -149,6 +152,20 @@ void WorkerSession::on_tick() {
         if (probe_->done()) finish_probe();
     }
     step(core::WorkerTick{});
+}
+
+void WorkerSession::tell_links() {
+    for (const core::WorkerId peer : peers_->take_mended()) step(core::PeerBroken{peer});
+    for (core::Peer& peer : peers_->take_down(last_tick_, kBrokenGrace)) {
+        step(core::PeerBroken{peer.worker, true, std::move(peer.endpoint)});
+    }
+    if (probe_.has_value() || last_tick_ - last_probe_ < kProbeAgain) return;
+    last_probe_ = last_tick_;
+    std::deque<std::int32_t> targets;
+    for (const std::int32_t peer : unmeasured_) {
+        if (peers_->works({static_cast<std::uint32_t>(peer)})) targets.push_back(peer);
+    }
+    if (!targets.empty()) probe(std::move(targets));
 }
 
 void WorkerSession::receive_from_coordinator() {
@@ -323,12 +340,19 @@ void WorkerSession::on_profiled(const Result<SelfProfile>& profile) {
         peers.push_back({peer.worker, peer.endpoint, peer.public_key});
     }
     peers_->connect(peers);
+    unmeasured_.insert(targets.begin(), targets.end());
+    unmeasured_.erase(spec::kCoordinator);
+    probe(std::move(targets));
+}
+
+void WorkerSession::probe(std::deque<std::int32_t> targets) {
+    const auto self = static_cast<std::int32_t>(welcome_->worker.value);
     probe_.emplace(self, std::move(targets),
                    [this](std::int32_t target, const wire::Ping& ping, std::uint32_t padding) {
                        const net::Frame frame = padding_frame(padding);
                        if (target == spec::kCoordinator) return send(ping, frame);
                        const core::WorkerId peer{static_cast<std::uint32_t>(target)};
-                       const Status sent = peers_->send(peer, ping, frame);
+                       const Status sent = peers_->send(now(), peer, ping, frame);
                        if (!sent.ok()) LOG_WARN("ping: {}", sent.error().message);
                    });
     probe_->start(now());
@@ -336,13 +360,21 @@ void WorkerSession::on_profiled(const Result<SelfProfile>& profile) {
 
 void WorkerSession::finish_probe() {
     std::vector<spec::LinkSpec> links = probe_->links();
+    const bool any = !links.empty();
+    for (const spec::LinkSpec& link : links) unmeasured_.erase(link.to);
     append_to(report_.links, std::move(links));
     probe_.reset();
+    last_probe_ = now();
+    if (profiled_) {
+        if (any) send(report_);
+        return;
+    }
     LOG_INFO(
         "measured: {:.3f} ms per layer for one token, {:.3f} ms for 8, {:.4f} ms per prompt token",
         report_.decode_s_per_layer * 1e3, report_.decode_batch_s_per_layer * 1e3,
         report_.prefill_s_per_token_layer * 1e3);
     send(report_);
+    profiled_ = true;
 }
 
 Result<std::shared_ptr<model::WeightSource>> WorkerSession::weights() {
@@ -509,7 +541,7 @@ void WorkerSession::send_to_peer(core::WorkerId peer, core::StageInputs inputs) 
             gathered->insert(gathered->end(), piece.begin(), piece.end());
         frame = {gathered, std::span<const std::byte>(*gathered)};
     }
-    const Status sent = peers_->send(peer, inputs, frame);
+    const Status sent = peers_->send(now(), peer, inputs, frame);
     if (sent.ok()) return;
     for (const core::StageInput& input : inputs.inputs) {
         send(core::SequenceStuck{input.key, core::StuckCause::failed,

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,11 +64,13 @@ class WorkerSession {
     void receive_from_peers();
     void take_engine_events();
     void on_tick();
+    void tell_links();
 
     void on_message(wire::Message message, net::Frame payload);
     void on_welcome(const wire::Welcome& welcome);
     void on_profile_request(const wire::ProfileRequest& request);
     void on_profiled(const base::Result<SelfProfile>& profile);
+    void probe(std::deque<std::int32_t> targets);
     void finish_probe();
     void on_ran(EngineRan ran);
     void add_inputs(core::StageInputs inputs, net::Frame payload);
@@ -112,6 +117,9 @@ class WorkerSession {
     std::vector<wire::ProbePeer> probe_peers_;
     wire::ProfileReport report_;
     std::optional<LinkProbe> probe_;
+    bool profiled_ = false;              // the coordinator has the report
+    std::set<std::int32_t> unmeasured_;  // peers that did not answer yet
+    base::TimePoint last_probe_;
 
     std::unique_ptr<EngineThread> engine_;  // its thread uses kept_
     std::unique_ptr<KvMover> mover_;        // its thread, too

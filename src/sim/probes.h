@@ -96,6 +96,7 @@ enum class Probe {
     resumed_with_a_full_inbox,
     held_back_then_delivered,
     link_came_back,
+    link_told_down,
     placement_replaced_while_serving,
     cancelled_while_waiting,
     cancelled_while_running,

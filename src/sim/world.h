@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -200,6 +202,7 @@ class World {
     void begin(const Fault& fault);
     void end(const Fault& fault);
     void tell_broken(const Fault& cut);
+    void tell_down_later(std::int32_t from, std::int32_t to);
     void tell_broken(std::int32_t at, std::int32_t peer);
     void release(std::vector<FaultNetwork::Arrival> arrivals);
 
@@ -268,6 +271,8 @@ class World {
     std::map<std::uint64_t, Fault> faults_;  // under way
     std::uint64_t next_fault_ = 0;
     std::uint64_t fault_round_ = 0;  // calm() ends one
+    // Links whose senders know that they are cut.
+    std::set<std::pair<std::int32_t, std::int32_t>> told_down_;
     WorldCounts counts_;
     Probes probes_;
     MoveLedger moves_;

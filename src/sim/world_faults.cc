@@ -223,6 +223,7 @@ void World::begin(const Fault& fault) {
         case FaultKind::cut:
             ++counts_.cuts;
             network_.cut(fault.a, fault.b, fault.drops);
+            if (fault.drops) tell_down_later(fault.a, fault.b);
             break;
         case FaultKind::slow_link:
             network_.slow(fault.a, fault.b, fault.amount);
@@ -318,8 +319,23 @@ void World::end(const Fault& fault) {
 
 // The connection is there again; what was under way on it is not.
 void World::tell_broken(const Fault& cut) {
-    if (!cut.drops || cut.a == spec::kCoordinator || cut.b == spec::kCoordinator) return;
-    tell_broken(cut.a, cut.b);
+    if (cut.a == spec::kCoordinator || cut.b == spec::kCoordinator) return;
+    const bool told = !network_.is_cut(cut.a, cut.b) && told_down_.erase({cut.a, cut.b}) > 0;
+    if (cut.drops || told) tell_broken(cut.a, cut.b);
+}
+
+// Whoever sends over a link that stays cut notices, also one that started meanwhile.
+void World::tell_down_later(std::int32_t from, std::int32_t to) {
+    if (from == spec::kCoordinator || to == spec::kCoordinator) return;
+    after(kDownSeconds, [this, from, to] {
+        if (!network_.is_cut(from, to)) return;
+        probes_.hit(Probe::link_told_down);
+        told_down_.insert({from, to});
+        const Machine& machine = *machines_.at({static_cast<std::uint32_t>(from)});
+        worker_event(machine.id, machine.incarnation,
+                     core::PeerBroken{{static_cast<std::uint32_t>(to)}, true});
+        tell_down_later(from, to);
+    });
 }
 
 void World::tell_broken(std::int32_t at, std::int32_t peer) {

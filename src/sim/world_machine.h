@@ -13,6 +13,7 @@
 namespace helix::sim {
 
 constexpr double kHelloRetrySeconds = 0.5;
+constexpr double kDownSeconds = 2.5;  // heartbeats, and a grace (node/worker_session.cc)
 constexpr double kRestartSeconds = 0.2;
 constexpr double kSlowestLoad = 4;  // times; a slow machine reads its weights a little slower
 

@@ -448,7 +448,9 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return Message{
                 core::KvRefused{get(from.kv_refused().key()), from.kv_refused().reason()}};
         case pb::Envelope::kPeerLost:
-            return Message{core::PeerLost{core::WorkerId{from.peer_lost().peer()}}};
+            TRY_VOID(text("endpoint", from.peer_lost().endpoint()));
+            return Message{core::PeerLost{core::WorkerId{from.peer_lost().peer()},
+                                          from.peer_lost().down(), from.peer_lost().endpoint()}};
         case pb::Envelope::kTokensProduced:
             return get(from.tokens_produced());
         case pb::Envelope::kLayersReady:

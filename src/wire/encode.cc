@@ -180,7 +180,10 @@ struct Encoder {
         out.mutable_kv_refused()->set_reason(m.reason);
     }
     void operator()(const core::PeerLost& m) const {
-        out.mutable_peer_lost()->set_peer(m.peer.value);
+        pb::PeerLost& to = *out.mutable_peer_lost();
+        to.set_peer(m.peer.value);
+        to.set_down(m.down);
+        to.set_endpoint(m.endpoint);
     }
     void operator()(const core::TokensProduced& m) const {
         pb::TokensProduced& to = *out.mutable_tokens_produced();

@@ -86,7 +86,7 @@ class RandomMessages {
             case 29:
                 return core::KvRefused{key(), text()};
             default:
-                return core::PeerLost{worker()};
+                return core::PeerLost{worker(), small_u(2) == 1, text()};
         }
     }
 
