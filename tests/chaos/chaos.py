@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Kills and stops workers of a real cluster at random tokens while it serves, and compares every answer.
 
-    tests/chaos/chaos.py HELIX [--faults 1000] [--seed 1] [--workers 4] [--streams 8] [--model FILE.gguf]
+    tests/chaos/chaos.py HELIX [--faults 1000] [--seed 1] [--workers 4] [--roles] [--streams 8] [--model FILE.gguf]
 
 Every request is first answered undisturbed. Then they are asked again and again, several at a time, while after every
 few tokens a worker gets SIGKILL (and is started again) or SIGSTOP (and later SIGCONT). Each answer must come to its
-end and be the undisturbed one, to the letter. Ends with 1 otherwise. Standard library only.
+end and be the undisturbed one, to the letter. Ends with 1 otherwise. With --roles the first half of the workers computes
+prompts and the others decode: every answer moves after its first token. Standard library only.
 """
 import argparse
 import asyncio
@@ -140,6 +141,7 @@ def parse():
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--roles", action="store_true", help="half of the workers compute prompts, half decode")
     parser.add_argument("--keep", type=int, default=2, help="so many workers are left alone at any time")
     parser.add_argument("--streams", type=int, default=8, help="requests at a time")
     parser.add_argument("--requests", type=int, default=24, help="different ones")
@@ -160,7 +162,9 @@ def main():
         model = str(folder / "tiny.gguf")
         subprocess.run([args.helix, "model", "synth", "--shape", "tiny", "--quant", "q8_0", model], check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    cluster = processes.Cluster(args.helix, model, args.workers, folder, args.memory, args.speed)
+    half = args.workers // 2
+    roles = ["prefill"] * half + ["decode"] * (args.workers - half) if args.roles else []
+    cluster = processes.Cluster(args.helix, model, args.workers, folder, args.memory, args.speed, roles=roles)
     chaos = Chaos(args, cluster)
     try:
         cluster.start()

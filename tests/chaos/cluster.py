@@ -20,10 +20,11 @@ def free_port():
 
 
 class Cluster:
-    def __init__(self, helix, model, workers, folder, memory, speed, serve=()):
+    def __init__(self, helix, model, workers, folder, memory, speed, serve=(), roles=()):
         self.helix, self.model, self.folder = helix, model, pathlib.Path(folder)
         self.names = [f"w{i}" for i in range(workers)]
         self.memory, self.speed, self.serve = memory, speed, list(serve)
+        self.roles = dict(zip(self.names, roles))
         self.port = free_port()
         self.processes = {}
 
@@ -36,7 +37,7 @@ class Cluster:
     def start_worker(self, name):
         self.run(name, ["worker", "--join", f"127.0.0.1:{self.port}", "--name", name, "--host-id", name,
                         "--threads", "1", "--memory", str(self.memory), "--speed", str(self.speed),
-                        "--cache", str(self.folder / "cache")])
+                        "--role", self.roles.get(name, "both"), "--cache", str(self.folder / "cache")])
 
     def run(self, name, arguments):
         with open(self.folder / f"{name}.log", "a", encoding="utf-8") as log:
