@@ -252,6 +252,7 @@ base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
                         layers.begin, layers.end, weights, layers.size() * page, budget,
                         least - budget)};
     }
+    loader.expect(weights);
     TRY_VOID(load_weights(loader, layers));
     constexpr std::int64_t kMaxPages = 1LL << 31;
     const std::int64_t pages = std::min((budget - weights) / page, kMaxPages);

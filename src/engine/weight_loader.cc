@@ -15,6 +15,21 @@ base::Result<const model::TensorInfo*> WeightLoader::find(std::string_view name)
     return info;
 }
 
+void WeightLoader::expect(std::int64_t bytes) {
+    expected_bytes_ = bytes;
+    memory_ = nullptr;
+}
+
+// Where there are several memory nodes, a matrix has pages of its own: parts of it belong to one
+// node or the other.
+std::shared_ptr<ops::MatrixMemory> WeightLoader::memory() {
+    if (memory_ == nullptr && expected_bytes_ > 0 && !pool_.several_nodes()) {
+        auto memory = ops::MatrixMemory::allocate(expected_bytes_);
+        if (memory.ok()) memory_ = std::move(*memory);  // otherwise each will ask for its own
+    }
+    return memory_;
+}
+
 base::Result<std::int64_t> WeightLoader::bytes(std::string_view name) const {
     TRY(const model::TensorInfo* info, find(name));
     if (info->shape.size() < 2) return static_cast<std::int64_t>(info->bytes);
@@ -31,7 +46,7 @@ base::Result<ops::PackedMatrix> WeightLoader::matrix(std::string_view name, std:
                                          rows, cols, info->rows(), info->row_length()));
     }
     TRY(const std::span<const std::byte> data, source_.tensor(name));
-    auto packed = ops::PackedMatrix::pack(info->type, rows, cols, data, pool_);
+    auto packed = ops::PackedMatrix::pack(info->type, rows, cols, data, pool_, memory());
     source_.release(name);
     if (!packed.ok()) {
         return base::Error{packed.error().code,
@@ -53,8 +68,8 @@ base::Result<std::vector<ops::PackedMatrix>> WeightLoader::matrices(std::string_
     const std::size_t each = data.size() / static_cast<std::size_t>(count);
     std::vector<ops::PackedMatrix> all;
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-        auto packed =
-            ops::PackedMatrix::pack(info->type, rows, cols, data.subspan(i * each, each), pool_);
+        auto packed = ops::PackedMatrix::pack(info->type, rows, cols, data.subspan(i * each, each),
+                                              pool_, memory());
         if (!packed.ok()) {
             return base::Error{packed.error().code, fmt::format("tensor {}, matrix {}: {}", name, i,
                                                                 packed.error().message)};

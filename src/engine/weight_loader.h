@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,8 @@ class WeightLoader {
   public:
     WeightLoader(model::WeightSource& source, ThreadPool& pool) : source_(source), pool_(pool) {}
 
+    // Matrices loaded from here on will take about so many bytes: they lie one after the other.
+    void expect(std::int64_t bytes);
     // rows: outputs; cols: inputs.
     base::Result<ops::PackedMatrix> matrix(std::string_view name, std::int64_t rows,
                                            std::int64_t cols);
@@ -29,9 +32,12 @@ class WeightLoader {
 
   private:
     base::Result<const model::TensorInfo*> find(std::string_view name) const;
+    std::shared_ptr<ops::MatrixMemory> memory();
 
     model::WeightSource& source_;
     ThreadPool& pool_;
+    std::int64_t expected_bytes_ = 0;
+    std::shared_ptr<ops::MatrixMemory> memory_;  // once something was loaded
 };
 
 }  // namespace helix::engine

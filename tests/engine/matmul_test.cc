@@ -1,6 +1,7 @@
 #include "engine/ops/matmul.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -237,6 +238,44 @@ TEST(MatmulExtremes, NoIntegerSumOverflows) {
                 }
             }
         }
+    }
+}
+
+// Large enough for huge pages, small enough to share one.
+TEST(PackedMatrix, MatricesOfOneMemoryLieOneAfterTheOtherAndGoAlone) {
+    constexpr Shape kShape{512, 512, 3};
+    base::Random random(21);
+    ThreadPool pool(2);
+    const std::int64_t bytes =
+        ops::PackedMatrix::packed_bytes(TensorType::q8_0, kShape.outputs, kShape.cols);
+    auto memory = ops::MatrixMemory::allocate(3 * bytes);
+    ASSERT_TRUE(memory.ok());
+    std::vector<StoredMatrix> stored;
+    std::vector<ops::PackedMatrix> matrices;
+    for (int i = 0; i < 4; ++i) {
+        stored.push_back(random_matrix(random, TensorType::q8_0, 512, 512));
+        auto matrix = ops::PackedMatrix::pack(TensorType::q8_0, kShape.outputs, kShape.cols,
+                                              stored.back().bytes, pool, *memory);
+        ASSERT_TRUE(matrix.ok()) << matrix.error().message;
+        matrices.push_back(std::move(*matrix));
+    }
+    const std::byte* first = matrices[0].panel(0);
+    EXPECT_EQ(matrices[1].panel(0), first + bytes);
+    EXPECT_EQ(matrices[2].panel(0), first + 2 * bytes);
+    const auto outside = [&](const std::byte* at) { return at < first || at >= first + 3 * bytes; };
+    EXPECT_TRUE(outside(matrices[3].panel(0))) << "there was room for three";
+
+    // The one between the others goes, and its pages with it.
+    matrices[1] = {};
+    memory->reset();
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(bytes - 2 * 4096));
+    EXPECT_EQ(std::memcmp(first + bytes + 4096, zeros.data(), zeros.size()), 0);
+    const auto x = random_floats(random, static_cast<std::size_t>(kShape.rows * kShape.cols), 3.0);
+    for (const std::size_t left : {0U, 2U, 3U}) {
+        const auto alone = packed(TensorType::q8_0, kShape, stored[left], pool);
+        EXPECT_EQ(product(ops::best_isa(), pool, matrices[left], x.data(), kShape.rows),
+                  product(ops::best_isa(), pool, alone, x.data(), kShape.rows))
+            << "matrix " << left;
     }
 }
 

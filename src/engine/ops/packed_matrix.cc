@@ -1,5 +1,6 @@
 #include "engine/ops/packed_matrix.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -18,7 +19,42 @@ const Format& format_of(model::TensorType type) {
     return *format;
 }
 
+constexpr std::size_t kLine = 64;
+
 }  // namespace
+
+base::Result<std::shared_ptr<MatrixMemory>> MatrixMemory::allocate(std::int64_t bytes) {
+    auto memory = std::make_shared<MatrixMemory>();
+    TRY(memory->buffer_, AlignedBuffer::allocate(static_cast<std::size_t>(bytes)));
+    return memory;
+}
+
+base::Result<MatrixMemory::Part> MatrixMemory::take(std::shared_ptr<MatrixMemory> memory,
+                                                    std::int64_t bytes) {
+    const auto wanted = static_cast<std::size_t>(bytes);
+    if (memory == nullptr || memory->buffer_.size() - memory->used_ < wanted) {
+        TRY(memory, allocate(bytes));
+    }
+    Part part;
+    part.bytes_ = {memory->buffer_.data() + memory->used_, wanted};
+    const std::size_t used = (memory->used_ + wanted + kLine - 1) / kLine * kLine;
+    memory->used_ = std::min(used, memory->buffer_.size());
+    part.memory_ = std::move(memory);
+    return part;
+}
+
+std::size_t MatrixMemory::Part::offset_in_buffer() const {
+    return static_cast<std::size_t>(bytes_.data() - memory_->buffer_.data());
+}
+
+MatrixMemory::Part::~Part() {
+    if (memory_ != nullptr) memory_->buffer_.give_back(offset_in_buffer(), bytes_.size());
+}
+
+void MatrixMemory::Part::part_huge_pages(std::int64_t offset) {
+    CHECK(offset >= 0 && offset <= size());
+    memory_->buffer_.part_huge_pages(offset_in_buffer() + static_cast<std::size_t>(offset));
+}
 
 const Format* find_format(model::TensorType type) {
     switch (type) {
@@ -66,7 +102,8 @@ std::int64_t PackedMatrix::packed_bytes(model::TensorType type, std::int64_t row
 
 base::Result<PackedMatrix> PackedMatrix::pack(model::TensorType type, std::int64_t rows,
                                               std::int64_t cols, std::span<const std::byte> data,
-                                              ThreadPool& pool) {
+                                              ThreadPool& pool,
+                                              std::shared_ptr<MatrixMemory> memory) {
     const Format* format = find_format(type);
     if (format == nullptr) {
         return base::invalid(
@@ -88,21 +125,20 @@ base::Result<PackedMatrix> PackedMatrix::pack(model::TensorType type, std::int64
     matrix.rows_ = rows;
     matrix.cols_ = cols;
     matrix.panel_bytes_ = units * format->unit_bytes;
-    TRY(matrix.buffer_,
-        AlignedBuffer::allocate(static_cast<std::size_t>(matrix.panels() * matrix.panel_bytes_)));
+    TRY(matrix.memory_,
+        MatrixMemory::take(std::move(memory), matrix.panels() * matrix.panel_bytes_));
     // Blocks of zero bytes are zeros in every format: where there is an offset, the scale is zero,
     // and mxfp4's first level is.
     std::vector<std::byte> zero_row(static_cast<std::size_t>(format->block_bytes), std::byte{0});
     const int ranks = pool.ranks();
     for (int rank = 1; rank < ranks && pool.several_nodes(); ++rank) {
-        matrix.buffer_.part_huge_pages(
-            static_cast<std::size_t>(matrix.first_panel(rank, ranks) * matrix.panel_bytes_));
+        matrix.memory_.part_huge_pages(matrix.first_panel(rank, ranks) * matrix.panel_bytes_);
     }
     const std::int64_t most = (matrix.panels() + ranks - 1) / ranks;
     pool.run_ranks(most, [&](int rank, std::int64_t i, int) {
         const std::int64_t p = matrix.first_panel(rank, ranks) + i;
         if (p >= matrix.first_panel(rank + 1, ranks)) return;
-        std::byte* out = matrix.buffer_.data() + p * matrix.panel_bytes_;
+        std::byte* out = matrix.memory_.data() + p * matrix.panel_bytes_;
         for (std::int64_t u = 0; u < units; ++u, out += format->unit_bytes) {
             std::array<const std::byte*, kPanelRows> blocks;
             for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "base/result.h"
 #include "engine/aligned_buffer.h"
@@ -12,6 +14,45 @@
 namespace helix::engine::ops {
 
 constexpr int kPanelRows = 16;
+
+// Memory that matrices take one after the other: huge pages hold the whole of them, however small
+// they are. What a matrix took goes back to the kernel with it.
+class MatrixMemory {
+  public:
+    static base::Result<std::shared_ptr<MatrixMemory>> allocate(std::int64_t bytes);
+
+    // A part of it that somebody holds.
+    class Part {
+      public:
+        Part() = default;
+        ~Part();
+        Part(Part&& other) noexcept
+            : memory_(std::move(other.memory_)), bytes_(std::exchange(other.bytes_, {})) {}
+        Part& operator=(Part&& other) noexcept {
+            std::swap(memory_, other.memory_);
+            std::swap(bytes_, other.bytes_);
+            return *this;
+        }
+        std::byte* data() { return bytes_.data(); }
+        const std::byte* data() const { return bytes_.data(); }
+        std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
+        // As AlignedBuffer's, from the part's begin.
+        void part_huge_pages(std::int64_t offset);
+
+      private:
+        friend class MatrixMemory;
+        std::size_t offset_in_buffer() const;
+        std::shared_ptr<MatrixMemory> memory_;
+        std::span<std::byte> bytes_;
+    };
+
+    // The next `bytes` of `memory`; from memory of its own where less than that is left.
+    static base::Result<Part> take(std::shared_ptr<MatrixMemory> memory, std::int64_t bytes);
+
+  private:
+    AlignedBuffer buffer_;
+    std::size_t used_ = 0;
+};
 
 // A weight matrix [rows, cols] (one output per row) in the kernels' layout: panels of 16 rows, so
 // that lane i of a vector belongs to row i of the panel and every output is summed over the columns
@@ -44,9 +85,11 @@ class PackedMatrix {
     PackedMatrix() = default;
     // data: rows * cols elements as GGUF stores them. cols must be a multiple of the type's block.
     // Each of the pool's ranks packs its own panels: on its memory node, where there are several.
+    // memory: that it takes its own from; may be null.
     static base::Result<PackedMatrix> pack(model::TensorType type, std::int64_t rows,
                                            std::int64_t cols, std::span<const std::byte> data,
-                                           ThreadPool& pool);
+                                           ThreadPool& pool,
+                                           std::shared_ptr<MatrixMemory> memory = nullptr);
     // Bytes that pack() will allocate.
     static std::int64_t packed_bytes(model::TensorType type, std::int64_t rows, std::int64_t cols);
 
@@ -56,15 +99,15 @@ class PackedMatrix {
     std::int64_t panels() const { return (rows_ + kPanelRows - 1) / kPanelRows; }
     // Rank r of `ranks` computes panels [first_panel(r, ranks), first_panel(r + 1, ranks)).
     std::int64_t first_panel(int rank, int ranks) const { return panels() * rank / ranks; }
-    const std::byte* panel(std::int64_t i) const { return buffer_.data() + i * panel_bytes_; }
-    std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.size()); }
+    const std::byte* panel(std::int64_t i) const { return memory_.data() + i * panel_bytes_; }
+    std::int64_t bytes() const { return memory_.size(); }
 
   private:
     model::TensorType type_ = model::TensorType::f32;
     std::int64_t rows_ = 0;
     std::int64_t cols_ = 0;
     std::int64_t panel_bytes_ = 0;
-    AlignedBuffer buffer_;
+    MatrixMemory::Part memory_;
 };
 
 // Does the kernel for this type read quantised activations?
