@@ -34,7 +34,8 @@ test:
 
 bench:
 	@tools/install-deps.sh --test
-	@cmake --preset bench >/dev/null && cmake --build --preset bench -j $(JOBS)
+	@cmake --preset bench >/dev/null && cmake --build --preset bench -j $(JOBS) --target \
+		helix engine_bench grammar_bench plan_bench sse_load sim_bench
 	@bench/run.sh build/bench/bin
 
 HOURS ?= 8

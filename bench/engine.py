@@ -19,6 +19,13 @@ import re
 import subprocess
 import sys
 
+# What we want of a row: a share of what memory gives, or how many times the best peer.
+TARGETS = {"q8_0 decode 1": "95 %", "q4_0 decode 1": "95 %", "q4_k decode 1": "1x", "q6_k decode 1": "1x",
+           "q8_0 decode 8": "2.5x", "q4_0 decode 8": "2x"}
+for quant in ("q8_0", "q4_0"):
+    TARGETS[f"{quant} decode 32"] = "5x"
+    TARGETS[f"{quant} prefill 512"] = "4x"
+
 ROW = re.compile(r"(decode|prefill)\s+(\d+)\s+([\d.]+) tok/s\s+([\d.]+) per CPU second\s+"
                  r"limit\s+([\d.]+)\s+([\d.]+)\s+([\d.]+) % of (\w+)")
 
@@ -57,7 +64,7 @@ def main():
         with open(args.peers, encoding="utf-8") as file:
             peers = json.load(file)
     print(f"{args.threads} threads\n")
-    head = ["", "tok/s", "per CPU s", "limit per CPU s", "of the limit", "bound by"]
+    head = ["", "target", "tok/s", "per CPU s", "limit per CPU s", "of the limit", "bound by"]
     if peers:
         head += ["best peer per CPU s", "ratio"]
     print("| " + " | ".join(head) + " |")
@@ -70,9 +77,10 @@ def main():
         if not rows:
             sys.exit(f"{args.bench} printed no figures:\n{out}")
         for what, size, wall, cpu, _, limit, share, bound in rows:
-            cells = [f"{name} {what} {size}", wall, cpu, limit, f"{share} %", bound]
+            key = f"{name} {what} {size}"
+            cells = [key, TARGETS.get(key, ""), wall, cpu, limit, f"{share} %", bound]
             if peers:
-                cells += peer_columns(peers, f"{name} {what} {size}", float(wall), float(cpu))
+                cells += peer_columns(peers, key, float(wall), float(cpu))
             print("| " + " | ".join(cells) + " |", flush=True)
 
 

@@ -1,18 +1,18 @@
 // usage: engine_bench MODEL.gguf [THREADS[/RANKS] [REPEATS [f16|bf16|f32|q8 [PROMPT [BATCH...]]]]]
 //
 // Tokens per second of decoding at several batch sizes (contexts of 64 to 96 positions) and of a
-// prompt of 512, as the median of REPEATS runs, by the clock on the wall and per second that a
-// thread really ran (on a machine that others use, only the second compares). Beside them the
-// physical limit: no batch can be faster than its weights can be read, nor than its products of
-// bytes can be formed; both speeds are measured in the same process. bench/engine.py makes a table
-// of the lines.
+// prompt of 512, as the median of REPEATS runs (four times as many of one sequence), by the clock
+// on the wall and per second that a thread really ran (on a machine that others use, only the
+// second compares). Beside them the physical limit: no batch can be faster than its weights can be
+// read, nor than its products of bytes can be formed; both speeds are measured in the same process.
+// bench/engine.py makes a table of the lines.
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <numeric>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -38,7 +38,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median(std::vector<double> values) {
+double middle_of(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];
 }
@@ -88,29 +88,43 @@ HELIX_WIDEST std::uint64_t read_plainly(const Line* lines, std::int64_t n) {
     return sum[0] + sum[7];
 }
 
-// Bytes per second that the pool's threads can read together, each in one stream, in whichever way
-// is quicker.
-Speed read_bandwidth(int threads) {
-    constexpr std::size_t kBytes = 256U << 20U;
-    auto buffer = engine::AlignedBuffer::allocate(kBytes);
-    if (!buffer.ok()) return {};
-    std::fill_n(buffer->data(), kBytes, std::byte{1});
-    engine::ThreadPool pool(threads);
-    const auto* lines = static_cast<const Line*>(static_cast<const void*>(buffer->data()));
-    const std::int64_t share = static_cast<std::int64_t>(kBytes / sizeof(Line)) / threads;
-    std::vector<std::uint64_t> sums(static_cast<std::size_t>(threads));
-    const auto best = [&](auto read) {
-        return best_speed(8, threads, static_cast<double>(share * threads) * sizeof(Line), [&] {
-            pool.run(threads, [&](std::int64_t i, int) {
-                sums[static_cast<std::size_t>(i)] = read(lines + i * share, share);
+// Bytes per second that the threads can read together, each in one stream, in whichever way is
+// quicker.
+class ReadLine {
+  public:
+    static base::Result<ReadLine> create(int threads) {
+        ReadLine line(threads);
+        TRY(line.buffer_, engine::AlignedBuffer::allocate(kBytes));
+        std::fill_n(line.buffer_.data(), kBytes, std::byte{1});
+        return line;
+    }
+
+    Speed sample() {
+        const Speed asking = sample(read_asking);
+        const Speed plainly = sample(read_plainly);
+        return {std::max(asking.wall, plainly.wall), std::max(asking.cpu, plainly.cpu)};
+    }
+
+  private:
+    static constexpr std::size_t kBytes = 256U << 20U;
+
+    explicit ReadLine(int threads)
+        : threads_(threads), pool_(std::make_unique<engine::ThreadPool>(threads)) {}
+
+    Speed sample(std::uint64_t (*read)(const Line*, std::int64_t)) {
+        const auto* lines = static_cast<const Line*>(static_cast<const void*>(buffer_.data()));
+        const std::int64_t share = static_cast<std::int64_t>(kBytes / sizeof(Line)) / threads_;
+        return best_speed(1, threads_, static_cast<double>(kBytes), [&] {
+            pool_->run(threads_, [&](std::int64_t i, int) {
+                if (read(lines + i * share, share) == 0) std::abort();  // has to be computed
             });
         });
-    };
-    const Speed asking = best(read_asking);
-    const Speed plainly = best(read_plainly);
-    if (std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) == 0) return {};
-    return {std::max(asking.wall, plainly.wall), std::max(asking.cpu, plainly.cpu)};
-}
+    }
+
+    int threads_;
+    engine::AlignedBuffer buffer_;
+    std::unique_ptr<engine::ThreadPool> pool_;
+};
 
 // Multiplications and additions of bytes that one thread can do in a second and nothing else: with
 // VNNI, from registers. Zero where we do not know how to measure it.
@@ -139,10 +153,27 @@ double byte_operations() {
 }
 #endif
 
+class Samples {
+  public:
+    void add(const Speed& speed) {
+        wall_.push_back(speed.wall);
+        cpu_.push_back(speed.cpu);
+    }
+    Speed median() const { return {middle_of(wall_), middle_of(cpu_)}; }
+
+  private:
+    std::vector<double> wall_, cpu_;
+};
+
+struct Measured {
+    Speed tokens;
+    Speed read;  // bytes
+};
+
 class Bench {
   public:
-    Bench(engine::Backend& backend, const model::ModelConfig& config, int threads)
-        : threads_(threads), backend_(backend), config_(config) {}
+    Bench(engine::Backend& backend, const model::ModelConfig& config, int threads, ReadLine& line)
+        : threads_(threads), backend_(backend), config_(config), line_(line) {}
 
     // Seconds of one batch that runs `rows` rows from `position` on of each of `sequences`
     // sequences.
@@ -175,8 +206,8 @@ class Bench {
         }
     }
 
-    // Median tokens per second.
-    Speed decode(int sequences, int repeats) {
+    // Median tokens per second, and bytes per second that could be read in between.
+    Measured decode(int sequences, int repeats) {
         step(sequences, 0, 64, false);
         return measure(repeats, kSteps * sequences, [&](int repeat) {
             const std::int32_t position = 64 + repeat * kSteps % 32;
@@ -184,7 +215,7 @@ class Bench {
         });
     }
 
-    Speed prefill(std::int32_t tokens, int repeats) {
+    Measured prefill(std::int32_t tokens, int repeats) {
         return measure(repeats, tokens, [&](int) { step(1, 0, tokens, true); });
     }
 
@@ -192,40 +223,44 @@ class Bench {
 
   private:
     template <typename Work>
-    Speed measure(int repeats, int tokens, Work&& work) {
-        std::vector<double> wall, cpu;
+    Measured measure(int repeats, int tokens, Work&& work) {
+        Samples tokens_read, bytes_read;
         for (int r = 0; r < repeats; ++r) {
+            bytes_read.add(line_.sample());
             const auto start = std::chrono::steady_clock::now();
             const double cpu_start = cpu_seconds();
             work(r);
-            cpu.push_back(tokens / (cpu_seconds() - cpu_start) * threads_);
-            wall.push_back(tokens / seconds_since(start));
+            tokens_read.add(
+                {tokens / seconds_since(start), tokens / (cpu_seconds() - cpu_start) * threads_});
         }
-        return {median(wall), median(cpu)};
+        return {tokens_read.median(), bytes_read.median()};
     }
 
     static constexpr std::int32_t kSteps = 8;
     int threads_;
     engine::Backend& backend_;
     const model::ModelConfig& config_;
+    ReadLine& line_;
 };
 
 struct Limits {
-    Speed bandwidth;    // bytes per second
     double operations;  // per second, of bytes; 0: not known
     double bytes;       // that a batch reads
     double values;      // that a token is multiplied by
 
     // tokens: of a batch.
-    void print(const char* what, int size, int tokens, const Speed& speed) const {
+    void print(const char* what, int size, int tokens, const Measured& measured) const {
+        const Speed& speed = measured.tokens;
         const double compute = operations > 0 ? operations / (2 * values) : 1e30;
-        const double by_memory_wall = bandwidth.wall / bytes * tokens;
-        const double by_memory_cpu = bandwidth.cpu / bytes * tokens;
+        const double by_memory_wall = measured.read.wall / bytes * tokens;
+        const double by_memory_cpu = measured.read.cpu / bytes * tokens;
         std::printf(
-            "%-7s %-4d %8.2f tok/s  %8.2f per CPU second  limit %8.2f %8.2f  %5.1f %% of %s\n",
+            "%-7s %-4d %8.2f tok/s  %8.2f per CPU second  limit %8.2f %8.2f  %5.1f %% of %s, read "
+            "%.1f GB/s, %.1f per CPU second\n",
             what, size, speed.wall, speed.cpu, std::min(compute, by_memory_wall),
             std::min(compute, by_memory_cpu), 100 * speed.cpu / std::min(compute, by_memory_cpu),
-            by_memory_cpu < compute ? "reading" : "arithmetic");
+            by_memory_cpu < compute ? "reading" : "arithmetic", measured.read.wall / 1e9,
+            measured.read.cpu / 1e9);
     }
 };
 
@@ -250,17 +285,18 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
     auto pages = (*backend)->load({0, config->n_layers});
     if (!pages.ok()) return std::fprintf(stderr, "%s\n", pages.error().message.c_str()), 1;
     const double loaded = cpu_seconds() - start;
-    const Limits limits{read_bandwidth(options.threads),
-                        byte_operations() * static_cast<double>(options.threads), read_bytes,
+    auto line = ReadLine::create(options.threads);
+    if (!line.ok()) return std::fprintf(stderr, "%s\n", line.error().message.c_str()), 1;
+    const Limits limits{byte_operations() * static_cast<double>(options.threads), read_bytes,
                         read_values};
     std::printf("%s  threads %d  ranks %d  isa %s  loaded in %.2f CPU s\n", path.c_str(),
                 options.threads, options.ranks, engine::ops::to_string(engine::ops::best_isa()),
                 loaded);
-    std::printf("limits: read %.1f GB/s, %.1f per CPU second; %.0f GOP/s of bytes\n",
-                limits.bandwidth.wall / 1e9, limits.bandwidth.cpu / 1e9, limits.operations / 1e9);
-    Bench bench(**backend, *config, options.threads);
+    std::printf("limit: %.0f GOP/s of bytes\n", limits.operations / 1e9);
+    Bench bench(**backend, *config, options.threads, *line);
     for (const int batch : batches)
-        limits.print("decode", batch, batch, bench.decode(batch, repeats));
+        limits.print("decode", batch, batch,
+                     bench.decode(batch, batch == 1 ? 4 * repeats : repeats));
     limits.print("prefill", prompt, prompt, bench.prefill(prompt, std::max(1, repeats / 2)));
     return 0;
 }

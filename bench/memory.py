@@ -59,7 +59,10 @@ def run(args, model, way, folder):
         for name, process in zip(names, server.processes):
             found = memory_mb(process.pid)
             cells = [os.path.basename(model.rstrip("/")), name, str(tokens)]
-            print("| " + " | ".join(cells + [f"{found[column]:.0f}" for column in COLUMNS]) + " |", flush=True)
+            cells += [f"{found[column]:.0f}" for column in COLUMNS]
+            size = os.path.getsize(model) if os.path.isfile(model) else 0
+            cells.append(f"{found['VmRSS'] * 1e6 / size:.2f}" if size > 0 else "")
+            print("| " + " | ".join(cells) + " |", flush=True)
     finally:
         server.stop()
 
@@ -72,8 +75,8 @@ def main():
     parser.add_argument("--ways", default="serve,file,cache,wire")
     parser.add_argument("models", nargs="+")
     args = parser.parse_args()
-    print("| model | process | tokens | " + " | ".join(COLUMNS) + " |")
-    print("| --- " * (3 + len(COLUMNS)) + "|")
+    print("| model | process | tokens | " + " | ".join(COLUMNS) + " | VmRSS / file |")
+    print("| --- " * (4 + len(COLUMNS)) + "|")
     for model in args.models:
         for way in args.ways.split(","):
             with tempfile.TemporaryDirectory(prefix="helix-memory-") as folder:
