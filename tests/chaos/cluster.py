@@ -29,10 +29,13 @@ class Cluster:
         self.processes = {}
 
     def start(self):
-        self.run("coordinator", ["serve", "--model", self.model, "--no-worker", "--listen",
-                                 f"127.0.0.1:{self.port}", "--min-workers", str(len(self.names))] + self.serve)
+        self.start_coordinator()
         for name in self.names:
             self.start_worker(name)
+
+    def start_coordinator(self):
+        self.run("coordinator", ["serve", "--model", self.model, "--no-worker", "--listen",
+                                 f"127.0.0.1:{self.port}", "--min-workers", str(len(self.names))] + self.serve)
 
     def start_worker(self, name):
         self.run(name, ["worker", "--join", f"127.0.0.1:{self.port}", "--name", name, "--host-id", name,
