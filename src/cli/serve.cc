@@ -267,7 +267,8 @@ std::string draw_plan(node::CoordinatorServer& coordinator, const spec::ModelSpe
                "(/helix/cluster shows it)\n";
     }
     if (!last) return "no placement yet\n";
-    return plan::draw_plan(last->cluster, model, last->report, plan::PictureOptions{});
+    return plan::draw_plan(last->cluster, model, last->report, plan::PictureOptions{}) +
+           plan::describe_stalls(last->report.stalls, {});
 }
 std::string draw_plan_svg(const node::CoordinatorServer& coordinator,
                           const spec::ModelSpec& model) {
