@@ -90,6 +90,7 @@ constexpr std::array<const char*, kProbes> kNames{
     "resumed with a full inbox",
     "held back then delivered",
     "link came back",
+    "link told down",
     "placement replaced while serving",
     "cancelled while waiting",
     "cancelled while running",
@@ -113,6 +114,7 @@ constexpr std::array<const char*, kProbes> kNames{
     "a request found no coordinator",
     "a placement was taken up again",
 };
+static_assert(kNames.back() != nullptr, "each probe has a name");
 
 }  // namespace
 
