@@ -12,6 +12,7 @@ namespace helix::core {
 namespace {
 
 constexpr std::int64_t kTryOther = 200;  // batches
+constexpr std::int64_t kTryDecodes = kTryOther / 2;
 
 class BatchBuilder {
   public:
@@ -158,7 +159,12 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
     // Now and then it is done the other way, to see what that would save.
     const bool share =
         limits.share ? state.since_alone < kTryOther : state.since_shared >= kTryOther;
-    const bool prompts_turn = !share && (limits.share || state.prompts_turn_s > 0);
+    // Where a prompt always waits, decodes would never be seen alone, nor known what they cost, and
+    // the prompts beside them would stay as few as they are while nothing is known.
+    const bool decodes_unseen =
+        limits.share && state.costs.decodes().mean_s() <= 0 && state.since_alone == kTryDecodes;
+    const bool prompts_turn =
+        !share && !decodes_unseen && (limits.share || state.prompts_turn_s > 0);
     if (prompts_turn) add_prefills(std::min(limits.alone_rows, limits.mixed_rows));
     if (plan.chunks.empty()) {
         std::int32_t rows_left = state.config.max_batch_rows;
@@ -175,7 +181,7 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
         }
         if (decodes_added == 0) {
             if (!prompts_turn) add_prefills(std::min(rows_left, limits.alone_rows));
-        } else if (share) {
+        } else if (share && !decodes_unseen) {
             add_prefills(std::min(rows_left, limits.mixed_rows));
         }
     }

@@ -28,12 +28,13 @@ struct Seen {
 
 class Loop {
   public:
-    Loop(Cost cost, std::int32_t n_decodes, double away_s, bool prompts)
-        : cost_(std::move(cost)), away_s_(away_s), prompts_(prompts), worker_({1}, config()) {
+    // n_prompts: that wait or run at any time.
+    Loop(Cost cost, std::int32_t n_decodes, double away_s, std::int32_t n_prompts)
+        : cost_(std::move(cost)), away_s_(away_s), worker_({1}, config()) {
         step(MessageArrived{AssignLayers{1, {2, 4}, kMachines, {}}});
         step(LayersLoaded{1, 1'000'000});
         for (std::int32_t i = 0; i < n_decodes; ++i) send_prompt(kPromptOfDecode);
-        if (prompts_) send_prompt(kPrompt);
+        for (std::int32_t i = 0; i < n_prompts; ++i) send_prompt(kPrompt);
     }
 
     // Runs for so long; what is seen counts from the middle.
@@ -147,7 +148,6 @@ class Loop {
 
     Cost cost_;
     double away_s_;
-    bool prompts_;
     TimePoint now_;
     Worker worker_;
     std::uint64_t next_request_ = 1;
@@ -176,8 +176,8 @@ double weights_once_s(std::int32_t decodes, std::int32_t rows) {
 }
 
 TEST(BatchTurns, WhereSharingSavesNothingPromptsUseThePauses) {
-    const Seen alone = Loop(additive_s, 60, 0.4, false).run(24);
-    const Seen seen = Loop(additive_s, 60, 0.4, true).run(24);
+    const Seen alone = Loop(additive_s, 60, 0.4, 0).run(24);
+    const Seen seen = Loop(additive_s, 60, 0.4, 1).run(24);
     EXPECT_LT(seen.shared, seen.batches / 25);
     EXPECT_GT(seen.prompt_rows, 1000 * 12) << "of the 3333 rows/s it could do without decodes";
     EXPECT_GT(seen.decodes, alone.decodes * 3 / 4);
@@ -185,11 +185,26 @@ TEST(BatchTurns, WhereSharingSavesNothingPromptsUseThePauses) {
 }
 
 TEST(BatchTurns, WhereTheWeightsAreReadOncePromptsRideAlong) {
-    const Seen alone = Loop(weights_once_s, 60, 0.1, false).run(24);
-    const Seen seen = Loop(weights_once_s, 60, 0.1, true).run(24);
+    const Seen alone = Loop(weights_once_s, 60, 0.1, 0).run(24);
+    const Seen seen = Loop(weights_once_s, 60, 0.1, 1).run(24);
     EXPECT_GT(seen.shared, seen.batches / 3);
     EXPECT_GT(seen.prompt_rows, 500 * 12);
     EXPECT_GT(seen.decodes, alone.decodes / 3);
+}
+
+// A prompt waits from the first batch on and for ever. What decodes cost alone is seen all the
+// same, so that prompts take as many rows as that is worth, not the few of a worker that knows
+// nothing.
+TEST(BatchTurns, WhereAPromptAlwaysWaitsItsRowsComeToBeAsManyAsPay) {
+    const Cost quick_rows = [](std::int32_t decodes, std::int32_t rows) {
+        return std::max(0.010, 0.00002 * (decodes + rows)) + 0.0002 * decodes;
+    };
+    for (const std::int32_t n_decodes : {10, 60}) {
+        const Seen seen = Loop(quick_rows, n_decodes, 0, 2).run(24);
+        EXPECT_GT(seen.shared, seen.batches / 2) << n_decodes;
+        EXPECT_GT(seen.prompt_rows, 200 * seen.batches) << n_decodes;
+        EXPECT_GT(seen.decodes, seen.batches / 2) << n_decodes;
+    }
 }
 
 // However many decodes there are, always ready again at once, and however slow prompt rows are.
@@ -199,7 +214,7 @@ TEST(BatchTurns, NeitherPromptsNorDecodesStarve) {
             const Cost cost = [&](std::int32_t decodes, std::int32_t rows) {
                 return additive_s(decodes, 0) + prompt_factor * additive_s(0, rows);
             };
-            const Seen seen = Loop(cost, n_decodes, 0, true).run(40);
+            const Seen seen = Loop(cost, n_decodes, 0, 1).run(40);
             const std::string what = std::to_string(n_decodes) + " decodes, prompts cost x" +
                                      std::to_string(prompt_factor);
             const double prompts_s = cost(0, 1) * static_cast<double>(seen.prompt_rows);
