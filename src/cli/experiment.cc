@@ -8,6 +8,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -49,6 +50,33 @@ double cpu_s() {
     return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
 }
 
+constexpr ExperimentTopic kTopics[] = {ExperimentTopic::published, ExperimentTopic::live,
+                                       ExperimentTopic::disaggregation};
+
+const char* topic_name(ExperimentTopic topic) {
+    switch (topic) {
+        case ExperimentTopic::published:
+            return "published";
+        case ExperimentTopic::live:
+            return "live";
+        case ExperimentTopic::disaggregation:
+            return "disaggregation";
+    }
+    return "";
+}
+
+const char* page_name(ExperimentTopic topic) {
+    switch (topic) {
+        case ExperimentTopic::published:
+            return "experiments";
+        case ExperimentTopic::live:
+            return "experiments-live";
+        case ExperimentTopic::disaggregation:
+            return "experiments-disaggregation";
+    }
+    return "";
+}
+
 void list_experiments() {
     for (const Experiment& experiment : all_experiments()) {
         std::fputs(fmt::format("{:<20} {}\n", experiment.name, experiment.shows).c_str(), stdout);
@@ -59,13 +87,13 @@ base::Result<std::vector<const Experiment*>> chosen(const std::string& name) {
     std::vector<const Experiment*> out;
     std::string known;
     for (const Experiment& experiment : all_experiments()) {
-        const bool live = experiment.topic == ExperimentTopic::live;
-        if (name == (live ? "live" : "all") || name == experiment.name) out.push_back(&experiment);
+        const bool in_topic = name == topic_name(experiment.topic);
+        if (name == "all" || in_topic || name == experiment.name) out.push_back(&experiment);
         known += std::string(experiment.name) + ", ";
     }
     if (out.empty()) {
         return base::invalid(
-            fmt::format("experiment: '{}' is none of {}all, live, list", name, known));
+            fmt::format("experiment: '{}' is none of {}all, published, live, list", name, known));
     }
     return out;
 }
@@ -82,7 +110,8 @@ void write_head(const ExperimentArguments& a, const ExperimentSession& session,
     page.text(fmt::format(
         "The evaluation of Helix (ASPLOS'25), run again. Every figure but those called published "
         "or measured is what a run printed by `{} --output docs` gave. Requests that move, "
-        "priorities and auto-scaling have [a page of their own](experiments-live.md).",
+        "priorities and auto-scaling have [a page of their own](experiments-live.md), and so have "
+        "[machines for prompts](experiments-disaggregation.md).",
         command_of(a)));
     page.text(
         session.data().made_up()
@@ -109,7 +138,18 @@ void write_live_head(const ExperimentArguments& a, ExperimentPage& page) {
     if (a.quick) page.text("**Short windows (`--quick`): figures are not comparable.**");
 }
 
-nlohmann::ordered_json as_json(const ExperimentSession& session, const ExperimentPage& page) {
+void write_disaggregation_head(const ExperimentArguments& a, ExperimentPage& page) {
+    page.text("# Experiments: prefill and decode on different machines");
+    page.text(fmt::format(
+        "Every figure is what `{} --output docs` gave, in virtual time; the simulator runs the "
+        "coordinator and the workers that `helix serve` runs. [What it means]"
+        "(disaggregation.md). Back to the [published evaluation](experiments.md).",
+        command_of(a)));
+    if (a.quick) page.text("**Short windows (`--quick`): figures are not comparable.**");
+}
+
+nlohmann::ordered_json as_json(const ExperimentSession& session,
+                               const std::vector<ExperimentPage>& pages) {
     using Json = nlohmann::ordered_json;
     Json runs = Json::array();
     for (const auto& [key, result] : session.results()) {
@@ -122,10 +162,45 @@ nlohmann::ordered_json as_json(const ExperimentSession& session, const Experimen
         runs.push_back(std::move(run));
     }
     Json tables = Json::array();
-    for (const ExperimentTable& table : page.tables()) {
-        tables.push_back({{"title", table.title}, {"head", table.head}, {"rows", table.rows}});
+    for (const ExperimentPage& page : pages) {
+        for (const ExperimentTable& table : page.tables()) {
+            tables.push_back({{"title", table.title}, {"head", table.head}, {"rows", table.rows}});
+        }
     }
     return {{"tables", tables}, {"runs", runs}};
+}
+
+// The page of one topic; these are all of it that was asked for.
+base::Result<ExperimentPage> make_page(const ExperimentArguments& a, ExperimentTopic topic,
+                                       const std::vector<const Experiment*>& experiments,
+                                       ExperimentSession& session) {
+    const auto began = std::chrono::steady_clock::now();
+    const double cpu_began_s = cpu_s();
+    const bool published = topic == ExperimentTopic::published;
+    ExperimentPage page(page_name(topic));
+    if (published) write_head(a, session, page);
+    if (topic == ExperimentTopic::live) write_live_head(a, page);
+    if (topic == ExperimentTopic::disaggregation) write_disaggregation_head(a, page);
+    for (int round = 0; round < kExperimentRounds; ++round) {
+        for (const Experiment* experiment : experiments) {
+            TRY_VOID(experiment->ask(session, round));
+        }
+        if (published) TRY_VOID(session.run_wanted(a.name));
+    }
+    for (const Experiment* experiment : experiments) {
+        page.heading(fmt::format("{} (`{}`)", experiment->shows, experiment->name));
+        TRY_VOID(experiment->write(session, page));
+    }
+    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
+    page.heading("How long it takes");
+    const std::string runs =
+        published ? fmt::format("{} runs in ", session.results().size()) : std::string();
+    page.text(fmt::format(
+        "{}{:.0f} CPU seconds, {:.0f} s on {} threads of {}.", runs, cpu_s() - cpu_began_s,
+        wall.count(),
+        a.threads > 0 ? a.threads : static_cast<int>(std::thread::hardware_concurrency()),
+        machine_kind()));
+    return page;
 }
 
 base::Status run_experiments(const ExperimentArguments& a) {
@@ -135,10 +210,8 @@ base::Status run_experiments(const ExperimentArguments& a) {
     }
     TRY(const std::vector<const Experiment*> experiments, chosen(a.name));
     if (a.output.empty() && !a.json) {
-        return base::invalid(
-            "experiment: needs --output DIR, where experiments.md goes, or --json");
+        return base::invalid("experiment: needs --output DIR, where its pages go, or --json");
     }
-    const auto began = std::chrono::steady_clock::now();
     const std::string output = a.output.empty() ? "." : a.output;
     ExperimentOptions options;
     TRY(options.plan_budget_s, spec::parse_duration(a.plan_budget));
@@ -150,40 +223,25 @@ base::Status run_experiments(const ExperimentArguments& a) {
     options.say = [](const std::string& line) {
         std::fputs(("helix: " + line + "\n").c_str(), stderr);
     };
-    const bool live = experiments.front()->topic == ExperimentTopic::live;
-    if (a.data.empty() && a.output.empty() && !live) {
+    std::map<ExperimentTopic, std::vector<const Experiment*>> by_topic;
+    for (const Experiment* one : experiments) by_topic[one->topic].push_back(one);
+    const bool published = by_topic.contains(ExperimentTopic::published);
+    if (a.data.empty() && a.output.empty() && published) {
         return base::invalid("experiment: without --data it needs --output DIR for its inputs");
     }
-    ExperimentData data;  // the live ones need none
-    if (!live) {
+    ExperimentData data;  // the others need none
+    if (published) {
         TRY(data, ExperimentData::open(a.data, output + "/inputs"));
     }
     ExperimentSession session(std::move(data), options);
-    ExperimentPage page(live ? "experiments-live" : "experiments");
-    if (live) {
-        write_live_head(a, page);
-    } else {
-        write_head(a, session, page);
+    std::vector<ExperimentPage> pages;
+    for (const ExperimentTopic topic : kTopics) {
+        if (!by_topic.contains(topic)) continue;
+        TRY(ExperimentPage page, make_page(a, topic, by_topic.at(topic), session));
+        if (!a.output.empty()) TRY_VOID(page.write(a.output));
+        pages.push_back(std::move(page));
     }
-    for (int round = 0; round < kExperimentRounds; ++round) {
-        for (const Experiment* experiment : experiments) {
-            TRY_VOID(experiment->ask(session, round));
-        }
-        if (!live) TRY_VOID(session.run_wanted(a.name));
-    }
-    for (const Experiment* experiment : experiments) {
-        page.heading(fmt::format("{} (`{}`)", experiment->shows, experiment->name));
-        TRY_VOID(experiment->write(session, page));
-    }
-    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
-    page.heading("How long it takes");
-    const std::string runs = live ? "" : fmt::format("{} runs in ", session.results().size());
-    page.text(fmt::format(
-        "{}{:.0f} CPU seconds, {:.0f} s on {} threads of {}.", runs, cpu_s(), wall.count(),
-        a.threads > 0 ? a.threads : static_cast<int>(std::thread::hardware_concurrency()),
-        machine_kind()));
-    if (!a.output.empty()) TRY_VOID(page.write(a.output));
-    if (a.json) std::fputs((as_json(session, page).dump(1) + "\n").c_str(), stdout);
+    if (a.json) std::fputs((as_json(session, pages).dump(1) + "\n").c_str(), stdout);
     return base::Ok{};
 }
 
@@ -201,7 +259,6 @@ std::vector<Experiment> published_experiments() {
         prototype_experiment(),
         gain_experiment(),
         ratio_experiment(),
-        disaggregation_experiment(),
     };
 }
 
@@ -213,6 +270,7 @@ const std::vector<Experiment>& all_experiments() {
         for (Experiment& experiment : live_experiments()) {
             experiments.push_back(std::move(experiment));
         }
+        experiments.push_back(disaggregation_experiment());
         return experiments;
     }();
     return all;
@@ -221,18 +279,19 @@ const std::vector<Experiment>& all_experiments() {
 void add_experiment(App& app) {
     CLI::App* experiment = app.parser.add_subcommand(
         "experiment",
-        "In virtual time, with tables and pictures: the published evaluation again, and requests "
-        "that move");
+        "In virtual time, with tables and pictures: the published evaluation again, requests that "
+        "move, and machines for prompts");
     auto a = std::make_shared<ExperimentArguments>();
     experiment
         ->add_option("NAME", a->name,
-                     "an experiment, all (the published ones), live (the others), or list")
+                     "an experiment, all, published (the paper's), live (requests that move), or "
+                     "list")
         ->required();
     experiment->add_option(
         "--data", a->data,
         "folder of published inputs: clusters, profiles, layouts, replay, traces "
         "[the same machines by datasheet, written to OUTPUT/inputs]");
-    experiment->add_option("--output", a->output, "folder for the page and img/");
+    experiment->add_option("--output", a->output, "folder for the pages and img/");
     experiment
         ->add_option("--plan-budget", a->plan_budget,
                      "the longest that each placement by our planner may take")

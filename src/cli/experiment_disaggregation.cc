@@ -24,8 +24,9 @@ namespace helix::cli {
 namespace {
 
 constexpr const char* kModel = "llama3.1-8b";
-constexpr double kWarmup_s = 60;
-constexpr double kWindow_s = 300;
+constexpr double kWarmup_s = 20;
+constexpr double kWindow_s = 100;
+constexpr std::uint64_t kSeeds = 3;
 constexpr double kLatency_s = 100e-6;
 
 struct Machines {
@@ -81,9 +82,50 @@ struct Case {
     int prefill = 0;
     double share = 0;         // 0: saturated
     double tokens_per_s = 0;  // offered: prompts and outputs
+    std::uint64_t seed = 1;
     sim::SimReport report = {};
     std::string error = {};
 };
+
+// A row of a table: the same case under each seed.
+using Row = std::vector<Case>;
+
+using Figure = double (*)(const sim::SimReport&);
+double ttft_p50(const sim::SimReport& report) {
+    return report.ttft.p50 * 1e3;
+}
+double ttft_p99(const sim::SimReport& report) {
+    return report.ttft.p99 * 1e3;
+}
+double tpot_p50(const sim::SimReport& report) {
+    return report.tpot.p50 * 1e3;
+}
+double tpot_p99(const sim::SimReport& report) {
+    return report.tpot.p99 * 1e3;
+}
+double tokens_per_s(const sim::SimReport& report) {
+    return report.decode_tokens_per_s;
+}
+double moves(const sim::SimReport& report) {
+    return static_cast<double>(report.migrated);
+}
+
+double mean_of(const Row& row, Figure figure) {
+    double sum = 0;
+    for (const Case& one : row) sum += figure(one.report);
+    return sum / static_cast<double>(row.size());
+}
+
+// "52 (50-53)": the mean over the seeds, the least and the greatest.
+std::string spread(const Row& row, Figure figure) {
+    double least = figure(row.front().report);
+    double greatest = least;
+    for (const Case& one : row) {
+        least = std::min(least, figure(one.report));
+        greatest = std::max(greatest, figure(one.report));
+    }
+    return fmt::format("{:.0f} ({:.0f}-{:.0f})", mean_of(row, figure), least, greatest);
+}
 
 spec::ClusterSpec cluster_of(const Case& one) {
     spec::ClusterSpec cluster;
@@ -135,7 +177,7 @@ base::Result<sim::SimReport> run(const Case& one, double time_share) {
     setup.lengths = lengths_of(*one.load);
     setup.warmup_s = kWarmup_s * time_share;
     setup.duration_s = kWindow_s * time_share;
-    setup.seed = 5;
+    setup.seed = one.seed;
     if (one.tokens_per_s > 0) {
         setup.online = sim::OnlineLoad{.process = sim::ArrivalProcess::poisson,
                                        .tokens_per_s = one.tokens_per_s};
@@ -164,7 +206,7 @@ void run_all(std::vector<Case>& cases, const ExperimentSession& session) {
 }
 
 // What the machines serve without roles when there is always more to do, then shares of that.
-std::vector<Case> measure(const ExperimentSession& session) {
+std::vector<Row> measure(const ExperimentSession& session) {
     std::vector<Case> saturated;
     for (const Machines& group : machines()) {
         for (const Load& load : kLoads) {
@@ -180,13 +222,26 @@ std::vector<Case> measure(const ExperimentSession& session) {
                 for (const Net& net : kNets) {
                     const bool most_prefill = prefill == full.machines->prefill.back();
                     if (!most_prefill && &net != &kNets[0]) continue;  // one row for slow links
-                    cases.push_back({full.machines, full.load, &net, prefill, share, most * share});
+                    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+                        cases.push_back({.machines = full.machines,
+                                         .load = full.load,
+                                         .net = &net,
+                                         .prefill = prefill,
+                                         .share = share,
+                                         .tokens_per_s = most * share,
+                                         .seed = seed});
+                    }
                 }
             }
         }
     }
     run_all(cases, session);
-    return cases;
+    std::vector<Row> rows;
+    for (Case& one : cases) {
+        if (one.seed == 1) rows.emplace_back();
+        rows.back().push_back(std::move(one));
+    }
+    return rows;
 }
 
 std::string roles_text(const Case& one) {
@@ -196,39 +251,45 @@ std::string roles_text(const Case& one) {
     return fmt::format("{} + {}, {}", one.prefill, all - one.prefill, one.net->title);
 }
 
-std::string ms(double seconds) {
-    return cell(seconds * 1e3, 0);
-}
-
-void write_table(const std::vector<Case>& cases, const Load& load, ExperimentPage& page) {
+void write_table(const std::vector<Row>& rows, const Load& load, ExperimentPage& page) {
     ExperimentTable table;
     table.title = fmt::format("Prefill and decode apart, {}", load.title);
     table.head = {"machines",    "load",         "prefill + decode, links",
                   "TTFT p50 ms", "TTFT p99 ms",  "TPOT p50 ms",
                   "TPOT p99 ms", "decode tok/s", "moves"};
-    for (const Case& one : cases) {
+    for (const Row& row : rows) {
+        const Case& one = row.front();
         if (one.load != &load) continue;
-        if (!one.error.empty()) {
-            page.text(fmt::format("{}, {}: {}.", one.machines->title, roles_text(one), one.error));
+        const auto failed = std::find_if(row.begin(), row.end(),
+                                         [](const Case& each) { return !each.error.empty(); });
+        if (failed != row.end()) {
+            page.text(
+                fmt::format("{}, {}: {}.", one.machines->title, roles_text(one), failed->error));
             continue;
         }
-        const sim::SimReport& seen = one.report;
         table.rows.push_back({one.machines->title, fmt::format("{:.0f} %", one.share * 100),
-                              roles_text(one), ms(seen.ttft.p50), ms(seen.ttft.p99),
-                              ms(seen.tpot.p50), ms(seen.tpot.p99),
-                              cell(seen.decode_tokens_per_s, 0), fmt::format("{}", seen.migrated)});
+                              roles_text(one), spread(row, ttft_p50), spread(row, ttft_p99),
+                              spread(row, tpot_p50), spread(row, tpot_p99),
+                              cell(mean_of(row, tokens_per_s), 0),
+                              fmt::format("{:.0f}", mean_of(row, moves))});
     }
     page.table(std::move(table));
 }
 
-void draw_tpot(const std::vector<Case>& cases, const Load& load, const char* name,
+void draw_tpot(const std::vector<Row>& rows, const Load& load, const char* name,
                ExperimentPage& page) {
     sim::BarChart chart;
     chart.title = fmt::format("99th percentile from token to token, {}", load.title);
     chart.unit = "milliseconds";
-    for (const Case& one : cases) {
+    const auto group_of = [](const Case& one) {
+        return fmt::format("{}, {:.0f} %", one.machines->title, one.share * 100);
+    };
+    std::vector<const Row*> shown;
+    for (const Row& row : rows) {
+        const Case& one = row.front();
         if (one.load != &load || one.net != &kNets[0] || !one.error.empty()) continue;
-        const std::string group = fmt::format("{}, {:.0f} %", one.machines->title, one.share * 100);
+        shown.push_back(&row);
+        const std::string group = group_of(one);
         if (std::find(chart.groups.begin(), chart.groups.end(), group) == chart.groups.end())
             chart.groups.push_back(group);
     }
@@ -236,14 +297,12 @@ void draw_tpot(const std::vector<Case>& cases, const Load& load, const char* nam
         sim::BarChart::Series series;
         series.name = prefill == 0 ? "without roles" : fmt::format("{} prefill", prefill);
         series.values.assign(chart.groups.size(), -1);
-        for (const Case& one : cases) {
-            if (one.load != &load || one.net != &kNets[0] || one.prefill != prefill) continue;
+        for (const Row* row : shown) {
+            if (row->front().prefill != prefill) continue;
             const auto group =
-                std::find(chart.groups.begin(), chart.groups.end(),
-                          fmt::format("{}, {:.0f} %", one.machines->title, one.share * 100));
-            if (group == chart.groups.end()) continue;
+                std::find(chart.groups.begin(), chart.groups.end(), group_of(row->front()));
             series.values[static_cast<std::size_t>(group - chart.groups.begin())] =
-                one.report.tpot.p99 * 1e3;
+                mean_of(*row, tpot_p99);
         }
         chart.series.push_back(std::move(series));
     }
@@ -253,18 +312,21 @@ void draw_tpot(const std::vector<Case>& cases, const Load& load, const char* nam
 base::Status write(const ExperimentSession& session, ExperimentPage& page) {
     page.text(fmt::format(
         "`helix worker --role`: {} in 16 bits, machines by datasheet, each with the whole model; "
-        "Poisson arrivals, {:.0f} s after {:.0f} s. Load: share of the tokens/s that the same "
+        "Poisson arrivals, {:.0f} s after {:.0f} s, {} seeds: mean (least-greatest). Load: share "
+        "of "
+        "the tokens/s that the same "
         "machines serve without roles when saturated. Links: KV takes at most half of one (0.6 and "
         "6 GB/s; `--migration-rate`). Prompts never share a batch with decodes that are apart, so "
         "the time from token to token varies less; but prompts have fewer machines, and what moves "
-        "waits for its links. Moves: in the whole run.",
-        kModel, kWindow_s * session.options().time_share,
-        kWarmup_s * session.options().time_share));
-    const std::vector<Case> cases = measure(session);
-    write_table(cases, kLoads[0], page);
-    draw_tpot(cases, kLoads[0], "disaggregation-conversations", page);
-    write_table(cases, kLoads[1], page);
-    draw_tpot(cases, kLoads[1], "disaggregation-long", page);
+        "waits for its links. Moves: in the whole run. Where prompts come faster than they are "
+        "computed the queue grows, and a time of seconds only says that it was too much.",
+        kModel, kWindow_s * session.options().time_share, kWarmup_s * session.options().time_share,
+        kSeeds));
+    const std::vector<Row> rows = measure(session);
+    write_table(rows, kLoads[0], page);
+    draw_tpot(rows, kLoads[0], "conversations", page);
+    write_table(rows, kLoads[1], page);
+    draw_tpot(rows, kLoads[1], "long", page);
     return base::Ok{};
 }
 
@@ -272,7 +334,8 @@ base::Status write(const ExperimentSession& session, ExperimentPage& page) {
 
 Experiment disaggregation_experiment() {
     return {"disaggregation", "Prefill and decode on different machines",
-            [](ExperimentSession&, int) -> base::Status { return base::Ok{}; }, write};
+            [](ExperimentSession&, int) -> base::Status { return base::Ok{}; }, write,
+            ExperimentTopic::disaggregation};
 }
 
 }  // namespace helix::cli

@@ -46,8 +46,9 @@ class ExperimentPage {
 
 // The pages that experiments are shown on.
 enum class ExperimentTopic {
-    published,  // the paper's tables and figures: experiments.md
-    live,       // requests that move, workers that come and go: experiments-live.md
+    published,       // the paper's tables and figures: experiments.md
+    live,            // requests that move, workers that come and go: experiments-live.md
+    disaggregation,  // prefill and decode apart: experiments-disaggregation.md
 };
 
 // A table or figure.
@@ -70,7 +71,7 @@ Experiment prototype_experiment();
 Experiment gain_experiment();
 Experiment ratio_experiment();
 Experiment disaggregation_experiment();
-// All four of the other topic.
+// All four of the topic live.
 std::vector<Experiment> live_experiments();
 constexpr int kExperimentRounds = 2;
 

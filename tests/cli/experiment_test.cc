@@ -54,6 +54,9 @@ TEST_F(ExperimentTest, NamesAreDistinctAndListed) {
         EXPECT_TRUE(names.insert(experiment.name).second) << experiment.name;
         EXPECT_NE(listed.find(experiment.name), std::string::npos) << experiment.name;
     }
+    for (const char* topic : {"all", "published", "live"}) {
+        EXPECT_FALSE(names.contains(topic)) << "is the name of several";
+    }
     EXPECT_TRUE(names.contains("single-cluster"));
     EXPECT_TRUE(names.contains("prototype"));
 }
@@ -63,6 +66,9 @@ TEST_F(ExperimentTest, AnUnknownNameIsAnErrorThatListsTheOthers) {
     EXPECT_EQ(helix({"experiment", "singel-cluster", "--output", folder_.c_str()}), 1);
     const std::string message = testing::internal::GetCapturedStderr();
     EXPECT_NE(message.find("'singel-cluster' is none of single-cluster, distributed"),
+              std::string::npos)
+        << message;
+    EXPECT_NE(message.find("auto-scaling, disaggregation, all, published, live, list"),
               std::string::npos)
         << message;
 }
@@ -149,7 +155,7 @@ TEST_F(ExperimentTest, ThePublishedRunComesOutToThePrintedDigit) {
 // A tiny share of the live experiments' windows: every page has its rows and its picture.
 TEST_F(ExperimentTest, AQuickLiveRunWritesItsPage) {
     ExperimentOptions options;
-    options.time_share = 0.02;
+    options.time_share = 0.01;
     ExperimentSession session({}, options);
     ExperimentPage page("experiments-live");
     for (const Experiment& experiment : live_experiments()) {
@@ -159,12 +165,32 @@ TEST_F(ExperimentTest, AQuickLiveRunWritesItsPage) {
     ASSERT_TRUE(page.write(folder_).ok());
     const std::string text = read(folder_ + "/experiments-live.md");
     for (const char* row : {"| one queue, moves ", "| and headroom ", "| and for room, up to 4 ",
-                            "| 4 to 16, freeness 64 to 1024 "}) {
+                            "| 2 to 16, freeness 64 to 1024 "}) {
         EXPECT_NE(text.find(row), std::string::npos) << row;
     }
     for (const char* name : {"preemption", "ttft", "priorities", "scatter", "scaling"}) {
         const std::string file = "experiments-live-" + std::string(name) + ".svg";
         EXPECT_NE(text.find("img/" + file), std::string::npos) << file;
+        EXPECT_TRUE(read(folder_ + "/img/" + file).starts_with("<svg")) << file;
+    }
+}
+
+// The same of the page on machines for prompts.
+TEST_F(ExperimentTest, AQuickDisaggregationRunWritesItsPage) {
+    ExperimentOptions options;
+    options.time_share = 0.005;
+    ExperimentSession session({}, options);
+    ExperimentPage page("experiments-disaggregation");
+    const base::Status done = disaggregation_experiment().write(session, page);
+    ASSERT_TRUE(done.ok()) << done.error().message;
+    ASSERT_TRUE(page.write(folder_).ok());
+    const std::string text = read(folder_ + "/experiments-disaggregation.md");
+    for (const char* row : {"| 8 A100-40 | 50 % | none |", "| 3 + 5, 100 Gb/s |",
+                            "| 4 L40S, 4 A100-80 | 80 % | 4 + 4, 10 Gb/s |"}) {
+        EXPECT_NE(text.find(row), std::string::npos) << row;
+    }
+    for (const char* name : {"conversations", "long"}) {
+        const std::string file = "experiments-disaggregation-" + std::string(name) + ".svg";
         EXPECT_TRUE(read(folder_ + "/img/" + file).starts_with("<svg")) << file;
     }
 }
