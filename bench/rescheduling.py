@@ -101,7 +101,7 @@ def power_law(rng, mean):
 
 
 def load(seed, seconds, rate, cv, mean, priority=0):
-    """(when, body) of every request."""
+    """(when, body, is it of high priority) of every request; lower numbers go first."""
     rng = random.Random(seed)
     at, made = 0.0, []
     while True:
@@ -110,7 +110,7 @@ def load(seed, seconds, rate, cv, mean, priority=0):
             return made
         body = {"model": "default", "prompt": [rng.randint(10, 250) for _ in range(power_law(rng, mean))],
                 "max_tokens": power_law(rng, mean), "stream": True, "ignore_eos": True, "temperature": 0}
-        made.append((at, body | ({"priority": priority} if priority else {}), priority > 0))
+        made.append((at, body | ({"priority": priority} if priority else {}), priority < 0))
 
 
 async def serve(port, requests):
@@ -190,7 +190,7 @@ def bursts(args):
 def priorities(args):
     runs = {}
     for times in (1, 2):
-        for system, priority in (("all alike", 0), ("priority", 5)):
+        for system, priority in (("all alike", 0), ("priority", -5)):
             for turn in range(args.rounds):
                 high = load(1000 + turn, args.seconds, 0.5, 1, args.mean // 2, priority)
                 high = [(at, body, True) for at, body, _ in high]
