@@ -19,6 +19,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/kv_option.h"
+#include "cli/patience_option.h"
 #include "cli/role_option.h"
 #include "cli/scale_option.h"
 #include "cli/size_option.h"
@@ -61,6 +62,8 @@ struct ServeArguments {
     std::string speculate;
     std::string state_dir;
     double rejoin_wait_s = 5;
+    double lost_after_s = 2;
+    double worker_wait_s = 60;
     std::string file_limit = "200MiB";
     int batch_lines = 64;
     std::string draft_model;
@@ -189,10 +192,9 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     options.core.migration.handovers_per_worker = a.handovers;
     TRY_VOID(fill_cluster_address(a, http, options));
     options.state_dir = a.state_dir;
-    if (!(a.rejoin_wait_s >= 0 && a.rejoin_wait_s <= 3600)) {
-        return base::invalid("--rejoin-wait: expected 0 to 3600 seconds");
-    }
-    options.core.rejoin_wait = base::from_seconds(a.rejoin_wait_s);
+    TRY(options.core.rejoin_wait, parse_wait("--rejoin-wait", a.rejoin_wait_s));
+    TRY(options.core.unserved_timeout, parse_wait("--worker-wait", a.worker_wait_s));
+    TRY_VOID(fill_lost_after(a.lost_after_s, options.transport));
     if (!a.placement.empty()) {
         TRY(node::FilePlacement fixed, node::planner_for_file(served.model.spec, a.placement));
         options.planner = std::move(fixed.planner);
@@ -206,6 +208,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
             TRY_VOID(check_tensor_parallel(a.backend, config));
         }
         worker.name = "local";
+        worker.transport = options.transport;
         TRY(worker.role, role_of(a.role));
         worker.model_file = a.model;
         worker.model_options = a.weights;
@@ -384,6 +387,12 @@ void add_serve(App& app) {
         ->add_option("--rejoin-wait", a.rejoin_wait_s,
                      "seconds that a start with a known placement waits for its workers, from the "
                      "first that joins; then it plans with those that are there")
+        ->capture_default_str();
+    add_lost_after(*command, a.lost_after_s);
+    command
+        ->add_option("--worker-wait", a.worker_wait_s,
+                     "seconds that requests wait for a worker when those that are left cannot "
+                     "serve them; then they end with an error that says so")
         ->capture_default_str();
     command->add_option("--file-limit", a.file_limit, "of an uploaded file")->capture_default_str();
     command->add_option("--batch-lines", a.batch_lines, "of batches, that run at once")

@@ -9,6 +9,7 @@
 #include "cli/backend_option.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/patience_option.h"
 #include "cli/role_option.h"
 #include "net/key.h"
 #include "node/join.h"
@@ -28,6 +29,7 @@ struct WorkerArguments {
     std::string role = "both";
     std::string address;
     std::uint16_t port = 0;
+    double lost_after_s = 2;
     std::string model;
     model::WeightOptions weights;
     std::string cache = "~";
@@ -63,6 +65,7 @@ base::Status run_worker(const WorkerArguments& arguments) {
     TRY(options.role, role_of(arguments.role));
     options.listen_port = arguments.port;
     TRY_VOID(fill_address(arguments.address, options));
+    TRY_VOID(fill_lost_after(arguments.lost_after_s, options.transport));
     options.model_file = arguments.model;
     options.model_options = arguments.weights;
     options.insecure = arguments.insecure;
@@ -100,6 +103,7 @@ void add_worker(App& app) {
                        "HOST or HOST:PORT at which other workers reach it, where that is not what "
                        "this machine sees of itself: behind NAT or port forwarding [found out]");
     worker->add_option("--port", a.port, "it listens on for other workers [any that is free]");
+    add_lost_after(*worker, a.lost_after_s);
     worker->add_option(
         "--model", a.model,
         "a local copy of the model: used if it is the same, else weights are received");

@@ -97,6 +97,9 @@ void CoordinatorServer::take_plans() {
         step(core::Planned{number, result.report->placement, result.report->flows,
                            expected_pages(result.question, result.report->placement)});
         const std::lock_guard lock(mutex_);
+        for (plan::Stall& stall : result.report->stalls) {
+            stall.detection_s = options_.transport.heartbeat_timeout_ms * 1e-3;
+        }
         last_plan_ = LastPlan{std::move(*result.report), std::move(result.question.cluster),
                               std::move(result.question.workers)};
     }

@@ -122,6 +122,19 @@ TEST_F(ProcessCluster, AStoppedWorkerIsLostAfterTwoSecondsOfSilence) {
     EXPECT_TRUE(answers());
 }
 
+TEST_F(ProcessCluster, AWorkerIsGivenAsMuchTimeAsWasAskedFor) {
+    const auto coordinator = serve({"--no-worker", "--lost-after", "60"});
+    const auto a = worker("a", {"--lost-after", "60"});
+    ASSERT_TRUE(answers()) << coordinator->log();
+    a->signal(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::seconds(5));  // more than twice what is usual
+    a->signal(SIGCONT);
+    EXPECT_TRUE(answers()) << coordinator->log();
+    EXPECT_EQ(coordinator->log().find("worker a was lost"), std::string::npos)
+        << coordinator->log();
+    EXPECT_EQ(count(coordinator->log(), "worker a joined"), 1);
+}
+
 TEST_F(ProcessCluster, WorkersFollowACoordinatorThatIsStartedAgain) {
     auto coordinator = serve({"--no-worker"});
     const auto a = worker("a");
