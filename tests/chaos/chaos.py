@@ -135,6 +135,19 @@ def gaps_text(name, gaps):
             f"max {max(gaps, default=0) * 1e3:6.0f} ms   ({len(gaps)} requests)")
 
 
+def bound_text(log, args, gaps):
+    """What the coordinator promised of one loss. It is held to it where one worker at a time is killed."""
+    lines = re.findall(r"if a worker is lost: (.*)", log)
+    bounds = [float(number) / (1000 if unit == "ms" else 1)
+              for line in lines for number, unit in re.findall(r"at most ([0-9.]+) (ms|s)", line)]
+    if not bounds:
+        return "no placement came with a bound of the stall after a loss"
+    text = f"the coordinator's bounds of the stall after one loss: {min(bounds):.1f} to {max(bounds):.1f} s"
+    if args.keep < args.workers - 1 or args.stops > 0:
+        return text
+    return text + f"; longer than the greatest: {sum(gap > max(bounds) for gap in gaps)} of {len(gaps)}"
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("helix")
@@ -175,6 +188,7 @@ def main():
     print("longest gap between two pieces of text of a request")
     print(gaps_text("with a fault in its time", chaos.gaps))
     print(gaps_text("without", chaos.calm_gaps))
+    print(bound_text(cluster.log("coordinator"), args, chaos.gaps))
     placements = sorted(set(re.findall(r"in force: (.*)", cluster.log("coordinator"))))
     print(f"{len(placements)} different placements, such as: {'; or '.join(placements[:2])}")
     for text in chaos.wrong:
