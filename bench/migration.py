@@ -27,23 +27,6 @@ import cluster as processes  # noqa: E402
 import streams  # noqa: E402
 
 
-async def post(port, path):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
-    answer = (await reader.read()).decode(errors="replace")
-    writer.close()
-    status = int(answer.split(" ", 2)[1])
-    return status, answer.split("\r\n\r\n", 1)[-1]
-
-
-async def get_json(port, path):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
-    answer = (await reader.read()).decode(errors="replace")
-    writer.close()
-    return json.loads(answer.split("\r\n\r\n", 1)[-1])
-
-
 def body_of(tokens, output, seed):
     rng = random.Random(seed)
     return {"model": "default", "prompt": [rng.randint(10, 250) for _ in range(tokens)], "max_tokens": output,
@@ -63,7 +46,7 @@ class Moving(streams.Stream):
         super().take(event)
         if len(self.times) in self.moves:
             self.asked.append(time.monotonic())
-            self.tasks.append(asyncio.create_task(post(self.port, f"/helix/requests/{self.id}/move")))
+            self.tasks.append(asyncio.create_task(streams.post(self.port, f"/helix/requests/{self.id}/move")))
 
     async def done(self):
         """How many of the moves were taken up."""
@@ -89,7 +72,7 @@ def down_times(stream):
 
 
 async def migrations(port):
-    return (await get_json(port, "/helix/cluster"))["migrations"]
+    return (await streams.get_json(port, "/helix/cluster"))["migrations"]
 
 
 async def measure_context(port, tokens, moves_each=6):

@@ -16,7 +16,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -170,11 +169,7 @@ def parse():
 def main():
     args = parse()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-chaos-"))
-    model = args.model
-    if not model:
-        model = str(folder / "tiny.gguf")
-        subprocess.run([args.helix, "model", "synth", "--shape", "tiny", "--quant", "q8_0", model], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    model = args.model or processes.tiny_model(args.helix, folder)
     half = args.workers // 2
     roles = ["prefill"] * half + ["decode"] * (args.workers - half) if args.roles else []
     cluster = processes.Cluster(args.helix, model, args.workers, folder, args.memory, args.speed, roles=roles)

@@ -19,6 +19,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def tiny_model(helix, folder):
+    """A small synthetic model in the folder; its path."""
+    path = str(pathlib.Path(folder) / "tiny.gguf")
+    subprocess.run([helix, "model", "synth", "--shape", "tiny", "--quant", "q8_0", path], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return path
+
+
 class Cluster:
     def __init__(self, helix, model, workers, folder, memory, speed, serve=(), roles=()):
         self.helix, self.model, self.folder = helix, model, pathlib.Path(folder)

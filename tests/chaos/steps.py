@@ -17,7 +17,6 @@ import pathlib
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -71,14 +70,6 @@ class RelayedCluster(processes.Cluster):
             self.start_coordinator()
         else:
             self.start_worker(name)
-
-
-async def call(port, method, path):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
-    answer = (await reader.read()).decode(errors="replace")
-    writer.close()
-    return answer.split("\r\n\r\n", 1)[-1]
 
 
 class Moved(streams.Stream):
@@ -160,7 +151,7 @@ class Steps:
 
     async def move(self, request):
         """Learns who takes part, and asks for the move."""
-        view = json.loads(await call(self.cluster.port, "GET", "/helix/cluster"))
+        view = await streams.get_json(self.cluster.port, "/helix/cluster")
         names = {worker["id"]: worker["name"] for worker in view["workers"]}
         sources = []
         for record in view["requests"]:
@@ -169,7 +160,7 @@ class Steps:
         targets = [name for name in self.cluster.names if name not in sources]
         self.parties = dict(zip(PARTIES, sources[:2] + [None] * (2 - len(sources[:2])) + targets[:2]))
         self.parties["coordinator"] = "coordinator"
-        await call(self.cluster.port, "POST", f"/helix/requests/{request}/move")
+        await streams.post(self.cluster.port, f"/helix/requests/{request}/move")
 
     async def calm(self, limit_s=30):
         """All workers have layers, nothing moves and no page is in use."""
@@ -177,7 +168,7 @@ class Steps:
         until = time.monotonic() + limit_s
         while time.monotonic() < until:
             try:
-                view = json.loads(await call(self.cluster.port, "GET", "/helix/cluster"))
+                view = await streams.get_json(self.cluster.port, "/helix/cluster")
                 workers = view["workers"]
                 if (len(workers) == 4 and all(w["layers"][1] > w["layers"][0] and w["ready"] for w in workers)
                         and all(w["kv_pages_used"] == 0 for w in workers) and not view["migrations"]["under_way"]):
@@ -279,10 +270,7 @@ def parse():
 def main():
     args = parse()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-steps-"))
-    model = str(folder / "tiny.gguf")
-    subprocess.run([args.helix, "model", "synth", "--shape", "tiny", "--quant", "q8_0", model], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    steps = Steps(args, folder, model)
+    steps = Steps(args, folder, processes.tiny_model(args.helix, folder))
     good = False
     try:
         good = asyncio.run(run(args, steps))

@@ -23,6 +23,25 @@ def make_requests(count, seed):
     return made
 
 
+async def post(port, path):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+    answer = (await reader.read()).decode(errors="replace")
+    writer.close()
+    if not answer:
+        raise ConnectionError(f"nobody answered POST {path}")
+    status = int(answer.split(" ", 2)[1])
+    return status, answer.split("\r\n\r\n", 1)[-1]
+
+
+async def get_json(port, path):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    answer = (await reader.read()).decode(errors="replace")
+    writer.close()
+    return json.loads(answer.split("\r\n\r\n", 1)[-1])
+
+
 class Stream:
     """One request, from its sending to its end."""
 

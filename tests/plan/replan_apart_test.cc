@@ -6,6 +6,7 @@
 #include "plan/cluster_change.h"
 #include "plan/plan_fixtures.h"
 #include "plan/planner.h"
+#include "plan/role_fixtures.h"
 #include "spec/measured_node.h"
 
 namespace helix::plan {
@@ -19,31 +20,19 @@ CapacityTable capacities_of(const spec::ClusterSpec& cluster, const spec::ModelS
     return capacity_from_costs(cluster, model, spec::MeasuredNode(), Workload{}, MemoryRule{});
 }
 
-spec::NodeSpec with_role(const std::string& name, double layers, NodeRole role) {
-    spec::NodeSpec node = machine(name, layers, 1e-3);
-    node.role = role;
-    return node;
+spec::NodeSpec of_role(const std::string& name, double layers, NodeRole role) {
+    return with_role(machine(name, layers, 1e-3), role);
 }
 
 // Two for prompts, three for the rest; each holds all eight layers.
 spec::ClusterSpec five() {
-    return cluster_of({with_role("p1", 8, NodeRole::prefill), with_role("d1", 8, NodeRole::decode),
-                       with_role("p2", 8, NodeRole::prefill), with_role("d2", 8, NodeRole::decode),
-                       with_role("b", 8, NodeRole::both)});
+    return cluster_of({of_role("p1", 8, NodeRole::prefill), of_role("d1", 8, NodeRole::decode),
+                       of_role("p2", 8, NodeRole::prefill), of_role("d2", 8, NodeRole::decode),
+                       of_role("b", 8, NodeRole::both)});
 }
 
 ReplanPartOptions same_for_all(const ReplanOptions& options) {
     return [options](const RolePart&, int) { return options; };
-}
-
-void expect_groups_apart(const spec::ClusterSpec& cluster, const PlanReport& report) {
-    const auto prefills = [&](std::int32_t node) {
-        return cluster.nodes[static_cast<std::size_t>(node)].role == NodeRole::prefill;
-    };
-    for (const spec::LinkFlow& flow : report.flows) {
-        if (flow.from == spec::kCoordinator || flow.to == spec::kCoordinator) continue;
-        EXPECT_EQ(prefills(flow.from), prefills(flow.to)) << flow.from << " -> " << flow.to;
-    }
 }
 
 TEST(ReplanApart, NothingMovesWhereThatIsTooDear) {
@@ -138,7 +127,7 @@ TEST(ReplanApart, WhereNothingIsNearItIsPlannedAnew) {
 TEST(ReplanApart, AGroupThatCannotHoldTheModelIsNamed) {
     const spec::ModelSpec model = small_model(8);
     const spec::ClusterSpec cluster =
-        cluster_of({with_role("small", 4, NodeRole::prefill), with_role("b1", 8, NodeRole::both)});
+        cluster_of({of_role("small", 4, NodeRole::prefill), of_role("b1", 8, NodeRole::both)});
     const auto found = replan_apart(cluster, model, capacities_of(cluster, model), {{{}, {0, 8}}},
                                     same_for_all({.iterations = 1'000}));
     ASSERT_TRUE(found.ok()) << found.error().message;

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "plan_fixtures.h"
+#include "role_fixtures.h"
 
 namespace helix::plan {
 namespace {
@@ -15,27 +16,12 @@ namespace {
 using spec::NodeRole;
 using testing::HasSubstr;
 
-spec::NodeSpec with_role(spec::NodeSpec node, NodeRole role) {
-    node.role = role;
-    return node;
-}
-
 // Two pairs that hold eight layers each.
 spec::ClusterSpec pairs() {
     return cluster_of({with_role(machine("p1", 6, 1e-4), NodeRole::prefill),
                        with_role(machine("d1", 6, 1e-4), NodeRole::decode),
                        with_role(machine("p2", 6, 1e-4), NodeRole::prefill),
                        with_role(machine("b", 6, 1e-4), NodeRole::both)});
-}
-
-void expect_groups_apart(const spec::ClusterSpec& cluster, const PlanReport& report) {
-    const auto prefills = [&](std::int32_t node) {
-        return cluster.nodes[static_cast<std::size_t>(node)].role == NodeRole::prefill;
-    };
-    for (const spec::LinkFlow& flow : report.flows) {
-        if (flow.from == spec::kCoordinator || flow.to == spec::kCoordinator) continue;
-        EXPECT_EQ(prefills(flow.from), prefills(flow.to)) << flow.from << " -> " << flow.to;
-    }
 }
 
 TEST(PlanWithRoles, EachGroupHoldsTheWholeModelAndNothingFlowsBetweenThem) {
