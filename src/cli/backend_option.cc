@@ -24,8 +24,9 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
     command.add_option("--swap", a.swap,
                        "memory besides, for the KV cache of requests that give way, like 2GB [0]");
     command.add_option("--migration-rate", a.migration_rate,
-                       "bytes per second for the KV cache of requests that move to another worker, "
-                       "like 200MB [half of the link, at most 1GB]");
+                       "the most KV cache of requests that move that goes to another worker in a "
+                       "second, like 200MB; never more than half of the link [60MB for each of the "
+                       "engine's threads, at most 1GB]");
     command.add_flag("--no-prefix-cache", a.no_prefix_cache,
                      "do not keep the KV cache of tokens that other requests may begin with");
     command.add_option("--threads", a.threads, "of the engine [one per core]");

@@ -17,7 +17,7 @@ struct BackendArguments {
     std::string backend = "cpu";
     std::string memory;          // a size; "" = what the machine has
     std::string swap;            // a size; "" = none
-    std::string migration_rate;  // a size; "" = half of the link
+    std::string migration_rate;  // a size; "" = by the engine's threads
     bool no_prefix_cache = false;
     int threads = 0;   // 0 = one per core
     std::string cpus;  // a CPU list to pin to; "" = not pinned

@@ -276,7 +276,8 @@ struct MigrationConfig {
     std::int32_t last_round_blocks = 2;
     std::int32_t max_rounds = 8;
     // Without an answer it is given up; while held, much sooner. A round may take longer where its
-    // bytes do: so many times what they need by themselves at the rate of their link.
+    // bytes do: so many times what they need, and what goes before them from the same worker, at
+    // the rate of their link.
     Duration timeout = base::from_seconds(20);
     Duration hold_timeout = base::from_seconds(1);
     double time_factor = 4;

@@ -96,17 +96,26 @@ Duration Coordinator::Impl::time_to_copy(WorkerId from, WorkerId to, std::int64_
     return base::from_seconds(static_cast<double>(pages) * source.kv_page_bytes / rate);
 }
 
-// A worker sends one after the other; workers send at the same time.
-Duration Coordinator::Impl::time_to_copy(const Migration& move, std::int64_t blocks) const {
+// A worker sends one after the other, what is waited for before the rest; workers send at the same
+// time.
+Duration Coordinator::Impl::time_to_copy(const Migration& move) const {
+    const bool held = move.held_since.has_value();
     std::map<WorkerId, Duration> times;
-    Duration longest;
     for (const Migration::Transfer& transfer : move.transfers) {
-        if (transfer.is_local()) continue;
-        Duration& time = times[transfer.from];
-        time = time + time_to_copy(transfer.from, transfer.to, blocks * transfer.layers.size(),
-                                   move.held_since.has_value());
-        longest = std::max(longest, time);
+        if (!transfer.is_local()) times[transfer.from];
     }
+    for (const RequestId id : migrating) {
+        const Migration& other = *requests.by_id(id)->migration;
+        if (other.held_since.has_value() != held) continue;
+        for (const Migration::Transfer& transfer : other.transfers) {
+            const auto time = times.find(transfer.from);
+            if (time == times.end() || transfer.is_local() || transfer.arrived) continue;
+            time->second =
+                time->second + time_to_copy(transfer.from, transfer.to, transfer.pages, held);
+        }
+    }
+    Duration longest;
+    for (const auto& [worker, time] : times) longest = std::max(longest, time);
     return longest;
 }
 
@@ -359,9 +368,12 @@ void Coordinator::Impl::send_round(TimePoint now, RequestState& state,
         blocks += blocks_for(span.tokens) - from;
     }
     move.pages += blocks * layers;
+    for (Migration::Transfer& transfer : move.transfers) {
+        transfer.pages = blocks * transfer.layers.size();
+    }
     const Duration least =
         move.held_since ? config.migration.hold_timeout : config.migration.timeout;
-    const double needed = time_to_copy(move, blocks).seconds() * config.migration.time_factor;
+    const double needed = time_to_copy(move).seconds() * config.migration.time_factor;
     move.patience = std::max(least, base::from_seconds(needed));
 }
 

@@ -87,7 +87,8 @@ struct Migration {
         WorkerId from;
         WorkerId to;
         LayerRange layers;
-        bool arrived = false;  // all of the round under way
+        bool arrived = false;    // all of the round under way
+        std::int64_t pages = 0;  // of that round
         bool is_local() const { return from == to; }
     };
     std::uint32_t attempt = 0;  // that it will be
@@ -507,8 +508,9 @@ struct Coordinator::Impl {
     // What the pages need from worker to worker, if nothing else goes there; 0: not known. held:
     // they go at once, as fast as the link is.
     Duration time_to_copy(WorkerId from, WorkerId to, std::int64_t pages, bool held) const;
-    // The same for so many blocks of all layers that change hands.
-    Duration time_to_copy(const Migration& move, std::int64_t blocks) const;
+    // The same for all that a round of this move copies, and for what other moves' rounds copy from
+    // the same workers, which may go before it.
+    Duration time_to_copy(const Migration& move) const;
     // False, and nothing happens, where it cannot. Else it ends with MigrationEnded.
     bool begin_migration(TimePoint now, RequestState& state, const Path& path,
                          MigrationReason reason, std::vector<CoordinatorAction>& actions);

@@ -217,8 +217,7 @@ struct LayersReady {
     // Empty: they do not move.
     std::string kv_format = {};
     double kv_page_bytes = 0;  // of a page that goes to another worker; 0: not known
-    double kv_bytes_per_s =
-        0;  // of pages that go there, as it was told to; 0: core/migration_rate.h
+    double kv_bytes_per_s = 0;  // the most that it sends of them; 0: not known
     bool operator==(const LayersReady&) const = default;
 };
 

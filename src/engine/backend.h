@@ -44,6 +44,8 @@ class Backend {
                                           const PayloadRows& payload) = 0;
     // Pages that host memory has room for when they are swapped out; known after load.
     virtual std::int64_t swap_pages() const { return 0; }
+    // Threads of this machine that batches are computed with; 0: they are computed elsewhere.
+    virtual std::int32_t compute_threads() const { return 0; }
     // Floats per activation row.
     virtual std::int32_t hidden_size() const = 0;
 

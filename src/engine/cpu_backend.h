@@ -55,6 +55,7 @@ class CpuBackend final : public Backend {
     base::Result<std::int64_t> load(spec::LayerRange layers) override;
     void drop_kv() override;
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
+    std::int32_t compute_threads() const override { return options_.threads; }
     std::int32_t hidden_size() const override { return config_.hidden; }
     std::int64_t swap_pages() const override { return kv_.swap_pages(); }
     std::string kv_format() const override;

@@ -228,9 +228,12 @@ void WorkerSession::on_loaded(EngineLoaded loaded) {
     }
     const std::string kv_format = loaded.backend->kv_format();
     const double page_bytes = loaded.backend->kv_travel_bytes();
+    kv_bytes_per_s_ = options_.migration_bytes_per_s > 0
+                          ? options_.migration_bytes_per_s
+                          : core::most_migration_rate(loaded.backend->compute_threads());
     mover_->use(std::move(loaded.backend));
     step(core::LayersLoaded{loaded.epoch, *loaded.pages, loaded.swap_pages, kv_format, page_bytes,
-                            options_.migration_bytes_per_s});
+                            kv_bytes_per_s_});
 }
 
 // ---- messages
@@ -495,7 +498,7 @@ double WorkerSession::migration_bytes_per_s(core::WorkerId to) const {
                           link.to == static_cast<std::int32_t>(to.value);
         if (ours) measured = link.bandwidth_bytes_per_s;
     }
-    return core::migration_rate(options_.migration_bytes_per_s, measured);
+    return core::migration_rate(kv_bytes_per_s_, measured);
 }
 
 void WorkerSession::start_batch(core::BatchPlan plan) {

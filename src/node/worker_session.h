@@ -123,6 +123,7 @@ class WorkerSession {
 
     std::unique_ptr<EngineThread> engine_;  // its thread uses kept_
     std::unique_ptr<KvMover> mover_;        // its thread, too
+    double kv_bytes_per_s_ = 0;             // the most that it sends, once layers are loaded
 };
 
 // This machine, as Hello tells it.

@@ -1,6 +1,7 @@
 """A coordinator and its workers as processes that can be killed, stopped and started again."""
 import asyncio
 import ctypes
+import json
 import os
 import pathlib
 import signal
@@ -25,6 +26,15 @@ def tiny_model(helix, folder):
     subprocess.run([helix, "model", "synth", "--shape", "tiny", "--quant", "q8_0", path], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return path
+
+
+def write_placement(folder, num_layers, pieces):
+    """A placement in which w0, w1, ... hold these pieces, [begin, end) of the layers; its path."""
+    path = pathlib.Path(folder) / "placement.json"
+    path.write_text(json.dumps({"schema": "helix-layout-1", "num_layers": num_layers, "links": [],
+                                "layers": {str(i): list(piece) for i, piece in enumerate(pieces)},
+                                "node_names": {str(i): f"w{i}" for i in range(len(pieces))}}), encoding="utf-8")
+    return str(path)
 
 
 class Cluster:

@@ -38,18 +38,11 @@ class RelayedCluster(processes.Cluster):
         self.cluster_port = processes.free_port()
         super().__init__(helix, model, workers, folder, memory, speed,
                          ["--cluster-listen", f"127.0.0.1:{self.cluster_port}", "--block-size", "4"])
-        self.serve += ["--placement", self.placement()]
+        # Two pipelines of two workers, whoever of them is gone meanwhile.
+        pieces = [(0, 2), (2, 4), (0, 2), (2, 4)]
+        self.serve += ["--placement", processes.write_placement(folder, 4, pieces)]
         self.relay = relay.Relay(decide)
         self.join, self.listen, self.reached = {}, {}, {}
-
-    def placement(self):
-        """Two pipelines of two workers, whoever of them is gone meanwhile."""
-        path = self.folder / "placement.json"
-        layers = {str(i): [2 * (i % 2), 2 * (i % 2) + 2] for i in range(4)}
-        path.write_text(json.dumps({"schema": "helix-layout-1", "cluster": "steps", "model": "tiny", "method": "manual",
-                                    "num_layers": 4, "layers": layers, "links": [], "max_flow_tokens_per_s": None,
-                                    "node_names": {str(i): name for i, name in enumerate(self.names)}}))
-        return str(path)
 
     async def start_all(self):
         for name in self.names:

@@ -74,6 +74,8 @@ class Stream:
                     return
                 self.take(json.loads(data))
                 on_piece()
+                if not self.wants_more():
+                    return
         finally:
             writer.close()
 
@@ -87,6 +89,10 @@ class Stream:
             if choice.get("finish_reason"):
                 self.finished[index] = choice["finish_reason"]
         self.times.append(time.monotonic())
+
+    def wants_more(self):
+        """False: this client leaves."""
+        return True
 
     def answer(self):
         return {index: (self.texts[index], self.finished.get(index)) for index in sorted(self.texts)}

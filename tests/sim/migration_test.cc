@@ -144,42 +144,93 @@ TEST(Migration, AlsoWhenWorkersDieAndLinksBreakMeanwhile) {
     EXPECT_GT(all.given_up, 3);
 }
 
+struct SlowLink {
+    FlatCost cost;
+    World world;
+
+    SlowLink(double bytes_per_s, std::int32_t moves_at_once)
+        : world(how(bytes_per_s, moves_at_once), plan_all, cost) {
+        spec::NodeSpec node;
+        for (int i = 0; i < kWorkers; ++i) world.add_worker(node, 4000);
+        world.run_for(2);
+        // As slow as somebody who reads.
+        for (int i = 0; i < kWorkers; ++i) {
+            Fault slow;
+            slow.kind = FaultKind::slow_node;
+            slow.a = i;
+            slow.amount = 30;
+            slow.for_us = 1'000'000'000;
+            world.run_faults({slow});
+        }
+    }
+
+    static WorldConfig how(double bytes_per_s, std::int32_t moves_at_once) {
+        WorldConfig how = config();
+        how.kv_page_bytes = 1 << 18;
+        how.migration_bytes_per_s = bytes_per_s;
+        how.coordinator.migration.last_round_blocks = 1;
+        how.coordinator.migration.hold_timeout = base::from_seconds(2);
+        how.coordinator.migration.per_worker = moves_at_once;
+        how.worker.transfer_pages = 512;
+        return how;
+    }
+
+    // Its first token is there.
+    core::RequestId start(const core::Request& request) {
+        const core::RequestId id = world.submit(request);
+        while (world.outcomes().at(id).tokens.empty()) world.run_for(0.1);
+        return id;
+    }
+    core::WorkerId first_of(core::RequestId id) const {
+        return world.outcomes().at(id).pipelines.back()[0].worker;
+    }
+};
+
+core::Request long_request(core::Token token) {
+    core::Request request;
+    request.prompt.assign(240, token);
+    request.max_tokens = 230;
+    return request;
+}
+
 // 240 tokens are 60 blocks of 8 layers: 126 MB, which take half a minute, and nobody hears anything
 // of it meanwhile.
 TEST(Migration, OverASlowLinkItTakesItsTime) {
-    const FlatCost cost;
-    WorldConfig how = config();
-    how.kv_page_bytes = 1 << 18;
-    how.migration_bytes_per_s = 5.5e6;
-    how.coordinator.migration.last_round_blocks = 1;
-    how.coordinator.migration.hold_timeout = base::from_seconds(2);
-    how.worker.transfer_pages = 512;
-    World world(how, plan_all, cost);
-    spec::NodeSpec node;
-    for (int i = 0; i < kWorkers; ++i) world.add_worker(node, 4000);
-    world.run_for(2);
-    core::Request request;
-    request.prompt.assign(240, 3);
-    request.max_tokens = 230;
-    // As slow as somebody who reads.
-    for (int i = 0; i < kWorkers; ++i) {
-        Fault slow;
-        slow.kind = FaultKind::slow_node;
-        slow.a = i;
-        slow.amount = 30;
-        slow.for_us = 1'000'000'000;
-        world.run_faults({slow});
-    }
-    const core::RequestId id = world.submit(request);
-    while (world.outcomes().at(id).tokens.empty()) world.run_for(0.1);
-    const bool first = world.outcomes().at(id).pipelines.back()[0].worker == core::WorkerId{0};
-    world.tell(core::MoveRequest{id, {{{first ? 4U : 0U}, {0, kLayers}}}});
-    world.run_for(25);
-    EXPECT_EQ(world.view().migrating, 1) << "longer than MigrationConfig::timeout";
-    EXPECT_TRUE(world.run_until_idle(100));
-    EXPECT_EQ(world.moves().counts().committed, 1);
-    EXPECT_EQ(world.outcomes().at(id).tokens,
+    SlowLink slow(5.5e6, 2);
+    const core::Request request = long_request(3);
+    const core::RequestId id = slow.start(request);
+    const bool first = slow.first_of(id) == core::WorkerId{0};
+    slow.world.tell(core::MoveRequest{id, {{{first ? 4U : 0U}, {0, kLayers}}}});
+    slow.world.run_for(25);
+    EXPECT_EQ(slow.world.view().migrating, 1) << "longer than MigrationConfig::timeout";
+    EXPECT_TRUE(slow.world.run_until_idle(100));
+    EXPECT_EQ(slow.world.moves().counts().committed, 1);
+    EXPECT_EQ(slow.world.outcomes().at(id).tokens,
               toy_generate(request.prompt, 230, kLayers, request.sampling.seed, kVocab));
+}
+
+// Each by itself takes eight seconds; the last of them waits for all the others.
+TEST(Migration, WhatWaitsForOthersOnItsLinkIsNotGivenUp) {
+    SlowLink slow(16e6, 10);
+    std::vector<core::RequestId> moving;
+    std::map<core::WorkerId, int> from;
+    for (core::Token token = 1; token <= 14; ++token) {
+        const core::RequestId id = slow.start(long_request(token));
+        const core::WorkerId first = slow.first_of(id);
+        const bool whole = slow.world.outcomes().at(id).pipelines.back().size() == 1;
+        if (!whole || from[first] == 7) continue;
+        ++from[first];
+        moving.push_back(id);
+    }
+    ASSERT_GE(std::max(from[core::WorkerId{0}], from[core::WorkerId{4}]), 5) << "so many in a row";
+    for (const core::RequestId id : moving) {
+        const bool first = slow.first_of(id) == core::WorkerId{0};
+        slow.world.tell(core::MoveRequest{id, {{{first ? 4U : 0U}, {0, kLayers}}}});
+    }
+    const std::int64_t begun = slow.world.moves().counts().begun;
+    EXPECT_GE(begun, 5);
+    EXPECT_TRUE(slow.world.run_until_idle(600));
+    EXPECT_EQ(slow.world.moves().counts().committed, begun);
 }
 
 // What it takes to copy the last of it is a pause for the client.
