@@ -19,8 +19,8 @@ constexpr base::Duration kIdle = base::from_seconds(60);
 // How soon it is noticed that the cluster serves, a line may be tried again, or time is up.
 constexpr base::Duration kPoll = base::from_ms(200);
 constexpr base::Duration kAfterFailure = base::from_seconds(1);
-constexpr base::Duration kFirstRetry = base::from_ms(250);
-constexpr int kMostDoublings = 7;
+constexpr base::Duration kFirstRetry = base::from_ms(500);
+constexpr base::Duration kLastRetry = base::from_seconds(32);
 // A server error that comes so often is the line's answer. Only what happened while the cluster
 // served counts, and no refusals because it was full.
 constexpr int kMaxAttempts = 8;
@@ -57,10 +57,13 @@ bool BatchRunner::put_back(Active& active, const LineAnswer& answer) {
     const bool full = answer.status == kTooManyRequests;
     if (!full && answer.status < 500) return false;
     Retry& retry = active.retries[answer.key.line];
-    if (!full && world_.can_send()) ++retry.attempts;
-    if (retry.attempts >= kMaxAttempts) return false;
-    const int doublings = std::min(std::max(retry.attempts, 1), kMostDoublings);
-    retry.not_before = world_.now() + kFirstRetry * (std::int64_t{1} << doublings);
+    const bool counts = !full && world_.can_send();
+    if (counts && ++retry.attempts >= kMaxAttempts) return false;
+    if (counts) {
+        retry.again.failed(world_.now(), kFirstRetry, kLastRetry);
+    } else {
+        retry.again.not_tried(world_.now(), kFirstRetry);
+    }
     LOG_DEBUG("batch {}: line {} is tried again after status {}", answer.key.batch, answer.key.line,
               answer.status);
     return true;
@@ -173,7 +176,7 @@ Status BatchRunner::fetch(const store::BatchRecord& batch, Active& active) const
 Status BatchRunner::send_lines(const store::BatchRecord& batch, Active& active) {
     for (auto next = active.waiting.begin();
          next != active.waiting.end() && in_flight_ < max_in_flight_;) {
-        if (active.retries[next->first].not_before > world_.now()) {
+        if (!active.retries[next->first].again.may_try(world_.now())) {
             ++next;
             continue;
         }

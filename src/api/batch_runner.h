@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/batch_validator.h"
+#include "base/backoff.h"
 #include "base/time.h"
 #include "store/job_store.h"
 
@@ -64,7 +65,7 @@ class BatchRunner {
   private:
     struct Retry {
         int attempts = 0;
-        base::TimePoint not_before;
+        base::Backoff again;
     };
     struct Active {
         std::unique_ptr<BatchValidator> validator;

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/id_map.h"
-#include "core/backoff.h"
 #include "core/coordinator.h"
 #include "core/draft_ngram.h"
 #include "core/guess_length.h"
@@ -48,7 +48,7 @@ struct WorkerState {
     double kv_page_bytes = 0;          // as in LayersReady
     double kv_bytes_per_s = 0;
     std::int32_t moves_failed = 0;  // to it, in a row
-    Backoff takes_again;            // requests that move
+    base::Backoff takes_again;      // requests that move
     KvEstimate kv;
     std::int64_t swap_total = 0;  // pages in host memory
     std::int64_t swap_used = 0;   // by swapped requests, at most
@@ -133,9 +133,9 @@ struct RequestState {
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
     std::unique_ptr<Migration> migration;
-    Backoff moves_again;             // unless somebody asks for it
+    base::Backoff moves_again;       // unless somebody asks for it
     bool moved = false;              // this attempt began with KV that a migration had brought
-    Backoff hands_over_again;        // in this attempt
+    base::Backoff hands_over_again;  // in this attempt
     std::int32_t scored = 0;         // tokens of the prompt, passed on; in any attempt
     std::int32_t unscored_ends = 0;  // attempts that went on to a token without them
 };

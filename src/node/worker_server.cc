@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 
 #include <fmt/format.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "node/clock.h"
@@ -51,8 +51,7 @@ void WorkerServer::stop() {
     wakeup_.wake();
 }
 
-void WorkerServer::pause(base::Duration duration) {
-    const base::TimePoint until = now() + duration;
+void WorkerServer::pause_until(base::TimePoint until) {
     while (!stopping_.load() && now() < until) {
         net::wait({}, wakeup_.fd(), until - now());
         wakeup_.clear();
@@ -61,7 +60,7 @@ void WorkerServer::pause(base::Duration duration) {
 
 template <typename Find>
 Status WorkerServer::run_sessions(const Find& find) {
-    base::Duration rest = kFirstPause;
+    base::Backoff again;
     std::string said;
     while (!stopping_.load()) {
         Result<CoordinatorPlace> place = find();
@@ -80,11 +79,11 @@ Status WorkerServer::run_sessions(const Find& find) {
             break;
         }
         if (result.end == SessionEnd::refused) return Error{Errc::denied, result.reason};
-        if (result.joined) rest = kFirstPause;
+        if (result.joined) again.clear();
         if (result.reason != said) LOG_WARN("{}; trying again", result.reason);
         said = result.joined ? "" : result.reason;
-        pause(rest);
-        rest = std::min(rest * 2, kLongestPause);
+        again.failed(now(), kFirstPause, kLongestPause);
+        pause_until(again.next());
     }
     return Ok{};
 }

@@ -30,7 +30,7 @@ class WorkerServer {
                                               const std::string& host) const;
     template <typename Find>
     base::Status run_sessions(const Find& find);
-    void pause(base::Duration duration);
+    void pause_until(base::TimePoint until);
 
     WorkerOptions options_;
     std::shared_ptr<net::ZmqContext> context_;

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/types.h"
+#include "base/time.h"
 
-namespace helix::core {
+namespace helix::base {
 
 // What failed is tried again later and later.
 class Backoff {
@@ -14,7 +14,10 @@ class Backoff {
         pause_ = std::min(pause_.ns == 0 ? first : pause_ + pause_, longest);
         next_ = now + pause_;
     }
+    // It could not even be tried: after the pause it had, or first.
+    void not_tried(TimePoint now, Duration first) { next_ = now + std::max(pause_, first); }
     bool may_try(TimePoint now) const { return now >= next_; }
+    TimePoint next() const { return next_; }
     void clear() { *this = {}; }
 
   private:
@@ -22,4 +25,4 @@ class Backoff {
     TimePoint next_;
 };
 
-}  // namespace helix::core
+}  // namespace helix::base
