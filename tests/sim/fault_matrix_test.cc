@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "sim/flat_cost.h"
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
@@ -25,14 +26,6 @@ constexpr double kDownSeconds = 1.5;
 // From w0 w1 to w2 w3 w4; w5 looks on. With a shared worker: to w0 w3 w4.
 constexpr spec::LayerRange kHeld[kWorkers] = {{0, 2}, {2, 4}, {0, 1}, {1, 3}, {3, 4}, {0, 4}};
 const core::Pipeline kFrom = {{{0}, {0, 2}}, {{1}, {2, 4}}};
-
-class FlatCost final : public spec::CostModel {
-  public:
-    double layer_s(const spec::NodeSpec&, std::int32_t decodes,
-                   std::int32_t prefill) const override {
-        return 0.001 * (1 + 0.1 * decodes + 0.1 * prefill);
-    }
-};
 
 core::CoordinatorEvent plan(const core::PlanCluster& request) {
     core::Planned planned;
@@ -144,7 +137,7 @@ class Matrix {
         Result result;
         WorldConfig how = config();
         how.on_broken = [&](const std::string& what) { result.broken = what; };
-        const FlatCost cost;
+        const FlatCost cost(0.001, 0.1, 0.1);
         World world(how, plan, cost);
         if (trace)
             world.set_trace([](const std::string& line) { std::printf("%s\n", line.c_str()); });

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "sim/flat_cost.h"
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
@@ -12,14 +13,6 @@ namespace {
 
 constexpr std::int32_t kLayers = 8;
 constexpr std::int32_t kVocab = 500;
-
-class FlatCost final : public spec::CostModel {
-  public:
-    double layer_s(const spec::NodeSpec&, std::int32_t decode_seqs,
-                   std::int32_t prefill_tokens) const override {
-        return 0.001 * (1 + 0.1 * decode_seqs + 0.25 * prefill_tokens);
-    }
-};
 
 // Of one stage and of two, which overlap.
 constexpr spec::LayerRange kRanges[] = {{0, kLayers}, {0, 5}, {3, kLayers}, {0, 6}, {0, kLayers}};
@@ -66,7 +59,7 @@ struct Moves {
 };
 
 Moves run_seed(std::uint64_t seed, bool with_faults) {
-    const FlatCost cost;
+    const FlatCost cost(0.001, 0.1, 0.25);
     WorldConfig how = config();
     how.fault_seed = seed;
     World world(how, plan_all, cost);
@@ -145,7 +138,7 @@ TEST(Migration, AlsoWhenWorkersDieAndLinksBreakMeanwhile) {
 }
 
 struct SlowLink {
-    FlatCost cost;
+    FlatCost cost{0.001, 0.1, 0.25};
     World world;
 
     SlowLink(double bytes_per_s, std::int32_t moves_at_once)
@@ -235,7 +228,7 @@ TEST(Migration, WhatWaitsForOthersOnItsLinkIsNotGivenUp) {
 
 // What it takes to copy the last of it is a pause for the client.
 TEST(Migration, OverALinkThatWouldHoldItTooLongItDoesNotBegin) {
-    const FlatCost cost;
+    const FlatCost cost(0.001, 0.1, 0.25);
     WorldConfig how = config();
     how.kv_page_bytes = 1 << 18;
     how.link_bytes_per_s = 1e6;

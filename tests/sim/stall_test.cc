@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "plan/stall_bound.h"
 #include "sim/client_watch.h"
+#include "sim/flat_cost.h"
 #include "sim/world.h"
 
 namespace helix::sim {
@@ -18,14 +19,6 @@ namespace {
 constexpr std::int32_t kLayers = 8;
 constexpr double kLoadSeconds = 0.5;
 constexpr double kTickSeconds = 0.1;
-
-class FlatCost final : public spec::CostModel {
-  public:
-    double layer_s(const spec::NodeSpec&, std::int32_t decode_seqs,
-                   std::int32_t prefill_tokens) const override {
-        return 0.001 * (1 + 0.1 * decode_seqs + 0.25 * prefill_tokens);
-    }
-};
 
 // The longest time between two tokens of each request.
 class Gaps final : public ClientWatch {
@@ -60,7 +53,7 @@ struct Measured {
 // Workers with these layers; the last of them that has any dies while they all serve. With spare,
 // another one then gets its layers.
 Measured lose_one(std::uint64_t seed, const std::vector<spec::LayerRange>& layers, bool spare) {
-    const FlatCost cost;
+    const FlatCost cost(0.001, 0.1, 0.25);
     base::Random random(seed);
     spec::ClusterSpec cluster;
     const auto n = static_cast<std::int32_t>(layers.size());

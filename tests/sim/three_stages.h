@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "core/coordinator.h"
-#include "spec/cost_model.h"
+#include "sim/flat_cost.h"
 
 // Three workers of two layers each in a row, and what their batches cost.
 
@@ -11,13 +11,7 @@ namespace helix::sim::testing {
 
 constexpr std::int32_t kLayers = 6;
 
-class FlatCost final : public spec::CostModel {
-  public:
-    double layer_s(const spec::NodeSpec&, std::int32_t decodes,
-                   std::int32_t prefill) const override {
-        return 0.0005 * (1 + 0.05 * (decodes + prefill));
-    }
-};
+using sim::FlatCost;
 
 inline core::CoordinatorEvent three_stages(const core::PlanCluster& request) {
     if (request.workers.size() != 3) return core::NotPlanned{request.plan, "three are needed"};
