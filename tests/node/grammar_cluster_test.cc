@@ -10,6 +10,7 @@
 #include "engine/cpu_backend.h"
 #include "model/local_weights.h"
 #include "node/cluster_fixture.h"
+#include "node/even_coordinator.h"
 #include "node/grammar_filter.h"
 #include "text/detokenizer.h"
 
@@ -47,21 +48,9 @@ class GrammarCluster : public ::testing::Test {
 
     static std::unique_ptr<CoordinatorServer> serve(std::int32_t workers,
                                                     double expected_output_tokens = 240) {
-        CoordinatorOptions options;
-        options.core.expected_output_tokens = expected_output_tokens;
-        auto model = open_served_model(kDemo);
-        EXPECT_TRUE(model.ok()) << model.error().message;
-        options.model = std::move(*model);
-        options.core.min_workers = workers;
-        options.core.settle = base::from_ms(100);
-        options.planner = [spec = options.model.spec](const spec::ClusterSpec& cluster) {
-            plan::PlanOptions even;
-            even.method = plan::Method::even;
-            return plan::plan(cluster, spec, even);
-        };
-        auto server = CoordinatorServer::start(std::move(options));
-        EXPECT_TRUE(server.ok()) << server.error().message;
-        return std::move(*server);
+        return start_coordinator(even_coordinator(kDemo, workers, [&](CoordinatorOptions& options) {
+            options.core.expected_output_tokens = expected_output_tokens;
+        }));
     }
 
     core::Request request(spec::OutputGrammar grammar, std::uint64_t seed) const {

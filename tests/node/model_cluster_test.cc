@@ -11,6 +11,7 @@
 #include "model/manifest.h"
 #include "model/synth.h"
 #include "node/cluster_fixture.h"
+#include "node/even_coordinator.h"
 #include "node/wire_weights.h"
 
 namespace helix::node {
@@ -35,22 +36,12 @@ class ModelCluster : public ::testing::Test {
     static std::unique_ptr<CoordinatorServer> serve(
         const std::string& path, std::int32_t workers, const model::WeightOptions& weights = {},
         engine::ops::KvType kv_type = engine::ops::KvType::f16) {
-        CoordinatorOptions options;
-        auto model = open_served_model(path, weights);
-        EXPECT_TRUE(model.ok()) << model.error().message;
-        options.model = std::move(*model);
-        EXPECT_TRUE(set_kv_type(options.model, kv_type, options.core.block_size).ok());
-        options.model.spec.context_length = 256;  // the recorded answers pass what the file says
-        options.core.min_workers = workers;
-        options.core.settle = base::from_ms(100);
-        options.planner = [spec = options.model.spec](const spec::ClusterSpec& cluster) {
-            plan::PlanOptions even;
-            even.method = plan::Method::even;
-            return plan::plan(cluster, spec, even);
+        const auto change = [&](CoordinatorOptions& options) {
+            EXPECT_TRUE(set_kv_type(options.model, kv_type, options.core.block_size).ok());
+            options.model.spec.context_length =
+                256;  // the recorded answers pass what the file says
         };
-        auto server = CoordinatorServer::start(std::move(options));
-        EXPECT_TRUE(server.ok()) << server.error().message;
-        return std::move(*server);
+        return start_coordinator(even_coordinator(path, workers, change, weights));
     }
 
     static std::vector<spec::Token> ask(CoordinatorServer& server,

@@ -8,6 +8,7 @@
 #include "model/synth.h"
 #include "node/cluster_fixture.h"
 #include "node/cpu_provider.h"
+#include "node/even_coordinator.h"
 
 // A real model on three workers in this process, over real sockets.
 
@@ -30,22 +31,11 @@ class RealCluster : public ::testing::Test {
     void serve(const std::string& path, const std::function<void(CoordinatorOptions&)>& change) {
         workers_.clear();
         server_.reset();
-        CoordinatorOptions options;
-        auto model = open_served_model(path);
-        ASSERT_TRUE(model.ok()) << model.error().message;
-        options.model = std::move(*model);
-        options.model.spec.context_length = 256;
-        options.core.min_workers = 3;
-        options.core.settle = base::from_ms(100);
-        options.planner = [spec = options.model.spec](const spec::ClusterSpec& cluster) {
-            plan::PlanOptions even;
-            even.method = plan::Method::even;
-            return plan::plan(cluster, spec, even);
-        };
+        CoordinatorOptions options = even_coordinator(
+            path, 3, [](CoordinatorOptions& made) { made.model.spec.context_length = 256; });
         change(options);
-        auto server = CoordinatorServer::start(std::move(options));
-        ASSERT_TRUE(server.ok()) << server.error().message;
-        server_ = std::move(*server);
+        server_ = start_coordinator(std::move(options));
+        ASSERT_NE(server_, nullptr);
         for (const char* name : {"a", "b", "c"}) {
             WorkerOptions worker;
             worker.name = name;

@@ -19,22 +19,11 @@ class RolesCluster : public RealCluster {
   protected:
     void serve_apart() {
         path_ = synthetic();
-        CoordinatorOptions options;
-        auto model = open_served_model(path_);
-        ASSERT_TRUE(model.ok()) << model.error().message;
-        options.model = std::move(*model);
-        options.model.spec.context_length = 256;
-        options.core.block_size = 4;
-        options.core.min_workers = 4;
-        options.core.settle = base::from_ms(100);
-        options.planner = [spec = options.model.spec](const spec::ClusterSpec& cluster) {
-            plan::PlanOptions even;
-            even.method = plan::Method::even;
-            return plan::plan(cluster, spec, even);
-        };
-        auto server = CoordinatorServer::start(std::move(options));
-        ASSERT_TRUE(server.ok()) << server.error().message;
-        server_ = std::move(*server);
+        server_ = start_coordinator(even_coordinator(path_, 4, [](CoordinatorOptions& options) {
+            options.model.spec.context_length = 256;
+            options.core.block_size = 4;
+        }));
+        ASSERT_NE(server_, nullptr);
         for (const char* name : {"p1", "p2", "d1", "d2"}) start(name);
         ASSERT_TRUE(eventually([&] { return server_->view().roles_kept == true; }, 60));
     }
