@@ -40,7 +40,7 @@ void add_scale_options(CLI::App& command, ScaleArguments& a) {
             "--scale-freeness", a.freeness,
             "tokens that every running request could still grow by if the workers shared all "
             "load evenly: below the first number one is added, above the second stopped")
-        ->default_str("64-1024");
+        ->default_str("512-1024");
 }
 
 base::Result<std::optional<core::AutoScaleConfig>> scale_config(const ScaleArguments& a) {
@@ -72,9 +72,9 @@ base::Result<std::optional<core::AutoScaleConfig>> scale_config(const ScaleArgum
     if (!a.freeness.empty()) {
         const auto band = parse_range(a.freeness);
         if (!band || band->first < 0 || band->second <= band->first) {
-            return base::invalid(
-                fmt::format("--scale-freeness: expected LOW-HIGH in tokens, like 64-1024, got '{}'",
-                            a.freeness));
+            return base::invalid(fmt::format(
+                "--scale-freeness: expected LOW-HIGH in tokens, like 512-1024, got '{}'",
+                a.freeness));
         }
         config.low = band->first;
         config.high = band->second;

@@ -10,8 +10,9 @@ namespace helix::core {
 
 struct AutoScaleConfig {
     // Freeness of the nodes together, in tokens: below low a node is added, above high one is
-    // stopped.
-    double low = 64;
+    // stopped. Nodes take their time to come: at 64 a rush is there before them (experiment
+    // auto-scaling).
+    double low = 512;
     double high = 1024;
     Duration hold = base::from_seconds(10);            // it must be outside for so long,
     Duration hold_down = base::from_seconds(60);       // or, for the first stop of several, so long

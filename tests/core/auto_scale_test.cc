@@ -69,6 +69,7 @@ class Cluster {
 
 AutoScaleConfig four() {
     AutoScaleConfig config;
+    config.low = 64;
     config.max_nodes = 4;
     return config;
 }
