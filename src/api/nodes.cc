@@ -42,7 +42,14 @@ std::string node_state(const core::WorkerView& worker) {
 json nodes_json(const core::ClusterView& view) {
     json nodes = json::array();
     for (const core::WorkerView& worker : view.workers) nodes.push_back(node_json(worker));
-    return {{"object", "list"}, {"serving", view.serving}, {"data", std::move(nodes)}};
+    json away = json::array();
+    for (const core::RememberedDrain& drain : view.drained_away) {
+        away.push_back({{"name", drain.worker}, {"remove", drain.remove}});
+    }
+    return {{"object", "list"},
+            {"serving", view.serving},
+            {"data", std::move(nodes)},
+            {"drained_away", std::move(away)}};
 }
 
 const core::WorkerView* find_node(const core::ClusterView& view, std::string_view name) {
@@ -70,6 +77,11 @@ std::optional<NodeCall> parse_node_call(std::string_view path) {
         i += 2;
     }
     return call;
+}
+
+bool is_drained_away(const core::ClusterView& view, std::string_view name) {
+    return std::any_of(view.drained_away.begin(), view.drained_away.end(),
+                       [&](const core::RememberedDrain& drain) { return drain.worker == name; });
 }
 
 std::optional<core::DrainWorker> drain_event(core::WorkerId worker, std::string_view action) {

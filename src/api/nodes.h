@@ -15,10 +15,14 @@ namespace helix::api {
 // "serving", "loading", "idle" (no layers), "draining", "drained", "removing", "removed".
 std::string node_state(const core::WorkerView& worker);
 
+// data: the workers that are here; drained_away: the names of others that stay drained.
 nlohmann::json nodes_json(const core::ClusterView& view);
 
 // Null if no worker has this name.
 const core::WorkerView* find_node(const core::ClusterView& view, std::string_view name);
+
+// It was drained, is not here, and will be drained when it comes back.
+bool is_drained_away(const core::ClusterView& view, std::string_view name);
 
 // What a path below /helix/nodes/ asks for.
 struct NodeCall {

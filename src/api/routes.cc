@@ -84,15 +84,26 @@ void node_action(ApiContext& context, const Exchange& exchange, std::string_view
     if (!call) return refuse("Expected /helix/nodes/NAME/drain, undrain or remove.");
     const core::ClusterView view = context.service.view();
     const core::WorkerView* worker = find_node(view, call->name);
-    if (worker == nullptr) return refuse(fmt::format("There is no worker \"{}\".", call->name));
-    const auto event = drain_event(worker->worker, call->action);
+    const bool away = worker == nullptr && is_drained_away(view, call->name);
+    if (worker == nullptr && !away) {
+        return refuse(fmt::format("There is no worker \"{}\".", call->name));
+    }
+    auto event = drain_event(away ? core::WorkerId{} : worker->worker, call->action);
     if (!event) {
         return refuse(
             fmt::format("A worker takes drain, undrain or remove, not \"{}\".", call->action));
     }
+    if (away && !event->off) {
+        return refuse(fmt::format("Worker \"{}\" is drained and not here.", call->name));
+    }
+    nlohmann::json answer = {{"name", call->name}, {"action", call->action}};
+    if (away) {
+        event->name = call->name;
+    } else {
+        answer["id"] = worker->worker.value;
+    }
     context.service.drain(*event);
-    net::HttpResponse response = json_response(
-        {{"name", call->name}, {"id", worker->worker.value}, {"action", call->action}});
+    net::HttpResponse response = json_response(answer);
     response.status = 202;
     context.respond(*exchange, response);
 }

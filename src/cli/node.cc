@@ -122,6 +122,12 @@ base::Status list_nodes(const NodeArguments& a) {
                     static_cast<long long>(node.value("requests", std::int64_t{0})),
                     static_cast<long long>(pages > 0 ? used * 100 / pages : 0), note.c_str());
     }
+    for (const json& away : body.value("drained_away", json::array())) {
+        const bool remove = away.value("remove", false);
+        std::printf("%-20s %-10s is not here, and %s when it comes back\n",
+                    away.value("name", "").c_str(), remove ? "removing" : "drained",
+                    remove ? "leaves again" : "stays drained");
+    }
     return base::Ok{};
 }
 
@@ -214,7 +220,9 @@ void add_node(App& app) {
         app, node, a, "drain",
         "Nothing new goes there, its requests move away, its layers go to others",
         "  helix node drain den\n  helix node drain den --no-wait --server http://hall:8080");
-    add_change(app, node, a, "undrain", "Uses a drained worker again", "  helix node undrain den");
+    add_change(app, node, a, "undrain",
+               "Uses a drained worker again, also one that is not here now",
+               "  helix node undrain den");
     add_change(app, node, a, "remove", "Drains a worker and ends it", "  helix node remove den");
 }
 

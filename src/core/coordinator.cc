@@ -39,7 +39,8 @@ const RememberedPlacement* Coordinator::placement_in_force() const {
 }
 
 std::vector<RememberedDrain> Coordinator::drains() const {
-    std::map<std::string, bool> all = impl_->drains_to_come;
+    std::map<std::string, bool> all;
+    for (const auto& [name, drain] : impl_->drains_to_come) all[name] = drain.remove;
     for (const auto& [id, worker] : impl_->workers) {
         if (worker.draining) all[worker.joined.node.name] = worker.remove;
     }
@@ -84,6 +85,9 @@ ClusterView Coordinator::view() const {
     for (const auto& [ends, heard] : state.unreached) {
         const bool twice = state.unreached.contains({ends.second, ends.first});
         if (!twice || ends.first < ends.second) view.links_down.push_back(ends);
+    }
+    for (const auto& [name, drain] : state.drains_to_come) {
+        view.drained_away.push_back({name, drain.remove});
     }
     view.roles_kept = state.roles_said;
     view.migrating = static_cast<std::int64_t>(state.migrating.size());

@@ -67,6 +67,7 @@ struct WorkerJoined {
 struct WorkerLost {
     WorkerId worker;
     std::string reason;
+    bool left = false;  // it was ended, and said so
 };
 struct FromWorker {
     WorkerId worker;
@@ -101,12 +102,15 @@ struct MoveRequest {
 // Nothing new goes to this worker and what runs there moves away; the placement is planned anew
 // without it (where that cannot be, it stays as it was: WorkerView::drain_refused). While a request
 // runs that nothing else could hold, all that waits (WorkerView::drain_waits). With remove it
-// is dismissed then. With off the worker is used again, and so it is when it joins anew, unless the
-// coordinator was restarted between (CoordinatorConfig::remembered_drains).
+// is dismissed then. It holds by the worker's name until it is called off: a worker that was lost
+// or started again meanwhile is emptied on when it joins, also the next coordinator
+// (CoordinatorConfig::remembered_drains). With remove it is over, too, when the worker has left.
+// With off the worker is used again, or will be when it comes back.
 struct DrainWorker {
     WorkerId worker;
     bool remove = false;
     bool off = false;
+    std::string name = {};  // if not empty it counts, and not the number: it may not be here
 };
 
 // Links of this worker, measured after it joined; node indices as in WorkerJoined.
@@ -404,6 +408,7 @@ struct ClusterView {
     std::int64_t failovers = 0;  // requests that lost a worker and went on elsewhere
     // Workers that do not reach each other, although the coordinator reaches both.
     std::vector<std::pair<WorkerId, WorkerId>> links_down = {};
+    std::vector<RememberedDrain> drained_away;  // of workers that are not here
     // Do workers keep to their roles (core/coordinator_roles.cc)? None: none has one.
     std::optional<bool> roles_kept;
     std::int64_t migrating = 0;
@@ -444,7 +449,7 @@ class Coordinator {
     // The last that was put in force, for CoordinatorConfig::remembered of the coordinator after
     // this one; null before the first.
     const RememberedPlacement* placement_in_force() const;
-    // By name: the workers that are drained, also those remembered that have not joined yet.
+    // By name: the workers that are drained, also those that are not here.
     std::vector<RememberedDrain> drains() const;
 
     struct Impl;

@@ -57,7 +57,8 @@ void Coordinator::Impl::on(TimePoint now, const WorkerJoined& event,
     const bool old = event.incarnation <= newest;  // a hello that comes late
     if (old && !base::planted(base::PlantedBug::old_incarnation_joins)) return;
     newest = event.incarnation;
-    if (workers.contains(event.worker)) lose_worker(now, event.worker, "was restarted", actions);
+    if (workers.contains(event.worker))
+        lose_worker(now, event.worker, "was restarted", false, actions);
     WorkerState state;
     state.joined = event;
     actions.push_back(Report{"worker " + event.node.name + " joined", false});
@@ -75,13 +76,13 @@ void Coordinator::Impl::on(TimePoint now, const WorkerLost& event,
     const WorkerState& gone = it->second;
     const bool missed = !gone.drained;
     const bool dismissed = gone.drained && gone.remove;
-    lose_worker(now, event.worker, dismissed ? "left" : event.reason, actions);
+    lose_worker(now, event.worker, dismissed ? "left" : event.reason, event.left, actions);
     if (missed) want_plan(now);
 }
 
 // Its requests go on elsewhere: what they computed is computed again, what was streamed stands.
 void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::string& reason,
-                                    std::vector<CoordinatorAction>& actions) {
+                                    bool left, std::vector<CoordinatorAction>& actions) {
     const WorkerState& gone = workers.at(worker);
     const std::string name = gone.joined.node.name;
     workers.at(worker).gone = true;
@@ -95,6 +96,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     prefixes.clear();
     if (in_router(worker)) flow_in_force = 0;  // whatever can replace it is a gain
     capacity_cache.reset();
+    keep_drain(gone, left);
     workers.erase(worker);
     forget_links_of(worker);
     note_roles();

@@ -1,5 +1,7 @@
 // Workers that are emptied while they serve (FEATURES L11): nothing new goes there, what runs there
-// moves away, and the placement is planned anew without them.
+// moves away, and the placement is planned anew without them. That holds by their names until it is
+// called off: neither a connection that breaks nor a restart, of a worker or of the coordinator,
+// brings one back into service.
 
 #include <algorithm>
 
@@ -14,8 +16,18 @@ constexpr int kMostTries = 8;  // to find another way, in one step
 
 void Coordinator::Impl::on(TimePoint now, const DrainWorker& event,
                            std::vector<CoordinatorAction>& actions) {
-    const auto it = workers.find(event.worker);
-    if (it == workers.end()) return;
+    auto it = workers.find(event.worker);
+    if (!event.name.empty()) {
+        it = std::find_if(workers.begin(), workers.end(), [&](const auto& worker) {
+            return worker.second.joined.node.name == event.name;
+        });
+    }
+    if (it == workers.end()) {
+        if (!event.off || drains_to_come.erase(event.name) == 0) return;
+        actions.push_back(
+            Report{"worker " + event.name + " is used again when it comes back", false});
+        return;
+    }
     WorkerState& worker = it->second;
     const bool remove = event.remove && !event.off;
     if (worker.draining == !event.off && worker.remove == remove) return;
@@ -25,6 +37,7 @@ void Coordinator::Impl::on(TimePoint now, const DrainWorker& event,
     worker.drain_refused.clear();
     if (worker.draining == !event.off) return;  // only what becomes of it then
     worker.draining = !event.off;
+    worker.needed = is_placed(it->first);
     worker.replaced = false;
     worker.drain_since = now;
     capacity_cache.reset();
@@ -40,7 +53,7 @@ void Coordinator::Impl::refuse_drains(const std::string& reason,
     for (const WorkerId id : plan_without) {
         const auto it = workers.find(id);
         if (it == workers.end() || !it->second.draining || it->second.replaced) continue;
-        if (!is_placed(id)) continue;
+        if (!is_placed(id) && !it->second.needed) continue;
         it->second.draining = it->second.remove = false;
         it->second.drain_refused = reason;
         plan_wanted = true;
@@ -50,6 +63,28 @@ void Coordinator::Impl::refuse_drains(const std::string& reason,
             true});
     }
     plan_without.clear();
+}
+
+// One that was to be removed and has left is not expected back.
+void Coordinator::Impl::keep_drain(const WorkerState& gone, bool left) {
+    const bool over = gone.remove && (gone.drained || left);
+    if (!gone.draining || over) return;
+    const bool needed = gone.needed && !gone.replaced;
+    drains_to_come.insert_or_assign(gone.joined.node.name, DrainToCome{gone.remove, needed, false});
+}
+
+void Coordinator::Impl::drain_as_before(TimePoint now, WorkerState& worker,
+                                        std::vector<CoordinatorAction>& actions) {
+    const auto known = drains_to_come.find(worker.joined.node.name);
+    if (known == drains_to_come.end()) return;
+    worker.draining = true;
+    worker.remove = known->second.remove;
+    worker.needed = known->second.needed;
+    worker.drain_since = now;
+    const std::string when = known->second.before_restart ? " the restart" : " it was lost";
+    drains_to_come.erase(known);
+    actions.push_back(
+        Report{"worker " + worker.joined.node.name + " is drained, as before" + when, false});
 }
 
 void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAction>& actions) {
@@ -80,7 +115,8 @@ void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAct
     for (auto& [id, worker] : workers) {
         if (!worker.draining || worker.drained) continue;
         if (serve) empty_worker(now, id, worker.drain_since, MigrationReason::drain, actions);
-        if (worker.kv.requests() > 0 || is_placed(id)) continue;
+        const bool undecided = worker.needed && !worker.replaced;
+        if (worker.kv.requests() > 0 || is_placed(id) || undecided) continue;
         worker.drained = true;
         actions.push_back(Report{"worker " + worker.joined.node.name + " holds nothing any more" +
                                      (worker.remove ? " and leaves" : ""),

@@ -78,18 +78,6 @@ bool Coordinator::Impl::is_placed(WorkerId id) const {
     return epoch_in_force == 0 && !held_before(workers.at(id)).empty();
 }
 
-void Coordinator::Impl::drain_as_before(TimePoint now, WorkerState& worker,
-                                        std::vector<CoordinatorAction>& actions) {
-    const auto known = drains_to_come.find(worker.joined.node.name);
-    if (known == drains_to_come.end()) return;
-    worker.draining = true;
-    worker.remove = known->second;
-    worker.drain_since = now;
-    drains_to_come.erase(known);
-    actions.push_back(
-        Report{"worker " + worker.joined.node.name + " is drained, as before the restart", false});
-}
-
 bool Coordinator::Impl::awaits_remembered(TimePoint now, std::vector<CoordinatorAction>& actions) {
     if (!remembered || restore_over) return false;
     std::map<std::string, const WorkerState*> here;

@@ -40,6 +40,7 @@ struct WorkerState {
     bool failed = false;               // could not load: left out of plans until it joins anew
     bool draining = false;             // nothing new goes there (DrainWorker)
     bool remove = false;               // and it is dismissed when it holds nothing
+    bool needed = false;               // it is not known yet whether the others can do without it
     bool replaced = false;             // a placement without it was found
     bool drained = false;              // WorkerDrained was said
     TimePoint drain_since;             // when it was told, or closed
@@ -55,6 +56,13 @@ struct WorkerState {
     WorkerReport last_report;
     SlowdownWatch slowness;
     TimePoint reported_at;
+};
+
+// Of a worker that is not here (DrainWorker).
+struct DrainToCome {
+    bool remove = false;
+    bool needed = false;          // as in WorkerState, when it was lost
+    bool before_restart = false;  // the coordinator's
 };
 
 // What the prefix cache has to do with a request.
@@ -278,7 +286,8 @@ struct Coordinator::Impl {
           scaler(given.scale ? std::optional<AutoScaler>(*given.scale) : std::nullopt),
           remembered(given.remembered) {
         for (const RememberedDrain& drain : given.remembered_drains) {
-            CHECK(drains_to_come.emplace(drain.worker, drain.remove).second);
+            const DrainToCome known = {drain.remove, false, true};
+            CHECK(drains_to_come.emplace(drain.worker, known).second);
         }
     }
 
@@ -341,9 +350,9 @@ struct Coordinator::Impl {
     std::optional<AutoScaler> scaler;
     // From before a restart; without those that have a part in a placement of ours.
     std::optional<RememberedPlacement> remembered;
-    std::map<std::string, bool> drains_to_come;  // from then, of those that have not joined: remove
-    std::optional<TimePoint> restore_until;      // set while workers are waited for
-    bool restore_over = false;                   // a placement is in force, or it was given up
+    std::map<std::string, DrainToCome> drains_to_come;  // by the names of workers not here
+    std::optional<TimePoint> restore_until;             // set while workers are waited for
+    bool restore_over = false;                    // a placement is in force, or it was given up
     std::optional<RememberedPlacement> in_force;  // the last
     std::set<RequestId> high_running;             // requests of high priority
     std::int64_t preemptions = 0;
@@ -618,6 +627,9 @@ struct Coordinator::Impl {
     void refuse_drains(const std::string& reason, std::vector<CoordinatorAction>& actions);
     void advance_drains(TimePoint now, std::vector<CoordinatorAction>& actions);
     std::string drain_waits(const WorkerState& worker) const;  // for whom; empty: for nobody
+    void keep_drain(const WorkerState& gone, bool left);
+    void drain_as_before(TimePoint now, WorkerState& worker,
+                         std::vector<CoordinatorAction>& actions);
     // What runs there moves away or finishes; after empty_timeout it is set back.
     void empty_worker(TimePoint now, WorkerId worker, TimePoint since, MigrationReason reason,
                       std::vector<CoordinatorAction>& actions);
@@ -643,7 +655,7 @@ struct Coordinator::Impl {
     void on(TimePoint now, const Planned& event, std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const NotPlanned& event, std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const CoordinatorTick& event, std::vector<CoordinatorAction>& actions);
-    void lose_worker(TimePoint now, WorkerId worker, const std::string& reason,
+    void lose_worker(TimePoint now, WorkerId worker, const std::string& reason, bool left,
                      std::vector<CoordinatorAction>& actions);
     void on_report(TimePoint now, WorkerId worker, const WorkerReport& message,
                    std::vector<CoordinatorAction>& actions);
@@ -661,8 +673,6 @@ struct Coordinator::Impl {
     void remember_in_force();  // the pending placement's
     // What the worker had before the restart and was not told to give up since.
     LayerRange held_before(const WorkerState& worker) const;
-    void drain_as_before(TimePoint now, WorkerState& worker,
-                         std::vector<CoordinatorAction>& actions);
     // In the placement in force or, before the first, in the one from before the restart.
     bool is_placed(WorkerId id) const;
 

@@ -28,7 +28,7 @@ struct RememberedPlacement {
     bool operator==(const RememberedPlacement&) const = default;
 };
 
-// A worker that was being emptied, or was empty (DrainWorker).
+// A worker that was being emptied, or was empty (DrainWorker), until that is called off.
 struct RememberedDrain {
     std::string worker;
     bool remove = false;  // and is to be dismissed then

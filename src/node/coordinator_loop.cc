@@ -275,7 +275,7 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
     } else if (const auto* chunk = std::get_if<wire::ChunkRequest>(&message)) {
         send_weights(connection, answer_chunk(options_.model, *chunk));
     } else if (const auto* bye = std::get_if<wire::Goodbye>(&message)) {
-        lose(connection, bye->reason.empty() ? "left" : "left (" + bye->reason + ")");
+        lose(connection, bye->reason.empty() ? "left" : "left (" + bye->reason + ")", true);
     } else {
         cut_off(connection,
                 fmt::format("sent a {}, which no worker sends", wire::message_name(message)));
@@ -302,7 +302,7 @@ void CoordinatorServer::cut_off(const std::string& connection, const std::string
     lose(connection, "was cut off: it " + why);
 }
 
-void CoordinatorServer::lose(const std::string& connection, const std::string& reason) {
+void CoordinatorServer::lose(const std::string& connection, const std::string& reason, bool left) {
     const std::optional<WorkerEntry> gone = roster_.remove(connection);
     if (!gone.has_value()) return;
     to_workers_.erase(gone->worker);
@@ -310,7 +310,7 @@ void CoordinatorServer::lose(const std::string& connection, const std::string& r
         const std::lock_guard lock(mutex_);
         endpoints_.erase(gone->hello.name);
     }
-    if (gone->joined) step(core::WorkerLost{gone->worker, reason});
+    if (gone->joined) step(core::WorkerLost{gone->worker, reason, left});
 }
 
 Status CoordinatorServer::send(const std::string& connection, const wire::Message& message,

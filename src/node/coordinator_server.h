@@ -104,7 +104,7 @@ class CoordinatorServer final : public api::Service {
     void share_keys();
     void on_tick();
     void cut_off(const std::string& connection, const std::string& why);
-    void lose(const std::string& connection, const std::string& reason);
+    void lose(const std::string& connection, const std::string& reason, bool left = false);
     void step(const core::CoordinatorEvent& event);
     void perform();
     void keep_placement();

@@ -107,6 +107,7 @@ constexpr std::array<const char*, kProbes> kNames{
     "coordinator killed while a worker loaded",
     "coordinator killed while a worker was drained",
     "drained as before the coordinator's restart",
+    "drained as before it was lost",
     "coordinator killed while the network was cut",
     "a worker missed the coordinator",
     "the coordinator was back before a worker missed it",

@@ -113,6 +113,7 @@ enum class Probe {
     coordinator_killed_while_loading,
     coordinator_killed_while_draining,
     drained_as_before_the_restart,
+    drained_as_before_it_was_lost,
     coordinator_killed_while_cut,
     coordinator_missed,
     coordinator_back_before_it_was_missed,

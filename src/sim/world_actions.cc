@@ -171,6 +171,8 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
             probes_.hit(Probe::placement_taken_up_again);
         if (report->text.ends_with(" is drained, as before the restart"))
             probes_.hit(Probe::drained_as_before_the_restart);
+        if (report->text.ends_with(" is drained, as before it was lost"))
+            probes_.hit(Probe::drained_as_before_it_was_lost);
         if (!report->text.starts_with("placement ")) return;
         if (!lost_since_placement_) probes_.hit(Probe::placement_replaced_while_serving);
         lost_since_placement_ = false;

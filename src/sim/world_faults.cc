@@ -1,5 +1,7 @@
 // Workers that come, go and stand still; sessions; faults that begin and end.
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/check.h"
@@ -15,6 +17,7 @@ core::WorkerId World::add_worker(const spec::NodeSpec& node, std::int64_t kv_pag
     auto machine = std::make_unique<Machine>();
     machine->id = id;
     machine->node = node;
+    if (node.name.empty()) machine->node.name = fmt::format("w{}", id.value);
     machine->kv_pages = kv_pages;
     machines_.emplace(id, std::move(machine));
     start(*machines_.at(id));

@@ -170,6 +170,7 @@ void World::set_drain(Machine& machine) {
     drain.worker = machine.id;
     drain.remove = machine.removes > 0;
     drain.off = machine.removes + machine.drains == 0;
+    drain.name = machine.node.name;
     if (drain.off) probes_.hit(Probe::drain_called_off);
     coordinator_event(drain);
 }

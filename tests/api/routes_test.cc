@@ -221,6 +221,7 @@ TEST_F(ApiTest, WorkersAreListedDrainedAndRemovedByName) {
     other.drain_refused = "too small";
     other.drain_waits = "request 7 needs it";
     view.workers.push_back(other);
+    view.drained_away = {{"shed", true}};
     service_.set_view(view);
     const Json list = Json::parse(get("/helix/nodes").body);
     ASSERT_EQ(list["data"].size(), 2U);
@@ -233,21 +234,27 @@ TEST_F(ApiTest, WorkersAreListedDrainedAndRemovedByName) {
     EXPECT_FALSE(list["data"][0].contains("drain_refused"));
     EXPECT_FALSE(list["data"][0].contains("drain_waits"));
 
+    EXPECT_EQ(list["drained_away"], Json::parse(R"([{"name":"shed","remove":true}])"));
+
     EXPECT_EQ(post("/helix/nodes/den/drain", "").status, 202);
     EXPECT_EQ(post("/helix/nodes/left%20%22one%22/remove", "").status, 202);
     EXPECT_EQ(post("/helix/nodes/den/undrain", "").status, 202);
+    EXPECT_EQ(post("/helix/nodes/shed/undrain", "").status, 202) << "it is not here";
+    EXPECT_EQ(post("/helix/nodes/shed/drain", "").status, 404);
     for (const char* path :
          {"/helix/nodes/attic/drain", "/helix/nodes/den/paint", "/helix/nodes/den/",
           "/helix/nodes//drain", "/helix/nodes/%zz/drain", "/helix/nodes/%2/drain"}) {
         EXPECT_EQ(post(path, "").status, 404) << path;
     }
     const auto drains = service_.drains();
-    ASSERT_EQ(drains.size(), 3U);
+    ASSERT_EQ(drains.size(), 4U);
     EXPECT_EQ(drains[0].worker, core::WorkerId{2});
     EXPECT_FALSE(drains[0].remove || drains[0].off);
     EXPECT_EQ(drains[1].worker, core::WorkerId{1});
     EXPECT_TRUE(drains[1].remove);
     EXPECT_TRUE(drains[2].off);
+    EXPECT_TRUE(drains[3].off);
+    EXPECT_EQ(drains[3].name, "shed");
 }
 
 TEST_F(ApiTest, ARequestMovesByItsId) {

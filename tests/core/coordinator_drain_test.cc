@@ -61,10 +61,10 @@ class ElasticCluster : public ScriptedCluster {
         const TokensProduced message{{{{{id}, state.attempt}, length(state), 7, 0, {}}}};
         play(FromWorker{state.pipeline.back().worker, message});
     }
-    void join(std::uint32_t id) {
+    void join(std::uint32_t id, std::uint64_t incarnation = 1) {
         WorkerJoined joined;
         joined.worker = {id};
-        joined.incarnation = 1;
+        joined.incarnation = incarnation;
         joined.node.name = "w" + std::to_string(id);
         play(joined);
     }
@@ -179,6 +179,104 @@ TEST(CoordinatorDrain, RequestsMoveAwayAndTheEmptyWorkerIsDismissed) {
     EXPECT_EQ(cluster.reports, (std::vector<std::string>{"worker w0 left"}));
     cluster.pass(base::from_seconds(1));
     EXPECT_FALSE(cluster.plan) << "nobody misses it";
+}
+
+// ---- workers that are lost while they are drained
+// -----------------------------------------------------------------------------------
+
+// Worker 0 of two that can each serve alone is drained, to the end.
+void drain_first(ElasticCluster& cluster) {
+    cluster.play(DrainWorker{{0}});
+    cluster.pass(base::from_seconds(1));
+    cluster.planned({{{1, {0, 4}}}}, 1);
+    cluster.pass(base::from_ms(50));
+    ASSERT_EQ(cluster.drained.size(), 1U);
+}
+
+TEST(CoordinatorDrain, AConnectionThatBreaksDoesNotEndIt) {
+    ElasticCluster cluster(2, 1);
+    drain_first(cluster);
+    for (std::uint64_t again = 2; again < 4; ++again) {
+        cluster.play(WorkerLost{{0}, "was lost (its connection broke)"});
+        EXPECT_EQ(cluster.coordinator().drains(), (std::vector<RememberedDrain>{{"w0", false}}));
+        EXPECT_EQ(cluster.view().drained_away.size(), 1U);
+        cluster.join(0, again);
+        EXPECT_TRUE(cluster.view().drained_away.empty());
+        EXPECT_TRUE(cluster.said("worker w0 is drained, as before it was lost"));
+        cluster.pass(base::from_seconds(1));
+        EXPECT_TRUE(cluster.worker(0).draining && cluster.worker(0).drained);
+        if (!cluster.plan) continue;
+        EXPECT_EQ(cluster.plan->workers, (std::vector<WorkerId>{{1}}));
+        cluster.planned({{{1, {0, 4}}}}, 1);
+    }
+    cluster.play(DrainWorker{{0}, false, true});
+    cluster.pass(base::from_seconds(1));
+    ASSERT_TRUE(cluster.plan);
+    EXPECT_EQ(cluster.plan->workers.size(), 2U);
+    cluster.play(WorkerLost{{0}, "died"});
+    cluster.join(0, 9);
+    EXPECT_FALSE(cluster.worker(0).draining) << "it was called off";
+}
+
+TEST(CoordinatorDrain, NeitherDoesAStopOfTheWorkerButItCanBeCalledOffMeanwhile) {
+    ElasticCluster cluster(2, 1);
+    drain_first(cluster);
+    cluster.play(WorkerLost{{0}, "left (was stopped)", true});
+    EXPECT_EQ(cluster.view().drained_away.size(), 1U);
+    DrainWorker off{{}, false, true};
+    for (const char* name : {"somebody", "w1"}) {
+        off.name = name;
+        cluster.play(off);
+        EXPECT_EQ(cluster.view().drained_away.size(), 1U) << name;
+    }
+    off.name = "w0";
+    cluster.play(off);
+    EXPECT_TRUE(cluster.view().drained_away.empty());
+    EXPECT_TRUE(cluster.coordinator().drains().empty());
+    cluster.join(0, 2);
+    EXPECT_FALSE(cluster.worker(0).draining);
+}
+
+TEST(CoordinatorDrain, OneThatWasRemovedAndHasLeftIsUsedWhenItIsStartedAgain) {
+    ElasticCluster cluster(2, 1);
+    cluster.play(DrainWorker{{0}, true, false});
+    cluster.play(WorkerLost{{0}, "left (was stopped)", true});
+    EXPECT_TRUE(cluster.view().drained_away.empty()) << "its user ended it before it was empty";
+    cluster.join(0, 2);
+    EXPECT_FALSE(cluster.worker(0).draining);
+}
+
+TEST(CoordinatorDrain, OneThatWasBeingRemovedIsRemovedWhenItIsBack) {
+    ElasticCluster cluster(2, 1);
+    cluster.play(DrainWorker{{0}, true, false});
+    cluster.play(WorkerLost{{0}, "was lost (its connection broke)"});
+    cluster.join(0, 2);
+    EXPECT_TRUE(cluster.drained.empty()) << "the others have not taken its layers over yet";
+    cluster.pass(base::from_seconds(1));
+    EXPECT_TRUE(cluster.drained.empty());
+    cluster.planned({{{1, {0, 4}}}}, 1);
+    cluster.pass(base::from_ms(50));
+    ASSERT_EQ(cluster.drained.size(), 1U);
+    EXPECT_TRUE(cluster.drained[0].remove);
+}
+
+// Otherwise a blip at the wrong moment would take the only machines that can serve out of service.
+TEST(CoordinatorDrain, OneThatTheOthersCannotDoWithoutIsUsedAgainThoughItWasLostMeanwhile) {
+    ElasticCluster cluster(1, 2);
+    cluster.play(DrainWorker{{0}});
+    cluster.play(WorkerLost{{0}, "was lost (its connection broke)"});
+    cluster.join(0, 2);
+    EXPECT_TRUE(cluster.worker(0).draining);
+    cluster.pass(base::from_seconds(1));
+    ASSERT_TRUE(cluster.plan);
+    EXPECT_EQ(cluster.plan->workers, (std::vector<WorkerId>{{1}}));
+    cluster.play(NotPlanned{cluster.plan->plan, "the model does not fit"});
+    EXPECT_FALSE(cluster.worker(0).draining);
+    EXPECT_EQ(cluster.worker(0).drain_refused, "the model does not fit");
+    cluster.plan.reset();
+    cluster.pass(base::from_seconds(1));
+    ASSERT_TRUE(cluster.plan);
+    EXPECT_EQ(cluster.plan->workers.size(), 2U);
 }
 
 TEST(CoordinatorDrain, WhatCannotMoveIsComputedAnewElsewhereAfterAWhile) {

@@ -327,7 +327,7 @@ TEST(CoordinatorRestore, AWorkerThatIsNeededMoreThanBeforeIsNotDrained) {
     EXPECT_TRUE(run.serving());
 }
 
-TEST(CoordinatorRestore, ADrainOutlivesRestartsThatItsWorkerMissesAndEndsWithItsOwn) {
+TEST(CoordinatorRestore, ARemovalOutlivesRestartsThatItsWorkerMissesAndEndsWhenItHasLeft) {
     Restart first(chain(), {{"late", true}});
     for (const char* name : {"a", "b", "c"}) first.join(name);
     first.tick();
@@ -336,10 +336,28 @@ TEST(CoordinatorRestore, ADrainOutlivesRestartsThatItsWorkerMissesAndEndsWithIts
     second.join("late");
     EXPECT_TRUE(second.worker("late").draining && second.worker("late").remove);
     EXPECT_EQ(second.coordinator().drains(), (Drains{{"late", true}}));
+    second.tick();
+    EXPECT_EQ(second.dismissed, std::set<std::string>{"late"});
     second.lose("late");
     EXPECT_TRUE(second.coordinator().drains().empty());
     second.join("late");
-    EXPECT_FALSE(second.worker("late").draining) << "it was restarted";
+    EXPECT_FALSE(second.worker("late").draining) << "it was started again";
+}
+
+TEST(CoordinatorRestore, ADrainOutlivesRestartsOfBoth) {
+    Restart first(chain(), {{"d", false}});
+    for (const char* name : {"a", "b", "c", "d"}) first.join(name);
+    first.tick();
+    first.lose("d");
+    EXPECT_EQ(first.coordinator().drains(), (Drains{{"d", false}}));
+    first.join("d");
+    EXPECT_TRUE(first.worker("d").draining);
+    first.lose("d");
+    Restart second(chain(), first.coordinator().drains());
+    for (const char* name : {"a", "b", "c", "d"}) second.join(name);
+    second.tick();
+    EXPECT_TRUE(second.serving());
+    EXPECT_TRUE(second.worker("d").draining && second.worker("d").drained);
 }
 
 TEST(CoordinatorRestore, WithoutAPlacementFromBeforeADrainedWorkerIsNotPlannedWith) {

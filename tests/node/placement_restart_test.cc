@@ -13,6 +13,7 @@
 #include "node/cluster_fixture.h"
 #include "node/placement_keeper.h"
 #include "node/planner_thread.h"
+#include "node/tcp_proxy.h"
 #include "spec/placement_file.h"
 
 namespace helix::node {
@@ -145,7 +146,7 @@ TEST_F(PlacementRestart, ADrainedWorkerStaysDrainedUntilItIsUsedAgain) {
     EXPECT_TRUE(becomes("c", [](const auto& c) { return !c.draining; }));
 }
 
-TEST_F(PlacementRestart, AWorkerThatIsRestartedItselfIsUsedAgain) {
+TEST_F(PlacementRestart, AWorkerThatIsRestartedItselfStaysDrainedUntilThatIsCalledOff) {
     start({"a", "b"});
     ASSERT_TRUE(serves());
     ASSERT_TRUE(becomes("b", [](const auto&) { return true; }));
@@ -154,8 +155,36 @@ TEST_F(PlacementRestart, AWorkerThatIsRestartedItselfIsUsedAgain) {
     start({"a", "b"});
     ASSERT_TRUE(becomes("b", is_drained));
     workers_.erase("b");
+    ASSERT_TRUE(eventually([&] { return server_->view().drained_away.size() == 1; }, 60));
+    add("b");
+    EXPECT_TRUE(becomes("b", is_drained));
+    workers_.erase("b");
+    ASSERT_TRUE(eventually([&] { return server_->view().drained_away.size() == 1; }, 60));
+    core::DrainWorker off{{}, false, true};
+    off.name = "b";
+    server_->drain(off);
+    ASSERT_TRUE(eventually([&] { return server_->view().drained_away.empty(); }, 60));
     add("b");
     EXPECT_TRUE(becomes("b", [](const auto& b) { return !b.draining; }));
+}
+
+// The same process, which joins again by itself.
+TEST_F(PlacementRestart, AConnectionThatBreaksDoesNotEndADrain) {
+    start({"a"});
+    ASSERT_TRUE(serves());
+    TcpProxy proxy(server_->join_info().cluster_port);
+    workers_["b"] = std::make_unique<RunningWorker>(modelled_worker("b", worker_layers_),
+                                                    "127.0.0.1:" + std::to_string(proxy.port()));
+    ASSERT_TRUE(becomes("b", [](const auto&) { return true; }));
+    server_->drain({worker("b").worker, false, false});
+    ASSERT_TRUE(becomes("b", [](const auto& b) { return b.draining && b.drained; }));
+    const std::uint64_t before = worker("b").incarnation;
+    proxy.set(TcpProxy::Mode::refuse);
+    ASSERT_TRUE(eventually([&] { return server_->view().drained_away.size() == 1; }, 60));
+    proxy.set(TcpProxy::Mode::pass);
+    EXPECT_TRUE(becomes(
+        "b", [&](const auto& b) { return b.incarnation > before && b.draining && b.drained; }));
+    EXPECT_EQ(ask(), expected_tokens({5, 6, 7}, 8));
 }
 
 TEST_F(PlacementRestart, APlacementThatIsGivenWinsOverTheOneThatWasKept) {
