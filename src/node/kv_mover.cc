@@ -82,6 +82,14 @@ void KvMover::keep(std::set<std::string> endpoints) {
     changed_.notify_all();
 }
 
+void KvMover::give_up(std::string endpoint) {
+    {
+        const std::lock_guard lock(mutex_);
+        given_up_.insert(std::move(endpoint));
+    }
+    changed_.notify_all();
+}
+
 std::vector<core::WorkerEvent> KvMover::take_events() {
     const std::lock_guard lock(mutex_);
     return std::exchange(events_, {});
@@ -117,12 +125,29 @@ bool KvMover::work_once(std::unique_lock<std::mutex>& lock) {
         std::erase_if(sockets_, [&](const auto& entry) { return !kept.contains(entry.first); });
         return true;
     }
+    if (!given_up_.empty()) {
+        for (const std::string& endpoint : std::exchange(given_up_, {})) drop_exports_to(endpoint);
+        return true;
+    }
     const std::shared_ptr<engine::Backend> backend = backend_;
     if (backend == nullptr) {
         CHECK(imports_.empty() && exports_.empty());
         return false;
     }
     return import_next(lock, *backend) || export_next(lock, *backend);
+}
+
+void KvMover::drop_exports_to(const std::string& endpoint) {
+    sockets_.erase(endpoint);
+    if (outgoing_.has_value() && outgoing_->task.to.endpoint == endpoint) {
+        tell(core::KvExported{outgoing_->task.action.transfer});
+        outgoing_.reset();
+    }
+    std::erase_if(exports_, [&](const Export& one) {
+        if (one.to.endpoint != endpoint) return false;
+        tell(core::KvExported{one.action.transfer});
+        return true;
+    });
 }
 
 bool KvMover::import_next(std::unique_lock<std::mutex>& lock, engine::Backend& backend) {

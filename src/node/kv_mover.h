@@ -45,6 +45,8 @@ class KvMover {
     void receive(core::ImportKv action, net::Frame frame);
     // Connections to others than these are closed.
     void keep(std::set<std::string> endpoints);
+    // The link there is down: what is to go there counts as sent, and the connection is closed.
+    void give_up(std::string endpoint);
     // KvExported and KvImported, after a wake-up.
     std::vector<core::WorkerEvent> take_events();
 
@@ -75,6 +77,7 @@ class KvMover {
     // With the lock held; false when there is nothing to do now.
     bool work_once(std::unique_lock<std::mutex>& lock);
     void tell(core::WorkerEvent event);
+    void drop_exports_to(const std::string& endpoint);
     bool import_next(std::unique_lock<std::mutex>& lock, engine::Backend& backend);
     bool export_next(std::unique_lock<std::mutex>& lock, engine::Backend& backend);
     base::Status read(Outgoing& outgoing, engine::Backend& backend);
@@ -94,6 +97,7 @@ class KvMover {
     std::deque<Export> exports_;
     std::deque<Import> imports_;
     std::optional<std::set<std::string>> kept_;  // to be done
+    std::set<std::string> given_up_;             // to be done
     std::optional<Pause> pause_;
     std::vector<core::WorkerEvent> events_;
     bool stopping_ = false;

@@ -174,6 +174,13 @@ void PeerLinks::reply(const std::string& connection, const wire::Message& messag
     if (!sent.ok()) LOG_DEBUG("answer to a peer: {}", sent.error().message);
 }
 
+void PeerLinks::look_after(base::TimePoint now, core::WorkerId worker) {
+    const auto found = links_.find(worker);
+    if (found == links_.end() || found->second.socket != nullptr) return;
+    const Status opened = open(found->second, now);
+    if (!opened.ok()) LOG_WARN("worker {}: {}", worker.value, opened.error().message);
+}
+
 void PeerLinks::watch(base::TimePoint now) {
     for (const net::LinkEvent& event : listener_->take_events()) {
         if (event.kind == net::LinkEventKind::disconnected) greeted_.erase(event.connection);

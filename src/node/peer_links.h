@@ -64,6 +64,9 @@ class PeerLinks {
     std::optional<core::Peer> peer(core::WorkerId worker) const;
     std::set<std::string> endpoints() const;  // of all peers
     void watch(base::TimePoint now);
+    // KV goes to this peer, over a connection of its own: the link is opened and watched as if rows
+    // went over it.
+    void look_after(base::TimePoint now, core::WorkerId worker);
     void add_sockets(std::vector<net::ZmqSocket*>& sockets) const;
 
   private:

@@ -157,6 +157,7 @@ void WorkerSession::on_tick() {
 void WorkerSession::tell_links() {
     for (const core::WorkerId peer : peers_->take_mended()) step(core::PeerBroken{peer});
     for (core::Peer& peer : peers_->take_down(last_tick_, kBrokenGrace)) {
+        if (const auto there = peers_->peer(peer.worker)) mover_->give_up(there->endpoint);
         step(core::PeerBroken{peer.worker, true, std::move(peer.endpoint)});
     }
     if (probe_.has_value() || last_tick_ - last_probe_ < kProbeAgain) return;
@@ -482,6 +483,7 @@ bool WorkerSession::perform_kv(core::WorkerAction& action) {
     if (out == nullptr) return false;
     const std::optional<core::Peer> peer = peers_->peer(out->to);
     if (peer.has_value()) {
+        peers_->look_after(now(), out->to);
         const double rate = migration_bytes_per_s(out->to);
         mover_->send(std::move(*out), *peer, rate);
     } else {

@@ -123,6 +123,80 @@ TEST_F(LinksTest, ThePlanIsMadeWithoutIt) {
     EXPECT_EQ(ends, (std::vector<std::pair<std::int32_t, std::int32_t>>{{0, 2}, {-1, 0}}));
 }
 
+// ---- links that carry only KV
+// -------------------------------------------------------------------------------------
+
+// Three workers, each with the whole model: no rows go between them.
+class KvLinks : public ::testing::Test {
+  protected:
+    KvLinks() {
+        cluster_.step(Submitted{request(1)});
+        cluster_.tokens(1, {5});
+        from_ = {cluster_.lane(1)};
+    }
+    WorkerId other(std::uint32_t i) const { return {(from_.value + i) % 3}; }
+    Actions move(std::vector<Stage> to = {}) { return cluster_.step(MoveRequest{{1}, to}); }
+    Actions move_to(WorkerId worker) { return move({{worker, {0, 4}}}); }
+    WorkerId moves_to() const { return cluster_.request(1).migration->pipeline.front().worker; }
+    // All that it needs comes, and it goes on there.
+    void arrive() {
+        const SequenceKey key{{1}, cluster_.request(1).migration->attempt};
+        const WorkerId to = moves_to();
+        cluster_.step(FromWorker{to, KvReserved{key}});
+        for (int round = 0; round < 5 && cluster_.request(1).migration; ++round) {
+            const std::uint32_t number = cluster_.request(1).migration->round;
+            cluster_.tokens(1, {6});
+            if (!cluster_.request(1).migration) break;
+            cluster_.step(FromWorker{to, KvArrived{key, number, {0, 4}}});
+        }
+        EXPECT_FALSE(cluster_.request(1).migration);
+        EXPECT_EQ(cluster_.request(1).pipeline.front().worker, to);
+    }
+
+    ScriptedCluster cluster_{config(), 3, 1};
+    WorkerId from_;
+};
+
+TEST_F(KvLinks, AMoveUnderWayIsGivenUpAndItsPagesAreFreed) {
+    move_to(other(1));
+    const SequenceKey key{{1}, cluster_.request(1).migration->attempt};
+    cluster_.step(FromWorker{other(1), KvReserved{key}});
+    const std::uint32_t before = cluster_.request(1).attempt;
+    const Actions after = cluster_.step(FromWorker{from_, PeerLost{other(1), true}});
+    EXPECT_EQ(find<MigrationEnded>(after)->reason, "the link between its workers broke");
+    bool freed = false;
+    for (const CoordinatorAction& action : after) {
+        const auto* send = std::get_if<SendToWorker>(&action);
+        if (send == nullptr || send->worker != other(1)) continue;
+        const auto* free = std::get_if<FreeSequences>(&send->message);
+        freed = freed || (free != nullptr && free->keys == std::vector<SequenceKey>{key});
+    }
+    EXPECT_TRUE(freed);
+    EXPECT_EQ(cluster_.coordinator().impl().workers.at(other(1)).kv.requests(), 0U);
+    EXPECT_EQ(cluster_.request(1).attempt, before) << "it decodes where it is";
+    EXPECT_EQ(cluster_.view().links_down.size(), 1U);
+    EXPECT_FALSE(find<PlanCluster>(after).has_value());
+}
+
+TEST_F(KvLinks, RequestsMoveElsewhereUntilItIsBack) {
+    cluster_.step(FromWorker{from_, PeerLost{other(1), true}});
+    const auto refused = find<MigrationEnded>(move_to(other(1)));
+    ASSERT_TRUE(refused.has_value());
+    EXPECT_NE(refused->reason.find("does not reach"), std::string::npos) << refused->reason;
+    move();
+    EXPECT_EQ(moves_to(), other(2));
+    arrive();
+    // From there it reaches that worker: only that one link is down.
+    move_to(other(1));
+    arrive();
+    const auto back = find<MigrationEnded>(move_to(from_));
+    ASSERT_TRUE(back.has_value()) << "in the other direction neither";
+    cluster_.step(FromWorker{from_, PeerLost{other(1)}});
+    EXPECT_TRUE(cluster_.view().links_down.empty());
+    move_to(from_);
+    arrive();
+}
+
 TEST(LinksOfAll, WithNoWayLeftRequestsWaitAndGoOnWhenTheLinkIsBack) {
     ScriptedCluster cluster(config(), 1, 2);
     cluster.step(Submitted{request(1)});

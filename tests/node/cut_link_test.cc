@@ -43,16 +43,18 @@ base::Result<plan::PlanReport> halves(const spec::ClusterSpec& cluster) {
 
 class CutLink : public ::testing::Test {
   protected:
-    // Of these the first reaches b only through the proxy.
-    void serve(const std::vector<std::string>& names) {
+    // The others reach b only through the proxy. With hosts of their own they measure their links
+    // when they join.
+    void serve(const std::vector<std::string>& names, const PlanFunction& planner = halves,
+               bool own_hosts = true) {
         CoordinatorOptions options = modelled_coordinator(static_cast<std::int32_t>(names.size()));
-        options.planner = halves;
+        options.planner = planner;
         auto server = CoordinatorServer::start(std::move(options));
         ASSERT_TRUE(server.ok()) << server.error().message;
         server_ = std::move(*server);
         for (const std::string& name : names) {
             WorkerOptions worker = modelled_worker(name, 12, 1e-3);
-            worker.host = name;
+            if (own_hosts) worker.host = name;
             if (name == "b") {
                 worker.listen_port = port_;
                 worker.peer_port = proxy_.port();
@@ -157,6 +159,101 @@ TEST_F(CutLink, WithNoOtherWayRequestsWaitUntilItIsBack) {
     expect_all(sinks, 80);
     expect_all(more, 10);
     EXPECT_TRUE(nothing_left());
+}
+
+// ---- a link that carries only KV
+// ---------------------------------------------------------------------------------------
+
+// Every worker has the whole model: no rows go between them.
+base::Result<plan::PlanReport> alike(const spec::ClusterSpec& cluster) {
+    plan::PlanReport report;
+    report.placement.layers.assign(cluster.nodes.size(), {0, 12});
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(cluster.nodes.size()); ++i) {
+        report.flows.push_back({spec::kCoordinator, i, 4});
+        report.flows.push_back({i, spec::kCoordinator, 4});
+        report.max_flow_tokens_per_s += 4;
+    }
+    return report;
+}
+
+class CutKvLink : public CutLink {
+  protected:
+    struct Running {
+        core::RequestId id;
+        std::shared_ptr<RecordingSink> sink;
+    };
+    static constexpr std::int32_t kTokens = 250;
+
+    core::Pipeline all_on(const std::string& name) {
+        for (const core::WorkerView& worker : server_->view().workers) {
+            if (worker.node.name == name) return {{worker.worker, {0, 12}}};
+        }
+        return {};
+    }
+    bool runs_on(const Running& one, const std::string& name) {
+        const core::Pipeline there = all_on(name);
+        bool on = false;
+        one.sink->wait_for([&](const RecordingSink& s) {
+            on = !s.done_ && s.pipeline_ == there;
+            return true;
+        });
+        return on;
+    }
+    // Has its first tokens.
+    Running one_on_a() {
+        Running one;
+        EXPECT_TRUE(eventually(
+            [&] {
+                one.sink = std::make_shared<RecordingSink>();
+                const auto number = static_cast<spec::Token>(all_.size());
+                one.id = server_->submit(greedy({7, number}, kTokens), one.sink);
+                all_.push_back(one.sink);
+                one.sink->wait_for(
+                    [](const RecordingSink& s) { return s.done_ || s.tokens_.size() > 2; }, 60);
+                return runs_on(one, "a");
+            },
+            60));
+        return one;
+    }
+    // Moves requests from a, wherever to (empty: the coordinator's choice), until that is so.
+    bool move_until(const std::string& to, const std::function<bool(const Running&)>& so) {
+        Running one = one_on_a();
+        return eventually(
+            [&] {
+                if (so(one)) return true;
+                if (!runs_on(one, "a")) one = one_on_a();
+                server_->move(one.id, to.empty() ? core::Pipeline() : all_on(to));
+                return false;
+            },
+            60);
+    }
+    bool moved_to(const std::string& to, const std::string& asked_for) {
+        return move_until(asked_for, [&](const Running& one) { return runs_on(one, to); });
+    }
+    void cut_and_mend(Mode how, bool used_before) {
+        serve({"a", "b", "c"}, alike, false);
+        ASSERT_TRUE(!used_before || moved_to("b", "b"));
+        proxy_.set(how);
+        ASSERT_TRUE(
+            move_until("b", [&](const Running&) { return !server_->view().links_down.empty(); }));
+        EXPECT_TRUE(moved_to("c", "")) << "there is another one";
+        EXPECT_TRUE(server_->view().serving);
+        proxy_.set(Mode::pass);
+        ASSERT_TRUE(eventually([&] { return server_->view().links_down.empty(); }, 60));
+        EXPECT_TRUE(moved_to("b", "b")) << "the link is not used again";
+        expect_all(all_, kTokens);
+        EXPECT_TRUE(nothing_left());
+    }
+
+    std::vector<std::shared_ptr<RecordingSink>> all_;
+};
+
+TEST_F(CutKvLink, ThatNobodyHasUsedYet) {
+    cut_and_mend(Mode::refuse, false);
+}
+
+TEST_F(CutKvLink, OverWhichRequestsHaveMoved) {
+    cut_and_mend(Mode::swallow, true);
 }
 
 // A worker that joins while it cannot reach another; later it can.

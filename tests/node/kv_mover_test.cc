@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 
 #include "node/clock.h"
 #include "node/cluster_fixture.h"
@@ -154,6 +155,26 @@ TEST_F(KvMoverTest, AFrameThatIsNotWhatWasAnnouncedIsAnError) {
     const auto done = std::get<core::KvImported>(next());
     EXPECT_EQ(done.error, "16 bytes came for 3 pages of KV of 8 bytes");
     EXPECT_EQ(store_->memory[6], 106U);
+}
+
+TEST_F(KvMoverTest, WhatIsToGoToOneThatIsGivenUpCountsAsSentAndTheOthersAreNot) {
+    core::Peer nobody = peer_;
+    nobody.endpoint = "tcp://127.0.0.1:1";
+    for (std::uint64_t i = 1; i < 12; ++i) {
+        core::ExportKv held = out(i, {0});
+        held.held = true;  // not paced
+        mover_->send(std::move(held), nobody, 1e9);
+    }
+    mover_->give_up(nobody.endpoint);
+    std::set<std::uint64_t> over;
+    while (over.size() < 11 && !HasFailure()) {
+        over.insert(std::get<core::KvExported>(next()).transfer);
+    }
+    EXPECT_EQ(over.size(), 11U);
+    mover_->send(out(20, {3}), peer_, 1e9);
+    EXPECT_EQ(std::get<core::KvExported>(next()).transfer, 20U);
+    EXPECT_EQ(received()->payload.bytes.size(), 0U) << "who sends it";
+    EXPECT_EQ(received()->payload.bytes.size(), kPageBytes);
 }
 
 TEST_F(KvMoverTest, WithNobodyToSendToItStillImportsAndStops) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/flat_cost.h"
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
@@ -13,14 +14,6 @@ namespace {
 
 constexpr std::int32_t kLayers = 6;
 constexpr std::int32_t kVocab = 500;
-
-class FlatCost final : public spec::CostModel {
-  public:
-    double layer_s(const spec::NodeSpec&, std::int32_t decodes,
-                   std::int32_t prefill) const override {
-        return 0.002 * (1 + 0.05 * (decodes + prefill));
-    }
-};
 
 // Worker 0 has the first half, all others the second. Only over links that the cluster has.
 core::CoordinatorEvent halves(const core::PlanCluster& request) {
@@ -88,7 +81,7 @@ class CutLink : public ::testing::Test {
         return world.view().workers.at(id);
     }
 
-    const FlatCost cost_;
+    const FlatCost cost_{0.002};
     std::map<core::RequestId, core::Request> sent_;
 };
 
@@ -132,6 +125,67 @@ TEST_F(CutLink, WithNoOtherWorkerRequestsWaitForIt) {
     expect_exact(world);
     world.run_for(2);
     EXPECT_EQ(world.pages_in_use(), 0);
+}
+
+// ---- a link that carries only KV
+// ---------------------------------------------------------------------------------------
+
+// Every worker has the whole model: no rows go between them.
+core::CoordinatorEvent alike(const core::PlanCluster& request) {
+    core::Planned planned;
+    planned.plan = request.plan;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(request.workers.size()); ++i) {
+        planned.placement.layers.push_back({0, kLayers});
+        planned.flows.push_back({spec::kCoordinator, i, 5});
+        planned.flows.push_back({i, spec::kCoordinator, 5});
+    }
+    return planned;
+}
+
+TEST_F(CutLink, OneThatCarriesOnlyKvIsKnownToBeDownAndMovesGoElsewhere) {
+    World world(config(3), alike, cost_);
+    for (int i = 0; i < 3; ++i) world.add_worker({}, 4000);
+    world.run_for(2);
+    const auto move_from_first = [&](const core::Pipeline& to) {
+        for (const auto& [id, outcome] : world.outcomes()) {
+            if (outcome.ended || outcome.pipelines.back().front().worker.value != 0) continue;
+            world.tell(core::MoveRequest{id, to});
+        }
+    };
+    const auto moved = [&] {
+        return world.view().migrations.of(core::MigrationReason::asked,
+                                          core::MigrationPhase::committed);
+    };
+    const core::Pipeline over_the_link = {{{1}, {0, kLayers}}};
+    submit(world, 12);
+    world.run_for(0.3);
+    ASSERT_GT(worker(world, 0).running, 0);
+    cut(world, 60);
+    move_from_first(over_the_link);
+    world.run_for(0.5);
+    EXPECT_GT(world.view().migrating, 0) << "nobody knows yet";
+    world.run_for(3.5);
+    EXPECT_EQ(world.view().links_down.size(), 1U);
+    EXPECT_EQ(world.view().failovers, 0) << "no rows went over it";
+    EXPECT_EQ(moved(), 0);
+    ASSERT_TRUE(world.run_until_idle(60));
+    submit(world, 12);
+    world.run_for(0.3);
+    move_from_first({});
+    ASSERT_TRUE(world.run_until_idle(60));
+    EXPECT_GT(moved(), 0) << "to the third worker";
+    EXPECT_EQ(world.view().links_down.size(), 1U);
+    world.run_for(60);
+    EXPECT_TRUE(world.view().links_down.empty());
+    const std::int64_t before = moved();
+    submit(world, 12);
+    world.run_for(0.3);
+    move_from_first(over_the_link);
+    ASSERT_TRUE(world.run_until_idle(60));
+    EXPECT_GT(moved(), before) << "it is used again";
+    expect_exact(world);
+    world.run_for(2);
+    EXPECT_EQ(world.leak(), "");
 }
 
 }  // namespace
