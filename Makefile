@@ -55,7 +55,7 @@ format-check:
 	@git ls-files '*.h' '*.cc' | xargs clang-format --dry-run -Werror
 
 tidy:
-	@tools/tidy.sh $(BUILD)
+	@tools/tidy.py $(BUILD)
 
 layers:
 	@python3 tools/check_layers.py .

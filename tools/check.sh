@@ -33,7 +33,7 @@ step format format
 step layers python3 tools/check_layers.py .
 step "configure release" configure release
 step "build release" build release
-step tidy tools/tidy.sh build/release
+step tidy tools/tidy.py build/release
 step "configure asan" configure asan
 step "build asan" build asan
 step "ctest asan (fast tests)" tests asan -j "$jobs"

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""clang-tidy over src/, on all cores.
+
+Files of one folder that are compiled alike are looked at together, up to eight as one source that
+includes them: most of the time goes into the headers, which are then read once and not eight times.
+A bunch that is refused is halved until it is clean or a single file, and only single files are
+reported: two files may well use one name for different things of their own, which is no fault. A file
+is skipped when neither it, nor any header of ours, nor the configuration changed since it last passed
+(stamps in the build folder).
+
+    tools/tidy.py BUILD_DIR
+"""
+
+import collections
+import concurrent.futures
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+BUNCH = 8
+
+
+def files_of(*patterns):
+    listed = subprocess.run(["git", "ls-files", *patterns], check=True, capture_output=True, text=True)
+    return sorted(set(listed.stdout.split()))
+
+
+def contents(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def flags_of(entry):
+    """The compiler's arguments without the compiler, what it reads and what it writes."""
+    words = shlex.split(entry["command"])
+    compiler = next(i for i, word in enumerate(words) if os.path.basename(word) in ("c++", "g++", "clang++"))
+    kept = []
+    words = iter(words[compiler + 1:])
+    for word in words:
+        if word in ("-o", "-c"):
+            next(words)
+        else:
+            kept.append(word)
+    return kept
+
+
+def tidy(paths, flags):
+    """(is it clean, what it says)"""
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.abspath(paths[0])
+        if len(paths) > 1:
+            source = os.path.join(folder, "bunch.cc")
+            with open(source, "w", encoding="utf-8") as file:
+                file.writelines(f'#include "{os.path.abspath(path)}"\n' for path in paths)
+        run = subprocess.run(
+            ["clang-tidy", "--quiet", "--config-file=.clang-tidy", "--extra-arg=-Wno-unknown-warning-option",
+             source, "--", *flags], capture_output=True, text=True, check=False)
+    said = [line for line in (run.stdout + run.stderr).splitlines() if "warnings generated" not in line]
+    return run.returncode == 0, "\n".join(said)
+
+
+def check(bunch, flags, passed):
+    """What is wrong in these files; passed(file) for each that is clean."""
+    clean, said = tidy(bunch, flags)
+    if clean:
+        for path in bunch:
+            passed(path)
+        return []
+    if len(bunch) == 1:
+        return [said]
+    half = len(bunch) // 2
+    return check(bunch[:half], flags, passed) + check(bunch[half:], flags, passed)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: tools/tidy.py BUILD_DIR")
+    build = sys.argv[1]
+    stamps = os.environ.get("HELIX_TIDY_STAMPS", os.path.join(build, "tidy"))
+    os.makedirs(stamps, exist_ok=True)
+    shared = hashlib.sha256()
+    for path in files_of("src/**/*.h", "src/*.h", ".clang-tidy", "cmake", "CMakeLists.txt"):
+        shared.update(contents(path))
+
+    def stamp(path):
+        key = hashlib.sha256(contents(path) + shared.digest() + path.encode()).hexdigest()[:32]
+        return os.path.join(stamps, key)
+
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        commands = {os.path.relpath(entry["file"]): entry for entry in json.load(file)}
+    alike = collections.defaultdict(list)
+    for path in files_of("src/*.cc", "src/**/*.cc"):
+        if path not in commands:
+            sys.exit(f"{path}: not in {build}/compile_commands.json; configure again")
+        if not os.path.exists(stamp(path)):
+            alike[os.path.dirname(path), tuple(flags_of(commands[path]))].append(path)
+    bunches = [(paths[i:i + BUNCH], flags) for (_, flags), paths in alike.items()
+               for i in range(0, len(paths), BUNCH)]
+
+    def passed(path):
+        open(stamp(path), "w", encoding="utf-8").close()
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        wrong = sum(pool.map(lambda bunch: check(*bunch, passed), bunches), [])
+    if wrong:
+        sys.exit("\n".join(wrong))
+    print("clang-tidy: clean")
+
+
+if __name__ == "__main__":
+    main()
