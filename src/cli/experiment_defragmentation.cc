@@ -91,7 +91,7 @@ base::Status write_defragmentation(const ExperimentOptions& options, ExperimentP
                   "moves"};
     sim::LineChart chart{
         "Free memory that the first in the queue cannot use (seed 1)", "s", "% of all memory", {}};
-    sim::BarChart bars{"TTFT of long prompts, mean", "s", {"long prompts", "all"}, {}};
+    sim::BarChart bars{"Mean time to the first token", "s", {"long prompts", "all"}, {}};
     for (const System& system : kSystems) {
         const std::vector<LiveResult>& runs = grid.at(system.name);
         const auto count = [&](std::uint64_t sim::SimReport::*part) {

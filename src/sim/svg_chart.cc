@@ -27,8 +27,8 @@ constexpr double kBetweenGroups = 26;
 constexpr double kLegendEntry = 7.2;  // per character
 
 // Distinct for people who do not see all colours (after Okabe and Ito).
-constexpr std::array<const char*, 6> kColours = {"#0072b2", "#e69f00", "#009e73",
-                                                 "#cc79a7", "#56b4e9", "#d55e00"};
+constexpr std::array<const char*, 8> kColours = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
+                                                 "#56b4e9", "#d55e00", "#8c6bb1", "#7f7f7f"};
 
 // Ink that a grey page of either kind sets off.
 constexpr const char* kStyle =
