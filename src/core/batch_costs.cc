@@ -26,6 +26,11 @@ std::optional<CostLine> CostFit::line() const {
     return fit().value_or(CostLine{0, sum_s_ / sum_rows_});
 }
 
+std::optional<double> CostFit::fixed_s() const {
+    const auto known = fit();
+    return known ? std::optional(known->fixed_s) : std::nullopt;
+}
+
 std::optional<double> CostFit::at(double rows) const {
     if (weight_ <= 0 || rows * rows > 4 * sum_rows_rows_ / weight_) return std::nullopt;
     if (const auto known = fit()) return known->fixed_s + known->per_row_s * rows;

@@ -18,6 +18,8 @@ class CostFit {
     void add(double rows, double seconds);
     // None without points; through the origin while all have about the same size.
     std::optional<CostLine> line() const;
+    // Of the line; none while it cannot be told from the rest.
+    std::optional<double> fixed_s() const;
     // Seconds of so many rows; none if they are unlike all that was measured.
     std::optional<double> at(double rows) const;
     double mean_s() const { return weight_ > 0 ? sum_s_ / weight_ : 0; }

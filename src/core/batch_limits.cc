@@ -24,6 +24,7 @@ BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, st
     limits.mixed_rows = config.mixed_prefill_rows;
     limits.alone_rows = config.max_batch_rows;
 
+    limits.saved_by_gathering_s = costs.decodes().fixed_s().value_or(costs.decodes().mean_s() / 2);
     const auto decode = costs.decodes().line();
     if (decode && groups > 1) {
         const double worthwhile = decode->fixed_s;

@@ -20,12 +20,16 @@ namespace helix::core {
 // * alone_rows: as few as keep the fixed part below a fifth of the batch, 4 f / c, so that the
 //   stages of a pipeline work on one prompt at the same time; a single machine takes all it can.
 //
+// * saved_by_gathering_s: a, what two batches of decodes cost more than one of all; D / 2 while
+//   their sizes were too alike to tell.
+//
 // While nothing is measured: n / g decodes, with mixed_prefill_rows beside them.
 struct BatchLimits {
     std::int64_t decodes = 1;
     bool share = true;
     std::int32_t mixed_rows = 1;
     std::int32_t alone_rows = 1;
+    double saved_by_gathering_s = 0;
 };
 
 BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, std::int32_t groups,

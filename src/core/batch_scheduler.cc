@@ -115,6 +115,19 @@ class BatchBuilder {
     std::vector<WorkerAction>& actions_;
 };
 
+// Whether decodes that are about to be back should be in the batch (core/round_trip.h).
+bool waits_for_others(Worker::Impl& state, const BatchPlan& plan, const BatchLimits& limits,
+                      std::vector<WorkerAction>& actions) {
+    if (!plan.swap_out.empty() || !plan.swap_in.empty()) return false;
+    const auto ready = static_cast<std::int64_t>(state.ready_decodes.entries().size());
+    if (ready >= std::min<std::int64_t>(limits.decodes, state.config.max_batch_seqs)) return false;
+    const auto until = state.round_trip.worth_waiting(state.now, limits.saved_by_gathering_s);
+    if (!until) return false;
+    if (state.wake_at != *until) actions.push_back(WakeAt{*until});
+    state.wake_at = *until;
+    return true;
+}
+
 }  // namespace
 
 void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
@@ -165,6 +178,7 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
         limits.share && state.costs.decodes().mean_s() <= 0 && state.since_alone == kTryDecodes;
     const bool prompts_turn =
         !share && !decodes_unseen && (limits.share || state.prompts_turn_s > 0);
+    if (!prompts_turn && waits_for_others(state, plan, limits, actions)) return;
     if (prompts_turn) add_prefills(std::min(limits.alone_rows, limits.mixed_rows));
     if (plan.chunks.empty()) {
         std::int32_t rows_left = state.config.max_batch_rows;

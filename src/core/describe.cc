@@ -298,6 +298,7 @@ std::string describe(const WorkerAction& action) {
     if (const auto* a = std::get_if<ImportKv>(&action)) {
         return "import " + num(a->pages.size()) + " pages of frame " + num(a->buffer);
     }
+    if (std::holds_alternative<WakeAt>(action)) return "wait for rows on their way back";
     const std::uint64_t buffer = std::get<ReleaseBuffer>(action).buffer;
     return buffer >= kFirstBatch ? "release output of batch " + num(buffer - kFirstBatch)
                                  : "release frame " + num(buffer);

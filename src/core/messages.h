@@ -216,7 +216,7 @@ struct LayersReady {
     // How the engine lays out a page of KV, in its words: pages move between workers of one format.
     // Empty: they do not move.
     std::string kv_format = {};
-    double kv_page_bytes = 0;  // of a page that goes to another worker; 0: not known
+    double kv_page_bytes = 0;   // of a page that goes to another worker; 0: not known
     double kv_bytes_per_s = 0;  // the most that it sends of them; 0: not known
     bool operator==(const LayersReady&) const = default;
 };

@@ -216,6 +216,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
             } else if (!chunk.sequence->ending) {
                 append(produced.tokens, tokens.first(count));
                 append(produced.scored, scored.first(chunk.scored));
+                if (chunk.sample) note_left(*chunk.sequence, batch.id);
             }
             tokens = tokens.subspan(count);
             scored = scored.subspan(chunk.scored);
@@ -228,6 +229,13 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     for (auto& [peer, inputs] : outputs) actions.push_back(SendToPeer{peer, std::move(inputs)});
     close_batch(batch, actions);
     spare_chunks = std::move(batch.chunks);
+}
+
+void Worker::Impl::note_left(Sequence& sequence, std::uint64_t batch) {
+    if (!sequence.is_only_stage()) return;
+    sequence.away_in = batch;
+    sequence.left = now;
+    round_trip.leaves(batch, now);
 }
 
 void Worker::Impl::end_with_reason(Sequence& sequence, const std::string& reason,

@@ -118,6 +118,10 @@ struct ExportKv {
     std::vector<PageId> pages;
     bool held = false;
 };
+// A WorkerTick then, or a little later.
+struct WakeAt {
+    TimePoint at;
+};
 // Write the pages of a received frame, content[i] to page[i]; content counts the frame's pages
 // from 0. Neither read nor written by batches before the answer KvImported. Several may be under
 // way.
@@ -130,7 +134,7 @@ struct ImportKv {
 };
 
 using WorkerAction = std::variant<ConnectPeers, LoadLayers, RunBatch, SendToPeer, SendToCoordinator,
-                                  ReleaseBuffer, ExportKv, ImportKv>;
+                                  ReleaseBuffer, ExportKv, ImportKv, WakeAt>;
 
 struct WorkerConfig {
     std::int32_t block_size = 16;       // tokens per page

@@ -81,6 +81,7 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
         free_sequence(input.key, actions);
         return drop(failed(wrong_rows(input)));
     }
+    if (seq.away_in != 0) round_trip.comes_back(std::exchange(seq.away_in, 0), seq.left, now);
     seq.arrived += static_cast<std::int32_t>(input.tokens.size());
     seq.certain = seq.arrived - input.drafts;
     if (seq.keeps_history) {
@@ -240,6 +241,7 @@ void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& acti
     CHECK(!seq.in_batch);
     if (seq.is_ready()) ready_list(seq).remove(seq);
     if (seq.past_prompt) --n_past_prompt;
+    if (seq.away_in != 0) round_trip.ends(seq.away_in);
     for (std::size_t i = 0; i < seq.pending.size(); ++i) {
         release_use(seq.pending.at(i).payload.buffer, actions);
     }

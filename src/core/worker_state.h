@@ -16,6 +16,7 @@
 #include "core/kv_block_pool.h"
 #include "core/kv_parcels.h"
 #include "core/prefix_cache.h"
+#include "core/round_trip.h"
 #include "core/worker.h"
 
 // The state behind core::Worker; only its own .cc files and Invariants include this.
@@ -93,10 +94,12 @@ struct Sequence {
     std::optional<WorkerId> next;  // the stage after ours; none: ours is the last
     bool keeps_history = false;
     bool in_batch = false;
-    bool ending = false;       // freed while in a batch: goes when the batch has finished
-    bool stuck = false;        // the coordinator was told that pages are missing
-    bool past_prompt = false;  // counted in Worker::Impl::n_past_prompt
-    bool swapped = false;      // its table lists pages of host memory; its rows wait
+    bool ending = false;        // freed while in a batch: goes when the batch has finished
+    bool stuck = false;         // the coordinator was told that pages are missing
+    bool past_prompt = false;   // counted in Worker::Impl::n_past_prompt
+    bool swapped = false;       // its table lists pages of host memory; its rows wait
+    std::uint64_t away_in = 0;  // the batch whose token of it is on a round trip; 0: none is
+    TimePoint left;             // when that began
     PendingQueue pending;
     BlockTable table;
     base::SharedValue<SequenceStart> start;
@@ -144,6 +147,8 @@ struct Sequence {
         if (keeps_history) history = start->cached;
     }
     bool is_last_stage() const { return !next.has_value(); }
+    // Its tokens come back here.
+    bool is_only_stage() const { return is_last_stage() && layers.begin == 0; }
     // One row that extends the text, with the guesses after it, as against a piece of a prompt.
     bool is_decode(const PendingRows& rows) const {
         return rows.sample && rows.size() == 1 + rows.drafts && rows.first_position > 0;
@@ -279,12 +284,15 @@ struct Worker::Impl {
     std::int64_t since_shared = 0;  // batches since one had decodes and prompt rows
     std::int64_t since_alone = 0;   // since one had prompt rows only
     double prompts_turn_s = 0;      // prompt rows go before decodes for so long
+    RoundTrip round_trip;
+    TimePoint wake_at;  // that was asked for
 
     void on(const MessageArrived& event, std::vector<WorkerAction>& actions);
     LayersReady layers_ready() const;
     void on(const LayersLoaded& event, std::vector<WorkerAction>& actions);
     void on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions);
     void on(const BatchFinished& event, std::vector<WorkerAction>& actions);
+    void note_left(Sequence& sequence, std::uint64_t batch);
     void end_with_reason(Sequence& sequence, const std::string& reason,
                          std::vector<WorkerAction>& actions);
     void on(const BatchFailed& event, std::vector<WorkerAction>& actions);

@@ -118,7 +118,8 @@ wire::Hello WorkerSession::make_hello() const {
 void WorkerSession::loop() {
     std::vector<net::ZmqSocket*> sockets{coordinator_.get()};
     peers_->add_sockets(sockets);
-    net::wait(sockets, wakeup_.fd(), last_tick_ + kTickEvery - now());
+    const base::TimePoint next_tick = last_tick_ + kTickEvery;
+    net::wait(sockets, wakeup_.fd(), std::min(next_tick, wake_at_.value_or(next_tick)) - now());
     wakeup_.clear();
     if (stopping_.load()) return end(SessionEnd::stopped, "was stopped");
     for (const net::LinkEvent& event : coordinator_->take_events()) {
@@ -134,6 +135,10 @@ void WorkerSession::loop() {
     take_engine_events();
     for (const wire::Message& request : kept_.fetcher.take_requests()) send(request);
     if (now() - last_tick_ >= kTickEvery) on_tick();
+    if (wake_at_.has_value() && now() >= *wake_at_) {
+        wake_at_.reset();
+        step(core::WorkerTick{});
+    }
     perform();
 }
 
@@ -460,6 +465,8 @@ void WorkerSession::perform() {
             }
         } else if (const auto* release = std::get_if<core::ReleaseBuffer>(&action)) {
             released_.push_back(release->buffer);
+        } else if (const auto* wake = std::get_if<core::WakeAt>(&action)) {
+            wake_at_ = wake->at;
         } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
             engine_->load(load->epoch, load->layers);
         } else if (!perform_kv(action)) {

@@ -121,9 +121,10 @@ class WorkerSession {
     std::set<std::int32_t> unmeasured_;  // peers that did not answer yet
     base::TimePoint last_probe_;
 
-    std::unique_ptr<EngineThread> engine_;  // its thread uses kept_
-    std::unique_ptr<KvMover> mover_;        // its thread, too
-    double kv_bytes_per_s_ = 0;             // the most that it sends, once layers are loaded
+    std::unique_ptr<EngineThread> engine_;    // its thread uses kept_
+    std::unique_ptr<KvMover> mover_;          // its thread, too
+    std::optional<base::TimePoint> wake_at_;  // a tick besides
+    double kv_bytes_per_s_ = 0;               // the most that it sends, once layers are loaded
 };
 
 // This machine, as Hello tells it.

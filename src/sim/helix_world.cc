@@ -242,6 +242,9 @@ void HelixWorld::handle(const Event& event) {
         case Event::Kind::kv_exported:
             end_export(event.argument);
             break;
+        case Event::Kind::worker_wakes:
+            step_worker(event.argument, core::WorkerTick{});
+            break;
         case Event::Kind::tick:
             tick();
             break;

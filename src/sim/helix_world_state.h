@@ -36,6 +36,7 @@ class HelixWorld {
             loaded,
             kv_exported,
             started,  // a node that was asked for
+            worker_wakes,
             tick,
             arrival
         };

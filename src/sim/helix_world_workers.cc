@@ -21,6 +21,8 @@ void HelixWorld::perform(std::uint32_t w, core::WorkerAction& action) {
         start_export(w, std::move(*kv_out));
     } else if (const auto* kv_in = std::get_if<core::ImportKv>(&action)) {
         step_worker(w, core::KvImported{kv_in->transfer});
+    } else if (const auto* wake = std::get_if<core::WakeAt>(&action)) {
+        at(wake->at, Event::Kind::worker_wakes, w);
     }  // ConnectPeers, ReleaseBuffer: there is nothing to connect or to hold
 }
 

@@ -280,6 +280,9 @@ void World::perform(Machine& machine, const core::WorkerAction& action) {
         export_kv(machine, *kv_out);
     } else if (const auto* kv_in = std::get_if<core::ImportKv>(&action)) {
         import_kv(machine, *kv_in);
+    } else if (const auto* wake = std::get_if<core::WakeAt>(&action)) {
+        after((wake->at - now_).seconds(),
+              [this, id, incarnation] { worker_event(id, incarnation, core::WorkerTick{}); });
     }  // ConnectPeers: every machine reaches every other
 }
 

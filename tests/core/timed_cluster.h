@@ -29,6 +29,7 @@ class TimedCluster {
         Duration batch = base::from_ms(10);
         Duration row = base::from_ms(0.5);
         Duration page_moves = base::from_ms(0.05);
+        Duration hop = base::from_ms(0.2);  // of a message
     };
     struct Seen {
         TimePoint arrived;
@@ -103,7 +104,8 @@ class TimedCluster {
         for (WorkerAction& action : actions) perform(w, action);
     }
     void say(std::uint32_t w, WorkerMessage message) {
-        after(kHop, [this, w, message = std::move(message)] { step(w, MessageArrived{message}); });
+        after(setup_.hop,
+              [this, w, message = std::move(message)] { step(w, MessageArrived{message}); });
     }
 
     void perform(CoordinatorAction& action) {
@@ -132,13 +134,13 @@ class TimedCluster {
     void perform(std::uint32_t w, WorkerAction& action) {
         if (const auto* load = std::get_if<LoadLayers>(&action)) {
             const std::int64_t pages = setup_.pages_of.empty() ? setup_.pages : setup_.pages_of[w];
-            after(kHop, [this, w, pages, epoch = load->epoch] {
+            after(setup_.hop, [this, w, pages, epoch = load->epoch] {
                 step(w, LayersLoaded{epoch, pages, 0, "plain"});
             });
         } else if (const auto* run = std::get_if<RunBatch>(&action)) {
             start_batch(w, run->plan);
         } else if (auto* said = std::get_if<SendToCoordinator>(&action)) {
-            after(kHop, [this, w, message = std::move(said->message)] {
+            after(setup_.hop, [this, w, message = std::move(said->message)] {
                 step(FromWorker{{w}, message});
             });
         } else if (auto* out = std::get_if<ExportKv>(&action)) {
@@ -149,7 +151,10 @@ class TimedCluster {
                 say(sent.to.value, std::move(sent.message));
             });
         } else if (const auto* in = std::get_if<ImportKv>(&action)) {
-            after(kHop, [this, w, transfer = in->transfer] { step(w, KvImported{transfer}); });
+            after(setup_.hop,
+                  [this, w, transfer = in->transfer] { step(w, KvImported{transfer}); });
+        } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
+            at(wake->at, [this, w] { step(w, WorkerTick{}); });
         }
     }
 
@@ -168,7 +173,6 @@ class TimedCluster {
         after(done.took, [this, w, done] { step(w, done); });
     }
 
-    static constexpr Duration kHop = base::from_ms(0.2);
     Setup setup_;
     Coordinator coordinator_;
     std::vector<Machine> machines_;

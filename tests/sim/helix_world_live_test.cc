@@ -97,7 +97,8 @@ class Watch final : public Observer {
 
 TEST(HelixWorldLive, MovesAreToldAndAreNoPreemptions) {
     const auto bed = whole_models(2);
-    // Long ones and short ones in turn: where the short ones were, there is room before long.
+    // Two long ones come to one machine, which they fill.
+    bed->setup.kv_tokens = {1700, 1700};
     for (int i = 0; i < 6; ++i) {
         const RequestLength length = i % 2 == 0 ? RequestLength{40, 900} : RequestLength{40, 20};
         add_load(*bed, 0.1 * i, 1, 1, length);
