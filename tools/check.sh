@@ -1,6 +1,7 @@
 #!/bin/bash
 # What CI runs and what a developer runs before a commit. Every step says its name and its time; the first
-# failure ends it. ctest over the release build comes last.
+# failure ends it. ctest over the release build comes last: what starts whole clusters of processes has the
+# machine to itself.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -27,6 +28,11 @@ tests() {
     return 1
 }
 
+# Of the last run over the release build.
+skipped() {
+    awk '/ Test: /{name = $NF} /SKIPPED/{print "skipped in " name ": " $4}' build/release/Testing/Temporary/LastTest.log
+}
+
 mkdir -p build
 [ -d ../shared/data ] || echo "no reference data beside the checkout (../shared/data): tests that need it are skipped"
 step format format
@@ -37,5 +43,7 @@ step tidy tools/tidy.py build/release
 step "configure asan" configure asan
 step "build asan" build asan
 step "ctest asan (fast tests)" tests asan -j "$jobs"
-step "ctest release" tests release
-awk '/ Test: /{name = $NF} /SKIPPED/{print "skipped in " name ": " $4}' build/release/Testing/Temporary/LastTest.log
+step "ctest release (fast tests)" tests release -j "$jobs" -LE slow
+skipped
+step "ctest release (clusters of processes)" tests release -L slow
+skipped
