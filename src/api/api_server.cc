@@ -58,15 +58,23 @@ namespace {
 constexpr std::chrono::milliseconds kLookEvery(20);
 constexpr base::Duration kLastWords = base::from_seconds(1);  // for errors to reach slow clients
 
-// Files may be larger than other bodies, for those who may send them.
+// Files may be larger than other bodies, for those who may send them, and wait for their end on
+// disk.
 void allow_files(ApiOptions& options) {
     if (!options.jobs) return;
     constexpr std::size_t kFormBytes = std::size_t{64} << 10U;  // around the file
-    options.http.body_limit = [keys = options.api_keys, usual = options.http.max_body_bytes,
+    const auto is_upload = [keys = options.api_keys](const net::HttpRequest& head) {
+        const bool files = head.path == "/v1/files" || head.path == "/files";
+        return files && head.method == "POST" && authorised(keys, head);
+    };
+    options.http.body_limit = [is_upload, usual = options.http.max_body_bytes,
                                file = options.jobs->max_file_bytes +
                                       kFormBytes](const net::HttpRequest& head) {
-        const bool upload = head.path == "/v1/files" || head.path == "/files";
-        return upload && authorised(keys, head) ? std::max(usual, file) : usual;
+        return is_upload(head) ? std::max(usual, file) : usual;
+    };
+    options.http.body_folder = [is_upload,
+                                folder = options.jobs->folder](const net::HttpRequest& head) {
+        return is_upload(head) ? folder : std::string();
     };
 }
 

@@ -134,7 +134,7 @@ std::optional<ApiError> read_list(const net::HttpRequest& request, std::int64_t 
 // ---- files
 
 net::HttpResponse upload(JobStore& store, const net::HttpRequest& request, std::int64_t now) {
-    const auto form = net::parse_form(request.header("content-type"), request.body);
+    const auto form = net::parse_form(request.header("content-type"), request.body_text());
     if (!form.ok()) return refusal(form.error());
     const net::FormPart* file = nullptr;
     std::optional<std::string> purpose;

@@ -31,7 +31,6 @@ constexpr double kLeastRate = 1e6;  // bytes a second, of large bodies
 using Parser = http::request_parser<http::string_body>;
 
 int status_of(const error_code& ec) {
-    if (ec == http::error::body_limit) return 413;
     if (ec == http::error::header_limit) return 431;
     return 400;
 }
@@ -190,42 +189,60 @@ HttpConnection::Awaitable<void> HttpConnection::serve() {
     close();
 }
 
+// A request on its way in.
+struct HttpConnection::Arriving {
+    http::request_parser<http::string_body> parser;
+    HttpRequest request;
+    std::uint64_t limit = 0;            // of the body, once the head is there
+    std::shared_ptr<SpooledBody> file;  // that takes the body; null = the parser keeps it
+    bool more = false;                  // is what was received before worth another look?
+};
+
+std::optional<HttpConnection::Refusal> HttpConnection::read_head(Arriving& in) {
+    in.request = head_of(in.parser.get());
+    in.limit = body_limit(in.request);
+    const std::uint64_t length = in.parser.content_length().value_or(0);
+    if (length > in.limit) return too_large(in.limit);
+    auto file = body_file(in.request);
+    if (!file.ok()) return Refusal{500, file.error().message};
+    in.file = std::move(file).value();
+    in.parser.body_limit(in.limit);
+    in.parser.eager(true);
+    enter(Phase::body, loop_.options.body_timeout +
+                           base::from_seconds(static_cast<double>(length) / kLeastRate));
+    return {};
+}
+
+std::optional<HttpConnection::Refusal> HttpConnection::parse_received(Arriving& in) {
+    if (phase_ == Phase::idle) enter(Phase::header, loop_.options.header_timeout);
+    error_code ec;
+    in_.erase(0, in.parser.put(asio::buffer(in_), ec));
+    in.more = !ec;
+    if (ec == http::error::body_limit) return too_large(in.limit);
+    if (ec && ec != http::error::need_more) return Refusal{status_of(ec), ec.message()};
+    if (in.file != nullptr) {
+        // The file is in the page cache: that is a copy of what one read brought, no wait.
+        const base::Status kept = in.file->append(in.parser.get().body());
+        if (!kept.ok()) return Refusal{500, kept.error().message};
+        in.parser.get().body().clear();
+    }
+    if (in.parser.is_header_done() && !in.parser.eager()) return read_head(in);
+    return {};
+}
+
 HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& request) {
-    Parser parser;
+    Arriving in;
+    http::request_parser<http::string_body>& parser = in.parser;
     parser.header_limit(static_cast<std::uint32_t>(loop_.options.max_header_bytes));
     // Until the head says what it is for. ("None" is taken for zero here.)
     parser.body_limit(std::numeric_limits<std::uint64_t>::max());
-    std::uint64_t limit = 0;  // of the body
-    const auto too_large = [&limit] {
-        return fmt::format("at most {} bytes are taken here", limit);
-    };
     bool continued = false;
     while (!parser.is_done()) {
-        error_code ec;
         if (!in_.empty()) {
-            if (phase_ == Phase::idle) enter(Phase::header, loop_.options.header_timeout);
-            in_.erase(0, parser.put(asio::buffer(in_), ec));
-            if (ec && ec != http::error::need_more) {
-                // Named: g++ 12 destroys a temporary chosen inside co_await twice.
-                std::string why = ec.message();
-                if (status_of(ec) == 413) why = too_large();
-                co_await refuse(status_of(ec), std::move(why));
+            std::optional<Refusal> refusal = parse_received(in);
+            if (refusal) {
+                co_await refuse(refusal->status, std::move(refusal->why));
                 co_return false;
-            }
-            if (parser.is_header_done() && !parser.eager()) {
-                request = head_of(parser.get());
-                limit = body_limit(request);
-                const std::uint64_t length = parser.content_length().value_or(0);
-                if (length > limit) {
-                    std::string why = too_large();
-                    co_await refuse(413, std::move(why));
-                    co_return false;
-                }
-                parser.body_limit(limit);
-                parser.eager(true);
-                enter(Phase::body,
-                      loop_.options.body_timeout +
-                          base::from_seconds(static_cast<double>(length) / kLeastRate));
             }
             if (parser.is_done()) break;
             const bool expects =
@@ -235,23 +252,45 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
                 continued = true;
                 send("HTTP/1.1 100 Continue\r\n\r\n");
             }
-            if (!ec && !in_.empty()) continue;
+            if (in.more && !in_.empty()) continue;
         }
         if (read_closed_ || closed_) co_return false;
         co_await wait_for_wake();
         // A time-out is being answered, or we are stopping.
         if (closed_ || phase_ == Phase::linger) co_return false;
     }
+    if (in.file != nullptr) {
+        const base::Status sealed = in.file->seal();
+        if (!sealed.ok()) {
+            std::string why = sealed.error().message;
+            co_await refuse(500, std::move(why));
+            co_return false;
+        }
+    }
     http_1_0_ = parser.get().version() < 11;
     keep_alive_ = parser.get().keep_alive() && !http_1_0_;
+    request = std::move(in.request);
     request.body = std::move(parser.get().body());
+    request.body_file = std::move(in.file);
     const std::string_view given = request.header("x-request-id");
     request.request_id = is_plain_word(given) ? std::string(given) : new_request_id();
     co_return true;
 }
 
+HttpConnection::Refusal HttpConnection::too_large(std::uint64_t limit) {
+    return {413, fmt::format("at most {} bytes are taken here", limit)};
+}
+
 std::uint64_t HttpConnection::body_limit(const HttpRequest& head) const {
     return loop_.options.body_limit ? loop_.options.body_limit(head) : loop_.options.max_body_bytes;
+}
+
+base::Result<std::shared_ptr<SpooledBody>> HttpConnection::body_file(
+    const HttpRequest& head) const {
+    if (!loop_.options.body_folder) return std::shared_ptr<SpooledBody>();
+    const std::string folder = loop_.options.body_folder(head);
+    if (folder.empty()) return std::shared_ptr<SpooledBody>();
+    return SpooledBody::create(folder);
 }
 
 std::string HttpConnection::new_request_id() {

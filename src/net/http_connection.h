@@ -7,12 +7,14 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "net/http_server.h"
+#include "net/spooled_body.h"
 
 // Private to the server: its loop's state and one connection.
 
@@ -50,6 +52,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   private:
     friend class HttpExchange;
     enum class Phase { idle, header, body, handling, linger };
+    struct Arriving;
+    struct Refusal {
+        int status = 0;
+        std::string why;
+    };
     template <typename T>
     using Awaitable = boost::asio::awaitable<T>;
 
@@ -62,10 +69,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Awaitable<void> linger();
     // False: the connection is to be closed (an answer, if one was due, has been sent).
     Awaitable<bool> read_request(HttpRequest& request);
+    // What has been received, or the head once it is whole; a refusal ends the connection.
+    std::optional<Refusal> parse_received(Arriving& in);
+    std::optional<Refusal> read_head(Arriving& in);
+    static Refusal too_large(std::uint64_t limit);
 
     void answer_preflight(HttpExchange& exchange);
     std::string new_request_id();
     std::uint64_t body_limit(const HttpRequest& head) const;
+    // Where its body is to be kept; null = in memory.
+    base::Result<std::shared_ptr<SpooledBody>> body_file(const HttpRequest& head) const;
     void send(std::string_view bytes);
     void write_some();
     void wake();

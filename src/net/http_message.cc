@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/check.h"
+#include "net/spooled_body.h"
 
 namespace helix::net {
 namespace {
@@ -31,6 +32,10 @@ std::string_view HttpRequest::header(std::string_view name) const {
         if (key == name) return value;
     }
     return {};
+}
+
+std::string_view HttpRequest::body_text() const {
+    return body_file == nullptr ? std::string_view(body) : body_file->text();
 }
 
 std::string_view status_text(int status) {

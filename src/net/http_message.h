@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,8 @@
 
 namespace helix::net {
 
+class SpooledBody;
+
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {
@@ -18,10 +21,14 @@ struct HttpRequest {
     std::string query;    // after '?', as sent
     HttpHeaders headers;  // names in lower case
     std::string body;
+    // In place of body, where the server was told to keep this one on disk.
+    std::shared_ptr<const SpooledBody> body_file = nullptr;
     std::string request_id;  // the client's x-request-id if it is a plain word, else one of ours
 
     // "" when absent; the first of several. name in lower case.
     std::string_view header(std::string_view name) const;
+    // The body, wherever it is kept.
+    std::string_view body_text() const;
 };
 
 struct HttpResponse {

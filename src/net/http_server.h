@@ -27,6 +27,9 @@ struct HttpServerOptions {
     std::size_t max_body_bytes = std::size_t{4} << 20U;
     // Of this request, asked when its head has arrived; empty = max_body_bytes for all.
     std::function<std::size_t(const HttpRequest& head)> body_limit = {};
+    // Where the body of this request goes as it arrives, asked with the limit: a folder, for bodies
+    // too large for memory (HttpRequest::body_file); "" or no function = memory.
+    std::function<std::string(const HttpRequest& head)> body_folder = {};
     std::size_t max_connections = 16384;
     // What may wait for a slow reader; more disconnects it.
     std::size_t max_queued_bytes = std::size_t{1} << 20U;

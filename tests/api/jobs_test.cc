@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "../store/folder.h"
@@ -148,6 +150,34 @@ TEST_F(JobsTest, FilesAreUploadedListedReadAndDeleted) {
     get_json("/v1/files/" + id, 404);
     get_json("/v1/files/" + id + "/content", 404);
     EXPECT_EQ(remove("/v1/files/" + id).status, 404);
+}
+
+TEST_F(JobsTest, UploadsThatAreRefusedOrBrokenLeaveNothingInTheFolder) {
+    options_.http.max_body_bytes = 10'000;
+    options_.jobs->max_file_bytes = 300'000;
+    start();
+    const auto names = [this] {
+        std::set<std::string> out;
+        for (const auto& entry : std::filesystem::directory_iterator(options_.jobs->folder)) {
+            out.insert(entry.path().filename());
+        }
+        return out;
+    };
+    upload(lines(3));
+    const std::set<std::string> kept = names();
+    EXPECT_EQ(post_form(form(std::string(400'000, 'x'))).status, 413);
+    EXPECT_EQ(post_form("--B\r\n" + std::string(200'000, 'x')).status, 400);
+    auto broken = client();
+    broken.send(
+        "POST /v1/files HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\n"
+        "content-type: multipart/form-data; boundary=B\r\ncontent-length: 200000\r\n\r\n" +
+        std::string(100'000, 'x'));
+    EXPECT_EQ(broken.read_head().status, 100);
+    EXPECT_EQ(names(), kept);
+    broken.close();
+    upload(lines(2));
+    EXPECT_EQ(names(), kept);
+    EXPECT_EQ(get_json("/v1/files")["data"].size(), 2U);
 }
 
 TEST_F(JobsTest, AFileThatIsLargerThanWhatMayWaitForAClientIsDownloadedWhole) {
