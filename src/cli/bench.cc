@@ -81,7 +81,9 @@ base::Status check_options(const BenchArguments& a) {
     if (!a.trace.empty() && (!a.lengths.empty() || a.requests != 0)) {
         return base::invalid("--trace: the file has the requests; no --lengths, no --requests");
     }
-    if (a.requests > kMostRequests) return base::invalid("--requests: that is too many");
+    if (a.requests > kMostRequests) {
+        return base::invalid(fmt::format("--requests: expected 1 to {}", kMostRequests));
+    }
     if (!a.against_simulation) return base::Ok{};
     if (a.rate_per_s == 0 && a.trace.empty()) {
         return base::invalid("--against-simulation: needs --rate or --trace");

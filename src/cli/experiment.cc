@@ -17,6 +17,7 @@
 #include "cli/command.h"
 #include "cli/experiment_page.h"
 #include "cli/experiment_session.h"
+#include "cli/size_option.h"
 #include "sim/report.h"
 #include "spec/units.h"
 
@@ -214,7 +215,7 @@ base::Status run_experiments(const ExperimentArguments& a) {
     }
     const std::string output = a.output.empty() ? "." : a.output;
     ExperimentOptions options;
-    TRY(options.plan_budget_s, spec::parse_duration(a.plan_budget));
+    TRY(options.plan_budget_s, parse_seconds("--plan-budget", a.plan_budget));
     options.threads = a.threads;
     if (a.quick) {
         options.time_share = kQuickShare;

@@ -53,6 +53,7 @@ base::Status new_key(std::string file, const std::string& worker, std::string ou
 void add_key(App& app) {
     CLI::App* key = app.parser.add_subcommand("key", "Keys for machines that meet over a network");
     key->require_subcommand(1);
+    key->footer("Examples:\n  helix key new\n  helix key new --worker den");
     CLI::App* made = key->add_subcommand(
         "new", "Makes the coordinator's key, or with --worker a key that lets one machine join");
     auto file = std::make_shared<std::string>();

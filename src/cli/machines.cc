@@ -47,6 +47,7 @@ void add_machines(App& app) {
         "machines", "The machine types that cluster files may name, with their figures");
     auto json = std::make_shared<bool>(false);
     machines->add_flag("--json", *json, "a JSON array");
+    machines->footer("Examples:\n  helix machines\n  helix machines --json");
     machines->callback([&app, json] { app.action = [json] { return show_machines(*json); }; });
 }
 

@@ -45,6 +45,11 @@ void add_model(App& app) {
     CLI::App* model =
         app.parser.add_subcommand("model", "Look at model files, make synthetic ones");
     model->require_subcommand(1);
+    model->footer(
+        "Examples:\n"
+        "  helix model info llama.gguf\n"
+        "  helix model synth --shape llama-1b --quant q8_0 out.gguf\n"
+        "\n'helix model COMMAND --help' says more.");
 
     CLI::App* info =
         model->add_subcommand("info", "What a GGUF file or a folder of safetensors holds");

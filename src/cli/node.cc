@@ -210,6 +210,12 @@ void add_node(App& app) {
     CLI::App* node = app.parser.add_subcommand(
         "node", "The workers of a cluster that serves: look, empty, remove");
     node->require_subcommand(1);
+    node->footer(
+        "Examples:\n"
+        "  helix node list\n"
+        "  helix node drain den        empties it; its requests go on elsewhere\n"
+        "  helix node undrain den\n"
+        "\n'helix node COMMAND --help' says more.");
     auto a = std::make_shared<NodeArguments>();
     CLI::App* list = node->add_subcommand("list", "The workers, their layers and requests");
     add_options(list, *a);

@@ -11,6 +11,7 @@
 #include "cli/plan_output.h"
 #include "cli/plan_progress.h"
 #include "cli/problem_option.h"
+#include "cli/size_option.h"
 #include "spec/units.h"
 
 namespace helix::cli {
@@ -20,9 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 base::Status run_plan(const PlanArguments& a) {
     const auto began = Clock::now();
-    TRY(const double budget_s, spec::parse_duration(!a.budget.empty()       ? a.budget
-                                                    : a.objective == "flow" ? "10s"
-                                                                            : "45s"));
+    const std::string usual = a.objective == "flow" ? "10s" : "45s";
+    TRY(const double budget_s, parse_seconds("--budget", a.budget.empty() ? usual : a.budget));
     std::atomic<bool> interrupted{false};
     const Interrupt interrupt([&] { interrupted = true; });
     PlanProgressLine line;
@@ -32,7 +32,7 @@ base::Status run_plan(const PlanArguments& a) {
         .interrupted = [&] { return interrupted.load(); },
         .progress = [&](const plan::PlanProgress& progress) { line.update(progress); },
         .budget_s = budget_s};
-    if (a.advise > 0) return run_advise(session);
+    if (a.advise != 0) return run_advise(session);
     if (!a.current.empty()) return run_replan(session);
     if (!a.add.empty() || !a.remove.empty() || !a.link.empty() || !a.upgrade.empty()) {
         return run_what_if(session);

@@ -6,6 +6,7 @@
 
 #include "cli/plan_judge.h"
 #include "cli/plan_output.h"
+#include "cli/size_option.h"
 #include "plan/cluster_change.h"
 #include "plan/plan_apart.h"
 #include "plan/plan_json.h"
@@ -232,7 +233,7 @@ base::Status show_replan(const PlanSession& session, const Problem& problem,
 base::Status run_replan(const PlanSession& session) {
     const PlanArguments& a = session.arguments;
     TRY(const auto changes, parse_changes(a));
-    TRY(const double horizon_s, spec::parse_duration(a.horizon));
+    TRY(const double horizon_s, parse_seconds("--horizon", a.horizon));
     if (horizon_s <= 0) return base::invalid("--horizon: expected a time above 0");
     TRY(const Problem before, load_problem(a.problem));
     TRY(const spec::PlacementFile file, read_layout(a.current, before));
@@ -273,7 +274,7 @@ base::Status run_replan(const PlanSession& session) {
 
 base::Status run_advise(const PlanSession& session) {
     const PlanArguments& a = session.arguments;
-    if (a.advise > 20) return base::invalid("--advise: expected 1 to 20 purchases");
+    if (a.advise < 1 || a.advise > 20) return base::invalid("--advise: expected 1 to 20 purchases");
     TRY(const Problem problem, load_problem(a.problem));
     spec::Placement current;
     if (!a.current.empty()) {

@@ -145,7 +145,7 @@ base::Result<Subject> prepare(const ProfileArguments& a) {
     s.request.context = a.context;
     s.request.most_prompt = a.most_prompt;
     s.request.most_sequences = a.most_sequences;
-    TRY(const double budget_s, spec::parse_duration(a.budget));
+    TRY(const double budget_s, parse_seconds("--budget", a.budget));
     s.request.budget = base::from_seconds(budget_s);
     // Packed weights may be larger than stored ones; what is not used takes no memory.
     const std::int64_t pages =

@@ -1,9 +1,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string>
 
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/help_text.h"
 
 namespace helix::cli {
 namespace {
@@ -42,9 +44,9 @@ int run(int argc, const char* const* argv) {
     app.parser.set_version_flag("--version", "helix 0.1.0");
     app.parser.add_option("--log-level", level, "debug, info, warn, error or off")
         ->envname("HELIX_LOG");
-    app.parser.footer(kExamples);
     app.parser.require_subcommand(1);
     app.parser.fallthrough();
+    app.parser.formatter(help_format());
     add_serve(app);
     add_worker(app);
     add_plan(app);
@@ -57,9 +59,13 @@ int run(int argc, const char* const* argv) {
     add_bench(app);
     add_key(app);
     add_node(app);
+    app.parser.footer(kExamples);  // after the commands, which would take it over
     if (argc < 2) {
         std::fputs(app.parser.help().c_str(), stdout);
         return 0;
+    }
+    if (const std::string unknown = unknown_command(app.parser, argv[1]); !unknown.empty()) {
+        return report(base::invalid(unknown + "; 'helix --help' lists what there is"));
     }
     try {
         app.parser.parse(argc, argv);

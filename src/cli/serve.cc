@@ -33,6 +33,7 @@
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
 #include "text/vocabulary.h"
+#include "wire/codec.h"
 
 namespace helix::cli {
 namespace {
@@ -108,7 +109,10 @@ base::Result<Served> open_model(const ServeArguments& a) {
         TRY_VOID(node::set_kv_type(served.model, kv, a.block_size));
     }
     std::int32_t& context = served.model.spec.context_length;
-    if (a.context < 0) return base::invalid("--context: expected a number of tokens");
+    if (a.context < 0 || a.context > wire::kMaxPosition) {
+        return base::invalid(fmt::format("--context: expected 1 to {} tokens, got {}",
+                                         wire::kMaxPosition, a.context));
+    }
     if (a.context > context) {
         LOG_WARN("the model was trained on contexts of {} tokens; beyond that its text gets worse",
                  context);
@@ -177,6 +181,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
                                                            const HostPort& http,
                                                            const Served& served) {
     node::CoordinatorOptions options;
+    if (a.min_workers < 1) return base::invalid("--min-workers: expected at least 1");
     options.model = served.model;
     options.core.block_size = a.block_size;
     options.core.max_waiting = a.max_waiting;
@@ -289,6 +294,17 @@ std::vector<std::string> scaled_worker(const ServeArguments& a) {
     return arguments;
 }
 
+// For who opens the address in a browser.
+std::string start_page(const std::string& model) {
+    return fmt::format(
+        "Helix serves {} here: OpenAI's API under /v1, like POST /v1/chat/completions\n\n"
+        "/helix/plan       which layers are on which machine; /helix/plan.svg draws it\n"
+        "/helix/cluster    workers, KV memory, recent requests and their pipelines, as JSON\n"
+        "/metrics          for Prometheus\n"
+        "/health/ready     may requests come?\n",
+        model);
+}
+
 base::Status serve(const ServeArguments& a) {
     block_interrupts();
     TRY(const HostPort http, parse_host_port("--listen", a.listen));
@@ -299,6 +315,8 @@ base::Status serve(const ServeArguments& a) {
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     api::ApiOptions with_pages = api_options(a, http, served);
     TRY(with_pages.jobs, job_options(a));
+    with_pages.pages["/"] = {"text/plain; charset=utf-8", true,
+                             [name = with_pages.model.id] { return start_page(name); }};
     with_pages.pages["/helix/join"] = {"application/json", true,
                                        [&c = *coordinator] { return c.join_json(); }};
     with_pages.pages["/helix/plan"] = {

@@ -118,6 +118,11 @@ void add_trace(App& app) {
     CLI::App* trace =
         app.parser.add_subcommand("trace", "Look at request traces, make synthetic ones");
     trace->require_subcommand(1);
+    trace->footer(
+        "Examples:\n"
+        "  helix trace info AzureLLMInferenceTrace_conv.csv\n"
+        "  helix trace synth trace.csv --requests 1000 --rate 2\n"
+        "\n'helix trace COMMAND --help' says more.");
 
     CLI::App* info = trace->add_subcommand("info", "What a trace file holds");
     auto path = std::make_shared<std::string>();

@@ -36,21 +36,23 @@ base::Status check_holdable(const spec::ClusterSpec& cluster, const spec::ModelS
                                                       return a.memory_bytes < b.memory_bytes;
                                                   })
                                      ->memory_bytes;
+    // A cluster that serves has no name.
+    const std::string of_cluster = cluster.name.empty() ? "" : " of " + cluster.name;
     if (!any(true, false)) {
         return base::Error{
             base::Errc::unavailable,
-            fmt::format("no node of {} can hold layer 0 of {} with the embedding ({}) and room "
+            fmt::format("no machine{} can hold layer 0 of {} with the embedding ({}) and room "
                         "for KV; the largest has {}",
-                        cluster.name, model.name,
+                        of_cluster, model.name,
                         spec::format_bytes(model.layer_bytes + model.embedding_bytes),
                         spec::format_bytes(largest))};
     }
     if (!any(false, true)) {
         return base::Error{
             base::Errc::unavailable,
-            fmt::format("no node of {} can hold layer {} of {} with the output head ({}) and room "
+            fmt::format("no machine{} can hold layer {} of {} with the output head ({}) and room "
                         "for KV; the largest has {}",
-                        cluster.name, model.n_layers - 1, model.name,
+                        of_cluster, model.n_layers - 1, model.name,
                         spec::format_bytes(model.layer_bytes + model.head_bytes),
                         spec::format_bytes(largest))};
     }
@@ -59,13 +61,12 @@ base::Status check_holdable(const spec::ClusterSpec& cluster, const spec::ModelS
     const std::int32_t missing = model.n_layers - holdable;
     return base::Error{
         base::Errc::unavailable,
-        fmt::format("{} together can hold {} of the {} layers of {}: layers {} to {} have no "
-                    "place; about {} more "
-                    "memory is needed, and KV beside it",
+        fmt::format("{}{} can hold {} of the {} layers of {}: layers {} to {} have no place; about "
+                    "{} more memory is needed, and KV beside it",
                     cluster.nodes.size() == 1
-                        ? "the one node of " + cluster.name
-                        : fmt::format("the {} nodes of {}", cluster.nodes.size(), cluster.name),
-                    holdable, model.n_layers, model.name, holdable, model.n_layers - 1,
+                        ? std::string("the only machine")
+                        : fmt::format("all {} machines", cluster.nodes.size()),
+                    of_cluster, holdable, model.n_layers, model.name, holdable, model.n_layers - 1,
                     spec::format_bytes(missing * model.layer_bytes))};
 }
 
