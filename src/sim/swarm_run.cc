@@ -153,11 +153,13 @@ class Bed {
         run_until((world_.network().last_arrival() - core::TimePoint{}).seconds());
         for (const core::Request& request : case_.after) world_.submit(request);
         if (!run_until_idle(case_.calm_s)) return unfinished();
-        // KV that is being sent is sent to the end, also when nobody wants it any more.
+        // KV that is being sent is sent to the end, also when nobody wants it any more; what a
+        // request waited for goes at the rate of the link.
         const WorldConfig& world = case_.world;
         const std::int32_t pages = std::max(world.worker.transfer_pages, world.worker.n_layers);
+        const double bytes_per_s = std::min(world.migration_bytes_per_s, world.link_bytes_per_s);
         run_more(1 + 3 * world.worker.report_interval.seconds() + 2 * world.link_latency_s +
-                 pages * world.kv_page_bytes / world.migration_bytes_per_s);
+                 pages * world.kv_page_bytes / bytes_per_s);
         if (!well()) return;
         const std::string leak = world_.leak();
         if (!leak.empty()) broken("P5: " + leak);
