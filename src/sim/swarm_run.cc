@@ -149,8 +149,11 @@ class Bed {
         run_more(5 + case_.world.silent_limit_s + 10 * case_.world.load_s +
                  case_.world.coordinator.settle.seconds());
         if (!run_until_idle(case_.calm_s)) return unfinished();
-        // A link that was slow carries first what it took then, for nobody any more.
-        run_until((world_.network().last_arrival() - core::TimePoint{}).seconds());
+        // A link that was slow carries first what it took then, and a machine that was slow ends
+        // the batch that it began then, for nobody any more.
+        const core::TimePoint last =
+            std::max(world_.network().last_arrival(), world_.last_batch_end());
+        run_until((last - core::TimePoint{}).seconds());
         for (const core::Request& request : case_.after) world_.submit(request);
         if (!run_until_idle(case_.calm_s)) return unfinished();
         // KV that is being sent is sent to the end, also when nobody wants it any more; what a

@@ -139,6 +139,8 @@ class World {
     void kill_coordinator(double told_after_s);
     void start_coordinator();
     FaultNetwork& network() { return network_; }
+    // When the batches that have begun so far are through, slow machines' too.
+    core::TimePoint last_batch_end() const { return last_batch_end_; }
     void mend(std::int32_t from, std::int32_t to);  // network().cut(from, to, ...) ends
     // Each fault begins at its time and ends after its duration; times count from now.
     void run_faults(const FaultPlan& plan);
@@ -263,6 +265,7 @@ class World {
     std::int64_t letters_ = 0;
     ClientWatch* watch_ = nullptr;
     core::TimePoint now_;
+    core::TimePoint last_batch_end_;
     std::uint64_t next_event_ = 0;
     std::uint64_t next_request_ = 1;
     std::uint64_t digest_ = 0;

@@ -291,6 +291,7 @@ void World::run_batch(Machine& machine, const core::BatchPlan& plan) {
     const core::Duration took =
         base::from_seconds(batch_seconds(plan, machine.node, cost_) * machine.slow);
     machine.buffers[plan.id] = std::move(outcome.output);
+    last_batch_end_ = std::max(last_batch_end_, now_ + took);
     at(now_ + took, [this, id = machine.id, incarnation = machine.incarnation, batch = plan.id,
                      tokens = std::move(outcome.tokens), scored = std::move(outcome.scored), took] {
         worker_event(id, incarnation, core::BatchFinished{batch, tokens, took, {}, scored});
