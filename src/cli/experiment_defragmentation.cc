@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kWarmupS = 100;
 constexpr double kDurationS = 400;
-constexpr double kShortPerS = 14;
+constexpr double kShortPerS = 22;
 constexpr double kLongPerS = 0.1;
 constexpr std::int32_t kLongPrompt = 12'000;
 constexpr std::int32_t kLongOutput = 100;

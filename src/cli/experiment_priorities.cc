@@ -12,7 +12,7 @@ namespace {
 constexpr double kWarmupS = 100;
 constexpr double kDurationS = 300;
 constexpr double kHighPerS = 1.5;
-constexpr std::array<double, 2> kBackground = {9, 18};  // requests/s
+constexpr std::array<double, 2> kBackground = {14, 28};  // requests/s
 
 struct System {
     const char* name;

@@ -19,12 +19,12 @@ struct Load {
     double per_s;
     double cv;
 };
-constexpr std::array<Load, 6> kLoads = {{{"power law", 12, 4},
-                                         {"power law", 15, 1},
-                                         {"power law", 15, 4},
-                                         {"power law", 15, 8},
-                                         {"power law", 17, 4},
-                                         {"conversations", 14, 4}}};
+constexpr std::array<Load, 6> kLoads = {{{"power law", 19, 4},
+                                         {"power law", 24, 1},
+                                         {"power law", 24, 4},
+                                         {"power law", 24, 8},
+                                         {"power law", 27, 4},
+                                         {"conversations", 20, 4}}};
 
 struct System {
     const char* name;

@@ -17,8 +17,8 @@ namespace helix::cli {
 namespace {
 
 constexpr double kDayS = 2400;  // from one night to the next
-constexpr double kLeastPerS = 2;
-constexpr double kMostPerS = 12;
+constexpr double kLeastPerS = 3;
+constexpr double kMostPerS = 19;
 constexpr double kCv = 2;
 constexpr double kStartDelayS = 30;
 constexpr double kDiskBytesPerS = 1e9;
