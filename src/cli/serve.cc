@@ -177,6 +177,20 @@ base::Status fill_cluster_address(const ServeArguments& a, const HostPort& http,
     return base::Ok{};
 }
 
+base::Result<node::WorkerOptions> local_worker(const ServeArguments& a, const Served& served) {
+    node::WorkerOptions worker;
+    TRY_VOID(fill_backend(a.backend, worker));
+    if (a.backend.tp > 1) {
+        TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
+        TRY_VOID(check_tensor_parallel(a.backend, config));
+    }
+    worker.name = "local";
+    TRY(worker.role, role_of(a.role));
+    worker.model_file = a.model;
+    worker.model_options = a.weights;
+    return worker;
+}
+
 base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments& a,
                                                            const HostPort& http,
                                                            const Served& served) {
@@ -206,18 +220,8 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
         options.planned_workers = std::move(fixed.workers);
     }
     if (!a.no_worker) {
-        node::WorkerOptions worker;
-        TRY_VOID(fill_backend(a.backend, worker));
-        if (a.backend.tp > 1) {
-            TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
-            TRY_VOID(check_tensor_parallel(a.backend, config));
-        }
-        worker.name = "local";
-        worker.transport = options.transport;
-        TRY(worker.role, role_of(a.role));
-        worker.model_file = a.model;
-        worker.model_options = a.weights;
-        options.local_worker = std::move(worker);
+        TRY(options.local_worker, local_worker(a, served));
+        options.local_worker->transport = options.transport;
     }
     return options;
 }
