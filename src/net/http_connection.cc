@@ -191,7 +191,7 @@ HttpConnection::Awaitable<void> HttpConnection::serve() {
 
 // A request on its way in.
 struct HttpConnection::Arriving {
-    http::request_parser<http::string_body> parser;
+    Parser parser;
     HttpRequest request;
     std::uint64_t limit = 0;            // of the body, once the head is there
     std::shared_ptr<SpooledBody> file;  // that takes the body; null = the parser keeps it
@@ -232,7 +232,7 @@ std::optional<HttpConnection::Refusal> HttpConnection::parse_received(Arriving& 
 
 HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& request) {
     Arriving in;
-    http::request_parser<http::string_body>& parser = in.parser;
+    Parser& parser = in.parser;
     parser.header_limit(static_cast<std::uint32_t>(loop_.options.max_header_bytes));
     // Until the head says what it is for. ("None" is taken for zero here.)
     parser.body_limit(std::numeric_limits<std::uint64_t>::max());

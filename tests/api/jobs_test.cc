@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 
-#include "../store/folder.h"
 #include "api/api_fixture.h"
+#include "base/temp_folder.h"
 
 namespace helix::api {
 namespace {
@@ -108,7 +108,7 @@ class JobsTest : public ApiTest {
         request.finish(core::FinishReason::stop);
     }
 
-    store::Folder folder_;
+    TempFolder folder_;
     std::atomic<std::int64_t> time_{1000};
 };
 

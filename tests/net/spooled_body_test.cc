@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "base/temp_folder.h"
 #include "http_test_client.h"
 #include "net/http_server.h"
-#include "temp_folder.h"
 
 namespace helix::net {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "store/folder.h"
+#include "base/temp_folder.h"
 #include "store/job_store.h"
 
 namespace helix::store {
@@ -164,7 +164,7 @@ struct Promises {
 };
 
 TEST(JobStoreCrash, WhatWasPromisedSurvivesAKillAtAnyMoment) {
-    const Folder folder;
+    const TempFolder folder;
     constexpr std::uint64_t kSeed = 1;  // of the moments
     base::Random random(kSeed);
     Promises promises;

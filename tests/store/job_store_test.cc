@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/random.h"
-#include "store/folder.h"
+#include "base/temp_folder.h"
 
 namespace helix::store {
 namespace {
@@ -54,7 +54,7 @@ class JobStoreTest : public ::testing::Test {
         return found.ok() ? *found : BatchRecord{};
     }
 
-    Folder folder_;
+    TempFolder folder_;
     std::unique_ptr<JobStore> store_;
 };
 

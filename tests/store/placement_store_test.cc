@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "store/folder.h"
+#include "base/temp_folder.h"
 
 namespace helix::store {
 namespace {
@@ -41,7 +41,7 @@ class PlacementStoreTest : public ::testing::Test {
         return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
     }
 
-    Folder folder_;
+    TempFolder folder_;
 };
 
 TEST_F(PlacementStoreTest, TheLastThatWasSavedIsThereAfterARestart) {

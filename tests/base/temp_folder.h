@@ -4,25 +4,26 @@
 #include <filesystem>
 #include <string>
 
-namespace helix::store {
+namespace helix {
 
 // A folder that goes with the test.
-class Folder {
+class TempFolder {
   public:
-    Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "helix-store-XXXXXX").string();
+    TempFolder() {
+        std::string name = (std::filesystem::temp_directory_path() / "helix-test-XXXXXX").string();
         path_ = ::mkdtemp(name.data()) == nullptr ? "/nonexistent" : name;
     }
-    ~Folder() {
+    ~TempFolder() {
         std::error_code ignored;
         std::filesystem::remove_all(path_, ignored);
     }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
+    TempFolder(const TempFolder&) = delete;
+    TempFolder& operator=(const TempFolder&) = delete;
     const std::string& path() const { return path_; }
+    bool empty() const { return std::filesystem::is_empty(path_); }
 
   private:
     std::string path_;
 };
 
-}  // namespace helix::store
+}  // namespace helix
