@@ -30,8 +30,10 @@ function(helix_test name)
     add_executable(${name} ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE ${ARG_LIBS} helix_flags GTest::gmock GTest::gtest_main)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+    # Relative to the checkout, where the tests are run, so that a second clone hits the same compiler cache.
+    file(RELATIVE_PATH data ${CMAKE_SOURCE_DIR} ${HELIX_DATA_DIR})
+    file(RELATIVE_PATH binary ${CMAKE_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/helix)
     target_compile_definitions(${name} PRIVATE
-        HELIX_DATA_DIR="${HELIX_DATA_DIR}" HELIX_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
-        HELIX_BINARY="$<TARGET_FILE:helix>")
+        HELIX_DATA_DIR="${data}" HELIX_SOURCE_DIR="." HELIX_BINARY="${binary}")
     add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endfunction()
