@@ -309,6 +309,7 @@ const std::vector<SynthShape>& synth_shapes() {
         {"tiny-mistral", 4, 64, 8, 4, 160, 512, 512, 10000.0F, false, "llama", 0, 0, 0, 64},
         {"tiny-mixtral", 4, 64, 8, 4, 96, 512, 512, 1e6F, false, "llama", 0, 8, 2},
         {"tiny-qwen3moe", 4, 64, 8, 4, 32, 512, 512, 1e6F, false, "qwen3moe", 16, 16, 4},
+        {"tiny-32k", 4, 64, 8, 4, 160, 32000, 4096, 10000.0F, true},
         {"small", 4, 256, 8, 4, 768, 1024, 1024, 10000.0F, false},
         {"llama-160m", 12, 768, 12, 12, 3072, 32000, 2048, 10000.0F, false},
         {"llama-1b", 22, 2048, 32, 4, 5632, 32000, 2048, 10000.0F, false},
