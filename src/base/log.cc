@@ -1,5 +1,7 @@
 #include "base/log.h"
 
+#include "base/escape.h"
+
 #include <memory>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -46,7 +48,8 @@ bool log_enabled(LogLevel level) {
 }
 
 void log_line(LogLevel level, std::string_view text) {
-    logger().log(to_spdlog(level), text);
+    // What strangers send us may be in it: one line stays one line.
+    logger().log(to_spdlog(level), escaped(text));
 }
 
 bool parse_log_level(std::string_view word, LogLevel& level) {
