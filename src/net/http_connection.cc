@@ -43,6 +43,17 @@ std::string lower(std::string_view text) {
     return out;
 }
 
+std::string address_of(const asio::ip::tcp::socket& socket) {
+    error_code ec;
+    const auto endpoint = socket.remote_endpoint(ec);
+    if (ec) return "unknown";
+    const asio::ip::address address = endpoint.address();
+    if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+        return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+    }
+    return address.to_string();
+}
+
 // Without its body.
 HttpRequest head_of(const Parser::value_type& message) {
     HttpRequest request;
@@ -63,6 +74,7 @@ HttpRequest head_of(const Parser::value_type& message) {
 HttpConnection::HttpConnection(HttpLoop& loop, asio::ip::tcp::socket socket)
     : loop_(loop),
       socket_(std::move(socket)),
+      peer_(address_of(socket_)),
       wake_(loop.io, Clock::time_point::max()),
       write_progress_(Clock::now()) {
     error_code ec;
@@ -131,6 +143,7 @@ void HttpConnection::close() {
         }
         exchange_->gone_ = nullptr;
         exchange_->drained_ = nullptr;
+        if (!exchange_->done_) exchange_->tell_end();
         exchange_.reset();
     }
     loop_.connections.erase(shared_from_this());
@@ -200,6 +213,7 @@ struct HttpConnection::Arriving {
 
 std::optional<HttpConnection::Refusal> HttpConnection::read_head(Arriving& in) {
     in.request = head_of(in.parser.get());
+    in.request.peer = peer_;
     in.limit = body_limit(in.request);
     const std::uint64_t length = in.parser.content_length().value_or(0);
     if (length > in.limit) return too_large(in.limit);
@@ -302,11 +316,7 @@ HttpConnection::Awaitable<void> HttpConnection::serve_one(HttpRequest request) {
     exchange_ = std::make_shared<HttpExchange>(this, std::move(request));
     const std::shared_ptr<HttpExchange> exchange = exchange_;
     try {
-        if (exchange->request().method == "OPTIONS" && !loop_.options.allow_origin.empty()) {
-            answer_preflight(*exchange);
-        } else {
-            loop_.handler(exchange);
-        }
+        loop_.handler(exchange);
     } catch (const std::exception& e) {
         LOG_ERROR("request {}: {}", exchange->request().request_id, e.what());
         if (exchange->open() && !exchange->started()) {
@@ -325,18 +335,6 @@ HttpConnection::Awaitable<void> HttpConnection::drain_writes() {
     while (!closed_ && sent_ < out_.size()) co_await wait_for_wake();
 }
 
-void HttpConnection::answer_preflight(HttpExchange& exchange) {
-    const std::string_view wanted = exchange.request().header("access-control-request-headers");
-    HttpResponse response;
-    response.status = 204;
-    response.content_type.clear();
-    response.headers = {
-        {"access-control-allow-methods", "GET, POST, DELETE, OPTIONS"},
-        {"access-control-allow-headers", wanted.empty() ? "*" : std::string(wanted)},
-        {"access-control-max-age", "86400"}};
-    exchange.respond(response);
-}
-
 // An answer to something that is no request; the connection ends with it.
 HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string message) {
     const auto self = shared_from_this();
@@ -348,7 +346,6 @@ HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string m
     head.headers = &page.headers;
     const std::string id = new_request_id();
     head.request_id = id;
-    head.allow_origin = loop_.options.allow_origin;
     head.content_length = page.body.size();
     head.keep_alive = false;
     enter(Phase::linger, kLinger);
@@ -424,7 +421,7 @@ ResponseHead HttpConnection::head_for(const HttpExchange& exchange, int status,
     head.status = status;
     head.content_type = content_type;
     head.request_id = exchange.request().request_id;
-    head.allow_origin = loop_.options.allow_origin;
+    head.allow_origin = exchange.allow_origin_;
     head.keep_alive = keep_alive_ && !loop_.stopping;
     return head;
 }
@@ -440,6 +437,8 @@ void HttpExchange::respond(const HttpResponse& response) {
     if (!open()) return;
     CHECK(!started_);
     started_ = true;
+    status_ = response.status;
+    if (request_.method != "HEAD") body_bytes_ = response.body.size();
     if (connection_ == nullptr) {
         finish();
         std::exchange(answer_, nullptr)(response);
@@ -460,6 +459,7 @@ void HttpExchange::begin_stream(int status, std::string_view content_type,
     if (!open()) return;
     CHECK(!started_ && connection_ != nullptr);
     started_ = true;
+    status_ = status;
     chunked_ = !connection_->http_1_0_ && !length;
     ResponseHead head = connection_->head_for(*this, status, content_type);
     connection_->keep_alive_ = head.keep_alive && (chunked_ || length);
@@ -476,6 +476,7 @@ void HttpExchange::begin_stream(int status, std::string_view content_type,
 void HttpExchange::write(std::string_view data) {
     if (!open() || data.empty()) return;
     CHECK(started_);
+    body_bytes_ += data.size();
     if (left_) {
         CHECK(data.size() <= *left_);
         *left_ -= data.size();
@@ -511,11 +512,27 @@ void HttpExchange::finish() {
     gone_ = nullptr;
     drained_ = nullptr;
     if (connection_ != nullptr) connection_->wake();
+    tell_end();
+}
+
+void HttpExchange::count(std::string_view name, std::int64_t more) {
+    for (auto& [known, value] : counts_) {
+        if (known == name) {
+            value += more;
+            return;
+        }
+    }
+    counts_.emplace_back(name, more);
+}
+
+void HttpExchange::tell_end() {
+    if (const auto ended = std::exchange(ended_, nullptr)) ended(*this);
 }
 
 void HttpExchange::abandon() {
     CHECK(connection_ == nullptr);
     answer_ = nullptr;
+    tell_end();
     if (const auto gone = std::exchange(gone_, nullptr)) gone();
 }
 

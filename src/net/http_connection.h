@@ -74,7 +74,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::optional<Refusal> read_head(Arriving& in);
     static Refusal too_large(std::uint64_t limit);
 
-    void answer_preflight(HttpExchange& exchange);
     std::string new_request_id();
     std::uint64_t body_limit(const HttpRequest& head) const;
     // Where its body is to be kept; null = in memory.
@@ -88,6 +87,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
     HttpLoop& loop_;
     boost::asio::ip::tcp::socket socket_;
+    std::string peer_;                // address of the other side
     boost::asio::steady_timer wake_;  // never expires: waiting on it is waiting for wake()
     std::shared_ptr<HttpExchange> exchange_;
     std::string in_;        // received, not parsed

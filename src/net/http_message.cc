@@ -60,6 +60,8 @@ std::string_view status_text(int status) {
             return "Payload Too Large";
         case 415:
             return "Unsupported Media Type";
+        case 421:
+            return "Misdirected Request";
         case 429:
             return "Too Many Requests";
         case 431:
@@ -116,6 +118,7 @@ std::string format_head(const ResponseHead& head) {
     append_header(out, "x-request-id", head.request_id);
     if (!head.allow_origin.empty()) {
         append_header(out, "access-control-allow-origin", head.allow_origin);
+        append_header(out, "vary", "origin");
         append_header(out, "access-control-expose-headers", "x-request-id, retry-after");
     }
     if (head.headers != nullptr) {

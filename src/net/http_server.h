@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -39,7 +41,6 @@ struct HttpServerOptions {
     base::Duration idle_timeout = base::from_seconds(75);    // between two requests
     base::Duration write_timeout = base::from_seconds(30);   // without any progress
     base::Duration tick = base::from_ms(250);                // also the grain of the time-outs
-    std::string allow_origin = "*";                          // CORS; "" = none
     std::uint64_t id_seed = 0;                               // of x-request-id
 };
 
@@ -75,16 +76,34 @@ class HttpExchange {
     void on_gone(std::function<void()> callback) { gone_ = std::move(callback); }
     // Of one without a connection: nobody waits for the answer any more.
     void abandon();
+    // Before the answer begins: the web page that may read it (CORS); "" = none, as it is at first.
+    void allow_origin(std::string origin) { allow_origin_ = std::move(origin); }
+    // Called once, when the answer is complete or cannot be completed any more. It may not answer.
+    void on_end(std::function<void(const HttpExchange&)> callback) { ended_ = std::move(callback); }
+    // Of the answer: 0 before it began; bytes of its body so far; is all of it there?
+    int status() const { return status_; }
+    std::uint64_t body_bytes() const { return body_bytes_; }
+    bool complete() const { return done_; }
+    // Adds to a count of this name, for whoever keeps a log of what was answered. name must be a
+    // literal.
+    void count(std::string_view name, std::int64_t more);
+    const std::vector<std::pair<std::string_view, std::int64_t>>& counts() const { return counts_; }
 
   private:
     friend class HttpConnection;
     void finish();
+    void tell_end();
 
     HttpConnection* connection_;  // null once it is gone
     HttpRequest request_;
     std::function<void(const HttpResponse&)> answer_;
     std::function<void()> gone_;
     std::function<void()> drained_;
+    std::function<void(const HttpExchange&)> ended_;
+    std::string allow_origin_;
+    std::vector<std::pair<std::string_view, std::int64_t>> counts_;
+    int status_ = 0;
+    std::uint64_t body_bytes_ = 0;
     std::optional<std::uint64_t> left_;  // of a stream whose length was told
     bool started_ = false;
     bool chunked_ = true;

@@ -1,13 +1,12 @@
 #include "net/key.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zmq.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -15,6 +14,8 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/escape.h"
+#include "net/private_file.h"
 
 namespace helix::net {
 namespace {
@@ -29,23 +30,14 @@ Error io_error(const std::string& path, const char* what) {
     return {Errc::io, fmt::format("{}: cannot {}: {}", path, what, std::strerror(errno))};
 }
 
-Status write_all(int fd, const std::string& path, const std::string& text) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    const bool good = written == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
-    Error error = io_error(path, "write");
-    ::close(fd);
-    if (!good) return error;
-    return Ok{};
-}
-
-Status write_secret(const std::string& path, const std::string& text) {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 && errno == EEXIST) {
-        return Error{Errc::invalid,
-                     fmt::format("{} exists; a key file is never overwritten", path)};
-    }
-    if (fd < 0) return io_error(path, "create");
-    return write_all(fd, path, text);
+// The whole list, as it stands; "" when there is none.
+Result<std::string> read_list_text(const std::string& path) {
+    if (!std::filesystem::exists(path)) return std::string();
+    TRY_VOID(check_only_ours(path));
+    std::ifstream file(path);
+    std::ostringstream text;
+    if (!file || (file.peek() != EOF && !(text << file.rdbuf()))) return io_error(path, "read");
+    return text.str();
 }
 
 using Fields = std::map<std::string, std::string>;
@@ -57,6 +49,7 @@ Result<Fields> read_fields(const std::string& path, const std::string& role) {
         return Error{Errc::denied,
                      fmt::format("{} can be read by others; run: chmod 600 {}", path, path)};
     }
+    TRY_VOID(check_only_ours(path));
     std::ifstream file(path);
     if (!file) return io_error(path, "read");
     Fields fields;
@@ -84,7 +77,9 @@ Result<std::string> key_field(const std::string& path, const Fields& fields, con
     return base::invalid(fmt::format("{}: \"{}\" must be a key of 40 Z85 characters", path, name));
 }
 
-bool is_name(std::string_view name) {
+}  // namespace
+
+bool is_worker_name(std::string_view name) {
     if (name.empty() || name.size() > 64) return false;
     for (const char c : name) {
         const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -94,7 +89,23 @@ bool is_name(std::string_view name) {
     return true;
 }
 
-}  // namespace
+Status check_worker_name(const std::string& name) {
+    if (is_worker_name(name)) return Ok{};
+    return base::invalid(fmt::format(
+        "worker name \"{}\": expected 1 to 64 letters, digits, dots, dashes or underscores",
+        base::escaped(name)));
+}
+
+Status check_key_name(const std::string& name) {
+    const bool prefix = name.size() > 1 && name.back() == '*';
+    return check_worker_name(prefix ? name.substr(0, name.size() - 1) : name);
+}
+
+bool is_key_for(std::string_view key_name, std::string_view worker) {
+    if (!key_name.ends_with('*')) return !key_name.empty() && key_name == worker;
+    key_name.remove_suffix(1);
+    return is_worker_name(worker) && worker.starts_with(key_name) && worker != key_name;
+}
 
 KeyPair make_key_pair() {
     std::array<char, 41> public_key = {};
@@ -112,36 +123,32 @@ bool is_z85_key(std::string_view text) {
 
 Result<CoordinatorKey> new_coordinator_key(const std::string& path) {
     const KeyPair pair = make_key_pair();
-    TRY_VOID(write_secret(path, fmt::format("helix-key coordinator\npublic {}\nsecret {}\n",
-                                            pair.public_key, pair.secret_key)));
+    TRY_VOID(create_private(path, fmt::format("helix-key coordinator\npublic {}\nsecret {}\n",
+                                              pair.public_key, pair.secret_key)));
     return CoordinatorKey{pair, path + ".allow"};
 }
 
 Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std::string& name,
                                  const std::string& worker_path) {
-    if (!is_name(name)) {
-        return base::invalid(fmt::format(
-            "worker name \"{}\": expected 1 to 64 letters, digits, dots, dashes or underscores",
-            name));
-    }
+    TRY_VOID(check_key_name(name));
     TRY(const CoordinatorKey coordinator, read_coordinator_key(coordinator_path));
     TRY(const std::vector<AllowedWorker> allowed, read_allow_list(coordinator.allow_path));
     for (const AllowedWorker& worker : allowed) {
         if (worker.name == name) {
             return base::invalid(
-                fmt::format("{} already lists a worker \"{}\"; remove its line first",
-                            coordinator.allow_path, name));
+                fmt::format("{} already lists a worker \"{}\"; helix key revoke {} takes it off",
+                            coordinator.allow_path, name, name));
         }
     }
     const KeyPair pair = make_key_pair();
-    TRY_VOID(write_secret(
+    TRY_VOID(create_private(
         worker_path,
         fmt::format("helix-key worker {}\npublic {}\nsecret {}\ncoordinator {}\n", name,
                     pair.public_key, pair.secret_key, coordinator.pair.public_key)));
     const std::string& list = coordinator.allow_path;
-    const int fd = ::open(list.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (fd < 0) return io_error(list, "open");
-    TRY_VOID(write_all(fd, list, fmt::format("{} {}\n", name, pair.public_key)));
+    TRY(std::string text, read_list_text(list));
+    if (!text.empty() && text.back() != '\n') text += '\n';
+    TRY_VOID(replace_private(list, text + fmt::format("{} {}\n", name, pair.public_key)));
     return WorkerKey{name, pair, coordinator.pair.public_key};
 }
 
@@ -164,12 +171,36 @@ Result<WorkerKey> read_worker_key(const std::string& path) {
     return key;
 }
 
+Status revoke_worker_key(const std::string& coordinator_path, const std::string& name) {
+    const std::string list = coordinator_path + ".allow";
+    TRY(const std::string text, read_list_text(list));
+    std::istringstream lines(text);
+    std::string kept;
+    std::string line;
+    bool found = false;
+    while (std::getline(lines, line)) {
+        std::istringstream words(line);
+        std::string first;
+        if (words >> first && first == name) {
+            found = true;
+        } else {
+            kept += line + "\n";
+        }
+    }
+    if (!found) {
+        return Error{Errc::not_found,
+                     fmt::format("{} lists no worker \"{}\"", list, base::escaped(name))};
+    }
+    return replace_private(list, kept);
+}
+
 Result<std::vector<AllowedWorker>> read_allow_list(const std::string& path) {
     std::vector<AllowedWorker> allowed;
-    std::ifstream file(path);
+    TRY(const std::string text, read_list_text(path));
+    std::istringstream file(text);
     std::string line;
     int number = 0;
-    while (file && std::getline(file, line)) {
+    while (std::getline(file, line)) {
         ++number;
         std::istringstream words(line);
         AllowedWorker worker;
@@ -178,6 +209,13 @@ Result<std::vector<AllowedWorker>> read_allow_list(const std::string& path) {
         if (!is_z85_key(worker.public_key)) {
             return base::invalid(fmt::format(
                 "{}:{}: expected \"NAME KEY\" with a key of 40 Z85 characters", path, number));
+        }
+        TRY_VOID(check_key_name(worker.name));
+        for (const AllowedWorker& other : allowed) {
+            if (other.public_key != worker.public_key) continue;
+            return base::invalid(
+                fmt::format("{}:{}: this key is listed twice, for {} and {}: a key is one worker's",
+                            path, number, other.name, worker.name));
         }
         allowed.push_back(std::move(worker));
     }

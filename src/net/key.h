@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -14,7 +15,8 @@
 //                                    coordinator <public key>
 //
 // The list of workers lies beside the coordinator's file, as FILE.allow: one "NAME PUBLIC" per
-// line.
+// line. A key lets in the worker of that name only. Files that others than their owner may write
+// are refused.
 
 namespace helix::net {
 
@@ -37,11 +39,23 @@ struct WorkerKey {
 KeyPair make_key_pair();
 bool is_z85_key(std::string_view text);
 
+// Names of workers are printed, are parts of paths and words of lists: 1 to 64 letters, digits,
+// dots, dashes and underscores.
+bool is_worker_name(std::string_view name);
+base::Status check_worker_name(const std::string& name);
+// A key is made for one name, or for all that begin with PREFIX ("PREFIX*"): machines that a script
+// starts share it, each under a name of its own.
+base::Status check_key_name(const std::string& name);
+bool is_key_for(std::string_view key_name, std::string_view worker);
+
 // Neither overwrites a file.
 base::Result<CoordinatorKey> new_coordinator_key(const std::string& path);
 // Writes worker_path and appends the worker's public key to the coordinator's list.
 base::Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std::string& name,
                                        const std::string& worker_path);
+
+// Takes the worker off the coordinator's list. not_found when it is not there.
+base::Status revoke_worker_key(const std::string& coordinator_path, const std::string& name);
 
 base::Result<CoordinatorKey> read_coordinator_key(const std::string& path);
 base::Result<WorkerKey> read_worker_key(const std::string& path);

@@ -1,5 +1,6 @@
 #include "net/http_server.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -113,16 +114,49 @@ TEST_F(HttpServerTest, TheClientsRequestIdComesBackAndOursIsUnique) {
     EXPECT_NE(first, second);
 }
 
-TEST_F(HttpServerTest, PreflightIsAnsweredWithWhatTheBrowserAskedFor) {
-    start_echo();
+TEST_F(HttpServerTest, NoWebPageMayReadAnAnswerUnlessTheHandlerSaysSo) {
+    start([](const std::shared_ptr<HttpExchange>& e) {
+        if (e->request().path == "/shared") e->allow_origin("https://page.example");
+        e->respond({200, "text/plain", e->request().method, {}});
+    });
     TestClient client(server_->port());
-    client.request("OPTIONS", "/v1/x", {}, "access-control-request-headers: authorization,x-y\r\n");
-    const auto response = client.read_response();
-    EXPECT_EQ(response.status, 204);
-    EXPECT_EQ(response.header("access-control-allow-origin"), "*");
-    EXPECT_EQ(response.header("access-control-allow-headers"), "authorization,x-y");
-    client.request("GET", "/");
-    EXPECT_EQ(client.read_response().header("access-control-allow-origin"), "*");
+    client.request("GET", "/", {}, "origin: https://page.example\r\n");
+    EXPECT_EQ(client.read_response().header("access-control-allow-origin"), "");
+    client.request("OPTIONS", "/", {}, "access-control-request-method: POST\r\n");
+    EXPECT_EQ(client.read_response().body, "OPTIONS") << "the handler answers it";
+    client.request("GET", "/shared");
+    const auto shared = client.read_response();
+    EXPECT_EQ(shared.header("access-control-allow-origin"), "https://page.example");
+    EXPECT_EQ(shared.header("vary"), "origin");
+}
+
+TEST_F(HttpServerTest, TheEndOfEveryAnswerIsToldWithItsStatusAndBytes) {
+    std::vector<std::string> ends;
+    std::mutex mutex;
+    start([&](const std::shared_ptr<HttpExchange>& e) {
+        e->on_end([&](const HttpExchange& done) {
+            const std::lock_guard lock(mutex);
+            ends.push_back(fmt::format("{} {} {} {}", done.request().peer, done.status(),
+                                       done.body_bytes(), done.complete()));
+        });
+        if (e->request().path == "/never") return;
+        e->respond({201, "text/plain", "four", {}});
+    });
+    {
+        TestClient client(server_->port());
+        client.request("GET", "/");
+        EXPECT_EQ(client.read_response().status, 201);
+        client.request("GET", "/never");
+    }
+    const auto both = [&] {
+        const std::lock_guard lock(mutex);
+        return ends.size() == 2;
+    };
+    for (int i = 0; i < 1000 && !both(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    server_->stop();
+    EXPECT_EQ(ends, (std::vector<std::string>{"127.0.0.1 201 4 true", "127.0.0.1 0 0 false"}));
 }
 
 TEST_F(HttpServerTest, HeadHasTheLengthButNoBody) {

@@ -73,6 +73,81 @@ TEST_F(KeyFiles, BadFilesAreErrorsThatNameThem) {
     EXPECT_TRUE(absent->empty());
 }
 
+TEST_F(KeyFiles, WhatOthersMayWriteIsRefusedWithTheCommandThatMendsIt) {
+    ASSERT_TRUE(new_coordinator_key(path("c.key")).ok());
+    ASSERT_TRUE(new_worker_key(path("c.key"), "den", path("den.key")).ok());
+    const std::string list = path("c.key.allow");
+    for (const mode_t mode : {mode_t{0620}, mode_t{0602}, mode_t{0666}}) {
+        ASSERT_EQ(::chmod(list.c_str(), mode), 0);
+        const auto refused = read_allow_list(list);
+        ASSERT_FALSE(refused.ok()) << mode;
+        EXPECT_NE(refused.error().message.find("chmod go-w " + list), std::string::npos)
+            << refused.error().message;
+    }
+    ASSERT_EQ(::chmod(list.c_str(), 0644), 0);
+    EXPECT_TRUE(read_allow_list(list).ok()) << "names and public keys are no secret";
+    ASSERT_EQ(::chmod(dir_.c_str(), 0777), 0);
+    const auto open_folder = read_allow_list(list);
+    ASSERT_FALSE(open_folder.ok());
+    EXPECT_NE(open_folder.error().message.find("chmod o-w " + dir_.string()), std::string::npos);
+    EXPECT_FALSE(read_coordinator_key(path("c.key")).ok());
+    EXPECT_FALSE(read_worker_key(path("den.key")).ok());
+}
+
+TEST_F(KeyFiles, ARevokedWorkerIsOffTheListAndTheOthersStay) {
+    ASSERT_TRUE(new_coordinator_key(path("c.key")).ok());
+    const std::string list = path("c.key.allow");
+    ASSERT_TRUE(new_worker_key(path("c.key"), "den", path("den.key")).ok());
+    ASSERT_TRUE(new_worker_key(path("c.key"), "attic", path("attic.key")).ok());
+    ASSERT_TRUE(revoke_worker_key(path("c.key"), "den").ok());
+    const auto left = read_allow_list(list);
+    ASSERT_TRUE(left.ok());
+    ASSERT_EQ(left->size(), 1U);
+    EXPECT_EQ((*left)[0].name, "attic");
+    EXPECT_FALSE(revoke_worker_key(path("c.key"), "den").ok()) << "it is not there any more";
+    EXPECT_TRUE(new_worker_key(path("c.key"), "den", path("den2.key")).ok());
+}
+
+TEST_F(KeyFiles, AKeyIsOneWorkers) {
+    const KeyPair pair = make_key_pair();
+    std::ofstream(path("list")) << "den " << pair.public_key << "\nattic " << pair.public_key
+                                << "\n";
+    const auto list = read_allow_list(path("list"));
+    ASSERT_FALSE(list.ok());
+    EXPECT_NE(list.error().message.find("den and attic"), std::string::npos);
+}
+
+TEST_F(KeyFiles, AKeyMayBeForAllNamesWithOneBeginning) {
+    ASSERT_TRUE(new_coordinator_key(path("c.key")).ok());
+    ASSERT_TRUE(new_worker_key(path("c.key"), "cloud-*", path("cloud.key")).ok());
+    EXPECT_EQ(read_worker_key(path("cloud.key"))->name, "cloud-*");
+    EXPECT_EQ((*read_allow_list(path("c.key.allow")))[0].name, "cloud-*");
+    EXPECT_TRUE(is_key_for("cloud-*", "cloud-7"));
+    for (const char* other : {"cloud-", "cloud", "den", "xcloud-7", "cloud-7 8", "cloud-*"}) {
+        EXPECT_FALSE(is_key_for("cloud-*", other)) << other;
+    }
+    EXPECT_TRUE(is_key_for("den", "den"));
+    EXPECT_FALSE(is_key_for("den", "denn"));
+    EXPECT_FALSE(is_key_for("", "den"));
+    EXPECT_FALSE(is_key_for("", ""));
+    for (const char* bad : {"*", "a*b", "a b*", "**"}) {
+        EXPECT_FALSE(check_key_name(bad).ok()) << bad;
+    }
+}
+
+TEST_F(KeyFiles, KeysAndTheListAreOursAloneWhateverTheUmask) {
+    const mode_t before = ::umask(0);
+    const bool made = new_coordinator_key(path("c.key")).ok() &&
+                      new_worker_key(path("c.key"), "den", path("den.key")).ok();
+    ::umask(before);
+    ASSERT_TRUE(made);
+    for (const char* name : {"c.key", "den.key", "c.key.allow"}) {
+        struct stat info = {};
+        ASSERT_EQ(::stat(path(name).c_str(), &info), 0);
+        EXPECT_EQ(info.st_mode & 0777U, 0600U) << name;
+    }
+}
+
 TEST(KeyNeeded, OnlyOnAddressesThatOtherMachinesReach) {
     for (const char* host : {"127.0.0.1", "127.3.4.5", "localhost", "::1"}) {
         EXPECT_TRUE(check_key_needed(host, false, false).ok()) << host;

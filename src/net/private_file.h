@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+
+// Files that decide who may do what: keys and lists of keys.
+
+namespace helix::net {
+
+// denied, with the command that mends it, when somebody else than its owner may write the file or
+// put another one in its place: group or others may write it, it belongs to another user than us
+// and root, or its folder may be written by everyone (and is not sticky). io when it is not there.
+base::Status check_only_ours(const std::string& path);
+
+// Says when a file has changed: another one after each write or replacement, "" while it is absent.
+std::string file_version(const std::string& path);
+
+// Notices changes of a file. It is asked now and then.
+class FileWatch {
+  public:
+    explicit FileWatch(std::string path)
+        : path_(std::move(path)), taken_(file_version(path_)), seen_(taken_) {}
+    const std::string& path() const { return path_; }
+    // True once for each change, when the file has stood still since the last call: so nobody
+    // reads one that is half written.
+    bool changed();
+
+  private:
+    std::string path_;
+    std::string taken_;
+    std::string seen_;
+};
+
+// Creates the file with mode 0600, whatever the umask. invalid when it is there already.
+base::Status create_private(const std::string& path, const std::string& text);
+// The same in place of one that may be there, in one step: others see the old or the new text.
+base::Status replace_private(const std::string& path, const std::string& text);
+// Creates the folder with mode 0700, whatever the umask. One that is there stays as it is.
+base::Status create_private_folder(const std::string& path);
+
+}  // namespace helix::net

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "net/private_file.h"
+
+// The keys that clients of the HTTP port send ("Authorization: Bearer KEY"). They are kept as
+// hashes, and are looked up in a time that does not depend on how much of a key is right.
+
+namespace helix::net {
+
+struct SecretSources {
+    std::vector<std::string> keys;  // as they are
+    // One "KEY" or "NAME KEY" a line; "#" begins a comment. Read anew when they change.
+    std::vector<std::string> files;
+};
+
+class SecretKeys {
+  public:
+    // invalid or denied, with what to do about it: a file that holds no key, that is not there, or
+    // that others may write.
+    static base::Result<SecretKeys> load(SecretSources sources);
+    // No keys; none are asked for.
+    SecretKeys() = default;
+
+    // Are keys asked for at all? Stays as it is when a file loses its last key.
+    bool configured() const { return !sources_.keys.empty() || !sources_.files.empty(); }
+    // What logs call the key that was given: its name, or "key-" and the beginning of its hash.
+    // Nothing when it is none of ours.
+    std::optional<std::string> find(std::string_view given) const;
+    // Reads files anew that have changed and stand still since the last call. A file that cannot be
+    // used any more keeps the keys that it had; the error is returned once for each change.
+    base::Status refresh();
+
+  private:
+    using Hash = std::array<std::uint8_t, 32>;
+    struct Key {
+        std::string label;
+        Hash hash;
+    };
+    struct File {
+        FileWatch watch;
+        std::vector<Key> keys;
+    };
+    static Hash hash_of(std::string_view text);
+    static base::Result<Key> make_key(std::string_view name, std::string_view secret);
+    static base::Result<std::vector<Key>> read_file(const std::string& path);
+
+    SecretSources sources_;
+    std::vector<Key> given_;
+    std::vector<File> files_;
+};
+
+}  // namespace helix::net

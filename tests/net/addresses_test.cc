@@ -1,0 +1,38 @@
+#include "net/addresses.h"
+
+#include <gtest/gtest.h>
+
+#include "net/key.h"
+
+namespace helix::net {
+namespace {
+
+TEST(Addresses, AreWrittenSoThatAPortCanFollow) {
+    EXPECT_EQ(url_host("192.0.2.7"), "192.0.2.7");
+    EXPECT_EQ(url_host("2001:db8::7"), "[2001:db8::7]");
+    EXPECT_EQ(url_host("hall"), "hall");
+}
+
+TEST(Addresses, NamesToListenOnAreLookedUp) {
+    EXPECT_EQ(*resolve_listen_host("localhost"), "127.0.0.1");
+    EXPECT_EQ(*resolve_listen_host("0.0.0.0"), "0.0.0.0");
+    EXPECT_EQ(*resolve_listen_host("::1"), "::1");
+    const auto unknown = resolve_listen_host("no-such-host.invalid");
+    ASSERT_FALSE(unknown.ok());
+    EXPECT_NE(unknown.error().message.find("no-such-host.invalid"), std::string::npos);
+}
+
+TEST(Addresses, OfEveryInterfaceAreThoseThatOthersCanUse) {
+    EXPECT_EQ(reachable_addresses("192.0.2.7"), (std::vector<std::string>{"192.0.2.7"}));
+    for (const char* every : {"0.0.0.0", "::", "*"}) {
+        const auto found = reachable_addresses(every);
+        ASSERT_FALSE(found.empty());
+        for (const std::string& address : found) {
+            EXPECT_FALSE(is_every_address(address));
+            if (found.size() > 1) EXPECT_FALSE(is_loopback(address)) << address;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace helix::net

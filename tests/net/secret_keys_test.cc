@@ -1,0 +1,106 @@
+#include "net/secret_keys.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "base/temp_folder.h"
+#include "net/private_file.h"
+
+namespace helix::net {
+namespace {
+
+class SecretKeysTest : public ::testing::Test {
+  protected:
+    std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+    std::string file(const std::string& text) const {
+        EXPECT_TRUE(replace_private(path("keys"), text).ok());
+        return path("keys");
+    }
+    TempFolder folder_;
+};
+
+TEST_F(SecretKeysTest, KeysAreFoundByWhatTheyAreAndLogsNameThemWithoutShowingThem) {
+    const std::string keys = file("# who may come\nops  correct-horse\n\nbattery-staple\n");
+    const auto secrets = SecretKeys::load({{"given"}, {keys}});
+    ASSERT_TRUE(secrets.ok()) << secrets.error().message;
+    EXPECT_TRUE(secrets->configured());
+    EXPECT_EQ(secrets->find("correct-horse"), "ops");
+    const auto label = secrets->find("battery-staple");
+    ASSERT_TRUE(label);
+    EXPECT_TRUE(label->starts_with("key-")) << *label;
+    EXPECT_EQ(label->find("battery"), std::string::npos);
+    EXPECT_TRUE(secrets->find("given"));
+    for (const char* wrong : {"", "ops", "give", "given2", "correct-hors", "# who may come"}) {
+        EXPECT_FALSE(secrets->find(wrong)) << wrong;
+    }
+    EXPECT_FALSE(SecretKeys().configured());
+    EXPECT_FALSE(SecretKeys().find(""));
+}
+
+TEST_F(SecretKeysTest, AChangedFileIsReadAnewOnceItStandsStill) {
+    const std::string keys = file("old\n");
+    auto secrets = SecretKeys::load({{}, {keys}});
+    ASSERT_TRUE(secrets.ok());
+    file("new\n");
+    EXPECT_TRUE(secrets->refresh().ok());
+    EXPECT_TRUE(secrets->find("old")) << "it may be half written";
+    EXPECT_TRUE(secrets->refresh().ok());
+    EXPECT_FALSE(secrets->find("old"));
+    EXPECT_TRUE(secrets->find("new"));
+    file("");
+    EXPECT_TRUE(secrets->refresh().ok());
+    EXPECT_TRUE(secrets->refresh().ok());
+    EXPECT_FALSE(secrets->find("new"));
+    EXPECT_TRUE(secrets->configured()) << "an empty file lets nobody in, rather than everybody";
+}
+
+TEST_F(SecretKeysTest, AFileThatCannotBeUsedAnyMoreKeepsTheKeysThatItHad) {
+    const std::string keys = file("old\n");
+    auto secrets = SecretKeys::load({{}, {keys}});
+    ASSERT_TRUE(secrets.ok());
+    ASSERT_EQ(::chmod(keys.c_str(), 0666), 0);
+    EXPECT_TRUE(secrets->refresh().ok());
+    const auto refused = secrets->refresh();
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("chmod go-w"), std::string::npos);
+    EXPECT_TRUE(secrets->refresh().ok()) << "said once";
+    EXPECT_TRUE(secrets->find("old"));
+}
+
+TEST_F(SecretKeysTest, FilesThatHelpNobodyAreRefusedAtTheStart) {
+    EXPECT_FALSE(SecretKeys::load({{}, {path("absent")}}).ok());
+    EXPECT_FALSE(SecretKeys::load({{}, {file("# nothing\n")}}).ok());
+    EXPECT_FALSE(SecretKeys::load({{}, {file("a b c\n")}}).ok());
+    EXPECT_FALSE(SecretKeys::load({{}, {file("na\x1bme secret\n")}}).ok());
+    EXPECT_FALSE(SecretKeys::load({{""}, {}}).ok());
+    EXPECT_FALSE(SecretKeys::load({{"with blank"}, {}}).ok());
+    ASSERT_EQ(::chmod(file("secret\n").c_str(), 0620), 0);
+    const auto writable = SecretKeys::load({{}, {path("keys")}});
+    ASSERT_FALSE(writable.ok());
+    EXPECT_NE(writable.error().message.find("chmod go-w " + path("keys")), std::string::npos);
+}
+
+TEST_F(SecretKeysTest, WhatWeCreateIsOursAloneWhateverTheUmask) {
+    for (const mode_t mask : {mode_t{0}, mode_t{0777}}) {
+        const mode_t before = ::umask(mask);
+        const std::string folder = path("folder" + std::to_string(mask));
+        const bool made = create_private_folder(folder).ok() &&
+                          create_private(folder + "/a", "x").ok() &&
+                          replace_private(folder + "/b", "x").ok();
+        ::umask(before);
+        ASSERT_TRUE(made);
+        const auto mode = [](const std::string& what) {
+            struct stat info = {};
+            EXPECT_EQ(::stat(what.c_str(), &info), 0) << what;
+            return info.st_mode & 0777U;
+        };
+        EXPECT_EQ(mode(folder), 0700U);
+        EXPECT_EQ(mode(folder + "/a"), 0600U);
+        EXPECT_EQ(mode(folder + "/b"), 0600U);
+    }
+}
+
+}  // namespace
+}  // namespace helix::net
