@@ -1,5 +1,7 @@
 #include "plan/robustness.h"
 
+#include "plan/machine_name.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -49,8 +51,7 @@ Robustness single_losses(const spec::ClusterSpec& cluster, const spec::ModelSpec
         const FlowGraph::Meaning meaning = graph.meaning[e];
         const bool carries = all.edge_flow[e] > 0;
         if (meaning.kind == FlowGraph::Kind::compute) {
-            const spec::NodeSpec& node = cluster.nodes[at(meaning.index)];
-            const std::string name = node.host.empty() ? node.name : "host " + node.host;
+            const std::string name = machine_name(cluster, at(meaning.index));
             hosts[name].push_back(e);
             if (carries) used_hosts.insert(name);
         } else if (meaning.kind == FlowGraph::Kind::link) {

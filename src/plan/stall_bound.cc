@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "plan/machine_name.h"
 #include "spec/units.h"
 
 namespace helix::plan {
@@ -15,10 +16,6 @@ namespace {
 
 using spec::kCoordinator;
 using spec::LayerRange;
-
-std::string part_of(const spec::NodeSpec& node) {
-    return node.host.empty() ? node.name : "host " + node.host;
-}
 
 class Losses {
   public:
@@ -37,12 +34,14 @@ class Losses {
         std::map<std::string, std::set<std::int32_t>> parts;
         std::set<std::string> used;
         for (std::size_t i = 0; i < cluster_.nodes.size(); ++i) {
-            parts[part_of(cluster_.nodes[i])].insert(static_cast<std::int32_t>(i));
+            parts[machine_name(cluster_, i)].insert(static_cast<std::int32_t>(i));
         }
+        // With the only machine everything is lost: that needs no figure.
+        if (parts.size() < 2) return {};
         for (std::size_t e = 0; e < graph_.meaning.size(); ++e) {
             const FlowGraph::Meaning meaning = graph_.meaning[e];
             if (meaning.kind != FlowGraph::Kind::compute || flow.edge_flow[e] <= 0) continue;
-            used.insert(part_of(cluster_.nodes[static_cast<std::size_t>(meaning.index)]));
+            used.insert(machine_name(cluster_, static_cast<std::size_t>(meaning.index)));
         }
         std::vector<Stall> stalls;
         for (const std::string& part : used) stalls.push_back(stall(part, parts[part]));

@@ -47,7 +47,7 @@ struct StallRule {
 
 // After the loss of one machine (nodes with one host fail together) that carries flow.
 struct Stall {
-    std::string part;      // "L4-3", "host hall"
+    std::string part;      // "L4-3", "a and b"
     bool whole = true;     // the others serve at once
     bool possible = true;  // or could, with other layers; else requests wait for a machine
     double detection_s = 0;

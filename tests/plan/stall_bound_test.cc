@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace helix::plan {
 namespace {
 
@@ -78,12 +80,29 @@ TEST_F(StallBound, WhereTheRestIsTooSmallThereIsNone) {
               std::string::npos);
 }
 
-TEST_F(StallBound, NodesOfOneHostFailTogether) {
+TEST_F(StallBound, NodesOfOneHostFailTogetherAndAreNamedNotTheHostsId) {
+    const std::string id = "3d121974c5d54b5b8a3c1f0b7f7f1c00";
+    cluster_.nodes[0].host = id;
+    std::vector<Stall> found = stalls({{0, 2}, {2, 4}});
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(found[0].part, "a");
+    EXPECT_EQ(describe_stalls(found, rule_).find(id), std::string::npos);
+    cluster_.nodes.push_back(cluster_.nodes[1]);
+    cluster_.nodes[2].name = "c";
+    cluster_.nodes[1].host = id;
+    capacities_.nodes.push_back(capacities_.nodes[1]);
+    cluster_.links.push_back({1, 2, 1e9, 0.001});
+    cluster_.links.push_back({2, spec::kCoordinator, 1e9, 0.001});
+    found = stalls({{0, 2}, {0, 2}, {2, 4}});
+    ASSERT_EQ(found.size(), 2U);
+    const auto pair = std::find_if(found.begin(), found.end(),
+                                   [](const Stall& stall) { return stall.part == "a and b"; });
+    EXPECT_NE(pair, found.end());
+}
+
+TEST_F(StallBound, TheOnlyMachineHasNoBound) {
     cluster_.nodes[0].host = cluster_.nodes[1].host = "hall";
-    const std::vector<Stall> found = stalls({{0, 4}, {0, 4}});
-    ASSERT_EQ(found.size(), 1U);
-    EXPECT_EQ(found[0].part, "host hall");
-    EXPECT_FALSE(found[0].possible);
+    EXPECT_TRUE(stalls({{0, 4}, {0, 4}}).empty()) << "nothing is left that could go on";
 }
 
 }  // namespace
