@@ -21,6 +21,9 @@ namespace {
 constexpr base::Duration kTickEvery = base::from_ms(50);
 constexpr base::Duration kViewEvery = base::from_ms(250);
 constexpr base::Duration kSilentLimit = base::from_ms(15000);  // a worker whose loop hangs
+// Workers report twice a second; a restart need not wait for kSilentLimit.
+constexpr base::Duration kReplacedAfter = base::from_ms(3000);
+constexpr base::Duration kListEvery = base::from_ms(500);
 constexpr int kMostMessagesAtOnce = 4096;
 constexpr std::size_t kMostOwed = 4096;  // pieces of weights
 
@@ -94,6 +97,9 @@ void CoordinatorServer::take_plans() {
             continue;
         }
         for (const std::string& text : result.report->warnings) LOG_WARN("{}", text);
+        const auto idle = idle_workers_.tell(result.question.cluster, options_.model.spec,
+                                             result.report->placement);
+        for (const std::string& text : idle) LOG_INFO("{}", text);
         step(core::Planned{number, result.report->placement, result.report->flows,
                            expected_pages(result.question, result.report->placement)});
         const std::lock_guard lock(mutex_);
@@ -143,6 +149,7 @@ void CoordinatorServer::on_tick() {
         socket_->ban(connection);
         lose(connection, "stopped answering");
     }
+    watch_allow_list();
     step(core::CoordinatorTick{});
     keep_drains();
     std::vector<OwedWeights> owed = std::exchange(owed_, {});
@@ -156,6 +163,32 @@ void CoordinatorServer::on_tick() {
 
 // ---- workers
 // --------------------------------------------------------------------------------------
+
+void CoordinatorServer::watch_allow_list() {
+    if (!list_watch_.has_value() || last_tick_ - last_list_look_ < kListEvery) return;
+    last_list_look_ = last_tick_;
+    if (!list_watch_->changed()) return;
+    const Status read = read_allow_list();
+    if (!read.ok()) {
+        LOG_ERROR("{}; who is here stays, nobody else joins", read.error().message);
+        return;
+    }
+    bool any = false;
+    for (const std::string& connection : roster_.connections()) {
+        const WorkerEntry* entry = roster_.find(connection);
+        if (entry == nullptr || entry->proven_key.empty()) continue;
+        const auto name = allowed_.find(entry->proven_key);
+        if (name != allowed_.end() && net::is_key_for(name->second, entry->hello.name)) continue;
+        any = true;
+        LOG_WARN("worker {} is not on the list any more: its session ends", entry->hello.name);
+        const wire::Refused refused{"its key was taken off the list", true};
+        const Status sent = send(connection, refused);
+        if (!sent.ok()) LOG_DEBUG("refuse: {}", sent.error().message);
+        socket_->ban(connection);
+        lose(connection, "was taken off the list of workers");
+    }
+    if (any) share_keys();
+}
 
 void CoordinatorServer::take_link_events() {
     for (const net::LinkEvent& event : socket_->take_events()) {
@@ -173,6 +206,13 @@ void CoordinatorServer::log_refused(const std::string& detail) {
     if (now() - last_refused_log_ < base::from_ms(1000)) return;
     last_refused_log_ = now();
     LOG_WARN("refused a connection: {} ({} so far)", detail, refused_);
+}
+
+void CoordinatorServer::log_refused_worker(const std::string& name, const std::string& why) {
+    ++refused_workers_;
+    if (now() - last_refused_worker_ < base::from_ms(1000)) return;
+    last_refused_worker_ = now();
+    LOG_WARN("refused worker \"{}\": {} ({} so far)", name, why, refused_workers_);
 }
 
 void CoordinatorServer::receive() {
@@ -204,9 +244,23 @@ void CoordinatorServer::on_message(const std::string& connection, net::Received 
 
 void CoordinatorServer::on_hello(const std::string& connection, const wire::Hello& hello,
                                  const std::string& proven_key) {
-    auto greeted = roster_.greet(now(), connection, hello, proven_key);
+    WorkerRoster::Proven proven{proven_key, {}};
+    if (!proven_key.empty()) {
+        // Workers are added while we serve, and join at once.
+        const Status read = read_allow_list();
+        if (!read.ok()) LOG_ERROR("{}", read.error().message);
+    }
+    if (const auto name = allowed_.find(proven_key); name != allowed_.end()) {
+        proven.bound_name = name->second;
+    }
+    const std::string old = roster_.silent_holder(hello.name, now(), kReplacedAfter);
+    if (!old.empty() && (proven.key.empty() || net::is_key_for(proven.bound_name, hello.name))) {
+        socket_->ban(old);
+        lose(old, "was silent, and is started again");
+    }
+    auto greeted = roster_.greet(now(), connection, hello, proven);
     if (!greeted.ok()) {
-        LOG_WARN("refused worker \"{}\": {}", hello.name, greeted.error().message);
+        log_refused_worker(hello.name, greeted.error().message);
         const wire::Refused refused{greeted.error().message, greeted.error().code == Errc::invalid};
         const Status sent = send(connection, refused);
         if (!sent.ok()) LOG_DEBUG("refuse: {}", sent.error().message);

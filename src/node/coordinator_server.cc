@@ -115,8 +115,8 @@ Status CoordinatorServer::open() {
 
 Status CoordinatorServer::open_key_check() {
     const std::string path = options_.key->allow_path;
-    TRY_VOID(
-        net::read_allow_list(path));  // a bad list is an error now, not when the first one knocks
+    list_watch_.emplace(path);
+    TRY_VOID(read_allow_list());  // a bad list is an error now, not when the first one knocks
     context_->allow(zap_domain_, [path](std::string_view key) {
         // Read anew for each connection: workers are added while we serve.
         const auto allowed = net::read_allow_list(path);
@@ -129,6 +129,13 @@ Status CoordinatorServer::open_key_check() {
         }
         return false;
     });
+    return Ok{};
+}
+
+Status CoordinatorServer::read_allow_list() {
+    TRY(const auto list, net::read_allow_list(options_.key->allow_path));
+    allowed_.clear();
+    for (const net::AllowedWorker& worker : list) allowed_[worker.public_key] = worker.name;
     return Ok{};
 }
 

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "api/service.h"
+#include "net/private_file.h"
 #include "node/draft_proposer.h"
+#include "node/idle_workers.h"
 #include "node/join.h"
 #include "node/node_scaler.h"
 #include "node/placement_keeper.h"
@@ -92,8 +94,11 @@ class CoordinatorServer final : public api::Service {
     void add_worker();
     void on_drained(const core::WorkerDrained& drained);
     void take_not_added();
+    void watch_allow_list();
+    base::Status read_allow_list();
     void take_link_events();
     void log_refused(const std::string& detail);
+    void log_refused_worker(const std::string& name, const std::string& why);
     void receive();
     void on_message(const std::string& connection, net::Received received);
     void on_hello(const std::string& connection, const wire::Hello& hello,
@@ -137,7 +142,13 @@ class CoordinatorServer final : public api::Service {
     std::uint64_t kept_epoch_ = 0;
     std::vector<core::RememberedDrain> kept_drains_;
     std::uint64_t told_epoch_ = 0;
+    IdleWorkers idle_workers_;
     WorkerRoster roster_;
+    std::map<std::string, std::string> allowed_;  // names of workers by public key
+    std::optional<net::FileWatch> list_watch_;    // absent without keys
+    base::TimePoint last_list_look_;
+    base::TimePoint last_refused_worker_;
+    std::int64_t refused_workers_ = 0;
     std::vector<core::CoordinatorAction> actions_;
     std::map<core::WorkerId, MessageMerger> to_workers_;
     struct OwedWeights {

@@ -112,7 +112,14 @@ Result<JoinInfo> parse_join_info(const std::string& json) {
     return info;
 }
 
-Result<Address> parse_address(const std::string& text) {
+Result<Address> parse_address(const std::string& given) {
+    constexpr std::string_view kScheme = "http://";
+    if (given.starts_with("https://")) {
+        return base::invalid(
+            fmt::format("\"{}\": a coordinator speaks HTTP without TLS; write HOST:PORT", given));
+    }
+    std::string text = given.starts_with(kScheme) ? given.substr(kScheme.size()) : given;
+    if (text.size() != given.size()) text = text.substr(0, text.find('/'));
     const std::size_t colon = text.rfind(':');
     Address address;
     if (colon != std::string::npos) {
@@ -125,7 +132,7 @@ Result<Address> parse_address(const std::string& text) {
         address.host = address.host.substr(1, address.host.size() - 2);
     }
     if (address.host.empty() || address.port == 0) {
-        return base::invalid(fmt::format("\"{}\": expected HOST:PORT", text));
+        return base::invalid(fmt::format("\"{}\": expected HOST:PORT", given));
     }
     return address;
 }

@@ -20,8 +20,8 @@ struct Address {
     std::string host;
     std::uint16_t port = 0;
 };
-// "host:port" or "[v6]:port".
-base::Result<Address> parse_address(const std::string& text);
+// "host:port" or "[v6]:port", also as "http://host:port/...".
+base::Result<Address> parse_address(const std::string& given);
 
 // Asks the coordinator's HTTP address. not_found when something else answers there, unavailable
 // when nobody does; takes at most timeout_ms.

@@ -54,6 +54,9 @@ void PeerLinks::set_self(core::WorkerId self, std::uint64_t incarnation) {
 
 void PeerLinks::allow(std::set<std::string> keys) {
     if (!options_.keys.has_value()) return;
+    for (const auto& [connection, peer] : greeted_) {
+        if (!keys.contains(peer.key)) listener_->ban(connection);
+    }
     options_.context->allow(domain_, [keys = std::move(keys)](std::string_view key) {
         return keys.contains(std::string(key));
     });
@@ -131,7 +134,7 @@ void PeerLinks::receive_from_listener(const wire::SessionLimits& limits,
             if (hello == nullptr || hello->protocol != wire::kProtocolVersion) {
                 message = base::invalid("expected a PeerHello of this version first");
             } else {
-                greeted_[got->from] = hello->worker;
+                greeted_[got->from] = {hello->worker, got->public_key};
                 continue;
             }
         }
@@ -146,7 +149,8 @@ void PeerLinks::receive_from_listener(const wire::SessionLimits& limits,
             listener_->ban(got->from);
             continue;
         }
-        arrived.push_back({std::move(*message), std::move(got->payload), got->from, known->second});
+        arrived.push_back(
+            {std::move(*message), std::move(got->payload), got->from, known->second.worker});
     }
 }
 

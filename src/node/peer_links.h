@@ -33,7 +33,7 @@ class PeerLinks {
 
     const std::string& endpoint() const { return endpoint_; }
     void set_self(core::WorkerId self, std::uint64_t incarnation);
-    // Public keys that may connect; only with CURVE.
+    // Public keys that may connect, and stay connected; only with CURVE.
     void allow(std::set<std::string> keys);
     // These and no others from now on.
     void connect(const std::vector<core::Peer>& peers);
@@ -95,7 +95,11 @@ class PeerLinks {
     std::unique_ptr<net::RouterSocket> listener_;
     std::map<core::WorkerId, Link> links_;
     std::set<core::WorkerId> mended_;
-    std::map<std::string, core::WorkerId> greeted_;  // connection -> who it said it is
+    struct Greeted {
+        core::WorkerId worker;  // who it said it is
+        std::string key;        // that it proved; "" without CURVE
+    };
+    std::map<std::string, Greeted> greeted_;  // by connection
 };
 
 // host of "tcp://host:port"; "" when there is none.

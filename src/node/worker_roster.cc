@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/escape.h"
+#include "net/key.h"
 
 namespace helix::node {
 
@@ -12,18 +14,45 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
+namespace {
+
+// What a worker says of itself is shown to people and kept in files.
+base::Status check_texts(const wire::Hello& hello) {
+    TRY_VOID(net::check_worker_name(hello.name));
+    constexpr std::size_t kMostBytes = 256;
+    const std::pair<const char*, const std::string*> texts[] = {{"host", &hello.host},
+                                                                {"type", &hello.type},
+                                                                {"region", &hello.region},
+                                                                {"backend", &hello.backend},
+                                                                {"endpoint", &hello.endpoint}};
+    for (const auto& [what, text] : texts) {
+        if (text->size() <= kMostBytes && base::escaped(*text) == *text) continue;
+        return base::invalid(
+            fmt::format("worker {}: its {} must be printable text of at most {} bytes", hello.name,
+                        what, kMostBytes));
+    }
+    return base::Ok{};
+}
+
+}  // namespace
+
 Result<WorkerEntry*> WorkerRoster::greet(base::TimePoint now, const std::string& connection,
-                                         const wire::Hello& hello, const std::string& proven_key) {
+                                         const wire::Hello& hello, const Proven& proven) {
     if (hello.protocol != wire::kProtocolVersion) {
-        return Error{Errc::invalid,
-                     fmt::format("worker \"{}\" speaks protocol {}, this coordinator {}",
-                                 hello.name, hello.protocol, wire::kProtocolVersion)};
+        return Error{
+            Errc::invalid,
+            fmt::format("worker \"{}\" speaks protocol {}, this coordinator {}",
+                        base::escaped(hello.name), hello.protocol, wire::kProtocolVersion)};
     }
-    if (hello.name.empty() || hello.name.size() > 256) {
-        return base::invalid("a worker's name must have 1 to 256 characters");
-    }
-    if (!proven_key.empty() && hello.public_key != proven_key) {
+    TRY_VOID(check_texts(hello));
+    if (!proven.key.empty() && hello.public_key != proven.key) {
         return Error{Errc::invalid, "the key in the Hello is not the connection's"};
+    }
+    if (!proven.key.empty() && !net::is_key_for(proven.bound_name, hello.name)) {
+        return base::invalid(fmt::format(
+            "this key was made for a worker named \"{}\", not \"{}\": leave --name out, "
+            "or make another key (helix key new --worker {})",
+            proven.bound_name, hello.name, hello.name));
     }
     if (entries_.contains(connection)) return base::invalid("said Hello twice");
     const auto next = static_cast<std::uint32_t>(ids_.size());
@@ -31,14 +60,27 @@ Result<WorkerEntry*> WorkerRoster::greet(base::TimePoint now, const std::string&
     if (connection_of_.contains(worker)) {
         return Error{
             Errc::denied,
-            fmt::format("a worker named \"{}\" is here already; give another --name", hello.name)};
+            proven.key.empty()
+                ? fmt::format("a worker named \"{}\" is here already; give another --name",
+                              hello.name)
+                : fmt::format("a worker with the key of \"{}\" is here already; each needs a key "
+                              "of its own (helix key new --worker NAME)",
+                              hello.name)};
     }
     std::uint64_t& incarnation = last_incarnation_[worker];
     incarnation = std::max(incarnation + 1, hello.incarnation);
     connection_of_[worker] = connection;
     WorkerEntry& entry = entries_[connection];
-    entry = {worker, incarnation, hello, false, now, now};
+    entry = {worker, incarnation, hello, proven.key, false, now, now};
     return &entry;
+}
+
+std::string WorkerRoster::silent_holder(const std::string& name, base::TimePoint now,
+                                        base::Duration limit) const {
+    for (const auto& [connection, entry] : entries_) {
+        if (entry.hello.name == name) return now - entry.last_heard > limit ? connection : "";
+    }
+    return "";
 }
 
 WorkerEntry* WorkerRoster::find(const std::string& connection) {

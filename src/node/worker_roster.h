@@ -18,7 +18,8 @@ struct WorkerEntry {
     core::WorkerId worker;
     std::uint64_t incarnation = 0;
     wire::Hello hello;
-    bool joined = false;  // measured and known to the core
+    std::string proven_key;  // by CURVE; "" = it has none
+    bool joined = false;     // measured and known to the core
     base::TimePoint greeted;
     base::TimePoint last_heard;
 };
@@ -27,9 +28,22 @@ struct WorkerEntry {
 // lives.
 class WorkerRoster {
   public:
-    // denied: the name is in use, or the hello is not acceptable; the message is for the worker.
+    // A worker that has proved its key; bound_name is whom the key was made for
+    // (net::is_key_for). Both empty: there
+    // are no keys, or it is in this process.
+    struct Proven {
+        std::string key = {};
+        std::string bound_name = {};
+    };
+    // denied: the name is in use by a worker that is alive; try again. invalid: the hello is not
+    // acceptable. The message is for the worker.
     base::Result<WorkerEntry*> greet(base::TimePoint now, const std::string& connection,
-                                     const wire::Hello& hello, const std::string& proven_key);
+                                     const wire::Hello& hello, const Proven& proven);
+    // The connection of the worker of this name, if it has said nothing for as long as limit; else
+    // "". Workers report twice a second, so such a one is dead or hangs, and its restart may have
+    // its place.
+    std::string silent_holder(const std::string& name, base::TimePoint now,
+                              base::Duration limit) const;
     WorkerEntry* find(const std::string& connection);
     // Empty when it is not here.
     std::string connection_of(core::WorkerId worker) const;

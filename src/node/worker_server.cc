@@ -27,10 +27,16 @@ constexpr base::Duration kFirstPause = base::from_ms(200);
 constexpr base::Duration kLongestPause = base::from_ms(2000);
 constexpr int kAskTimeoutMs = 2000;
 
-std::string default_name() {
+std::string default_name(std::string prefix = "") {
     std::array<char, 256> host = {};
     ::gethostname(host.data(), host.size() - 1);
-    return fmt::format("{}-{}", host.data(), ::getpid());
+    const std::string process = fmt::format("-{}", ::getpid());
+    prefix += host.data();
+    std::string name = prefix.substr(0, 64 - process.size()) + process;
+    for (char& c : name) {
+        if (!net::is_worker_name(std::string_view(&c, 1))) c = '-';
+    }
+    return name;
 }
 
 }  // namespace
@@ -39,6 +45,10 @@ WorkerServer::WorkerServer(WorkerOptions options) : options_(std::move(options))
     CHECK(options_.backend != nullptr);
     if (options_.name.empty()) {
         options_.name = options_.key.has_value() ? options_.key->name : default_name();
+        if (options_.name.ends_with('*')) {
+            options_.name.pop_back();
+            options_.name = default_name(options_.name);
+        }
     }
     // Later starts of one worker count higher: microseconds of the calendar.
     const auto since = std::chrono::system_clock::now().time_since_epoch();

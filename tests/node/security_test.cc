@@ -182,6 +182,34 @@ TEST_F(Security, AStrangerOnAWorkersPortIsCutOff) {
     expect_answer(*server, 4);
 }
 
+TEST_F(Security, AKeyIsForOneNameAndItsRemovalEndsTheSession) {
+    ASSERT_TRUE(net::new_coordinator_key(path("c.key")).ok());
+    CoordinatorOptions options = modelled_coordinator(1);
+    options.key = *net::read_coordinator_key(path("c.key"));
+    const auto server = start(std::move(options));
+    const std::string join = cluster_address(*server);
+
+    WorkerOptions named = modelled_worker("another", 12);
+    named.key = worker_key("c.key", "den");
+    RunningWorker wrong_name(named, join);
+    const base::Status refused = wrong_name.join();
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("made for a worker named \"den\""), std::string::npos)
+        << refused.error().message;
+
+    named.name = "";
+    RunningWorker den(named, join);
+    expect_answer(*server, 1);
+    ASSERT_TRUE(net::revoke_worker_key(path("c.key"), "den").ok());
+    EXPECT_TRUE(eventually([&] { return server->view().workers.empty(); }));
+    // Added again under another key, it is let in at once.
+    WorkerOptions again = modelled_worker("", 12);
+    fs::remove(path("den.key"));
+    again.key = worker_key("c.key", "den");
+    RunningWorker back(std::move(again), join);
+    expect_answer(*server, 2);
+}
+
 TEST_F(Security, ANameInUseIsRefusedUntilItIsFree) {
     const auto server = start(modelled_coordinator(1));
     const std::string join = cluster_address(*server);

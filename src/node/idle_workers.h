@@ -1,0 +1,25 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "spec/cluster_spec.h"
+#include "spec/model_spec.h"
+#include "spec/placement.h"
+
+namespace helix::node {
+
+// Says of the workers that a plan has no layers for that it is so, and why; once for each until it
+// has layers, or is gone.
+class IdleWorkers {
+  public:
+    // The lines for this plan.
+    std::vector<std::string> tell(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+                                  const spec::Placement& placement);
+
+  private:
+    std::set<std::string> told_;
+};
+
+}  // namespace helix::node
