@@ -2,7 +2,7 @@
 # helix serve --scale 1-4 --scale-command examples/scale/hetzner.sh
 #
 # Workers as cloud servers, with Hetzner's CLI (hcloud, logged in). The image has the helix binary
-# and a worker key at /etc/helix/worker.key. Other clouds differ in the two commands only.
+# and a worker key at /etc/helix/worker.key, made by: helix key new --worker 'helix-*'. Other clouds differ in the two commands only.
 set -eu
 verb=$1
 name=$2

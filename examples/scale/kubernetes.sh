@@ -1,7 +1,7 @@
 #!/bin/sh
 # helix serve --scale 1-4 --scale-command examples/scale/kubernetes.sh
 #
-# Workers as pods, with kubectl. The worker's key is in the secret helix-worker-key.
+# Workers as pods, with kubectl. The worker's key (helix key new --worker 'helix-*') is in the secret helix-worker-key.
 set -eu
 verb=$1
 name=$2
@@ -24,7 +24,7 @@ spec:
       volumeMounts: [{name: key, mountPath: /key, readOnly: true}]
   volumes:
     - name: key
-      secret: {secretName: helix-worker-key}
+      secret: {secretName: helix-worker-key, defaultMode: 256}  # 0400
 END
     ;;
 stop)

@@ -29,11 +29,16 @@ std::int64_t unix_now() {
 
 struct ApiServer::Impl {
     Impl(ApiOptions options, Service& service, std::unique_ptr<const TextCodec> codec,
+         std::shared_ptr<Guard> guard, std::unique_ptr<AccessLog> access_log,
          std::unique_ptr<net::HttpServer> server)
-        : context(std::move(options), service, std::move(codec)), http(std::move(server)) {}
+        : context(std::move(options), service, std::move(codec), std::move(guard),
+                  std::move(access_log)),
+          http(std::move(server)) {}
 
     void tick() {
         const base::TimePoint now = context.options.clock();
+        context.guard->on_tick(now);
+        if (context.access_log) context.access_log->on_tick(now);
         for (const auto& completion : context.active) completion->on_tick(now);
     }
 
@@ -60,12 +65,12 @@ constexpr base::Duration kLastWords = base::from_seconds(1);  // for errors to r
 
 // Files may be larger than other bodies, for those who may send them, and wait for their end on
 // disk.
-void allow_files(ApiOptions& options) {
+void allow_files(ApiOptions& options, const std::shared_ptr<Guard>& guard) {
     if (!options.jobs) return;
     constexpr std::size_t kFormBytes = std::size_t{64} << 10U;  // around the file
-    const auto is_upload = [keys = options.api_keys](const net::HttpRequest& head) {
+    const auto is_upload = [guard, clock = options.clock](const net::HttpRequest& head) {
         const bool files = head.path == "/v1/files" || head.path == "/files";
-        return files && head.method == "POST" && authorised(keys, head);
+        return files && head.method == "POST" && guard->admits_client(clock(), head);
     };
     options.http.body_limit = [is_upload, usual = options.http.max_body_bytes,
                                file = options.jobs->max_file_bytes +
@@ -86,10 +91,15 @@ base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options, Se
     if (!options.clock) options.clock = steady_now;
     if (!options.unix_time) options.unix_time = unix_now;
     if (options.http.id_seed == 0) options.http.id_seed = base::mix64(options.seed);
-    allow_files(options);
+    TRY(std::shared_ptr<Guard> guard, Guard::create(options.api_keys, options.access));
+    std::unique_ptr<AccessLog> access_log;
+    if (!options.access.log.empty()) {
+        TRY(access_log, AccessLog::open(options.access.log));
+    }
+    allow_files(options, guard);
     TRY(auto http, net::HttpServer::listen(options.http));
-    auto impl =
-        std::make_unique<Impl>(std::move(options), service, std::move(codec), std::move(http));
+    auto impl = std::make_unique<Impl>(std::move(options), service, std::move(codec),
+                                       std::move(guard), std::move(access_log), std::move(http));
     ApiContext& context = impl->context;
     context.post = impl->http->poster();
     context.connections = [server = impl->http.get()] { return server->connections(); };

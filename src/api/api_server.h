@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/guard.h"
 #include "api/service.h"
 #include "api/text_codec.h"
 #include "base/result.h"
@@ -30,10 +31,10 @@ struct ModelInfo {
     std::int32_t n_layers = 0;
 };
 
-// One more thing to GET, made by the program around the API. body runs on the HTTP thread.
+// One more thing to GET, made by the program around the API; its path decides who may. body runs on
+// the HTTP thread.
 struct ExtraPage {
     std::string content_type;
-    bool open = false;  // needs no key
     std::function<std::string()> body;
 };
 
@@ -48,8 +49,9 @@ struct JobOptions {
 struct ApiOptions {
     net::HttpServerOptions http;
     ModelInfo model;
-    std::vector<std::string> api_keys;  // empty = open to all
-    std::uint64_t seed = 0;             // of ids and of requests that bring no seed
+    std::vector<std::string> api_keys;  // and those of access; none at all = open to all
+    AccessOptions access;
+    std::uint64_t seed = 0;  // of ids and of requests that bring no seed
     base::Duration ping_interval = base::from_seconds(15);
     std::size_t recent_requests = 256;
     std::string version = "0.1.0";

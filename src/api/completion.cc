@@ -175,6 +175,7 @@ std::optional<ApiError> Completion::check_length(std::size_t prompt_tokens) cons
 
 void Completion::add_choices(const std::vector<Token>& prompt) {
     prompt_tokens_ += static_cast<std::int64_t>(prompt.size());
+    exchange_->count("prompt_tokens", static_cast<std::int64_t>(prompt.size()));
     std::string echoed;
     if (request_.echo) echoed = context_.codec->decode(prompt, request_.skip_special_tokens);
     for (std::size_t i = 0; i < made(); ++i) {
@@ -308,6 +309,7 @@ void Completion::note_token(Choice& choice) {
     choice.last_token_at = at;
     choice.record->completion_tokens = choice.tokens;
     ++context_.metrics.generation_tokens_total;
+    exchange_->count("completion_tokens", 1);
 }
 
 void Completion::token(std::size_t prompt, std::int32_t choice, const core::ProducedToken& token) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 
+#include "api/access_log.h"
 #include "api/api_server.h"
 #include "api/jobs.h"
 #include "api/metrics.h"
@@ -20,10 +21,13 @@ class Completion;
 // What all requests of one server share. Used on the HTTP server's thread only, but for what does
 // not change, the service and draining.
 struct ApiContext {
-    ApiContext(ApiOptions o, Service& s, std::unique_ptr<const TextCodec> c)
+    ApiContext(ApiOptions o, Service& s, std::unique_ptr<const TextCodec> c,
+               std::shared_ptr<Guard> g, std::unique_ptr<AccessLog> l)
         : options(std::move(o)),
           service(s),
           codec(std::move(c)),
+          guard(std::move(g)),
+          access_log(std::move(l)),
           metrics(options.model.context_length),
           log(options.recent_requests),
           random(options.seed) {}
@@ -43,6 +47,8 @@ struct ApiContext {
     ApiOptions options;
     Service& service;
     std::unique_ptr<const TextCodec> codec;
+    std::shared_ptr<Guard> guard;
+    std::unique_ptr<AccessLog> access_log;  // null without one
     Metrics metrics;
     RequestLog log;
     base::Random random;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "api/completion.h"
 #include "api/completion_request.h"
@@ -23,7 +25,8 @@ using Json = nlohmann::ordered_json;  // of requests: templates show the order
 
 net::HttpResponse json_response(const json& body) {
     net::HttpResponse response;
-    response.body = body.dump();
+    // What others named things need not be UTF-8.
+    response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
     return response;
 }
 
@@ -273,43 +276,17 @@ void detokenize(ApiContext& context, const Exchange& exchange) {
 struct Route {
     std::string_view path;  // without a leading /v1, which is accepted before each
     std::string_view method;
-    bool open;  // needs no key
     void (*handle)(ApiContext&, const Exchange&);
 };
 
 constexpr std::array kRoutes = {
-    Route{"/chat/completions", "POST", false, chat},
-    Route{"/completions", "POST", false, plain},
-    Route{"/models", "GET", false, models},
-    Route{"/health", "GET", true, health},
-    Route{"/health/ready", "GET", true, ready},
-    Route{"/health/live", "GET", true, live},
-    Route{"/metrics", "GET", false, metrics},
-    Route{"/version", "GET", false, version},
-    Route{"/tokenize", "POST", false, tokenize},
-    Route{"/detokenize", "POST", false, detokenize},
-    Route{"/helix/cluster", "GET", false, cluster},
-    Route{"/helix/nodes", "GET", false, nodes},
+    Route{"/chat/completions", "POST", chat}, Route{"/completions", "POST", plain},
+    Route{"/models", "GET", models},          Route{"/health", "GET", health},
+    Route{"/health/ready", "GET", ready},     Route{"/health/live", "GET", live},
+    Route{"/metrics", "GET", metrics},        Route{"/version", "GET", version},
+    Route{"/tokenize", "POST", tokenize},     Route{"/detokenize", "POST", detokenize},
+    Route{"/helix/cluster", "GET", cluster},  Route{"/helix/nodes", "GET", nodes},
 };
-
-// Takes the same time wherever the two differ.
-bool same_secret(std::string_view a, std::string_view b) {
-    unsigned difference = a.size() == b.size() ? 0 : 1;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-        difference |=
-            static_cast<unsigned char>(a[i]) ^
-            static_cast<unsigned>(b.empty() ? 0 : static_cast<unsigned char>(b[i % b.size()]));
-    }
-    return difference == 0;
-}
-
-bool has_key(const ApiContext& context, const net::HttpRequest& request) {
-    return authorised(context.options.api_keys, request);
-}
-
-ApiError wrong_key() {
-    return {401, "Incorrect API key provided.", "invalid_request_error", "", "invalid_api_key", 0};
-}
 
 ApiError no_such_path(const net::HttpRequest& request) {
     return {404,
@@ -320,39 +297,31 @@ ApiError no_such_path(const net::HttpRequest& request) {
             0};
 }
 
-bool is_json(std::string_view content_type) {
-    std::string type(content_type.substr(0, content_type.find(';')));
-    std::transform(type.begin(), type.end(), type.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    while (!type.empty() && type.back() == ' ') type.pop_back();
-    return type.empty() || type == "application/json" || type.ends_with("+json");
+// Every request that comes over the network goes through here, whatever its route.
+bool let_pass(ApiContext& context, const Exchange& exchange) {
+    Passage passage = context.guard->check(context.options.clock(), exchange->request());
+    exchange->allow_origin(passage.allow_origin);
+    const auto response = std::exchange(passage.response, std::nullopt);
+    log_end(context.access_log.get(), *exchange, passage, context.options.clock, !response);
+    if (response) context.respond(*exchange, *response);
+    return !response;
 }
 
 void dispatch(ApiContext& context, const Exchange& exchange, const Route& found,
               std::string_view method) {
     const net::HttpRequest& request = exchange->request();
-    if (!found.open && !has_key(context, request)) {
-        context.respond(*exchange, error_response(wrong_key()));
-    } else if (method != found.method) {
+    if (method != found.method) {
         net::HttpResponse response = error_response(
             {405, fmt::format("{} takes {}, not {}.", request.path, found.method, request.method),
              "invalid_request_error", "", "method_not_allowed", 0});
         response.headers.emplace_back("allow", std::string(found.method) + ", OPTIONS");
         context.respond(*exchange, response);
-    } else if (method == "POST" && !is_json(request.header("content-type"))) {
-        context.respond(*exchange,
-                        error_response({415, "The content type must be application/json.",
-                                        "invalid_request_error", "", "unsupported_media_type", 0}));
     } else {
         found.handle(context, exchange);
     }
 }
 
 void extra_page(ApiContext& context, const Exchange& exchange, const ExtraPage& page) {
-    if (!page.open && !has_key(context, exchange->request())) {
-        context.respond(*exchange, error_response(wrong_key()));
-        return;
-    }
     net::HttpResponse response;
     response.content_type = page.content_type;
     response.body = page.body();
@@ -360,16 +329,6 @@ void extra_page(ApiContext& context, const Exchange& exchange, const ExtraPage& 
 }
 
 }  // namespace
-
-bool authorised(const std::vector<std::string>& keys, const net::HttpRequest& request) {
-    if (keys.empty()) return true;
-    std::string_view given = request.header("authorization");
-    if (!given.starts_with("Bearer ") && !given.starts_with("bearer ")) return false;
-    given.remove_prefix(7);
-    bool good = false;
-    for (const std::string& key : keys) good |= same_secret(given, key);
-    return good;
-}
 
 void route_trusted(ApiContext& context, const Exchange& exchange) {
     const bool chat_endpoint = exchange->request().path == "/v1/chat/completions";
@@ -379,9 +338,9 @@ void route_trusted(ApiContext& context, const Exchange& exchange) {
 
 void route(ApiContext& context, const Exchange& exchange) {
     ++context.metrics.http_requests;
+    if (!let_pass(context, exchange)) return;
     const net::HttpRequest& request = exchange->request();
-    std::string_view path = request.path;
-    if (path.starts_with("/v1/")) path.remove_prefix(3);
+    const std::string_view path = without_version(request.path);
     const std::string_view method =
         request.method == "HEAD" ? "GET" : std::string_view(request.method);
     for (const Route& candidate : kRoutes) {
@@ -395,9 +354,7 @@ void route(ApiContext& context, const Exchange& exchange) {
     constexpr std::string_view kNodes = "/helix/nodes/";
     constexpr std::string_view kRequests = "/helix/requests/";
     constexpr std::string_view kModels = "/models/";
-    if (!has_key(context, request)) {
-        context.respond(*exchange, error_response(wrong_key()));
-    } else if (is_job_path(path)) {
+    if (is_job_path(path)) {
         route_job(context, exchange, path);
     } else if (path.starts_with(kNodes) && method == "POST") {
         node_action(context, exchange, path.substr(kNodes.size()));

@@ -409,7 +409,7 @@ void add_bench(App& app) {
     auto a = std::make_shared<BenchArguments>();
     bench->add_option("--url", a->target.url, "of the server")->capture_default_str();
     bench->add_option("--served-model", a->target.model, "[the first that it names]");
-    bench->add_option("--api-key", a->target.api_key, "if it wants one");
+    bench->add_option("--api-key", a->target.api_key, "if it wants one")->envname("HELIX_API_KEY");
     bench->add_option("--endpoint", a->endpoint, "completions (prompts as token ids), or chat")
         ->capture_default_str();
     bench->add_option("--concurrency", a->concurrency,

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/escape.h"
+#include "cli/access_option.h"
 #include "cli/command.h"
 #include "net/http_client.h"
 
@@ -18,7 +20,8 @@ using nlohmann::json;
 
 struct NodeArguments {
     std::string server = "http://127.0.0.1:8080";
-    std::string api_key;
+    CallerKeys keys;
+    std::string key;  // that is sent
     std::string name;
     bool json = false;
     bool no_wait = false;
@@ -38,13 +41,21 @@ std::string encoded(const std::string& name) {
     return out;
 }
 
+// What the server says goes to a terminal.
+std::string text_of(const json& node, const char* field) {
+    const auto found = node.find(field);
+    return found != node.end() && found->is_string() ? base::escaped(found->get<std::string>())
+                                                     : std::string();
+}
+
 class Server {
   public:
-    static base::Result<Server> connect(const NodeArguments& a) {
+    static base::Result<Server> connect(NodeArguments a) {
+        TRY(a.key, key_to_send(a.keys, AccessEnvironment::read()));
         TRY(net::HttpTarget target, net::parse_http_url(a.server));
         if (target.prefix.ends_with("/v1")) target.prefix.resize(target.prefix.size() - 3);
         TRY(auto client, net::HttpClient::create(std::move(target)));
-        return Server(a, std::move(client));
+        return Server(std::move(a), std::move(client));
     }
 
     base::Result<json> ask(const std::string& method, const std::string& path) {
@@ -52,7 +63,8 @@ class Server {
         call.method = method;
         call.path = path;
         call.limit = kAnswerWithin;
-        if (!a_.api_key.empty()) call.headers.emplace_back("authorization", "Bearer " + a_.api_key);
+        if (method == "POST") call.body = "{}";  // names its type
+        if (!a_.key.empty()) call.headers.emplace_back("authorization", "Bearer " + a_.key);
         const auto answer = net::http_call(*client_, std::move(call));
         if (!answer.ok()) {
             return base::Error{answer.error().code,
@@ -65,8 +77,10 @@ class Server {
         if (body.is_object() && body.contains("error") && body["error"].is_object()) {
             message = body["error"].value("message", message);
         }
-        if (answer->status == 401) message += " Give the key with --api-key.";
-        return base::invalid(fmt::format("{}: {}", a_.server, message));
+        if (answer->status == 401) {
+            message += " Give a key with --admin-key-file or --api-key.";
+        }
+        return base::invalid(fmt::format("{}: {}", a_.server, base::escaped(message)));
     }
 
     base::Result<json> nodes() {
@@ -87,8 +101,8 @@ class Server {
     }
 
   private:
-    Server(const NodeArguments& a, std::unique_ptr<net::HttpClient> client)
-        : a_(a), client_(std::move(client)) {}
+    Server(NodeArguments a, std::unique_ptr<net::HttpClient> client)
+        : a_(std::move(a)), client_(std::move(client)) {}
 
     NodeArguments a_;
     std::unique_ptr<net::HttpClient> client_;
@@ -116,8 +130,8 @@ base::Status list_nodes(const NodeArguments& a) {
         if (const double slow = node.value("slowdown", 1.0); slow > 1) {
             note = fmt::format("  slow: takes {:.1f} times its usual time", slow);
         }
-        std::printf("%-20s %-10s %-8s %-9s %8lld  %lld %%%s\n", node.value("name", "").c_str(),
-                    node.value("state", "").c_str(), node.value("role", "both").c_str(),
+        std::printf("%-20s %-10s %-8s %-9s %8lld  %lld %%%s\n", text_of(node, "name").c_str(),
+                    text_of(node, "state").c_str(), text_of(node, "role").c_str(),
                     layers_text(node).c_str(),
                     static_cast<long long>(node.value("requests", std::int64_t{0})),
                     static_cast<long long>(pages > 0 ? used * 100 / pages : 0), note.c_str());
@@ -125,7 +139,7 @@ base::Status list_nodes(const NodeArguments& a) {
     for (const json& away : body.value("drained_away", json::array())) {
         const bool remove = away.value("remove", false);
         std::printf("%-20s %-10s is not here, and %s when it comes back\n",
-                    away.value("name", "").c_str(), remove ? "removing" : "drained",
+                    text_of(away, "name").c_str(), remove ? "removing" : "drained",
                     remove ? "leaves again" : "stays drained");
     }
     return base::Ok{};
@@ -150,14 +164,14 @@ base::Status follow(Server& server, const NodeArguments& a, bool remove, json& l
         }
         if (state != "draining" && state != "removing" && state != "drained" &&
             state != "removed") {
-            const std::string why = node.value("drain_refused", "");
+            const std::string why = text_of(node, "drain_refused");
             return base::invalid(why.empty() ? fmt::format("{} is used again", a.name)
                                              : fmt::format("{} is not drained, it goes on as it "
                                                            "was: without it {}",
                                                            a.name, why));
         }
         const auto requests = node.value("requests", std::int64_t{0});
-        const std::string waits = node.value("drain_waits", "");
+        const std::string waits = text_of(node, "drain_waits");
         std::string text = state == "removed" ? a.name + " is empty and leaves"
                            : !waits.empty()   ? a.name + " waits: " + waits
                            : requests > 0
@@ -187,7 +201,7 @@ base::Status change_node(const NodeArguments& a, const std::string& action) {
 
 void add_options(CLI::App* command, NodeArguments& a) {
     command->add_option("--server", a.server, "of the coordinator's API")->capture_default_str();
-    command->add_option("--api-key", a.api_key, "if it wants one");
+    add_caller_keys(*command, a.keys);
     command->add_flag("--json", a.json, "one JSON object instead of lines for people");
 }
 
@@ -215,6 +229,7 @@ void add_node(App& app) {
         "  helix node list\n"
         "  helix node drain den        empties it; its requests go on elsewhere\n"
         "  helix node undrain den\n"
+        "  helix node remove den --server http://hall:8080 --admin-key-file admin.key\n"
         "\n'helix node COMMAND --help' says more.");
     auto a = std::make_shared<NodeArguments>();
     CLI::App* list = node->add_subcommand("list", "The workers, their layers and requests");
@@ -225,7 +240,8 @@ void add_node(App& app) {
     add_change(
         app, node, a, "drain",
         "Nothing new goes there, its requests move away, its layers go to others",
-        "  helix node drain den\n  helix node drain den --no-wait --server http://hall:8080");
+        "  helix node drain den\n  helix node drain den --no-wait --server http://hall:8080 \\\n"
+        "             --admin-key-file admin.key");
     add_change(app, node, a, "undrain",
                "Uses a drained worker again, also one that is not here now",
                "  helix node undrain den");

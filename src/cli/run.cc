@@ -3,6 +3,7 @@
 #include <exception>
 #include <string>
 
+#include "base/escape.h"
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
@@ -32,7 +33,8 @@ base::Status set_level(const std::string& word) {
 
 int report(const base::Status& status) {
     if (status.ok()) return 0;
-    std::fprintf(stderr, "helix: %s\n", status.error().message.c_str());
+    // What files and servers said may be in it.
+    std::fprintf(stderr, "helix: %s\n", base::escaped_lines(status.error().message).c_str());
     return 1;
 }
 

@@ -15,6 +15,7 @@
 #include "api/api_server.h"
 #include "api/model_codec.h"
 #include "base/log.h"
+#include "cli/access_option.h"
 #include "cli/backend_option.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -26,6 +27,7 @@
 #include "core/router_catalogue.h"
 #include "model/info.h"
 #include "model/weight_source.h"
+#include "net/addresses.h"
 #include "net/key.h"
 #include "node/coordinator_server.h"
 #include "plan/picture.h"
@@ -50,7 +52,7 @@ struct ServeArguments {
     std::string model_name;
     std::string key;
     bool insecure = false;
-    std::vector<std::string> api_keys;
+    AccessArguments access;
     std::string chat_template;
     std::string placement;
     std::string scheduler = "helix";
@@ -155,11 +157,20 @@ base::Status fill_speculation(const ServeArguments& a, const Served& served,
     return base::Ok{};
 }
 
+// HOST:PORT with the host as a number.
+base::Result<HostPort> listen_address(const std::string& what, const std::string& text) {
+    TRY(HostPort address, parse_host_port(what, text));
+    auto number = net::resolve_listen_host(address.host);
+    if (!number.ok()) return base::invalid(what + ": " + number.error().message);
+    address.host = *number;
+    return address;
+}
+
 base::Status fill_cluster_address(const ServeArguments& a, const HostPort& http,
                                   node::CoordinatorOptions& options) {
     options.listen_host = http.host;
     if (!a.cluster_listen.empty()) {
-        TRY(const HostPort cluster, parse_host_port("--cluster-listen", a.cluster_listen));
+        TRY(const HostPort cluster, listen_address("--cluster-listen", a.cluster_listen));
         options.listen_host = cluster.host;
         options.listen_port = cluster.port;
     }
@@ -252,7 +263,6 @@ api::ApiOptions api_options(const ServeArguments& a, const HostPort& http, const
     options.model.size_bytes = info.file_bytes;
     options.model.hidden = served.model.hidden_size;
     options.model.n_layers = served.model.spec.n_layers;
-    options.api_keys = a.api_keys;
     std::random_device device;
     options.seed = (static_cast<std::uint64_t>(device()) << 32U) | device();
     return options;
@@ -309,39 +319,62 @@ std::string start_page(const std::string& model) {
         model);
 }
 
+// With addresses that other machines can use, one a line where there are several.
+void tell_addresses(const ServeArguments& a, const std::string& host, std::uint16_t port,
+                    const std::string& model) {
+    std::string urls;
+    const std::vector<std::string> addresses = net::reachable_addresses(host);
+    for (const std::string& address : addresses) {
+        urls += fmt::format("{}http://{}:{}/v1", urls.empty() ? "" : ", ", net::url_host(address),
+                            port);
+    }
+    LOG_INFO("serving {} at {}", model, urls);
+    if (a.key.empty() && !a.insecure && !net::is_loopback(host)) return;
+    for (const std::string& address : addresses) {
+        LOG_INFO("a worker joins with: helix worker --join {}:{}{}", net::url_host(address), port,
+                 a.key.empty() ? "" : " --key FILE");
+    }
+}
+
 base::Status serve(const ServeArguments& a) {
     block_interrupts();
-    TRY(const HostPort http, parse_host_port("--listen", a.listen));
+    TRY(const HostPort http, listen_address("--listen", a.listen));
+    api::ApiOptions access;
+    TRY_VOID(fill_access(a.access, AccessEnvironment::read(), http.host, access));
     TRY(const Served served, open_model(a));
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template));
     TRY(auto options, coordinator_options(a, http, served));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     api::ApiOptions with_pages = api_options(a, http, served);
+    with_pages.api_keys = std::move(access.api_keys);
+    with_pages.access = std::move(access.access);
+    // Whoever names the host here may also call it so.
+    TRY(const HostPort named, parse_host_port("--listen", a.listen));
+    with_pages.access.host_names.push_back(named.host);
     TRY(with_pages.jobs, job_options(a));
-    with_pages.pages["/"] = {"text/plain; charset=utf-8", true,
+    with_pages.pages["/"] = {"text/plain; charset=utf-8",
                              [name = with_pages.model.id] { return start_page(name); }};
-    with_pages.pages["/helix/join"] = {"application/json", true,
+    with_pages.pages["/helix/join"] = {"application/json",
                                        [&c = *coordinator] { return c.join_json(); }};
     with_pages.pages["/helix/plan"] = {
-        "text/plain; charset=utf-8", false,
+        "text/plain; charset=utf-8",
         [&c = *coordinator, &m = served.model.spec] { return draw_plan(c, m); }};
     with_pages.pages["/helix/plan.svg"] = {
-        "image/svg+xml", false,
+        "image/svg+xml",
         [&c = *coordinator, &m = served.model.spec] { return draw_plan_svg(c, m); }};
     const std::string model_id = with_pages.model.id;
     TRY(const auto api,
         api::ApiServer::start(std::move(with_pages), *coordinator, std::move(codec)));
 
-    const std::string shown = http.host == "0.0.0.0" ? "127.0.0.1" : http.host;
-    LOG_INFO("serving {} at http://{}:{}/v1", model_id, shown, api->port());
-    if (!a.key.empty() || a.insecure || net::is_loopback(http.host)) {
-        LOG_INFO("a worker joins with: helix worker --join {}:{}{}", shown, api->port(),
-                 a.key.empty() ? "" : " --key FILE");
-    }
+    tell_addresses(a, http.host, api->port(), model_id);
     if (!a.scale.range.empty()) {
+        // Processes on this machine join where every address is listened on by loopback.
+        const bool here = a.scale.command.empty() && net::is_every_address(http.host);
+        const std::string join =
+            here ? "127.0.0.1" : net::url_host(net::reachable_addresses(http.host).front());
         coordinator->provide_nodes(
-            node_provider(a.scale, fmt::format("{}:{}", shown, api->port()), scaled_worker(a)));
+            node_provider(a.scale, fmt::format("{}:{}", join, api->port()), scaled_worker(a)));
     }
     std::mutex mutex;
     std::condition_variable changed;
@@ -392,7 +425,7 @@ void add_serve(App& app) {
     command->add_option("--name", a.model_name, "the model's name in the API [from the file]");
     command->add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
     command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
-    command->add_option("--api-key", a.api_keys, "clients must send one of these");
+    add_access_options(*command, a.access);
     command->add_option("--chat-template", a.chat_template,
                         "a Jinja file in place of the model's own chat template");
     command->add_option("--context", a.context,
@@ -445,7 +478,8 @@ void add_serve(App& app) {
     command->footer(
         "Examples:\n"
         "  helix serve --model llama.gguf\n"
-        "  helix serve --model llama.gguf --listen 0.0.0.0:8080 --key ~/.helix/coordinator.key\n"
+        "  helix serve --model llama.gguf --listen 0.0.0.0:8080 --key ~/.helix/coordinator.key \\\n"
+        "              --api-key-file api.keys --admin-key-file admin.key\n"
         "  helix serve --model llama.gguf --threads 32 --tp 2\n"
         "  helix serve --model llama.gguf --no-worker --min-workers 3\n"
         "  helix serve --model llama.gguf --state-dir ~/.helix/state --rejoin-wait 10\n\n"

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "engine/numa_nodes.h"
 #include "spec/units.h"
 
@@ -26,6 +28,9 @@ constexpr std::array<std::pair<const char*, double>, 14> kUnits = {{{"", 1},
                                                                     {"gib", 1073741824.0},
                                                                     {"tib", 1099511627776.0}}};
 
+// A smaller number without a unit was meant in another one: 4 in GB, 16384 in MB.
+constexpr double kLeastBareBytes = 100'000;
+
 bool parse_int(std::string_view text, int& value) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc() && end == text.data() + text.size() && value >= 0;
@@ -43,6 +48,12 @@ base::Result<std::int64_t> parse_size(const std::string& what, const std::string
     for (const auto& [name, factor] : kUnits) {
         const double bytes = number * factor;
         if (error == std::errc() && unit == name && bytes >= 1 && bytes < 9e18) {
+            if (unit.empty() && bytes < kLeastBareBytes) {
+                return base::invalid(
+                    fmt::format("{}: '{}' would be {} bytes; write the unit, like "
+                                "{}GB, {}MiB or {}B",
+                                what, text, text, text, text, text));
+            }
             return static_cast<std::int64_t>(bytes);
         }
     }

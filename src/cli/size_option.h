@@ -8,7 +8,8 @@
 
 namespace helix::cli {
 
-// "2GB", "512 MiB", "1.5G" -> bytes (GB = 1e9, GiB = 2^30, a bare G is GiB). what names the option.
+// "2GB", "512 MiB", "1.5G" -> bytes (GB = 1e9, GiB = 2^30, a bare G is GiB). A small
+// number without a unit is refused: 4 was hardly meant in bytes. what names the option.
 base::Result<std::int64_t> parse_size(const std::string& what, const std::string& text);
 
 // "10s", "5min", "200 ms" -> seconds. what names the option.

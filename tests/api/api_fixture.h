@@ -28,6 +28,7 @@ class ApiTest : public ::testing::Test {
         options_.seed = 7;
         options_.unix_time = [] { return std::int64_t{1234567890}; };
         options_.http.tick = base::from_ms(10);
+        options_.access.host_names = {"test"};  // as the client calls it
         core::ClusterView view;
         view.serving = true;
         view.epoch = 1;
@@ -51,7 +52,9 @@ class ApiTest : public ::testing::Test {
     net::TestClient::Response post(const std::string& path, const std::string& body,
                                    const std::string& headers = {}) {
         auto c = client();
-        c.request("POST", path, body, headers);
+        // The client names the type of a body only where there is one.
+        c.request("POST", path, body,
+                  body.empty() ? "content-type: application/json\r\n" + headers : headers);
         return c.read_response();
     }
     static std::vector<std::string> events(const std::string& body) {

@@ -77,7 +77,7 @@ class Cluster:
                 raise SystemExit("the coordinator ended:\n" + self.log("coordinator")[-3000:])
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-                writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 status = await reader.readline()
                 writer.close()
                 if b" 200 " in status:

@@ -25,7 +25,7 @@ def make_requests(count, seed):
 
 async def post(port, path):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
     answer = (await reader.read()).decode(errors="replace")
     writer.close()
     if not answer:
@@ -36,7 +36,7 @@ async def post(port, path):
 
 async def get_json(port, path):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     answer = (await reader.read()).decode(errors="replace")
     writer.close()
     return json.loads(answer.split("\r\n\r\n", 1)[-1])
@@ -56,7 +56,7 @@ class Stream:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
         try:
             body = json.dumps(self.body).encode()
-            writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                          b"Connection: close\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
             status = (await reader.readline()).decode()
             if " 200 " not in status:

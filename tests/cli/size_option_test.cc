@@ -9,7 +9,17 @@ TEST(SizeOption, UnitsAreWhatTheySay) {
     EXPECT_EQ(*parse_size("--memory", "2GB"), 2'000'000'000);
     EXPECT_EQ(*parse_size("--memory", "2 GiB"), 2LL << 30);
     EXPECT_EQ(*parse_size("--memory", "1.5g"), 3LL << 29);
-    EXPECT_EQ(*parse_size("--memory", "4096"), 4096);
+    EXPECT_EQ(*parse_size("--memory", "1000000"), 1'000'000);
+    EXPECT_EQ(*parse_size("--memory", "4096b"), 4096);
+}
+
+TEST(SizeOption, ASmallNumberWithoutAUnitIsRefusedWithWhatItWouldMean) {
+    for (const char* text : {"4", "64", "512", "16384", "99999", "1.5"}) {
+        const auto size = parse_size("--memory", text);
+        ASSERT_FALSE(size.ok()) << text;
+        EXPECT_NE(size.error().message.find(std::string(text) + "GB"), std::string::npos)
+            << size.error().message;
+    }
 }
 
 TEST(SizeOption, NonsenseIsNamed) {

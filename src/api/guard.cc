@@ -1,0 +1,381 @@
+#include "api/guard.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include "base/escape.h"
+#include "base/log.h"
+
+namespace helix::api {
+namespace {
+
+using net::HttpRequest;
+
+constexpr base::Duration kLookEvery = base::from_ms(500);
+constexpr base::Duration kLogEvery = base::from_seconds(1);
+
+std::string lower(std::string_view text) {
+    std::string out(text);
+    for (char& c : out) {
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    }
+    return out;
+}
+
+bool changes_state(std::string_view method) {
+    return method != "GET" && method != "HEAD" && method != "OPTIONS";
+}
+
+struct Authority {
+    std::string host;  // lower case; an address without brackets
+    std::string port;
+};
+
+// "HOST", "HOST:PORT", "[v6]:PORT".
+Authority parse_authority(std::string_view text, std::string_view usual_port) {
+    Authority out;
+    out.port = usual_port;
+    const std::size_t bracket = text.rfind(']');
+    const std::size_t colon = text.rfind(':');
+    if (colon != std::string_view::npos && (bracket == std::string_view::npos || bracket < colon)) {
+        out.port = text.substr(colon + 1);
+        text = text.substr(0, colon);
+    }
+    if (text.size() >= 2 && text.front() == '[' && text.back() == ']') {
+        text = text.substr(1, text.size() - 2);
+    }
+    if (text.ends_with('.')) text.remove_suffix(1);
+    out.host = lower(text);
+    return out;
+}
+
+bool is_address(const std::string& host) {
+    std::array<std::uint8_t, sizeof(in6_addr)> bytes = {};
+    return ::inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
+           ::inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+}
+
+bool is_loopback_address(std::string_view peer) {
+    return peer == "::1" || peer.starts_with("127.");
+}
+
+// From this machine, and not handed on by a proxy on it.
+bool is_local(const HttpRequest& request) {
+    if (!is_loopback_address(request.peer)) return false;
+    for (const char* passed_on : {"forwarded", "x-forwarded-for", "x-real-ip", "via"}) {
+        if (!request.header(passed_on).empty()) return false;
+    }
+    return true;
+}
+
+// Of the page that sent it and of the server that it was sent to.
+bool is_same_origin(std::string_view origin, std::string_view host) {
+    const bool secure = origin.starts_with("https://");
+    if (!secure && !origin.starts_with("http://")) return false;
+    const std::string_view port = secure ? "443" : "80";
+    const Authority page = parse_authority(origin.substr(secure ? 8 : 7), port);
+    const Authority here = parse_authority(host, port);
+    return !host.empty() && page.host == here.host && page.port == here.port;
+}
+
+std::string media_type(std::string_view content_type) {
+    std::string type = lower(content_type.substr(0, content_type.find(';')));
+    while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) type.pop_back();
+    return type;
+}
+
+// Of a request without a body: none was announced.
+bool has_body(const HttpRequest& request) {
+    return !request.body_text().empty() || !request.header("transfer-encoding").empty() ||
+           (!request.header("content-length").empty() && request.header("content-length") != "0");
+}
+
+std::string_view bearer(const HttpRequest& request) {
+    std::string_view given = request.header("authorization");
+    if (lower(given.substr(0, 7)) != "bearer ") return {};
+    given.remove_prefix(7);
+    while (given.starts_with(' ')) given.remove_prefix(1);
+    return given;
+}
+
+ApiError refusal(int status, std::string message, std::string code) {
+    return {status, std::move(message), "invalid_request_error", "", std::move(code), 0};
+}
+
+std::string this_machine() {
+    std::array<char, 256> name = {};
+    if (::gethostname(name.data(), name.size() - 1) != 0) return {};
+    return lower(name.data());
+}
+
+}  // namespace
+
+std::string_view without_version(std::string_view path) {
+    if (path.starts_with("/v1/")) path.remove_prefix(3);
+    return path;
+}
+
+Access access_of(std::string_view method, std::string_view path) {
+    path = without_version(path);
+    const bool change = changes_state(method);
+    if (path == "/health" || path.starts_with("/health/")) return Access::probe;
+    if (path == "/helix/join" && !change) return Access::probe;
+    if (path == "/helix" || path.starts_with("/helix/")) {
+        return change ? Access::admin : Access::internals;
+    }
+    if (path == "/metrics") return Access::internals;
+    if (path == "/" && !change) return Access::open;
+    return Access::client;
+}
+
+base::Result<std::unique_ptr<Guard>> Guard::create(std::vector<std::string> api_keys,
+                                                   const AccessOptions& options) {
+    TRY(net::SecretKeys clients,
+        net::SecretKeys::load({std::move(api_keys), options.api_key_files}));
+    TRY(net::SecretKeys admins,
+        net::SecretKeys::load({options.admin_keys, options.admin_key_files}));
+    for (const std::string& origin : options.cors_origins) {
+        const bool scheme = origin.starts_with("http://") || origin.starts_with("https://");
+        const std::size_t path = origin.find('/', origin.find("//") + 2);
+        if (scheme && path == std::string::npos) continue;
+        return base::invalid(fmt::format(
+            "--cors-origin: '{}' is no origin; write it like https://chat.example.org", origin));
+    }
+    return std::unique_ptr<Guard>(new Guard(std::move(clients), std::move(admins), options));
+}
+
+Guard::Guard(net::SecretKeys api_keys, net::SecretKeys admin_keys, const AccessOptions& options)
+    : api_keys_(std::move(api_keys)), admin_keys_(std::move(admin_keys)) {
+    host_names_ = {"localhost"};
+    if (std::string name = this_machine(); !name.empty()) {
+        host_names_.push_back(name.substr(0, name.find('.')));
+        host_names_.push_back(std::move(name));
+    }
+    for (const std::string& name : options.host_names) {
+        host_names_.push_back(parse_authority(name, "").host);
+    }
+    for (const std::string& origin : options.cors_origins) {
+        cors_origins_.push_back(lower(origin));
+    }
+}
+
+Guard::Given Guard::look_up(const HttpRequest& request) const {
+    Given given;
+    const std::string_view key = bearer(request);
+    if (key.empty()) return given;
+    const auto api = api_keys_.find(key);
+    const auto admin = admin_keys_.find(key);
+    given.api = api.has_value();
+    given.admin = admin.has_value();
+    if (api) given.label = *api;
+    if (admin) given.label = *admin;
+    // Where no keys are asked for, clients send whatever their library makes them send.
+    given.wrong =
+        !given.api && !given.admin && (api_keys_.configured() || admin_keys_.configured());
+    return given;
+}
+
+// A name that is not ours may be an attacker's that points here (DNS rebinding), so that a page of
+// his counts as ours in a browser. An address cannot be pointed elsewhere: a page of that origin
+// came from this server.
+bool Guard::is_known_host(std::string_view host) const {
+    const std::string name = parse_authority(host, "").host;
+    if (is_address(name) || name.ends_with(".localhost")) return true;
+    return std::find(host_names_.begin(), host_names_.end(), name) != host_names_.end();
+}
+
+std::optional<ApiError> Guard::check_host(const HttpRequest& request) const {
+    for (const auto& [name, value] : request.headers) {
+        if (name != "host" || value.empty() || is_known_host(value)) continue;
+        return refusal(421,
+                       fmt::format("This server does not know itself as '{}'. If it is to be "
+                                   "reached under this name, start it with --host-name {}.",
+                                   base::escaped(value).substr(0, 300),
+                                   base::escaped(parse_authority(value, "").host).substr(0, 300)),
+                       "unknown_host");
+    }
+    return {};
+}
+
+bool Guard::is_shared_with(std::string_view origin, std::string_view path) const {
+    return path.starts_with("/v1/") && access_of("GET", path) == Access::client &&
+           std::find(cors_origins_.begin(), cors_origins_.end(), lower(origin)) !=
+               cors_origins_.end();
+}
+
+// Web pages may send requests wherever they like; only their browser says that they did.
+std::optional<ApiError> Guard::check_page(const HttpRequest& request) const {
+    const std::string_view origin = request.header("origin");
+    const std::string_view site = request.header("sec-fetch-site");
+    if (!origin.empty()) {
+        if (is_shared_with(origin, request.path)) return {};
+        if (is_same_origin(origin, request.header("host"))) return {};
+    } else if (site.empty() || site == "same-origin" || site == "none") {
+        return {};
+    }
+    return refusal(403,
+                   fmt::format("A web page of another origin ({}) may not do this. --cors-origin "
+                               "ORIGIN lets pages of an origin use /v1.",
+                               origin.empty() ? "not named" : base::escaped(origin).substr(0, 300)),
+                   "cross_origin");
+}
+
+std::optional<ApiError> Guard::check_key(const HttpRequest& request, Access access,
+                                         const Given& given) const {
+    const bool keys = api_keys_.configured() || admin_keys_.configured();
+    switch (access) {
+        case Access::probe:
+        case Access::open:
+            return {};
+        case Access::client:
+            if (!api_keys_.configured() || given.api) return {};
+            return refusal(401, "Incorrect API key provided.", "invalid_api_key");
+        case Access::internals:
+            if (given.api || given.admin || is_local(request)) return {};
+            if (keys) {
+                return refusal(401, "This needs an API key or an admin key.", "invalid_api_key");
+            }
+            return refusal(403,
+                           "This is shown on the machine of the server only; elsewhere it needs a "
+                           "key (--api-key-file or --admin-key-file of the server).",
+                           "denied");
+        case Access::admin:
+            break;
+    }
+    if (admin_keys_.configured()) {
+        if (given.admin) return {};
+        return refusal(401, "This needs an admin key (--admin-key-file, HELIX_ADMIN_KEY).",
+                       "invalid_admin_key");
+    }
+    if (!is_local(request)) {
+        return refusal(403,
+                       "The server has no admin key, so it takes this from its own machine only "
+                       "(--admin-key-file of the server).",
+                       "denied");
+    }
+    if (!api_keys_.configured() || given.api) return {};
+    return refusal(401, "This needs the API key: the server has no admin key.", "invalid_api_key");
+}
+
+// What a page can send without asking first has other types.
+std::optional<ApiError> Guard::check_type(const HttpRequest& request, Access access) const {
+    const std::string type = media_type(request.header("content-type"));
+    const bool upload = request.method == "POST" && without_version(request.path) == "/files";
+    if (upload) {
+        if (type == "multipart/form-data") return {};
+        return refusal(415, "The content type must be multipart/form-data.",
+                       "unsupported_media_type");
+    }
+    if (type == "application/json" || type.ends_with("+json")) return {};
+    if (type.empty() && access != Access::admin && !has_body(request)) return {};
+    return refusal(415, "The content type must be application/json.", "unsupported_media_type");
+}
+
+net::HttpResponse Guard::answer_preflight(const HttpRequest& request) const {
+    const std::string_view wanted = request.header("access-control-request-headers");
+    net::HttpResponse response;
+    response.status = 204;
+    response.content_type.clear();
+    response.headers = {{"access-control-allow-methods", "GET, POST, DELETE, OPTIONS"},
+                        {"access-control-allow-headers",
+                         wanted.empty() ? "authorization, content-type" : std::string(wanted)},
+                        {"access-control-max-age", "600"}};
+    return response;
+}
+
+bool Guard::asks_for_key(Access access) const {
+    if (access == Access::client) return api_keys_.configured();
+    return access == Access::internals || access == Access::admin;
+}
+
+std::int64_t Guard::pause_s(base::TimePoint now, const HttpRequest& request,
+                            const Given& given) const {
+    if (!given.wrong && given.label.empty()) return 0;  // it brings no key
+    if (!given.wrong && throttle_.known(now, request.peer, given.label)) return 0;
+    return throttle_.pause_s(now, request.peer);
+}
+
+void Guard::note_turned_away(const HttpRequest& request) {
+    ++turned_away_;
+    last_turned_away_ = request.peer;
+}
+
+Passage Guard::check(base::TimePoint now, const HttpRequest& request) {
+    Passage passage;
+    passage.access = access_of(request.method, request.path);
+    const Given given = look_up(request);
+    passage.key = given.label;
+    const auto answer = [&](const ApiError& error) {
+        passage.response = error_response(error);
+        return passage;
+    };
+    // A page of an attacker's name has no key of ours, and no browser adds one by itself.
+    if (passage.access != Access::probe && !given.api && !given.admin) {
+        if (const auto error = check_host(request)) return answer(*error);
+    }
+    const std::string_view origin = request.header("origin");
+    if (is_shared_with(origin, request.path)) passage.allow_origin = origin;
+    if (request.method == "OPTIONS") {
+        passage.response = passage.allow_origin.empty()
+                               ? error_response(refusal(403,
+                                                        "Web pages of other origins are not "
+                                                        "served here (--cors-origin).",
+                                                        "cross_origin"))
+                               : answer_preflight(request);
+        return passage;
+    }
+    if (changes_state(request.method)) {
+        if (const auto error = check_page(request)) return answer(*error);
+    }
+    if (const std::int64_t wait_s = asks_for_key(passage.access) ? pause_s(now, request, given) : 0;
+        wait_s > 0) {
+        note_turned_away(request);
+        ApiError error = refusal(429, "Too many wrong keys came from your address; wait.",
+                                 "too_many_wrong_keys");
+        error.retry_after_s = static_cast<std::int32_t>(wait_s);
+        passage.key.clear();
+        return answer(error);
+    }
+    if (!given.label.empty()) throttle_.succeeded(now, request.peer, given.label);
+    if (const auto error = check_key(request, passage.access, given)) {
+        if (given.wrong) {
+            throttle_.failed(now, request.peer);
+            note_turned_away(request);
+        }
+        return answer(*error);
+    }
+    if (changes_state(request.method)) {
+        if (const auto error = check_type(request, passage.access)) return answer(*error);
+    }
+    return passage;
+}
+
+bool Guard::admits_client(base::TimePoint now, const HttpRequest& head) const {
+    const Given given = look_up(head);
+    if (!given.api && check_host(head)) return false;
+    if (check_page(head)) return false;
+    if (given.api && pause_s(now, head, given) > 0) return false;
+    return !check_key(head, Access::client, given).has_value();
+}
+
+void Guard::on_tick(base::TimePoint now) {
+    if (turned_away_ > 0 && now - logged_ >= kLogEvery) {
+        logged_ = now;
+        LOG_WARN("{} request(s) with a wrong key were turned away, the last from {}",
+                 std::exchange(turned_away_, 0), last_turned_away_);
+    }
+    if (now - looked_ < kLookEvery) return;
+    looked_ = now;
+    for (net::SecretKeys* keys : {&api_keys_, &admin_keys_}) {
+        const base::Status read = keys->refresh();
+        if (!read.ok()) LOG_ERROR("{}; the keys stay what they were", read.error().message);
+    }
+}
+
+}  // namespace helix::api

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/error.h"
+#include "api/key_throttle.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "net/http_message.h"
+#include "net/secret_keys.h"
+
+// Who may ask what of the HTTP port. Every request passes here before a route sees it, so that a
+// route that is added later is closed until somebody opens it. docs/security.md has the reasons.
+
+namespace helix::api {
+
+// Where it is asked, and from where; all is "" or empty at first.
+struct AccessOptions {
+    std::vector<std::string> api_key_files;
+    std::vector<std::string> admin_keys;
+    std::vector<std::string> admin_key_files;
+    // Names under which clients reach the server, besides its addresses, localhost and the name of
+    // this machine.
+    std::vector<std::string> host_names;
+    std::vector<std::string> cors_origins;  // of web pages that may use /v1
+    std::string log;                        // a file for the access log; "-" = standard output
+};
+
+enum class Access {
+    probe,      // anyone, under any name: is it alive, where do workers join
+    open,       // anyone
+    client,     // with an API key, if there are any
+    internals,  // with a key of either kind, or from this machine
+    admin,      // with an admin key; without any from this machine only
+};
+// path as it was sent, decoded; with or without "/v1" before it.
+Access access_of(std::string_view method, std::string_view path);
+
+// Every path answers with "/v1" before it, too.
+std::string_view without_version(std::string_view path);
+
+// What became of a request at the guard.
+struct Passage {
+    Access access = Access::client;
+    std::string key;                            // the label of the key that it brought; "" = none
+    std::string allow_origin;                   // of the web page that may read the answer
+    std::optional<net::HttpResponse> response;  // instead of what a route would say
+};
+
+class Guard {
+  public:
+    // api_keys: given as they are, besides those of options. invalid or denied when a file of keys
+    // cannot be used.
+    static base::Result<std::unique_ptr<Guard>> create(std::vector<std::string> api_keys,
+                                                       const AccessOptions& options);
+
+    Passage check(base::TimePoint now, const net::HttpRequest& request);
+    // Would a client's request with this head get past the keys? Asked before its body is there;
+    // counts nothing.
+    bool admits_client(base::TimePoint now, const net::HttpRequest& head) const;
+    // Now and then: reads changed files of keys, and says in the log who was turned away.
+    void on_tick(base::TimePoint now);
+
+  private:
+    struct Given {
+        std::string label;  // "" = none, or a wrong one
+        bool api = false;
+        bool admin = false;
+        bool wrong = false;  // one was sent, but it is none of ours
+    };
+    Guard(net::SecretKeys api_keys, net::SecretKeys admin_keys, const AccessOptions& options);
+
+    Given look_up(const net::HttpRequest& request) const;
+    bool is_known_host(std::string_view host) const;
+    // May a page of this origin use this path?
+    bool is_shared_with(std::string_view origin, std::string_view path) const;
+    std::optional<ApiError> check_host(const net::HttpRequest& request) const;
+    std::optional<ApiError> check_page(const net::HttpRequest& request) const;
+    std::optional<ApiError> check_key(const net::HttpRequest& request, Access access,
+                                      const Given& given) const;
+    std::optional<ApiError> check_type(const net::HttpRequest& request, Access access) const;
+    net::HttpResponse answer_preflight(const net::HttpRequest& request) const;
+    bool asks_for_key(Access access) const;
+    // How long this address must wait before the key that it sends is looked at; 0 = not at all.
+    std::int64_t pause_s(base::TimePoint now, const net::HttpRequest& request,
+                         const Given& given) const;
+    void note_turned_away(const net::HttpRequest& request);
+
+    net::SecretKeys api_keys_;
+    net::SecretKeys admin_keys_;
+    std::vector<std::string> host_names_;
+    std::vector<std::string> cors_origins_;
+    KeyThrottle throttle_;
+    base::TimePoint looked_;
+    base::TimePoint logged_;
+    std::int64_t turned_away_ = 0;  // since the last line of the log
+    std::string last_turned_away_;
+};
+
+}  // namespace helix::api
