@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/escape.h"
+#include "base/file.h"
 #include "cli/command.h"
 #include "net/key.h"
 #include "net/private_file.h"
@@ -17,7 +18,7 @@ base::Result<std::string> default_key_path() {
     const char* home = std::getenv("HOME");
     if (home == nullptr) return base::invalid("HOME is not set: say where with --file");
     const std::filesystem::path folder = std::filesystem::path(home) / ".helix";
-    TRY_VOID(net::create_private_folder(folder.string()));
+    TRY_VOID(base::make_private_folder(folder.string()));
     return (folder / "coordinator.key").string();
 }
 
@@ -36,7 +37,8 @@ base::Status new_key(std::string file, const std::string& worker, std::string ou
             file.c_str());
         return base::Ok{};
     }
-    if (!std::filesystem::exists(file)) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored)) {
         TRY(const auto made, net::new_coordinator_key(file));
         std::printf("Made the coordinator's key %s.\n", file.c_str());
     }

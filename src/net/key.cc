@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -15,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/escape.h"
+#include "base/file.h"
 #include "net/private_file.h"
 
 namespace helix::net {
@@ -26,6 +26,9 @@ using base::Ok;
 using base::Result;
 using base::Status;
 
+constexpr std::uint64_t kMaxKeyFileBytes = std::uint64_t{64} << 10U;
+constexpr std::uint64_t kMaxAllowListBytes = std::uint64_t{16} << 20U;
+
 Error io_error(const std::string& path, const char* what) {
     return {Errc::io, fmt::format("{}: cannot {}: {}", path, what, std::strerror(errno))};
 }
@@ -34,10 +37,7 @@ Error io_error(const std::string& path, const char* what) {
 Result<std::string> read_list_text(const std::string& path) {
     if (!std::filesystem::exists(path)) return std::string();
     TRY_VOID(check_only_ours(path));
-    std::ifstream file(path);
-    std::ostringstream text;
-    if (!file || (file.peek() != EOF && !(text << file.rdbuf()))) return io_error(path, "read");
-    return text.str();
+    return base::read_file(path, kMaxAllowListBytes);
 }
 
 using Fields = std::map<std::string, std::string>;
@@ -50,8 +50,8 @@ Result<Fields> read_fields(const std::string& path, const std::string& role) {
                      fmt::format("{} can be read by others; run: chmod 600 {}", path, path)};
     }
     TRY_VOID(check_only_ours(path));
-    std::ifstream file(path);
-    if (!file) return io_error(path, "read");
+    TRY(const std::string text, base::read_file(path, kMaxKeyFileBytes));
+    std::istringstream file(text);
     Fields fields;
     std::string line;
     while (std::getline(file, line)) {

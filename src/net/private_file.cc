@@ -106,13 +106,4 @@ Status replace_private(const std::string& path, const std::string& text) {
     return done;
 }
 
-Status create_private_folder(const std::string& path) {
-    if (::mkdir(path.c_str(), 0700) == 0) {
-        if (::chmod(path.c_str(), 0700) != 0) return io_error(path, "set the mode of");
-        return Ok{};
-    }
-    if (errno != EEXIST) return io_error(path, "create");
-    return Ok{};
-}
-
 }  // namespace helix::net

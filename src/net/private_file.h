@@ -37,7 +37,5 @@ class FileWatch {
 base::Status create_private(const std::string& path, const std::string& text);
 // The same in place of one that may be there, in one step: others see the old or the new text.
 base::Status replace_private(const std::string& path, const std::string& text);
-// Creates the folder with mode 0700, whatever the umask. One that is there stays as it is.
-base::Status create_private_folder(const std::string& path);
 
 }  // namespace helix::net

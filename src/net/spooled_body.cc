@@ -26,7 +26,8 @@ Result<std::shared_ptr<SpooledBody>> SpooledBody::create(const std::string& fold
     std::string path = folder + "/.upload-XXXXXX";
     body->file_ = ::mkostemp(path.data(), O_CLOEXEC);
     if (body->file_ < 0) return body->failed("keep");
-    if (::unlink(path.c_str()) != 0) return body->failed("keep");
+    if (::fchmod(body->file_, 0600) != 0 || ::unlink(path.c_str()) != 0)
+        return body->failed("keep");
     return body;
 }
 

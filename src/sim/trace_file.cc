@@ -255,7 +255,7 @@ base::Result<Trace> parse_trace(std::string_view text, const std::string& file) 
 }
 
 base::Result<Trace> read_trace(const std::string& path) {
-    TRY(const std::string text, spec::read_text_file(path));
+    TRY(const std::string text, spec::read_text_file(path, spec::kMaxTraceBytes));
     return parse_trace(text, path);
 }
 
@@ -330,7 +330,7 @@ base::Result<std::vector<std::int64_t>> parse_interval_counts(std::string_view t
 }
 
 base::Result<std::vector<std::int64_t>> read_interval_counts(const std::string& path) {
-    TRY(const std::string text, spec::read_text_file(path));
+    TRY(const std::string text, spec::read_text_file(path, spec::kMaxTraceBytes));
     return parse_interval_counts(text, path);
 }
 

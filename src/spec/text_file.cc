@@ -3,7 +3,8 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+
+#include "base/file.h"
 
 namespace helix::spec {
 namespace {
@@ -16,13 +17,8 @@ base::Error failed(const std::string& path, const char* what) {
 
 }  // namespace
 
-base::Result<std::string> read_text_file(const std::string& path) {
-    errno = 0;
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return failed(path, "cannot be opened");
-    std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    if (file.bad() || (text.empty() && errno != 0)) return failed(path, "cannot be read");
-    return text;
+base::Result<std::string> read_text_file(const std::string& path, std::uint64_t max_bytes) {
+    return base::read_file(path, max_bytes);
 }
 
 base::Status write_text_file(const std::string& path, std::string_view text) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -7,8 +8,13 @@
 
 namespace helix::spec {
 
-// Whole small files. The error names the path.
-base::Result<std::string> read_text_file(const std::string& path);
+// Settings, tables and descriptions have a few megabytes at most, vocabularies some ten.
+constexpr std::uint64_t kMaxTextBytes = std::uint64_t{256} << 20U;
+constexpr std::uint64_t kMaxTraceBytes = std::uint64_t{8} << 30U;
+
+// Whole files. The error names the path. Only regular ones: a pipe or a device has no end.
+base::Result<std::string> read_text_file(const std::string& path,
+                                         std::uint64_t max_bytes = kMaxTextBytes);
 base::Status write_text_file(const std::string& path, std::string_view text);
 
 }  // namespace helix::spec

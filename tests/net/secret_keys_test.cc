@@ -1,4 +1,5 @@
 #include "net/secret_keys.h"
+#include "base/file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -86,7 +87,7 @@ TEST_F(SecretKeysTest, WhatWeCreateIsOursAloneWhateverTheUmask) {
     for (const mode_t mask : {mode_t{0}, mode_t{0777}}) {
         const mode_t before = ::umask(mask);
         const std::string folder = path("folder" + std::to_string(mask));
-        const bool made = create_private_folder(folder).ok() &&
+        const bool made = base::make_private_folder(folder).ok() &&
                           create_private(folder + "/a", "x").ok() &&
                           replace_private(folder + "/b", "x").ok();
         ::umask(before);

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+// Files that users name. What they name may be a pipe, a device, a folder, of any size, and may
+// change while it is read: each is an Error that names the path, never a wait, and never a signal,
+// as reading a mapped file that was cut would be.
+
+namespace helix::base {
+
+// An open regular file. Reading is safe from any thread.
+class RegularFile {
+  public:
+    // not_found: there is none; invalid: it is no regular file.
+    static Result<std::unique_ptr<const RegularFile>> open(const std::string& path);
+    ~RegularFile();
+    RegularFile(const RegularFile&) = delete;
+    RegularFile& operator=(const RegularFile&) = delete;
+
+    const std::string& path() const { return path_; }
+    // When it was opened.
+    std::uint64_t bytes() const { return bytes_; }
+    // Fills `to` with what lies at offset. io: the file has become shorter, or cannot be read.
+    Status read(std::uint64_t offset, std::span<std::byte> to) const;
+    // The same, but the end of the file may come before; how much there was.
+    Result<std::size_t> read_some(std::uint64_t offset, std::span<std::byte> to) const;
+
+  private:
+    RegularFile(std::string path, int descriptor)
+        : path_(std::move(path)), descriptor_(descriptor) {}
+
+    std::string path_;
+    int descriptor_;
+    std::uint64_t bytes_ = 0;
+};
+
+// A whole regular file, also one of /proc, whose size is not known before. too_large names the
+// limit.
+Result<std::string> read_file(const std::string& path, std::uint64_t max_bytes);
+
+// Makes the folder, and those above it that are missing, for their owner only, whatever the umask
+// is. One that is there is left as it is.
+Status make_private_folder(const std::string& path);
+// Makes an empty file for its owner only, whatever the umask is; one that is there stays as it is.
+Status make_private_file(const std::string& path);
+
+// The whole file or, where it cannot be written, what was there before; for its owner only. Two
+// processes may write the same path.
+Status write_private_file(const std::string& path, std::span<const std::byte> bytes);
+
+}  // namespace helix::base
