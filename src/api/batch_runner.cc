@@ -89,10 +89,13 @@ base::Duration BatchRunner::advance() {
 Status BatchRunner::try_advance() {
     TRY_VOID(commit());
     TRY(const auto batches, store_.unfinished());
+    // What is wrong with one must not hold up the others.
+    Status first = base::Ok{};
     for (const store::BatchRecord& batch : batches) {
-        TRY_VOID(advance_batch(batch, active_[batch.id]));
+        const Status status = advance_batch(batch, active_[batch.id]);
+        if (!status.ok() && first.ok()) first = status;
     }
-    return base::Ok{};
+    return first;
 }
 
 Status BatchRunner::commit() {
@@ -129,8 +132,15 @@ Status BatchRunner::validate(const store::BatchRecord& batch, Active& active) {
         active.validator = std::make_unique<BatchValidator>(
             batch, limits_, [this](const std::string& model) { return world_.serves(model); });
     }
-    TRY(const bool over, active.validator->step(store_));
-    if (!over) return base::Ok{};
+    const auto over = active.validator->step(store_);
+    if (!over.ok() && over.error().code == base::Errc::internal) {
+        const BatchProblem problem{"invalid_file", over.error().message, "", 0};
+        active_.erase(batch.id);
+        return store_.fail_batch(batch.id, nlohmann::json::array({to_json(problem)}).dump(), 0,
+                                 world_.unix_time());
+    }
+    if (!over.ok()) return over.error();
+    if (!*over) return base::Ok{};
     const std::unique_ptr<BatchValidator> done = std::move(active.validator);
     if (done->problems().empty()) {
         LOG_INFO("batch {} has {} requests", batch.id, done->lines().size());
@@ -197,6 +207,11 @@ Status BatchRunner::send_lines(const store::BatchRecord& batch, Active& active) 
 Status BatchRunner::send(const store::BatchRecord& batch, Active& active, store::BatchLine line) {
     const LineKey key{batch.id, line.line};
     const auto text = store_.read(batch.input_file, line.offset, line.bytes);
+    if (!text.ok() && text.error().code == base::Errc::internal) {
+        const ApiError damaged = internal_error(text.error().message);
+        keep(key, line, damaged.status, "", error_json(damaged));
+        return base::Ok{};
+    }
     if (!text.ok()) {
         active.waiting.emplace(line.line, std::move(line));
         return text.error();
@@ -237,7 +252,11 @@ Status BatchRunner::end_early(const store::BatchRecord& batch, Active& active, B
                 expired ? "The batch's completion window ended before this request had run."
                         : "The batch was cancelled before this request had run.");
         }
-        TRY_VOID(store_.add_results(results));
+        TRY(const std::int64_t kept, store_.add_results(results));
+        if (kept == 0) {
+            return base::Error{base::Errc::internal, "The stored batch '" + batch.id +
+                                                         "' is damaged: it takes no results."};
+        }
     }
     LOG_INFO("batch {} is {}", batch.id, store::to_string(status));
     return store_.close_batch(batch.id, status, world_.unix_time());

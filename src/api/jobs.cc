@@ -33,7 +33,8 @@ constexpr std::size_t kMostPieceBytes = std::size_t{256} << 10U;
 struct Download {
     std::shared_ptr<net::HttpExchange> exchange;
     std::string file;
-    std::int64_t bytes = 0;  // in all; known with the first piece
+    std::int64_t bytes = -1;  // in all; known with the first piece
+    std::int64_t read = 0;    // of them
     store::ContentPlace place;
     std::string piece;
     std::size_t written = 0;  // of piece
@@ -79,6 +80,7 @@ struct Jobs::Impl final : LineWorld {
     std::int64_t unix_time() override { return context.options.unix_time(); }
     base::TimePoint now() override { return context.options.clock(); }
     void answer(const Ask& ask, net::HttpResponse response) const;
+    base::Result<std::string> next_piece(Download& download) const;
     void read_piece(const std::shared_ptr<Download>& download);
     void count();
     std::size_t piece_bytes() const {
@@ -153,13 +155,24 @@ void Jobs::Impl::count() {
     });
 }
 
-void Jobs::Impl::read_piece(const std::shared_ptr<Download>& download) {
-    if (download->bytes == 0 && download->place.next == 0) {
-        const auto file = store->file(download->file);
-        if (file.ok()) download->bytes = file->bytes;
+// The client was promised so many bytes: it gets them, or the connection ends early.
+base::Result<std::string> Jobs::Impl::next_piece(Download& download) const {
+    if (download.bytes < 0) {
+        TRY(download.bytes, store->content_bytes(download.file));
     }
-    auto piece =
-        store->read_on(download->file, download->place, static_cast<std::int64_t>(piece_bytes()));
+    TRY(std::string piece,
+        store->read_on(download.file, download.place, static_cast<std::int64_t>(piece_bytes())));
+    download.read += std::ssize(piece);
+    const bool too_long = download.read > download.bytes;
+    const bool too_short = piece.empty() && download.read < download.bytes;
+    if (!too_long && !too_short) return piece;
+    return base::Error{
+        base::Errc::internal,
+        fmt::format("The stored file '{}' has changed while it was read.", download.file)};
+}
+
+void Jobs::Impl::read_piece(const std::shared_ptr<Download>& download) {
+    auto piece = next_piece(*download);
     download->written = 0;
     if (piece.ok()) {
         download->piece = std::move(*piece);

@@ -57,10 +57,12 @@ class Statement {
 
 // One connection, held by one process: a second one that opens the file is told that it is in use.
 // What a committed transaction wrote survives the end of the process and of the machine (WAL,
-// synced at every commit). One thread at a time.
+// synced at every commit). One thread at a time. Statements have the function helix_hash(value,
+// ...): 16 bytes that tell whether these values are what they were.
 class Database {
   public:
-    // Makes the file when it is not there. unavailable: another process has it.
+    // Makes the file, for its owner only, when it is not there. unavailable: another process has
+    // it.
     static base::Result<std::unique_ptr<Database>> open(const std::string& path);
     ~Database();
     Database(const Database&) = delete;
@@ -69,7 +71,7 @@ class Database {
     // Statements without values and rows, any number of them.
     base::Status execute(const std::string& sql) const;
     base::Result<Statement> prepare(std::string_view sql) const;
-    // The first column of the first row, which must be there.
+    // The first column of the first row; io when there is none.
     base::Result<std::int64_t> number(std::string_view sql) const;
     std::int64_t last_row() const;
     // Rows that the last statement changed.

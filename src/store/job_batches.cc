@@ -16,9 +16,14 @@ namespace {
 
 constexpr const char* kBatchColumns =
     "id, input_file, endpoint, completion_window, metadata, model, errors, status, output_file, "
-    "error_file, expires_at, total, completed, failed, at0, at1, at2, at3, at4, at5, at6, at7";
+    "error_file, expires_at, total, completed, failed, at0, at1, at2, at3, at4, at5, at6, at7, "
+    "json_valid(metadata), errors='' OR json_valid(errors)";
 
-BatchRecord batch_of(const Statement& row) {
+Error damaged(std::string_view id, const std::string& how) {
+    return {Errc::internal, fmt::format("The stored batch '{}' is damaged: {}.", id, how)};
+}
+
+Result<BatchRecord> batch_of(const Statement& row) {
     BatchRecord batch;
     batch.id = row.text_at(0);
     batch.input_file = row.text_at(1);
@@ -27,7 +32,11 @@ BatchRecord batch_of(const Statement& row) {
     batch.metadata = row.text_at(4);
     batch.model = row.text_at(5);
     batch.errors = row.text_at(6);
-    batch.status = static_cast<BatchStatus>(row.integer_at(7));
+    const std::int64_t status = row.integer_at(7);
+    if (status < 0 || status >= static_cast<std::int64_t>(kBatchStatuses)) {
+        return damaged(batch.id, fmt::format("it has the status {}", status));
+    }
+    batch.status = static_cast<BatchStatus>(status);
     batch.output_file = row.text_at(8);
     batch.error_file = row.text_at(9);
     batch.expires_at = row.integer_at(10);
@@ -37,6 +46,9 @@ BatchRecord batch_of(const Statement& row) {
     for (std::size_t i = 0; i < kBatchStatuses; ++i) {
         batch.at[i] = row.integer_at(14 + static_cast<int>(i));
     }
+    constexpr int kAfterTimes = 14 + static_cast<int>(kBatchStatuses);
+    if (row.integer_at(kAfterTimes) != 1) return damaged(batch.id, "its metadata is no JSON");
+    if (row.integer_at(kAfterTimes + 1) != 1) return damaged(batch.id, "its errors are no JSON");
     return batch;
 }
 
@@ -49,7 +61,8 @@ Result<std::vector<BatchRecord>> collect(Statement& select) {
     while (true) {
         TRY(const bool row, select.step());
         if (!row) return batches;
-        batches.push_back(batch_of(select));
+        TRY(BatchRecord batch, batch_of(select));
+        batches.push_back(std::move(batch));
     }
 }
 
@@ -161,9 +174,11 @@ Status JobStore::close_batch(std::string_view id, BatchStatus status, std::int64
     TRY(Transaction transaction, Transaction::begin(*db_));
     TRY(const std::int64_t number, batch_number(id));
     TRY(const BatchRecord found, batch(id));
-    CHECK(!is_over(found.status));
+    if (is_over(found.status)) {
+        return base::invalid(fmt::format("Batch '{}' is {} already.", id, to_string(found.status)));
+    }
     TRY(const auto open, open_lines(id, 0, 1));
-    CHECK(open.empty());
+    if (!open.empty()) return damaged(id, "a line has no result");
     TRY(const std::string output, add_result_file(found, number, false, now));
     TRY(const std::string errors, add_result_file(found, number, true, now));
     TRY_VOID(set_status(id, found.status, status, now));
@@ -201,8 +216,9 @@ Result<JobCounts> JobStore::counts() const {
     while (true) {
         TRY(const bool row, select.step());
         if (!row) return counts;
-        const auto status = static_cast<std::size_t>(select.integer_at(0));
-        if (status >= kBatchStatuses) continue;
+        const std::int64_t number = select.integer_at(0);
+        if (number < 0 || number >= static_cast<std::int64_t>(kBatchStatuses)) continue;
+        const auto status = static_cast<std::size_t>(number);
         counts.batches[status] = select.integer_at(1);
         counts.lines_completed += select.integer_at(2);
         counts.lines_failed += select.integer_at(3);
@@ -215,8 +231,9 @@ Result<std::int64_t> JobStore::add_results(const std::vector<LineResult>& result
     TRY(Transaction transaction, Transaction::begin(*db_));
     TRY(Statement insert,
         db_->prepare(
-            "INSERT INTO results(batch, line, outcome, text) SELECT seq, ?, ?, ? FROM "
-            "batches WHERE id=? AND status IN (2, 6) ON CONFLICT(batch, line) DO NOTHING"));
+            "INSERT INTO results(batch, line, outcome, text, hash) SELECT seq, ?1, ?2, ?3, "
+            "helix_hash(seq, ?1, ?2, ?3) FROM batches WHERE id=?4 AND status IN (2, 6) ON "
+            "CONFLICT(batch, line) DO NOTHING"));
     TRY(Statement count, db_->prepare("UPDATE batches SET completed=completed+(?=0), "
                                       "failed=failed+(?=1) WHERE id=?"));
     std::int64_t kept = 0;

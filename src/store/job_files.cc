@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "store/job_store.h"
 
 namespace helix::store {
@@ -21,6 +20,7 @@ constexpr std::int64_t kContentPiece = std::int64_t{1} << 20;
 // Given back to the file system when something is removed: at most so many pages of 4 KiB at once,
 // which takes a moment; what is left free is used again.
 constexpr int kVacuumPages = 16384;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;  // no file has so many
 constexpr const char* kFileColumns = "id, name, purpose, bytes, created_at";
 
 FileRecord file_of(const Statement& row) {
@@ -37,10 +37,15 @@ Error no_file(std::string_view id) {
     return {Errc::not_found, fmt::format("No such file: '{}'.", id)};
 }
 
+Error damaged(std::string_view id, const std::string& how) {
+    return {Errc::internal, fmt::format("The stored file '{}' is damaged: {}.", id, how)};
+}
+
 }  // namespace
 
 Status JobStore::write_pieces(std::int64_t file, std::string_view content) const {
-    TRY(Statement insert, db_->prepare("INSERT INTO pieces VALUES(?, ?, ?)"));
+    TRY(Statement insert, db_->prepare("INSERT INTO pieces(file, piece, data, hash) "
+                                       "VALUES(?1, ?2, ?3, helix_hash(?1, ?2, ?3))"));
     for (std::int64_t piece = 0; !content.empty(); ++piece) {
         const std::string_view data = content.substr(0, kPieceBytes);
         TRY_VOID(insert.integer(file).integer(piece).blob(data).run());
@@ -124,24 +129,51 @@ Status JobStore::free_removed_files() const {
 }
 
 Result<std::string> JobStore::content(std::string_view id) const {
+    TRY(const std::int64_t bytes, content_bytes(id));
     ContentPlace place;
     std::string content;
     while (true) {
         TRY(const std::string piece, read_on(id, place, kContentPiece));
-        if (piece.empty()) return content;
+        if (piece.empty()) break;
         content += piece;
     }
+    if (std::ssize(content) != bytes) return damaged(id, "a part of it is missing");
+    return content;
+}
+
+Result<JobStore::ContentOf> JobStore::content_of(std::string_view id) const {
+    TRY(Statement select, db_->prepare("SELECT seq, batch, errors, bytes FROM files WHERE id=?"));
+    TRY(const bool found, select.text(id).step());
+    if (!found) return no_file(id);
+    ContentOf content;
+    content.file = select.integer_at(0);
+    if (!select.null_at(1)) content.batch = select.integer_at(1);
+    content.errors = select.integer_at(2) != 0;
+    content.bytes = select.integer_at(3);
+    return content;
+}
+
+Result<std::int64_t> JobStore::content_bytes(std::string_view id) const {
+    TRY(const ContentOf content, content_of(id));
+    TRY(Statement size,
+        db_->prepare(content.batch ? "SELECT coalesce(sum(length(CAST(text AS BLOB)) + 1), 0) FROM "
+                                     "results WHERE batch=? AND (outcome<>0)=?"
+                                   : "SELECT coalesce(sum(length(data)), 0) FROM pieces WHERE "
+                                     "file=?"));
+    size.integer(content.batch.value_or(content.file));
+    if (content.batch) size.integer(content.errors ? 1 : 0);
+    TRY(const bool row, size.step());
+    const std::int64_t there = row ? size.integer_at(0) : 0;
+    if (there == content.bytes) return there;
+    return damaged(id,
+                   fmt::format("{} bytes are there, it was stored with {}", there, content.bytes));
 }
 
 Result<std::string> JobStore::read_on(std::string_view id, ContentPlace& place,
                                       std::int64_t bytes) const {
     TRY_VOID(file(id));
-    TRY(Statement select, db_->prepare("SELECT batch, errors FROM files WHERE id=?"));
-    TRY(const bool found, select.text(id).step());
-    CHECK(found);
-    if (!select.null_at(0)) {
-        return read_results(select.integer_at(0), select.integer_at(1) != 0, place, bytes);
-    }
+    TRY(const ContentOf content, content_of(id));
+    if (content.batch) return read_results(id, *content.batch, content.errors, place, bytes);
     TRY(std::string piece, read(id, place.next, bytes));
     place.next += static_cast<std::int64_t>(piece.size());
     return piece;
@@ -149,20 +181,26 @@ Result<std::string> JobStore::read_on(std::string_view id, ContentPlace& place,
 
 Result<std::string> JobStore::read(std::string_view id, std::int64_t offset,
                                    std::int64_t bytes) const {
-    CHECK(offset >= 0 && bytes >= 0);
+    if (offset < 0 || bytes < 0 || offset > kMostBytes || bytes > kMostBytes) {
+        return damaged(id, fmt::format("{} bytes at {} of it are asked for", bytes, offset));
+    }
     const auto piece_bytes = static_cast<std::int64_t>(kPieceBytes);
     const std::int64_t first = offset / piece_bytes;
     const std::int64_t last = (offset + bytes) / piece_bytes;
     TRY(Statement select,
-        db_->prepare("SELECT data FROM pieces WHERE file=(SELECT seq FROM files WHERE id=?) AND "
-                     "piece BETWEEN ? AND ? ORDER BY piece"));
+        db_->prepare("SELECT data, piece, hash IS helix_hash(file, piece, data) FROM pieces WHERE "
+                     "file=(SELECT seq FROM files WHERE id=?) AND piece BETWEEN ? AND ? ORDER BY "
+                     "piece"));
     select.text(id).integer(first).integer(last);
     std::string content;
-    content.reserve(static_cast<std::size_t>(bytes));
     auto skip = static_cast<std::size_t>(offset % piece_bytes);
+    std::int64_t expected = first;
     while (content.size() < static_cast<std::size_t>(bytes)) {
         TRY(const bool row, select.step());
         if (!row) break;
+        if (select.integer_at(1) != expected++ || select.integer_at(2) != 1) {
+            return damaged(id, fmt::format("piece {} of it is not what was stored", expected - 1));
+        }
         const std::string_view data = select.blob_at(0);
         const std::size_t wanted = static_cast<std::size_t>(bytes) - content.size();
         if (skip < data.size()) content += data.substr(skip, wanted);
@@ -171,15 +209,20 @@ Result<std::string> JobStore::read(std::string_view id, std::int64_t offset,
     return content;
 }
 
-Result<std::string> JobStore::read_results(std::int64_t batch, bool errors, ContentPlace& place,
-                                           std::int64_t bytes) const {
-    TRY(Statement select, db_->prepare("SELECT text, line FROM results WHERE batch=? AND "
-                                       "(outcome<>0)=? AND line>? ORDER BY line"));
+Result<std::string> JobStore::read_results(std::string_view id, std::int64_t batch, bool errors,
+                                           ContentPlace& place, std::int64_t bytes) const {
+    TRY(Statement select,
+        db_->prepare("SELECT text, line, hash IS helix_hash(batch, line, outcome, text) FROM "
+                     "results WHERE batch=? AND (outcome<>0)=? AND line>? ORDER BY line"));
     select.integer(batch).integer(errors ? 1 : 0).integer(place.next);
     std::string content;
-    while (content.size() < static_cast<std::size_t>(bytes)) {
+    while (std::ssize(content) < bytes) {
         TRY(const bool row, select.step());
         if (!row) break;
+        if (select.integer_at(2) != 1) {
+            return damaged(id, fmt::format("the result of line {} is not what was stored",
+                                           select.integer_at(1)));
+        }
         content += select.blob_at(0);
         content += '\n';
         place.next = select.integer_at(1);
@@ -194,8 +237,7 @@ Result<std::string> JobStore::add_result_file(const BatchRecord& batch, std::int
         db_->prepare("SELECT count(*), coalesce(sum(length(CAST(text AS BLOB)) + 1), 0) FROM "
                      "results WHERE batch=? AND (outcome<>0)=?"));
     TRY(const bool row, size.integer(number).integer(errors ? 1 : 0).step());
-    CHECK(row);
-    if (size.integer_at(0) == 0) return std::string();
+    if (!row || size.integer_at(0) == 0) return std::string();
     TRY(std::string id, new_id("file-"));
     const std::string name = batch.id + (errors ? "_error.jsonl" : "_output.jsonl");
     TRY(Statement insert, db_->prepare("INSERT INTO files(id, name, purpose, bytes, created_at, "

@@ -1,7 +1,9 @@
 #include "store/job_store.h"
 
+#include <array>
 #include <filesystem>
 
+#include "base/file.h"
 #include "store/schema.h"
 
 namespace helix::store {
@@ -13,7 +15,7 @@ using base::Result;
 namespace {
 
 constexpr std::int64_t kApplicationId = 0x486c6978;  // "Hlix", in the file's header
-constexpr std::int64_t kSchemaVersion = 1;
+constexpr std::int64_t kSchemaVersion = 2;
 
 // results is a table of its own so that it only ever grows: the primary key is the promise that a
 // line has one result. seq gives lists their order; ids are what users see.
@@ -32,6 +34,7 @@ CREATE TABLE pieces(
     file INTEGER NOT NULL REFERENCES files(seq) ON DELETE CASCADE,
     piece INTEGER NOT NULL,
     data BLOB NOT NULL,
+    hash BLOB NOT NULL,  -- helix_hash(file, piece, data)
     PRIMARY KEY(file, piece));
 CREATE TABLE batches(
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -67,11 +70,20 @@ CREATE TABLE results(
     line INTEGER NOT NULL,
     outcome INTEGER NOT NULL,
     text TEXT NOT NULL,
+    hash BLOB NOT NULL,  -- helix_hash(batch, line, outcome, text)
     PRIMARY KEY(batch, line),
     FOREIGN KEY(batch, line) REFERENCES lines(batch, line) ON DELETE CASCADE);
 )";
 
-constexpr Schema kJobs = {kApplicationId, kSchemaVersion, kSchema};
+// Contents had no checksums at first.
+constexpr std::array<const char*, 1> kUpgrades = {R"(
+ALTER TABLE pieces ADD COLUMN hash BLOB;
+UPDATE pieces SET hash=helix_hash(file, piece, data);
+ALTER TABLE results ADD COLUMN hash BLOB;
+UPDATE results SET hash=helix_hash(batch, line, outcome, text);
+)"};
+
+constexpr Schema kJobs = {kApplicationId, kSchemaVersion, kSchema, kUpgrades};
 
 }  // namespace
 
@@ -88,7 +100,8 @@ bool is_over(BatchStatus status) {
 }
 
 Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& folder) {
-    TRY_VOID(make_folder(folder));
+    // What users type and clients hold is theirs to read only.
+    TRY_VOID(base::make_private_folder(folder));
     TRY(auto database, Database::open((std::filesystem::path(folder) / "helix.db").string()));
     std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
     TRY_VOID(prepare_schema(*store->db_, kJobs));

@@ -112,7 +112,10 @@ struct JobCounts {
 };
 
 // Promises: what a call has returned as done is kept through any crash; a call that was cut short
-// by one has done all or nothing; a line of a batch has at most one result. One thread at a time.
+// by one has done all or nothing; a line of a batch has at most one result; contents are given out
+// only as they were stored. One thread at a time.
+//
+// internal: what is stored was damaged; names the file or batch. Trying again does not help.
 class JobStore {
   public:
     // Makes the folder (for its owner only) and the database in it when they are not there. Errors:
@@ -127,6 +130,9 @@ class JobStore {
     // What a batch still reads goes when that batch is over; nobody sees it meanwhile.
     base::Status remove_file(std::string_view id);
     base::Result<std::string> content(std::string_view id) const;
+    // How long the content is that is there, which is what read_on() will give in sum; also of a
+    // file that was removed.
+    base::Result<std::int64_t> content_bytes(std::string_view id) const;
     // The content from there on, about so many bytes but whole lines of a result file; "" at its
     // end.
     base::Result<std::string> read_on(std::string_view id, ContentPlace& place,
@@ -171,8 +177,16 @@ class JobStore {
     base::Status write_pieces(std::int64_t file, std::string_view content) const;
     base::Result<std::string> add_result_file(const BatchRecord& batch, std::int64_t number,
                                               bool errors, std::int64_t now) const;
-    base::Result<std::string> read_results(std::int64_t batch, bool errors, ContentPlace& place,
-                                           std::int64_t bytes) const;
+    // Where the content of a file lies, removed or not.
+    struct ContentOf {
+        std::int64_t file = 0;
+        std::optional<std::int64_t> batch;  // of a result file
+        bool errors = false;
+        std::int64_t bytes = 0;  // that were stored
+    };
+    base::Result<ContentOf> content_of(std::string_view id) const;
+    base::Result<std::string> read_results(std::string_view id, std::int64_t batch, bool errors,
+                                           ContentPlace& place, std::int64_t bytes) const;
     base::Status free_removed_files() const;
 
     std::unique_ptr<Database> db_;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/file.h"
 #include "store/schema.h"
 
 namespace helix::store {
@@ -55,7 +56,8 @@ Status check_whole(const Database& database) {
 }  // namespace
 
 Result<std::unique_ptr<PlacementStore>> PlacementStore::open(const std::string& folder) {
-    TRY_VOID(make_folder(folder));
+    // What users type and clients hold is theirs to read only.
+    TRY_VOID(base::make_private_folder(folder));
     TRY(auto database, Database::open((std::filesystem::path(folder) / "placement.db").string()));
     TRY_VOID(check_whole(*database));
     TRY_VOID(prepare_schema(*database, kPlacement));

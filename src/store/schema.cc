@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <system_error>
-
 #include "base/check.h"
 
 namespace helix::store {
@@ -25,6 +22,13 @@ Status prepare_schema(const Database& database, const Schema& schema) {
     if (application != schema.application_id) {
         return base::invalid(database.path() + ": is a database of another program");
     }
+    TRY(const std::int64_t foreign,
+        database.number("SELECT count(*) FROM sqlite_master WHERE type NOT IN ('table', 'index') "
+                        "OR (type='table' AND rootpage=0)"));
+    if (foreign != 0) {
+        return base::invalid(database.path() +
+                             ": has views, triggers or virtual tables, which Helix never makes");
+    }
     if (version > schema.version) {
         return base::invalid(
             fmt::format("{}: was written by a newer Helix (version {} of its tables; this one "
@@ -40,19 +44,6 @@ Status prepare_schema(const Database& database, const Schema& schema) {
     }
     TRY_VOID(database.execute(fmt::format("PRAGMA user_version={}", schema.version)));
     return transaction.commit();
-}
-
-Status make_folder(const std::string& folder) {
-    namespace fs = std::filesystem;
-    std::error_code failed;
-    if (fs::is_directory(folder, failed)) return base::Ok{};
-    fs::create_directories(folder, failed);
-    if (!failed) fs::permissions(folder, fs::perms::owner_all, failed);
-    if (failed) {
-        return base::Error{base::Errc::io, fmt::format("{}: cannot make this folder: {}", folder,
-                                                       failed.message())};
-    }
-    return base::Ok{};
 }
 
 }  // namespace helix::store

@@ -22,7 +22,4 @@ struct Schema {
 // Helix wrote.
 base::Status prepare_schema(const Database& database, const Schema& schema);
 
-// For its owner only when it is made: what users type and clients hold is theirs to read only.
-base::Status make_folder(const std::string& folder);
-
 }  // namespace helix::store

@@ -9,6 +9,7 @@
 
 #include "api/api_fixture.h"
 #include "base/temp_folder.h"
+#include "store/database.h"
 
 namespace helix::api {
 namespace {
@@ -540,6 +541,46 @@ TEST_F(JobsTest, AFolderInUseIsRefusedAtTheStart) {
     auto second = ApiServer::start(options_, service_, std::make_unique<ByteCodec>());
     ASSERT_FALSE(second.ok());
     EXPECT_THAT(second.error().message, HasSubstr("in use"));
+}
+
+// With the length that was stored the client would be promised another one than it is sent.
+TEST_F(JobsTest, ADownloadOfAFileThatIsDamagedIsAnErrorThatNamesIt) {
+    start();
+    const std::string id = upload("some content");
+    const auto damage = [&](const std::string& sql) {
+        server_.reset();
+        {
+            auto database = store::Database::open(options_.jobs->folder + "/helix.db");
+            ASSERT_TRUE(database.ok() && (*database)->execute(sql).ok());
+        }
+        start();
+    };
+    for (const char* sql :
+         {"UPDATE files SET bytes=bytes-1", "UPDATE files SET bytes=bytes+2",
+          "UPDATE files SET bytes=12; UPDATE pieces SET data=zeroblob(length(data))"}) {
+        damage(sql);
+        const auto response = get("/v1/files/" + id + "/content");
+        EXPECT_EQ(response.status, 500) << sql;
+        EXPECT_THAT(response.body, HasSubstr("'" + id + "' is damaged"));
+    }
+}
+
+TEST_F(JobsTest, ABatchOfADamagedFileFailsAndTheOthersRun) {
+    start();
+    const std::string bad = upload(lines(2));
+    server_.reset();
+    {
+        auto database = store::Database::open(options_.jobs->folder + "/helix.db");
+        ASSERT_TRUE(database.ok() && (*database)->execute("UPDATE pieces SET hash=x'00'").ok());
+    }
+    start();
+    const std::string good = upload("");
+    const std::string failing = create(bad);
+    const std::string other = create(good);
+    const Json batch = wait_for(failing, "failed");
+    EXPECT_THAT(batch["errors"]["data"][0]["message"].get<std::string>(),
+                HasSubstr("'" + bad + "' is damaged"));
+    wait_for(other, "failed");  // it is empty
 }
 
 }  // namespace
