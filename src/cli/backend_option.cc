@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/machine.h"
 #include "cli/size_option.h"
 #include "engine/cpu_backend.h"
 #include "node/cpu_provider.h"
@@ -46,9 +46,8 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
 
 base::Status check_tensor_parallel(const BackendArguments& a, const model::ModelConfig& config) {
     if (a.backend != "cpu") return base::Ok{};
-    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
     const auto checked =
-        engine::check_ranks(a.tp, a.threads > 0 ? a.threads : std::max(1, cores), config);
+        engine::check_ranks(a.tp, a.threads > 0 ? a.threads : base::usable_threads(), config);
     if (!checked.ok()) return base::invalid("--tp: " + checked.error().message);
     return base::Ok{};
 }

@@ -10,10 +10,10 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 
+#include "base/machine.h"
 #include "cli/command.h"
 #include "cli/experiment_page.h"
 #include "cli/experiment_session.h"
@@ -196,11 +196,9 @@ base::Result<ExperimentPage> make_page(const ExperimentArguments& a, ExperimentT
     page.heading("How long it takes");
     const std::string runs =
         published ? fmt::format("{} runs in ", session.results().size()) : std::string();
-    page.text(fmt::format(
-        "{}{:.0f} CPU seconds, {:.0f} s on {} threads of {}.", runs, cpu_s() - cpu_began_s,
-        wall.count(),
-        a.threads > 0 ? a.threads : static_cast<int>(std::thread::hardware_concurrency()),
-        machine_kind()));
+    page.text(fmt::format("{}{:.0f} CPU seconds, {:.0f} s on {} threads of {}.", runs,
+                          cpu_s() - cpu_began_s, wall.count(),
+                          a.threads > 0 ? a.threads : base::usable_threads(), machine_kind()));
     return page;
 }
 

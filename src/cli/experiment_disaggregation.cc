@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/random.h"
 #include "cli/experiment_page.h"
 #include "plan/capacity.h"
@@ -187,8 +188,7 @@ base::Result<sim::SimReport> run(const Case& one, double time_share) {
 
 void run_all(std::vector<Case>& cases, const ExperimentSession& session) {
     const int wanted = session.options().threads;
-    const auto threads =
-        wanted > 0 ? static_cast<unsigned>(wanted) : std::thread::hardware_concurrency();
+    const auto threads = static_cast<unsigned>(wanted > 0 ? wanted : base::usable_threads());
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
         for (std::size_t i = next++; i < cases.size(); i = next++) {

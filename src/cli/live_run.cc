@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "base/machine.h"
 #include "base/random.h"
 #include "cli/live_watch.h"
 #include "core/router_catalogue.h"
@@ -232,7 +233,7 @@ std::vector<LiveResult> run_all(const std::vector<LiveCase>& wanted, int threads
             say(fmt::format("{} of {} runs", n, wanted.size()));
         }
     };
-    const auto most = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const auto most = base::usable_threads();
     std::vector<std::thread> others;
     for (int t = 1; t < (threads > 0 ? threads : most); ++t) others.emplace_back(work);
     work();

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/machine.h"
 #include "cli/simulate_setup.h"
 #include "sim/helix_world.h"
 #include "sim/load.h"
@@ -77,7 +78,7 @@ base::Result<plan::Judge> simulation_judge(const PlanArguments& a, const Problem
 }
 
 plan::Executor threads_executor(int threads) {
-    if (threads <= 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    if (threads <= 0) threads = base::usable_threads();
     return [threads](int n, const std::function<void(int)>& task) {
         std::atomic<int> next{0};
         const auto work = [&] {

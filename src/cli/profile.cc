@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/machine.h"
 #include "cli/command.h"
 #include "cli/kv_option.h"
 #include "cli/progress.h"
@@ -125,7 +126,7 @@ base::Result<Subject> prepare(const ProfileArguments& a) {
     TRY(s.config, model::read_model_config(*source));
     TRY(s.spec, model::read_model_spec(source->file()));
     s.spec.name = as_file_name(a.name.empty() ? model::model_name(source->file()) : a.name);
-    s.memory_bytes = node::machine_memory_bytes() / 5 * 4;
+    s.memory_bytes = base::usable_memory_bytes() / 5 * 4;
     if (!a.memory.empty()) {
         TRY(s.memory_bytes, parse_size("--memory", a.memory));
     }

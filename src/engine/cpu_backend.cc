@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/machine.h"
 #include "engine/ops/kv_type.h"
 #include "engine/ops/rope.h"
 
@@ -29,18 +29,8 @@ void resize(std::vector<float>& buffer, std::int64_t size) {
     if (buffer.size() < size_of(size)) buffer.resize(size_of(size));
 }
 
-// What the kernel says can be taken without swapping; 0 when it does not say.
-std::int64_t available_bytes() {
-    std::ifstream meminfo("/proc/meminfo");
-    std::string word;
-    std::int64_t kib = 0;
-    while (meminfo >> word) {
-        if (word == "MemAvailable:" && meminfo >> kib) return kib * 1024;
-    }
-    return 0;
-}
-
-int machine_threads() {
+// Cores that a thread can be pinned to are numbered below it.
+int machine_cores() {
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
@@ -98,13 +88,14 @@ base::Result<std::unique_ptr<Backend>> CpuBackend::create(
     if (options.isa && !ops::supported(*options.isa)) {
         return base::invalid(fmt::format("this machine has no {}", ops::to_string(*options.isa)));
     }
-    const int cores = machine_threads();
+    const int cores = machine_cores();
     for (const int cpu : options.cpus) {
         if (cpu < 0 || cpu >= cores)
             return base::invalid(fmt::format("core {}: this machine has {}", cpu, cores));
     }
     if (options.threads == 0)
-        options.threads = options.cpus.empty() ? cores : static_cast<int>(options.cpus.size());
+        options.threads =
+            options.cpus.empty() ? base::usable_threads() : static_cast<int>(options.cpus.size());
     TRY_VOID(check_ranks(options.ranks, options.threads, config));
     TRY(auto architecture, make_architecture(config));
     return std::unique_ptr<Backend>(new CpuBackend(std::move(weights), std::move(config),
@@ -241,7 +232,7 @@ base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
     }
     TRY(const std::int64_t weights, weight_bytes(loader, layers));
     const std::int64_t budget =
-        options_.memory_bytes > 0 ? options_.memory_bytes : available_bytes() / 5 * 4;
+        options_.memory_bytes > 0 ? options_.memory_bytes : base::usable_memory_bytes() / 5 * 4;
     const std::int64_t page = kv_layout_.page_bytes();
     const std::int64_t least = weights + layers.size() * page;
     if (least > budget) {

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/hash.h"
+#include "base/machine.h"
 #include "base/random.h"
 #include "model/gguf_writer.h"
 #include "model/rope_scaling.h"
@@ -340,7 +341,7 @@ base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthO
     }
     TRY(const auto out, GgufOutput::create(options.path, builder));
     const unsigned threads =
-        options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+        options.threads > 0 ? options.threads : static_cast<unsigned>(base::usable_threads());
     std::uint64_t done = 0;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         const TensorInfo& info = builder.tensors()[i];

@@ -21,14 +21,4 @@ std::string machine_id() {
     return name.data();
 }
 
-std::int64_t machine_memory_bytes() {
-    std::ifstream file("/proc/meminfo");
-    std::string word;
-    while (file >> word) {
-        std::int64_t kib = 0;
-        if (word == "MemAvailable:" && file >> kib && kib > 0) return kib * 1024;
-    }
-    return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-}
-
 }  // namespace helix::node

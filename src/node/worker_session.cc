@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/machine.h"
 #include "core/migration_rate.h"
 #include "model/manifest.h"
 #include "node/clock.h"
@@ -92,10 +93,14 @@ wire::Hello WorkerSession::make_hello() const {
     hello.type = options_.type;
     hello.region = options_.region;
     hello.role = options_.role;
-    hello.cores = options_.threads > 0
-                      ? options_.threads
-                      : std::max(1, static_cast<std::int32_t>(std::thread::hardware_concurrency()));
-    if (kept_.free_memory_bytes == 0) kept_.free_memory_bytes = machine_memory_bytes();
+    hello.cores = options_.threads > 0 ? options_.threads : base::usable_threads();
+    if (kept_.free_memory_bytes == 0) {
+        const base::Allowance allowance = base::process_allowance();
+        kept_.free_memory_bytes = allowance.memory_bytes;
+        LOG_INFO("{:.1f} GB of memory may be used, by {}; {} threads",
+                 static_cast<double>(allowance.memory_bytes) / 1e9, allowance.memory_bound,
+                 allowance.threads);
+    }
     hello.memory_bytes =
         options_.memory_bytes > 0 ? options_.memory_bytes : kept_.free_memory_bytes / 5 * 4;
     hello.endpoint = peers_->endpoint();

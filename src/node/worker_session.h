@@ -129,6 +129,5 @@ class WorkerSession {
 
 // This machine, as Hello tells it.
 std::string machine_id();
-std::int64_t machine_memory_bytes();
 
 }  // namespace helix::node
