@@ -120,6 +120,12 @@ base::Result<Served> open_model(const ServeArguments& a) {
                  context);
     }
     context = a.context > 0 ? a.context : std::max(context, kLeastContext);
+    if (context > wire::kMaxPosition) {
+        return base::invalid(
+            fmt::format("the model's context is {} tokens, the limit is {}: "
+                        "--context serves less",
+                        context, wire::kMaxPosition));
+    }
     return served;
 }
 

@@ -19,6 +19,10 @@ class CountedWeights final : public WeightSource {
         if (bytes.ok()) bytes_read_ += static_cast<std::int64_t>(bytes->size());
         return bytes;
     }
+    std::optional<base::Status> read_part(std::string_view name, std::uint64_t offset,
+                                          std::span<std::byte> to) override {
+        return source_->read_part(name, offset, to);
+    }
     void release(std::string_view name) override { source_->release(name); }
 
     // Of all tensors so far, each time they were asked for.

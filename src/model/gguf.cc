@@ -1,5 +1,7 @@
 #include "model/gguf.h"
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
@@ -45,7 +47,7 @@ std::int64_t TensorInfo::rows() const {
 
 base::Result<std::shared_ptr<const GgufFile>> GgufFile::open(const std::string& path) {
     const std::shared_ptr<GgufFile> file = GgufParser::make(path);
-    TRY_VOID(GgufParser::map(*file, path));
+    TRY_VOID(GgufParser::open(*file, path));
     return std::shared_ptr<const GgufFile>(file);
 }
 
@@ -99,19 +101,34 @@ const TensorInfo* GgufFile::find_tensor(std::string_view name) const {
     return found == tensor_index_.end() ? nullptr : &tensors_[found->second];
 }
 
-std::span<const std::byte> GgufFile::data(const TensorInfo& tensor) const {
-    if (header_only_) return {};
-    const std::span<const std::byte> section = bytes_.subspan(data_offset_);
-    CHECK(tensor.offset <= section.size() && tensor.bytes <= section.size() - tensor.offset);
-    return section.subspan(tensor.offset, tensor.bytes);
+base::Status GgufFile::read(const TensorInfo& tensor, std::uint64_t offset,
+                            std::span<std::byte> to) const {
+    CHECK(offset <= tensor.bytes && to.size() <= tensor.bytes - offset);
+    const std::uint64_t begin = data_offset_ + tensor.offset + offset;
+    if (file_ != nullptr) {
+        const base::Status done = file_->read(begin, to);
+        if (done.ok()) return done;
+        return base::Error{done.error().code,
+                           fmt::format("tensor {}: {}", tensor.name, done.error().message)};
+    }
+    if (header_only_) {
+        return base::invalid(fmt::format("{}: tensor {}: its data is needed and a header has none",
+                                         label_, tensor.name));
+    }
+    CHECK(begin <= bytes_.size() && to.size() <= bytes_.size() - begin);
+    if (!to.empty()) std::memcpy(to.data(), bytes_.data() + begin, to.size());
+    return base::Ok{};
 }
 
-void GgufFile::let_go(const TensorInfo& tensor) const {
-    if (mapping_ != nullptr) mapping_->let_go(data(tensor));
+base::Result<std::vector<std::byte>> GgufFile::read(const TensorInfo& tensor) const {
+    if (header_only_) return base::invalid(fmt::format("{}: has no tensor data", label_));
+    std::vector<std::byte> bytes(tensor.bytes);
+    TRY_VOID(read(tensor, 0, bytes));
+    return bytes;
 }
 
 std::span<const std::byte> GgufFile::header() const {
-    return bytes_.first(data_offset_);
+    return std::span(bytes_).first(std::min(data_offset_, bytes_.size()));
 }
 
 }  // namespace helix::model

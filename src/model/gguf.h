@@ -10,13 +10,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/file.h"
 #include "base/result.h"
-#include "model/mapped_file.h"
 #include "model/tensor_type.h"
 
 // Reading GGUF v2 and v3. Every offset and length is checked against the file before it is used; a
-// bad file gives an Error that names the file, the field and what was expected. Format: ggml's
-// docs/gguf.md.
+// bad file gives an Error that names the file, the field and what was expected, and so does one
+// whose header takes more memory than limits::kMaxHeaderBytes. Format: ggml's docs/gguf.md.
 
 namespace helix::model {
 
@@ -38,7 +38,8 @@ struct TensorInfo {
     std::int64_t rows() const;  // product of the other dimensions
 };
 
-// An open, mapped file (or an image of one in memory). Tensor data stays valid while it lives.
+// An open file (or an image of one in memory). The header is kept; tensor data is read when it is
+// asked for, so a file that is cut or replaced meanwhile gives an error.
 class GgufFile {
   public:
     static base::Result<std::shared_ptr<const GgufFile>> open(const std::string& path);
@@ -69,10 +70,12 @@ class GgufFile {
 
     const std::vector<TensorInfo>& tensors() const { return tensors_; }
     const TensorInfo* find_tensor(std::string_view name) const;
-    // The tensor's bytes; empty when this was made from a header alone.
-    std::span<const std::byte> data(const TensorInfo& tensor) const;
-    // Gives the memory of a mapped file's tensor back; data() stays valid and is read again.
-    void let_go(const TensorInfo& tensor) const;
+    // Fills `to` with a part of a tensor's bytes, which must lie within it. Any thread. invalid
+    // when this was made from a header alone.
+    base::Status read(const TensorInfo& tensor, std::uint64_t offset,
+                      std::span<std::byte> to) const;
+    // All of them.
+    base::Result<std::vector<std::byte>> read(const TensorInfo& tensor) const;
     // Everything before the tensor data section.
     std::span<const std::byte> header() const;
 
@@ -87,9 +90,8 @@ class GgufFile {
     std::map<std::string, MetaValue, std::less<>> metadata_;
     std::vector<TensorInfo> tensors_;
     std::map<std::string, std::size_t, std::less<>> tensor_index_;
-    std::span<const std::byte> bytes_;  // of mapping_ or owned_
-    std::vector<std::byte> owned_;
-    std::unique_ptr<const MappedFile> mapping_;
+    std::vector<std::byte> bytes_;  // of an image or a header all, of a file the header
+    std::unique_ptr<const base::RegularFile> file_;
     std::size_t data_offset_ = 0;
 };
 

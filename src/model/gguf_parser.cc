@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "model/limits.h"
+
 namespace helix::model {
 namespace {
 
@@ -18,8 +20,11 @@ using gguf::ValueType;
 constexpr std::uint64_t kMaxKeyBytes = 65535;      // the format's limit
 constexpr std::uint64_t kMaxTensorNameBytes = 64;  // the format's limit
 // Keeps every sum of bytes and of elements within 63 bits, also when only the header is at hand.
-constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 60;
 constexpr std::uint64_t kMaxAlignment = 1U << 20;
+constexpr std::uint64_t kFirstReadBytes = std::uint64_t{64} << 10U;
+// What an entry takes beside its name and value: nodes of maps, and strings.
+constexpr std::uint64_t kRecordBytes = 256;
 // The smallest records of their kinds: an 8-byte length each, then type and a one-byte value; or
 // dimension count, one dimension, type and offset.
 constexpr std::uint64_t kMinMetadataBytes = 8 + 1 + 4 + 1;
@@ -63,18 +68,24 @@ std::shared_ptr<GgufFile> GgufParser::make(std::string label) {
     return file;
 }
 
-base::Status GgufParser::map(GgufFile& file, const std::string& path) {
-    TRY(file.mapping_, MappedFile::open(path));
-    file.bytes_ = file.mapping_->bytes();
-    if (file.bytes_.empty()) {
+GgufParser::GgufParser(GgufFile& file)
+    : file_(file),
+      bytes_(file.bytes_),
+      size_(file.file_ != nullptr ? file.file_->bytes() : file.bytes_.size()) {}
+
+base::Status GgufParser::open(GgufFile& file, const std::string& path) {
+    TRY(file.file_, base::RegularFile::open(path));
+    if (file.file_->bytes() == 0) {
         return base::invalid(path + ": the file is empty, expected a GGUF file");
     }
-    return GgufParser(file).parse();
+    TRY_VOID(GgufParser(file).parse());
+    file.bytes_.resize(file.data_offset_);
+    file.bytes_.shrink_to_fit();
+    return base::Ok{};
 }
 
 base::Status GgufParser::adopt(GgufFile& file, std::vector<std::byte> bytes, bool header_only) {
-    file.owned_ = std::move(bytes);
-    file.bytes_ = file.owned_;
+    file.bytes_ = std::move(bytes);
     file.header_only_ = header_only;
     return GgufParser(file).parse();
 }
@@ -83,14 +94,35 @@ base::Error GgufParser::fail(const std::string& text) const {
     return base::invalid(fmt::format("{}: {}: {}", file_.label_, context_, text));
 }
 
-base::Status GgufParser::need(std::uint64_t bytes, std::string_view what) const {
-    const std::uint64_t left = bytes_.size() - position_;
-    if (bytes <= left) return base::Ok{};
-    if (bytes > std::numeric_limits<std::uint64_t>::max() - position_) {
-        return fail(fmt::format("{} has {} bytes, {} are left in the file", what, bytes, left));
+base::Status GgufParser::need(std::uint64_t bytes, std::string_view what) {
+    const std::uint64_t left = size_ - position_;
+    if (bytes > left) {
+        if (bytes > std::numeric_limits<std::uint64_t>::max() - position_) {
+            return fail(fmt::format("{} has {} bytes, {} are left in the file", what, bytes, left));
+        }
+        return fail(
+            fmt::format("{} ends at byte {}, the file has {}", what, position_ + bytes, size_));
     }
-    return fail(
-        fmt::format("{} ends at byte {}, the file has {}", what, position_ + bytes, bytes_.size()));
+    const std::uint64_t end = position_ + bytes;
+    if (end <= bytes_.size()) return base::Ok{};
+    if (end > limits::kMaxHeaderBytes) {
+        return fail(fmt::format("{} ends at byte {}, the limit for a header is {}", what, end,
+                                limits::kMaxHeaderBytes));
+    }
+    // By doubling, so that few reads are needed and little is read of the tensors behind it.
+    const std::size_t before = bytes_.size();
+    const std::uint64_t wanted = std::max<std::uint64_t>({end, 2 * before, kFirstReadBytes});
+    bytes_.resize(std::min({wanted, size_, limits::kMaxHeaderBytes}));
+    return file_.file_->read(before, std::span(bytes_).subspan(before));
+}
+
+base::Status GgufParser::charge(std::uint64_t bytes) {
+    if (bytes <= limits::kMaxHeaderBytes - kept_) {
+        kept_ += bytes;
+        return base::Ok{};
+    }
+    return fail(fmt::format("with it the header takes more than {} bytes of memory, the limit",
+                            limits::kMaxHeaderBytes));
 }
 
 template <typename T>
@@ -105,6 +137,7 @@ base::Result<T> GgufParser::number(std::string_view what) {
 base::Result<std::string> GgufParser::string(std::string_view what) {
     TRY(const std::uint64_t length, number<std::uint64_t>(what));
     TRY_VOID(need(length, what));
+    TRY_VOID(charge(length));
     std::string text(length, '\0');
     if (length > 0) std::memcpy(text.data(), bytes_.data() + position_, length);
     position_ += length;
@@ -128,7 +161,7 @@ base::Result<std::string> GgufParser::name(std::string_view what, std::uint64_t 
 
 base::Status GgufParser::check_count(std::uint64_t count, std::uint64_t record_bytes,
                                      std::string_view what) const {
-    const std::uint64_t left = bytes_.size() - position_;
+    const std::uint64_t left = size_ - position_;
     if (count <= left / record_bytes) return base::Ok{};
     return fail(fmt::format("{} {} cannot fit in the {} bytes that are left of the file", count,
                             what, left));
@@ -138,6 +171,10 @@ base::Status GgufParser::parse() {
     TRY_VOID(read_preamble());
     for (std::uint64_t i = 0; i < n_metadata_; ++i) TRY_VOID(read_metadata(i));
     TRY_VOID(read_alignment());
+    if (n_tensors_ > static_cast<std::uint64_t>(limits::kMaxTensors)) {
+        context_ = "header";
+        return fail(fmt::format("{} tensors, the limit is {}", n_tensors_, limits::kMaxTensors));
+    }
     file_.tensors_.reserve(n_tensors_);
     for (std::uint64_t i = 0; i < n_tensors_; ++i) TRY_VOID(read_tensor(i));
     return place_tensors();
@@ -166,6 +203,7 @@ base::Status GgufParser::read_preamble() {
 base::Status GgufParser::read_metadata(std::uint64_t index) {
     context_ = fmt::format("metadata entry {} of {}", index + 1, n_metadata_);
     TRY(std::string key, name("key", kMaxKeyBytes));
+    TRY_VOID(charge(kRecordBytes));
     context_ = "metadata " + key;
     if (file_.metadata_.contains(key)) return fail("the key appears twice");
     TRY(MetaValue value, read_value());
@@ -227,6 +265,7 @@ base::Result<MetaValue> GgufParser::read_array() {
     }
     TRY_VOID(check_count(count, record_bytes, "array elements"));
     const auto read_all = [&]<typename T, typename Kept>(T, Kept) -> base::Result<MetaValue> {
+        TRY_VOID(charge(count * (std::is_same_v<Kept, bool> ? 1 : sizeof(Kept))));
         std::vector<Kept> values(count);
         for (std::uint64_t i = 0; i < count; ++i) {
             TRY(const T value, number<T>("array element"));
@@ -266,6 +305,7 @@ base::Result<MetaValue> GgufParser::read_array() {
         default:
             break;
     }
+    TRY_VOID(charge(count * sizeof(std::string)));
     std::vector<std::string> strings;
     strings.reserve(count);
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -293,6 +333,7 @@ base::Status GgufParser::read_tensor(std::uint64_t index) {
     context_ = fmt::format("tensor {} of {}", index + 1, n_tensors_);
     TensorInfo tensor;
     TRY(tensor.name, name("name", kMaxTensorNameBytes));
+    TRY_VOID(charge(kRecordBytes));
     context_ = "tensor " + tensor.name;
     if (file_.tensor_index_.contains(tensor.name)) return fail("the name appears twice");
     TRY(const std::uint32_t dimensions, number<std::uint32_t>("dimension count"));
@@ -350,20 +391,22 @@ base::Result<std::uint64_t> GgufParser::tensor_bytes(const TensorInfo& tensor) c
 base::Status GgufParser::place_tensors() {
     context_ = "header";
     const std::uint64_t data_offset = gguf::align_up(position_, file_.alignment_);
-    if (file_.header_only_ && bytes_.size() > data_offset) {
-        return fail(fmt::format("{} bytes, expected at most {}", bytes_.size(), data_offset));
+    if (file_.header_only_ && size_ > data_offset) {
+        return fail(fmt::format("{} bytes, expected at most {}", size_, data_offset));
     }
-    file_.data_offset_ = std::min<std::uint64_t>(data_offset, bytes_.size());
+    file_.data_offset_ = std::min<std::uint64_t>(data_offset, size_);
+    position_ = file_.data_offset_;
+    TRY_VOID(need(0, "header"));  // its padding
     for (const TensorInfo& tensor : file_.tensors_) {
         context_ = "tensor " + tensor.name;
         std::uint64_t end = 0;
         if (__builtin_add_overflow(tensor.offset, tensor.bytes, &end) ||
             __builtin_add_overflow(end, data_offset, &end) || end > kMaxFileBytes) {
-            return fail(fmt::format("offset {} with {} bytes ends beyond 2^62", tensor.offset,
+            return fail(fmt::format("offset {} with {} bytes ends beyond 2^60", tensor.offset,
                                     tensor.bytes));
         }
-        if (!file_.header_only_ && end > bytes_.size()) {
-            return fail(fmt::format("data ends at byte {}, the file has {}", end, bytes_.size()));
+        if (!file_.header_only_ && end > size_) {
+            return fail(fmt::format("data ends at byte {}, the file has {}", end, size_));
         }
     }
     return check_overlaps();

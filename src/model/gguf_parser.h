@@ -14,13 +14,13 @@ namespace helix::model {
 // Reads the header of a GGUF file into a GgufFile. Internal to GgufFile.
 class GgufParser {
   public:
-    // file.label_, bytes_ and header_only_ are set.
-    explicit GgufParser(GgufFile& file) : file_(file), bytes_(file.bytes_) {}
+    // label_, header_only_ and bytes_ or file_ are set. What is behind the header is not read.
+    explicit GgufParser(GgufFile& file);
     base::Status parse();
 
     // The steps around parsing that need GgufFile's members.
     static std::shared_ptr<GgufFile> make(std::string label);
-    static base::Status map(GgufFile& file, const std::string& path);
+    static base::Status open(GgufFile& file, const std::string& path);
     static base::Status adopt(GgufFile& file, std::vector<std::byte> bytes, bool header_only);
 
   private:
@@ -29,7 +29,10 @@ class GgufParser {
     // Printable ASCII of 1 to max_length bytes.
     base::Result<std::string> name(std::string_view what, std::uint64_t max_length);
     base::Result<std::string> string(std::string_view what);
-    base::Status need(std::uint64_t bytes, std::string_view what) const;
+    // The next so many bytes are there, and read.
+    base::Status need(std::uint64_t bytes, std::string_view what);
+    // So many more bytes of memory hold what the header says.
+    base::Status charge(std::uint64_t bytes);
     // Refuses a count of records that cannot fit in what is left of the file.
     base::Status check_count(std::uint64_t count, std::uint64_t record_bytes,
                              std::string_view what) const;
@@ -46,8 +49,10 @@ class GgufParser {
     base::Status check_overlaps() const;
 
     GgufFile& file_;
-    std::span<const std::byte> bytes_;
+    std::vector<std::byte>& bytes_;  // of the file, from its beginning: as far as they are read
+    std::uint64_t size_ = 0;         // of the file
     std::uint64_t position_ = 0;
+    std::uint64_t kept_ = 0;          // bytes of memory, as charged
     std::string context_ = "header";  // what is being read, for errors
     std::uint64_t n_tensors_ = 0;
     std::uint64_t n_metadata_ = 0;

@@ -15,17 +15,26 @@ LocalWeights::LocalWeights(std::shared_ptr<const GgufFile> file) : file_(std::mo
     CHECK(file_ != nullptr && file_->has_data());
 }
 
+base::Result<const TensorInfo*> LocalWeights::find(std::string_view name) const {
+    if (const TensorInfo* info = file_->find_tensor(name)) return info;
+    return base::Error{base::Errc::not_found,
+                       fmt::format("{}: tensor {}: missing", file_->label(), name)};
+}
+
 base::Result<std::span<const std::byte>> LocalWeights::tensor(std::string_view name) {
-    const TensorInfo* info = file_->find_tensor(name);
-    if (info == nullptr) {
-        return base::Error{base::Errc::not_found,
-                           fmt::format("{}: tensor {}: missing", file_->label(), name)};
-    }
-    return file_->data(*info);
+    TRY(const TensorInfo* info, find(name));
+    return held_.use(name, [&] { return file_->read(*info); });
+}
+
+std::optional<base::Status> LocalWeights::read_part(std::string_view name, std::uint64_t offset,
+                                                    std::span<std::byte> to) {
+    const auto info = find(name);
+    if (!info.ok()) return base::Status(info.error());
+    return file_->read(**info, offset, to);
 }
 
 void LocalWeights::release(std::string_view name) {
-    if (const TensorInfo* info = file_->find_tensor(name)) file_->let_go(*info);
+    held_.release(name);
 }
 
 }  // namespace helix::model

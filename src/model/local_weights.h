@@ -4,11 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "model/held_tensors.h"
 #include "model/weight_source.h"
 
 namespace helix::model {
 
-// Weights from a mapped file.
+// Weights from a file: read when they are asked for, and kept while they are in use. A file that is
+// cut meanwhile gives an error that names it. Any thread.
 class LocalWeights final : public WeightSource {
   public:
     static base::Result<std::unique_ptr<LocalWeights>> open(const std::string& path);
@@ -18,11 +20,15 @@ class LocalWeights final : public WeightSource {
     const GgufFile& file() const override { return *file_; }
     // not_found when the file has no such tensor.
     base::Result<std::span<const std::byte>> tensor(std::string_view name) override;
-    // The bytes stay valid, also for others who use them.
+    std::optional<base::Status> read_part(std::string_view name, std::uint64_t offset,
+                                          std::span<std::byte> to) override;
     void release(std::string_view name) override;
 
   private:
+    base::Result<const TensorInfo*> find(std::string_view name) const;
+
     std::shared_ptr<const GgufFile> file_;
+    HeldTensors held_;
 };
 
 }  // namespace helix::model

@@ -8,10 +8,14 @@
 
 #include <fmt/format.h>
 
+#include "base/hasher.h"
+#include "base/machine.h"
 #include "model/local_weights.h"
 
 namespace helix::model {
 namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20U;
 
 base::Hash128 combine(const ModelManifest& manifest) {
     std::vector<std::byte> bytes;
@@ -25,6 +29,27 @@ base::Hash128 combine(const ModelManifest& manifest) {
     add(base::hash128(manifest.header));
     for (const TensorDigest& tensor : manifest.tensors) add(tensor.hash);
     return base::hash128(bytes);
+}
+
+// In pieces where the source has them, so that no whole tensor is in memory.
+base::Result<base::Hash128> hash_tensor(WeightSource& source, const TensorDigest& tensor) {
+    base::Hasher128 hasher;
+    std::vector<std::byte> piece(std::min<std::uint64_t>(kPieceBytes, tensor.bytes));
+    std::uint64_t offset = 0;
+    while (offset < tensor.bytes) {
+        const auto part = std::span(piece).first(
+            static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), tensor.bytes - offset)));
+        const auto read = source.read_part(tensor.name, offset, part);
+        if (!read) break;
+        if (!read->ok()) return read->error();
+        hasher.add(part);
+        offset += part.size();
+    }
+    if (offset == tensor.bytes) return hasher.hash();
+    TRY(const auto bytes, source.tensor(tensor.name));
+    const base::Hash128 hash = base::hash128(bytes);
+    source.release(tensor.name);
+    return hash;
 }
 
 }  // namespace
@@ -42,17 +67,16 @@ base::Result<ModelManifest> build_manifest(WeightSource& source, unsigned thread
     const auto work = [&] {
         for (std::size_t i = next++; i < manifest.tensors.size(); i = next++) {
             TensorDigest& digest = manifest.tensors[i];
-            const auto bytes = source.tensor(digest.name);
-            if (!bytes.ok()) {
+            const auto hash = hash_tensor(source, digest);
+            if (!hash.ok()) {
                 const std::lock_guard lock(mutex);
-                status = bytes.error();
+                status = hash.error();
                 return;
             }
-            digest.hash = base::hash128(*bytes);
-            source.release(digest.name);
+            digest.hash = *hash;
         }
     };
-    if (threads == 0) threads = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
+    if (threads == 0) threads = static_cast<unsigned>(std::min(base::usable_threads(), 4));
     std::vector<std::thread> pool;
     for (unsigned i = 1; i < threads; ++i) pool.emplace_back(work);
     work();

@@ -150,11 +150,9 @@ base::Result<ModelConfig> read_model_config(const GgufFile& file) {
     const TensorInfo* factors = file.find_tensor(kRopeFactors);
     if (factors == nullptr) return config;
     TRY_VOID(refuse_two_scalings(file, config));
-    if (!file.has_data()) {
-        return base::invalid(fmt::format("{}: tensor {}: its data is needed and a header has none",
-                                         file.label(), kRopeFactors));
-    }
-    TRY(config.rope_factors, read_rope_factors(file, file.data(*factors)));
+    std::vector<std::byte> bytes(factors->bytes);
+    TRY_VOID(file.read(*factors, 0, bytes));
+    TRY(config.rope_factors, read_rope_factors(file, bytes));
     return config;
 }
 
@@ -163,7 +161,9 @@ base::Result<ModelConfig> read_model_config(WeightSource& source) {
     if (source.file().find_tensor(kRopeFactors) == nullptr) return config;
     TRY_VOID(refuse_two_scalings(source.file(), config));
     TRY(const auto bytes, source.tensor(kRopeFactors));
-    TRY(config.rope_factors, read_rope_factors(source.file(), bytes));
+    auto rope_factors = read_rope_factors(source.file(), bytes);
+    source.release(kRopeFactors);
+    TRY(config.rope_factors, std::move(rope_factors));
     return config;
 }
 

@@ -9,9 +9,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/check.h"
+#include "base/machine.h"
 #include "model/hf/hf_config.h"
 #include "model/hf/hf_tokenizer.h"
+#include "model/limits.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
 
@@ -67,7 +68,7 @@ struct RowMaker {
     }
 
     void make_all() const {
-        const std::int64_t most = std::clamp(std::thread::hardware_concurrency(), 1U, 16U);
+        const std::int64_t most = std::min(base::usable_threads(), 16);
         const std::int64_t threads =
             std::clamp<std::int64_t>(rows * cols / kElementsPerThread, 1, most);
         const std::int64_t each = (rows + threads - 1) / threads;
@@ -83,8 +84,9 @@ struct RowMaker {
 std::vector<std::string> safetensors_in(const std::string& path) {
     std::vector<std::string> files;
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(path, error)) {
-        if (entry.path().extension() == ".safetensors") files.push_back(entry.path().string());
+    fs::directory_iterator entry(path, error);
+    for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+        if (entry->path().extension() == ".safetensors") files.push_back(entry->path().string());
     }
     std::sort(files.begin(), files.end());
     return files;
@@ -119,7 +121,8 @@ base::Result<std::unique_ptr<ModelFolder>> ModelFolder::open(const std::string& 
 }
 
 base::Status ModelFolder::open_files(const std::string& path) {
-    if (fs::exists(path + "/" + kIndex)) return open_indexed(path);
+    std::error_code ignored;
+    if (fs::exists(path + "/" + kIndex, ignored)) return open_indexed(path);
     const std::vector<std::string> names = safetensors_in(path);
     if (names.empty()) return base::invalid(path + ": no *.safetensors file in it");
     for (const std::string& name : names) TRY_VOID(open_file(name));
@@ -141,6 +144,10 @@ base::Status ModelFolder::open_indexed(const std::string& path) {
         }
         names.insert(name);
     }
+    if (std::ssize(names) > limits::kMaxShards) {
+        return map.complaint(
+            fmt::format("names {} files, the limit is {}", names.size(), limits::kMaxShards));
+    }
     for (const std::string& name : names) TRY_VOID(open_file(path + "/" + name));
     for (const auto& [tensor, file] : map.value().items()) {
         const auto found = sources_.find(tensor);
@@ -155,6 +162,12 @@ base::Status ModelFolder::open_indexed(const std::string& path) {
 
 base::Status ModelFolder::open_file(const std::string& path) {
     TRY(auto file, SafetensorsFile::open(path));
+    if (std::ssize(sources_) + std::ssize(file->tensors()) > limits::kMaxTensors) {
+        return base::invalid(
+            fmt::format("{}: with its {} tensors the model has more than {}, the "
+                        "limit",
+                        path, file->tensors().size(), limits::kMaxTensors));
+    }
     for (const auto& [name, tensor] : file->tensors()) {
         const auto [known, is_new] = sources_.emplace(name, Source{file.get(), &tensor});
         if (!is_new) {
@@ -219,17 +232,17 @@ base::Status ModelFolder::find_tensors(const std::string& path, const HfConfig& 
     return base::Ok{};
 }
 
-// The source's own bytes, when they are what is asked for.
-std::optional<std::span<const std::byte>> ModelFolder::as_it_is(const Tensor& tensor) {
-    const Source& source = tensor.sources.front();
-    if (tensor.sources.size() > 1 || tensor.plan.interleave_heads > 0 ||
-        source.tensor->type != tensor.type) {
-        return std::nullopt;
-    }
-    return source.file->data(*source.tensor);
+// The source's own bytes are what is asked for.
+bool ModelFolder::is_as_it_is(const Tensor& tensor) {
+    return tensor.sources.size() == 1 && tensor.plan.interleave_heads == 0 &&
+           tensor.sources.front().tensor->type == tensor.type;
 }
 
-std::vector<std::byte> ModelFolder::make(const Tensor& tensor) {
+base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
+    if (is_as_it_is(tensor)) {
+        const Source& source = tensor.sources.front();
+        return source.file->read(*source.tensor);
+    }
     const HfTensor& plan = tensor.plan;
     const std::int64_t cols = plan.shape.front();
     const std::int64_t rows = plan.source_shape.size() > 1 ? plan.source_shape.front() : 1;
@@ -239,54 +252,39 @@ std::vector<std::byte> ModelFolder::make(const Tensor& tensor) {
     std::vector<std::byte> bytes(each * tensor.sources.size());
     for (std::size_t i = 0; i < tensor.sources.size(); ++i) {
         const Source& source = tensor.sources[i];
-        const RowMaker maker{source.tensor->type,
-                             tensor.type,
-                             source.file->data(*source.tensor),
-                             rows,
-                             cols,
-                             head_rows,
+        TRY(const std::vector<std::byte> data, source.file->read(*source.tensor));
+        const RowMaker maker{source.tensor->type,    tensor.type, data, rows, cols, head_rows,
                              bytes.data() + i * each};
         maker.make_all();
-        source.file->let_go(*source.tensor);
     }
     return bytes;
+}
+
+base::Result<const ModelFolder::Tensor*> ModelFolder::find(std::string_view name) const {
+    const auto found = tensors_.find(name);
+    if (found != tensors_.end()) return &found->second;
+    return base::Error{base::Errc::not_found,
+                       fmt::format("{}: tensor {}: missing", file_->label(), name)};
 }
 
 base::Result<std::span<const std::byte>> ModelFolder::tensor(std::string_view name) {
     if (name == kRopeFactors && !rope_factors_.empty()) {
         return std::as_bytes(std::span<const float>(rope_factors_));
     }
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end()) {
-        return base::Error{base::Errc::not_found,
-                           fmt::format("{}: tensor {}: missing", file_->label(), name)};
-    }
-    if (const auto bytes = as_it_is(found->second)) return *bytes;
-    {
-        const std::lock_guard lock(mutex_);
-        if (const auto made = made_.find(name); made != made_.end()) {
-            ++made->second.uses;
-            return std::span<const std::byte>(made->second.bytes);
-        }
-    }
-    std::vector<std::byte> bytes = make(found->second);
-    const std::lock_guard lock(mutex_);
-    // Of two that made it at the same time the first keeps its copy.
-    Made& made = made_.try_emplace(std::string(name), Made{std::move(bytes), 0}).first->second;
-    ++made.uses;
-    return std::span<const std::byte>(made.bytes);
+    TRY(const Tensor* tensor, find(name));
+    return held_.use(name, [&] { return make(*tensor); });
+}
+
+std::optional<base::Status> ModelFolder::read_part(std::string_view name, std::uint64_t offset,
+                                                   std::span<std::byte> to) {
+    const auto tensor = find(name);
+    if (!tensor.ok() || !is_as_it_is(**tensor)) return std::nullopt;
+    const Source& source = (*tensor)->sources.front();
+    return source.file->read(*source.tensor, offset, to);
 }
 
 void ModelFolder::release(std::string_view name) {
-    const auto found = tensors_.find(name);
-    if (found != tensors_.end() && as_it_is(found->second)) {
-        const Source& source = found->second.sources.front();
-        source.file->let_go(*source.tensor);
-        return;
-    }
-    const std::lock_guard lock(mutex_);
-    const auto made = made_.find(name);
-    if (made != made_.end() && --made->second.uses == 0) made_.erase(made);
+    held_.release(name);
 }
 
 }  // namespace helix::model

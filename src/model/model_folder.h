@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "model/held_tensors.h"
 #include "model/hf/hf_tensors.h"
 #include "model/hf/safetensors.h"
 #include "model/weight_source.h"
@@ -21,9 +21,9 @@ namespace helix::model {
 // metadata), so that all that works on a GGUF file works on it: file() is its header, tensor() its
 // data.
 //
-// What needs no change is a view of the mapped file; queries and keys of llama, stacked experts,
-// vectors that are not f32 and what is quantised are made when they are asked for and kept until
-// the last release(). Any thread.
+// Tensors are read when they are asked for, and kept until the last release(): queries and keys of
+// llama, stacked experts, vectors that are not f32 and what is quantised are made then. A file that
+// is cut meanwhile gives an error that names it. Any thread.
 class ModelFolder final : public WeightSource {
   public:
     // quantize: matrices become this type (q8_0, q4_0, ...) when they are asked for; without it
@@ -33,6 +33,8 @@ class ModelFolder final : public WeightSource {
 
     const GgufFile& file() const override { return *file_; }
     base::Result<std::span<const std::byte>> tensor(std::string_view name) override;
+    std::optional<base::Status> read_part(std::string_view name, std::uint64_t offset,
+                                          std::span<std::byte> to) override;
     void release(std::string_view name) override;
 
   private:
@@ -53,20 +55,16 @@ class ModelFolder final : public WeightSource {
     base::Status find_tensors(const std::string& path, const HfConfig& config,
                               std::optional<TensorType> quantize);
     base::Status check_spare(const HfConfig& config) const;
-    static std::optional<std::span<const std::byte>> as_it_is(const Tensor& tensor);
-    static std::vector<std::byte> make(const Tensor& tensor);
+    static bool is_as_it_is(const Tensor& tensor);
+    static base::Result<std::vector<std::byte>> make(const Tensor& tensor);
+    base::Result<const Tensor*> find(std::string_view name) const;
 
     std::vector<std::shared_ptr<const SafetensorsFile>> files_;
     std::map<std::string, Source, std::less<>> sources_;  // by their names
     std::map<std::string, Tensor, std::less<>> tensors_;  // by ours
     std::vector<float> rope_factors_;
     std::shared_ptr<const GgufFile> file_;
-    std::mutex mutex_;
-    struct Made {
-        std::vector<std::byte> bytes;
-        std::int64_t uses = 0;  // tensor() without release()
-    };
-    std::map<std::string, Made, std::less<>> made_;
+    HeldTensors held_;
 };
 
 }  // namespace helix::model

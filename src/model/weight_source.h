@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +22,14 @@ class WeightSource {
     // The tensor's bytes, hash-checked when they came over the wire; valid while the source lives,
     // or until each call with this name is followed by a release(). May block for a transfer.
     virtual base::Result<std::span<const std::byte>> tensor(std::string_view name) = 0;
+    // Fills `to` with a part of a tensor, which must lie within it, without the whole of it being
+    // read: nullopt where that cannot be, as the tensor is made, or comes over the wire. Any thread
+    // where tensor() may be used by any.
+    virtual std::optional<base::Status> read_part(std::string_view /*name*/,
+                                                  std::uint64_t /*offset*/,
+                                                  std::span<std::byte> /*to*/) {
+        return std::nullopt;
+    }
     // Ends one use of a tensor's bytes: a source that made them may let them go after the last.
     // They can be asked for again.
     virtual void release(std::string_view /*name*/) {}

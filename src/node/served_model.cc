@@ -12,7 +12,10 @@ using base::Result;
 
 namespace {
 
+constexpr std::size_t kMaxErrorBytes = 1000;
 constexpr std::size_t kRecentTensors = 4;
+// Workers ask for much less at a time.
+constexpr std::uint32_t kMaxChunkBytes = 16U << 20U;
 
 // One use of a tensor's bytes.
 class TensorUse {
@@ -39,6 +42,38 @@ Result<net::Frame> tensor_data(const ServedModel& model, std::int32_t tensor) {
     recent.push_back({tensor, {std::make_shared<const TensorUse>(model.weights, name), bytes}});
     if (recent.size() > kRecentTensors) recent.erase(recent.begin());
     return recent.back().data;
+}
+
+// A part of the header or of a tensor: read from where it lies, or of a tensor that is made.
+Result<net::Frame> chunk_data(const ServedModel& model, const wire::ChunkRequest& request) {
+    const model::ModelManifest& manifest = *model.manifest;
+    const bool header = request.tensor == wire::kHeaderChunk;
+    const auto index = static_cast<std::size_t>(request.tensor);
+    if (!header && index >= manifest.tensors.size()) {
+        return base::invalid(fmt::format("the model has no tensor number {}", index));
+    }
+    const std::uint64_t size = header ? manifest.header.size() : manifest.tensors[index].bytes;
+    if (request.offset > size || request.length > size - request.offset) {
+        return base::invalid(
+            fmt::format("{} bytes at {} of a tensor of {}", request.length, request.offset, size));
+    }
+    if (request.length > kMaxChunkBytes) {
+        return base::invalid(
+            fmt::format("{} bytes at once, the limit is {}", request.length, kMaxChunkBytes));
+    }
+    net::Frame data{model.manifest, manifest.header};
+    if (!header) {
+        const auto part = std::make_shared<std::vector<std::byte>>(request.length);
+        const auto read =
+            model.weights->read_part(manifest.tensors[index].name, request.offset, *part);
+        if (read) {
+            TRY_VOID(*read);
+            return net::Frame{part, *part};
+        }
+        TRY(data, tensor_data(model, request.tensor));
+    }
+    data.bytes = data.bytes.subspan(request.offset, request.length);
+    return data;
 }
 
 }  // namespace
@@ -101,28 +136,10 @@ WeightAnswer answer_chunk(const ServedModel& model, const wire::ChunkRequest& re
         chunk.error = "the model is modelled; it has no weights";
         return {chunk, {}};
     }
-    net::Frame data{model.manifest, model.manifest->header};
-    if (request.tensor != wire::kHeaderChunk) {
-        const auto index = static_cast<std::size_t>(request.tensor);
-        if (index >= model.manifest->tensors.size()) {
-            chunk.error = fmt::format("the model has no tensor number {}", index);
-            return {chunk, {}};
-        }
-        auto tensor = tensor_data(model, request.tensor);
-        if (!tensor.ok()) {
-            chunk.error = tensor.error().message.substr(0, 1000);
-            return {chunk, {}};
-        }
-        data = std::move(*tensor);
-    }
-    const std::size_t size = data.bytes.size();
-    if (request.offset > size || request.length > size - request.offset) {
-        chunk.error =
-            fmt::format("{} bytes at {} of a tensor of {}", request.length, request.offset, size);
-        return {chunk, {}};
-    }
-    data.bytes = data.bytes.subspan(request.offset, request.length);
-    return {chunk, std::move(data)};
+    auto data = chunk_data(model, request);
+    if (data.ok()) return {chunk, std::move(*data)};
+    chunk.error = data.error().message.substr(0, kMaxErrorBytes);
+    return {chunk, {}};
 }
 
 }  // namespace helix::node

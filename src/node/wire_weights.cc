@@ -1,15 +1,11 @@
 #include "node/wire_weights.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+#include <span>
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "node/clock.h"
 #include "wire/codec.h"
@@ -25,29 +21,14 @@ namespace fs = std::filesystem;
 
 constexpr base::Duration kProgressEvery = base::from_ms(2000);
 
-std::string temporary_name(const fs::path& path) {
-    return fmt::format("{}.{}.part", path.string(), ::getpid());
-}
+// Nothing that is longer is of any model.
+constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{1} << 30U;
 
 std::vector<std::byte> read_file(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)),
-                           std::istreambuf_iterator<char>());
-    const auto bytes = std::as_bytes(std::span(text));
+    const auto text = base::read_file(path.string(), kMaxManifestBytes);
+    if (!text.ok()) return {};
+    const auto bytes = std::as_bytes(std::span(*text));
     return {bytes.begin(), bytes.end()};
-}
-
-bool write_file(const fs::path& path, std::span<const std::byte> bytes) {
-    const std::string temporary = temporary_name(path);
-    {
-        std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-        file.write(reinterpret_cast<const char*>(bytes.data()),
-                   static_cast<std::streamsize>(bytes.size()));
-        if (!file.flush()) return false;
-    }
-    std::error_code error;
-    fs::rename(temporary, path, error);
-    return !error;
 }
 
 Result<model::ModelManifest> to_manifest(wire::Manifest from, std::vector<std::byte> header,
@@ -65,35 +46,6 @@ Result<model::ModelManifest> to_manifest(wire::Manifest from, std::vector<std::b
 }
 
 }  // namespace
-
-// Memory for one tensor: a file of the cache, or anonymous.
-class WireWeights::Mapping {
-  public:
-    static std::unique_ptr<Mapping> of_file(int fd, std::size_t bytes, bool writable) {
-        const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
-        return make(::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0), bytes);
-    }
-    static std::unique_ptr<Mapping> anonymous(std::size_t bytes) {
-        return make(
-            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-            bytes);
-    }
-    ~Mapping() { ::munmap(address_, bytes_); }
-    Mapping(const Mapping&) = delete;
-    Mapping& operator=(const Mapping&) = delete;
-
-    std::span<std::byte> bytes() const { return {static_cast<std::byte*>(address_), bytes_}; }
-
-  private:
-    Mapping(void* address, std::size_t bytes) : address_(address), bytes_(bytes) {}
-    static std::unique_ptr<Mapping> make(void* address, std::size_t bytes) {
-        if (address == MAP_FAILED) return nullptr;
-        return std::unique_ptr<Mapping>(new Mapping(address, bytes));
-    }
-
-    void* address_;
-    std::size_t bytes_;
-};
 
 fs::path default_cache_dir() {
     // Read before any thread of ours writes the environment; none does.
@@ -121,11 +73,9 @@ Result<std::unique_ptr<WireWeights>> WireWeights::open(WeightFetcher& fetcher,
     std::unique_ptr<WireWeights> weights(new WireWeights(fetcher));
     if (!cache_dir.empty()) {
         weights->dir_ = cache_dir / base::to_hex(model_hash);
-        std::error_code error;
-        fs::create_directories(weights->dir_, error);
-        if (error) {
-            LOG_WARN("{}: {}; received weights are not kept", weights->dir_.string(),
-                     error.message());
+        const Status made = base::make_private_folder(weights->dir_.string());
+        if (!made.ok()) {
+            LOG_WARN("{}; received weights are not kept", made.error().message);
             weights->dir_.clear();
         }
     }
@@ -172,10 +122,12 @@ Result<model::ModelManifest> WireWeights::fetch_manifest(const base::Hash128& ha
 void WireWeights::keep_manifest(const model::ModelManifest& manifest) const {
     if (dir_.empty()) return;
     const std::string encoded = wire::encode(to_wire(manifest));
-    if (!write_file(dir_ / "header", manifest.header) ||
-        !write_file(dir_ / "manifest", std::as_bytes(std::span(encoded)))) {
-        LOG_WARN("{}: cannot keep the model's header there", dir_.string());
+    Status kept = base::write_private_file((dir_ / "header").string(), manifest.header);
+    if (kept.ok()) {
+        kept = base::write_private_file((dir_ / "manifest").string(),
+                                        std::as_bytes(std::span(encoded)));
     }
+    if (!kept.ok()) LOG_WARN("{}; the model's header is not kept", kept.error().message);
 }
 
 Result<std::span<const std::byte>> WireWeights::tensor(std::string_view name) {
@@ -183,81 +135,44 @@ Result<std::span<const std::byte>> WireWeights::tensor(std::string_view name) {
     if (found == index_.end()) {
         return Error{Errc::not_found, fmt::format("the model has no tensor {}", name)};
     }
-    Held& held = held_[found->second];
-    if (held.mapping == nullptr) held.mapping = read_cached_tensor(found->second);
-    if (held.mapping == nullptr) {
-        auto fetched = fetch_tensor(found->second);
-        if (!fetched.ok()) {
-            held_.erase(found->second);
-            return fetched.error();
-        }
-        held.mapping = std::move(*fetched);
-    }
-    ++held.uses;
-    return std::span<const std::byte>(held.mapping->bytes());
+    const std::size_t index = found->second;
+    return held_.use(name, [&] { return read_cached_tensor(index); });
 }
 
 void WireWeights::release(std::string_view name) {
-    const auto found = index_.find(name);
-    if (found == index_.end()) return;
-    const auto held = held_.find(found->second);
-    if (held != held_.end() && --held->second.uses == 0) held_.erase(held);
+    held_.release(name);
 }
 
-std::unique_ptr<WireWeights::Mapping> WireWeights::read_cached_tensor(std::size_t index) const {
-    if (dir_.empty()) return nullptr;
+// From the cache; what is not there, or not what it was, is fetched.
+Result<std::vector<std::byte>> WireWeights::read_cached_tensor(std::size_t index) {
+    if (dir_.empty()) return fetch_tensor(index);
     const model::TensorDigest& tensor = manifest_.tensors[index];
-    const fs::path path = dir_ / fmt::format("tensor-{}", index);
-    std::error_code error;
-    if (fs::file_size(path, error) != tensor.bytes || error || tensor.bytes == 0) return nullptr;
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return nullptr;
-    auto mapping = Mapping::of_file(fd, tensor.bytes, false);
-    ::close(fd);
-    if (mapping == nullptr) return nullptr;
-    const Status good = model::check_tensor(tensor, mapping->bytes());
-    if (good.ok()) return mapping;
-    LOG_WARN("{}: {}; it is fetched again", path.string(), good.error().message);
-    return nullptr;
+    const auto file = base::RegularFile::open(path_of(index));
+    if (!file.ok() || (*file)->bytes() != tensor.bytes) return fetch_tensor(index);
+    std::vector<std::byte> bytes(tensor.bytes);
+    Status good = (*file)->read(0, bytes);
+    if (good.ok()) good = model::check_tensor(tensor, bytes);
+    if (good.ok()) return bytes;
+    LOG_WARN("{}: {}; it is fetched again", path_of(index), good.error().message);
+    return fetch_tensor(index);
 }
 
-Result<std::unique_ptr<WireWeights::Mapping>> WireWeights::fetch_tensor(std::size_t index) {
+Result<std::vector<std::byte>> WireWeights::fetch_tensor(std::size_t index) {
     const model::TensorDigest& tensor = manifest_.tensors[index];
     if (tensor.bytes == 0) return base::invalid(tensor.name + " has no bytes");
-    std::unique_ptr<Mapping> mapping;
-    fs::path path;
-    std::string temporary;
+    std::vector<std::byte> bytes(tensor.bytes);
+    TRY_VOID(fetcher_.fetch(static_cast<std::int32_t>(index), bytes));
+    TRY_VOID(model::check_tensor(tensor, bytes));
     if (!dir_.empty()) {
-        path = dir_ / fmt::format("tensor-{}", index);
-        temporary = temporary_name(path);
-        const int fd = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-        // Reserved, not only sized: a full disk is seen here and not as a signal while it is
-        // written.
-        if (fd >= 0 && ::posix_fallocate(fd, 0, static_cast<off_t>(tensor.bytes)) == 0) {
-            mapping = Mapping::of_file(fd, tensor.bytes, true);
-        }
-        if (fd >= 0) ::close(fd);
-        if (mapping == nullptr) {
-            LOG_WARN("{}: no room to keep weights; {} is not kept", dir_.string(), tensor.name);
-            ::unlink(temporary.c_str());
-            temporary.clear();
-        }
-    }
-    if (mapping == nullptr) mapping = Mapping::anonymous(tensor.bytes);
-    if (mapping == nullptr) return Error{Errc::unavailable, "no memory for " + tensor.name};
-    Status good = fetcher_.fetch(static_cast<std::int32_t>(index), mapping->bytes());
-    if (good.ok()) good = model::check_tensor(tensor, mapping->bytes());
-    if (!good.ok()) {
-        if (!temporary.empty()) ::unlink(temporary.c_str());
-        return good.error();
-    }
-    if (!temporary.empty()) {
-        std::error_code error;
-        fs::rename(temporary, path, error);
-        if (error) LOG_WARN("{}: {}", path.string(), error.message());
+        const Status kept = base::write_private_file(path_of(index), bytes);
+        if (!kept.ok()) LOG_WARN("{}; {} is not kept", kept.error().message, tensor.name);
     }
     report_progress(tensor.name, tensor.bytes);
-    return mapping;
+    return bytes;
+}
+
+std::string WireWeights::path_of(std::size_t index) const {
+    return (dir_ / fmt::format("tensor-{}", index)).string();
 }
 
 void WireWeights::report_progress(const std::string& name, std::uint64_t bytes) {

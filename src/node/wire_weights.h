@@ -4,8 +4,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/time.h"
+#include "model/held_tensors.h"
 #include "model/manifest.h"
 #include "model/weight_source.h"
 #include "node/weight_fetcher.h"
@@ -29,18 +31,17 @@ class WireWeights final : public model::WeightSource {
 
     const model::GgufFile& file() const override { return *file_; }
     base::Result<std::span<const std::byte>> tensor(std::string_view name) override;
-    // Unmapped after the last use; without a cache it is fetched again when it is asked for again.
+    // Let go after the last use; without a cache it is fetched again when it is asked for again.
     void release(std::string_view name) override;
 
   private:
-    class Mapping;
-
     explicit WireWeights(WeightFetcher& fetcher);
     base::Result<model::ModelManifest> read_cached_manifest(const base::Hash128& hash) const;
     base::Result<model::ModelManifest> fetch_manifest(const base::Hash128& hash);
     void keep_manifest(const model::ModelManifest& manifest) const;
-    std::unique_ptr<Mapping> read_cached_tensor(std::size_t index) const;
-    base::Result<std::unique_ptr<Mapping>> fetch_tensor(std::size_t index);
+    base::Result<std::vector<std::byte>> read_cached_tensor(std::size_t index);
+    base::Result<std::vector<std::byte>> fetch_tensor(std::size_t index);
+    std::string path_of(std::size_t index) const;  // in the cache
     void report_progress(const std::string& name, std::uint64_t bytes);
 
     WeightFetcher& fetcher_;
@@ -48,11 +49,7 @@ class WireWeights final : public model::WeightSource {
     model::ModelManifest manifest_;
     std::shared_ptr<const model::GgufFile> file_;
     std::map<std::string, std::size_t, std::less<>> index_;
-    struct Held {
-        std::unique_ptr<Mapping> mapping;
-        int uses = 0;  // tensor() without release()
-    };
-    std::map<std::size_t, Held> held_;
+    model::HeldTensors held_;
     std::uint64_t received_bytes_ = 0;
     base::TimePoint last_progress_;
 };

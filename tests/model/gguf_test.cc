@@ -6,9 +6,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/random.h"
+#include "base/temp_folder.h"
 #include "gguf_bytes.h"
+#include "model/gguf_writer.h"
+#include "model/local_weights.h"
+#include "model/manifest.h"
 #include "model/model_config.h"
 
 namespace helix::model {
@@ -92,9 +97,9 @@ TEST(GgufFile, TensorsHaveShapeSizeAndData) {
     EXPECT_EQ(a->rows(), 3);
     EXPECT_EQ(a->bytes, 24U);
     float last = 0;
-    std::memcpy(&last, file->data(*a).data() + 20, sizeof last);
+    std::memcpy(&last, file->read(*a).value().data() + 20, sizeof last);
     EXPECT_EQ(last, 5.0F);
-    EXPECT_EQ(file->data(*file->find_tensor("b")).size(), 34U);
+    EXPECT_EQ(file->read(*file->find_tensor("b")).value().size(), 34U);
     EXPECT_EQ(file->find_tensor("c"), nullptr);
 }
 
@@ -108,7 +113,7 @@ TEST(GgufFile, HeaderAloneGivesTheSameFileWithoutData) {
     EXPECT_EQ((*alone)->metadata(), whole->metadata());
     ASSERT_EQ((*alone)->tensors().size(), 2U);
     EXPECT_EQ((*alone)->tensors()[1].bytes, 34U);
-    EXPECT_TRUE((*alone)->data((*alone)->tensors()[1]).empty());
+    EXPECT_FALSE((*alone)->read((*alone)->tensors()[1]).ok());
     std::vector<std::byte> longer(header.begin(), header.end());
     longer.push_back(std::byte{0});
     EXPECT_THAT(GgufFile::from_header(longer).error().message,
@@ -129,7 +134,7 @@ TEST(GgufFile, AlignmentComesFromTheFile) {
     ASSERT_TRUE(file.ok()) << file.error().message;
     EXPECT_EQ((*file)->header().size(), 256U);
     float value = 0;
-    std::memcpy(&value, (*file)->data((*file)->tensors()[0]).data(), sizeof value);
+    std::memcpy(&value, (*file)->read((*file)->tensors()[0]).value().data(), sizeof value);
     EXPECT_EQ(value, 7.0F);
 }
 
@@ -138,7 +143,7 @@ TEST(GgufFile, OpenSaysWhyAFileCannotBeRead) {
     EXPECT_EQ(absent.error().code, base::Errc::not_found);
     EXPECT_EQ(absent.error().message,
               "/nonexistent/m.gguf: cannot open: No such file or directory");
-    EXPECT_EQ(GgufFile::open("/tmp").error().message, "/tmp: not a regular file");
+    EXPECT_EQ(GgufFile::open("/tmp").error().message, "/tmp: is a folder, expected a regular file");
     const auto path = std::filesystem::temp_directory_path() / "helix_gguf_test_empty.gguf";
     std::ofstream(path).close();
     EXPECT_EQ(GgufFile::open(path.string()).error().message,
@@ -245,7 +250,7 @@ std::vector<Malformed> malformed_tensors() {
         {"beyond the end", one().tensor("blk.3.ffn_up.weight", {8}, kTypeF32, 32).pad().zeros(36),
          "m.gguf: tensor blk.3.ffn_up.weight: data ends at byte 160, the file has 132"},
         {"offset overflow", one().tensor("a", {8}, kTypeF32, ~std::uint64_t{31}).pad().zeros(32),
-         "m.gguf: tensor a: offset 18446744073709551584 with 32 bytes ends beyond 2^62"},
+         "m.gguf: tensor a: offset 18446744073709551584 with 32 bytes ends beyond 2^60"},
         {"name twice",
          GgufBytes().preamble(2, 0).tensor("a", {1}, kTypeF32, 0).tensor("a", {1}, kTypeF32, 32),
          "m.gguf: tensor a: the name appears twice"},
@@ -286,7 +291,9 @@ TEST(GgufFile, MalformedTensorsAreRefusedByName) {
 std::uint64_t touch(const GgufFile& file) {
     std::uint64_t sum = file.metadata().size();
     for (const TensorInfo& tensor : file.tensors()) {
-        for (const std::byte byte : file.data(tensor)) sum += std::to_integer<std::uint64_t>(byte);
+        const auto data = file.read(tensor);
+        if (!data.ok()) continue;
+        for (const std::byte byte : *data) sum += std::to_integer<std::uint64_t>(byte);
     }
     if (const auto config = read_model_config(file); config.ok()) sum += 1;
     return sum;
@@ -340,6 +347,67 @@ TEST(GgufFile, RandomDamageNeverCrashes) {
             ASSERT_FALSE(file.error().message.empty());
         }
     }
+}
+
+// 40 million bytes would be kept as 320.
+TEST(GgufFile, AHeaderThatTakesTooMuchMemoryIsRefusedByItsLimit) {
+    GgufBytes bytes;
+    bytes.preamble(0, 1).key("junk", 9).u32(0).u64(40'000'000).zeros(40'000'000);
+    const auto file = GgufFile::from_image(bytes.take(), "m.gguf");
+    ASSERT_FALSE(file.ok());
+    EXPECT_EQ(
+        file.error().message,
+        "m.gguf: metadata junk: with it the header takes more than 268435456 bytes of memory, "
+        "the limit");
+}
+
+TEST(GgufFile, AHeaderLongerThanItsLimitIsRefusedWithoutBeingRead) {
+    const TempFolder folder;
+    const std::string path = folder.path() + "/m.gguf";
+    const auto bytes = GgufBytes().preamble(0, 1).key("text", 8).u64(300'000'000).take();
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+    std::filesystem::resize_file(path, 400'000'000);  // without blocks
+    const auto file = GgufFile::open(path);
+    ASSERT_FALSE(file.ok());
+    EXPECT_THAT(file.error().message,
+                ::testing::HasSubstr("m.gguf: metadata text: value ends at byte 300000"));
+    EXPECT_THAT(file.error().message, ::testing::HasSubstr("the limit for a header is 268435456"));
+}
+
+TEST(GgufFile, APipeOrADeviceInPlaceOfAModelIsRefusedAtOnce) {
+    const TempFolder folder;
+    const std::string pipe = folder.path() + "/pipe.gguf";
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    for (const std::string& path : {pipe, std::string("/dev/zero")}) {
+        const auto weights = open_weights(path);
+        ASSERT_FALSE(weights.ok());
+        EXPECT_THAT(weights.error().message, ::testing::StartsWith(path + ": is a "));
+    }
+}
+
+// A mapped file that is cut ends the process with SIGBUS where it is read.
+TEST(GgufFile, AFileThatIsCutWhileItIsOpenGivesAnErrorThatNamesTheTensor) {
+    const TempFolder folder;
+    const std::string path = folder.path() + "/m.gguf";
+    GgufBuilder builder;
+    builder.add_tensor("first", TensorType::f32, {1000});
+    builder.add_tensor("second", TensorType::f32, {100'000});
+    const auto out = std::move(GgufOutput::create(path, builder)).value();
+    ASSERT_TRUE(out->append(std::vector<std::byte>(4000)).ok());
+    ASSERT_TRUE(out->append(std::vector<std::byte>(400'000)).ok());
+    ASSERT_TRUE(out->finish().ok());
+    const auto weights = std::move(LocalWeights::open(path)).value();
+    const auto first = weights->tensor("first");
+    ASSERT_TRUE(first.ok());
+    std::filesystem::resize_file(path, 1000);
+    EXPECT_EQ((*first)[3999], std::byte{0}) << "what is in use stays";
+    const auto second = weights->tensor("second");
+    ASSERT_FALSE(second.ok());
+    EXPECT_THAT(second.error().message, ::testing::HasSubstr("tensor second: " + path + ": ends"));
+    std::vector<std::byte> part(10);
+    EXPECT_FALSE(weights->read_part("second", 0, part)->ok());
+    EXPECT_FALSE(build_manifest(*weights).ok());
 }
 
 }  // namespace

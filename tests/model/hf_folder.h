@@ -54,7 +54,7 @@ class SafetensorsWriter {
 };
 
 inline std::string text_of(const GgufFile& file, const TensorInfo& tensor) {
-    const auto data = file.data(tensor);
+    const auto data = file.read(tensor).value();
     return {reinterpret_cast<const char*>(data.data()), data.size()};
 }
 

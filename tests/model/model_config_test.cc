@@ -319,7 +319,16 @@ TEST(ModelConfig, WrongHyperparametersAreNamed) {
         {[](Llama& m) { m.metadata["llama.block_count"] = "2"; },
          "m.gguf: metadata llama.block_count: is a string, expected an integer"},
         {[](Llama& m) { m.metadata["llama.embedding_length"] = -32; },
-         "m.gguf: metadata llama.embedding_length: -32, expected 1 to 16777216"},
+         "m.gguf: metadata llama.embedding_length: -32, expected 1 to 1048576"},
+        {[](Llama& m) { m.metadata["llama.context_length"] = (1U << 24U) + 1; },
+         "m.gguf: metadata llama.context_length: 16777217, expected 1 to 16777216"},
+        {[](Llama& m) {
+             m.metadata["llama.attention.head_count"] = 1U << 14U;
+             m.metadata["llama.attention.key_length"] = 1U << 14U;
+             m.metadata["llama.attention.value_length"] = 1U << 14U;
+         },
+         "m.gguf: metadata llama.attention.head_count: 16384 heads of 16384 dimensions have "
+         "268435456, the limit is 4194304"},
         {[](Llama& m) { m.metadata["llama.attention.head_count"] = 5U; },
          "m.gguf: metadata llama.attention.head_count_kv: 2, expected a divisor of the 5 heads"},
         {[](Llama& m) { m.metadata["llama.attention.head_count"] = 6U; },
@@ -359,8 +368,7 @@ TEST(ModelConfig, WrongTensorsAreNamed) {
          "m.gguf: tensor token_embd.weight: shape [64, 100], expected [32, 100]"},
         {[](Llama& m) { m.tensors["token_embd.weight"].shape = {3200}; },
          "m.gguf: tensor token_embd.weight: expected two dimensions, the hidden size and a "
-         "vocabulary "
-         "below 2^31"},
+         "vocabulary of at most 16777216"},
         {[](Llama& m) {
              m.tensors["output.weight"].shape = {32, 99};
          },

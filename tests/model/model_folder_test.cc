@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "hf_folder.h"
 #include "model/info.h"
@@ -79,7 +80,7 @@ void expect_same_tensors(const GgufFile& expected, WeightSource& source) {
         EXPECT_EQ(found->shape, tensor.shape) << tensor.name;
         const auto bytes = source.tensor(tensor.name);
         ASSERT_TRUE(bytes.ok()) << bytes.error().message;
-        const auto data = expected.data(tensor);
+        const auto data = expected.read(tensor).value();
         EXPECT_TRUE(std::equal(bytes->begin(), bytes->end(), data.begin(), data.end()))
             << tensor.name;
         source.release(tensor.name);
@@ -223,6 +224,16 @@ TEST_F(Folder, WrongConfigsAndTokenizersAreNamed) {
          "qwen3_moe"},
         {[](HfFolderWriter& w) { w.config["num_hidden_layers"] = 0; },
          "config.json: num_hidden_layers: expected 1 to 4096"},
+        {[](HfFolderWriter& w) { w.config["max_position_embeddings"] = (1 << 24) + 1; },
+         "config.json: max_position_embeddings: expected 1 to 16777216"},
+        {[](HfFolderWriter& w) { w.config["vocab_size"] = 1LL << 40; },
+         "config.json: vocab_size: expected 1 to 16777216"},
+        {[](HfFolderWriter& w) {
+             w.config["num_attention_heads"] = 1 << 14;
+             w.config["head_dim"] = 1 << 14;
+         },
+         "config.json: the heads of a layer have 268435456 dimensions together, the limit is "
+         "4194304"},
         {[](HfFolderWriter& w) { w.config["hidden_size"] = 128; },
          "tensor model.embed_tokens.weight: shape [512, 64], expected [512, 128] by config.json"},
         {[](HfFolderWriter& w) { w.config["num_attention_heads"] = 7; },
@@ -334,6 +345,60 @@ TEST_F(Folder, WrongFilesAreNamed) {
     EXPECT_EQ(ModelFolder::open(path()).error().message, path() + ": no *.safetensors file in it");
     std::filesystem::remove(path() + "/config.json");
     EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr("config.json"));
+}
+
+// 4096 layers of 65,536 experts took all memory for the names of their tensors.
+TEST_F(Folder, AConfigOfMoreTensorsThanAnyModelHasIsRefusedBeforeTheyAreNamed) {
+    const auto file = synth(shape_named("tiny-qwen3moe"), TensorType::f16);
+    for (const int experts : {1 << 14, 1 << 16}) {
+        HfFolderWriter writer(*file, path());
+        writer.config["num_hidden_layers"] = 4096;
+        writer.config["num_experts"] = experts;
+        writer.config["num_experts_per_tok"] = 8;
+        writer.write();
+        const auto folder = ModelFolder::open(path());
+        ASSERT_FALSE(folder.ok());
+        EXPECT_THAT(folder.error().message,
+                    HasSubstr(experts > 1 << 14 ? "config.json: num_experts: expected 1 to 16384"
+                                                : "have 201326592 matrices, the limit is 1048576"));
+    }
+}
+
+TEST_F(Folder, AnIndexOfMoreFilesThanAnyModelHasIsRefused) {
+    const auto file = synth(shape_named("tiny"), TensorType::f16);
+    HfFolderWriter(*file, path(), 2).write();
+    Json map = Json::object();
+    for (int i = 0; i < 5000; ++i) map[std::to_string(i)] = std::to_string(i) + ".safetensors";
+    testing::write_file(path() + "/model.safetensors.index.json", Json{{"weight_map", map}}.dump());
+    EXPECT_THAT(ModelFolder::open(path()).error().message,
+                HasSubstr("names 5000 files, the limit is 4096"));
+}
+
+TEST_F(Folder, AFileThatIsCutWhileTheFolderIsOpenGivesAnErrorThatNamesIt) {
+    const auto file = synth(shape_named("tiny"), TensorType::f16);
+    HfFolderWriter(*file, path()).write();
+    const auto folder = std::move(ModelFolder::open(path())).value();
+    std::filesystem::resize_file(path() + "/model.safetensors", 20'000);
+    for (const char* name : {"output.weight", "blk.1.attn_q.weight"}) {
+        const auto tensor = folder->tensor(name);
+        ASSERT_FALSE(tensor.ok()) << name;
+        EXPECT_THAT(tensor.error().message, HasSubstr("model.safetensors: ends at byte 20000"));
+    }
+    EXPECT_FALSE(build_manifest(*folder).ok());
+}
+
+TEST_F(Folder, APipeInPlaceOfAFileOfTheFolderIsRefusedAtOnce) {
+    const auto file = synth(shape_named("tiny"), TensorType::f16);
+    for (const char* name : {"config.json", "tokenizer.json", "model.safetensors"}) {
+        HfFolderWriter(*file, path()).write();
+        const std::string pipe = path() + "/" + name;
+        std::filesystem::remove(pipe);
+        ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+        const auto folder = ModelFolder::open(path());
+        ASSERT_FALSE(folder.ok());
+        EXPECT_THAT(folder.error().message, HasSubstr(pipe + ": is a pipe"));
+        std::filesystem::remove_all(path());
+    }
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ base::Hash128 hash_of(const std::string& path) {
 std::vector<float> floats_of(const GgufFile& file, std::string_view name) {
     const TensorInfo& tensor = *file.find_tensor(name);
     std::vector<float> values(static_cast<std::size_t>(tensor.row_length() * tensor.rows()));
-    dequantize_row(tensor.type, file.data(tensor), values.data());
+    dequantize_row(tensor.type, file.read(tensor).value(), values.data());
     return values;
 }
 
@@ -176,15 +176,14 @@ TEST_F(Synth, ManifestFitsItsFileOnly) {
     EXPECT_EQ((*received)->tensors().size(), file->tensors().size());
     EXPECT_FALSE(build_manifest(**received).ok());
     for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-        EXPECT_TRUE(check_tensor(manifest.tensors[i], file->data(file->tensors()[i])).ok());
+        EXPECT_TRUE(check_tensor(manifest.tensors[i], file->read(file->tensors()[i]).value()).ok());
     }
 }
 
 TEST_F(Synth, DamagedTensorOrManifestIsNoticed) {
     const auto file = *GgufFile::open(make("tiny", "q8_0", 1));
     const auto manifest = *build_manifest(*file);
-    const auto data = file->data(file->tensors()[0]);
-    std::vector<std::byte> bytes(data.begin(), data.end());
+    std::vector<std::byte> bytes = file->read(file->tensors()[0]).value();
     bytes[1000] ^= std::byte{1};
     EXPECT_THAT(check_tensor(manifest.tensors[0], bytes).error().message,
                 HasSubstr("tensor token_embd.weight: hash "));

@@ -93,9 +93,14 @@ TEST_F(ModelCluster, ReceivedWeightsAreTheFilesAndStayOnDisk) {
         std::ifstream in(cached / ("tensor-" + std::to_string(index++)), std::ios::binary);
         const std::string bytes((std::istreambuf_iterator<char>(in)),
                                 std::istreambuf_iterator<char>());
-        const auto data = (*file)->data(tensor);
+        const auto data = (*file)->read(tensor).value();
         EXPECT_EQ(bytes, std::string(reinterpret_cast<const char*>(data.data()), data.size()))
             << tensor.name;
+    }
+    for (const auto& entry : fs::directory_iterator(cached)) {
+        EXPECT_EQ(entry.status().permissions() & fs::perms::all,
+                  fs::perms::owner_read | fs::perms::owner_write)
+            << entry.path();
     }
     // A damaged piece of the cache is noticed and fetched again.
     const fs::path damaged = cached / "tensor-0";

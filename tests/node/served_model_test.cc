@@ -1,8 +1,13 @@
 #include "node/served_model.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
+
+#include "base/temp_folder.h"
+#include "model/synth.h"
 
 namespace helix::node {
 namespace {
@@ -92,6 +97,40 @@ TEST_F(ServedWeights, WhatIsOutsideATensorIsRefused) {
     EXPECT_EQ(error_of(ask(12, 0, 1)), "the model has no tensor number 12");
     EXPECT_EQ(error_of(ask(wire::kHeaderChunk, 0, 10)), "");
     EXPECT_EQ(error_of(ask(wire::kHeaderChunk, 5, 6)), "6 bytes at 5 of a tensor of 10");
+}
+
+// A worker that asks then is told why; the coordinator goes on.
+TEST(ServedFile, AModelThatIsCutWhileItIsServedGivesAnErrorThatNamesIt) {
+    const TempFolder folder;
+    model::SynthOptions synth;
+    synth.path = folder.path() + "/tiny.gguf";
+    ASSERT_TRUE(model::synth_model(synth).ok());
+    const auto served = open_served_model(synth.path);
+    ASSERT_TRUE(served.ok()) << served.error().message;
+    const auto last = static_cast<std::int32_t>(served->manifest->tensors.size()) - 1;
+    const auto error_of = [&] {
+        return std::get<wire::Chunk>(answer_chunk(*served, {last, 0, 10}).message).error;
+    };
+    EXPECT_EQ(error_of(), "");
+    std::filesystem::resize_file(synth.path, std::filesystem::file_size(synth.path) / 2);
+    EXPECT_THAT(error_of(), ::testing::HasSubstr(synth.path + ": ends at byte"));
+    // The header is in memory.
+    const WeightAnswer header = answer_chunk(*served, {wire::kHeaderChunk, 0, 10});
+    EXPECT_EQ(header.data.bytes.size(), 10U);
+}
+
+TEST(ServedFile, APieceLargerThanAnyWorkerAsksForIsRefused) {
+    const TempFolder folder;
+    model::SynthOptions synth;
+    synth.path = folder.path() + "/tiny.gguf";
+    ASSERT_TRUE(model::synth_model(synth).ok());
+    auto served = open_served_model(synth.path);
+    auto manifest = *served->manifest;
+    manifest.tensors[0].bytes = std::uint64_t{1} << 40U;
+    served->manifest = std::make_shared<const model::ModelManifest>(std::move(manifest));
+    const WeightAnswer answer = answer_chunk(*served, {0, 0, 1U << 31U});
+    EXPECT_EQ(std::get<wire::Chunk>(answer.message).error,
+              "2147483648 bytes at once, the limit is 16777216");
 }
 
 }  // namespace

@@ -6,19 +6,19 @@
 
 #include <fmt/format.h>
 
+#include "model/limits.h"
+
 namespace helix::model {
 namespace {
 
-constexpr std::int64_t kMaxLayers = 4096;
-constexpr std::int64_t kMaxWidth = 1 << 24;
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     const std::string heads_key = key("attention.head_count");
     const std::string kv_heads_key = key("attention.head_count_kv");
-    TRY(config.n_heads, expect_int(file, heads_key, 1, kMaxWidth));
-    TRY(config.n_kv_heads, optional_int(file, kv_heads_key, 1, kMaxWidth, config.n_heads));
+    TRY(config.n_heads, expect_int(file, heads_key, 1, limits::kMaxHeads));
+    TRY(config.n_kv_heads, optional_int(file, kv_heads_key, 1, limits::kMaxHeads, config.n_heads));
     if (config.n_heads % config.n_kv_heads != 0) {
         return wrong_metadata(file, kv_heads_key,
                               fmt::format("{}, expected a divisor of the {} heads",
@@ -31,13 +31,20 @@ base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, Model
                                           key("embedding_length"), config.hidden));
     }
     TRY(config.head_dim,
-        optional_int(file, head_dim_key, 1, kMaxWidth, config.hidden / config.n_heads));
+        optional_int(file, head_dim_key, 1, limits::kMaxHeadDim, config.hidden / config.n_heads));
     TRY(const std::int32_t value_dim,
-        optional_int(file, key("attention.value_length"), 1, kMaxWidth, config.head_dim));
+        optional_int(file, key("attention.value_length"), 1, limits::kMaxHeadDim, config.head_dim));
     if (value_dim != config.head_dim) {
         return wrong_metadata(
             file, key("attention.value_length"),
             fmt::format("{}, expected the key length {}", value_dim, config.head_dim));
+    }
+    const std::int64_t width = std::int64_t{config.n_heads} * config.head_dim;
+    if (width > limits::kMaxHeadsWidth) {
+        return wrong_metadata(
+            file, heads_key,
+            fmt::format("{} heads of {} dimensions have {}, the limit is {}", config.n_heads,
+                        config.head_dim, width, limits::kMaxHeadsWidth));
     }
     TRY(config.norm_epsilon,
         optional_positive(file, key("attention.layer_norm_rms_epsilon"), config.norm_epsilon));
@@ -69,12 +76,12 @@ base::Status read_window(const GgufFile& file, const DecoderTraits& traits, Mode
 base::Status read_experts(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     if (traits.experts == Presence::always) {
-        TRY(config.n_experts, expect_int(file, key("expert_count"), 1, 1 << 16));
+        TRY(config.n_experts, expect_int(file, key("expert_count"), 1, limits::kMaxExperts));
     } else {
-        TRY(config.n_experts, optional_int(file, key("expert_count"), 0, 1 << 16, 0));
+        TRY(config.n_experts, optional_int(file, key("expert_count"), 0, limits::kMaxExperts, 0));
     }
     if (config.n_experts == 0) {
-        TRY(config.ffn, expect_int(file, key("feed_forward_length"), 1, kMaxWidth));
+        TRY(config.ffn, expect_int(file, key("feed_forward_length"), 1, limits::kMaxFeedForward));
         return base::Ok{};
     }
     if (traits.experts == Presence::never) {
@@ -84,7 +91,8 @@ base::Status read_experts(const GgufFile& file, const DecoderTraits& traits, Mod
     }
     TRY(config.n_experts_used,
         expect_int(file, key("expert_used_count"), 1, std::int64_t{config.n_experts}));
-    TRY(config.ffn, expect_int(file, metadata_key(traits, traits.expert_width_key), 1, kMaxWidth));
+    TRY(config.ffn, expect_int(file, metadata_key(traits, traits.expert_width_key), 1,
+                               limits::kMaxFeedForward));
     const std::string norm_key = key("expert_weights_norm");
     if (file.find(norm_key) != nullptr) {
         TRY(config.normalise_expert_weights, file.get_bool(norm_key));
@@ -152,11 +160,11 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
     if (embedding == nullptr) {
         return base::invalid(file.label() + ": tensor token_embd.weight: missing");
     }
-    if (embedding->shape.size() != 2 || embedding->shape[1] > kMaxCount) {
+    if (embedding->shape.size() != 2 || embedding->shape[1] > limits::kMaxVocabulary) {
         return base::invalid(fmt::format(
             "{}: tensor token_embd.weight: expected two dimensions, the hidden size and a "
-            "vocabulary below 2^31",
-            file.label()));
+            "vocabulary of at most {}",
+            file.label(), limits::kMaxVocabulary));
     }
     const std::int64_t vocab = embedding->shape[1];
     config.vocab = static_cast<std::int32_t>(vocab);
@@ -206,9 +214,9 @@ base::Error wrong_metadata(const GgufFile& file, std::string_view key, const std
 base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits& traits) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
     ModelConfig config;
-    TRY(config.n_layers, expect_int(file, key("block_count"), 1, kMaxLayers));
-    TRY(config.hidden, expect_int(file, key("embedding_length"), 1, kMaxWidth));
-    TRY(config.context_length, expect_int(file, key("context_length"), 1, kMaxCount));
+    TRY(config.n_layers, expect_int(file, key("block_count"), 1, limits::kMaxLayers));
+    TRY(config.hidden, expect_int(file, key("embedding_length"), 1, limits::kMaxHidden));
+    TRY(config.context_length, expect_int(file, key("context_length"), 1, limits::kMaxContext));
     TRY_VOID(read_experts(file, traits, config));
     TRY_VOID(read_heads(file, traits, config));
     TRY_VOID(read_rope(file, traits, config));

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "model/limits.h"
 #include "model/rope_scaling.h"
 
 namespace helix::model {
@@ -15,7 +16,6 @@ namespace {
 
 using spec::JsonPlace;
 
-constexpr std::int64_t kMaxWidth = 1 << 24;
 constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 struct Family {
@@ -118,11 +118,11 @@ class Reader {
     }
 
     base::Status read_sizes() {
-        TRY(config_.n_layers, count(root_, "num_hidden_layers", 4096));
-        TRY(config_.hidden, count(root_, "hidden_size", kMaxWidth));
-        TRY(config_.ffn, count(root_, family_.width_key, kMaxWidth));
-        TRY(config_.vocab, count(root_, "vocab_size", kMaxWidth));
-        TRY(context_, count_or(root_, "max_position_embeddings", kMaxCount, 2048));
+        TRY(config_.n_layers, count(root_, "num_hidden_layers", limits::kMaxLayers));
+        TRY(config_.hidden, count(root_, "hidden_size", limits::kMaxHidden));
+        TRY(config_.ffn, count(root_, family_.width_key, limits::kMaxFeedForward));
+        TRY(config_.vocab, count(root_, "vocab_size", limits::kMaxVocabulary));
+        TRY(context_, count_or(root_, "max_position_embeddings", limits::kMaxContext, 2048));
         TRY(config_.tied_embeddings, flag_or(root_, "tie_word_embeddings", false));
         TRY(const float epsilon, positive_or(root_, "rms_norm_eps", 1e-6));
         set_count("block_count", config_.n_layers);
@@ -134,14 +134,23 @@ class Reader {
     }
 
     base::Status read_heads() {
-        TRY(config_.n_heads, count(root_, "num_attention_heads", kMaxWidth));
-        TRY(config_.n_kv_heads, count_or(root_, "num_key_value_heads", kMaxWidth, config_.n_heads));
+        TRY(config_.n_heads, count(root_, "num_attention_heads", limits::kMaxHeads));
+        TRY(config_.n_kv_heads,
+            count_or(root_, "num_key_value_heads", limits::kMaxHeads, config_.n_heads));
         TRY(config_.head_dim,
-            count_or(root_, "head_dim", kMaxWidth, config_.hidden / config_.n_heads));
+            count_or(root_, "head_dim", limits::kMaxHeadDim, config_.hidden / config_.n_heads));
         if (!present(root_, "head_dim") && config_.hidden % config_.n_heads != 0) {
             return root_.complaint(fmt::format(
                 "num_attention_heads: {}, expected a divisor of hidden_size {}, or head_dim",
                 config_.n_heads, config_.hidden));
+        }
+        const std::int64_t width =
+            std::int64_t{config_.head_dim} * std::max(config_.n_heads, config_.n_kv_heads);
+        if (width > limits::kMaxHeadsWidth) {
+            return root_.complaint(
+                fmt::format("the heads of a layer have {} dimensions together, "
+                            "the limit is {}",
+                            width, limits::kMaxHeadsWidth));
         }
         config_.qkv_bias = family_.qkv_bias;
         config_.qk_norm = family_.qk_norm;
@@ -155,9 +164,15 @@ class Reader {
 
     base::Status read_experts() {
         if (family_.experts_key == nullptr) return base::Ok{};
-        TRY(config_.n_experts, count(root_, family_.experts_key, 1 << 16));
+        TRY(config_.n_experts, count(root_, family_.experts_key, limits::kMaxExperts));
         TRY(const std::int32_t used,
             count(root_, "num_experts_per_tok", std::int64_t{config_.n_experts}));
+        const std::int64_t matrices = std::int64_t{3} * config_.n_layers * config_.n_experts;
+        if (matrices > limits::kMaxTensors) {
+            return root_.complaint(
+                fmt::format("{} layers of {} experts have {} matrices, the limit is {}",
+                            config_.n_layers, config_.n_experts, matrices, limits::kMaxTensors));
+        }
         TRY(const bool normalise, flag_or(root_, "norm_topk_prob", config_.mixtral));
         TRY(const std::int32_t step, count_or(root_, "decoder_sparse_step", kMaxCount, 1));
         if (step != 1) return root_.child("decoder_sparse_step").error("1");
@@ -238,8 +253,8 @@ class Reader {
         set("rope.scaling.yarn_beta_fast", fast);
         set("rope.scaling.yarn_beta_slow", slow);
         const double reach = static_cast<double>(factor) * trained;
-        context_ = std::max(
-            context_, static_cast<std::int32_t>(std::min(reach, static_cast<double>(kMaxCount))));
+        context_ = std::max(context_, static_cast<std::int32_t>(std::min(
+                                          reach, static_cast<double>(limits::kMaxContext))));
         return base::Ok{};
     }
 

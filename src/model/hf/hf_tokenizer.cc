@@ -50,7 +50,8 @@ base::Result<nlohmann::json> read_json(const std::string& path) {
 
 // An empty object when there is no such file.
 base::Result<nlohmann::json> read_json_if_there(const std::string& path) {
-    if (!std::filesystem::exists(path)) return nlohmann::json::object();
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) return nlohmann::json::object();
     TRY(nlohmann::json document, read_json(path));
     TRY_VOID(JsonPlace(document, path).expect_object());
     return document;
@@ -383,7 +384,8 @@ base::Status set_special_ids(const std::string& folder, const HfConfig& config,
 base::Result<std::string> read_chat_template(const std::string& folder,
                                              const nlohmann::json& settings) {
     const std::string file = folder + "/chat_template.jinja";
-    if (std::filesystem::exists(file)) return spec::read_text_file(file);
+    std::error_code ignored;
+    if (std::filesystem::exists(file, ignored)) return spec::read_text_file(file);
     const auto found = settings.find("chat_template");
     if (found == settings.end() || found->is_null()) return std::string();
     if (found->is_string()) return found->get<std::string>();

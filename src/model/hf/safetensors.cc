@@ -8,13 +8,17 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/check.h"
+#include "model/limits.h"
+
 namespace helix::model {
 namespace {
 
 using Json = nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the format's limit
+// The format allows 100 MB; what exists has less than ten.
+constexpr std::uint64_t kMaxHeaderBytes = limits::kMaxSafetensorsHeaderBytes;
 constexpr std::size_t kMaxDimensions = 8;
 
 struct Dtype {
@@ -122,8 +126,8 @@ base::Result<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::open(
     const std::string& path) {
     std::shared_ptr<SafetensorsFile> file(new SafetensorsFile());
     file->label_ = path;
-    TRY(file->mapping_, MappedFile::open(path));
-    TRY_VOID(file->parse(file->mapping_->bytes()));
+    TRY(file->file_, base::RegularFile::open(path));
+    TRY_VOID(file->parse());
     return std::shared_ptr<const SafetensorsFile>(std::move(file));
 }
 
@@ -131,32 +135,42 @@ base::Result<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::from_image
     std::vector<std::byte> image, std::string label) {
     std::shared_ptr<SafetensorsFile> file(new SafetensorsFile());
     file->label_ = std::move(label);
-    file->owned_ = std::move(image);
-    TRY_VOID(file->parse(file->owned_));
+    file->image_ = std::move(image);
+    TRY_VOID(file->parse());
     return std::shared_ptr<const SafetensorsFile>(std::move(file));
 }
 
-base::Status SafetensorsFile::parse(std::span<const std::byte> file) {
-    if (file.size() < kLengthBytes) {
+base::Status SafetensorsFile::parse() {
+    const std::uint64_t size = file_ != nullptr ? file_->bytes() : image_.size();
+    if (size < kLengthBytes) {
         return base::invalid(
-            fmt::format("{}: {} bytes, a safetensors file has at least 8", label_, file.size()));
+            fmt::format("{}: {} bytes, a safetensors file has at least 8", label_, size));
     }
+    std::array<std::byte, kLengthBytes> length = {};
+    TRY_VOID(read_at(0, length));
     std::uint64_t header_bytes = 0;
     for (std::size_t i = kLengthBytes; i-- > 0;) {
-        header_bytes = header_bytes << 8 | std::to_integer<std::uint64_t>(file[i]);
+        header_bytes = header_bytes << 8 | std::to_integer<std::uint64_t>(length[i]);
     }
-    const std::uint64_t left = file.size() - kLengthBytes;
+    const std::uint64_t left = size - kLengthBytes;
     if (header_bytes > kMaxHeaderBytes || header_bytes > left) {
         return base::invalid(fmt::format("{}: header length {}, expected at most {}", label_,
                                          header_bytes, std::min(kMaxHeaderBytes, left)));
     }
-    data_ = file.subspan(kLengthBytes + header_bytes);
+    data_offset_ = kLengthBytes + header_bytes;
+    data_bytes_ = size - data_offset_;
+    std::vector<std::byte> text(header_bytes);
+    TRY_VOID(read_at(kLengthBytes, text));
     std::string twice;
-    const Json header = parse_header(file.subspan(kLengthBytes, header_bytes), twice);
+    const Json header = parse_header(text, twice);
     if (!header.is_object()) {
         return base::invalid(label_ + ": header: expected a JSON object");
     }
     if (!twice.empty()) return wrong(label_, twice, "comes twice");
+    if (std::ssize(header) > limits::kMaxTensors) {
+        return base::invalid(fmt::format("{}: header: {} tensors, the limit is {}", label_,
+                                         header.size(), limits::kMaxTensors));
+    }
     for (const auto& [name, entry] : header.items()) {
         if (name == "__metadata__") continue;
         TRY(SafeTensor tensor, read_entry(name, entry, label_));
@@ -174,10 +188,10 @@ base::Status SafetensorsFile::check_layout() const {
     });
     std::uint64_t end = 0;
     for (const SafeTensor* tensor : order) {
-        if (tensor->offset > data_.size() || tensor->bytes > data_.size() - tensor->offset) {
+        if (tensor->offset > data_bytes_ || tensor->bytes > data_bytes_ - tensor->offset) {
             return wrong(label_, tensor->name,
                          fmt::format("data_offsets: [{}, {}] are outside the {} bytes of data",
-                                     tensor->offset, tensor->offset + tensor->bytes, data_.size()));
+                                     tensor->offset, tensor->offset + tensor->bytes, data_bytes_));
         }
         if (tensor->offset != end) {
             return wrong(
@@ -188,9 +202,9 @@ base::Status SafetensorsFile::check_layout() const {
         }
         end += tensor->bytes;
     }
-    if (end != data_.size()) {
+    if (end != data_bytes_) {
         return base::invalid(
-            fmt::format("{}: {} bytes of data, the tensors take {}", label_, data_.size(), end));
+            fmt::format("{}: {} bytes of data, the tensors take {}", label_, data_bytes_, end));
     }
     return base::Ok{};
 }
@@ -200,12 +214,26 @@ const SafeTensor* SafetensorsFile::find(std::string_view name) const {
     return found == tensors_.end() ? nullptr : &found->second;
 }
 
-std::span<const std::byte> SafetensorsFile::data(const SafeTensor& tensor) const {
-    return data_.subspan(tensor.offset, tensor.bytes);
+base::Status SafetensorsFile::read_at(std::uint64_t offset, std::span<std::byte> to) const {
+    if (file_ != nullptr) return file_->read(offset, to);
+    CHECK(offset <= image_.size() && to.size() <= image_.size() - offset);
+    std::copy_n(image_.begin() + static_cast<std::ptrdiff_t>(offset), to.size(), to.begin());
+    return base::Ok{};
 }
 
-void SafetensorsFile::let_go(const SafeTensor& tensor) const {
-    if (mapping_ != nullptr) mapping_->let_go(data(tensor));
+base::Status SafetensorsFile::read(const SafeTensor& tensor, std::uint64_t offset,
+                                   std::span<std::byte> to) const {
+    CHECK(offset <= tensor.bytes && to.size() <= tensor.bytes - offset);
+    const base::Status done = read_at(data_offset_ + tensor.offset + offset, to);
+    if (done.ok()) return done;
+    return base::Error{done.error().code,
+                       fmt::format("tensor {}: {}", tensor.name, done.error().message)};
+}
+
+base::Result<std::vector<std::byte>> SafetensorsFile::read(const SafeTensor& tensor) const {
+    std::vector<std::byte> bytes(tensor.bytes);
+    TRY_VOID(read(tensor, 0, bytes));
+    return bytes;
 }
 
 }  // namespace helix::model

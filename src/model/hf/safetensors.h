@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "base/result.h"
-#include "model/mapped_file.h"
 #include "model/tensor_type.h"
 
 // Reading safetensors files: eight bytes with the length of a JSON header, the header, and the
@@ -29,7 +29,7 @@ struct SafeTensor {
 
 class SafetensorsFile {
   public:
-    // Mapped; tensor data stays valid while the result lives.
+    // Tensor data is read when it is asked for, so a file that is cut meanwhile gives an error.
     static base::Result<std::shared_ptr<const SafetensorsFile>> open(const std::string& path);
     // A whole file that is already in memory; label takes the place of the path in errors.
     static base::Result<std::shared_ptr<const SafetensorsFile>> from_image(
@@ -39,20 +39,25 @@ class SafetensorsFile {
     // By name. Every tensor is f32, f16 or bf16.
     const std::map<std::string, SafeTensor, std::less<>>& tensors() const { return tensors_; }
     const SafeTensor* find(std::string_view name) const;
-    std::span<const std::byte> data(const SafeTensor& tensor) const;
-    // Gives the memory of a mapped file's tensor back; data() stays valid and is read again.
-    void let_go(const SafeTensor& tensor) const;
+    // Fills `to` with a part of a tensor's bytes, which must lie within it. Any thread.
+    base::Status read(const SafeTensor& tensor, std::uint64_t offset,
+                      std::span<std::byte> to) const;
+    // All of them.
+    base::Result<std::vector<std::byte>> read(const SafeTensor& tensor) const;
 
   private:
     SafetensorsFile() = default;
-    base::Status parse(std::span<const std::byte> file);
+    // file_ or image_ is set.
+    base::Status parse();
+    base::Status read_at(std::uint64_t offset, std::span<std::byte> to) const;
     base::Status check_layout() const;
 
     std::string label_;
     std::map<std::string, SafeTensor, std::less<>> tensors_;
-    std::span<const std::byte> data_;
-    std::unique_ptr<const MappedFile> mapping_;
-    std::vector<std::byte> owned_;
+    std::uint64_t data_offset_ = 0;  // behind the header
+    std::uint64_t data_bytes_ = 0;
+    std::unique_ptr<const base::RegularFile> file_;
+    std::vector<std::byte> image_;
 };
 
 }  // namespace helix::model
