@@ -111,15 +111,20 @@ Status set_mode(const std::string& path, mode_t mode) {
 Status make_private_folder(const std::string& path) {
     namespace fs = std::filesystem;
     std::error_code ignored;
-    if (path.empty() || fs::is_directory(path, ignored)) return Ok{};
-    fs::path plain = fs::path(path).lexically_normal();
-    if (!plain.has_filename()) plain = plain.parent_path();
-    TRY_VOID(make_private_folder(plain.parent_path().string()));
-    if (::mkdir(plain.c_str(), 0700) == 0) return set_mode(plain.string(), 0700);
-    if (errno == EEXIST && fs::is_directory(path, ignored)) return Ok{};
-    Error error = failed(path, "make this folder");
-    error.code = Errc::io;
-    return error;
+    fs::path next;
+    for (const fs::path& part : fs::path(path).lexically_normal()) {
+        next /= part;
+        if (part.empty() || fs::is_directory(next, ignored)) continue;
+        if (::mkdir(next.c_str(), 0700) == 0) {
+            TRY_VOID(set_mode(next.string(), 0700));
+            continue;
+        }
+        const int error = errno;
+        if (error == EEXIST && fs::is_directory(next, ignored)) continue;  // another process did
+        return Error{Errc::io,
+                     fmt::format("{}: cannot make this folder: {}", path, std::strerror(error))};
+    }
+    return Ok{};
 }
 
 Status make_private_file(const std::string& path) {

@@ -99,7 +99,7 @@ TEST_F(DamagedJobsTest, AContentThatIsNotWhatWasStoredGivesAnErrorThatNamesTheFi
         {"UPDATE files SET bytes=600000 WHERE batch IS NULL; UPDATE pieces SET data=zeroblob("
          "length(data)) WHERE piece=1",
          "piece 1 of it is not what was stored"},
-        {"UPDATE pieces SET hash=NULL WHERE piece=0", "piece 0"},
+        {"UPDATE pieces SET hash=x'00' WHERE piece=0", "piece 0"},
         {"DELETE FROM pieces WHERE piece=1", "bytes are there"}};
     for (const auto& [sql, message] : damages) {
         execute(sql);
