@@ -7,13 +7,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 
 #include <fmt/format.h>
 
+#include "base/machine.h"
+
 namespace helix::base {
 namespace {
 
+constexpr std::uint64_t kSmallBytes = std::uint64_t{64} << 20U;  // not worth a question
 constexpr std::size_t kStepBytes = std::size_t{64} << 10U;
 
 Error failed(const std::string& path, const char* doing) {
@@ -96,6 +100,18 @@ Result<std::string> read_file(const std::string& path, std::uint64_t max_bytes) 
         if (text.size() > max_bytes) return too_large(text.size());
         if (got < part.size()) return text;
     }
+}
+
+Result<std::vector<std::byte>> make_bytes(std::uint64_t bytes, std::string_view what) {
+    const std::int64_t usable = bytes < kSmallBytes ? 0 : usable_memory_bytes();
+    if (bytes < kSmallBytes || bytes <= static_cast<std::uint64_t>(usable)) {
+        try {
+            return std::vector<std::byte>(bytes);
+        } catch (const std::exception&) {  // bad_alloc, or more than a vector can have
+        }
+    }
+    return Error{Errc::unavailable, fmt::format("{}: {} bytes of memory are needed, {} are there",
+                                                what, bytes, usable)};
 }
 
 namespace {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -43,6 +45,10 @@ class RegularFile {
 // A whole regular file, also one of /proc, whose size is not known before. too_large names the
 // limit.
 Result<std::string> read_file(const std::string& path, std::uint64_t max_bytes);
+
+// Memory for so many bytes, all zero, that a file or a peer says there are; unavailable, naming
+// what they are, when there is not so much.
+Result<std::vector<std::byte>> make_bytes(std::uint64_t bytes, std::string_view what);
 
 // Makes the folder, and those above it that are missing, for their owner only, whatever the umask
 // is. One that is there is left as it is.

@@ -122,7 +122,7 @@ base::Status GgufFile::read(const TensorInfo& tensor, std::uint64_t offset,
 
 base::Result<std::vector<std::byte>> GgufFile::read(const TensorInfo& tensor) const {
     if (header_only_) return base::invalid(fmt::format("{}: has no tensor data", label_));
-    std::vector<std::byte> bytes(tensor.bytes);
+    TRY(auto bytes, base::make_bytes(tensor.bytes, label_ + ": tensor " + tensor.name));
     TRY_VOID(read(tensor, 0, bytes));
     return bytes;
 }

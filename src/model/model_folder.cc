@@ -249,7 +249,7 @@ base::Result<std::vector<std::byte>> ModelFolder::make(const Tensor& tensor) {
     const std::int64_t head_rows = plan.interleave_heads > 0 ? rows / plan.interleave_heads : 0;
     const TensorTypeInfo& type = *tensor_type_info(tensor.type);
     const std::size_t each = size_of(rows * (cols / type.block_size) * type.block_bytes);
-    std::vector<std::byte> bytes(each * tensor.sources.size());
+    TRY(auto bytes, base::make_bytes(each * tensor.sources.size(), "tensor " + plan.name));
     for (std::size_t i = 0; i < tensor.sources.size(); ++i) {
         const Source& source = tensor.sources[i];
         TRY(const std::vector<std::byte> data, source.file->read(*source.tensor));

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "model/limits.h"
 #include "node/clock.h"
 #include "wire/codec.h"
 
@@ -111,6 +112,10 @@ Result<model::ModelManifest> WireWeights::read_cached_manifest(const base::Hash1
 
 Result<model::ModelManifest> WireWeights::fetch_manifest(const base::Hash128& hash) {
     TRY(wire::Manifest manifest, fetcher_.manifest());
+    if (manifest.header_bytes > model::limits::kMaxHeaderBytes) {
+        return base::invalid(fmt::format("the model's header has {} bytes, the limit is {}",
+                                         manifest.header_bytes, model::limits::kMaxHeaderBytes));
+    }
     std::vector<std::byte> header(manifest.header_bytes);
     TRY_VOID(fetcher_.fetch(wire::kHeaderChunk, header));
     TRY(model::ModelManifest fetched, to_manifest(std::move(manifest), std::move(header), hash));
@@ -149,7 +154,7 @@ Result<std::vector<std::byte>> WireWeights::read_cached_tensor(std::size_t index
     const model::TensorDigest& tensor = manifest_.tensors[index];
     const auto file = base::RegularFile::open(path_of(index));
     if (!file.ok() || (*file)->bytes() != tensor.bytes) return fetch_tensor(index);
-    std::vector<std::byte> bytes(tensor.bytes);
+    TRY(auto bytes, base::make_bytes(tensor.bytes, tensor.name));
     Status good = (*file)->read(0, bytes);
     if (good.ok()) good = model::check_tensor(tensor, bytes);
     if (good.ok()) return bytes;
@@ -160,7 +165,7 @@ Result<std::vector<std::byte>> WireWeights::read_cached_tensor(std::size_t index
 Result<std::vector<std::byte>> WireWeights::fetch_tensor(std::size_t index) {
     const model::TensorDigest& tensor = manifest_.tensors[index];
     if (tensor.bytes == 0) return base::invalid(tensor.name + " has no bytes");
-    std::vector<std::byte> bytes(tensor.bytes);
+    TRY(auto bytes, base::make_bytes(tensor.bytes, tensor.name));
     TRY_VOID(fetcher_.fetch(static_cast<std::int32_t>(index), bytes));
     TRY_VOID(model::check_tensor(tensor, bytes));
     if (!dir_.empty()) {

@@ -79,6 +79,16 @@ TEST_F(FileTest, AFileThatIsCutWhileItIsOpenGivesAnErrorThatNamesIt) {
     EXPECT_EQ(*(*file)->read_some(9000, bytes), 500U);
 }
 
+TEST_F(FileTest, MemoryThatIsNotThereIsAnErrorThatNamesWhatItIsFor) {
+    EXPECT_EQ(make_bytes(10, "small")->size(), 10U);
+    for (const std::uint64_t bytes : {std::uint64_t{1} << 50U, ~std::uint64_t{0}}) {
+        const auto none = make_bytes(bytes, "the tensor");
+        ASSERT_FALSE(none.ok());
+        EXPECT_EQ(none.error().code, Errc::unavailable);
+        EXPECT_THAT(none.error().message, HasSubstr("the tensor: " + std::to_string(bytes)));
+    }
+}
+
 TEST_F(FileTest, PrivateFoldersAndFilesAreTheirOwnersWhateverTheUmask) {
     const mode_t masks[] = {0, 0777, 0022};
     for (const mode_t mask : masks) {

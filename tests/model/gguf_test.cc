@@ -410,5 +410,24 @@ TEST(GgufFile, AFileThatIsCutWhileItIsOpenGivesAnErrorThatNamesTheTensor) {
     EXPECT_FALSE(build_manifest(*weights).ok());
 }
 
+// A sparse file may be as long as it says.
+TEST(GgufFile, ATensorThatNoMemoryHoldsIsRefusedWhenItIsAskedFor) {
+    const TempFolder folder;
+    const std::string path = folder.path() + "/m.gguf";
+    constexpr std::uint64_t kElements = std::uint64_t{1} << 41U;
+    const auto bytes =
+        GgufBytes().preamble(1, 0).tensor("huge", {kElements}, kTypeF32, 0).pad().take();
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+    std::error_code refused;
+    std::filesystem::resize_file(path, bytes.size() + 4 * kElements, refused);
+    if (refused) GTEST_SKIP() << "this file system has no files of 8 TiB";
+    const auto weights = LocalWeights::open(path);
+    ASSERT_TRUE(weights.ok()) << weights.error().message;
+    const auto tensor = (*weights)->tensor("huge");
+    ASSERT_FALSE(tensor.ok());
+    EXPECT_THAT(tensor.error().message, ::testing::HasSubstr("bytes of memory are needed"));
+}
+
 }  // namespace
 }  // namespace helix::model

@@ -231,7 +231,7 @@ base::Status SafetensorsFile::read(const SafeTensor& tensor, std::uint64_t offse
 }
 
 base::Result<std::vector<std::byte>> SafetensorsFile::read(const SafeTensor& tensor) const {
-    std::vector<std::byte> bytes(tensor.bytes);
+    TRY(auto bytes, base::make_bytes(tensor.bytes, label_ + ": tensor " + tensor.name));
     TRY_VOID(read(tensor, 0, bytes));
     return bytes;
 }
