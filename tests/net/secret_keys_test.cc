@@ -1,11 +1,11 @@
 #include "net/secret_keys.h"
-#include "base/file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <fstream>
 
+#include "base/file.h"
 #include "base/temp_folder.h"
 #include "net/private_file.h"
 
