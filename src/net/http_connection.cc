@@ -112,6 +112,7 @@ void HttpConnection::check_deadline(Clock::time_point now) {
     if (closed_) return;
     if (write_waiting_ &&
         now - write_progress_ > std::chrono::nanoseconds(loop_.options.write_timeout.ns)) {
+        if (exchange_) exchange_->too_slow_ = true;
         close();
         return;
     }
@@ -286,6 +287,9 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
     request = std::move(in.request);
     request.body = std::move(parser.get().body());
     request.body_file = std::move(in.file);
+    error_code unknown;
+    const auto peer = socket_.remote_endpoint(unknown);
+    if (!unknown) request.peer = peer.address().to_string();
     const std::string_view given = request.header("x-request-id");
     request.request_id = is_plain_word(given) ? std::string(given) : new_request_id();
     co_return true;
@@ -377,6 +381,7 @@ void HttpConnection::send(std::string_view bytes) {
         exchange_->started_ && !exchange_->done_) {
         LOG_DEBUG("request {}: the client reads too slowly, disconnected",
                   exchange_->request().request_id);
+        exchange_->too_slow_ = true;
         close();
     }
 }

@@ -24,7 +24,7 @@ struct HttpRequest {
     // In place of body, where the server was told to keep this one on disk.
     std::shared_ptr<const SpooledBody> body_file = nullptr;
     std::string request_id;  // the client's x-request-id if it is a plain word, else one of ours
-    std::string peer = {};   // the address that it came from, without port; "" = none, it is ours
+    std::string peer = {};   // the client's address, without its port; "" = none, it is ours
 
     // "" when absent; the first of several. name in lower case.
     std::string_view header(std::string_view name) const;

@@ -57,9 +57,15 @@ class HttpExchange {
         : connection_(nullptr), request_(std::move(request)), answer_(std::move(answer)) {}
 
     const HttpRequest& request() const { return request_; }
+    // The body, for who reads it elsewhere: request() has it no more.
+    std::string take_body() { return std::exchange(request_.body, {}); }
     // Is there still a client, and is the answer not complete yet?
     bool open() const { return (connection_ != nullptr || answer_) && !done_; }
     bool started() const { return started_; }
+    // May the answer be a stream?
+    bool connected() const { return connection_ != nullptr; }
+    // The connection was closed because the client did not take what was written fast enough.
+    bool too_slow() const { return too_slow_; }
     // Bytes accepted by write() that the socket did not take yet.
     std::size_t queued_bytes() const;
 
@@ -108,6 +114,7 @@ class HttpExchange {
     bool started_ = false;
     bool chunked_ = true;
     bool done_ = false;
+    bool too_slow_ = false;
 };
 
 class HttpServer {

@@ -249,6 +249,18 @@ TEST_F(HttpServerTest, TheLimitOfABodyMayDependOnTheHead) {
     EXPECT_EQ(beyond.read_response().status, 413);
 }
 
+TEST_F(HttpServerTest, ABodyIsHandedOverOnceAndItsSenderIsKnown) {
+    start([](const std::shared_ptr<HttpExchange>& exchange) {
+        const std::string body = exchange->take_body();
+        const bool left = !exchange->request().body.empty();
+        exchange->respond(
+            {200, "text/plain", exchange->request().peer + " " + body + (left ? "!" : ""), {}});
+    });
+    TestClient client(server_->port());
+    client.request("POST", "/", "text");
+    EXPECT_EQ(client.read_response().body, "127.0.0.1 text");
+}
+
 TEST(HttpExchange, ARequestWithoutAConnectionIsAnsweredToItsOwner) {
     int status = 0;
     bool gone = false;
