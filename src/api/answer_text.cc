@@ -185,18 +185,30 @@ void AnswerText::usage_chunk(std::string& out, const Usage& usage) const {
     out += "}\n\n";
 }
 
-std::string AnswerText::whole(const std::vector<ChoiceText>& choices, const Usage& usage) const {
+std::string AnswerText::whole(const std::vector<WholeChoice>& choices, const TextCodec& codec,
+                              const Usage& usage) const {
     std::string out = whole_head_;
     for (std::size_t i = 0; i < choices.size(); ++i) {
+        const WholeChoice& choice = choices[i];
         out += i > 0 ? ",{\"index\":" : "[{\"index\":";
         append_json_number(out, static_cast<std::int64_t>(i));
         out += chat_ ? ",\"message\":{\"role\":\"assistant\",\"content\":" : ",\"text\":";
-        append_json_string(out, choices[i].text);
+        if (choice.echo != nullptr) {
+            append_json_string(out, *choice.echo + choice.text);
+        } else {
+            append_json_string(out, choice.text);
+        }
         if (chat_) out += ",\"refusal\":null}";
+        LogprobText logprobs(chat_ ? Endpoint::chat : Endpoint::completions, codec);
+        if (choice.first) logprobs.add_first(*choice.first);
+        if (choice.scored != nullptr) {
+            for (const core::ProducedToken& token : *choice.scored) logprobs.add(token);
+        }
+        for (const core::ProducedToken& token : choice.tokens) logprobs.add(token);
         out += ",\"logprobs\":";
-        out += choices[i].logprobs;
+        out += logprobs.take();
         out += ",\"finish_reason\":\"";
-        out += choices[i].finish_reason;
+        out += choice.finish_reason;
         out += "\"}";
     }
     out += "],\"usage\":";

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,10 @@ class LogprobText {
     // The first token of a prompt, which has no log-probability. Of /v1/completions only.
     void add_first(Token token);
     bool empty() const { return tokens_ == 0; }
+    // Of what take() would return, about.
+    std::size_t bytes() const {
+        return content_.size() + texts_.size() + logprobs_.size() + tops_.size() + offsets_.size();
+    }
     // The value of "logprobs": an object, or null when there is nothing. Starts anew for the next
     // chunk.
     std::string take();
@@ -47,10 +53,16 @@ class LogprobText {
     std::string offsets_;
 };
 
-struct ChoiceText {
+// One choice of an answer that is sent whole, as it came.
+struct WholeChoice {
+    std::shared_ptr<const std::string> echo;  // of the prompt, before text; null = none
     std::string text;
-    std::string logprobs = "null";
-    std::string finish_reason;
+    // Where log-probabilities are asked for: of the prompt, from its first token on, which has
+    // none; and of the answer.
+    std::optional<Token> first;
+    std::shared_ptr<const std::vector<core::ProducedToken>> scored;  // null = none
+    std::vector<core::ProducedToken> tokens;
+    const char* finish_reason = "";
 };
 
 class AnswerText {
@@ -67,7 +79,9 @@ class AnswerText {
                     const Usage& usage) const;
     void usage_chunk(std::string& out, const Usage& usage) const;
 
-    std::string whole(const std::vector<ChoiceText>& choices, const Usage& usage) const;
+    // Long where there are many choices or log-probabilities. Any thread, as all of this class.
+    std::string whole(const std::vector<WholeChoice>& choices, const TextCodec& codec,
+                      const Usage& usage) const;
 
     const std::string& id() const { return id_; }
 

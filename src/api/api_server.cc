@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "api/completion.h"
 #include "api/context.h"
@@ -45,10 +46,17 @@ struct ApiServer::Impl {
     // Not on the HTTP server's thread.
     std::size_t answers_under_way() {
         std::promise<std::size_t> answer;
-        context.post([&] { answer.set_value(context.active.size()); });
+        context.post([&] { answer.set_value(context.active.size() + context.heavy.size()); });
         return answer.get_future().get();
     }
     void end_answers() {
+        const auto heavy = std::exchange(context.heavy, {});
+        for (const auto& request : heavy) {
+            *request->dropped = true;
+            context.pool.cancel(request->ticket);
+            context.respond(*request->exchange,
+                            error_response(unavailable("The server is shutting down.", 5)));
+        }
         const auto active = context.active;  // ends change it
         for (const auto& completion : active) completion->shut_down();
     }
@@ -143,6 +151,7 @@ void ApiServer::stop(base::Duration grace) {
     }
     impl_->http->post([impl = impl_.get()] { impl->end_answers(); });
     impl_->http->stop(std::min(grace, kLastWords));
+    impl_->context.pool.stop();
     CHECK(impl_->context.active.empty());
 }
 

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/guard.h"
+#include "api/limits.h"
 #include "api/service.h"
 #include "api/text_codec.h"
 #include "base/result.h"
@@ -29,13 +32,18 @@ struct ModelInfo {
     std::int64_t size_bytes = 0;
     std::int32_t hidden = 0;
     std::int32_t n_layers = 0;
+
+    bool serves(std::string_view name) const {
+        return name == id || std::find(aliases.begin(), aliases.end(), name) != aliases.end();
+    }
 };
 
 // One more thing to GET, made by the program around the API; its path decides who may. body runs on
-// the HTTP thread.
+// any thread, several times at once.
 struct ExtraPage {
     std::string content_type;
     std::function<std::string()> body;
+    bool heavy = false;  // takes longer than it takes to write down what is known
 };
 
 // Files and batches (docs/api.md).
@@ -57,6 +65,8 @@ struct ApiOptions {
     std::string version = "0.1.0";
     std::map<std::string, ExtraPage, std::less<>> pages;  // by path
     std::optional<JobOptions> jobs;                       // absent: no files, no batches
+    ServerLimits limits;
+    RequestLimits request_limits;  // those of the model are filled in
     // Both are asked on several threads.
     std::function<base::TimePoint()> clock;   // empty = the steady clock
     std::function<std::int64_t()> unix_time;  // seconds; empty = the system's clock

@@ -9,6 +9,7 @@
 #include "api/completion_request.h"
 #include "api/field_reader.h"
 #include "api/json_text.h"
+#include "api/preparation.h"
 #include "base/hash.h"
 
 namespace helix::api {
@@ -29,6 +30,93 @@ base::Hash128 hash_of(std::string_view batch, std::string_view id) {
 BatchProblem wrong(std::string code, std::string param, std::string message) {
     return {std::move(code), std::move(message), std::move(param), 0};
 }
+
+// What the head of a line says; its body goes by.
+class HeadScanner final : public nlohmann::json_sax<nlohmann::json> {
+  public:
+    struct Field {
+        std::string text;    // "" = absent, or null
+        bool wrong = false;  // neither a string nor null
+    };
+    Field custom_id;
+    Field method;
+    Field url;
+    Field model;  // of the body
+    bool is_object = false;
+    bool has_body = false;
+    std::string error;  // of the JSON; "" = none
+
+    bool null() override { return other(true); }
+    bool boolean(bool) override { return other(); }
+    bool number_integer(number_integer_t) override { return other(); }
+    bool number_unsigned(number_unsigned_t) override { return other(); }
+    bool number_float(number_float_t, const string_t&) override { return other(); }
+    bool binary(binary_t&) override { return other(); }
+    bool string(string_t& value) override {
+        if (field_ != nullptr) field_->text = value;
+        field_ = nullptr;
+        begins_body_ = false;
+        return true;
+    }
+    bool start_object(std::size_t) override {
+        is_object = is_object || depth_ == 0;
+        if (begins_body_) {
+            has_body = true;
+            in_body_ = true;
+        }
+        other();
+        ++depth_;
+        return true;
+    }
+    bool end_object() override {
+        if (--depth_ == 1) in_body_ = false;
+        return true;
+    }
+    bool start_array(std::size_t) override {
+        other();
+        ++depth_;
+        return true;
+    }
+    bool end_array() override {
+        --depth_;
+        return true;
+    }
+    bool key(string_t& name) override {
+        field_ = nullptr;
+        begins_body_ = false;
+        if (depth_ == 1 && is_object) {
+            if (name == "custom_id") field_ = &custom_id;
+            if (name == "method") field_ = &method;
+            if (name == "url") field_ = &url;
+            begins_body_ = name == "body";
+            if (begins_body_) has_body = false;
+            if (begins_body_) model = {};
+        } else if (depth_ == 2 && in_body_ && name == "model") {
+            field_ = &model;
+        }
+        if (field_ != nullptr) *field_ = {};
+        return true;
+    }
+    bool parse_error(std::size_t, const std::string&,
+                     const nlohmann::detail::exception& what) override {
+        error = what.what();
+        return false;
+    }
+
+  private:
+    // A value that is no string.
+    bool other(bool is_null = false) {
+        if (field_ != nullptr && !is_null) field_->wrong = true;
+        field_ = nullptr;
+        begins_body_ = false;
+        return true;
+    }
+
+    std::int64_t depth_ = 0;
+    Field* field_ = nullptr;    // of the name that was read last
+    bool begins_body_ = false;  // that name is "body"
+    bool in_body_ = false;
+};
 
 std::string line_head(std::string_view batch, std::int64_t line, std::string_view custom_id) {
     std::string out = "{\"id\":\"batch_req_" + base::to_hex(hash_of(batch, std::to_string(line))) +
@@ -54,50 +142,53 @@ std::string list_batch_endpoints() {
     return fmt::format("{}", fmt::join(kEndpoints, ", "));
 }
 
-std::optional<BatchProblem> read_line(std::string_view text, std::string_view endpoint,
-                                      LineRequest& request) {
-    nlohmann::ordered_json line;
-    if (const auto error = parse_json_object(text, line)) {
+std::optional<BatchProblem> read_head(std::string_view text, std::string_view endpoint,
+                                      LineHead& head) {
+    HeadScanner scanner;
+    nlohmann::json::sax_parse(text, &scanner);
+    if (!scanner.error.empty() || !scanner.is_object) {
         return wrong("invalid_json_line", "",
-                     "This line is not a JSON object that can be read: " + error->message);
+                     fmt::format("This line is not a JSON object that can be read{}{:.300}",
+                                 scanner.error.empty() ? "." : ": ", scanner.error));
     }
-    FieldReader fields(line);
-    std::string method;
-    std::string url;
-    fields.text("custom_id", request.custom_id);
-    fields.text("method", method);
-    fields.text("url", url);
-    if (fields.failed()) {
-        return wrong("invalid_json_line", fields.error()->param, fields.error()->message);
+    for (const auto& [name, field] :
+         {std::pair("custom_id", &scanner.custom_id), std::pair("method", &scanner.method),
+          std::pair("url", &scanner.url), std::pair("body.model", &scanner.model)}) {
+        if (!field->wrong) continue;
+        return wrong("invalid_json_line", name, fmt::format("'{}': expected a string", name));
     }
-    if (request.custom_id.empty()) {
+    head.custom_id = scanner.custom_id.text;
+    head.model = scanner.model.text;
+    if (head.custom_id.empty()) {
         return wrong("missing_required_parameter", "custom_id",
                      "'custom_id' is missing: every line needs one of its own.");
     }
-    if (request.custom_id.size() > kMaxCustomId) {
+    if (head.custom_id.size() > kMaxCustomId) {
         return wrong("invalid_custom_id", "custom_id",
                      fmt::format("'custom_id' is longer than {} bytes.", kMaxCustomId));
     }
-    if (method != "POST") {
+    if (scanner.method.text != "POST") {
         return wrong("invalid_method", "method",
-                     fmt::format("'method' must be POST, got '{:.40}'.", method));
+                     fmt::format("'method' must be POST, got '{:.40}'.", scanner.method.text));
     }
-    if (url != endpoint) {
-        return wrong(
-            "mismatched_url", "url",
-            fmt::format("'url' must be the batch's endpoint {}, got '{:.100}'.", endpoint, url));
+    if (scanner.url.text != endpoint) {
+        return wrong("mismatched_url", "url",
+                     fmt::format("'url' must be the batch's endpoint {}, got '{:.100}'.", endpoint,
+                                 scanner.url.text));
     }
-    const auto* body = fields.find("body");
-    if (body == nullptr || !body->is_object()) {
+    if (!scanner.has_body) {
         return wrong("missing_required_parameter", "body", "'body' must be a JSON object.");
     }
-    request.body = *body;
-    request.model.clear();
-    FieldReader inner(request.body, "body.");
-    inner.text("model", request.model);
-    if (inner.failed()) {
-        return wrong("invalid_json_line", inner.error()->param, inner.error()->message);
-    }
+    return {};
+}
+
+std::optional<ApiError> read_line(std::string_view text, const RequestLimits& limits,
+                                  LineRequest& request) {
+    std::int64_t bytes = 0;
+    if (auto error = measure_json(text, limits, bytes)) return error;
+    nlohmann::ordered_json line;
+    if (auto error = parse_json_object(text, line)) return error;
+    request.body = std::move(line["body"]);
     return {};
 }
 
@@ -113,7 +204,7 @@ std::optional<ApiError> prepare_line(std::string_view batch, LineRequest& reques
     body["priority"] = kBatchPriority + priority;
     if (fields.find("seed") == nullptr) {
         // 53 bits: whole also for readers that know only floating point.
-        body["seed"] = hash_of(batch, request.custom_id).low >> 11U;
+        body["seed"] = hash_of(batch, request.head.custom_id).low >> 11U;
     }
     return {};
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "api/error.h"
+#include "api/limits.h"
 
 // The lines of batch files: requests going in, answers coming out (OpenAI's Batch API).
 
@@ -21,10 +22,13 @@ struct BatchProblem {
 };
 nlohmann::json to_json(const BatchProblem& problem);
 
-// {"custom_id","method":"POST","url","body"}
-struct LineRequest {
+// {"custom_id","method":"POST","url","body"}, without the body.
+struct LineHead {
     std::string custom_id;
     std::string model;  // "" = none named
+};
+struct LineRequest {
+    LineHead head;
     nlohmann::ordered_json body;
 };
 
@@ -32,9 +36,15 @@ struct LineRequest {
 bool is_batch_endpoint(std::string_view path);
 std::string list_batch_endpoints();
 
-// A problem's line is left 0; request is usable only when there is none.
-std::optional<BatchProblem> read_line(std::string_view text, std::string_view endpoint,
-                                      LineRequest& request);
+// Goes through the line once and keeps nothing of its body, however deep or full that is: what a
+// body asks for is judged when it runs. A problem's line is left 0; head is usable only when there
+// is none.
+std::optional<BatchProblem> read_head(std::string_view text, std::string_view endpoint,
+                                      LineHead& head);
+
+// Of a line whose head was read. The error is the line's answer: its body is over a limit.
+std::optional<ApiError> read_line(std::string_view text, const RequestLimits& limits,
+                                  LineRequest& request);
 
 // Makes the body that of a request which runs behind all others that wait and says the same
 // however often it is run: where it names no seed it gets one, of the batch's id and the line's.

@@ -217,12 +217,9 @@ Status BatchRunner::send(const store::BatchRecord& batch, Active& active, store:
         return text.error();
     }
     LineRequest request;
-    std::optional<ApiError> error;
-    if (const auto problem = read_line(*text, batch.endpoint, request)) {
-        error = internal_error(problem->message);
-    } else {
-        error = prepare_line(batch.id, request);
-    }
+    request.head.custom_id = line.custom_id;
+    auto error = read_line(*text, limits_.request, request);
+    if (!error) error = prepare_line(batch.id, request);
     if (error) {
         keep(key, line, error->status, "", error_json(*error));
         return base::Ok{};

@@ -54,8 +54,8 @@ void BatchValidator::take_line(std::string_view text) {
                         fmt::format("This line is longer than {} bytes.", limits_.max_line_bytes),
                         "", 0});
     }
-    LineRequest request;
-    if (auto found = read_line(text, endpoint_, request)) return problem(std::move(*found));
+    LineHead request;
+    if (auto found = read_head(text, endpoint_, request)) return problem(std::move(*found));
     if (!custom_ids_.insert(request.custom_id).second) {
         return problem(
             {"duplicate_custom_id",
@@ -78,14 +78,16 @@ void BatchValidator::check_model(const std::string& model) {
     if (lines_.empty()) {
         model_ = model;
         if (model.empty() || serves_(model)) return;
-        return problem({"model_not_found", fmt::format("The model '{}' does not exist.", model),
-                        "body.model", 0});
+        return problem({"model_not_found",
+                        fmt::format("The model '{:.100}' does not exist.", model), "body.model",
+                        0});
     }
     if (model == model_) return;
     problem({"mismatched_model",
-             fmt::format("This line asks for the model '{}', the first one for '{}': a batch has "
-                         "one model.",
-                         model, model_),
+             fmt::format(
+                 "This line asks for the model '{:.100}', the first one for '{:.100}': a batch has "
+                 "one model.",
+                 model, model_),
              "body.model", 0});
 }
 

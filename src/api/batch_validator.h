@@ -17,6 +17,7 @@ struct BatchLimits {
     std::int64_t max_lines = 50'000;
     std::size_t max_line_bytes = std::size_t{4} << 20U;
     std::size_t max_problems = 100;  // more are not looked for
+    RequestLimits request;           // of each line
 };
 
 // Reads a batch's input file a part at a time, so that whoever else waits for the store gets his

@@ -20,7 +20,10 @@ ApiError wrong(const std::string& field, const std::string& message) {
 }
 
 // An array of text parts becomes one string.
-MaybeError join_parts(const std::string& field, Json& content) {
+MaybeError join_parts(const std::string& field, const RequestLimits& limits, Json& content) {
+    if (content.size() > limits.max_parts) {
+        return wrong(field, fmt::format("at most {} parts (max_parts)", limits.max_parts));
+    }
     std::string text;
     for (std::size_t i = 0; i < content.size(); ++i) {
         const std::string where = fmt::format("{}[{}]", field, i);
@@ -36,8 +39,9 @@ MaybeError join_parts(const std::string& field, Json& content) {
         }
         const auto name = type->get<std::string>();
         if (name != "text" && name != "input_text" && name != "output_text" && name != "refusal") {
-            return wrong(where + ".type",
-                         fmt::format("this model takes text only, got a part of type '{}'", name));
+            return wrong(
+                where + ".type",
+                fmt::format("this model takes text only, got a part of type '{:.40}'", name));
         }
         const char* key = name == "refusal" ? "refusal" : "text";
         const auto value = part.find(key);
@@ -50,8 +54,11 @@ MaybeError join_parts(const std::string& field, Json& content) {
     return {};
 }
 
-MaybeError check_tool_calls(const std::string& field, Json& calls) {
+MaybeError check_tool_calls(const std::string& field, const RequestLimits& limits, Json& calls) {
     if (!calls.is_array()) return wrong(field, "expected an array, got " + kind_of(calls));
+    if (calls.size() > limits.max_tool_calls) {
+        return wrong(field, fmt::format("at most {} (max_tool_calls)", limits.max_tool_calls));
+    }
     for (std::size_t i = 0; i < calls.size(); ++i) {
         const std::string where = fmt::format("{}[{}].function", field, i);
         if (!calls[i].is_object() || !calls[i].contains("function") ||
@@ -73,7 +80,7 @@ MaybeError check_tool_calls(const std::string& field, Json& calls) {
     return {};
 }
 
-MaybeError check_message(const std::string& where, Json& message) {
+MaybeError check_message(const std::string& where, const RequestLimits& limits, Json& message) {
     if (!message.is_object()) return wrong(where, "expected an object, got " + kind_of(message));
     const auto role = message.find("role");
     if (role == message.end() || !role->is_string()) {
@@ -83,20 +90,21 @@ MaybeError check_message(const std::string& where, Json& message) {
     if (std::find(kRoles.begin(), kRoles.end(), name) == kRoles.end()) {
         return wrong(
             where + ".role",
-            fmt::format("expected system, developer, user, assistant or tool, got '{}'", name));
+            fmt::format("expected system, developer, user, assistant or tool, got '{:.40}'", name));
     }
     const bool may_be_null = name == "assistant" || name == "function";
     if (message.contains("tool_calls") && message["tool_calls"].is_null())
         message.erase("tool_calls");
     if (message.contains("tool_calls")) {
-        if (MaybeError error = check_tool_calls(where + ".tool_calls", message["tool_calls"])) {
+        if (MaybeError error =
+                check_tool_calls(where + ".tool_calls", limits, message["tool_calls"])) {
             return error;
         }
     }
     const std::string field = where + ".content";
     Json& content = message["content"];
     if (content.is_string()) return {};
-    if (content.is_array()) return join_parts(field, content);
+    if (content.is_array()) return join_parts(field, limits, content);
     if (content.is_null()) {
         if (may_be_null) return {};
         return wrong(field, "a message of role " + name + " needs a content");
@@ -106,13 +114,16 @@ MaybeError check_message(const std::string& where, Json& message) {
 
 }  // namespace
 
-std::optional<ApiError> normalise_messages(Json& messages) {
+std::optional<ApiError> normalise_messages(Json& messages, const RequestLimits& limits) {
     if (!messages.is_array()) {
         return wrong("messages", "expected an array, got " + kind_of(messages));
     }
     if (messages.empty()) return wrong("messages", "expected at least one message");
+    if (messages.size() > limits.max_messages) {
+        return wrong("messages", fmt::format("at most {} (max_messages)", limits.max_messages));
+    }
     for (std::size_t i = 0; i < messages.size(); ++i) {
-        if (MaybeError error = check_message(fmt::format("messages[{}]", i), messages[i]))
+        if (MaybeError error = check_message(fmt::format("messages[{}]", i), limits, messages[i]))
             return error;
     }
     return {};

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <exception>
 
+#include "api/limits.h"
+#include "api/long_answer.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "net/sse.h"
@@ -72,6 +74,19 @@ Outcome outcome_of(FinishReason reason) {
     return Outcome::error;
 }
 
+// What a log-probability takes: in memory, and as JSON.
+constexpr std::int64_t kLogprobBytes = 96;
+// An answer of so many bytes is written at once; a longer one on another thread.
+constexpr std::int64_t kShortAnswerBytes = std::int64_t{64} << 10U;
+// Of log-probabilities that wait for text to go with.
+constexpr std::size_t kWaitingLogprobBytes = std::size_t{16} << 10U;
+// The share of the process grows by so many at least.
+constexpr std::int64_t kShareStep = std::int64_t{16} << 10U;
+
+std::int64_t logprob_bytes(const core::ProducedToken& token) {
+    return static_cast<std::int64_t>(1 + token.top.size()) * kLogprobBytes;
+}
+
 constexpr const char* kStateNames[] = {"stop", "length", "abort", "error"};
 
 }  // namespace
@@ -80,9 +95,9 @@ struct Completion::Choice {
     Choice(Endpoint endpoint, const TextCodec& codec) : logprobs(endpoint, codec) {}
 
     std::unique_ptr<TextOutput> output;
-    LogprobText logprobs;
-    ChoiceText whole;    // only what is not streamed
-    std::string prefix;  // echoed before the first text
+    LogprobText logprobs;                       // only what is streamed
+    WholeChoice whole;                          // only what is not
+    std::shared_ptr<const std::string> prefix;  // streamed before the first text; null = nothing
     std::shared_ptr<RequestRecord> record;
     std::int64_t prompt_tokens = 0;
     std::int64_t tokens = 0;
@@ -97,14 +112,18 @@ struct Completion::Choice {
 };
 
 Completion::Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> exchange,
-                       CompletionRequest request)
+                       PreparedCompletion prepared)
     : context_(context),
       exchange_(std::move(exchange)),
-      request_(std::move(request)),
-      answer_(request_, new_id(context, request_.endpoint), context.options.unix_time(),
-              request_.model.empty() ? context.options.model.id : request_.model),
+      prepared_(std::move(prepared)),
+      request_(prepared_.request),
+      sampling_(request_.sampling),
+      answer_(std::make_shared<const AnswerText>(
+          request_, new_id(context, request_.endpoint), context.options.unix_time(),
+          request_.model.empty() ? context.options.model.id : request_.model)),
       arrived_(now()),
-      last_write_(arrived_) {
+      last_write_(arrived_),
+      prepared_bytes_(prepared_.share->bytes()) {
     if (!request_.ignore_eos) stop_tokens_ = context.codec->end_tokens();
     stop_tokens_.insert(stop_tokens_.end(), request_.stop_token_ids.begin(),
                         request_.stop_token_ids.end());
@@ -113,81 +132,43 @@ Completion::Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> e
 Completion::~Completion() = default;
 
 void Completion::start() {
-    std::vector<std::vector<Token>> prompts;
-    if (const auto error = encode_prompts(prompts)) {
-        context_.respond(*exchange_, error_response(*error));
-        return;
-    }
     context_.active.insert(shared_from_this());
     exchange_->on_gone([self = weak_from_this()] {
         if (const auto completion = self.lock()) completion->gone();
     });
-    if (!request_.seed) request_.seed = context_.random.next();
-    request_.sampling.seed = *request_.seed;
+    sampling_.seed = request_.seed ? *request_.seed : context_.random.next();
     context_.metrics.params_n.observe(request_.n);
     if (request_.max_tokens > 0) context_.metrics.params_max_tokens.observe(request_.max_tokens);
+    std::vector<std::vector<Token>>& prompts = prepared_.prompts;
     prompts_.resize(prompts.size());
-    for (const std::vector<Token>& prompt : prompts) add_choices(prompt);
+    for (std::size_t i = 0; i < prompts.size(); ++i) add_choices(i);
     for (std::size_t i = 0; i < prompts.size(); ++i) submit(std::move(prompts[i]), i);
 }
 
-std::optional<ApiError> Completion::encode_prompts(std::vector<std::vector<Token>>& prompts) const {
-    if (request_.endpoint == Endpoint::chat) {
-        ChatPrompt prompt;
-        prompt.messages = &request_.messages;
-        if (!request_.tools.is_null()) prompt.tools = &request_.tools;
-        if (!request_.kwargs.is_null()) prompt.kwargs = &request_.kwargs;
-        prompt.add_generation_prompt = request_.add_generation_prompt;
-        auto tokens = context_.codec->encode_chat(prompt);
-        if (!tokens.ok()) {
-            ApiError error = from_error(tokens.error());
-            error.param = "messages";
-            return error;
-        }
-        prompts.push_back(std::move(tokens).value());
-    }
-    for (const PlainPrompt& prompt : request_.prompts) {
-        const auto* text = std::get_if<std::string>(&prompt);
-        prompts.push_back(text != nullptr ? context_.codec->encode(*text, true)
-                                          : std::get<std::vector<Token>>(prompt));
-    }
-    for (const std::vector<Token>& prompt : prompts) {
-        if (auto error = check_length(prompt.size())) return error;
-    }
-    return {};
-}
-
-std::optional<ApiError> Completion::check_length(std::size_t prompt_tokens) const {
-    const char* field = request_.endpoint == Endpoint::chat ? "messages" : "prompt";
-    if (prompt_tokens == 0) return bad_field(field, "The prompt is empty.");
-    const auto context = static_cast<std::int64_t>(context_.options.model.context_length);
-    const auto prompt = static_cast<std::int64_t>(prompt_tokens);
-    const std::int64_t wanted = std::max<std::int64_t>(request_.max_tokens, 1);
-    if (prompt + wanted <= context) return {};
-    ApiError error = bad_field(
-        field,
-        fmt::format("This model's maximum context length is {} tokens, but {} were asked for ({} "
-                    "in the {}, {} in the completion). Please shorten one of them.",
-                    context, prompt + wanted, prompt, field, wanted));
-    error.code = "context_length_exceeded";
-    return error;
-}
-
-void Completion::add_choices(const std::vector<Token>& prompt) {
-    prompt_tokens_ += static_cast<std::int64_t>(prompt.size());
-    exchange_->count("prompt_tokens", static_cast<std::int64_t>(prompt.size()));
-    std::string echoed;
-    if (request_.echo) echoed = context_.codec->decode(prompt, request_.skip_special_tokens);
+void Completion::add_choices(std::size_t index) {
+    const std::vector<Token>& tokens = prepared_.prompts[index];
+    Prompt& prompt = prompts_[index];
+    prompt.first = index * made();
+    prompt_tokens_ += static_cast<std::int64_t>(tokens.size());
+    exchange_->count("prompt_tokens", static_cast<std::int64_t>(tokens.size()));
     for (std::size_t i = 0; i < made(); ++i) {
         auto& choice =
             *choices_.emplace_back(std::make_unique<Choice>(request_.endpoint, *context_.codec));
-        choice.output = context_.codec->output(request_.stop, request_.skip_special_tokens);
-        choice.prompt_tokens = static_cast<std::int64_t>(prompt.size());
+        choice.output = prepared_.outputs->make();
+        choice.prompt_tokens = static_cast<std::int64_t>(tokens.size());
         choice.of_first = i == 0;
-        choice.prefix = echoed;
-        if (request_.wants_prompt_logprobs()) choice.logprobs.add_first(prompt.front());
+        if (request_.echo) {
+            (request_.stream ? choice.prefix : choice.whole.echo) = prepared_.echoes[index];
+        }
+        if (request_.wants_prompt_logprobs()) {
+            if (request_.stream) {
+                choice.logprobs.add_first(tokens.front());
+            } else {
+                choice.whole.first = tokens.front();
+            }
+        }
         choice.record = context_.log.add();
-        choice.record->id = answer_.id();
+        choice.record->id = answer_->id();
         choice.record->choice = choices_.size() - 1;
         choice.record->chat = request_.endpoint == Endpoint::chat;
         choice.record->stream = request_.stream;
@@ -198,18 +179,15 @@ void Completion::add_choices(const std::vector<Token>& prompt) {
 
 void Completion::submit(std::vector<Token> tokens, std::size_t index) {
     Prompt& prompt = prompts_[index];
-    prompt.first = index * made();
     core::Request request;
     request.prompt = std::move(tokens);
-    request.sampling = request_.sampling;
+    request.sampling = sampling_;
     request.max_tokens = request_.max_tokens;
     request.min_tokens = request_.min_tokens;
     request.stop_tokens = stop_tokens_;
     request.priority = request_.priority;
     request.guesses = request_.guesses;
-    if (!request_.prediction.empty()) {
-        request.prediction = context_.codec->encode(request_.prediction, false);
-    }
+    request.prediction = prepared_.prediction;
     request.n = request_.made();
     request.score_prompt = request_.wants_prompt_logprobs();
     request.beam = request_.beam;
@@ -256,12 +234,33 @@ void Completion::open_stream() {
     opened_ = true;
     exchange_->begin_stream(200, net::kSseContentType,
                             {{"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
+    kept_bytes_ = 0;
     emit(std::exchange(pending_, {}));
+}
+
+bool Completion::keep(std::int64_t bytes) {
+    const RequestLimits& limits = context_.options.request_limits;
+    kept_bytes_ += bytes;
+    if (kept_bytes_ > limits.max_answer_bytes) {
+        fail(from_error({base::Errc::too_large,
+                         fmt::format("The answer is longer than the {} bytes (max_answer_bytes) "
+                                     "that are kept of one until it can be sent; ask for less of "
+                                     "it, or stream it.",
+                                     limits.max_answer_bytes)}));
+        return false;
+    }
+    const std::int64_t all = prepared_bytes_ + kept_bytes_;
+    if (all <= prepared_.share->bytes()) return true;
+    const base::Status held = prepared_.share->resize(all + kShareStep);
+    if (held.ok()) return true;
+    fail(from_error(held.error()));
+    return false;
 }
 
 void Completion::emit(std::string_view events) {
     if (!opened_) {
-        pending_ += events;
+        // Others of its prompts are not accepted yet.
+        if (keep(static_cast<std::int64_t>(events.size()))) pending_ += events;
         return;
     }
     if (events.empty()) return;
@@ -322,9 +321,16 @@ void Completion::token(std::size_t prompt, std::int32_t choice, const core::Prod
     const bool may_stop = c.tokens >= request_.min_tokens;
     // The token that ends the answer is counted, but is no part of its text.
     if (may_stop && is_stop_token(token.token)) return;
-    if (request_.wants_logprobs()) c.logprobs.add(token);
+    if (request_.wants_logprobs()) {
+        if (request_.stream) {
+            c.logprobs.add(token);
+        } else {
+            if (!keep(logprob_bytes(token))) return;
+            c.whole.tokens.push_back(token);
+        }
+    }
     show(index, c.output->push(token.token, may_stop));
-    if (!c.output->stopped()) return;
+    if (over_ || !c.output->stopped()) return;
     c.done = true;
     if (runs(prompts_[prompt])) {
         context_.service.end_choice(prompts_[prompt].id, choice, FinishReason::stop);
@@ -337,6 +343,16 @@ void Completion::token(std::size_t prompt, std::int32_t choice, const core::Prod
 void Completion::scored(std::size_t prompt, const std::vector<core::ProducedToken>& tokens) {
     accepted(prompt);
     if (over_) return;
+    if (!request_.stream) {
+        std::int64_t bytes = 0;
+        for (const core::ProducedToken& token : tokens) bytes += logprob_bytes(token);
+        // Each choice shows them.
+        if (!keep(bytes * request_.n)) return;
+        auto& scored = prompts_[prompt].scored;
+        if (scored == nullptr) scored = std::make_shared<std::vector<core::ProducedToken>>();
+        scored->insert(scored->end(), tokens.begin(), tokens.end());
+        return;
+    }
     for (std::size_t i = 0; i < made(); ++i) {
         Choice& c = *choices_[prompts_[prompt].first + i];
         for (const core::ProducedToken& token : tokens) c.logprobs.add(token);
@@ -347,19 +363,22 @@ void Completion::scored(std::size_t prompt, const std::vector<core::ProducedToke
 // while they come is told of each when it comes.
 void Completion::show(std::size_t index, std::string text) {
     Choice& c = *choices_[index];
-    const bool counted = request_.stream && request_.continuous_usage && c.tokens > c.shown_tokens;
-    if (text.empty() && c.prefix.empty() && !counted) return;
-    c.shown_tokens = c.tokens;
-    if (!c.prefix.empty()) text.insert(0, std::exchange(c.prefix, {}));
     if (!request_.stream) {
-        c.whole.text += text;
+        if (keep(static_cast<std::int64_t>(text.size()))) c.whole.text += text;
         return;
     }
+    const bool counted = request_.continuous_usage && c.tokens > c.shown_tokens;
+    const bool has_prefix = c.prefix != nullptr && !c.prefix->empty();
+    const bool many = c.logprobs.bytes() > kWaitingLogprobBytes;
+    if (text.empty() && !has_prefix && !counted && !many) return;
+    c.shown_tokens = c.tokens;
+    if (has_prefix) text.insert(0, *c.prefix);
+    c.prefix = nullptr;
     std::string events;
     const Usage so_far = usage();
-    if (!c.started) answer_.first_chunk(events, index, so_far);
+    if (!c.started) answer_->first_chunk(events, index, so_far);
     c.started = true;
-    answer_.text_chunk(events, index, text, c.logprobs.take(), so_far);
+    answer_->text_chunk(events, index, text, c.logprobs.take(), so_far);
     emit(events);
 }
 
@@ -391,21 +410,22 @@ void Completion::complete_choice(std::size_t index, FinishReason reason) {
     Choice& c = *choices_[index];
     if (request_.prompt_only) reason = FinishReason::length;
     if (!c.output->stopped()) show(index, c.output->finish());
+    if (over_) return;
     c.done = true;
     record_end(c, outcome_of(reason));
     const char* name = reason == FinishReason::stop ? "stop" : "length";
     if (request_.stream) {
         std::string events;
         const Usage so_far = usage();
-        if (!c.started) answer_.first_chunk(events, index, so_far);
+        if (!c.started) answer_->first_chunk(events, index, so_far);
         c.started = true;
-        if (!c.logprobs.empty()) answer_.text_chunk(events, index, "", c.logprobs.take(), so_far);
-        answer_.last_chunk(events, index, name, so_far);
+        if (!c.logprobs.empty()) answer_->text_chunk(events, index, "", c.logprobs.take(), so_far);
+        answer_->last_chunk(events, index, name, so_far);
         emit(events);
     } else {
-        c.whole.logprobs = c.logprobs.take();
         c.whole.finish_reason = name;
     }
+    if (over_) return;
     if (std::all_of(choices_.begin(), choices_.end(), [](const auto& ch) { return ch->done; })) {
         complete_answer();
     }
@@ -431,24 +451,19 @@ void Completion::record_end(Choice& choice, Outcome outcome) {
 }
 
 void Completion::complete_answer() {
-    if (request_.stream) {
-        std::string events;
-        answer_.usage_chunk(events, usage());
-        events += net::kSseDone;
-        emit(events);
-        exchange_->end_stream();
-    } else {
-        net::HttpResponse response;
-        response.body = whole_answer();
-        context_.respond(*exchange_, response);
-    }
+    if (!request_.stream) return write_whole_answer();
+    std::string events;
+    answer_->usage_chunk(events, usage());
+    events += net::kSseDone;
+    emit(events);
+    exchange_->end_stream();
     leave();
 }
 
 // Of the choices made for each prompt the n likeliest, by the sum of their log-probabilities; all,
 // in their order, where none is left out.
-std::string Completion::whole_answer() {
-    std::vector<ChoiceText> texts;
+std::vector<WholeChoice> Completion::take_choices() {
+    std::vector<WholeChoice> texts;
     const auto shown = static_cast<std::size_t>(request_.n);
     for (const Prompt& prompt : prompts_) {
         std::vector<Choice*> made_here;
@@ -460,9 +475,54 @@ std::string Completion::whole_answer() {
                 made_here.begin(), made_here.end(),
                 [](const Choice* a, const Choice* b) { return a->logprob > b->logprob; });
         }
-        for (std::size_t i = 0; i < shown; ++i) texts.push_back(std::move(made_here[i]->whole));
+        for (std::size_t i = 0; i < shown; ++i) {
+            texts.push_back(std::move(made_here[i]->whole));
+            texts.back().scored = prompt.scored;
+        }
     }
-    return answer_.whole(texts, usage());
+    return texts;
+}
+
+void Completion::write_whole_answer() {
+    std::vector<WholeChoice> choices = take_choices();
+    std::int64_t bytes = kept_bytes_;
+    for (const WholeChoice& choice : choices) {
+        if (choice.echo != nullptr) bytes += static_cast<std::int64_t>(choice.echo->size());
+    }
+    if (bytes <= kShortAnswerBytes) {
+        return send_whole_answer(
+            std::make_shared<const std::string>(answer_->whole(choices, *context_.codec, usage())));
+    }
+    // The client may go away meanwhile.
+    PreparePool::Job job;
+    job.client = client_of(context_, exchange_->request());
+    job.bytes = static_cast<std::size_t>(bytes);
+    job.run = [self = shared_from_this(), post = context_.post, answer = answer_,
+               codec = context_.codec.get(), choices = std::move(choices), usage = usage()] {
+        std::shared_ptr<const std::string> body;
+        try {
+            body = std::make_shared<const std::string>(answer->whole(choices, *codec, usage));
+        } catch (const std::exception& e) {
+            LOG_ERROR("{}: {}", answer->id(), e.what());
+        }
+        post([self, body] { self->send_whole_answer(body); });
+    };
+    context_.pool.add_owed(std::move(job));
+}
+
+// null: there was no memory to write it.
+void Completion::send_whole_answer(std::shared_ptr<const std::string> body) {
+    if (over_) return;
+    auto share = prepared_.share;
+    leave();
+    if (body == nullptr) {
+        context_.respond(*exchange_,
+                         error_response(unavailable("The server had not enough memory to write "
+                                                    "this answer.",
+                                                    1)));
+        return;
+    }
+    send_long(context_, exchange_, std::move(body), std::move(share));
 }
 
 void Completion::rejected(std::size_t prompt, const core::RejectRequest& rejection) {
@@ -493,7 +553,12 @@ void Completion::fail(const ApiError& error) {
 
 void Completion::gone() {
     if (over_) return;
-    LOG_DEBUG("{}: the client is gone", answer_.id());
+    const char* reason =
+        exchange_->too_slow() ? "the client reads too slowly" : "the client is gone";
+    LOG_DEBUG("{}: {}", answer_->id(), reason);
+    for (const auto& choice : choices_) {
+        if (!choice->done) choice->record->reason = reason;
+    }
     end_choices(FinishReason::cancelled, Outcome::abort);
     leave();
 }
@@ -515,6 +580,7 @@ void Completion::end_choices(FinishReason reason, Outcome outcome) {
 
 void Completion::leave() {
     over_ = true;
+    prepared_.share = nullptr;
     context_.active.erase(shared_from_this());
 }
 

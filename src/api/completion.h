@@ -10,13 +10,14 @@
 #include "api/completion_request.h"
 #include "api/context.h"
 #include "api/metrics.h"
+#include "api/preparation.h"
 #include "api/request_log.h"
 #include "base/time.h"
 #include "net/http_server.h"
 
 namespace helix::api {
 
-// One request to one of the two completion endpoints, from its checked body to the end of its
+// One request to one of the two completion endpoints, from its prepared prompts to the end of its
 // answer. Lives on the HTTP server's thread; what the service says arrives there through sinks that
 // post.
 //
@@ -26,7 +27,7 @@ namespace helix::api {
 class Completion : public std::enable_shared_from_this<Completion> {
   public:
     Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> exchange,
-               CompletionRequest request);
+               PreparedCompletion prepared);
     ~Completion();
 
     void start();
@@ -52,12 +53,12 @@ class Completion : public std::enable_shared_from_this<Completion> {
         core::RequestId id;
         std::size_t first = 0;  // of its choices
         bool accepted = false;
+        // For an answer that is sent whole.
+        std::shared_ptr<std::vector<core::ProducedToken>> scored;
     };
 
-    std::optional<ApiError> encode_prompts(std::vector<std::vector<Token>>& prompts) const;
-    std::optional<ApiError> check_length(std::size_t prompt_tokens) const;
     void submit(std::vector<Token> tokens, std::size_t index);
-    void add_choices(const std::vector<Token>& prompt);
+    void add_choices(std::size_t prompt);
     bool runs(const Prompt& prompt) const;  // one of its choices does
     std::size_t made() const { return static_cast<std::size_t>(request_.made()); }
     bool is_stop_token(Token token) const;
@@ -68,7 +69,12 @@ class Completion : public std::enable_shared_from_this<Completion> {
     void complete_choice(std::size_t index, core::FinishReason reason);
     void record_end(Choice& choice, Outcome outcome);
     void complete_answer();
-    std::string whole_answer();
+    std::vector<WholeChoice> take_choices();
+    void write_whole_answer();
+    void send_whole_answer(std::shared_ptr<const std::string> body);
+    // Counts what is kept of the answer until it may be sent. False: that is too much, and the
+    // answer has ended with an error that says so.
+    bool keep(std::int64_t bytes);
     void fail(const ApiError& error);
     // Ends what still runs in the service.
     void end_choices(core::FinishReason reason, Outcome outcome);
@@ -78,15 +84,19 @@ class Completion : public std::enable_shared_from_this<Completion> {
 
     ApiContext& context_;
     std::shared_ptr<net::HttpExchange> exchange_;
-    CompletionRequest request_;
+    PreparedCompletion prepared_;
+    const CompletionRequest& request_;  // of prepared_
+    spec::SamplingParams sampling_;     // with the seed
     std::vector<Token> stop_tokens_;
-    AnswerText answer_;
+    std::shared_ptr<const AnswerText> answer_;
     std::vector<Prompt> prompts_;
     std::vector<std::unique_ptr<Choice>> choices_;  // made() for each prompt
     std::string pending_;  // events that came before all prompts were accepted
     base::TimePoint arrived_;
     base::TimePoint last_write_;
     std::int64_t prompt_tokens_ = 0;
+    std::int64_t prepared_bytes_ = 0;  // of the share: what came before the answer
+    std::int64_t kept_bytes_ = 0;      // of the answer
     bool opened_ = false;
     bool over_ = false;
 };

@@ -22,6 +22,7 @@ constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // OpenAI's, of /v1/completions
 constexpr std::int32_t kMaxGuesses = 64;
 constexpr int kMaxDepth = 64;
+constexpr std::size_t kShownBytes = 100;             // of a value, in a message
 constexpr std::int64_t kMaxComparisons = 4'000'000;  // some milliseconds
 
 // What parsing would cost, without parsing. Objects keep the order of their members (templates show
@@ -55,6 +56,25 @@ Shape shape_of(std::string_view text) {
     return shape;
 }
 
+std::string too_long_a_name(const RequestLimits& limits) {
+    return fmt::format("at most {} bytes (max_name_bytes)", limits.max_name_bytes);
+}
+
+void read_names(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
+    fields.text("model", request.model);
+    if (request.model.size() > limits.max_name_bytes) {
+        fields.fail("model", too_long_a_name(limits));
+    }
+    const Json* user = fields.find("user");
+    if (user != nullptr && (!user->is_string() ||
+                            user->get_ref<const std::string&>().size() > limits.max_user_bytes)) {
+        fields.fail("user", fmt::format("expected a string of at most {} bytes (max_user_bytes)",
+                                        limits.max_user_bytes));
+    }
+    std::string unused;
+    read_metadata(fields, limits, unused);
+}
+
 void read_sampling(FieldReader& fields, CompletionRequest& request) {
     spec::SamplingParams& s = request.sampling;
     fields.number("temperature", 0, 100, s.temperature);
@@ -77,13 +97,17 @@ void read_logit_bias(FieldReader& fields, const RequestLimits& limits, Completio
         return fields.fail("logit_bias",
                            "expected an object from token ids to numbers, got " + kind_of(*bias));
     }
+    if (bias->size() > limits.max_biases) {
+        return fields.fail("logit_bias",
+                           fmt::format("at most {} tokens (max_biases)", limits.max_biases));
+    }
     for (const auto& [key, value] : bias->items()) {
         Token token = -1;
         const auto end = std::from_chars(key.data(), key.data() + key.size(), token);
         if (end.ec != std::errc() || end.ptr != key.data() + key.size() || token < 0 ||
             token >= limits.vocab_size) {
-            return fields.fail("logit_bias", fmt::format("'{}' is not a token id from 0 to {}", key,
-                                                         limits.vocab_size - 1));
+            return fields.fail("logit_bias", fmt::format("'{:.40}' is not a token id from 0 to {}",
+                                                         key, limits.vocab_size - 1));
         }
         if (!value.is_number() || value.get<double>() < -100 || value.get<double>() > 100) {
             return fields.fail("logit_bias",
@@ -103,25 +127,47 @@ bool read_tokens(const Json& array, const RequestLimits& limits, std::vector<Tok
     return true;
 }
 
-void read_stop(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
-    if (const Json* stop = fields.find("stop")) {
-        const Json list = stop->is_string() ? Json::array({*stop}) : *stop;
-        const bool fits = list.is_array() && list.size() <= limits.max_stop_strings &&
-                          std::all_of(list.begin(), list.end(), [](const Json& s) {
-                              return s.is_string() && !s.get_ref<const std::string&>().empty();
-                          });
-        if (!fits) {
-            return fields.fail(
-                "stop", fmt::format("expected a non-empty string or an array of at most {} of them",
-                                    limits.max_stop_strings));
-        }
-        request.stop = list.get<std::vector<std::string>>();
+void read_stop_strings(FieldReader& fields, const RequestLimits& limits,
+                       CompletionRequest& request) {
+    const Json* stop = fields.find("stop");
+    if (stop == nullptr) return;
+    const bool one = stop->is_string();
+    const std::size_t strings = one ? 1 : stop->size();
+    if ((!one && !stop->is_array()) || strings > limits.max_stop_strings) {
+        return fields.fail(
+            "stop", fmt::format("expected a non-empty string or an array of at most {} of them "
+                                "(max_stop_strings)",
+                                limits.max_stop_strings));
     }
-    if (const Json* ids = fields.find("stop_token_ids")) {
-        if (!ids->is_array() || !read_tokens(*ids, limits, request.stop_token_ids)) {
-            fields.fail("stop_token_ids", fmt::format("expected an array of token ids from 0 to {}",
-                                                      limits.vocab_size - 1));
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < strings; ++i) {
+        const Json& item = one ? *stop : (*stop)[i];
+        if (!item.is_string() || item.get_ref<const std::string&>().empty()) {
+            return fields.fail("stop", "expected a non-empty string or an array of them");
         }
+        const auto& text = item.get_ref<const std::string&>();
+        bytes += text.size();
+        if (text.size() > limits.max_stop_bytes || bytes > limits.max_all_stop_bytes) {
+            return fields.fail("stop",
+                               fmt::format("at most {} bytes each (max_stop_bytes) and {} in all "
+                                           "(max_all_stop_bytes)",
+                                           limits.max_stop_bytes, limits.max_all_stop_bytes));
+        }
+        request.stop.push_back(text);
+    }
+}
+
+void read_stop(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
+    read_stop_strings(fields, limits, request);
+    const Json* ids = fields.find("stop_token_ids");
+    if (ids == nullptr) return;
+    if (ids->size() > limits.max_stop_tokens) {
+        return fields.fail("stop_token_ids", fmt::format("at most {} token ids (max_stop_tokens)",
+                                                         limits.max_stop_tokens));
+    }
+    if (!ids->is_array() || !read_tokens(*ids, limits, request.stop_token_ids)) {
+        fields.fail("stop_token_ids", fmt::format("expected an array of token ids from 0 to {}",
+                                                  limits.vocab_size - 1));
     }
 }
 
@@ -159,8 +205,19 @@ void read_stream(FieldReader& fields, CompletionRequest& request, MaybeError& ne
 }
 
 // llama.cpp's field, and OpenAI's predicted outputs.
-void read_speculation(FieldReader& fields, CompletionRequest& request) {
+void read_prediction(FieldReader& fields, CompletionRequest& request);
+
+void read_speculation(FieldReader& fields, const RequestLimits& limits,
+                      CompletionRequest& request) {
     fields.integer("speculative.n_max", 0, kMaxGuesses, request.guesses);
+    read_prediction(fields, request);
+    if (request.prediction.size() > limits.max_prediction_bytes) {
+        fields.fail("prediction", fmt::format("at most {} bytes of text (max_prediction_bytes)",
+                                              limits.max_prediction_bytes));
+    }
+}
+
+void read_prediction(FieldReader& fields, CompletionRequest& request) {
     const Json* prediction = fields.find("prediction");
     if (prediction == nullptr) return;
     const auto wrong = [&] {
@@ -169,7 +226,9 @@ void read_speculation(FieldReader& fields, CompletionRequest& request) {
                     R"( {"type":"text","text":TEXT})");
     };
     if (!prediction->is_object() || prediction->value("type", Json()) != "content") return wrong();
-    const Json content = prediction->value("content", Json());
+    const auto found = prediction->find("content");
+    if (found == prediction->end()) return wrong();
+    const Json& content = *found;
     if (content.is_string()) {
         request.prediction = content.get<std::string>();
         return;
@@ -192,7 +251,8 @@ void read_early_stopping(FieldReader& fields, core::BeamSearch& beam) {
     } else if (*early == "never") {
         beam.early_stopping = core::EarlyStopping::never;
     } else {
-        fields.fail("early_stopping", "expected true, false or \"never\", got " + early->dump());
+        fields.fail("early_stopping", "expected true, false or \"never\", got " +
+                                          early->dump().substr(0, kShownBytes));
     }
 }
 
@@ -243,7 +303,8 @@ void read_choices(FieldReader& fields, const RequestLimits& limits, CompletionRe
     const auto prompts =
         static_cast<std::int64_t>(std::max<std::size_t>(1, request.prompts.size()));
     if (prompts * request.best_of > limits.max_choices) {
-        fields.fail("n", fmt::format("{} prompts with {} choices each are more than {} choices",
+        fields.fail("n", fmt::format("{} prompts with {} choices each are more than {} choices "
+                                     "(max_choices)",
                                      prompts, request.best_of, limits.max_choices));
     }
 }
@@ -255,32 +316,41 @@ void refuse_unsupported(FieldReader& fields) {
     if (!suffix.empty()) fields.fail("suffix", "inserting text is not supported");
 }
 
-void read_tools(FieldReader& fields, CompletionRequest& request) {
+void read_tools(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
     const Json* choice = fields.find("tool_choice");
     if (choice != nullptr && *choice != "none" && *choice != "auto") {
-        return fields.fail("tool_choice",
-                           "only \"none\" and \"auto\" are supported yet, got " + choice->dump());
+        return fields.fail("tool_choice", "only \"none\" and \"auto\" are supported yet, got " +
+                                              choice->dump().substr(0, kShownBytes));
     }
     const Json* tools = fields.find("tools");
     if (tools == nullptr) return;
     if (!tools->is_array())
         return fields.fail("tools", "expected an array, got " + kind_of(*tools));
+    if (tools->size() > limits.max_tools || tools->dump().size() > limits.max_tools_bytes) {
+        return fields.fail("tools", fmt::format("at most {} (max_tools), of {} bytes in all "
+                                                "(max_tools_bytes)",
+                                                limits.max_tools, limits.max_tools_bytes));
+    }
     for (std::size_t i = 0; i < tools->size(); ++i) {
         const Json& tool = (*tools)[i];
         const bool named = tool.is_object() && tool.contains("function") &&
                            tool["function"].is_object() && tool["function"].contains("name") &&
                            tool["function"]["name"].is_string();
-        if (!named)
-            return fields.fail(fmt::format("tools[{}].function.name", i), "expected a string");
+        const std::string where = fmt::format("tools[{}].function.name", i);
+        if (!named) return fields.fail(where, "expected a string");
+        if (tool["function"]["name"].get_ref<const std::string&>().size() > limits.max_name_bytes) {
+            return fields.fail(where, too_long_a_name(limits));
+        }
     }
     if (!tools->empty() && (choice == nullptr || *choice != "none")) request.tools = *tools;
 }
 
-void read_chat(FieldReader& fields, Json& body, CompletionRequest& request, MaybeError& nested) {
+void read_chat(FieldReader& fields, Json& body, const RequestLimits& limits,
+               CompletionRequest& request, MaybeError& nested) {
     bool logprobs = false;
     fields.boolean("logprobs", logprobs);
     std::int32_t top = 0;
-    fields.integer("top_logprobs", 0, 20, top);
+    fields.integer("top_logprobs", 0, limits.max_logprobs, top);
     if (top > 0 && !logprobs) fields.fail("top_logprobs", "needs logprobs to be true");
     if (logprobs) request.sampling.n_logprobs = top;
     fields.boolean("add_generation_prompt", request.add_generation_prompt);
@@ -289,20 +359,25 @@ void read_chat(FieldReader& fields, Json& body, CompletionRequest& request, Mayb
             return fields.fail("chat_template_kwargs",
                                "expected an object, got " + kind_of(*kwargs));
         }
+        if (kwargs->dump().size() > limits.max_kwargs_bytes) {
+            return fields.fail(
+                "chat_template_kwargs",
+                fmt::format("at most {} bytes (max_kwargs_bytes)", limits.max_kwargs_bytes));
+        }
         request.kwargs = *kwargs;
     }
-    read_tools(fields, request);
+    read_tools(fields, limits, request);
     if (fields.find("messages") == nullptr) return fields.fail("messages", "is required");
     request.messages = std::move(body["messages"]);
-    nested = normalise_messages(request.messages);
+    nested = normalise_messages(request.messages, limits);
 }
 
 void read_prompts(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
     const Json* prompt = fields.find("prompt");
     const auto wrong = [&] {
         fields.fail("prompt",
-                    fmt::format("expected a string, an array of at most {} strings, or an "
-                                "array (of arrays) of token ids from 0 to {}",
+                    fmt::format("expected a string, an array of at most {} strings (max_prompts), "
+                                "or an array (of arrays) of token ids from 0 to {}",
                                 limits.max_prompts, limits.vocab_size - 1));
     };
     if (prompt == nullptr) return fields.fail("prompt", "is required");
@@ -334,7 +409,7 @@ void read_plain(FieldReader& fields, const RequestLimits& limits, CompletionRequ
     // false is what some clients send for "none".
     const Json* logprobs = fields.find("logprobs");
     if (logprobs != nullptr && *logprobs != false) {
-        fields.integer("logprobs", 0, 20, request.sampling.n_logprobs);
+        fields.integer("logprobs", 0, limits.max_logprobs, request.sampling.n_logprobs);
     }
     fields.boolean("echo", request.echo);
     if (request.prompt_only && !request.echo) {
@@ -344,6 +419,28 @@ void read_plain(FieldReader& fields, const RequestLimits& limits, CompletionRequ
 }
 
 }  // namespace
+
+void read_metadata(FieldReader& fields, const RequestLimits& limits, std::string& text) {
+    text = "null";
+    const Json* metadata = fields.find("metadata");
+    if (metadata == nullptr) return;
+    bool good = metadata->is_object() && metadata->size() <= limits.max_metadata;
+    if (good) {
+        for (const auto& [key, value] : metadata->items()) {
+            good = good && key.size() <= limits.max_metadata_name_bytes && value.is_string() &&
+                   value.get_ref<const std::string&>().size() <= limits.max_metadata_bytes;
+        }
+    }
+    if (!good) {
+        return fields.fail(
+            "metadata",
+            fmt::format("expected an object of at most {} strings (max_metadata) of {} bytes "
+                        "(max_metadata_bytes) with names of {} bytes (max_metadata_name_bytes)",
+                        limits.max_metadata, limits.max_metadata_bytes,
+                        limits.max_metadata_name_bytes));
+    }
+    text = metadata->dump();
+}
 
 std::optional<ApiError> parse_json_object(std::string_view body, Json& object) {
     const Shape shape = shape_of(body);
@@ -374,13 +471,13 @@ std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_
     FieldReader fields(object);
     MaybeError nested_stream;
     MaybeError nested_messages;
-    fields.text("model", request.model);
+    read_names(fields, limits, request);
     read_sampling(fields, request);
     read_logit_bias(fields, limits, request);
     read_stop(fields, limits, request);
     read_lengths(fields, request);
     read_stream(fields, request, nested_stream);
-    read_speculation(fields, request);
+    read_speculation(fields, limits, request);
     fields.boolean("ignore_eos", request.ignore_eos);
     fields.boolean("skip_special_tokens", request.skip_special_tokens);
     std::int32_t vllm_priority = 0;
@@ -389,7 +486,7 @@ std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_
     refuse_unsupported(fields);
     read_output_format(fields, request);
     if (endpoint == Endpoint::chat) {
-        read_chat(fields, object, request, nested_messages);
+        read_chat(fields, object, limits, request, nested_messages);
     } else {
         read_plain(fields, limits, request);
     }

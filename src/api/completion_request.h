@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/error.h"
+#include "api/limits.h"
 #include "api/text_codec.h"
 #include "core/beam_search.h"
 #include "spec/sampling_params.h"
@@ -64,15 +65,6 @@ struct CompletionRequest {
     std::int32_t made() const { return beam ? n : best_of; }
 };
 
-struct RequestLimits {
-    std::int32_t vocab_size = 0;
-    std::int32_t context_length = 0;
-    std::size_t max_prompts = 128;
-    std::int32_t max_n = 128;         // choices for one prompt,
-    std::int64_t max_choices = 1024;  // and for all
-    std::size_t max_stop_strings = 64;
-};
-
 // The error names the field; request is usable only when there is none.
 std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_view body,
                                                  const RequestLimits& limits,
@@ -82,6 +74,11 @@ std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_
 std::optional<ApiError> parse_json_object(std::string_view body, nlohmann::ordered_json& object);
 
 // Checks messages and brings them into the form that ChatPrompt wants.
-std::optional<ApiError> normalise_messages(nlohmann::ordered_json& messages);
+std::optional<ApiError> normalise_messages(nlohmann::ordered_json& messages,
+                                           const RequestLimits& limits);
+
+// metadata as text, "null" when there is none; the error names its limits.
+class FieldReader;
+void read_metadata(FieldReader& fields, const RequestLimits& limits, std::string& text);
 
 }  // namespace helix::api

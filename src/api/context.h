@@ -1,15 +1,18 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <set>
+#include <thread>
 
 #include "api/access_log.h"
 #include "api/api_server.h"
+#include "api/heavy_work.h"
 #include "api/jobs.h"
 #include "api/metrics.h"
+#include "api/prepare_pool.h"
+#include "api/request_budget.h"
 #include "api/request_log.h"
 #include "base/random.h"
 #include "net/http_server.h"
@@ -18,8 +21,11 @@ namespace helix::api {
 
 class Completion;
 
+// The client that all lines of batches are.
+inline constexpr const char* kBatchClient = "batches";
+
 // What all requests of one server share. Used on the HTTP server's thread only, but for what does
-// not change, the service and draining.
+// not change (options, codec), the service, draining, pool, budget and post.
 struct ApiContext {
     ApiContext(ApiOptions o, Service& s, std::unique_ptr<const TextCodec> c,
                std::shared_ptr<Guard> g, std::unique_ptr<AccessLog> l)
@@ -30,7 +36,18 @@ struct ApiContext {
           access_log(std::move(l)),
           metrics(options.model.context_length),
           log(options.recent_requests),
-          random(options.seed) {}
+          random(options.seed),
+          budget(options.limits.max_requests, options.limits.max_request_bytes),
+          pool(pool_options(options.limits)) {}
+
+    static PreparePool::Options pool_options(const ServerLimits& limits) {
+        PreparePool::Options pool;
+        pool.threads = limits.prepare_threads > 0
+                           ? limits.prepare_threads
+                           : prepare_threads(std::thread::hardware_concurrency());
+        pool.max_waiting = limits.max_preparing;
+        return pool;
+    }
 
     // Answers and counts.
     void respond(net::HttpExchange& exchange, const net::HttpResponse& response) {
@@ -38,11 +55,7 @@ struct ApiContext {
         exchange.respond(response);
     }
 
-    bool serves(const std::string& model) const {
-        const ModelInfo& served = options.model;
-        return model == served.id || std::find(served.aliases.begin(), served.aliases.end(),
-                                               model) != served.aliases.end();
-    }
+    bool serves(const std::string& model) const { return options.model.serves(model); }
 
     ApiOptions options;
     Service& service;
@@ -54,9 +67,12 @@ struct ApiContext {
     base::Random random;
     std::function<void(net::HttpServer::Task)> post;
     std::function<std::size_t()> connections;
-    std::set<std::shared_ptr<Completion>> active;
+    std::set<std::shared_ptr<HeavyRequest>> heavy;  // with the pool
+    std::set<std::shared_ptr<Completion>> active;   // with the service
     std::atomic<bool> draining{false};
     std::unique_ptr<Jobs> jobs;  // null without files and batches
+    RequestBudget budget;
+    PreparePool pool;  // goes first: its threads use the rest
 };
 
 }  // namespace helix::api

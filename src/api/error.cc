@@ -5,9 +5,13 @@
 #include <algorithm>
 
 #include "api/json_text.h"
+#include "base/log.h"
 
 namespace helix::api {
 namespace {
+
+// What a client sent may be quoted in a message; this much of one tells enough.
+constexpr std::size_t kMaxMessageBytes = 2048;
 
 void append_or_null(std::string& out, std::string_view text) {
     if (text.empty()) {
@@ -39,8 +43,13 @@ ApiError unavailable(std::string message, std::int32_t retry_after_s) {
     return {503, std::move(message), "unavailable_error", "", "overloaded", retry_after_s};
 }
 
-ApiError internal_error(std::string message) {
-    return {500, std::move(message), "server_error", "", "internal_error", 0};
+ApiError internal_error() {
+    return {500,
+            "The server could not do this; its log says why.",
+            "server_error",
+            "",
+            "internal_error",
+            0};
 }
 
 ApiError from_error(const base::Error& error) {
@@ -62,7 +71,9 @@ ApiError from_error(const base::Error& error) {
         case Errc::internal:
             break;
     }
-    return internal_error(error.message);
+    // Such messages name files and what a library said: nothing for who asks over the network.
+    LOG_ERROR("{}", error.message);
+    return internal_error();
 }
 
 ApiError from_rejection(const core::RejectRequest& rejection) {
@@ -83,7 +94,8 @@ ApiError from_rejection(const core::RejectRequest& rejection) {
             return error;
         }
     }
-    return internal_error(rejection.message);
+    LOG_ERROR("{}", rejection.message);
+    return internal_error();
 }
 
 ApiError from_status(int status, std::string_view message) {
@@ -96,14 +108,18 @@ ApiError from_status(int status, std::string_view message) {
     } else if (status == 503) {
         error = unavailable(error.message, 1);
     } else if (status >= 500) {
-        error = internal_error(error.message);
+        LOG_ERROR("{}", message);
+        error = internal_error();
     }
     return error;
 }
 
 std::string error_json(const ApiError& error) {
     std::string out = "{\"error\":{\"message\":";
-    append_json_string(out, error.message);
+    const std::string_view message = error.message;
+    append_json_string(out, message.size() <= kMaxMessageBytes
+                                ? message
+                                : std::string(message.substr(0, kMaxMessageBytes)) + "...");
     out += ",\"type\":";
     append_json_string(out, error.type);
     out += ",\"param\":";

@@ -23,7 +23,8 @@ struct ApiError {
 ApiError bad_field(std::string param, std::string message);
 ApiError model_not_found(std::string_view model);
 ApiError unavailable(std::string message, std::int32_t retry_after_s);
-ApiError internal_error(std::string message);
+// Says nothing of what it was: that is for the log.
+ApiError internal_error();
 ApiError from_error(const base::Error& error);
 ApiError from_rejection(const core::RejectRequest& rejection);
 // For what the HTTP server itself refuses.

@@ -62,6 +62,8 @@ class Guard {
     // Would a client's request with this head get past the keys? Asked before its body is there;
     // counts nothing.
     bool admits_client(base::TimePoint now, const net::HttpRequest& head) const;
+    // The label of the key that this request brings; "" = none, or none of ours.
+    std::string key_of(const net::HttpRequest& request) const { return look_up(request).label; }
     // Now and then: reads changed files of keys, and says in the log who was turned away.
     void on_tick(base::TimePoint now);
 

@@ -12,6 +12,7 @@
 #include "api/error.h"
 #include "api/field_reader.h"
 #include "api/jobs.h"
+#include "api/preparation.h"
 #include "net/multipart.h"
 
 namespace helix::api {
@@ -190,29 +191,11 @@ std::optional<std::int64_t> window_seconds(std::string_view text) {
     return number * seconds;
 }
 
-// OpenAI's limits.
-std::optional<ApiError> read_metadata(const nlohmann::ordered_json* metadata, std::string& text) {
-    text = "null";
-    if (metadata == nullptr) return {};
-    bool good = metadata->is_object() && metadata->size() <= 16;
-    if (good) {
-        for (const auto& [key, value] : metadata->items()) {
-            good = good && key.size() <= 64 && value.is_string() &&
-                   value.get_ref<const std::string&>().size() <= 512;
-        }
-    }
-    if (!good) {
-        return bad_field("metadata",
-                         "'metadata': expected an object of at most 16 strings of 512 bytes with "
-                         "names of 64 bytes");
-    }
-    text = metadata->dump();
-    return {};
-}
-
 std::optional<ApiError> read_batch(const net::HttpRequest& request, std::int64_t now,
                                    store::NewBatch& batch) {
     nlohmann::ordered_json body;
+    std::int64_t bytes = 0;
+    if (auto error = measure_json(request.body, RequestLimits{}, bytes)) return error;
     if (auto error = parse_json_object(request.body, body)) return error;
     FieldReader fields(body);
     fields.text("input_file_id", batch.input_file);
@@ -232,7 +215,8 @@ std::optional<ApiError> read_batch(const net::HttpRequest& request, std::int64_t
                                      batch.window));
     }
     batch.expires_at = now + *window;
-    return read_metadata(fields.find("metadata"), batch.metadata);
+    read_metadata(fields, RequestLimits{}, batch.metadata);
+    return fields.error();
 }
 
 net::HttpResponse create_batch(JobStore& store, const net::HttpRequest& request, std::int64_t now) {

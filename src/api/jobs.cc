@@ -45,12 +45,14 @@ struct Ask {
     std::shared_ptr<net::HttpExchange> exchange;
     Jobs::Work work;
     std::shared_ptr<Download> download = nullptr;  // in place of work
+    std::shared_ptr<RequestBudget::Share> share = nullptr;
 };
 
 BatchLimits limits_of(const ApiOptions& options, const JobOptions& jobs) {
     BatchLimits limits;
     limits.max_lines = jobs.max_lines;
     limits.max_line_bytes = options.http.max_body_bytes;
+    limits.request = options.request_limits;
     return limits;
 }
 
@@ -59,7 +61,7 @@ net::HttpResponse do_work(const Ask& ask, store::JobStore& store) {
         return ask.work(store, ask.exchange->request());
     } catch (const std::exception& e) {
         LOG_ERROR("request {}: {}", ask.exchange->request().request_id, e.what());
-        return error_response(internal_error("internal error"));
+        return error_response(internal_error());
     }
 }
 
@@ -283,7 +285,13 @@ bool Jobs::Impl::push(Ask ask) {
 }
 
 void Jobs::ask(const std::shared_ptr<net::HttpExchange>& exchange, Work work) {
-    if (impl_->push({exchange, std::move(work)})) return;
+    const auto bytes = static_cast<std::int64_t>(exchange->request().body.size());
+    auto share = impl_->context.budget.open(bytes);
+    if (!share.ok()) {
+        impl_->context.respond(*exchange, error_response(from_error(share.error())));
+        return;
+    }
+    if (impl_->push({exchange, std::move(work), nullptr, std::move(*share)})) return;
     impl_->context.respond(*exchange,
                            error_response(unavailable("The server is shutting down.", 5)));
 }

@@ -266,14 +266,20 @@ Metrics::Metrics(std::int32_t context_length)
       params_n(kCountBounds) {}
 
 std::string metrics_text(const Metrics& metrics, const core::ClusterView& view,
-                         std::string_view model, std::size_t connections) {
+                         std::string_view model, const HeldNow& held) {
     PrometheusText text(metric_label("model_name", model) + "," + metric_label("engine", "0"));
     write_cluster(text, view);
     write_requests(text, metrics);
     write_all_workers(text, view);
     if (metrics.jobs) write_jobs(text, *metrics.jobs);
     text.single("helix_http_connections", kGauge, "Open HTTP connections.",
-                static_cast<double>(connections));
+                static_cast<double>(held.connections));
+    text.single("helix_requests_preparing", kGauge, "Requests that are read, or wait for it.",
+                static_cast<double>(held.preparing));
+    text.single("helix_requests_held", kGauge, "Requests that are not over.",
+                static_cast<double>(held.requests));
+    text.single("helix_request_bytes", kGauge, "Memory that requests hold which are not over.",
+                static_cast<double>(held.request_bytes));
     text.single("helix_http_requests_total", kCounter, "HTTP requests.",
                 static_cast<double>(metrics.http_requests));
     text.single("helix_http_errors_total", kCounter, "HTTP requests answered 4xx or 5xx.",

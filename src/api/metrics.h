@@ -84,7 +84,15 @@ struct Metrics {
     std::optional<Jobs> jobs;
 };
 
+// What the API holds now.
+struct HeldNow {
+    std::size_t connections = 0;
+    std::size_t preparing = 0;       // requests that are read, or wait for it
+    std::int64_t requests = 0;       // all that are not over
+    std::int64_t request_bytes = 0;  // of memory, that those hold
+};
+
 std::string metrics_text(const Metrics& metrics, const core::ClusterView& view,
-                         std::string_view model, std::size_t connections);
+                         std::string_view model, const HeldNow& held);
 
 }  // namespace helix::api

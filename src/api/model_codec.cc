@@ -22,11 +22,11 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 class ModelOutput final : public TextOutput {
   public:
-    ModelOutput(std::shared_ptr<const text::Tokenizer> tokenizer, std::vector<std::string> stops,
+    ModelOutput(std::shared_ptr<const text::Tokenizer> tokenizer, text::StopMatcher matcher,
                 bool skip_special)
         : detokenizer_(std::move(tokenizer),
                        {.skip_special_tokens = skip_special, .starts_text = false}),
-          matcher_(std::move(stops)) {}
+          matcher_(std::move(matcher)) {}
 
     std::string push(Token token, bool may_stop) override {
         const std::string text = detokenizer_.push(token);
@@ -42,6 +42,22 @@ class ModelOutput final : public TextOutput {
   private:
     text::Detokenizer detokenizer_;
     text::StopMatcher matcher_;
+};
+
+class ModelOutputs final : public TextOutputs {
+  public:
+    ModelOutputs(std::shared_ptr<const text::Tokenizer> tokenizer, std::vector<std::string> stops,
+                 bool skip_special)
+        : tokenizer_(std::move(tokenizer)), fresh_(std::move(stops)), skip_special_(skip_special) {}
+
+    std::unique_ptr<TextOutput> make() const override {
+        return std::make_unique<ModelOutput>(tokenizer_, fresh_, skip_special_);
+    }
+
+  private:
+    std::shared_ptr<const text::Tokenizer> tokenizer_;
+    text::StopMatcher fresh_;  // each choice begins with a copy
+    bool skip_special_;
 };
 
 }  // namespace
@@ -148,9 +164,9 @@ std::string ModelCodec::token_bytes(Token token) const {
     return std::string(tokenizer_->token_bytes(token));
 }
 
-std::unique_ptr<TextOutput> ModelCodec::output(std::vector<std::string> stop_strings,
-                                               bool skip_special) const {
-    return std::make_unique<ModelOutput>(tokenizer_, std::move(stop_strings), skip_special);
+std::shared_ptr<const TextOutputs> ModelCodec::outputs(std::vector<std::string> stop_strings,
+                                                       bool skip_special) const {
+    return std::make_shared<ModelOutputs>(tokenizer_, std::move(stop_strings), skip_special);
 }
 
 }  // namespace helix::api

@@ -36,6 +36,12 @@ void read_json_schema(FieldReader& fields, const Json& format, CompletionRequest
         return fields.fail("response_format.json_schema.name",
                            "expected a string, got " + kind_of(*name));
     }
+    const RequestLimits limits;
+    if (name != described->end() &&
+        name->get_ref<const std::string&>().size() > limits.max_name_bytes) {
+        return fields.fail("response_format.json_schema.name",
+                           fmt::format("at most {} bytes (max_name_bytes)", limits.max_name_bytes));
+    }
     const auto schema = described->find("schema");
     if (schema == described->end()) {
         return fields.fail("response_format.json_schema.schema", "expected a JSON schema");
@@ -68,7 +74,7 @@ void read_output_format(FieldReader& fields, CompletionRequest& request) {
         } else if (*type != "text") {
             fields.fail("response_format",
                         fmt::format("type {} is not known; use text, json_object or json_schema",
-                                    type->dump()));
+                                    type->dump().substr(0, 100)));
         }
     }
     std::string grammar;

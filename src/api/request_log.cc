@@ -29,6 +29,7 @@ json record_json(const RequestRecord& record) {
             {"stream", record.stream},
             {"created", record.created},
             {"state", record.state},
+            {"reason", record.reason.empty() ? json() : json(record.reason)},
             {"prompt_tokens", record.prompt_tokens},
             {"cached_tokens", record.cached_tokens},
             {"completion_tokens", record.completion_tokens},

@@ -23,6 +23,7 @@ struct RequestRecord {
     bool stream = false;
     std::int64_t created = 0;      // Unix seconds
     std::string state = "queued";  // queued, running, stop, length, abort, error, rejected
+    std::string reason;            // of an abort; "" = none
     std::int64_t prompt_tokens = 0;
     std::int64_t cached_tokens = 0;  // of the prompt, from the prefix cache
     std::int64_t completion_tokens = 0;

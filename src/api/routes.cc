@@ -11,9 +11,12 @@
 #include "api/completion.h"
 #include "api/completion_request.h"
 #include "api/field_reader.h"
+#include "api/heavy_work.h"
 #include "api/job_routes.h"
 #include "api/json_text.h"
+#include "api/long_answer.h"
 #include "api/nodes.h"
+#include "api/preparation.h"
 #include "base/check.h"
 
 namespace helix::api {
@@ -65,7 +68,8 @@ void metrics(ApiContext& context, const Exchange& exchange) {
     net::HttpResponse response;
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";
     response.body = metrics_text(context.metrics, context.service.view(), context.options.model.id,
-                                 context.connections());
+                                 {context.connections(), context.heavy.size(),
+                                  context.budget.requests(), context.budget.bytes()});
     context.respond(*exchange, response);
 }
 
@@ -167,34 +171,31 @@ void model(ApiContext& context, const Exchange& exchange, const std::string& id)
 // ---- completions
 // -----------------------------------------------------------------------------------
 
-RequestLimits limits_of(const ApiContext& context) {
-    RequestLimits limits;
-    limits.vocab_size = context.codec->vocab_size();
-    limits.context_length = context.options.model.context_length;
-    return limits;
-}
-
-void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint) {
-    CompletionRequest request;
-    auto error =
-        parse_completion_request(endpoint, exchange->request().body, limits_of(context), request);
-    if (!error && !request.model.empty() && !context.serves(request.model)) {
-        error = model_not_found(request.model);
-    }
-    if (!error && context.draining) error = unavailable("The server is shutting down.", 5);
-    if (error) {
-        context.respond(*exchange, error_response(*error));
+void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
+              const std::string& client) {
+    if (context.draining) {
+        context.respond(*exchange, error_response(unavailable("The server is shutting down.", 5)));
         return;
     }
-    std::make_shared<Completion>(context, exchange, std::move(request))->start();
+    run_heavy(context, exchange, client, [c = &context, exchange, endpoint](HeavyInput input) {
+        auto prepared = std::make_shared<PreparedCompletion>();
+        prepared->share = std::move(input.share);
+        auto error = prepare_completion(c->options, *c->codec, endpoint, std::move(input.body),
+                                        *input.dropped, *prepared);
+        if (error) *prepared = {};  // here, where it keeps nobody waiting
+        return Then([c, exchange, prepared, error = std::move(error)] {
+            if (error) return c->respond(*exchange, error_response(*error));
+            std::make_shared<Completion>(*c, exchange, std::move(*prepared))->start();
+        });
+    });
 }
 
 void chat(ApiContext& context, const Exchange& exchange) {
-    complete(context, exchange, Endpoint::chat);
+    complete(context, exchange, Endpoint::chat, client_of(context, exchange->request()));
 }
 
 void plain(ApiContext& context, const Exchange& exchange) {
-    complete(context, exchange, Endpoint::completions);
+    complete(context, exchange, Endpoint::completions, client_of(context, exchange->request()));
 }
 
 // ---- tokens
@@ -202,7 +203,8 @@ void plain(ApiContext& context, const Exchange& exchange) {
 
 // vLLM's body {"prompt" or "messages", "add_special_tokens"}, or llama-server's
 // {"content","add_special"}.
-std::optional<ApiError> tokenize_body(ApiContext& context, Json& body, std::vector<Token>& tokens) {
+std::optional<ApiError> tokenize_body(const ApiContext& context, Json& body,
+                                      std::vector<Token>& tokens) {
     FieldReader fields(body);
     bool chat_prompt = true;
     fields.boolean("add_generation_prompt", chat_prompt);
@@ -213,7 +215,8 @@ std::optional<ApiError> tokenize_body(ApiContext& context, Json& body, std::vect
     fields.text(vllm ? "prompt" : "content", text);
     if (fields.failed()) return fields.error();
     if (fields.find("messages") != nullptr) {
-        if (auto error = normalise_messages(body["messages"])) return error;
+        if (auto error = normalise_messages(body["messages"], context.options.request_limits))
+            return error;
         ChatPrompt prompt;
         prompt.messages = &body["messages"];
         prompt.add_generation_prompt = chat_prompt;
@@ -229,45 +232,76 @@ std::optional<ApiError> tokenize_body(ApiContext& context, Json& body, std::vect
     return {};
 }
 
-void tokenize(ApiContext& context, const Exchange& exchange) {
-    Json body;
-    std::vector<Token> tokens;
-    auto error = parse_json_object(exchange->request().body, body);
-    if (!error) error = tokenize_body(context, body, tokens);
-    context.respond(*exchange,
-                    error ? error_response(*error)
-                          : json_response({{"count", tokens.size()},
-                                           {"max_model_len", context.options.model.context_length},
-                                           {"tokens", tokens}}));
+std::optional<ApiError> read_detokenize(const ApiContext& context, Json& body,
+                                        std::vector<Token>& tokens) {
+    const std::int32_t vocab = context.codec->vocab_size();
+    bool good = body.contains("tokens") && body["tokens"].is_array();
+    for (const Json& item : good ? body["tokens"] : Json::array()) {
+        const auto id = as_integer(item);
+        good = good && id && *id >= 0 && *id < vocab;
+        if (good) tokens.push_back(static_cast<Token>(*id));
+    }
+    if (good) return {};
+    return bad_field(
+        "tokens", fmt::format("'tokens': expected an array of token ids from 0 to {}", vocab - 1));
 }
 
-void detokenize(ApiContext& context, const Exchange& exchange) {
+// Reads the body within the request's share of memory.
+std::optional<ApiError> read_body(const ApiContext& context, const HeavyInput& input, Json& body) {
+    std::int64_t bytes = 0;
+    if (auto error = measure_json(input.body, context.options.request_limits, bytes)) return error;
+    const base::Status held = input.share->resize(input.share->bytes() + bytes);
+    if (!held.ok()) return from_error(held.error());
+    return parse_json_object(input.body, body);
+}
+
+using TokenAnswer = net::HttpResponse (*)(const ApiContext&, const HeavyInput&);
+
+net::HttpResponse tokenized(const ApiContext& context, const HeavyInput& input) {
     Json body;
-    auto error = parse_json_object(exchange->request().body, body);
     std::vector<Token> tokens;
-    if (!error) {
-        const std::int32_t vocab = context.codec->vocab_size();
-        bool good = body.contains("tokens") && body["tokens"].is_array();
-        for (const Json& item : good ? body["tokens"] : Json::array()) {
-            const auto id = as_integer(item);
-            good = good && id && *id >= 0 && *id < vocab;
-            if (good) tokens.push_back(static_cast<Token>(*id));
-        }
-        if (!good) {
-            error = bad_field(
-                "tokens",
-                fmt::format("'tokens': expected an array of token ids from 0 to {}", vocab - 1));
-        }
-    }
-    if (error) {
-        context.respond(*exchange, error_response(*error));
-        return;
-    }
+    auto error = read_body(context, input, body);
+    if (!error) error = tokenize_body(context, body, tokens);
+    if (error) return error_response(*error);
+    net::HttpResponse response;
+    response.body =
+        fmt::format("{{\"count\":{},\"max_model_len\":{},\"tokens\":[{}]}}", tokens.size(),
+                    context.options.model.context_length, fmt::join(tokens, ","));
+    return response;
+}
+
+net::HttpResponse detokenized(const ApiContext& context, const HeavyInput& input) {
+    Json body;
+    std::vector<Token> tokens;
+    auto error = read_body(context, input, body);
+    if (!error) error = read_detokenize(context, body, tokens);
+    if (error) return error_response(*error);
     std::string text;
     append_json_string(text, context.codec->decode(tokens, false));
     net::HttpResponse response;
     response.body = "{\"prompt\":" + text + ",\"content\":" + text + "}";
-    context.respond(*exchange, response);
+    return response;
+}
+
+void on_pool(ApiContext& context, const Exchange& exchange, TokenAnswer answer) {
+    run_heavy(context, exchange, client_of(context, exchange->request()),
+              [c = &context, exchange, answer](HeavyInput input) {
+                  const auto response = std::make_shared<net::HttpResponse>(answer(*c, input));
+                  return Then([c, exchange, response, share = input.share] {
+                      if (response->status != 200) return c->respond(*exchange, *response);
+                      send_long(*c, exchange,
+                                std::make_shared<const std::string>(std::move(response->body)),
+                                share);
+                  });
+              });
+}
+
+void tokenize(ApiContext& context, const Exchange& exchange) {
+    on_pool(context, exchange, tokenized);
+}
+
+void detokenize(ApiContext& context, const Exchange& exchange) {
+    on_pool(context, exchange, detokenized);
 }
 
 // ---- dispatch
@@ -322,10 +356,18 @@ void dispatch(ApiContext& context, const Exchange& exchange, const Route& found,
 }
 
 void extra_page(ApiContext& context, const Exchange& exchange, const ExtraPage& page) {
-    net::HttpResponse response;
-    response.content_type = page.content_type;
-    response.body = page.body();
-    context.respond(*exchange, response);
+    const auto answer = [&page] {
+        net::HttpResponse response;
+        response.content_type = page.content_type;
+        response.body = page.body();
+        return response;
+    };
+    if (!page.heavy) return context.respond(*exchange, answer());
+    run_heavy(
+        context, exchange, client_of(context, exchange->request()),
+        [c = &context, exchange, answer](const HeavyInput&) {
+            return Then([c, exchange, response = answer()] { c->respond(*exchange, response); });
+        });
 }
 
 }  // namespace
@@ -333,7 +375,8 @@ void extra_page(ApiContext& context, const Exchange& exchange, const ExtraPage& 
 void route_trusted(ApiContext& context, const Exchange& exchange) {
     const bool chat_endpoint = exchange->request().path == "/v1/chat/completions";
     CHECK(chat_endpoint || exchange->request().path == "/v1/completions");
-    complete(context, exchange, chat_endpoint ? Endpoint::chat : Endpoint::completions);
+    complete(context, exchange, chat_endpoint ? Endpoint::chat : Endpoint::completions,
+             kBatchClient);
 }
 
 void route(ApiContext& context, const Exchange& exchange) {

@@ -31,6 +31,14 @@ class TextOutput {
     virtual bool stopped() const = 0;
 };
 
+// What the choices of a request share to put out their text. Any thread.
+class TextOutputs {
+  public:
+    virtual ~TextOutputs() = default;
+    // For one more choice. The maker must live as long.
+    virtual std::unique_ptr<TextOutput> make() const = 0;
+};
+
 // Values outlive the call. messages: array of objects with role and content (a string or null), and
 // for tools tool_calls (arguments as objects) and tool_call_id.
 struct ChatPrompt {
@@ -41,6 +49,7 @@ struct ChatPrompt {
     bool add_generation_prompt = true;
 };
 
+// Any thread, several at once.
 class TextCodec {
   public:
     virtual ~TextCodec() = default;
@@ -53,8 +62,8 @@ class TextCodec {
     virtual std::string token_bytes(Token token) const = 0;
     virtual const std::vector<Token>& end_tokens() const = 0;
     virtual std::int32_t vocab_size() const = 0;
-    virtual std::unique_ptr<TextOutput> output(std::vector<std::string> stop_strings,
-                                               bool skip_special) const = 0;
+    virtual std::shared_ptr<const TextOutputs> outputs(std::vector<std::string> stop_strings,
+                                                       bool skip_special) const = 0;
 };
 
 }  // namespace helix::api

@@ -62,6 +62,7 @@ struct ServeArguments {
     int block_size = 16;
     std::string kv = "f16";
     int max_waiting = 1024;
+    std::string request_memory = "1GiB";
     std::string speculate;
     std::string state_dir;
     double rejoin_wait_s = 5;
@@ -359,16 +360,17 @@ base::Status serve(const ServeArguments& a) {
     TRY(const HostPort named, parse_host_port("--listen", a.listen));
     with_pages.access.host_names.push_back(named.host);
     TRY(with_pages.jobs, job_options(a));
+    TRY(with_pages.limits.max_request_bytes, parse_size("--request-memory", a.request_memory));
     with_pages.pages["/"] = {"text/plain; charset=utf-8",
                              [name = with_pages.model.id] { return start_page(name); }};
     with_pages.pages["/helix/join"] = {"application/json",
                                        [&c = *coordinator] { return c.join_json(); }};
     with_pages.pages["/helix/plan"] = {
         "text/plain; charset=utf-8",
-        [&c = *coordinator, &m = served.model.spec] { return draw_plan(c, m); }};
+        [&c = *coordinator, &m = served.model.spec] { return draw_plan(c, m); }, true};
     with_pages.pages["/helix/plan.svg"] = {
         "image/svg+xml",
-        [&c = *coordinator, &m = served.model.spec] { return draw_plan_svg(c, m); }};
+        [&c = *coordinator, &m = served.model.spec] { return draw_plan_svg(c, m); }, true};
     const std::string model_id = with_pages.model.id;
     TRY(const auto api,
         api::ApiServer::start(std::move(with_pages), *coordinator, std::move(codec)));
@@ -398,6 +400,16 @@ base::Status serve(const ServeArguments& a) {
     api->drain();
     api->stop(base::from_seconds(5));
     return base::Ok{};
+}
+
+void add_request_limits(CLI::App& command, ServeArguments& a) {
+    command.add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
+        ->capture_default_str();
+    command
+        .add_option("--request-memory", a.request_memory,
+                    "that all requests may take of the coordinator, from their arrival to their "
+                    "end; more get 429")
+        ->capture_default_str();
 }
 
 }  // namespace
@@ -438,8 +450,7 @@ void add_serve(App& app) {
                         "tokens of prompt and answer together [the model's, at least 512]");
     command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
     command->add_option("--kv", a.kv, kKvHelp)->capture_default_str();
-    command->add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
-        ->capture_default_str();
+    add_request_limits(*command, a);
     command->add_option("--state-dir", a.state_dir,
                         "a folder for what survives any crash: uploaded files, batches, and the "
                         "placement, which the next start takes up; made when it is not there "

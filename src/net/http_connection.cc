@@ -287,9 +287,6 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
     request = std::move(in.request);
     request.body = std::move(parser.get().body());
     request.body_file = std::move(in.file);
-    error_code unknown;
-    const auto peer = socket_.remote_endpoint(unknown);
-    if (!unknown) request.peer = peer.address().to_string();
     const std::string_view given = request.header("x-request-id");
     request.request_id = is_plain_word(given) ? std::string(given) : new_request_id();
     co_return true;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../net/http_test_client.h"
@@ -36,10 +37,11 @@ class ApiTest : public ::testing::Test {
     }
 
     void start() {
-        auto server = ApiServer::start(options_, service_, std::make_unique<ByteCodec>());
+        auto server = ApiServer::start(options_, service_, make_codec());
         ASSERT_TRUE(server.ok()) << server.error().message;
         server_ = std::move(server).value();
     }
+    virtual std::unique_ptr<const TextCodec> make_codec() { return std::make_unique<ByteCodec>(); }
     net::TestClient client() {
         if (!server_) start();
         return net::TestClient(server_->port());
@@ -56,6 +58,22 @@ class ApiTest : public ::testing::Test {
         c.request("POST", path, body,
                   body.empty() ? "content-type: application/json\r\n" + headers : headers);
         return c.read_response();
+    }
+    // The value of a metric that has one; "" when there is none.
+    std::string metric(const std::string& name) {
+        const std::string text = get("/metrics").body;
+        const std::size_t at = text.find("\n" + name + "{");
+        if (at == std::string::npos) return {};
+        const std::size_t value = text.find("} ", at) + 2;
+        return text.substr(value, text.find('\n', value) - value);
+    }
+    // Within ten seconds.
+    bool metric_becomes(const std::string& name, const std::string& value) {
+        for (int i = 0; i < 1000; ++i) {
+            if (metric(name) == value) return true;
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        return false;
     }
     static std::vector<std::string> events(const std::string& body) {
         std::vector<std::string> out;

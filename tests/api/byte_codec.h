@@ -46,6 +46,19 @@ class ByteOutput : public TextOutput {
     std::string waiting_;
 };
 
+class ByteOutputs : public TextOutputs {
+  public:
+    ByteOutputs(std::vector<std::string> stops, bool skip_special)
+        : stops_(std::move(stops)), skip_special_(skip_special) {}
+    std::unique_ptr<TextOutput> make() const override {
+        return std::make_unique<ByteOutput>(stops_, skip_special_);
+    }
+
+  private:
+    std::vector<std::string> stops_;
+    bool skip_special_;
+};
+
 class ByteCodec : public TextCodec {
   public:
     base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const override {
@@ -79,9 +92,9 @@ class ByteCodec : public TextCodec {
     }
     const std::vector<Token>& end_tokens() const override { return end_tokens_; }
     std::int32_t vocab_size() const override { return 258; }
-    std::unique_ptr<TextOutput> output(std::vector<std::string> stops,
-                                       bool skip_special) const override {
-        return std::make_unique<ByteOutput>(std::move(stops), skip_special);
+    std::shared_ptr<const TextOutputs> outputs(std::vector<std::string> stops,
+                                               bool skip_special) const override {
+        return std::make_shared<ByteOutputs>(std::move(stops), skip_special);
     }
 
   private:

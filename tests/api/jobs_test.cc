@@ -331,6 +331,59 @@ TEST_F(JobsTest, LinesAskForWhatTheyLikeAndBadOnesFailAlone) {
     EXPECT_EQ(errors.at("long")["response"]["body"]["error"]["code"], "context_length_exceeded");
 }
 
+TEST_F(JobsTest, ALineOverALimitEndsWithAnErrorOfItsOwnAndTheOthersRun) {
+    options_.request_limits.max_json_values = 500;
+    std::string deep;
+    for (int i = 0; i < 200; ++i) deep += '[';
+    deep += std::string(200, ']');
+    std::string text = line("one", {{"prompt", "x"}}).dump() + "\n";
+    std::string nested = line("deep", {{"prompt", "x"}, {"ignored", "HERE"}}).dump();
+    nested.replace(nested.find("\"HERE\""), 6, deep);
+    text += nested + "\n";
+    text += line("full", {{"prompt", "x"}, {"ignored", std::vector<int>(600, 1)}}).dump() + "\n";
+    text += line("stops", {{"prompt", "x"}, {"stop", std::string(5000, 's')}}).dump() + "\n";
+    text += line("two", {{"prompt", "x"}}).dump() + "\n";
+    const std::string batch = create(upload(text));
+    for (int i = 0; i < 2; ++i) {
+        auto request = service_.next();
+        ASSERT_TRUE(request);
+        answer(*request);
+    }
+    const Json done = wait_for(batch, "completed");
+    EXPECT_EQ(done["request_counts"], (Json{{"total", 5}, {"completed", 2}, {"failed", 3}}));
+    const auto errors = result_lines(done["error_file_id"]);
+    ASSERT_EQ(errors.size(), 3U);
+    const auto message = [&](const std::string& id) -> std::string {
+        EXPECT_EQ(errors.at(id)["response"]["status_code"], 400);
+        return errors.at(id)["response"]["body"]["error"]["message"];
+    };
+    EXPECT_THAT(message("deep"), HasSubstr("64 deep"));
+    EXPECT_THAT(message("full"), HasSubstr("max_json_values"));
+    EXPECT_THAT(message("stops"), HasSubstr("max_stop_bytes"));
+}
+
+TEST_F(JobsTest, HeadsOfLinesAreReadWhateverTheirBodiesHold) {
+    // Names of the head inside the body, twice, or of another kind.
+    const std::string rest = R"("method":"POST","url":"/v1/completions")";
+    std::string text = R"({"body":{"prompt":"x","custom_id":"no","body":{"model":"no"}},)";
+    text += R"("custom_id":"yes",)" + rest + "}\n";
+    const std::string batch = create(upload(text));
+    auto request = service_.next();
+    ASSERT_TRUE(request);
+    answer(*request);
+    const Json done = wait_for(batch, "completed");
+    EXPECT_EQ(result_lines(done["output_file_id"]).count("yes"), 1U);
+    const std::string wrong = R"({"custom_id":7,"body":{},)" + rest + "}\n" +
+                              R"({"custom_id":"a","body":[{}],)" + rest + "}\n" +
+                              R"({"custom_id":"b","body":{"model":[]},)" + rest + "}\n";
+    const Json failed = wait_for(create(upload(wrong)), "failed");
+    const Json& data = failed["errors"]["data"];
+    ASSERT_EQ(data.size(), 3U) << data.dump(1);
+    EXPECT_EQ(data[0]["param"], "custom_id");
+    EXPECT_EQ(data[1]["param"], "body");
+    EXPECT_EQ(data[2]["param"], "body.model");
+}
+
 TEST_F(JobsTest, ABatchWithWrongLinesFailsAndSaysWhichAndWhy) {
     std::string text = "not json\n";
     text += line("a", {{"model", "gpt-x"}, {"prompt", "x"}}).dump() + "\n";

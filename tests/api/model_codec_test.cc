@@ -86,19 +86,19 @@ TEST_F(ModelCodecTest, StreamedTextIsTheDecodedTextAndStopsBeforeAStopString) {
     const std::string text =
         "The router keeps the coordinator awake. \xC3\x84pfel \xF0\x9F\x98\x80!";
     const auto tokens = codec_->encode(" " + text, false);
-    const auto output = codec_->output({}, true);
+    const auto output = codec_->outputs({}, true)->make();
     std::string joined;
     for (const Token token : tokens) joined += output->push(token, true);
     joined += output->finish();
     EXPECT_NE(joined.find(text), std::string::npos) << joined;
 
-    const auto stopping = codec_->output({"coordinator"}, true);
+    const auto stopping = codec_->outputs({"coordinator"}, true)->make();
     std::string before;
     for (const Token token : tokens) before += stopping->push(token, true);
     EXPECT_TRUE(stopping->stopped());
     EXPECT_TRUE(before.ends_with("keeps the ")) << before;
 
-    const auto early = codec_->output({"coordinator"}, true);
+    const auto early = codec_->outputs({"coordinator"}, true)->make();
     std::string all;
     for (const Token token : tokens) all += early->push(token, false);
     EXPECT_FALSE(early->stopped());

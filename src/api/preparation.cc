@@ -1,0 +1,219 @@
+#include "api/preparation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace helix::api {
+namespace {
+
+// A value of a parsed body takes at most so many bytes besides its text: itself, its share of an
+// array that grows by doubling, and a string's or container's own block.
+constexpr std::int64_t kJsonValueBytes = 96;
+// Messages are there as they came, as the template is given them, and as the template's own values.
+constexpr std::int64_t kChatCopies = 3;
+// A choice: what the server keeps of it and writes of it in its log.
+constexpr std::int64_t kChoiceBytes = 2048;
+
+std::optional<ApiError> check_length(const ApiOptions& options, const CompletionRequest& request,
+                                     std::size_t prompt_tokens) {
+    const char* field = request.endpoint == Endpoint::chat ? "messages" : "prompt";
+    if (prompt_tokens == 0) return bad_field(field, "The prompt is empty.");
+    const auto context = static_cast<std::int64_t>(options.model.context_length);
+    const auto prompt = static_cast<std::int64_t>(prompt_tokens);
+    const std::int64_t wanted = std::max<std::int64_t>(request.max_tokens, 1);
+    if (prompt + wanted <= context) return {};
+    ApiError error = bad_field(
+        field,
+        fmt::format("This model's maximum context length is {} tokens, but {} were asked for ({} "
+                    "in the {}, {} in the completion). Please shorten one of them.",
+                    context, prompt + wanted, prompt, field, wanted));
+    error.code = "context_length_exceeded";
+    return error;
+}
+
+class Preparation {
+  public:
+    Preparation(const ApiOptions& options, const TextCodec& codec, const std::atomic<bool>& dropped,
+                PreparedCompletion& out)
+        : options_(options),
+          codec_(codec),
+          dropped_(dropped),
+          limits_(request_limits(options, codec)),
+          out_(out) {}
+
+    std::optional<ApiError> run(Endpoint endpoint, std::string body) {
+        if (auto error = read(endpoint, std::move(body))) return error;
+        if (auto error = encode()) return error;
+        if (auto error = echo()) return error;
+        if (!out_.request.prediction.empty()) {
+            out_.prediction = codec_.encode(out_.request.prediction, false);
+            out_.request.prediction = {};
+        }
+        out_.outputs =
+            codec_.outputs(std::move(out_.request.stop), out_.request.skip_special_tokens);
+        return hold(kept_bytes());
+    }
+
+  private:
+    std::optional<ApiError> hold(std::int64_t bytes) {
+        const base::Status held = out_.share->resize(bytes);
+        if (!held.ok()) return from_error(held.error());
+        if (dropped_) return unavailable("The client is gone.", 1);
+        return {};
+    }
+
+    std::optional<ApiError> read(Endpoint endpoint, std::string body) {
+        std::int64_t json_bytes = 0;
+        if (auto error = measure_json(body, limits_, json_bytes)) return error;
+        if (endpoint == Endpoint::chat) json_bytes *= kChatCopies;
+        if (auto error = hold(out_.share->bytes() + json_bytes)) return error;
+        if (auto error = parse_completion_request(endpoint, body, limits_, out_.request)) {
+            return error;
+        }
+        const std::string& model = out_.request.model;
+        if (!model.empty() && !options_.model.serves(model)) return model_not_found(model);
+        return {};
+    }
+
+    std::optional<ApiError> encode() {
+        CompletionRequest& request = out_.request;
+        if (request.endpoint == Endpoint::chat) {
+            if (auto error = encode_chat()) return error;
+        }
+        for (PlainPrompt& prompt : request.prompts) {
+            if (dropped_) return hold(0);
+            const auto* text = std::get_if<std::string>(&prompt);
+            out_.prompts.push_back(text != nullptr
+                                       ? codec_.encode(*text, true)
+                                       : std::move(std::get<std::vector<Token>>(prompt)));
+            prompt = {};
+            if (auto error = check_length(options_, request, out_.prompts.back().size())) {
+                return error;
+            }
+        }
+        request.prompts = {};
+        return check_prompt_logprobs();
+    }
+
+    std::optional<ApiError> encode_chat() {
+        CompletionRequest& request = out_.request;
+        ChatPrompt prompt;
+        prompt.messages = &request.messages;
+        if (!request.tools.is_null()) prompt.tools = &request.tools;
+        if (!request.kwargs.is_null()) prompt.kwargs = &request.kwargs;
+        prompt.add_generation_prompt = request.add_generation_prompt;
+        auto tokens = codec_.encode_chat(prompt);
+        if (!tokens.ok()) {
+            ApiError error = from_error(tokens.error());
+            error.param = "messages";
+            return error;
+        }
+        request.messages = nullptr;
+        request.tools = nullptr;
+        request.kwargs = nullptr;
+        out_.prompts.push_back(std::move(tokens).value());
+        return check_length(options_, request, out_.prompts.back().size());
+    }
+
+    // They go out with the first text of a choice, in one piece.
+    std::optional<ApiError> check_prompt_logprobs() const {
+        const CompletionRequest& request = out_.request;
+        if (!request.stream || !request.wants_prompt_logprobs()) return {};
+        std::int64_t rows = 0;
+        for (const auto& prompt : out_.prompts) rows += static_cast<std::int64_t>(prompt.size());
+        const std::int64_t all = rows * (1 + request.sampling.n_logprobs) * request.made();
+        if (all <= limits_.max_streamed_prompt_logprobs) return {};
+        return bad_field(
+            "stream", fmt::format("'stream': {} log-probabilities of prompts are more than "
+                                  "{} (max_streamed_prompt_logprobs); ask for them without stream",
+                                  all, limits_.max_streamed_prompt_logprobs));
+    }
+
+    std::optional<ApiError> echo() {
+        if (!out_.request.echo) return {};
+        const auto made = static_cast<std::size_t>(out_.request.made());
+        std::size_t bytes = 0;
+        for (const auto& prompt : out_.prompts) {
+            auto text = codec_.decode(prompt, out_.request.skip_special_tokens);
+            bytes += text.size() * made;
+            if (bytes > limits_.max_echoed_bytes) {
+                return bad_field("echo",
+                                 fmt::format("'echo': the prompts' text times the choices is more "
+                                             "than {} bytes (max_echoed_bytes)",
+                                             limits_.max_echoed_bytes));
+            }
+            out_.echoes.push_back(std::make_shared<const std::string>(std::move(text)));
+        }
+        return {};
+    }
+
+    std::int64_t kept_bytes() const {
+        const CompletionRequest& request = out_.request;
+        const std::size_t prompts = out_.prompts.size();
+        // Each prompt is a request of its own to the service.
+        const std::size_t each =
+            request.sampling.grammar.text.size() +
+            request.sampling.logit_bias.size() * sizeof(std::pair<Token, float>) +
+            (out_.prediction.size() + request.stop_token_ids.size()) * sizeof(Token);
+        std::size_t bytes = each * prompts;
+        for (const auto& prompt : out_.prompts) bytes += prompt.size() * sizeof(Token);
+        for (const auto& echoed : out_.echoes) bytes += echoed->size();
+        const auto choices = static_cast<std::int64_t>(prompts) * request.made();
+        return static_cast<std::int64_t>(bytes) + choices * kChoiceBytes;
+    }
+
+    const ApiOptions& options_;
+    const TextCodec& codec_;
+    const std::atomic<bool>& dropped_;
+    const RequestLimits limits_;
+    PreparedCompletion& out_;
+};
+
+}  // namespace
+
+RequestLimits request_limits(const ApiOptions& options, const TextCodec& codec) {
+    RequestLimits limits = options.request_limits;
+    limits.vocab_size = codec.vocab_size();
+    limits.context_length = options.model.context_length;
+    return limits;
+}
+
+std::optional<ApiError> measure_json(std::string_view text, const RequestLimits& limits,
+                                     std::int64_t& bytes) {
+    std::size_t values = 0;
+    bool in_string = false;
+    bool in_word = false;  // a number, true, false, null
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char c = text[i];
+        if (in_string) {
+            if (c == '\\') ++i;
+            in_string = c != '"';
+            continue;
+        }
+        const bool begins = c == '"' || c == '{' || c == '[';
+        const bool between = c == ',' || c == ':' || c == '}' || c == ']' || c == ' ' ||
+                             c == '\n' || c == '\r' || c == '\t';
+        if (begins || (!between && !in_word)) ++values;
+        in_word = !begins && !between;
+        in_string = c == '"';
+        if (values > limits.max_json_values) {
+            return bad_field("", fmt::format("The body has more than {} values and names "
+                                             "(max_json_values).",
+                                             limits.max_json_values));
+        }
+    }
+    bytes = static_cast<std::int64_t>(values) * kJsonValueBytes +
+            static_cast<std::int64_t>(text.size());
+    return {};
+}
+
+std::optional<ApiError> prepare_completion(const ApiOptions& options, const TextCodec& codec,
+                                           Endpoint endpoint, std::string body,
+                                           const std::atomic<bool>& dropped,
+                                           PreparedCompletion& prepared) {
+    return Preparation(options, codec, dropped, prepared).run(endpoint, std::move(body));
+}
+
+}  // namespace helix::api
