@@ -6,7 +6,6 @@
 namespace helix::core {
 namespace {
 
-constexpr double kMixedOver = 1;     // cost of prompt rows in a batch over that of its decodes
 constexpr double kShareGain = 0.25;  // of a batch of decodes, that sharing must save
 constexpr double kFixedInAlone = 4;  // variable cost over fixed cost of a batch of prompt rows
 
@@ -37,8 +36,9 @@ BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, st
     const double decode_s = costs.decodes().mean_s();
     if (decode_s > 0) {
         limits.share = costs.saved_by_sharing().value_or(1) > kShareGain;
-        limits.mixed_rows = rows_for(kMixedOver * decode_s, prefill->per_row_s,
-                                     std::min(config.block_size, most), most);
+        const double mixed_s = limits.share ? config.prefill_share * decode_s : decode_s;
+        limits.mixed_rows =
+            rows_for(mixed_s, prefill->per_row_s, std::min(config.block_size, most), most);
     }
     if (groups > 1) {
         limits.alone_rows = rows_for(kFixedInAlone * prefill->fixed_s, prefill->per_row_s,

@@ -16,7 +16,9 @@ namespace helix::core {
 // * share: prompt rows go into the batches of decodes if that has saved more than D / 4, as with an
 //   engine that reads its weights once per batch. Otherwise decodes would wait for nothing, at
 //   every stage of the pipeline again: prompt rows take batches of their own.
-// * mixed_rows: as many as cost D, the most that a batch of prompt rows takes while decodes wait.
+// * mixed_rows: while both wait prompts take WorkerConfig::prefill_share times what decodes take,
+//   beside them or by turns. Beside decodes as many rows as cost that much of D; in batches of
+//   their own, of which a turn has several, as many as cost D.
 // * alone_rows: as few as keep the fixed part below a fifth of the batch, 4 f / c, so that the
 //   stages of a pipeline work on one prompt at the same time; a single machine takes all it can.
 //

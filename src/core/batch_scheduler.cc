@@ -12,7 +12,6 @@ namespace helix::core {
 namespace {
 
 constexpr std::int64_t kTryOther = 200;  // batches
-constexpr std::int64_t kTryDecodes = kTryOther / 2;
 
 class BatchBuilder {
   public:
@@ -128,6 +127,26 @@ bool waits_for_others(Worker::Impl& state, const BatchPlan& plan, const BatchLim
     return true;
 }
 
+std::int64_t decodes_ready(const Worker::Impl& state, std::int64_t most) {
+    return std::min(most, static_cast<std::int64_t>(state.ready_decodes.entries().size()));
+}
+
+std::int64_t rows_ready(const Worker::Impl& state, std::int64_t most) {
+    std::int64_t rows = 0;
+    for (const ReadyList::Entry& entry : state.ready_prefills.entries()) {
+        if (rows >= most) break;
+        rows += entry.sequence->pending.front().size();
+    }
+    return std::min(rows, most);
+}
+
+// Whether to run such rows alone, to see what they cost: because nothing like them was seen yet, or
+// not for long. Where both always wait nothing else would tell what sharing saves, nor how many
+// prompt rows decodes are worth.
+bool is_due(const CostFit& alone, std::int64_t rows, std::int64_t since) {
+    return since >= (alone.at(static_cast<double>(rows)) ? kTryOther : 1);
+}
+
 }  // namespace
 
 void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
@@ -143,6 +162,7 @@ void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
     }
     const bool alone = batch.decode_rows <= 0;
     since_alone = alone ? 0 : since_alone + 1;
+    since_decodes = batch.prefill_rows <= 0 ? 0 : since_decodes + 1;
     since_shared = alone || batch.prefill_rows <= 0 ? since_shared + 1 : 0;
     if (alone) {
         prompts_turn_s -= took.seconds();
@@ -169,17 +189,24 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
         }
     };
     std::int64_t decodes_added = 0;
-    // Now and then it is done the other way, to see what that would save.
+    const bool both =
+        !state.ready_decodes.entries().empty() && !state.ready_prefills.entries().empty();
+    const bool prompts_due =
+        limits.share && both &&
+        is_due(state.costs.prefills(), rows_ready(state, limits.mixed_rows), state.since_alone);
+    const bool decodes_due =
+        limits.share && both && !prompts_due &&
+        is_due(state.costs.decodes(), decodes_ready(state, limits.decodes), state.since_decodes);
+    // Where it saves nothing it is done now and then all the same, to see whether it does now.
     const bool share =
-        limits.share ? state.since_alone < kTryOther : state.since_shared >= kTryOther;
-    // Where a prompt always waits, decodes would never be seen alone, nor known what they cost, and
-    // the prompts beside them would stay as few as they are while nothing is known.
-    const bool decodes_unseen =
-        limits.share && state.costs.decodes().mean_s() <= 0 && state.since_alone == kTryDecodes;
-    const bool prompts_turn =
-        !share && !decodes_unseen && (limits.share || state.prompts_turn_s > 0);
+        limits.share ? !prompts_due && !decodes_due : state.since_shared >= kTryOther;
+    const bool prompts_turn = prompts_due || (!limits.share && !share && state.prompts_turn_s > 0);
     if (!prompts_turn && waits_for_others(state, plan, limits, actions)) return;
-    if (prompts_turn) add_prefills(std::min(limits.alone_rows, limits.mixed_rows));
+    if (prompts_due) {
+        add_prefills(limits.mixed_rows);  // what would have shared a batch
+    } else if (prompts_turn) {
+        add_prefills(std::min(limits.alone_rows, limits.mixed_rows));
+    }
     if (plan.chunks.empty()) {
         std::int32_t rows_left = state.config.max_batch_rows;
         // A place is kept for a prompt that shares the batch, or decodes could fill it for ever.
@@ -195,7 +222,7 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
         }
         if (decodes_added == 0) {
             if (!prompts_turn) add_prefills(std::min(rows_left, limits.alone_rows));
-        } else if (share && !decodes_unseen) {
+        } else if (share) {
             add_prefills(std::min(rows_left, limits.mixed_rows));
         }
     }

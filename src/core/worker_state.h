@@ -280,10 +280,11 @@ struct Worker::Impl {
     std::int64_t batches_done = 0;
     std::int64_t rows_done = 0;
     std::int64_t busy_total_ns = 0;
-    BatchCosts costs;               // of the layers held now
-    std::int64_t since_shared = 0;  // batches since one had decodes and prompt rows
-    std::int64_t since_alone = 0;   // since one had prompt rows only
-    double prompts_turn_s = 0;      // prompt rows go before decodes for so long
+    BatchCosts costs;                // of the layers held now
+    std::int64_t since_shared = 0;   // batches since one had decodes and prompt rows
+    std::int64_t since_alone = 0;    // since one had prompt rows only
+    std::int64_t since_decodes = 0;  // since one had decodes only
+    double prompts_turn_s = 0;       // prompt rows go before decodes for so long
     RoundTrip round_trip;
     TimePoint wake_at;  // that was asked for
 

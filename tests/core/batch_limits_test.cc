@@ -46,9 +46,10 @@ TEST(CostFit, PointsOfOneSizeDoNotTellAFixedCost) {
     ASSERT_TRUE(fit.line());
     EXPECT_EQ(fit.line()->fixed_s, 0);
     EXPECT_NEAR(fit.line()->per_row_s, 0.05, 1e-9);
-    ASSERT_TRUE(fit.at(5));
-    EXPECT_NEAR(*fit.at(5), 0.2, 1e-9);
-    EXPECT_FALSE(fit.at(50));
+    ASSERT_TRUE(fit.at(4.3));
+    EXPECT_NEAR(*fit.at(4.3), 0.2, 1e-9);
+    EXPECT_FALSE(fit.at(5)) << "what one more costs was not seen";
+    EXPECT_FALSE(fit.at(3));
 }
 
 TEST(CostFit, NeverGivesANegativeCost) {
@@ -86,9 +87,27 @@ TEST(BatchLimits, SharesBatchesOnlyWhereThatSaves) {
     EXPECT_FALSE(batch_limits(config(), costs_of(decodes, {0.05, 0.0002}, 0.005), 16, 100).share);
 }
 
-TEST(BatchLimits, PromptRowsInABatchCostAsMuchAsItsDecodes) {
-    const BatchCosts costs = costs_of({0.05, 0}, {0, 0.0005}, 0.05);
-    EXPECT_NEAR(batch_limits(config(), costs, 4, 20).mixed_rows, 100, 1);
+// Prompts were only seen in large pieces: what a small one costs alone is not known, nor what a
+// batch with one saves.
+TEST(BatchLimits, PiecesUnlikeThoseSeenAloneSayNothingAboutSharing) {
+    BatchCosts costs;
+    for (int i = 0; i < 40; ++i) {
+        costs.add(1 + i % 8, 0, 0.1 + 0.001 * (1 + i % 8));
+        costs.add(0, 64, 0.09 + 0.0015 * 64);
+        costs.add(4, 35, 0.1 + 0.004 + 0.09 + 0.0015 * 35);  // saves nothing
+    }
+    EXPECT_FALSE(costs.saved_by_sharing());
+    for (int i = 0; i < 2; ++i) costs.add(0, 35, 0.09 + 0.0015 * 35);
+    for (int i = 0; i < 4; ++i) costs.add(4, 35, 0.1 + 0.004 + 0.09 + 0.0015 * 35);
+    ASSERT_TRUE(costs.saved_by_sharing());
+    EXPECT_NEAR(*costs.saved_by_sharing(), 0, 0.01);
+}
+
+TEST(BatchLimits, PromptsTakeTheirShareOfTheTimeBesideDecodesAndByTurns) {
+    const BatchCosts saves = costs_of({0.05, 0}, {0, 0.001}, 0.05);
+    EXPECT_NEAR(batch_limits(config(), saves, 4, 20).mixed_rows, config().prefill_share * 50, 1);
+    const BatchCosts saves_nothing = costs_of({0.05, 0}, {0, 0.001}, 0);
+    EXPECT_NEAR(batch_limits(config(), saves_nothing, 4, 20).mixed_rows, 50, 1);
 }
 
 TEST(BatchLimits, PromptsGoInSmallPiecesUnlessAPieceCostsMuchByItself) {

@@ -201,9 +201,24 @@ TEST(BatchTurns, WhereAPromptAlwaysWaitsItsRowsComeToBeAsManyAsPay) {
     };
     for (const std::int32_t n_decodes : {10, 60}) {
         const Seen seen = Loop(quick_rows, n_decodes, 0, 2).run(24);
-        EXPECT_GT(seen.shared, seen.batches / 2) << n_decodes;
+        EXPECT_GT(5 * seen.shared, 2 * seen.batches) << n_decodes << ": half have no decodes";
         EXPECT_GT(seen.prompt_rows, 200 * seen.batches) << n_decodes;
         EXPECT_GT(seen.decodes, seen.batches / 2) << n_decodes;
+    }
+}
+
+// Prompts always wait; decodes come back together and are away in between, so that prompts also
+// have batches of their own. What the decodes cost alone is seen all the same, and soon.
+TEST(BatchTurns, WhereDecodesAreAwayNowAndThenTheirCostIsSeenToo) {
+    const Cost fixed_each = [](std::int32_t decodes, std::int32_t rows) {
+        return (decodes > 0 ? 0.021 + 0.0002 * decodes : 0) +
+               (rows > 0 ? 0.024 + 0.0003 * rows : 0);
+    };
+    for (const std::int32_t n_decodes : {6, 10}) {
+        const Seen seen = Loop(fixed_each, n_decodes, n_decodes == 6 ? 0.8 : 0.4, 2).run(24);
+        EXPECT_LT(seen.shared, seen.batches / 25) << "it saves nothing";
+        EXPECT_GT(seen.prompt_rows, 1500 * 12) << "of the 1900 rows/s it could do without decodes";
+        EXPECT_GT(seen.decodes, 75) << n_decodes;
     }
 }
 
@@ -219,7 +234,7 @@ TEST(BatchTurns, NeitherPromptsNorDecodesStarve) {
                                      std::to_string(prompt_factor);
             const double prompts_s = cost(0, 1) * static_cast<double>(seen.prompt_rows);
             EXPECT_GT(prompts_s, 0.2 * 20) << what;
-            EXPECT_LT(prompts_s, 0.85 * 20) << what;
+            EXPECT_LT(prompts_s, 0.87 * 20) << what;
             EXPECT_LT(seen.longest_prompt_gap_s, 3) << what;
             EXPECT_LT(seen.longest_gap_s, 6) << what;
         }

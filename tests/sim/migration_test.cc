@@ -208,10 +208,12 @@ TEST(Migration, WhatWaitsForOthersOnItsLinkIsNotGivenUp) {
     for (core::Token token = 1; token <= 24; ++token) {
         all.push_back(slow.world.submit(long_request(token)));
     }
+    std::erase_if(all, [&](core::RequestId id) {
+        const bool whole = slow.world.outcomes().at(id).pipelines.back().size() == 1;
+        return !whole || slow.first_of(id) != core::WorkerId{0};
+    });
     for (const core::RequestId id : all) slow.run_to_first(id);
     for (const core::RequestId id : all) {
-        const bool whole = slow.world.outcomes().at(id).pipelines.back().size() == 1;
-        if (!whole || slow.first_of(id) != core::WorkerId{0}) continue;
         slow.world.tell(core::MoveRequest{id, {{{4U}, {0, kLayers}}}});
     }
     const std::int64_t begun = slow.world.moves().counts().begun;
