@@ -71,6 +71,10 @@ base::Result<sim::ReferenceSetup> setup_of(const Problem& problem, const Experim
     };
     TRY(sim::ReferenceSetup setup, read());
     setup.scheduler = layout.scheduler;
+    for (sim::ReferenceNode& node : setup.nodes) {
+        const auto written = part.kv_token_layers.find(node.layers.size());
+        if (written != part.kv_token_layers.end()) node.kv_capacity = written->second;
+    }
     if (c.policy == ExperimentPolicy::prototype) {
         setup.batching.order = sim::ReferenceBatching::Order::two_passes;
     }
@@ -151,7 +155,8 @@ std::vector<LayoutPart> published_layout(const ExperimentData& data, const Exper
         if (!path) return {};
         parts.push_back({.path = *path,
                          .population = part.population,
-                         .online_tokens_per_s = part.online_tokens_per_s});
+                         .online_tokens_per_s = part.online_tokens_per_s,
+                         .kv_token_layers = part.kv_token_layers});
     }
     return parts;
 }

@@ -63,6 +63,7 @@ struct LayoutPart {
     bool published_rule = false;                   // one made as the published one is described
     std::int32_t population = 0;
     double online_tokens_per_s = 0;
+    std::map<std::int32_t, std::int64_t> kv_token_layers = {};  // as in PublishedPart
 };
 
 // The method's layouts as they were published. Empty: they are not kept.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,9 @@ struct PublishedPart {
     const char* layout;              // last part of the layout file's name: "separate_a100"
     std::int32_t population = 0;     // offline, constant; 0: fed as the KV estimate has room
     double online_tokens_per_s = 0;  // prompt and output tokens offered; 0: was not run online
+    // KV memory of a machine with so many layers, in tokens x layers, where the published file has
+    // more layers than were measured and gives it by hand.
+    std::map<std::int32_t, std::int64_t> kv_token_layers = {};
 };
 
 struct PublishedRun {
