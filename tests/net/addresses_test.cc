@@ -17,9 +17,10 @@ TEST(Addresses, NamesToListenOnAreLookedUp) {
     EXPECT_EQ(*resolve_listen_host("localhost"), "127.0.0.1");
     EXPECT_EQ(*resolve_listen_host("0.0.0.0"), "0.0.0.0");
     EXPECT_EQ(*resolve_listen_host("::1"), "::1");
-    const auto unknown = resolve_listen_host("no-such-host.invalid");
+    const std::string name(70, 'a');  // no name server is asked for one as long as this
+    const auto unknown = resolve_listen_host(name);
     ASSERT_FALSE(unknown.ok());
-    EXPECT_NE(unknown.error().message.find("no-such-host.invalid"), std::string::npos);
+    EXPECT_NE(unknown.error().message.find(name), std::string::npos);
 }
 
 TEST(Addresses, OfEveryInterfaceAreThoseThatOthersCanUse) {
