@@ -24,7 +24,8 @@ void walk(const std::shared_ptr<const text::grammar::Automaton>& automaton, std:
     Matcher matcher(automaton);
     base::Random random(seed);
     Matcher::State state = matcher.start();
-    for (int i = 0; i < 100 && !matcher.overflowed(); ++i) {
+    matcher.begin_count(2'000'000);
+    for (int i = 0; i < 100 && matcher.trouble() == Matcher::Trouble::none; ++i) {
         require(state != Matcher::kDead);
         Matcher::State next = Matcher::kDead;
         std::uint64_t seen = 0;
@@ -32,7 +33,7 @@ void walk(const std::shared_ptr<const text::grammar::Automaton>& automaton, std:
             const Matcher::State to = matcher.next(state, static_cast<std::uint8_t>(byte));
             if (to != Matcher::kDead && random.below(++seen) == 0) next = to;
         }
-        require(matcher.overflowed() || seen > 0 || matcher.accepts(state));
+        require(matcher.trouble() != Matcher::Trouble::none || seen > 0 || matcher.accepts(state));
         if (seen == 0 || matcher.memory_bytes() > (std::size_t{64} << 20)) return;
         state = next;
     }

@@ -120,7 +120,7 @@ void compare(const Grammar& grammar, std::string_view alphabet, std::size_t leng
         EXPECT_EQ(matcher.accepts(state), Recogniser(grammar, text).matches()) << text;
         EXPECT_EQ(state != Matcher::kDead, prefixes.contains(text)) << text;
     });
-    EXPECT_FALSE(matcher.overflowed());
+    EXPECT_EQ(matcher.trouble(), Matcher::Trouble::none);
 }
 
 TEST(Automaton, AgreesWithASearchOnChosenGrammars) {
@@ -143,23 +143,26 @@ TEST(Automaton, AgreesWithASearchOnChosenGrammars) {
     }
 }
 
-Expr random_expr(base::Random& random, int depth, RuleIndex rules) {
-    const auto part = [&] { return random_expr(random, depth - 1, rules); };
-    switch (depth == 0 ? random.below(3) : random.below(7)) {
+// own: the rule it is part of. Rules after it may be called at once, others behind a letter, so
+// that nothing is left-recursive.
+Expr random_expr(base::Random& random, int depth, RuleIndex own, RuleIndex rules) {
+    const auto part = [&] { return random_expr(random, depth - 1, own, rules); };
+    switch (depth == 0 ? random.below(4) : random.below(8)) {
         case 0:
             return literal(random.below(2) == 0 ? "a" : "b");
         case 1:
             return one_of(random.below(2) == 0 ? "ab" : "a");
         case 2:
-            // Behind a letter, so that nothing is left-recursive.
             return sequence(
                 {literal(random.below(2) == 0 ? "a" : "b"),
                  rule(static_cast<RuleIndex>(random.below(static_cast<std::uint64_t>(rules))))});
         case 3:
-            return sequence({part(), part()});
+            return own + 1 < rules ? rule(own + 1) : literal("ab");
         case 4:
-            return choice({part(), part()});
+            return sequence({part(), part()});
         case 5:
+            return choice({part(), part()});
+        case 6:
             return repeat(part(), static_cast<std::int32_t>(random.below(2)),
                           random.below(2) == 0 ? kNoLimit : 2);
         default:
@@ -174,7 +177,7 @@ TEST(Automaton, AgreesWithASearchOnRandomGrammars) {
         base::Random random(seed);
         Grammar grammar;
         for (RuleIndex r = 0; r < 3; ++r) {
-            grammar.add(std::string(1, static_cast<char>('r' + r)), random_expr(random, 3, 3));
+            grammar.add(std::string(1, static_cast<char>('r' + r)), random_expr(random, 3, r, 3));
         }
         const auto automaton = Automaton::build(grammar);
         if (!automaton.ok()) continue;  // no text matches
@@ -252,13 +255,78 @@ TEST(Automaton, RightRecursionNeedsNoStack) {
     EXPECT_EQ(matcher.next(first, 'a'), first);
 }
 
-TEST(Automaton, TooManyWaysAreNoticed) {
+// Each place has two callers, so the separate stacks after n letters would be 2^n.
+TEST(Automaton, CallersOfOnePlaceShareAStack) {
     const auto grammar = parse_gbnf("root ::= \"a\" root \"b\" | \"a\" root \"c\" | \"\"");
     const auto automaton = Automaton::build(*grammar);
     Matcher matcher(*automaton);
+    matcher.begin_count();
     Matcher::State state = matcher.start();
-    for (int i = 0; i < 16; ++i) state = matcher.next(state, 'a');
-    EXPECT_TRUE(matcher.overflowed());
+    for (int i = 0; i < 1'000; ++i) state = matcher.next(state, 'a');
+    EXPECT_LT(matcher.steps(), 100'000U);
+    for (int i = 0; i < 1'000; ++i) {
+        ASSERT_FALSE(matcher.accepts(state));
+        state = matcher.next(state, i % 3 == 0 ? 'b' : 'c');
+    }
+    EXPECT_TRUE(matcher.accepts(state));
+    EXPECT_EQ(matcher.next(state, 'b'), Matcher::kDead);
+    EXPECT_EQ(matcher.trouble(), Matcher::Trouble::none);
+}
+
+std::string ambiguous_rules(int rules) {
+    std::string text = "root ::= r0\n";
+    for (int i = 0; i < rules; ++i) {
+        text += "r" + std::to_string(i) + " ::= [^" + static_cast<char>('a' + i % 26) + "]*";
+        text += i + 1 < rules ? " | r" + std::to_string(i + 1) + "\n" : "\n";
+    }
+    return text;
+}
+
+TEST(Automaton, TooManyWaysAreNoticed) {
+    // Each place of the text may be where the middle was.
+    std::string text = "root ::= \"\"";
+    for (int i = 0; i < 400; ++i) text += " | [ab] root [ab]";
+    const auto grammar = parse_gbnf(text);
+    const auto automaton = Automaton::build(*grammar);
+    Matcher matcher(*automaton);
+    Matcher::State state = matcher.start();
+    for (int i = 0; i < 300 && state != Matcher::kDead; ++i) state = matcher.next(state, 'a');
+    EXPECT_EQ(matcher.trouble(), Matcher::Trouble::ways);
+    EXPECT_EQ(state, Matcher::kDead);
+    matcher.begin_count();
+    EXPECT_EQ(matcher.trouble(), Matcher::Trouble::none);
+    EXPECT_NE(matcher.next(matcher.start(), 'b'), Matcher::kDead);
+}
+
+// Whoever comes first, and whatever was worked out before: a count says the same.
+TEST(Automaton, StepsAreCountedAsIfNothingWereKnown) {
+    const auto grammar = parse_gbnf(ambiguous_rules(20));
+    const auto automaton = Automaton::build(*grammar);
+    const auto follow = [](Matcher& matcher, std::string_view text, std::uint64_t limit) {
+        matcher.begin_count(limit);
+        Matcher::State state = matcher.start();
+        for (const char c : text) state = matcher.next(state, static_cast<std::uint8_t>(c));
+        return matcher.steps();
+    };
+    Matcher fresh(*automaton);
+    const std::uint64_t steps = follow(fresh, "hello there", Matcher::kNoStepLimit);
+    EXPECT_GT(steps, 100U);
+    Matcher used(*automaton);
+    for (const char* text : {"hello", "there", "hallo", "hello there"}) {
+        follow(used, text, Matcher::kNoStepLimit);
+    }
+    EXPECT_EQ(follow(used, "hello there", Matcher::kNoStepLimit), steps);
+    for (Matcher* matcher : {&fresh, &used}) {
+        follow(*matcher, "hello there", steps);
+        EXPECT_EQ(matcher->trouble(), Matcher::Trouble::none);
+        follow(*matcher, "hello there", steps - 1);
+        EXPECT_EQ(matcher->trouble(), Matcher::Trouble::steps);
+    }
+    Matcher poor(*automaton);
+    follow(poor, "hello there", steps - 1);
+    EXPECT_EQ(poor.trouble(), Matcher::Trouble::steps);
+    follow(poor, "hello there", steps);
+    EXPECT_EQ(poor.trouble(), Matcher::Trouble::none);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ bool matches(const std::shared_ptr<const Automaton>& automaton, std::string_view
     Matcher matcher(automaton);
     Matcher::State state = matcher.start();
     for (const char byte : text) state = matcher.next(state, static_cast<std::uint8_t>(byte));
-    EXPECT_FALSE(matcher.overflowed());
+    EXPECT_EQ(matcher.trouble(), Matcher::Trouble::none);
     return matcher.accepts(state);
 }
 

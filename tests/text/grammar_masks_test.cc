@@ -208,10 +208,14 @@ TEST(GrammarMasks, ErrorsSayWhatIsWrong) {
     EXPECT_EQ(message(Kind::gbnf, std::string(70'000, ' '), {}),
               "70000 bytes are too many; at most 65536 are allowed");
     const std::string ambiguous = "root ::= \"a\" root \"b\" | \"a\" root \"aa\" | \"a\"";
+    EXPECT_EQ(message(Kind::gbnf, ambiguous, std::vector<Token>(20, 3)), "no error");
+    // Each place of the text may be where the middle was, and is left in 400 ways.
+    std::string middle = "root ::= \"\"";
+    for (int i = 0; i < 400; ++i) middle += " | [ab] root [ab]";
     EXPECT_EQ(
-        message(Kind::gbnf, ambiguous, std::vector<Token>(20, 3)),
+        message(Kind::gbnf, middle, std::vector<Token>(300, 3)),
         "the grammar is too ambiguous: there are more than 20000 ways to read the text so far");
-    EXPECT_EQ(message(Kind::gbnf, ambiguous, {3, 3}), "no error");
+    EXPECT_EQ(message(Kind::gbnf, middle, {3, 3}), "no error");
 }
 
 TEST(GrammarMasks, ManyGrammarsAndTextsComeAndGo) {
@@ -247,7 +251,7 @@ TEST(GrammarMasks, WhatIsKeptIsDroppedWhenItGrowsTooLarge) {
     ASSERT_TRUE(automaton.ok());
     const auto trie = std::make_shared<const TokenTrie>(*tokenizer);
     ConstrainedText roomy(*automaton, trie, tokenizer);
-    ConstrainedText tight(*automaton, trie, tokenizer, 1);
+    ConstrainedText tight(*automaton, trie, tokenizer, {.memory_bytes = 1});
     const auto first = roomy.allowed(roomy.start());
     ASSERT_TRUE(first.ok());
     roomy.drop_if_large();
@@ -261,6 +265,167 @@ TEST(GrammarMasks, WhatIsKeptIsDroppedWhenItGrowsTooLarge) {
         const auto mask = tight.allowed(tight.start());
         ASSERT_TRUE(mask.ok());
         EXPECT_EQ((*mask)->words(), (*first)->words());
+    }
+}
+
+// Sixty ways to read each text so far, and which of them are left depends on every letter: each
+// token of the vocabulary leads to a state of its own.
+spec::OutputGrammar hostile_grammar() {
+    std::string text = "root ::= ";
+    for (int i = 0; i < 150; ++i) {
+        text += std::string(i == 0 ? "r \"" : " | r \"") + std::to_string(i) + "!\"";
+    }
+    text += "\nr ::= ";
+    const std::string letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ,.:;()#=";
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+        text += std::string(i == 0 ? "" : " | ") + "[^" + letters[i] + "]*";
+    }
+    return {Kind::gbnf, text};
+}
+
+TEST(GrammarMasks, AGrammarThatTellsAllTokensApartEndsAtItsBudget) {
+    const auto tokenizer = test::open_tokenizer(HELIX_DATA_DIR "/vocab/ggml-vocab-llama-spm.gguf");
+    if (tokenizer == nullptr) GTEST_SKIP() << "its file is not here";
+    const MaskLimits limits;
+    const std::string expected =
+        "the grammar is too costly: finding the tokens that may follow "
+        "takes more than " +
+        std::to_string(limits.mask_steps) + " steps here";
+    GrammarMasks masks(tokenizer);
+    std::vector<Token> output;
+    for (std::uint64_t text = 0; text < 200; ++text) {  // as many choices: it is found out once
+        const auto mask = masks.allowed(hostile_grammar(), text, output);
+        ASSERT_FALSE(mask.ok());
+        EXPECT_EQ(mask.error().message, expected);
+    }
+    EXPECT_LE(masks.most_steps(), limits.mask_steps + 100'000);
+    EXPECT_LT(masks.memory_bytes(), std::size_t{200} << 20);
+    // Others do not notice.
+    EXPECT_TRUE(masks.allowed({Kind::json_object, ""}, 1, {}).ok());
+}
+
+// Whether a request ends at a limit must not depend on what its worker has seen before.
+TEST(GrammarMasks, ABudgetEndsATextAtTheSameTokenWhateverIsKept) {
+    const auto tokenizer = test::open_tokenizer(kDemo);
+    ASSERT_NE(tokenizer, nullptr);
+    const spec::OutputGrammar grammar{Kind::json_object, ""};
+    const std::vector<Token> output =
+        test::spell(*tokenizer, R"({"a": [1, 2.5e3, "x\n\u00e9"], "bcd": {"e": null, "f": {}}})");
+    GrammarMasks free(tokenizer);
+    for (std::size_t n = 0; n <= output.size(); ++n) {
+        ASSERT_TRUE(free.allowed(grammar, 1, std::span(output).first(n)).ok());
+    }
+    const std::uint64_t most = free.most_steps();
+    std::size_t refused = 0;
+    for (const std::uint64_t limit : {most - 1, most / 2, most / 8}) {
+        GrammarMasks used(tokenizer, {.mask_steps = limit});
+        for (std::size_t n = 0; n <= output.size(); ++n) {
+            const auto part = std::span(output).first(n);
+            const auto again = used.allowed(grammar, 1, part);
+            GrammarMasks fresh(tokenizer, {.mask_steps = limit});
+            const auto first = fresh.allowed(grammar, 1, part);
+            ASSERT_EQ(again.ok(), first.ok()) << limit << " steps, after " << n << " tokens";
+            refused += again.ok() ? 0U : 1U;
+        }
+    }
+    EXPECT_GT(refused, 3U);
+    GrammarMasks brief(tokenizer, {.text_steps = 1});
+    EXPECT_TRUE(brief.allowed(grammar, 1, {}).ok());
+    const auto followed = brief.allowed(grammar, 1, std::span(output).first(1));
+    ASSERT_FALSE(followed.ok());
+    EXPECT_EQ(followed.error().message,
+              "the grammar is too costly: following the text so far takes more than 1 steps");
+}
+
+TEST(GrammarMasks, AllGrammarsTogetherKeepNoMoreThanTheyMay) {
+    const auto tokenizer = test::open_tokenizer(kDemo);
+    ASSERT_NE(tokenizer, nullptr);
+    const auto write = [&](GrammarMasks& masks, std::size_t n) {
+        const std::string name = "a" + std::to_string(n);
+        const spec::OutputGrammar grammar{
+            Kind::json_schema, R"({"type":"object","properties":{")" + name +
+                                   R"(":{"type":"object"}},"required":[")" + name + "\"]}"};
+        const auto output = test::spell(*tokenizer, "{\"" + name + R"(": {"x": [1, 2.5, "yz")");
+        for (std::size_t i = 0; i <= output.size(); ++i) {
+            ASSERT_TRUE(masks.allowed(grammar, n, std::span(output).first(i)).ok());
+        }
+    };
+    GrammarMasks alone(tokenizer);
+    write(alone, 0);
+    const std::size_t one = alone.memory_bytes();
+    GrammarMasks masks(tokenizer, {}, 4 * one);
+    std::size_t most = 0;
+    for (std::size_t n = 0; n < 12; ++n) {
+        write(masks, n);
+        most = std::max(most, masks.memory_bytes());
+    }
+    EXPECT_LE(most, 4 * one);
+    EXPECT_GT(most, 2 * one);
+}
+
+// What people write: none comes near the budget.
+std::vector<spec::OutputGrammar> honest_grammars() {
+    std::vector<spec::OutputGrammar> out = test::sample_grammars();
+    std::string wide = R"({"type":"object","properties":{)";
+    std::string choices = R"({"type":"object","properties":{"country":{"enum":[)";
+    for (int i = 0; i < 60; ++i) {
+        const std::string comma = i == 0 ? "" : ",";
+        wide += comma + R"("field_)" + std::to_string(i) +
+                R"(":{"type":["string","number","boolean","null"]})";
+    }
+    for (int i = 0; i < 300; ++i) {
+        choices +=
+            std::string(i == 0 ? "\"" : ",\"") + "Country number " + std::to_string(i * i) + "\"";
+    }
+    out.push_back({Kind::json_schema, wide + "}}"});
+    out.push_back({Kind::json_schema, choices + R"(]}},"required":["country"]})"});
+    out.push_back({Kind::json_schema,
+                   R"({"type":"object","properties":{"tool":{"anyOf":[
+      {"type":"object","properties":{"name":{"const":"search"},"arguments":{"type":"object",
+        "properties":{"query":{"type":"string","maxLength":400},"limit":{"type":"integer",
+        "minimum":1,"maximum":1000}},"required":["query"]}},"required":["name","arguments"]},
+      {"type":"object","properties":{"name":{"const":"send_mail"},"arguments":{"type":"object",
+        "properties":{"to":{"type":"array","items":{"type":"string","format":"email"},"minItems":1,
+        "maxItems":20},"at":{"type":"string","format":"date-time"},"text":{"type":"string"}},
+        "required":["to","text"]}},"required":["name","arguments"]},
+      {"type":"object","properties":{"name":{"const":"store"},"arguments":{"type":"object",
+        "additionalProperties":{"type":["string","number"]}}},"required":["name","arguments"]}]}},
+      "required":["tool"]})"});
+    out.push_back({Kind::json_schema,
+                   R"({"$defs":{"node":{"type":"object","properties":{"id":{"type":"string",
+      "format":"uuid"},"name":{"type":"string","minLength":1,"maxLength":80},"children":{"type":
+      "array","items":{"$ref":"#/$defs/node"}}},"required":["id","name"]}},"$ref":"#/$defs/node"})"});
+    out.push_back({Kind::gbnf, "root ::= (word \" \"){5,200} word \".\"\nword ::= [a-zA-Z]{1,20}"});
+    out.push_back({Kind::gbnf,
+                   "root ::= expr\nexpr ::= term (ws [-+] ws term)*\nterm ::= factor (ws [*/] ws "
+                   "factor)*\nfactor ::= number | name call? | \"(\" ws expr ws \")\"\ncall ::= "
+                   "\"(\" (expr (\",\" ws expr)*)? \")\"\nname ::= [a-zA-Z_] [a-zA-Z_0-9]*\nnumber "
+                   "::= \"-\"? [0-9]+ (\".\" [0-9]+)?\nws ::= [ ]?"});
+    out.push_back({Kind::gbnf, "root ::= \"a\" root \"b\" | \"a\" root \"aa\" | \"a\""});
+    out.push_back({Kind::gbnf, "root ::= (line \"\\n\")+\nline ::= [^\\n]* | \"- \" [^\\n]+"});
+    return out;
+}
+
+TEST(GrammarMasks, HonestGrammarsStayFarUnderTheBudget) {
+    const MaskLimits limits;
+    for (const std::string& path : vocabularies()) {
+        const auto tokenizer = test::open_tokenizer(path);
+        if (tokenizer == nullptr) continue;  // its file is not here
+        SCOPED_TRACE(path);
+        std::uint64_t most = 0;
+        std::uint64_t seed = 0;
+        for (const spec::OutputGrammar& grammar : honest_grammars()) {
+            SCOPED_TRACE(grammar.text);
+            GrammarMasks masks(tokenizer);
+            write_text(masks, *tokenizer, grammar, ++seed, 0);
+            EXPECT_LT(masks.most_steps(), limits.mask_steps / 10);
+            if (masks.most_steps() > most) {
+                most = masks.most_steps();
+                RecordProperty("costliest", grammar.text.substr(0, 100));
+            }
+        }
+        std::printf("most steps for a mask: %llu of %llu\n", static_cast<unsigned long long>(most),
+                    static_cast<unsigned long long>(limits.mask_steps));
     }
 }
 

@@ -12,7 +12,7 @@ base::Result<std::shared_ptr<const Automaton>> Automaton::build(const Grammar& g
     TRY(RuleGraphs graphs, build_graphs(grammar));
     const auto root = static_cast<std::size_t>(grammar.root);
     TRY_VOID(remove_dead_ends(graphs, root));
-    TRY_VOID(refuse_left_recursion(graphs));
+    TRY(const CallOrder order, call_order(graphs));
     const std::vector<bool> only_end = only_end_follows(graphs);
     std::shared_ptr<Automaton> automaton(new Automaton());
     automaton->start_ = graphs.rules[root].start;
@@ -25,11 +25,15 @@ base::Result<std::shared_ptr<const Automaton>> Automaton::build(const Grammar& g
         to.stand_in = from.stand_in;
         automaton->counts_ |= to.stand_in.within > 0;
         for (const RuleGraphs::Call& call : from.calls) {
-            to.calls.push_back({graphs.rules[call.rule].start,
+            to.calls.push_back({order.rank[call.rule], order.may_be_empty[call.rule],
                                 only_end[call.return_to] ? kNoReturn : call.return_to});
         }
     }
-    for (const auto& rule : graphs.rules) automaton->nodes_[rule.end].end = true;
+    automaton->rule_starts_.resize(graphs.rules.size());
+    for (std::size_t r = 0; r < graphs.rules.size(); ++r) {
+        automaton->nodes_[graphs.rules[r].end].end = true;
+        automaton->rule_starts_[order.rank[r]] = graphs.rules[r].start;
+    }
     automaton->make_classes();
     return std::shared_ptr<const Automaton>(std::move(automaton));
 }

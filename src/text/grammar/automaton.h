@@ -24,8 +24,9 @@ class Automaton {
         NodeIndex target = 0;
     };
     struct Call {
-        NodeIndex start = 0;      // of the rule that is called
-        NodeIndex return_to = 0;  // kNoReturn: nothing is left to do, the caller's caller goes on
+        std::uint32_t rank = 0;     // of the rule that is called
+        bool may_be_empty = false;  // that rule may read nothing
+        NodeIndex return_to = 0;    // kNoReturn: nothing is left to do, the caller's caller goes on
     };
     // Of a node within a counted repetition: over at most `within` more bytes it reads what node
     // reads, for which the count does not matter.
@@ -42,6 +43,9 @@ class Automaton {
 
     NodeIndex start() const { return start_; }
     std::size_t size() const { return nodes_.size(); }
+    // Rules have ranks: before a rule has read anything it calls rules of higher ranks only.
+    std::size_t rule_count() const { return rule_starts_.size(); }
+    NodeIndex rule_start(std::uint32_t rank) const { return rule_starts_[rank]; }
     bool is_end(NodeIndex node) const { return nodes_[node].end; }
     std::span<const ByteEdge> bytes(NodeIndex node) const { return nodes_[node].bytes; }
     std::span<const NodeIndex> empty(NodeIndex node) const { return nodes_[node].empty; }
@@ -72,6 +76,7 @@ class Automaton {
     void make_classes();
 
     std::vector<Node> nodes_;
+    std::vector<NodeIndex> rule_starts_;  // by rank
     NodeIndex start_ = 0;
     bool counts_ = false;
     std::array<std::uint8_t, 256> classes_{};

@@ -34,8 +34,14 @@ base::Result<RuleGraphs> build_graphs(const Grammar& grammar);
 // Takes out edges that lead to no end of their rule. invalid: no text can complete rule root.
 base::Status remove_dead_ends(RuleGraphs& graphs, std::size_t root);
 
+struct CallOrder {
+    // By rule: what a rule calls before it has read anything has a higher rank. 0, 1, 2 ...
+    std::vector<std::uint32_t> rank;
+    std::vector<bool> may_be_empty;  // by rule: it may read nothing
+};
+
 // invalid: a rule begins with itself, perhaps by way of others; names them.
-base::Status refuse_left_recursion(const RuleGraphs& graphs);
+base::Result<CallOrder> call_order(const RuleGraphs& graphs);
 
 // Per node: nothing but its rule's end can follow.
 std::vector<bool> only_end_follows(const RuleGraphs& graphs);

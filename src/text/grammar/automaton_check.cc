@@ -76,8 +76,8 @@ class Completion {
 };
 
 // By rule: the rules that may be called before anything is read.
-std::vector<std::vector<std::size_t>> first_calls(const RuleGraphs& graphs) {
-    const Completion nothing_read(graphs, false);
+std::vector<std::vector<std::size_t>> first_calls(const RuleGraphs& graphs,
+                                                  const Completion& nothing_read) {
     std::vector<std::vector<std::size_t>> out(graphs.rules.size());
     std::vector<std::size_t> seen(graphs.nodes.size(), graphs.rules.size());
     for (std::size_t r = 0; r < graphs.rules.size(); ++r) {
@@ -102,9 +102,11 @@ std::vector<std::vector<std::size_t>> first_calls(const RuleGraphs& graphs) {
     return out;
 }
 
-// A way through next from some rule back to itself; empty when there is none.
-std::vector<std::size_t> find_cycle(const std::vector<std::vector<std::size_t>>& next) {
-    enum class Mark : std::uint8_t { fresh, open, done };
+// A way through next from some rule back to itself; empty when there is none: then done has all
+// rules, each after those it leads to.
+std::vector<std::size_t> find_cycle(const std::vector<std::vector<std::size_t>>& next,
+                                    std::vector<std::size_t>& done) {
+    enum class Mark : std::uint8_t { fresh, open, left };
     struct Step {
         std::size_t rule;
         std::size_t tried;
@@ -117,7 +119,8 @@ std::vector<std::size_t> find_cycle(const std::vector<std::vector<std::size_t>>&
         while (!path.empty()) {
             Step& step = path.back();
             if (step.tried == next[step.rule].size()) {
-                marks[step.rule] = Mark::done;
+                marks[step.rule] = Mark::left;
+                done.push_back(step.rule);
                 path.pop_back();
                 continue;
             }
@@ -157,9 +160,21 @@ base::Status remove_dead_ends(RuleGraphs& graphs, std::size_t root) {
     return base::Ok{};
 }
 
-base::Status refuse_left_recursion(const RuleGraphs& graphs) {
-    const std::vector<std::size_t> cycle = find_cycle(first_calls(graphs));
-    if (cycle.empty()) return base::Ok{};
+base::Result<CallOrder> call_order(const RuleGraphs& graphs) {
+    const Completion nothing_read(graphs, false);
+    std::vector<std::size_t> done;
+    const std::vector<std::size_t> cycle = find_cycle(first_calls(graphs, nothing_read), done);
+    if (cycle.empty()) {
+        CallOrder order;
+        order.rank.resize(graphs.rules.size());
+        for (std::size_t i = 0; i < done.size(); ++i) {
+            order.rank[done[i]] = static_cast<std::uint32_t>(done.size() - 1 - i);
+        }
+        for (const auto& rule : graphs.rules) {
+            order.may_be_empty.push_back(nothing_read.reached()[rule.start]);
+        }
+        return order;
+    }
     std::string names;
     for (const std::size_t rule : cycle) {
         if (!names.empty()) names += " -> ";

@@ -2,81 +2,191 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <utility>
 
 #include "base/random.h"
 
 namespace helix::text::grammar {
+namespace {
 
-std::size_t Matcher::Hash::operator()(const Way& way) const {
-    return static_cast<std::size_t>(base::hash_pair(way.node, way.stack));
-}
-
-std::size_t Matcher::Hash::operator()(const std::vector<Way>& ways) const {
+std::size_t hash_of(std::span<const Way> ways) {
     std::uint64_t hash = ways.size();
     for (const Way& way : ways) hash = base::hash_pair(hash, base::hash_pair(way.node, way.stack));
     return static_cast<std::size_t>(hash);
 }
+
+void sort_unique(std::vector<Way>& ways) {
+    std::sort(ways.begin(), ways.end());
+    ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
+}
+
+std::uint32_t saturated(std::uint64_t steps) {
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(steps, std::numeric_limits<std::uint32_t>::max()));
+}
+
+}  // namespace
 
 Matcher::Matcher(std::shared_ptr<const Automaton> automaton)
     : automaton_(std::move(automaton)), classes_(automaton_->class_count()) {
     for (std::size_t byte = 0; byte < 256; ++byte) {
         class_of_[byte] = automaton_->class_of(static_cast<std::uint8_t>(byte));
     }
+    callers_.resize(automaton_->rule_count());
     states_.emplace_back();
-    transitions_.assign(classes_, kDead);
-    open({automaton_->start(), kBottom});
-    start_ = close();
+    transitions_.assign(classes_, {kDead, 0});
+    transition_steps_.assign(classes_, 0);
+    frames_.push_back({Automaton::kNoReturn, kBottom});
+    intern_frames();
+    if (add({automaton_->start(), kBottom})) close(start_);
 }
 
-Matcher::State Matcher::step(State state, std::uint8_t byte) {
-    // By index: states_ grows only in close().
+void Matcher::begin_count(std::uint64_t max_steps) {
+    if (++count_ == 0) {  // the number of the count came round
+        for (Transition& transition : transitions_) transition.counted_in = 0;
+        for (StateInfo& state : states_) {
+            state.loops_counted_in = 0;
+            state.stand_ins = nullptr;
+        }
+        count_ = 1;
+    }
+    steps_ = 0;
+    max_steps_ = max_steps;
+    trouble_ = Trouble::none;
+}
+
+bool Matcher::charge(std::uint64_t steps) {
+    steps_ += steps;
+    if (steps_ > max_steps_ && trouble_ == Trouble::none) trouble_ = Trouble::steps;
+    return trouble_ == Trouble::none;
+}
+
+// A step that is not part of this count yet.
+Matcher::State Matcher::take(State state, std::uint8_t byte) {
+    if (state == kDead || trouble_ != Trouble::none) return kDead;
+    const std::size_t at = state * classes_ + class_of_[byte];
+    if (transitions_[at].target == kUnknown) {
+        Transition to;
+        std::uint32_t steps = 0;
+        if (!work_out(state, byte, to, steps)) return kDead;
+        transitions_[at] = to;
+        transition_steps_[at] = steps;
+    } else if (!charge(transition_steps_[at])) {
+        return kDead;
+    }
+    transitions_[at].counted_in = count_;
+    return transitions_[at].target;
+}
+
+bool Matcher::work_out(State state, std::uint8_t byte, Transition& to, std::uint32_t& steps) {
+    const std::uint64_t before = steps_;
+    bool good = true;
     for (const Way& way : states_[state].ways) {
-        for (const Automaton::ByteEdge& edge : automaton_->bytes(way.node)) {
-            if (edge.bytes.first <= byte && byte <= edge.bytes.last) open({edge.target, way.stack});
+        const auto edges = automaton_->bytes(way.node);
+        good = good && charge(edges.size());
+        for (const Automaton::ByteEdge& edge : edges) {
+            if (edge.bytes.first > byte || byte > edge.bytes.last) continue;
+            good = good && add({edge.target, way.stack});
+        }
+        if (!good) break;
+    }
+    good = close(to.target) && good;
+    steps = saturated(steps_ - before);
+    return good;
+}
+
+bool Matcher::add(Way way) {
+    if (!charge(1)) return false;
+    if (!seen_.insert(way)) return true;
+    if (seen_.size() > kMaxWays) {
+        trouble_ = Trouble::ways;
+        return false;
+    }
+    open_ways_.push_back(way);
+    return true;
+}
+
+// The rule has ended: its callers go on.
+bool Matcher::pop(StackSet stack) {
+    for (std::size_t i = 0; i < stacks_[stack].size; ++i) {
+        const Way frame = frame_pool_[stacks_[stack].begin + i];
+        if (frame.node == Automaton::kNoReturn) {
+            accepts_ = true;
+        } else if (!add(frame)) {
+            return false;
         }
     }
-    const State next = close();
-    transitions_[state * classes_ + class_of_[byte]] = next;
-    return next;
+    return true;
 }
 
-void Matcher::open(Way way) {
-    const auto add = [this](const Way& w) {
-        if (seen_.size() >= kMaxWays) {
-            overflowed_ = true;
-        } else if (seen_.emplace(w, true).second) {
-            open_ways_.push_back(w);
-        }
-    };
-    add(way);
+bool Matcher::add_call(const Automaton::Call& call, StackSet stack) {
+    const bool back = call.return_to != Automaton::kNoReturn;
+    if (!charge(1 + (back ? 0 : stacks_[stack].size))) return false;
+    std::vector<Way>& waiting = callers_[call.rank];
+    if (waiting.empty()) {
+        called_.push_back(call.rank);
+        std::push_heap(called_.begin(), called_.end(), std::greater<>());
+    }
+    if (back) {
+        waiting.push_back({call.return_to, stack});
+    } else {
+        const auto others = frames(stack);
+        waiting.insert(waiting.end(), others.begin(), others.end());
+    }
+    // What is called may read nothing: its ways are made later, when all its callers are known.
+    if (!call.may_be_empty) return true;
+    return back ? add({call.return_to, stack}) : pop(stack);
+}
+
+bool Matcher::expand() {
     while (!open_ways_.empty()) {
         const Way at = open_ways_.back();
         open_ways_.pop_back();
         if (!automaton_->bytes(at.node).empty()) ways_.push_back(at);
-        for (const NodeIndex node : automaton_->empty(at.node)) add({node, at.stack});
+        for (const NodeIndex node : automaton_->empty(at.node)) {
+            if (!add({node, at.stack})) return false;
+        }
         for (const Automaton::Call& call : automaton_->calls(at.node)) {
-            const bool back = call.return_to != Automaton::kNoReturn;
-            add({call.start, back ? push(at.stack, call.return_to) : at.stack});
+            if (!add_call(call, at.stack)) return false;
         }
-        if (!automaton_->is_end(at.node)) continue;
-        if (at.stack == kBottom) {
-            accepts_ = true;
-        } else {
-            const Frame frame = stacks_[at.stack];
-            add({frame.node, frame.below});
-        }
+        // In a rule that was called at this place this adds nothing new: see add_call.
+        if (automaton_->is_end(at.node) && !pop(at.stack)) return false;
     }
+    return true;
 }
 
-// The state of the ways that were opened.
-Matcher::State Matcher::close() {
-    std::sort(ways_.begin(), ways_.end());
-    ways_.erase(std::unique(ways_.begin(), ways_.end()), ways_.end());
-    const bool accepts = std::exchange(accepts_, false);
+// The state of the ways that were added. A rule that may be called at this very place calls rules
+// of higher ranks only, so by ranks all callers of a rule are known when its turn comes.
+bool Matcher::close(State& made) {
+    bool good = trouble_ == Trouble::none && expand();
+    while (good && !called_.empty()) {
+        std::pop_heap(called_.begin(), called_.end(), std::greater<>());
+        const std::uint32_t rank = called_.back();
+        called_.pop_back();
+        frames_.swap(callers_[rank]);
+        const StackSet stack = intern_frames();
+        good = add({automaton_->rule_start(rank), stack}) && expand();
+    }
     seen_.clear();
     std::vector<Way> ways = std::exchange(ways_, {});
+    const bool accepts = std::exchange(accepts_, false);
+    if (!good) {
+        open_ways_.clear();
+        for (const std::uint32_t rank : called_) callers_[rank].clear();
+        called_.clear();
+        return false;
+    }
+    sort_unique(ways);
+    // Half a step for each class: what a state takes to keep.
+    if (!charge(ways.size() + classes_ / 2)) return false;
+    made = intern_state(std::move(ways), accepts);
+    return true;
+}
+
+Matcher::State Matcher::intern_state(std::vector<Way> ways, bool accepts) {
     if (ways.empty() && !accepts) return kDead;
-    const std::size_t hash = Hash()(ways);
+    const std::size_t hash = hash_of(ways);
     const auto [begin, end] = state_of_.equal_range(hash);
     for (auto it = begin; it != end; ++it) {
         const StateInfo& known = states_[it->second];
@@ -84,66 +194,120 @@ Matcher::State Matcher::close() {
     }
     const auto state = static_cast<State>(states_.size());
     state_of_.emplace(hash, state);
-    memory_bytes_ += sizeof(StateInfo) + 64 + ways.size() * sizeof(Way) + classes_ * sizeof(State);
+    memory_bytes_ += sizeof(StateInfo) + 64 + ways.size() * sizeof(Way) +
+                     classes_ * (sizeof(Transition) + sizeof(std::uint32_t));
+    ways.shrink_to_fit();
     states_.push_back({std::move(ways), accepts});
-    transitions_.resize(transitions_.size() + classes_, kUnknown);
+    transitions_.resize(transitions_.size() + classes_);
+    transition_steps_.resize(transition_steps_.size() + classes_);
     return state;
 }
 
-Matcher::StackIndex Matcher::push(StackIndex below, NodeIndex node) {
-    const auto [it, is_new] =
-        stack_of_.emplace(Way{node, below}, static_cast<StackIndex>(stacks_.size()));
-    if (is_new) {
-        stacks_.push_back({node, below});
-        memory_bytes_ += sizeof(Frame) + 48;
+StackSet Matcher::intern_frames() {
+    sort_unique(frames_);
+    const std::size_t hash = hash_of(frames_);
+    const auto [begin, end] = stack_of_.equal_range(hash);
+    for (auto it = begin; it != end; ++it) {
+        if (std::ranges::equal(frames(it->second), frames_)) {
+            frames_.clear();
+            return it->second;
+        }
     }
-    return it->second;
+    const auto stack = static_cast<StackSet>(stacks_.size());
+    stack_of_.emplace(hash, stack);
+    stacks_.push_back({frame_pool_.size(), frames_.size()});
+    frame_pool_.insert(frame_pool_.end(), frames_.begin(), frames_.end());
+    memory_bytes_ += sizeof(FrameRange) + 48 + frames_.size() * sizeof(Way);
+    frames_.clear();
+    return stack;
+}
+
+bool Matcher::stays(State state, const ByteSet& bytes) {
+    // Most states go elsewhere with the first byte, which saves trying all.
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+        if (!bytes.test(byte)) continue;
+        if (next(state, static_cast<std::uint8_t>(byte)) != state) return false;
+        break;
+    }
+    return (bytes & ~loops(state)).none();
 }
 
 const ByteSet& Matcher::loops(State state) {
-    if (states_[state].loops == nullptr) {
-        std::vector<bool> stays(classes_);
-        for (std::size_t c = 0; c < classes_; ++c) {
-            stays[c] = next(state, automaton_->byte_of(c)) == state;
-        }
+    const bool known = states_[state].loops != nullptr;
+    if (known && states_[state].loops_counted_in == count_) return *states_[state].loops;
+    std::vector<bool> stays(classes_);
+    for (std::size_t c = 0; c < classes_; ++c) {
+        stays[c] = next(state, automaton_->byte_of(c)) == state;
+    }
+    if (!known) {
         auto set = std::make_unique<ByteSet>();
         for (std::size_t byte = 0; byte < 256; ++byte) set->set(byte, stays[class_of_[byte]]);
         states_[state].loops = std::move(set);
         memory_bytes_ += sizeof(ByteSet);
     }
+    states_[state].loops_counted_in = count_;
     return *states_[state].loops;
+}
+
+std::uint64_t Matcher::stand_in_steps(State state) const {
+    std::uint64_t steps = classes_ / 2;
+    for (const Way& way : states_[state].ways) steps += 1 + stacks_[way.stack].size;
+    return steps;
 }
 
 Matcher::State Matcher::stand_in(State state, std::size_t bytes) {
     const auto horizon =
         static_cast<std::size_t>(std::bit_width(std::max<std::size_t>(bytes, 1) - 1));
-    if (!automaton_->counts() || horizon >= kHorizons) return state;
+    if (!automaton_->counts() || horizon >= kHorizons || state == kDead) return state;
     if (states_[state].stand_ins == nullptr) {
-        auto unknown = std::make_unique<std::array<State, kHorizons>>();
-        unknown->fill(kUnknown);
-        states_[state].stand_ins = std::move(unknown);
-        memory_bytes_ += kHorizons * sizeof(State);
+        states_[state].stand_ins = std::make_unique<std::array<StandIn, kHorizons>>();
+        memory_bytes_ += kHorizons * sizeof(StandIn);
     }
-    State& known = (*states_[state].stand_ins)[horizon];
-    if (known != kUnknown) return known;
-    const std::int32_t within = 1 << horizon;
-    for (const Way& way : states_[state].ways) {
-        ways_.push_back(
-            {automaton_->stand_in(way.node, within), stack_stand_in(way.stack, within)});
+    StandIn& known = (*states_[state].stand_ins)[horizon];  // on the heap: stays where it is
+    if (known.to.counted_in == count_) return known.to.target;
+    if (known.to.target == kUnknown) known.steps = saturated(stand_in_steps(state));
+    if (!charge(known.steps)) return kDead;
+    if (known.to.target == kUnknown) {
+        const std::int32_t within = 1 << horizon;
+        std::vector<Way> ways;
+        for (const Way& way : states_[state].ways) {
+            ways.push_back(
+                {automaton_->stand_in(way.node, within), stack_stand_in(way.stack, horizon)});
+        }
+        sort_unique(ways);
+        known.to.target = intern_state(std::move(ways), states_[state].accepts);
     }
-    accepts_ = states_[state].accepts;
-    known = close();  // lives on the heap: stays where it is
-    return known;
+    known.to.counted_in = count_;
+    return known.to.target;
 }
 
-Matcher::StackIndex Matcher::stack_stand_in(StackIndex stack, std::int32_t bytes) {
-    std::vector<NodeIndex> nodes;  // top first
-    for (; stack != kBottom; stack = stacks_[stack].below) nodes.push_back(stacks_[stack].node);
-    StackIndex out = kBottom;
-    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-        out = push(out, automaton_->stand_in(*node, bytes));
+// Each set has one stand-in, which is made once: over all calls this takes no more than making the
+// sets did, so it is not counted. A set refers to those before it only, so they are done in order.
+StackSet Matcher::stack_stand_in(StackSet stack, std::size_t horizon) {
+    auto& known = stack_stand_ins_[horizon];
+    const std::int32_t within = 1 << horizon;
+    std::vector<StackSet> open{stack};
+    std::vector<StackSet> to_make;
+    known.emplace(kBottom, kBottom);
+    while (!open.empty()) {
+        const StackSet at = open.back();
+        open.pop_back();
+        if (!known.emplace(at, kBottom).second) continue;
+        to_make.push_back(at);
+        for (const Way& frame : frames(at)) open.push_back(frame.stack);
     }
-    return out;
+    std::sort(to_make.begin(), to_make.end());
+    for (const StackSet at : to_make) {
+        for (const Way& frame : frames(at)) {
+            const bool bottom = frame.node == Automaton::kNoReturn;
+            frames_.push_back(
+                bottom ? frame
+                       : Way{automaton_->stand_in(frame.node, within), known.at(frame.stack)});
+        }
+        known[at] = intern_frames();
+        memory_bytes_ += 48;
+    }
+    return known.at(stack);
 }
 
 }  // namespace helix::text::grammar

@@ -35,7 +35,7 @@ base::Result<std::shared_ptr<const Automaton>> compile(const spec::OutputGrammar
     }
     TRY(const Grammar rules, read(grammar));
     TRY(auto automaton, Automaton::build(rules));
-    if (Matcher(automaton).overflowed()) {
+    if (Matcher(automaton).trouble() != Matcher::Trouble::none) {
         return base::invalid(
             fmt::format("the grammar is too ambiguous: there are more than {} ways to begin",
                         Matcher::kMaxWays));
@@ -43,8 +43,12 @@ base::Result<std::shared_ptr<const Automaton>> compile(const spec::OutputGrammar
     return automaton;
 }
 
-GrammarMasks::GrammarMasks(std::shared_ptr<const Tokenizer> tokenizer)
-    : tokenizer_(std::move(tokenizer)), trie_(std::make_shared<const TokenTrie>(*tokenizer_)) {}
+GrammarMasks::GrammarMasks(std::shared_ptr<const Tokenizer> tokenizer, const MaskLimits& limits,
+                           std::size_t max_memory_bytes)
+    : tokenizer_(std::move(tokenizer)),
+      trie_(std::make_shared<const TokenTrie>(*tokenizer_)),
+      limits_(limits),
+      max_memory_bytes_(max_memory_bytes) {}
 
 base::Result<std::shared_ptr<GrammarMasks::Entry>> GrammarMasks::entry(
     const spec::OutputGrammar& grammar) {
@@ -58,7 +62,8 @@ base::Result<std::shared_ptr<GrammarMasks::Entry>> GrammarMasks::entry(
     TRY(auto automaton, compile(grammar));
     auto made = std::make_shared<Entry>();
     made->grammar = grammar;
-    made->texts_of = std::make_unique<ConstrainedText>(std::move(automaton), trie_, tokenizer_);
+    made->texts_of =
+        std::make_unique<ConstrainedText>(std::move(automaton), trie_, tokenizer_, limits_);
     entries_.push_front(made);
     if (entries_.size() > kMaxGrammars) entries_.pop_back();
     return made;
@@ -102,8 +107,39 @@ base::Result<std::shared_ptr<const TokenMask>> GrammarMasks::allowed(
     const std::lock_guard lock(at->mutex);
     at->texts_of->drop_if_large();
     Text& text = text_at(*at, text_id);
-    TRY_VOID(follow(*at, text, output));
-    return at->texts_of->allowed(text.position);
+    const base::Status followed = follow(*at, text, output);
+    auto mask = followed.ok() ? at->texts_of->allowed(text.position) : followed.error();
+    keep_within_bounds(*at);
+    return mask;
+}
+
+// The grammars used longest ago go while all together keep too much.
+void GrammarMasks::keep_within_bounds(Entry& used) {
+    const std::lock_guard lock(mutex_);
+    used.memory_bytes = used.texts_of->memory_bytes();
+    std::size_t sum = 0;
+    for (const auto& e : entries_) sum += e->memory_bytes;
+    while (sum > max_memory_bytes_ && entries_.size() > 1) {
+        sum -= entries_.back()->memory_bytes;
+        entries_.pop_back();
+    }
+}
+
+std::size_t GrammarMasks::memory_bytes() {
+    const std::lock_guard lock(mutex_);
+    std::size_t sum = 0;
+    for (const auto& e : entries_) sum += e->memory_bytes;
+    return sum;
+}
+
+std::uint64_t GrammarMasks::most_steps() {
+    const std::lock_guard lock(mutex_);
+    std::uint64_t most = 0;
+    for (const auto& e : entries_) {
+        const std::lock_guard inside(e->mutex);
+        most = std::max(most, e->texts_of->most_steps());
+    }
+    return most;
 }
 
 }  // namespace helix::text::grammar

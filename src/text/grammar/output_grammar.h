@@ -27,14 +27,22 @@ class GrammarMasks {
     static constexpr std::size_t kMaxGrammars = 16;  // kept at a time
     static constexpr std::size_t kMaxTexts = 1024;   // of one grammar whose positions are kept
 
-    explicit GrammarMasks(std::shared_ptr<const Tokenizer> tokenizer);
+    static constexpr std::size_t kMaxMemoryBytes = std::size_t{256} << 20;  // of all grammars
+
+    explicit GrammarMasks(std::shared_ptr<const Tokenizer> tokenizer, const MaskLimits& limits = {},
+                          std::size_t max_memory_bytes = kMaxMemoryBytes);
 
     // For the text that output is so far. text_id: the same for the same text as it grows.
-    // invalid: a grammar that cannot be read, an output that does not follow it, or no token that
-    // may follow.
+    // invalid: a grammar that cannot be read, an output that does not follow it, no token that may
+    // follow, or a limit of MaskLimits; the same on every machine.
     base::Result<std::shared_ptr<const TokenMask>> allowed(const spec::OutputGrammar& grammar,
                                                            std::uint64_t text_id,
                                                            std::span<const Token> output);
+
+    // Of everything kept, about.
+    std::size_t memory_bytes();
+    // That the costliest mask of the grammars kept took.
+    std::uint64_t most_steps();
 
   private:
     struct Text {
@@ -49,14 +57,18 @@ class GrammarMasks {
         std::unique_ptr<ConstrainedText> texts_of;
         std::unordered_map<std::uint64_t, Text> texts;  // by text_id
         std::uint64_t uses = 0;
+        std::size_t memory_bytes = 0;  // under mutex_ of all
     };
 
     base::Result<std::shared_ptr<Entry>> entry(const spec::OutputGrammar& grammar);
     static Text& text_at(Entry& entry, std::uint64_t text_id);
     static base::Status follow(Entry& entry, Text& text, std::span<const Token> output);
+    void keep_within_bounds(Entry& used);
 
     std::shared_ptr<const Tokenizer> tokenizer_;
     std::shared_ptr<const TokenTrie> trie_;
+    MaskLimits limits_;
+    std::size_t max_memory_bytes_;
     std::mutex mutex_;                           // over entries_
     std::list<std::shared_ptr<Entry>> entries_;  // last used first
 };

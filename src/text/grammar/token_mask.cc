@@ -23,7 +23,7 @@ TokenMask make_token_mask(Matcher& matcher, Matcher::State state, const TokenTri
     std::vector<Matcher::State> states(trie.max_depth() + 1, Matcher::kDead);
     states[0] = state;
     const auto nodes = trie.nodes();
-    for (std::uint32_t i = 0; i < nodes.size();) {
+    for (std::uint32_t i = 0; i < nodes.size() && matcher.trouble() == Matcher::Trouble::none;) {
         const TokenTrie::Node& node = nodes[i];
         Matcher::State at = matcher.next(states[node.depth], node.byte);
         if (at == Matcher::kDead) {
@@ -32,7 +32,7 @@ TokenMask make_token_mask(Matcher& matcher, Matcher::State state, const TokenTri
         }
         if (const TokenTrie::Below* below = trie.below(node); below != nullptr) {
             at = matcher.stand_in(at, below->height);
-            if ((below->bytes & ~matcher.loops(at)).none()) {
+            if (matcher.stays(at, below->bytes)) {
                 for (const Token token : trie.tokens(i, node.end)) mask.set(token);
                 i = node.end;
                 continue;
@@ -51,23 +51,33 @@ TokenMask make_token_mask(Matcher& matcher, Matcher::State state, const TokenTri
 ConstrainedText::ConstrainedText(std::shared_ptr<const Automaton> automaton,
                                  std::shared_ptr<const TokenTrie> trie,
                                  std::shared_ptr<const Tokenizer> tokenizer,
-                                 std::size_t max_memory_bytes)
+                                 const MaskLimits& limits)
     : automaton_(std::move(automaton)),
       trie_(std::move(trie)),
       tokenizer_(std::move(tokenizer)),
       matcher_(std::make_unique<Matcher>(automaton_)),
-      max_memory_bytes_(max_memory_bytes) {
+      limits_(limits) {
     TokenMask end(trie_->vocab_size());
     for (const Token token : trie_->end_tokens()) end.set(token);
     after_end_ = std::make_shared<const TokenMask>(std::move(end));
 }
 
 base::Status ConstrainedText::check() const {
-    if (!matcher_->overflowed()) return base::Ok{};
-    return base::invalid(
-        fmt::format("the grammar is too ambiguous: there are more than {} ways to read the text so "
-                    "far",
-                    Matcher::kMaxWays));
+    switch (matcher_->trouble()) {
+        case Matcher::Trouble::none:
+            break;
+        case Matcher::Trouble::ways:
+            return base::invalid(
+                fmt::format("the grammar is too ambiguous: there are more than {} ways to read the "
+                            "text so far",
+                            Matcher::kMaxWays));
+        case Matcher::Trouble::steps:
+            return base::invalid(
+                fmt::format("the grammar is too costly: finding the tokens that may follow takes "
+                            "more than {} steps here",
+                            limits_.mask_steps));
+    }
+    return base::Ok{};
 }
 
 base::Result<ConstrainedText::Position> ConstrainedText::advance(Position position, Token token) {
@@ -80,25 +90,44 @@ base::Result<ConstrainedText::Position> ConstrainedText::advance(Position positi
     }
     const std::string_view bytes = tokenizer_->token_bytes(token);
     if (position.ended || bytes.empty() || tokenizer_->is_special(token)) return refuse();
+    matcher_->begin_count(limits_.mask_steps);
     for (const char byte : bytes) {
         position.state = matcher_->next(position.state, static_cast<std::uint8_t>(byte));
     }
     TRY_VOID(check());
     if (position.state == Matcher::kDead) return refuse();
+    position.steps += matcher_->steps();
+    if (position.steps > limits_.text_steps) {
+        return base::invalid(
+            fmt::format("the grammar is too costly: following the text so far takes more than {} "
+                        "steps",
+                        limits_.text_steps));
+    }
     return position;
+}
+
+// The mask is made once, and so is what went wrong.
+base::Result<std::shared_ptr<const TokenMask>> ConstrainedText::mask_at(Matcher::State state) {
+    const auto known = masks_.find(state);
+    if (known != masks_.end()) return known->second;
+    matcher_->begin_count(limits_.mask_steps);
+    TokenMask made = make_token_mask(*matcher_, state, *trie_);
+    most_steps_ = std::max(most_steps_, matcher_->steps());
+    const base::Status good = check();
+    MaskResult result = good.ok() ? MaskResult(std::make_shared<const TokenMask>(std::move(made)))
+                                  : MaskResult(good.error());
+    masks_.emplace(state, result);
+    return result;
 }
 
 base::Result<std::shared_ptr<const TokenMask>> ConstrainedText::allowed(Position position) {
     std::shared_ptr<const TokenMask> mask = after_end_;
     if (!position.ended) {
+        matcher_->begin_count(limits_.mask_steps);
         const Matcher::State state = matcher_->stand_in(position.state, trie_->max_depth());
-        auto& known = masks_[state];
-        if (known == nullptr) {
-            known = std::make_shared<const TokenMask>(make_token_mask(*matcher_, state, *trie_));
-        }
-        mask = known;
+        TRY_VOID(check());
+        TRY(mask, mask_at(state));
     }
-    TRY_VOID(check());
     if (mask->none()) {
         return base::invalid(
             trie_->end_tokens().empty() && matcher_->accepts(position.state)
@@ -108,10 +137,13 @@ base::Result<std::shared_ptr<const TokenMask>> ConstrainedText::allowed(Position
     return mask;
 }
 
+std::size_t ConstrainedText::memory_bytes() const {
+    const std::size_t mask_bytes = static_cast<std::size_t>(trie_->vocab_size()) / 8 + 128;
+    return matcher_->memory_bytes() + masks_.size() * mask_bytes;
+}
+
 void ConstrainedText::drop_if_large() {
-    const std::size_t mask_bytes = static_cast<std::size_t>(trie_->vocab_size()) / 8 + 64;
-    const std::size_t kept = matcher_->memory_bytes() + masks_.size() * mask_bytes;
-    if (kept < max_memory_bytes_ && !matcher_->overflowed()) return;
+    if (memory_bytes() < limits_.memory_bytes) return;
     matcher_ = std::make_unique<Matcher>(automaton_);
     masks_.clear();
     ++generation_;

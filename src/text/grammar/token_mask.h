@@ -35,8 +35,21 @@ class TokenMask {
     std::vector<std::uint64_t> words_;
 };
 
-// The tokens whose bytes keep state alive; where the text may end, the end tokens too.
+// The tokens whose bytes keep state alive; where the text may end, the end tokens too. Means
+// nothing when the matcher came into trouble.
 TokenMask make_token_mask(Matcher& matcher, Matcher::State state, const TokenTrie& trie);
+
+// What one grammar may use. Steps are the matcher's: the same on every machine, whatever is kept
+// there.
+struct MaskLimits {
+    // To find the tokens that may follow, or to follow one. A step is some nanoseconds and keeps at
+    // most some tens of bytes.
+    std::uint64_t mask_steps = 4'000'000;
+    // To follow a text from its beginning.
+    std::uint64_t text_steps = 64'000'000;
+    // What is kept from one mask to the next.
+    std::size_t memory_bytes = std::size_t{64} << 20;
+};
 
 // One grammar over one vocabulary: where texts stand, and which tokens may follow there. Masks are
 // kept by state, whatever text led there. One thread at a time.
@@ -46,38 +59,45 @@ class ConstrainedText {
     // of a stale one is answered by following the text from its beginning.
     struct Position {
         Matcher::State state = Matcher::kDead;
-        bool ended = false;  // an end token came
+        bool ended = false;       // an end token came
+        std::uint64_t steps = 0;  // that following the text took
     };
-    static constexpr std::size_t kMaxMemoryBytes = std::size_t{64} << 20;
 
     ConstrainedText(std::shared_ptr<const Automaton> automaton,
                     std::shared_ptr<const TokenTrie> trie,
-                    std::shared_ptr<const Tokenizer> tokenizer,
-                    std::size_t max_memory_bytes = kMaxMemoryBytes);
+                    std::shared_ptr<const Tokenizer> tokenizer, const MaskLimits& limits = {});
 
-    Position start() const { return {matcher_->start(), false}; }
-    // invalid: the token may not follow, or too many ways to read the text.
+    Position start() const { return {matcher_->start(), false, 0}; }
+    // invalid: the token may not follow, or a limit, which is named.
     base::Result<Position> advance(Position position, Token token);
     // Never empty. invalid: nothing may follow (a vocabulary that cannot write what the grammar
-    // wants), or too many ways to read the text.
+    // wants), or a limit, which is named.
     base::Result<std::shared_ptr<const TokenMask>> allowed(Position position);
 
     // Rises when everything kept is dropped: positions from before are worth nothing.
     std::uint64_t generation() const { return generation_; }
     // To be called between texts, before positions are used.
     void drop_if_large();
+    // Of everything kept, about.
+    std::size_t memory_bytes() const;
+    // That the costliest mask took.
+    std::uint64_t most_steps() const { return most_steps_; }
 
   private:
+    using MaskResult = base::Result<std::shared_ptr<const TokenMask>>;
+
     base::Status check() const;
+    MaskResult mask_at(Matcher::State state);
 
     std::shared_ptr<const Automaton> automaton_;
     std::shared_ptr<const TokenTrie> trie_;
     std::shared_ptr<const Tokenizer> tokenizer_;
     std::unique_ptr<Matcher> matcher_;
-    std::unordered_map<Matcher::State, std::shared_ptr<const TokenMask>> masks_;
+    std::unordered_map<Matcher::State, MaskResult> masks_;
     std::shared_ptr<const TokenMask> after_end_;
     std::uint64_t generation_ = 0;
-    std::size_t max_memory_bytes_;
+    std::uint64_t most_steps_ = 0;
+    MaskLimits limits_;
 };
 
 }  // namespace helix::text::grammar
