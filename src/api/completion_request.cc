@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 
 #include "api/field_reader.h"
 #include "api/output_format.h"
+#include "spec/bounded_json.h"
 
 namespace helix::api {
 namespace {
@@ -21,40 +21,9 @@ constexpr std::int64_t kMinInt64 = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // OpenAI's, of /v1/completions
 constexpr std::int32_t kMaxGuesses = 64;
-constexpr int kMaxDepth = 64;
-constexpr std::size_t kShownBytes = 100;             // of a value, in a message
-constexpr std::int64_t kMaxComparisons = 4'000'000;  // some milliseconds
-
-// What parsing would cost, without parsing. Objects keep the order of their members (templates show
-// it), which makes each new member compare its name with those before it.
-struct Shape {
-    int depth = 0;
-    std::int64_t comparisons = 0;
-};
-
-Shape shape_of(std::string_view text) {
-    Shape shape;
-    std::array<std::int64_t, kMaxDepth + 1> members{};
-    int depth = 0;
-    bool in_string = false;
-    for (std::size_t i = 0; i < text.size() && shape.depth <= kMaxDepth; ++i) {
-        const char c = text[i];
-        if (in_string) {
-            if (c == '\\') ++i;
-            if (c == '"') in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            shape.depth = std::max(shape.depth, ++depth);
-            if (depth <= kMaxDepth) members[static_cast<std::size_t>(depth)] = 0;
-        } else if (c == '}' || c == ']') {
-            depth = std::max(depth - 1, 0);
-        } else if (c == ':') {
-            shape.comparisons += members[static_cast<std::size_t>(depth)]++;
-        }
-    }
-    return shape;
-}
+constexpr std::size_t kShownBytes = 100;  // of a value, in a message
+// Of one JSON text: the body, or the arguments of a tool call in it.
+constexpr spec::JsonLimits kJsonLimits{.depth = 64, .elements = 2'000'000};
 
 std::string too_long_a_name(const RequestLimits& limits) {
     return fmt::format("at most {} bytes (max_name_bytes)", limits.max_name_bytes);
@@ -443,18 +412,12 @@ void read_metadata(FieldReader& fields, const RequestLimits& limits, std::string
 }
 
 std::optional<ApiError> parse_json_object(std::string_view body, Json& object) {
-    const Shape shape = shape_of(body);
-    if (shape.depth > kMaxDepth) {
-        return bad_field("", fmt::format("The body is JSON nested more than {} deep.", kMaxDepth));
-    }
-    if (shape.comparisons > kMaxComparisons) {
-        return bad_field("", "The body has objects with too many members.");
-    }
-    try {
-        object = Json::parse(body);
-    } catch (const Json::exception& e) {
+    if (const auto problem = spec::read_bounded_json(body, kJsonLimits, object)) {
         // The text of the error may quote a whole string of the body.
-        return bad_field("", fmt::format("The body is not valid JSON: {:.300}", e.what()));
+        return bad_field(
+            "", problem->over_limit
+                    ? fmt::format("The body is JSON that cannot be taken: {}.", problem->message)
+                    : fmt::format("The body is not valid JSON: {:.300}", problem->message));
     }
     if (!object.is_object()) {
         return bad_field("", "The body must be a JSON object, got " + kind_of(object) + ".");

@@ -12,6 +12,7 @@
 #include "cli/access_option.h"
 #include "cli/command.h"
 #include "net/http_client.h"
+#include "spec/bounded_json.h"
 
 namespace helix::cli {
 namespace {
@@ -71,7 +72,7 @@ class Server {
                                fmt::format("{}: {}; is \"helix serve\" running there?", a_.server,
                                            answer.error().message)};
         }
-        json body = json::parse(answer->body, nullptr, false);
+        json body = spec::bounded_json_or_discarded(answer->body);
         if (answer->status / 100 == 2 && body.is_object()) return body;
         std::string message = fmt::format("answered with {}", answer->status);
         if (body.is_object() && body.contains("error") && body["error"].is_object()) {

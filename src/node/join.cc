@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "net/key.h"
+#include "spec/bounded_json.h"
 
 namespace helix::node {
 namespace {
@@ -95,7 +96,7 @@ std::string to_json(const JoinInfo& info) {
 }
 
 Result<JoinInfo> parse_join_info(const std::string& json) {
-    const nlohmann::json value = nlohmann::json::parse(json, nullptr, false);
+    const nlohmann::json value = spec::bounded_json_or_discarded(json);
     const bool good = value.is_object() && value.contains("cluster_port") &&
                       value.contains("public_key") && value["cluster_port"].is_number_unsigned() &&
                       value["public_key"].is_string();

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "spec/bounded_json.h"
+
 namespace helix::spec {
 
 base::Error JsonPlace::complaint(std::string_view text) const {
@@ -80,8 +82,7 @@ base::Result<std::string> JsonPlace::text_or(const char* key, std::string otherw
 namespace {
 
 // The library's words without its name, number and place, which stand in our own.
-std::string parse_complaint(const nlohmann::json::exception& error) {
-    const std::string text = error.what();
+std::string parse_complaint(const std::string& text) {
     const std::size_t column = text.find("column ");
     const std::size_t colon = text.find(": ", column == std::string::npos ? 0 : column);
     return colon == std::string::npos ? text : text.substr(colon + 2);
@@ -90,17 +91,15 @@ std::string parse_complaint(const nlohmann::json::exception& error) {
 }  // namespace
 
 base::Result<nlohmann::json> parse_json(std::string_view text, const std::string& file) {
-    try {
-        return nlohmann::json::parse(text);
-    } catch (const nlohmann::json::parse_error& error) {
-        const auto end =
-            text.begin() + static_cast<std::ptrdiff_t>(std::min(error.byte, text.size()));
-        return base::invalid(fmt::format("{}:{}: is not JSON: {}", file,
-                                         1 + std::count(text.begin(), end, '\n'),
-                                         parse_complaint(error)));
-    } catch (const nlohmann::json::exception& error) {
-        return base::invalid(fmt::format("{}: is not JSON: {}", file, error.what()));
-    }
+    nlohmann::json document;
+    const auto problem = read_bounded_json(text, {}, document);
+    if (!problem) return document;
+    if (problem->over_limit) return base::invalid(fmt::format("{}: {}", file, problem->message));
+    const auto end =
+        text.begin() + static_cast<std::ptrdiff_t>(std::min(problem->byte, text.size()));
+    return base::invalid(fmt::format("{}:{}: is not JSON: {}", file,
+                                     1 + std::count(text.begin(), end, '\n'),
+                                     parse_complaint(problem->message)));
 }
 
 }  // namespace helix::spec

@@ -44,7 +44,8 @@ class JsonPlace {
     std::string path_;
 };
 
-// Syntax errors name file and line. Comments and trailing commas are not JSON.
+// Within the default JsonLimits. Syntax errors name file and line. Comments and trailing commas are
+// not JSON.
 base::Result<nlohmann::json> parse_json(std::string_view text, const std::string& file);
 
 }  // namespace helix::spec

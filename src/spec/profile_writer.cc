@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "spec/bounded_json.h"
 #include "spec/csv_table.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
@@ -77,7 +78,9 @@ base::Result<std::string> models_text(const std::string& path, const ModelSpec& 
     if (fs::exists(path)) {
         TRY(const std::string text, read_text_file(path));
         TRY_VOID(parse_json(text, path));  // for its messages
-        models = nlohmann::ordered_json::parse(text);
+        if (const auto problem = read_bounded_json(text, {}, models)) {
+            return base::invalid(path + ": " + problem->message);
+        }
         if (!models.is_object()) return base::invalid(path + ": expected an object of models");
     }
     const nlohmann::ordered_json entry = {

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "net/sse.h"
+#include "spec/bounded_json.h"
 
 namespace helix::cli {
 namespace {
@@ -51,7 +52,7 @@ std::string shorten(std::string text) {
 
 // The message of an error body, or the body.
 std::string error_text(const std::string& body) {
-    const json parsed = json::parse(body, nullptr, false);
+    const json parsed = spec::bounded_json_or_discarded(body);
     const json* error = find(parsed, "error");
     if (error == nullptr) error = find(parsed, "detail");
     if (error != nullptr && error->is_string()) return shorten(error->get<std::string>());
@@ -105,7 +106,7 @@ class Stream {
             done_ = true;
             return;
         }
-        const json event = json::parse(data.begin(), data.end(), nullptr, false);
+        const json event = spec::bounded_json_or_discarded(data);
         if (find(event, "error") != nullptr) {
             failure_ = StreamFailure{"stream error", error_text(std::string(data))};
             return;
@@ -192,7 +193,7 @@ base::Result<std::string> ApiClient::ask(std::string method, std::string path, s
 
 base::Status ApiClient::choose_model() {
     TRY(const std::string body, ask("GET", "/v1/models", ""));
-    const json parsed = json::parse(body, nullptr, false);
+    const json parsed = spec::bounded_json_or_discarded(body);
     const json* data = find(parsed, "data");
     if (data == nullptr || !data->is_array() || data->empty()) {
         return base::invalid(
@@ -223,7 +224,7 @@ base::Status ApiClient::choose_ids() {
     const json question = {{"model", model_}, {"prompt", kText}, {"add_special_tokens", false}};
     const auto body = ask("POST", "/tokenize", question.dump());
     if (body.ok()) {
-        const json parsed = json::parse(*body, nullptr, false);
+        const json parsed = spec::bounded_json_or_discarded(*body);
         const json* tokens = find(parsed, "tokens");
         if (tokens != nullptr && tokens->is_array()) {
             for (const json& token : *tokens) {
@@ -248,7 +249,7 @@ base::Result<std::int32_t> ApiClient::count_prompt(const std::string& prompt_fie
         ask("POST", chat ? "/v1/chat/completions" : "/v1/completions",
             fmt::format("{{\"model\":{},\"max_tokens\":1,\"temperature\":0,{}}}",
                         json(model_).dump(), prompt_field)));
-    const json parsed = json::parse(body, nullptr, false);
+    const json parsed = spec::bounded_json_or_discarded(body);
     const json* usage = find(parsed, "usage");
     const std::int32_t count = usage == nullptr ? 0 : integer_or_zero(*usage, "prompt_tokens");
     if (count > 0) return count;

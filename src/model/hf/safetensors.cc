@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,6 +9,7 @@
 
 #include "base/check.h"
 #include "model/limits.h"
+#include "spec/bounded_json.h"
 
 namespace helix::model {
 namespace {
@@ -106,20 +106,6 @@ base::Result<SafeTensor> read_entry(const std::string& name, const Json& entry,
     return tensor;
 }
 
-// The header, and the first name in it that comes twice.
-Json parse_header(std::span<const std::byte> bytes, std::string& twice) {
-    std::set<std::string> names;
-    const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-        if (event == Json::parse_event_t::key && depth == 1 && twice.empty()) {
-            const auto& name = value.get_ref<const std::string&>();
-            if (!names.insert(name).second) twice = name;
-        }
-        return true;
-    };
-    const auto* begin = reinterpret_cast<const char*>(bytes.data());
-    return Json::parse(begin, begin + bytes.size(), watch, false);
-}
-
 }  // namespace
 
 base::Result<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::open(
@@ -159,14 +145,19 @@ base::Status SafetensorsFile::parse() {
     }
     data_offset_ = kLengthBytes + header_bytes;
     data_bytes_ = size - data_offset_;
-    std::vector<std::byte> text(header_bytes);
-    TRY_VOID(read_at(kLengthBytes, text));
-    std::string twice;
-    const Json header = parse_header(text, twice);
-    if (!header.is_object()) {
+    std::vector<std::byte> bytes(header_bytes);
+    TRY_VOID(read_at(kLengthBytes, bytes));
+    Json header;
+    spec::JsonFacts facts;
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto problem = spec::read_bounded_json(text, {}, header, &facts);
+    if (problem && problem->over_limit) {
+        return base::invalid(fmt::format("{}: header: {}", label_, problem->message));
+    }
+    if (problem || !header.is_object()) {
         return base::invalid(label_ + ": header: expected a JSON object");
     }
-    if (!twice.empty()) return wrong(label_, twice, "comes twice");
+    if (facts.repeated) return wrong(label_, *facts.repeated, "comes twice");
     if (std::ssize(header) > limits::kMaxTensors) {
         return base::invalid(fmt::format("{}: header: {} tensors, the limit is {}", label_,
                                          header.size(), limits::kMaxTensors));
