@@ -298,6 +298,102 @@ TEST(JsonSchema, ErrorsNameKeywordAndPlace) {
     }
 }
 
+std::string repeated(std::string_view text, int times, std::string_view between = ",") {
+    std::string out;
+    for (int i = 0; i < times; ++i) {
+        if (i > 0) out += between;
+        out += text;
+    }
+    return out;
+}
+
+base::Result<Grammar> read_schema(std::string_view schema) {
+    return json_schema_grammar(schema);
+}
+
+// Each alternative would carry all the values.
+TEST(JsonSchema, AlternativesTimesValuesEndAtTheBudget) {
+    const auto grammar = read_schema("{\"enum\":[" + repeated("[]", 19'000) + "],\"anyOf\":[" +
+                                     repeated(R"({"title":"a"})", 450) + "]}");
+    ASSERT_FALSE(grammar.ok());
+    EXPECT_EQ(grammar.error().message,
+              "#/anyOf: the schema is too costly: reading it takes more than 2000000 steps; use "
+              "fewer alternatives, shorter lists or $ref");
+}
+
+TEST(JsonSchema, EqualValuesAreWrittenOnce) {
+    const auto grammar = read_schema("{\"enum\":[" + repeated("[]", 19'000) + "]}");
+    ASSERT_TRUE(grammar.ok()) << grammar.error().message;
+    const auto automaton = Automaton::build(*grammar);
+    ASSERT_TRUE(automaton.ok());
+    EXPECT_LT((*automaton)->size(), 100U);
+    EXPECT_TRUE(matches(*automaton, "[]"));
+}
+
+// An array needs its items' grammar twice, for the first and for the others: copied, these would be
+// 2^60 copies.
+TEST(JsonSchema, NestedArraysShareTheGrammarOfTheirItems) {
+    std::string schema = R"({"type":"boolean"})";
+    for (int i = 0; i < 60; ++i) schema = R"({"type":"array","items":)" + schema + "}";
+    const auto automaton = compile(schema);
+    ASSERT_TRUE(automaton.ok()) << automaton.error().message;
+    EXPECT_LT((*automaton)->size(), 5'000U);
+    EXPECT_TRUE(matches(*automaton, std::string(60, '[') + "true,false" + std::string(60, ']')));
+    EXPECT_FALSE(matches(*automaton, std::string(59, '[') + "true" + std::string(59, ']')));
+}
+
+TEST(JsonSchema, EqualSchemasShareTheirRules) {
+    const std::string person = R"({"type":"object","properties":{"name":{"type":"string",
+        "pattern":"^[A-Z][a-z]{0,30}$"},"born":{"type":"string","format":"date"}},
+        "required":["name","born"]})";
+    std::string schema = R"({"type":"object","properties":{)";
+    for (int i = 0; i < 200; ++i) {
+        schema += std::string(i == 0 ? "\"p" : ",\"p") + std::to_string(i) + "\":" + person;
+    }
+    const auto automaton = compile(schema + "}}");
+    ASSERT_TRUE(automaton.ok()) << automaton.error().message;
+    EXPECT_LT((*automaton)->size(), 10'000U);
+    EXPECT_TRUE(matches(*automaton, R"({"p7": {"name": "Ada", "born": "1815-12-10"}})"));
+}
+
+TEST(JsonSchema, ManyNamesAreMergedInLinearTime) {
+    std::string one;
+    std::string other;
+    for (int i = 0; i < 3'000; ++i) {
+        one += std::string(i == 0 ? "\"a" : ",\"a") + std::to_string(i) + "\"";
+        other += std::string(i == 0 ? "\"b" : ",\"b") + std::to_string(i) + "\"";
+    }
+    const auto grammar =
+        read_schema(R"({"allOf":[{"required":[)" + one + R"(]},{"required":[)" + other + "]}]}");
+    ASSERT_TRUE(grammar.ok()) << grammar.error().message;
+    std::string parts;
+    for (int i = 0; i < 200; ++i) {
+        parts +=
+            std::string(i == 0 ? "" : ",") + R"({"required":["c)" + std::to_string(i) + R"("]})";
+    }
+    const auto slow = read_schema(R"({"required":[)" + one + R"(],"allOf":[)" + parts + "]}");
+    if (!slow.ok()) {
+        EXPECT_NE(slow.error().message.find("too costly"), std::string::npos)
+            << slow.error().message;
+    }
+}
+
+TEST(JsonSchema, WhatNestsExpressionsIsBounded) {
+    const auto message = [](const std::string& schema) {
+        const auto grammar = read_schema(schema);
+        return grammar.ok() ? "no error" : grammar.error().message;
+    };
+    EXPECT_EQ(message(R"({"prefixItems":[)" + repeated("true", 12'000) + "]}"),
+              "#/prefixItems: more than 1000 schemas");
+    EXPECT_EQ(message(R"({"prefixItems":[)" + repeated("true", 1'000) + "]}"), "no error");
+    EXPECT_EQ(message("{\"properties\":{\"" + std::string(60'000, 'a') +
+                      R"(":{}},"additionalProperties":true})"),
+              "#: a property name of more than 256 bytes beside additional properties is not "
+              "supported");
+    EXPECT_EQ(message(std::string(200'000, '[')),
+              "the schema cannot be read: it is nested more than 256 deep");
+}
+
 TEST(JsonSchema, TextThatIsNoJsonIsSaidToBeSo) {
     const auto automaton = compile("[");
     ASSERT_FALSE(automaton.ok());

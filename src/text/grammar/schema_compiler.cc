@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "spec/bounded_json.h"
 #include "text/grammar/json_schema.h"
 
 namespace helix::text::grammar {
@@ -13,6 +15,8 @@ namespace {
 constexpr int kMaxDepth = 64;
 constexpr int kMaxSteps = 5'000;       // schemas looked at, those of merged branches every time
 constexpr std::size_t kMaxOneOf = 32;  // each pair is compared
+constexpr std::uint64_t kMaxWork = 2'000'000;
+constexpr std::size_t kSmallExpr = 8;  // is copied rather than made a rule
 
 // Read here or in the parts for one type.
 constexpr std::array<std::string_view, 29> kKeywords = {
@@ -76,6 +80,26 @@ base::Result<unsigned> type_named(const SchemaJson& name, const std::string& pla
                                            name.dump()));
 }
 
+// About how many values there are, a long text counting for more.
+std::uint64_t weight(const SchemaJson& s) {
+    if (s.is_string()) return 1 + s.get_ref<const std::string&>().size() / 16;
+    std::uint64_t sum = 1;
+    if (s.is_object()) {
+        for (const auto& [key, value] : s.items()) sum += 1 + key.size() / 16 + weight(value);
+    } else if (s.is_array()) {
+        for (const SchemaJson& value : s) sum += weight(value);
+    }
+    return sum;
+}
+
+// At most so many parts.
+bool is_small(const Expr& e, std::size_t& left) {
+    if (left == 0 || e.text.size() > 64) return false;
+    --left;
+    return std::all_of(e.items.begin(), e.items.end(),
+                       [&left](const Expr& item) { return is_small(item, left); });
+}
+
 bool has(const SchemaJson& s, const char* keyword) {
     return s.contains(keyword);
 }
@@ -126,6 +150,24 @@ base::Result<std::int32_t> schema_count(const SchemaJson& s, const char* keyword
     return it->get<std::int32_t>();
 }
 
+base::Status SchemaCompiler::charge(std::uint64_t steps, const std::string& place) {
+    work_ += steps;
+    if (work_ <= kMaxWork) return base::Ok{};
+    return schema_error(
+        place, fmt::format("the schema is too costly: reading it takes more than {} steps; use "
+                           "fewer alternatives, shorter lists or $ref",
+                           kMaxWork));
+}
+
+base::Status SchemaCompiler::charge(const SchemaJson& s, const std::string& place) {
+    return charge(weight(s), place);
+}
+
+Expr SchemaCompiler::shared(Expr e, const char* name) {
+    std::size_t left = kSmallExpr;
+    return is_small(e, left) ? std::move(e) : rule(grammar_.add(name, std::move(e)));
+}
+
 base::Result<Grammar> SchemaCompiler::compile() {
     const RuleIndex root = grammar_.add("root");
     references_["#"] = root;
@@ -152,11 +194,22 @@ base::Result<Expr> SchemaCompiler::schema(const SchemaJson& s, const std::string
                                                "than {} schemas",
                                                kMaxSteps));
     }
-    TRY_VOID(check_keywords(s, place));
+    // Equal schemas are read once, wherever they stand.
+    TRY_VOID(charge(s, place));
+    const std::string text = s.dump();
+    const auto known = schemas_.find(text);
+    if (known != schemas_.end()) return known->second;
     ++depth_;
-    ExprResult result = combined(s, place);
+    auto made = new_schema(s, place);
     --depth_;
-    return result;
+    if (made.ok()) schemas_.emplace(text, *made);
+    return made;
+}
+
+base::Result<Expr> SchemaCompiler::new_schema(const SchemaJson& s, const std::string& place) {
+    TRY_VOID(check_keywords(s, place));
+    TRY(Expr made, combined(s, place));
+    return shared(std::move(made), "schema");
 }
 
 base::Status SchemaCompiler::check_keywords(const SchemaJson& s, const std::string& place) const {
@@ -193,13 +246,16 @@ base::Result<Expr> SchemaCompiler::any_of(const SchemaJson& s, const char* keywo
     rest.erase(std::string(keyword));
     std::vector<SchemaJson> merged;
     for (std::size_t i = 0; i < branches.size(); ++i) {
+        TRY_VOID(charge(rest, here));
         TRY(SchemaJson branch, merge(rest, branches[i], schema_place(here, std::to_string(i))));
         merged.push_back(std::move(branch));
     }
     std::vector<Expr> out;
     for (std::size_t i = 0; i < merged.size(); ++i) {
         for (std::size_t j = 0; only_one && j < merged.size(); ++j) {
-            if (i == j || apart(merged[i], merged[j], 0)) continue;
+            if (i == j) continue;
+            TRY(const bool are_apart, apart(merged[i], merged[j], 0));
+            if (are_apart) continue;
             return schema_error(here,
                                 fmt::format("a value may match both [{}] and [{}]; use anyOf, "
                                             "or tell them apart by type or by a required "
@@ -221,7 +277,7 @@ base::Result<Expr> SchemaCompiler::all_of(const SchemaJson& s, const std::string
     SchemaJson merged = s;
     merged.erase("allOf");
     for (std::size_t i = 0; i < parts.size(); ++i) {
-        TRY(merged, merge(merged, parts[i], schema_place(here, std::to_string(i))));
+        TRY(merged, merge(std::move(merged), parts[i], schema_place(here, std::to_string(i))));
     }
     return schema(merged, place);
 }
@@ -238,7 +294,7 @@ base::Result<Expr> SchemaCompiler::reference(const SchemaJson& s, const std::str
         rest.erase(std::string(key));
     }
     if (!rest.empty()) {
-        TRY(const SchemaJson merged, merge(rest, *target, place));
+        TRY(const SchemaJson merged, merge(std::move(rest), *target, place));
         return schema(merged, place);
     }
     const auto known = references_.find(name);
@@ -290,10 +346,11 @@ base::Result<Expr> SchemaCompiler::values(const SchemaJson& s, const std::string
                                                keyword));
     }
     std::vector<Expr> out;
+    std::set<std::string> written;
     for (const SchemaJson& value : candidates) {
-        if (!has(s, "type") || admits_type(allowed, type_of(value))) {
-            out.push_back(literal(value.dump()));
-        }
+        if (has(s, "type") && !admits_type(allowed, type_of(value))) continue;
+        const auto [text, is_new] = written.insert(value.dump());
+        if (is_new) out.push_back(literal(*text));
     }
     if (out.empty()) return schema_error(place, "no value of enum or const has the type asked for");
     return choice(std::move(out));
@@ -358,10 +415,13 @@ base::Result<Grammar> json_schema_grammar(const nlohmann::ordered_json& schema) 
 
 base::Result<Grammar> json_schema_grammar(std::string_view schema) {
     SchemaJson parsed;
-    try {
-        parsed = SchemaJson::parse(schema);
-    } catch (const SchemaJson::exception& e) {
-        return base::invalid(fmt::format("the schema is not valid JSON: {:.200}", e.what()));
+    const auto problem = spec::read_bounded_json(schema, {.depth = 4 * kMaxDepth}, parsed);
+    if (problem && problem->over_limit) {
+        return base::invalid("the schema cannot be read: " + problem->message);
+    }
+    if (problem) {
+        return base::invalid(
+            fmt::format("the schema is not valid JSON: {:.200}", problem->message));
     }
     return json_schema_grammar(parsed);
 }

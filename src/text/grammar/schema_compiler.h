@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -60,21 +61,34 @@ class SchemaCompiler {
     ExprResult integer(const SchemaJson& s, const std::string& place);
     ExprResult number(const SchemaJson& s, const std::string& place);
 
+    // Counts work: of a schema, about its values each time they are looked through or copied; of
+    // what is made of it, its parts.
+    base::Status charge(std::uint64_t steps, const std::string& place);
+    base::Status charge(const SchemaJson& s, const std::string& place);
+    // A rule for what is not small, so that whoever uses it twice does not copy it.
+    Expr shared(Expr e, const char* name);
+    ExprResult new_schema(const SchemaJson& s, const std::string& place);
+
     base::Status check_keywords(const SchemaJson& s, const std::string& place) const;
     base::Result<unsigned> types(const SchemaJson& s, const std::string& place) const;
     base::Result<const SchemaJson*> resolve(const std::string& reference,
                                             const std::string& place) const;
     // Both must hold: one schema that says what the two say.
-    base::Result<SchemaJson> merge(const SchemaJson& a, const SchemaJson& b,
-                                   const std::string& place);
+    base::Result<SchemaJson> merge(SchemaJson a, const SchemaJson& b, const std::string& place);
+    base::Status merge_keyword(const std::string& key, const SchemaJson& value, SchemaJson& out,
+                               const std::string& place);
     // Nothing that is generated for a matches b.
-    bool apart(const SchemaJson& a, const SchemaJson& b, int depth) const;
+    base::Result<bool> apart(const SchemaJson& a, const SchemaJson& b, int depth);
+    base::Result<bool> objects_apart(const SchemaJson& a, const SchemaJson& b, int depth);
     const SchemaJson& followed(const SchemaJson& s) const;
 
     const SchemaJson& root_;
     Grammar grammar_;
     JsonRules json_;
     std::map<std::string, RuleIndex> references_;
+    std::map<std::string, Expr> schemas_;  // what was made of a schema, by its text
+    std::map<std::string, Expr> strings_;  // the same for patterns and formats
+    std::uint64_t work_ = 0;
     int depth_ = 0;
     int steps_ = 0;
     int merges_ = 0;

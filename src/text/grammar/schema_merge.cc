@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "text/grammar/schema_compiler.h"
 
@@ -49,9 +50,9 @@ SchemaJson listed_values(const SchemaJson& s) {
 }
 
 bool share_a_value(const SchemaJson& a, const SchemaJson& b) {
-    return std::any_of(a.begin(), a.end(), [&b](const SchemaJson& value) {
-        return std::find(b.begin(), b.end(), value) != b.end();
-    });
+    const std::set<SchemaJson> values(a.begin(), a.end());
+    return std::any_of(b.begin(), b.end(),
+                       [&values](const SchemaJson& value) { return values.contains(value); });
 }
 
 bool requires_property(const SchemaJson& s, const std::string& name) {
@@ -84,7 +85,7 @@ unsigned possible_types(const SchemaJson& s) {
 
 }  // namespace
 
-base::Result<SchemaJson> SchemaCompiler::merge(const SchemaJson& a, const SchemaJson& b,
+base::Result<SchemaJson> SchemaCompiler::merge(SchemaJson a, const SchemaJson& b,
                                                const std::string& place) {
     if (a.is_boolean() || b.is_boolean()) {
         if (a.is_boolean() && a.get<bool>()) return b;
@@ -95,50 +96,67 @@ base::Result<SchemaJson> SchemaCompiler::merge(const SchemaJson& a, const Schema
     if (++merges_ > kMaxMerges) {
         return schema_error(place, fmt::format("more than {} combinations of schemas", kMaxMerges));
     }
+    TRY_VOID(charge(b, place));
     if (a.empty()) return b;
     if (b.empty()) return a;
-    SchemaJson out = a;
     if (b.contains("$ref") && b["$ref"].is_string()) {
         TRY(const SchemaJson* target, resolve(b["$ref"].get<std::string>(), place));
         SchemaJson rest = b;
         rest.erase("$ref");
         if (++depth_ > 64) return schema_error(place, "references lead in a circle");
-        auto merged = merge(rest, *target, place);
+        auto merged = merge(std::move(rest), *target, place);
         --depth_;
         if (!merged.ok()) return merged;
-        return merge(a, *merged, place);
+        return merge(std::move(a), *merged, place);
     }
     for (const auto& [key, value] : b.items()) {
-        if (!out.contains(key) || out[key] == value) {
-            out[key] = value;
-        } else if (key == "type") {
-            out[key] = common_types(out[key], value);
-            if (out[key].empty()) return schema_error(place, "no type satisfies all of these");
-        } else if (key == "required" && out[key].is_array() && value.is_array()) {
-            for (const SchemaJson& name : value) {
-                if (std::find(out[key].begin(), out[key].end(), name) == out[key].end()) {
-                    out[key].push_back(name);
-                }
-            }
-        } else if (key == "properties" && out[key].is_object() && value.is_object()) {
-            for (const auto& [name, property] : value.items()) {
-                if (!out[key].contains(name)) {
-                    out[key][name] = property;
-                    continue;
-                }
-                TRY(out[key][name], merge(out[key][name], property, schema_place(place, name)));
-            }
-        } else if (key == "allOf" && out[key].is_array() && value.is_array()) {
-            for (const SchemaJson& part : value) out[key].push_back(part);
-        } else if (key != "title" && key != "description" && key != "default" &&
-                   key != "examples" && key != "$comment" && key != "$defs") {
-            return schema_error(place,
-                                fmt::format("keyword \"{}\" is given twice with different values "
-                                            "where both must hold; that is not supported",
-                                            key));
+        const auto known = a.find(key);
+        if (known == a.end()) {
+            a[key] = value;
+        } else if (*known != value) {
+            TRY_VOID(merge_keyword(key, value, *known, place));
         }
     }
-    return out;
+    return a;
+}
+
+// out has the keyword's other value, which differs.
+base::Status SchemaCompiler::merge_keyword(const std::string& key, const SchemaJson& value,
+                                           SchemaJson& out, const std::string& place) {
+    if (key == "type") {
+        TRY_VOID(charge(as_list(out).size() * as_list(value).size(), place));
+        out = common_types(out, value);
+        if (out.empty()) return schema_error(place, "no type satisfies all of these");
+    } else if (key == "required" && out.is_array() && value.is_array()) {
+        TRY_VOID(charge(out, place));
+        std::set<SchemaJson> names(out.begin(), out.end());
+        for (const SchemaJson& name : value) {
+            if (names.insert(name).second) out.push_back(name);
+        }
+    } else if (key == "properties" && out.is_object() && value.is_object()) {
+        TRY_VOID(charge(out.size(), place));
+        auto& members = out.get_ref<SchemaJson::object_t&>();
+        std::map<std::string, std::size_t> places;
+        for (const auto& [name, property] : members) places.emplace(name, places.size());
+        for (const auto& [name, property] : value.items()) {
+            const auto [at, is_new] = places.emplace(name, members.size());
+            if (is_new) {
+                members.emplace_back(name, property);
+                continue;
+            }
+            SchemaJson& known = (members.begin() + static_cast<std::ptrdiff_t>(at->second))->second;
+            TRY(known, merge(std::move(known), property, schema_place(place, name)));
+        }
+    } else if (key == "allOf" && out.is_array() && value.is_array()) {
+        for (const SchemaJson& part : value) out.push_back(part);
+    } else if (key != "title" && key != "description" && key != "default" && key != "examples" &&
+               key != "$comment" && key != "$defs") {
+        return schema_error(place,
+                            fmt::format("keyword \"{}\" is given twice with different values "
+                                        "where both must hold; that is not supported",
+                                        key));
+    }
+    return base::Ok{};
 }
 
 const SchemaJson& SchemaCompiler::followed(const SchemaJson& s) const {
@@ -152,12 +170,14 @@ const SchemaJson& SchemaCompiler::followed(const SchemaJson& s) const {
     return *at;
 }
 
-bool SchemaCompiler::apart(const SchemaJson& first, const SchemaJson& second, int depth) const {
+base::Result<bool> SchemaCompiler::apart(const SchemaJson& first, const SchemaJson& second,
+                                         int depth) {
     const SchemaJson& a = followed(first);
     const SchemaJson& b = followed(second);
     if (depth > 8 || !a.is_object() || !b.is_object()) return false;
     const SchemaJson a_values = listed_values(a);
     const SchemaJson b_values = listed_values(b);
+    TRY_VOID(charge(1 + a_values.size() + b_values.size(), "#"));
     if (a_values.is_array() && b_values.is_array()) return !share_a_value(a_values, b_values);
     const auto outside = [](const SchemaJson& values, unsigned types) {
         return std::none_of(values.begin(), values.end(), [types](const SchemaJson& value) {
@@ -170,16 +190,26 @@ bool SchemaCompiler::apart(const SchemaJson& first, const SchemaJson& second, in
     if (b_values.is_array()) return outside(b_values, a_types);
     if ((a_types & b_types) == 0) return true;
     if ((a_types & b_types) != kObjectType) return false;
+    return objects_apart(a, b, depth);
+}
+
+base::Result<bool> SchemaCompiler::objects_apart(const SchemaJson& a, const SchemaJson& b,
+                                                 int depth) {
     const auto properties = [](const SchemaJson& s) {
         return s.contains("properties") && s["properties"].is_object() ? s["properties"]
                                                                        : SchemaJson::object();
     };
     const SchemaJson in_a = properties(a);
     const SchemaJson in_b = properties(b);
+    // Each name is looked up in these lists.
+    const std::uint64_t lists = 1 + a.value("required", SchemaJson()).size() +
+                                b.value("required", SchemaJson()).size() + in_a.size();
     for (const auto& [name, schema] : in_b.items()) {
+        TRY_VOID(charge(1 + lists / 16, "#"));
         if (requires_property(b, name) && !may_have(a, name)) return true;
-        const bool both = requires_property(a, name) && in_a.contains(name);
-        if (both && apart(in_a[name], schema, depth + 1)) return true;
+        if (!requires_property(a, name) || !in_a.contains(name)) continue;
+        TRY(const bool are_apart, apart(in_a[name], schema, depth + 1));
+        if (are_apart) return true;
     }
     return false;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "text/grammar/schema_compiler.h"
 #include "text/utf8.h"
@@ -10,13 +11,18 @@
 namespace helix::text::grammar {
 namespace {
 
+constexpr std::size_t kMaxNameBytes = 256;     // each character nests an expression
+constexpr std::size_t kMaxPrefixItems = 1000;  // each nests one
+
 struct Property {
     Expr member;  // "name": value
     bool required = false;
 };
 
-Expr after_comma(JsonRules& json, const Expr& e) {
-    return sequence({json.space(), literal(","), json.space(), e});
+Expr after_comma(JsonRules& json, Expr e) {
+    std::vector<Expr> items{json.space(), literal(","), json.space()};
+    items.push_back(std::move(e));
+    return sequence(std::move(items));
 }
 
 Expr member(JsonRules& json, Expr name, Expr value) {
@@ -65,10 +71,10 @@ std::u32string code_points(std::string_view text) {
     return out;
 }
 
-Expr name_besides(const SchemaJson& properties) {
+Expr name_besides(const std::set<std::string>& taken) {
     std::vector<std::u32string> names;
     const Expr any = chars(complement(make_char_set({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}})));
-    for (const auto& [name, value] : properties.items()) {
+    for (const std::string& name : taken) {
         const std::u32string points = code_points(name);
         const bool plain = std::all_of(points.begin(), points.end(),
                                        [&any](char32_t c) { return contains(any.chars, c); });
@@ -114,6 +120,7 @@ base::Result<Expr> SchemaCompiler::object(const SchemaJson& s, const std::string
     }
     SchemaJson required = s.contains("required") ? s["required"] : SchemaJson::array();
     const auto is_name = [](const SchemaJson& name) { return name.is_string(); };
+    TRY_VOID(charge(named.size() + required.size(), place));
     if (!required.is_array() || !std::all_of(required.begin(), required.end(), is_name)) {
         return schema_error(schema_place(place, "required"), "expected an array of names");
     }
@@ -121,19 +128,20 @@ base::Result<Expr> SchemaCompiler::object(const SchemaJson& s, const std::string
         s.contains("additionalProperties") ? s["additionalProperties"] : SchemaJson(named.empty());
     const std::string in_properties = schema_place(place, "properties");
     std::vector<Property> properties;
+    std::set<std::string> needed_names;
+    for (const SchemaJson& name : required) needed_names.insert(name.get<std::string>());
+    std::set<std::string> all_names;
     for (const auto& [name, value] : named.items()) {
-        const bool needed =
-            std::find(required.begin(), required.end(), SchemaJson(name)) != required.end();
+        all_names.insert(name);
+        const bool needed = needed_names.contains(name);
         if (value == false && !needed) continue;
         TRY(Expr e, schema(value, schema_place(in_properties, name)));
         properties.push_back(
             {member(json_, literal(SchemaJson(name).dump()), std::move(e)), needed});
     }
-    SchemaJson all_names = named;
     for (const SchemaJson& name : required) {
         const auto text = name.get<std::string>();
-        if (all_names.contains(text)) continue;
-        all_names[text] = true;
+        if (!all_names.insert(text).second) continue;
         if (additional == false && s.contains("additionalProperties")) {
             return schema_error(schema_place(place, "required"),
                                 fmt::format("\"{}\" is not among the properties, and "
@@ -147,8 +155,15 @@ base::Result<Expr> SchemaCompiler::object(const SchemaJson& s, const std::string
     std::optional<Expr> other;
     if (additional != false) {
         TRY(Expr value, schema(additional, schema_place(place, "additionalProperties")));
-        other = member(json_, all_names.empty() ? json_.string() : name_besides(all_names),
-                       std::move(value));
+        for (const std::string& name : all_names) {
+            if (name.size() <= kMaxNameBytes) continue;
+            return schema_error(place, fmt::format("a property name of more than {} bytes beside "
+                                                   "additional properties is not supported",
+                                                   kMaxNameBytes));
+        }
+        other = shared(member(json_, all_names.empty() ? json_.string() : name_besides(all_names),
+                              std::move(value)),
+                       "additional property");
     }
     return bracketed(json_, "{", members(grammar_, json_, properties, other), "}");
 }
@@ -162,6 +177,10 @@ base::Result<Expr> SchemaCompiler::array(const SchemaJson& s, const std::string&
     const SchemaJson prefix = s.contains("prefixItems") ? s["prefixItems"] : SchemaJson::array();
     if (!prefix.is_array()) {
         return schema_error(schema_place(place, "prefixItems"), "expected an array of schemas");
+    }
+    if (prefix.size() > kMaxPrefixItems) {
+        return schema_error(schema_place(place, "prefixItems"),
+                            fmt::format("more than {} schemas", kMaxPrefixItems));
     }
     if (s.contains("items") && s["items"].is_array()) {
         return schema_error(schema_place(place, "items"),
@@ -194,8 +213,11 @@ base::Result<Expr> SchemaCompiler::array(const SchemaJson& s, const std::string&
         const auto at = static_cast<std::size_t>(i);
         TRY(Expr item, schema(prefix[at],
                               schema_place(schema_place(place, "prefixItems"), std::to_string(i))));
-        Expr from_here = sequence({std::move(item), std::move(rest)});
-        if (i > 0) from_here = after_comma(json_, from_here);
+        std::vector<Expr> both;
+        both.push_back(std::move(item));
+        both.push_back(std::move(rest));
+        Expr from_here = sequence(std::move(both));
+        if (i > 0) from_here = after_comma(json_, std::move(from_here));
         rest = i < min ? std::move(from_here) : optional(std::move(from_here));
     }
     return bracketed(json_, "[", std::move(rest), "]");

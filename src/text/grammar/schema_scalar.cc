@@ -79,13 +79,19 @@ base::Result<Expr> SchemaCompiler::string(const SchemaJson& s, const std::string
         const std::string here = schema_place(place, keyword);
         if (!s[keyword].is_string()) return schema_error(here, "expected a string");
         const auto text = s[keyword].get<std::string>();
+        const std::string name = std::string(keyword) + " " + text;
+        const auto known = strings_.find(name);
+        if (known != strings_.end()) return known->second;
+        TRY_VOID(charge(16 + text.size(), here));
         auto e = std::string_view(keyword) == "format" ? schema_format(text, here)
                                                        : parse_pattern(text, json_.character());
         if (!e.ok()) {
             return std::string_view(keyword) == "format" ? e.error()
                                                          : schema_error(here, e.error().message);
         }
-        return sequence({literal("\""), inside_json_string(*e), literal("\"")});
+        Expr made =
+            shared(sequence({literal("\""), inside_json_string(*e), literal("\"")}), keyword);
+        return strings_.emplace(name, std::move(made)).first->second;
     }
     TRY(const std::int32_t min, schema_count(s, "minLength", 0, place));
     TRY(const std::int32_t max, schema_count(s, "maxLength", kNoLimit, place));
