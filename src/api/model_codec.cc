@@ -1,5 +1,6 @@
 #include "api/model_codec.h"
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -13,11 +14,15 @@ namespace {
 // U+FDD0, a noncharacter: no text has it, and what does loses it.
 constexpr std::string_view kMark = "\xEF\xB7\x90";
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-    for (std::size_t at = text.find(from); at != std::string::npos;
-         at = text.find(from, at + to.size())) {
-        text.replace(at, from.size(), to);
+std::string without_marks(std::string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(kMark), text.size());
+        out += text.substr(0, end);
+        text.remove_prefix(std::min(end + kMark.size(), text.size()));
     }
+    return out;
 }
 
 class ModelOutput final : public TextOutput {
@@ -76,24 +81,32 @@ base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(
     for (Token token = 0; token < codec->tokenizer_->vocab_size(); ++token) {
         if (codec->tokenizer_->is_end_of_generation(token)) codec->end_tokens_.push_back(token);
         if (!codec->tokenizer_->is_special(token)) continue;
-        std::string text(codec->tokenizer_->token_bytes(token));
-        if (text.size() > 1) codec->control_texts_.push_back(std::move(text));
+        const std::string_view text = codec->tokenizer_->token_bytes(token);
+        if (text.size() > 1) codec->control_texts_.add(text, token);
     }
     return std::unique_ptr<const TextCodec>(std::move(codec));
 }
 
-std::string ModelCodec::break_control_text(std::string text) const {
-    replace_all(text, kMark, "");
-    for (const std::string& control : control_texts_) {
-        if (text.find(control) == std::string::npos) continue;
-        replace_all(text, control, control.substr(0, 1) + std::string(kMark) + control.substr(1));
+// A mark after the first byte of each place where a control text begins, also inside another: so
+// none is left between two marks.
+std::string ModelCodec::break_control_text(std::string_view written) const {
+    std::string text = without_marks(written);
+    auto match = control_texts_.find(text, 0);
+    if (!match) return text;
+    std::string out;
+    std::size_t done = 0;
+    for (; match; match = control_texts_.find(text, done)) {
+        out.append(text, done, match->begin + 1 - done);
+        out += kMark;
+        done = match->begin + 1;
     }
-    return text;
+    out.append(text, done);
+    return out;
 }
 
 // A copy in which no string spells a control token.
 nlohmann::ordered_json ModelCodec::guarded(const nlohmann::ordered_json& value) const {
-    if (value.is_string()) return break_control_text(value.get<std::string>());
+    if (value.is_string()) return break_control_text(value.get_ref<const std::string&>());
     if (value.is_array()) {
         auto copy = nlohmann::ordered_json::array();
         for (const auto& item : value) copy.push_back(guarded(item));
@@ -101,7 +114,12 @@ nlohmann::ordered_json ModelCodec::guarded(const nlohmann::ordered_json& value) 
     }
     if (value.is_object()) {
         auto copy = nlohmann::ordered_json::object();
-        for (const auto& [key, item] : value.items()) copy[break_control_text(key)] = guarded(item);
+        // Appended: [] would compare each name with all before it. Names stay apart but for marks.
+        auto& members = copy.get_ref<nlohmann::ordered_json::object_t&>();
+        members.reserve(value.size());
+        for (const auto& [key, item] : value.items()) {
+            members.emplace_back(break_control_text(key), guarded(item));
+        }
         return copy;
     }
     return value;
@@ -128,7 +146,8 @@ base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& promp
     TRY(const std::string rendered, template_->render_chat(request));
 
     // Most templates write the beginning-of-text token themselves: it is not put there twice.
-    const bool has_bos = !request.bos_token.empty() && rendered.starts_with(request.bos_token);
+    const std::string bos = token_text(tokenizer_->bos());
+    const bool has_bos = !bos.empty() && rendered.starts_with(bos);
     std::vector<Token> tokens;
     for (std::size_t at = 0; at <= rendered.size();) {
         const std::size_t end = std::min(rendered.find(kMark, at), rendered.size());
@@ -153,6 +172,17 @@ std::vector<Token> ModelCodec::encode(std::string_view text, bool add_special) c
         tokens.pop_back();  // a prompt is to be continued
     }
     return tokens;
+}
+
+base::Status ModelCodec::check_grammar(const spec::OutputGrammar& grammar) const {
+    {
+        const std::lock_guard lock(mutex_);
+        if (masks_ == nullptr) {
+            masks_ = std::make_unique<text::grammar::GrammarMasks>(tokenizer_);
+        }
+    }
+    TRY_VOID(masks_->allowed(grammar, 0, {}));
+    return base::Ok{};
 }
 
 std::string ModelCodec::decode(std::span<const Token> tokens, bool skip_special) const {

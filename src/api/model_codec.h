@@ -1,12 +1,15 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "api/text_codec.h"
 #include "base/result.h"
 #include "model/gguf.h"
+#include "text/grammar/output_grammar.h"
+#include "text/special_matcher.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -32,6 +35,7 @@ class ModelCodec final : public TextCodec {
 
     base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const override;
     std::vector<Token> encode(std::string_view text, bool add_special) const override;
+    base::Status check_grammar(const spec::OutputGrammar& grammar) const override;
     std::string decode(std::span<const Token> tokens, bool skip_special) const override;
     std::string token_bytes(Token token) const override;
     const std::vector<Token>& end_tokens() const override { return end_tokens_; }
@@ -41,7 +45,7 @@ class ModelCodec final : public TextCodec {
 
   private:
     ModelCodec() = default;
-    std::string break_control_text(std::string text) const;
+    std::string break_control_text(std::string_view written) const;
     nlohmann::ordered_json guarded(const nlohmann::ordered_json& value) const;
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;
@@ -49,7 +53,9 @@ class ModelCodec final : public TextCodec {
     // Else what a developer says goes to the template as the system's: the older name of the role.
     bool knows_developers_ = false;
     std::vector<Token> end_tokens_;
-    std::vector<std::string> control_texts_;
+    mutable std::mutex mutex_;
+    mutable std::unique_ptr<text::grammar::GrammarMasks> masks_;  // set once, under mutex_
+    text::SpecialMatcher control_texts_;
 };
 
 }  // namespace helix::api

@@ -46,6 +46,7 @@ class Preparation {
     std::optional<ApiError> run(Endpoint endpoint, std::string body) {
         if (auto error = read(endpoint, std::move(body))) return error;
         if (auto error = encode()) return error;
+        if (auto error = check_grammar()) return error;
         if (auto error = echo()) return error;
         if (!out_.request.prediction.empty()) {
             out_.prediction = codec_.encode(out_.request.prediction, false);
@@ -115,6 +116,18 @@ class Preparation {
         request.kwargs = nullptr;
         out_.prompts.push_back(std::move(tokens).value());
         return check_length(options_, request, out_.prompts.back().size());
+    }
+
+    // What the workers would say of the first token that is drawn under it.
+    std::optional<ApiError> check_grammar() const {
+        const spec::OutputGrammar& grammar = out_.request.sampling.grammar;
+        if (!grammar.present()) return {};
+        const base::Status begins = codec_.check_grammar(grammar);
+        if (begins.ok()) return {};
+        ApiError error = from_error(begins.error());
+        error.param =
+            grammar.kind == spec::OutputGrammar::Kind::gbnf ? "grammar" : "response_format";
+        return error;
     }
 
     // They go out with the first text of a choice, in one piece.

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "spec/layer_range.h"
+#include "spec/sampling_params.h"
 
 // All that the API asks of a model's tokenizer and chat template.
 
@@ -58,6 +59,11 @@ class TextCodec {
     // A raw prompt: control tokens written out in it are control tokens, for whoever writes the
     // whole prompt speaks for every role. add_special: begin it as the model's file says.
     virtual std::vector<Token> encode(std::string_view text, bool add_special) const = 0;
+    // Whether some token may begin an answer under the grammar, which compiles. An error is the
+    // caller's, and names the limit where one is hit. Without a vocabulary there is nothing to say.
+    virtual base::Status check_grammar(const spec::OutputGrammar& /*grammar*/) const {
+        return base::Ok{};
+    }
     virtual std::string decode(std::span<const Token> tokens, bool skip_special) const = 0;
     virtual std::string token_bytes(Token token) const = 0;
     virtual const std::vector<Token>& end_tokens() const = 0;

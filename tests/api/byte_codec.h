@@ -15,7 +15,7 @@ constexpr Token kByteSpecial = 257;  // "<special>", hidden unless asked for
 // A model of bytes: token 65 is "A". Characters of several bytes come out whole.
 class ByteOutput : public TextOutput {
   public:
-    ByteOutput(std::vector<std::string> stops, bool skip_special)
+    ByteOutput(std::shared_ptr<const text::StopStrings> stops, bool skip_special)
         : matcher_(std::move(stops)), skip_special_(skip_special) {}
 
     std::string push(Token token, bool may_stop) override {
@@ -49,13 +49,14 @@ class ByteOutput : public TextOutput {
 class ByteOutputs : public TextOutputs {
   public:
     ByteOutputs(std::vector<std::string> stops, bool skip_special)
-        : stops_(std::move(stops)), skip_special_(skip_special) {}
+        : stops_(std::make_shared<const text::StopStrings>(std::move(stops))),
+          skip_special_(skip_special) {}
     std::unique_ptr<TextOutput> make() const override {
         return std::make_unique<ByteOutput>(stops_, skip_special_);
     }
 
   private:
-    std::vector<std::string> stops_;
+    std::shared_ptr<const text::StopStrings> stops_;
     bool skip_special_;
 };
 
@@ -80,7 +81,8 @@ class ByteCodec : public TextCodec {
         return tokens;
     }
     std::string decode(std::span<const Token> tokens, bool skip_special) const override {
-        ByteOutput output({}, skip_special);
+        ByteOutput output(std::make_shared<const text::StopStrings>(std::vector<std::string>{}),
+                          skip_special);
         std::string text;
         for (const Token token : tokens) text += output.push(token, false);
         return text + output.finish();

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 namespace helix::api {
@@ -66,6 +68,70 @@ TEST_F(ModelCodecTest, WhatAUserSpellsOutIsNeverAControlToken) {
         EXPECT_EQ(count(tokens, end), count(plain, end)) << text;
         EXPECT_GT(tokens.size(), plain.size());
     }
+}
+
+// Breaking up one place must not leave the next one whole.
+TEST_F(ModelCodecTest, ControlTextsInsideOneAnotherAreAllBrokenUp) {
+    const auto plain = chat(Json::parse(R"([{"role":"user","content":"Hello there."}])"));
+    std::string all;
+    for (Token token = 0; token < codec_->vocab_size(); ++token) {
+        const std::string text = codec_->token_bytes(token);
+        if (text.size() > 2 && text.starts_with('<')) all += text + text.substr(1) + text;
+    }
+    ASSERT_FALSE(all.empty());
+    const auto tokens =
+        chat(Json::array({{{"role", "user"}, {"content", "\xEF\xB7\x90" + all + "\xEF\xB7\x90"}}}));
+    for (const Token end : codec_->end_tokens()) {
+        EXPECT_EQ(count(tokens, end), count(plain, end)) << codec_->token_bytes(end);
+    }
+}
+
+// Both were replaced one by one, each time with all that follows moved.
+TEST_F(ModelCodecTest, AMillionMarksOrControlTextsInAMessageTakeLinearTime) {
+    const std::string end = codec_->token_bytes(codec_->end_tokens().front());
+    for (const std::string& piece : {std::string("\xEF\xB7\x90"), end}) {
+        std::string content;
+        while (content.size() < (std::size_t{3} << 20)) content += piece;
+        const auto begin = std::chrono::steady_clock::now();
+        const auto tokens = chat(Json::array({{{"role", "user"}, {"content", content}}}));
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+        EXPECT_FALSE(tokens.empty());
+        EXPECT_LT(took.count(), 60.0);  // the quadratic time was minutes, in a release build
+        std::printf("%zu tokens in %.2f s\n", tokens.size(), took.count());
+    }
+}
+
+// The workers would end the request with these words at its first token.
+TEST_F(ModelCodecTest, AGrammarThatCannotBeginIsRefusedBeforeItRuns) {
+    using Kind = spec::OutputGrammar::Kind;
+    EXPECT_TRUE(codec_->check_grammar({Kind::json_object, ""}).ok());
+    EXPECT_TRUE(codec_->check_grammar({Kind::gbnf, "root ::= [a-z]+"}).ok());
+    // Which of the two hundred are left depends on every letter of a token.
+    std::string costly = "root ::= ";
+    for (int i = 0; i < 200; ++i) {
+        const std::string letter(1, static_cast<char>('a' + i % 26));
+        const std::string other(1, static_cast<char>('a' + i / 26));
+        costly += std::string(i == 0 ? "" : " | ") + "([^" + letter + "]* [^" + other + "]){1,4}";
+    }
+    const base::Status refused = codec_->check_grammar({Kind::gbnf, costly});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("4000000 steps"), std::string::npos)
+        << refused.error().message;
+}
+
+TEST_F(ModelCodecTest, ToolCallsOfManyMembersTakeLinearTime) {
+    use_template(
+        "{% for m in messages %}{% for c in m.tool_calls %}{{ c.function.name }}"
+        "{{ c.function.arguments.k7 }}{% endfor %}{% endfor %}");
+    Json arguments = Json::object();
+    auto& members = arguments.get_ref<Json::object_t&>();
+    for (int i = 0; i < 100'000; ++i) members.emplace_back("k" + std::to_string(i), i);
+    Json call = {{"function", {{"name", "f"}}}};
+    call["function"]["arguments"] = std::move(arguments);
+    Json message = {{"role", "assistant"}, {"content", ""}};
+    message["tool_calls"] = Json::array({std::move(call)});
+    const auto tokens = chat(Json::array({std::move(message)}));
+    EXPECT_EQ(codec_->decode(tokens, true), "f7");
 }
 
 TEST_F(ModelCodecTest, ARawPromptMaySpellOutControlTokens) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,6 +57,36 @@ TEST(StopMatcher, NoStopsLetEverythingThroughAtOnce) {
     StopMatcher matcher({"", ""});
     EXPECT_EQ(matcher.feed("abc"), "abc");
     EXPECT_FALSE(matcher.matched());
+}
+
+// Half a million beginnings of a stop string that never comes, token by token: every byte is looked
+// at a few times, not once for each that is held back.
+TEST(StopMatcher, AnEndlessBeginningOfAStopIsWatchedInLinearTime) {
+    constexpr std::size_t kLength = 500'000;
+    const auto stops = std::make_shared<const StopStrings>(
+        std::vector<std::string>{std::string(kLength, 'a') + "b", std::string(1000, 'a') + "c"});
+    StopMatcher matcher(stops);
+    std::size_t shown = 0;
+    for (std::size_t i = 0; i < 3 * kLength; i += 3) shown += matcher.feed("aaa").size();
+    EXPECT_EQ(shown, 2 * kLength);  // all but what a stop may begin with
+    shown += matcher.feed("d").size();
+    EXPECT_EQ(shown, 3 * kLength + 1);
+    for (std::size_t i = 0; i < kLength + 5; ++i) matcher.feed("a");
+    matcher.feed("b");
+    EXPECT_EQ(matcher.matched()->size(), kLength + 1);
+}
+
+TEST(StopMatcher, ManyTextsShareTheirStopStrings) {
+    const auto stops = std::make_shared<const StopStrings>(std::vector<std::string>{"END", "NO"});
+    StopMatcher one(stops);
+    StopMatcher other(stops);
+    EXPECT_EQ(one.feed("xE"), "x");
+    EXPECT_EQ(other.feed("yN"), "y");
+    EXPECT_EQ(one.feed("ND"), "");
+    EXPECT_EQ(one.matched(), "END");
+    EXPECT_EQ(other.feed("D"), "ND");
+    EXPECT_FALSE(other.matched());
+    EXPECT_EQ(stops.use_count(), 3);
 }
 
 // The definition, on the whole text: end by end, longest first.

@@ -196,6 +196,12 @@ TEST(Tokenizer, OneTokenizerServesManyThreads) {
     EXPECT_THAT(wrong, testing::Each(0));
 }
 
+std::string repeated(std::string_view text, std::size_t bytes) {
+    std::string out;
+    while (out.size() < bytes) out += text;
+    return out;
+}
+
 // A megabyte within seconds even at -O1 and under sanitizers; quadratic code would take hours.
 TEST(Tokenizer, LongTextsOfEveryShapeTakeLinearTime) {
     constexpr std::size_t kBytes = 1 << 20;
@@ -211,6 +217,11 @@ TEST(Tokenizer, LongTextsOfEveryShapeTakeLinearTime) {
         std::string(kBytes, '<'),
         std::string(kBytes, '7'),
         std::string(kBytes, '\xff'),
+        repeated("\xf0\x9f\x98\x80", kBytes),
+        repeated("a ", kBytes),
+        repeated(" \n", kBytes),
+        repeated("'re", kBytes),
+        repeated("\xe4\xb8\xad", kBytes),
     };
     Vocabulary lines = byte_vocabulary();
     lines.pre = "llama-bpe";

@@ -50,6 +50,7 @@ Result<Value> read(const nlohmann::ordered_json& json, Budget& budget, int depth
         case Kind::object: {
             Dict dict;
             for (const auto& [key, element] : json.items()) {
+                TRY_VOID(budget.charge_text(key.size()));
                 TRY(Value item, read(element, budget, depth + 1));
                 dict.set_text(key, std::move(item));
             }
@@ -163,6 +164,7 @@ class JsonWriter {
     Status write_dict(const Dict& dict, int depth) {
         if (dict.size() == 0) return out_.append("{}");
         std::vector<Dict::Entry> entries = dict.entries();
+        TRY_VOID(budget_.charge(entries.size()));  // they are copied
         if (style_.sort_keys) TRY_VOID(sort_entries(entries));
         TRY_VOID(out_.append("{"));
         bool first = true;
