@@ -20,6 +20,7 @@
 
 #include "../tests/api/timed_service.h"
 #include "api/api_server.h"
+#include "net/open_files.h"
 #include "net/sse.h"
 
 // How many streams one server thread feeds, how evenly, and at what cost: the real API server with

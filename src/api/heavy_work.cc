@@ -66,7 +66,8 @@ void run_heavy(ApiContext& context, const Exchange& exchange, const std::string&
     }
     const auto handle = std::make_shared<HeavyRequest>();
     handle->exchange = exchange;
-    auto input = std::make_shared<HeavyInput>(HeavyInput{std::move(body), *share, handle->dropped});
+    auto input = std::make_shared<HeavyInput>(
+        HeavyInput{std::move(body), exchange->take_body_share(), *share, handle->dropped});
     PreparePool::Job job;
     job.client = client;
     job.bytes = bytes;

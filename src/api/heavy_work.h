@@ -17,6 +17,7 @@ struct ApiContext;
 // What a request's work off the server's thread is given.
 struct HeavyInput {
     std::string body;
+    std::shared_ptr<const void> body_share;  // of the server's memory for bodies
     // Holds the body's bytes; what is worked out of it is to be added.
     std::shared_ptr<RequestBudget::Share> share;
     // Nobody waits for the answer any more. Long work looks now and then.

@@ -19,6 +19,7 @@
 #include "cli/load/request_plan.h"
 #include "cli/load/simulated_twin.h"
 #include "net/http_server.h"
+#include "net/open_files.h"
 #include "spec/profile_tables.h"
 #include "spec/units.h"
 

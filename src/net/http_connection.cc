@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/beast/http/error.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <exception>
-#include <limits>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -17,30 +14,24 @@
 namespace helix::net {
 
 namespace asio = boost::asio;
-namespace http = boost::beast::http;
 using boost::system::error_code;
 
 namespace {
 
-// Of a client that sends its next request early; the rest stays in the socket.
+// What is received and not parsed; less while a request is handled, when it is the next one's. The
+// rest stays in the socket.
 constexpr std::size_t kReadAheadBytes = std::size_t{64} << 10U;
+constexpr std::size_t kReadAheadHandlingBytes = std::size_t{16} << 10U;
+// A buffer that is empty and larger than this is given back.
+constexpr std::size_t kKeptBytes = std::size_t{16} << 10U;
 constexpr base::Duration kLinger = base::from_seconds(2);
 constexpr base::Duration kForever = {};
 constexpr double kLeastRate = 1e6;  // bytes a second, of large bodies
 
-using Parser = http::request_parser<http::string_body>;
-
-int status_of(const error_code& ec) {
-    if (ec == http::error::header_limit) return 431;
-    return 400;
-}
-
-std::string lower(std::string_view text) {
-    std::string out(text);
-    for (char& c : out) {
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    }
-    return out;
+HttpParserLimits parser_limits(const HttpServerOptions& options) {
+    HttpParserLimits limits;
+    limits.max_header_bytes = options.max_header_bytes;
+    return limits;
 }
 
 std::string address_of(const asio::ip::tcp::socket& socket) {
@@ -54,22 +45,32 @@ std::string address_of(const asio::ip::tcp::socket& socket) {
     return address.to_string();
 }
 
-// Without its body.
-HttpRequest head_of(const Parser::value_type& message) {
-    HttpRequest request;
-    request.method = std::string(message.method_string());
-    const std::string target(message.target());
-    const std::size_t question = target.find('?');
-    request.path = percent_decode(std::string_view(target).substr(0, question));
-    if (question != std::string::npos) request.query = target.substr(question + 1);
-    for (const auto& field : message) {
-        request.headers.emplace_back(lower(std::string(field.name_string())),
-                                     std::string(field.value()));
-    }
-    return request;
+void empty(std::string& buffer) {
+    buffer.clear();
+    if (buffer.capacity() > kKeptBytes) buffer.shrink_to_fit();
 }
 
 }  // namespace
+
+std::string_view HttpLoop::date() {
+    return clock.at(std::chrono::duration_cast<std::chrono::seconds>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count());
+}
+
+std::string HttpLoop::last_answer(int status, std::string_view message) {
+    const HttpResponse page = error_page(status, message);
+    ResponseHead head;
+    head.status = page.status;
+    head.content_type = page.content_type;
+    head.headers = &page.headers;
+    head.date = date();
+    const std::string id = fmt::format("req_{:016x}", ids.next());
+    head.request_id = id;
+    head.content_length = page.body.size();
+    head.keep_alive = false;
+    return format_head(head) + page.body;
+}
 
 HttpConnection::HttpConnection(HttpLoop& loop, asio::ip::tcp::socket socket)
     : loop_(loop),
@@ -88,24 +89,28 @@ HttpConnection::HttpConnection(HttpLoop& loop, asio::ip::tcp::socket socket)
 
 void HttpConnection::start() {
     enter(Phase::idle, loop_.options.header_timeout);
-    asio::co_spawn(
-        loop_.io, [self = shared_from_this()] { return self->read_loop(); }, asio::detached);
-    asio::co_spawn(
-        loop_.io, [self = shared_from_this()] { return self->serve(); }, asio::detached);
+    spawn([this] { return read_loop(); });
+    spawn([this] { return serve(); });
+}
+
+template <typename Coroutine>
+void HttpConnection::spawn(Coroutine coroutine) {
+    asio::co_spawn(loop_.io, std::move(coroutine),
+                   [self = shared_from_this()](const std::exception_ptr& error) {
+                       if (error) self->fail(error, false);
+                   });
 }
 
 void HttpConnection::start_refusing() {
-    asio::co_spawn(
-        loop_.io, [self = shared_from_this()] { return self->read_loop(); }, asio::detached);
-    asio::co_spawn(
-        loop_.io, [self = shared_from_this()] { return self->refuse(503, "too many connections"); },
-        asio::detached);
+    spawn([this] { return read_loop(); });
+    spawn([this] { return refuse(503, "too many connections"); });
 }
 
 void HttpConnection::enter(Phase phase, base::Duration limit) {
     phase_ = phase;
+    phase_since_ = Clock::now();
     deadline_ = limit == kForever ? Clock::time_point::max()
-                                  : Clock::now() + std::chrono::nanoseconds(limit.ns);
+                                  : phase_since_ + std::chrono::nanoseconds(limit.ns);
 }
 
 void HttpConnection::check_deadline(Clock::time_point now) {
@@ -116,18 +121,31 @@ void HttpConnection::check_deadline(Clock::time_point now) {
         close();
         return;
     }
+    if (phase_ == Phase::body && too_slow(now)) {
+        enter(Phase::linger, kLinger);
+        const HttpServerOptions& o = loop_.options;
+        spawn([this, why = fmt::format("at least {} bytes of a body must arrive in {} s",
+                                       o.body_progress_bytes, o.body_progress_interval.seconds())] {
+            return refuse(408, why);
+        });
+        return;
+    }
     if (now < deadline_) return;
     if (phase_ == Phase::header || phase_ == Phase::body) {
-        deadline_ = Clock::time_point::max();
-        asio::co_spawn(
-            loop_.io,
-            [self = shared_from_this()] {
-                return self->refuse(408, "the request took too long to arrive");
-            },
-            asio::detached);
+        enter(Phase::linger, kLinger);
+        spawn([this] { return refuse(408, "the request took too long to arrive"); });
         return;
     }
     close();
+}
+
+bool HttpConnection::too_slow(Clock::time_point now) {
+    const HttpServerOptions& o = loop_.options;
+    if (now - body_mark_at_ < std::chrono::nanoseconds(o.body_progress_interval.ns)) return false;
+    if (body_received_ - body_mark_ < o.body_progress_bytes) return true;
+    body_mark_ = body_received_;
+    body_mark_at_ = now;
+    return false;
 }
 
 void HttpConnection::close() {
@@ -163,7 +181,9 @@ HttpConnection::Awaitable<void> HttpConnection::wait_for_wake() {
 HttpConnection::Awaitable<void> HttpConnection::read_loop() {
     const auto self = shared_from_this();
     while (!closed_) {
-        if (phase_ == Phase::handling && in_.size() >= kReadAheadBytes) {
+        const std::size_t most =
+            phase_ == Phase::handling ? kReadAheadHandlingBytes : kReadAheadBytes;
+        if (in_.size() >= most) {
             co_await wait_for_wake();
             continue;
         }
@@ -171,7 +191,9 @@ HttpConnection::Awaitable<void> HttpConnection::read_loop() {
         co_await socket_.async_wait(asio::socket_base::wait_read,
                                     asio::redirect_error(asio::use_awaitable, ec));
         if (closed_) co_return;
-        const std::size_t n = ec ? 0 : socket_.read_some(asio::buffer(loop_.scratch), ec);
+        const std::size_t room = std::min(most - in_.size(), loop_.scratch.size());
+        const std::size_t n =
+            ec ? 0 : socket_.read_some(asio::buffer(loop_.scratch.data(), room), ec);
         if (ec == asio::error::would_block) continue;
         if (ec) {
             read_closed_ = true;
@@ -205,69 +227,114 @@ HttpConnection::Awaitable<void> HttpConnection::serve() {
 
 // A request on its way in.
 struct HttpConnection::Arriving {
-    Parser parser;
-    HttpRequest request;
-    std::uint64_t limit = 0;            // of the body, once the head is there
-    std::shared_ptr<SpooledBody> file;  // that takes the body; null = the parser keeps it
-    bool more = false;                  // is what was received before worth another look?
+    HttpParser parser;
+    std::string body = {};
+    std::shared_ptr<MemoryBudget::Share> share = nullptr;  // of body; null until there is one
+    std::shared_ptr<SpooledBody> file = nullptr;           // that takes the body in its place
+    bool has_head = false;
+    bool done = false;
 };
 
-std::optional<HttpConnection::Refusal> HttpConnection::read_head(Arriving& in) {
-    in.request = head_of(in.parser.get());
-    in.request.peer = peer_;
-    in.limit = body_limit(in.request);
+std::optional<HttpConnection::Refusal> HttpConnection::on_head(Arriving& in) {
+    const HttpRequest& head = in.parser.head();
+    const std::uint64_t limit = body_limit(head);
     const std::uint64_t length = in.parser.content_length().value_or(0);
-    if (length > in.limit) return too_large(in.limit);
-    auto file = body_file(in.request);
-    if (!file.ok()) return Refusal{500, file.error().message};
-    in.file = std::move(file).value();
-    in.parser.body_limit(in.limit);
-    in.parser.eager(true);
+    in.has_head = true;
+    in.parser.allow_body(limit);
+    if (length <= limit) {
+        auto file = body_file(head);
+        if (!file.ok()) return Refusal{500, file.error().message};
+        in.file = std::move(file).value();
+    }
+    if (in.file == nullptr) {
+        in.parser.allow_body(std::min<std::uint64_t>(limit, loop_.bodies->limit_bytes()));
+    }
     enter(Phase::body, loop_.options.body_timeout +
                            base::from_seconds(static_cast<double>(length) / kLeastRate));
+    body_received_ = 0;
+    body_mark_ = 0;
+    body_mark_at_ = phase_since_;
+    return {};
+}
+
+std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) {
+    const std::string_view piece = in.parser.piece();
+    body_received_ += piece.size();
+    if (in.file != nullptr) {
+        // The file is in the page cache: that is a copy of what one read brought, no wait.
+        const base::Status kept = in.file->append(piece);
+        if (!kept.ok()) return Refusal{500, kept.error().message};
+        return {};
+    }
+    if (in.share == nullptr) in.share = std::make_shared<MemoryBudget::Share>(loop_.bodies);
+    const std::size_t needed = in.body.size() + piece.size();
+    if (needed > in.body.capacity()) {
+        // What is reserved is what is paid for: twice as much each time, or all that is announced.
+        const std::uint64_t most = in.parser.content_length().value_or(2 * in.body.capacity());
+        std::size_t bytes = std::max<std::size_t>(needed, std::min(2 * in.body.capacity(), most));
+        if (!in.share->grow_to(bytes)) bytes = needed;
+        if (!in.share->grow_to(bytes)) {
+            return Refusal{429, fmt::format("the requests that are here fill the {} bytes of "
+                                            "memory for their bodies; try again later",
+                                            loop_.bodies->limit_bytes())};
+        }
+        std::string larger;  // a string that grows takes more than it is told
+        larger.reserve(bytes);
+        larger += in.body;
+        in.body = std::move(larger);
+    }
+    in.body += piece;
     return {};
 }
 
 std::optional<HttpConnection::Refusal> HttpConnection::parse_received(Arriving& in) {
     if (phase_ == Phase::idle) enter(Phase::header, loop_.options.header_timeout);
-    error_code ec;
-    in_.erase(0, in.parser.put(asio::buffer(in_), ec));
-    in.more = !ec;
-    if (ec == http::error::body_limit) return too_large(in.limit);
-    if (ec && ec != http::error::need_more) return Refusal{status_of(ec), ec.message()};
-    if (in.file != nullptr) {
-        // The file is in the page cache: that is a copy of what one read brought, no wait.
-        const base::Status kept = in.file->append(in.parser.get().body());
-        if (!kept.ok()) return Refusal{500, kept.error().message};
-        in.parser.get().body().clear();
+    std::string_view data = in_;
+    std::optional<Refusal> refusal;
+    for (bool more = true; more && !refusal;) {
+        switch (in.parser.step(data)) {
+            case HttpParser::Step::more:
+                more = false;
+                break;
+            case HttpParser::Step::head:
+                refusal = on_head(in);
+                break;
+            case HttpParser::Step::body:
+                refusal = keep_piece(in);
+                break;
+            case HttpParser::Step::done:
+                in.done = true;
+                more = false;
+                break;
+            case HttpParser::Step::refused:
+                refusal = in.parser.refusal();
+                break;
+        }
     }
-    if (in.parser.is_header_done() && !in.parser.eager()) return read_head(in);
-    return {};
+    in_.erase(0, in_.size() - data.size());
+    if (in_.empty()) empty(in_);
+    wake();  // there is room to read on
+    return refusal;
 }
 
 HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& request) {
-    Arriving in;
-    Parser& parser = in.parser;
-    parser.header_limit(static_cast<std::uint32_t>(loop_.options.max_header_bytes));
-    // Until the head says what it is for. ("None" is taken for zero here.)
-    parser.body_limit(std::numeric_limits<std::uint64_t>::max());
+    Arriving in{HttpParser(parser_limits(loop_.options), peer_)};
     bool continued = false;
-    while (!parser.is_done()) {
+    while (!in.done) {
         if (!in_.empty()) {
             std::optional<Refusal> refusal = parse_received(in);
             if (refusal) {
+                in.body = {};  // others may use its memory while the refusal is on its way
+                in.share.reset();
+                in.file.reset();
                 co_await refuse(refusal->status, std::move(refusal->why));
                 co_return false;
             }
-            if (parser.is_done()) break;
-            const bool expects =
-                parser.is_header_done() && !continued &&
-                lower(std::string(parser.get()[http::field::expect])) == "100-continue";
-            if (expects) {
+            if (in.done) break;
+            if (in.has_head && !continued && in.parser.expects_continue()) {
                 continued = true;
                 send("HTTP/1.1 100 Continue\r\n\r\n");
             }
-            if (in.more && !in_.empty()) continue;
         }
         if (read_closed_ || closed_) co_return false;
         co_await wait_for_wake();
@@ -282,18 +349,15 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
             co_return false;
         }
     }
-    http_1_0_ = parser.get().version() < 11;
-    keep_alive_ = parser.get().keep_alive() && !http_1_0_;
-    request = std::move(in.request);
-    request.body = std::move(parser.get().body());
+    http_1_0_ = in.parser.http_1_0();
+    keep_alive_ = in.parser.keep_alive();
+    request = in.parser.take_head();
+    request.body = std::move(in.body);
+    request.body_share = std::move(in.share);
     request.body_file = std::move(in.file);
     const std::string_view given = request.header("x-request-id");
     request.request_id = is_plain_word(given) ? std::string(given) : new_request_id();
     co_return true;
-}
-
-HttpConnection::Refusal HttpConnection::too_large(std::uint64_t limit) {
-    return {413, fmt::format("at most {} bytes are taken here", limit)};
 }
 
 std::uint64_t HttpConnection::body_limit(const HttpRequest& head) const {
@@ -318,12 +382,8 @@ HttpConnection::Awaitable<void> HttpConnection::serve_one(HttpRequest request) {
     const std::shared_ptr<HttpExchange> exchange = exchange_;
     try {
         loop_.handler(exchange);
-    } catch (const std::exception& e) {
-        LOG_ERROR("request {}: {}", exchange->request().request_id, e.what());
-        if (exchange->open() && !exchange->started()) {
-            exchange->respond(loop_.error_page(500, "internal error"));
-        }
-        close();
+    } catch (...) {
+        fail(std::current_exception(), true);
     }
     if (read_closed_ && !exchange->done_) close();
     while (!closed_ && !exchange->done_) co_await wait_for_wake();
@@ -336,21 +396,59 @@ HttpConnection::Awaitable<void> HttpConnection::drain_writes() {
     while (!closed_ && sent_ < out_.size()) co_await wait_for_wake();
 }
 
+void HttpConnection::fail(const std::exception_ptr& error, bool serving) noexcept {
+    if (closed_) return;
+    keep_alive_ = false;
+    try {
+        if (!answer_failure(error)) return close();
+        if (serving) return;  // serve() ends the connection
+        enter(Phase::linger, kLinger);
+        wake();
+        spawn([this]() -> Awaitable<void> {
+            co_await drain_writes();
+            co_await linger();
+            close();
+        });
+    } catch (...) {
+        // Not even that: the answer that was made ahead, which takes no memory.
+        error_code ec;
+        const bool begun = exchange_ && exchange_->started_;
+        if (!begun && sent_ == out_.size()) {
+            socket_.write_some(asio::buffer(loop_.failed_answer), ec);
+        }
+        socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ec);
+        deadline_ = Clock::time_point::min();  // the next tick closes
+    }
+}
+
+bool HttpConnection::answer_failure(const std::exception_ptr& error) {
+    int status = 500;
+    try {
+        std::rethrow_exception(error);
+    } catch (const std::bad_alloc&) {
+        status = 503;
+        LOG_ERROR("http: out of memory");
+    } catch (const std::exception& e) {
+        LOG_ERROR("http: {}", e.what());
+    }
+    const bool begun = exchange_ && exchange_->started_;
+    if (begun || phase_ == Phase::linger) return false;
+    send(status == 503 ? loop_.failed_answer : loop_.last_answer(500, "internal error"));
+    if (!exchange_) return true;
+    // Whoever took the request on before it failed learns that nobody waits for it.
+    if (exchange_->gone_) asio::post(loop_.io, std::exchange(exchange_->gone_, nullptr));
+    exchange_->started_ = true;
+    exchange_->status_ = status;
+    exchange_->finish();
+    return true;
+}
+
 // An answer to something that is no request; the connection ends with it.
 HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string message) {
     const auto self = shared_from_this();
-    const HttpResponse page = loop_.error_page(status, message);
     keep_alive_ = false;
-    ResponseHead head;
-    head.status = page.status;
-    head.content_type = page.content_type;
-    head.headers = &page.headers;
-    const std::string id = new_request_id();
-    head.request_id = id;
-    head.content_length = page.body.size();
-    head.keep_alive = false;
     enter(Phase::linger, kLinger);
-    send(format_head(head) + page.body);
+    send(loop_.last_answer(status, message));
     co_await drain_writes();
     co_await linger();
     close();
@@ -360,7 +458,8 @@ HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string m
 // we are done and read on for a moment.
 HttpConnection::Awaitable<void> HttpConnection::linger() {
     enter(Phase::linger, kLinger);
-    in_.clear();
+    empty(in_);
+    wake();  // there is room to read on
     error_code ec;
     socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ec);
     while (!closed_ && !read_closed_) co_await wait_for_wake();
@@ -405,7 +504,7 @@ void HttpConnection::write_some() {
         if (ec) return close();
     }
     if (sent_ == out_.size()) {
-        out_.clear();
+        empty(out_);
         sent_ = 0;
         if (!exchange_ || exchange_->done_) wake();
         if (exchange_ && exchange_->drained_) {
@@ -423,6 +522,7 @@ ResponseHead HttpConnection::head_for(const HttpExchange& exchange, int status,
     head.status = status;
     head.content_type = content_type;
     head.request_id = exchange.request().request_id;
+    head.date = loop_.date();
     head.allow_origin = exchange.allow_origin_;
     head.keep_alive = keep_alive_ && !loop_.stopping;
     return head;

@@ -6,14 +6,19 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/log_budget.h"
 #include "base/random.h"
+#include "net/http_date.h"
+#include "net/http_parser.h"
 #include "net/http_server.h"
+#include "net/memory_budget.h"
 #include "net/spooled_body.h"
 
 // Private to the server: its loop's state and one connection.
@@ -24,7 +29,15 @@ using Clock = std::chrono::steady_clock;
 
 struct HttpLoop {
     explicit HttpLoop(HttpServerOptions o)
-        : options(std::move(o)), ids(options.id_seed), scratch(std::size_t{64} << 10U) {}
+        : options(std::move(o)),
+          ids(options.id_seed),
+          scratch(std::size_t{64} << 10U),
+          bodies(std::make_shared<MemoryBudget>(options.max_bodies_bytes)) {}
+
+    // For the header of this name, now.
+    std::string_view date();
+    // A whole answer with this status that ends its connection.
+    std::string last_answer(int status, std::string_view message);
 
     boost::asio::io_context io{1};
     HttpServerOptions options;
@@ -33,6 +46,12 @@ struct HttpLoop {
     base::Random ids;
     std::vector<char> scratch;  // every read lands here first
     std::set<std::shared_ptr<HttpConnection>> connections;
+    std::shared_ptr<MemoryBudget> bodies;
+    HttpDate clock;
+    // last_answer()s made ahead, for when no memory or no file descriptor is left.
+    std::string failed_answer;
+    std::string full_answer;
+    base::LogBudget log{30};
     bool stopping = false;
 };
 
@@ -46,6 +65,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     void close();
     // Between requests, or nothing asked yet.
     bool idle() const { return phase_ == Phase::idle; }
+    Clock::time_point idle_since() const { return phase_since_; }
     // Closes what has been waiting for too long.
     void check_deadline(Clock::time_point now);
 
@@ -53,10 +73,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     friend class HttpExchange;
     enum class Phase { idle, header, body, handling, linger };
     struct Arriving;
-    struct Refusal {
-        int status = 0;
-        std::string why;
-    };
+    using Refusal = HttpParser::Refusal;
     template <typename T>
     using Awaitable = boost::asio::awaitable<T>;
 
@@ -71,9 +88,19 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Awaitable<bool> read_request(HttpRequest& request);
     // What has been received, or the head once it is whole; a refusal ends the connection.
     std::optional<Refusal> parse_received(Arriving& in);
-    std::optional<Refusal> read_head(Arriving& in);
-    static Refusal too_large(std::uint64_t limit);
+    std::optional<Refusal> on_head(Arriving& in);
+    std::optional<Refusal> keep_piece(Arriving& in);
+    // Of a body; true: the sender has been too slow.
+    bool too_slow(Clock::time_point now);
 
+    // Runs a coroutine of this connection; an exception out of it fails the connection.
+    template <typename Coroutine>
+    void spawn(Coroutine coroutine);
+    // Our own code threw: an answer, if none was begun, and the end of this connection. serving:
+    // serve() goes on after this.
+    void fail(const std::exception_ptr& error, bool serving) noexcept;
+    // False: there is nothing to be said any more.
+    bool answer_failure(const std::exception_ptr& error);
     std::string new_request_id();
     std::uint64_t body_limit(const HttpRequest& head) const;
     // Where its body is to be kept; null = in memory.
@@ -90,7 +117,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::string peer_;                // address of the other side
     boost::asio::steady_timer wake_;  // never expires: waiting on it is waiting for wake()
     std::shared_ptr<HttpExchange> exchange_;
-    std::string in_;        // received, not parsed
+    std::string in_;        // received, not parsed; at most kReadAheadBytes
     std::string out_;       // to be sent
     std::size_t sent_ = 0;  // of out_
     bool write_waiting_ = false;
@@ -99,8 +126,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     bool keep_alive_ = true;
     bool http_1_0_ = false;
     Phase phase_ = Phase::idle;
+    Clock::time_point phase_since_;
     Clock::time_point deadline_ = Clock::time_point::max();
     Clock::time_point write_progress_;
+    std::uint64_t body_received_ = 0;
+    std::uint64_t body_mark_ = 0;  // of it, when the interval began
+    Clock::time_point body_mark_at_;
 };
 
 }  // namespace helix::net

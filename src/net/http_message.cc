@@ -11,6 +11,69 @@
 namespace helix::net {
 namespace {
 
+struct StatusText {
+    int status;
+    std::string_view text;
+};
+// RFC 9110 and the registry beside it.
+constexpr auto kStatusTexts = std::to_array<StatusText>({
+    {100, "Continue"},
+    {101, "Switching Protocols"},
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {203, "Non-Authoritative Information"},
+    {204, "No Content"},
+    {205, "Reset Content"},
+    {206, "Partial Content"},
+    {300, "Multiple Choices"},
+    {301, "Moved Permanently"},
+    {302, "Found"},
+    {303, "See Other"},
+    {304, "Not Modified"},
+    {307, "Temporary Redirect"},
+    {308, "Permanent Redirect"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {402, "Payment Required"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {406, "Not Acceptable"},
+    {407, "Proxy Authentication Required"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {410, "Gone"},
+    {411, "Length Required"},
+    {412, "Precondition Failed"},
+    {413, "Content Too Large"},
+    {414, "URI Too Long"},
+    {415, "Unsupported Media Type"},
+    {416, "Range Not Satisfiable"},
+    {417, "Expectation Failed"},
+    {421, "Misdirected Request"},
+    {422, "Unprocessable Content"},
+    {423, "Locked"},
+    {424, "Failed Dependency"},
+    {425, "Too Early"},
+    {426, "Upgrade Required"},
+    {428, "Precondition Required"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {451, "Unavailable For Legal Reasons"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+    {507, "Insufficient Storage"},
+    {511, "Network Authentication Required"},
+});
+// For the others, by their class.
+constexpr std::array<std::string_view, 5> kClassTexts = {"Informational", "Success", "Redirection",
+                                                         "Client Error", "Server Error"};
+
 int hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -39,42 +102,11 @@ std::string_view HttpRequest::body_text() const {
 }
 
 std::string_view status_text(int status) {
-    switch (status) {
-        case 200:
-            return "OK";
-        case 204:
-            return "No Content";
-        case 400:
-            return "Bad Request";
-        case 401:
-            return "Unauthorized";
-        case 403:
-            return "Forbidden";
-        case 404:
-            return "Not Found";
-        case 405:
-            return "Method Not Allowed";
-        case 408:
-            return "Request Timeout";
-        case 413:
-            return "Payload Too Large";
-        case 415:
-            return "Unsupported Media Type";
-        case 421:
-            return "Misdirected Request";
-        case 429:
-            return "Too Many Requests";
-        case 431:
-            return "Request Header Fields Too Large";
-        case 500:
-            return "Internal Server Error";
-        case 501:
-            return "Not Implemented";
-        case 503:
-            return "Service Unavailable";
-        default:
-            return "Unknown";
+    for (const auto& [code, text] : kStatusTexts) {
+        if (code == status) return text;
     }
+    CHECK(status >= 100 && status < 600);
+    return kClassTexts[static_cast<std::size_t>(status / 100 - 1)];
 }
 
 std::string percent_decode(std::string_view text) {
@@ -115,7 +147,8 @@ std::string format_head(const ResponseHead& head) {
     if (head.framing == Framing::length && head.status != 204) {
         append_header(out, "content-length", std::to_string(head.content_length));
     }
-    append_header(out, "x-request-id", head.request_id);
+    if (!head.date.empty()) append_header(out, "date", head.date);
+    if (!head.request_id.empty()) append_header(out, "x-request-id", head.request_id);
     if (!head.allow_origin.empty()) {
         append_header(out, "access-control-allow-origin", head.allow_origin);
         append_header(out, "vary", "origin");

@@ -25,6 +25,8 @@ struct HttpRequest {
     std::shared_ptr<const SpooledBody> body_file = nullptr;
     std::string request_id;  // the client's x-request-id if it is a plain word, else one of ours
     std::string peer = {};   // the client's address, without its port; "" = none, it is ours
+    // What body takes of the server's memory for bodies, given back with the last copy of this.
+    std::shared_ptr<const void> body_share = nullptr;
 
     // "" when absent; the first of several. name in lower case.
     std::string_view header(std::string_view name) const;
@@ -39,7 +41,7 @@ struct HttpResponse {
     HttpHeaders headers;
 };
 
-// "OK", "Not Found"; "Unknown" for a status that we never send.
+// "OK", "Not Found"; the name of its class for a status that nobody registered. status: 100 to 599.
 std::string_view status_text(int status);
 
 // Undoes %XX; a '%' without two hexadecimal digits stays as it is.
@@ -59,7 +61,8 @@ struct ResponseHead {
     int status = 200;
     std::string_view content_type;
     const HttpHeaders* headers = nullptr;
-    std::string_view request_id;
+    std::string_view date;          // "" = not said
+    std::string_view request_id;    // "" = not said
     std::string_view allow_origin;  // "" = no CORS headers
     Framing framing = Framing::length;
     std::size_t content_length = 0;

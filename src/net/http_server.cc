@@ -2,7 +2,8 @@
 
 #include "net/http_connection.h"
 
-#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
@@ -12,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "net/open_files.h"
 
 namespace helix::net {
 
@@ -20,6 +22,16 @@ using boost::system::error_code;
 using tcp = asio::ip::tcp;
 
 namespace {
+
+// What one task, tick or connection throws must not end the thread that serves all others.
+template <typename Work>
+void guarded(std::string_view what, Work& work) noexcept {
+    try {
+        work();
+    } catch (const std::exception& e) {
+        LOG_ERROR("http: {} failed: {}", what, e.what());
+    }
+}
 
 // Tasks from other threads. One wake-up of the loop takes all that came in meanwhile, so a service
 // that produces a token for each of a thousand streams wakes it a few times, not a thousand.
@@ -50,7 +62,7 @@ class Mailbox {
             tasks.swap(tasks_);
         }
         for (HttpServer::Task& task : tasks) {
-            task();
+            guarded("a task", task);
             task = nullptr;
         }
     }
@@ -59,6 +71,13 @@ class Mailbox {
     asio::io_context* io_;
     std::vector<HttpServer::Task> tasks_;
 };
+
+// Connections beyond the limit that are told so at leisure; further ones at once.
+constexpr std::size_t kMostRefusals = 32;
+
+base::TimePoint loop_now() {
+    return {std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()};
+}
 
 HttpResponse plain_error(int status, std::string_view message) {
     return {status, "text/plain", std::string(message) + "\n", {}};
@@ -75,6 +94,11 @@ struct HttpServer::Impl {
 
     asio::awaitable<void> accept_loop();
     asio::awaitable<void> tick_loop();
+    void admit(tcp::socket socket);
+    void make_room();
+    bool turn_one_away();
+    void tick();
+    void run() noexcept;
     void begin_stop(base::Duration grace);
 
     HttpLoop loop;
@@ -82,6 +106,7 @@ struct HttpServer::Impl {
     asio::steady_timer timer;
     Task on_tick;
     std::shared_ptr<Mailbox> mailbox;
+    SpareDescriptor spare;
     std::thread thread;
     Clock::time_point stop_deadline = Clock::time_point::max();
     std::atomic<std::size_t> connection_count{0};
@@ -94,22 +119,61 @@ asio::awaitable<void> HttpServer::Impl::accept_loop() {
         error_code ec;
         co_await acceptor.async_accept(socket, asio::redirect_error(asio::use_awaitable, ec));
         if (!acceptor.is_open() || loop.stopping) break;
-        if (ec) {
-            // Most likely out of file descriptors: wait for some to come back.
-            LOG_WARN("http: accept failed: {}", ec.message());
-            asio::steady_timer pause(loop.io, std::chrono::milliseconds(100));
-            co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ec));
+        if (!ec) {
+            auto work = [&] { admit(std::move(socket)); };
+            guarded("a new connection", work);
             continue;
         }
-        auto connection = std::make_shared<HttpConnection>(loop, std::move(socket));
-        loop.connections.insert(connection);
-        connection_count = loop.connections.size();
-        if (loop.connections.size() > loop.options.max_connections) {
-            connection->start_refusing();
-        } else {
-            connection->start();
-        }
+        // Out of file descriptors, most likely: whoever waits is told so, one by one. When nobody
+        // waits, or the spare one is gone, some must come back first.
+        if (loop.log.take(loop_now())) LOG_WARN("http: accept failed: {}", ec.message());
+        if (turn_one_away()) continue;
+        asio::steady_timer pause(loop.io, std::chrono::milliseconds(100));
+        co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ec));
     }
+}
+
+void HttpServer::Impl::admit(tcp::socket socket) {
+    const std::size_t most = loop.options.max_connections;
+    if (loop.connections.size() >= most) make_room();
+    if (loop.connections.size() >= most + kMostRefusals) {
+        error_code ec;
+        socket.non_blocking(true, ec);
+        socket.write_some(asio::buffer(loop.full_answer), ec);
+        return;  // that closes it
+    }
+    const bool full = loop.connections.size() >= most;
+    auto connection = std::make_shared<HttpConnection>(loop, std::move(socket));
+    loop.connections.insert(connection);
+    connection_count = loop.connections.size();
+    if (full) {
+        connection->start_refusing();
+    } else {
+        connection->start();
+    }
+}
+
+// The connection that has waited longest for its next request goes: HTTP lets a server do that.
+void HttpServer::Impl::make_room() {
+    std::shared_ptr<HttpConnection> oldest;
+    for (const auto& connection : loop.connections) {
+        if (!connection->idle()) continue;
+        if (!oldest || connection->idle_since() < oldest->idle_since()) oldest = connection;
+    }
+    if (oldest) oldest->close();
+}
+
+// With the descriptor that was kept for this. False: nobody waits, or it could not be had back.
+bool HttpServer::Impl::turn_one_away() {
+    spare.release();
+    const int fd =
+        ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+        [[maybe_unused]] const ssize_t sent =
+            ::send(fd, loop.full_answer.data(), loop.full_answer.size(), MSG_NOSIGNAL);
+        ::close(fd);
+    }
+    return spare.take() && fd >= 0;
 }
 
 asio::awaitable<void> HttpServer::Impl::tick_loop() {
@@ -119,16 +183,35 @@ asio::awaitable<void> HttpServer::Impl::tick_loop() {
         timer.expires_after(quick ? std::chrono::milliseconds(5)
                                   : std::chrono::nanoseconds(loop.options.tick.ns));
         co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ec));
-        const Clock::time_point now = Clock::now();
-        const std::vector<std::shared_ptr<HttpConnection>> all(loop.connections.begin(),
-                                                               loop.connections.end());
-        for (const auto& connection : all) {
-            connection->check_deadline(now);
-            if (loop.stopping && (connection->idle() || now >= stop_deadline)) connection->close();
-        }
-        connection_count = loop.connections.size();
+        auto work = [this] { tick(); };
+        guarded("the tick", work);
         if (loop.stopping && loop.connections.empty()) co_return;
-        if (on_tick) on_tick();
+        if (on_tick) guarded("the tick", on_tick);
+    }
+}
+
+void HttpServer::Impl::tick() {
+    const Clock::time_point now = Clock::now();
+    const std::vector<std::shared_ptr<HttpConnection>> all(loop.connections.begin(),
+                                                           loop.connections.end());
+    for (const auto& connection : all) {
+        auto work = [&] { connection->check_deadline(now); };
+        guarded("a deadline", work);
+        if (loop.stopping && (connection->idle() || now >= stop_deadline)) connection->close();
+    }
+    connection_count = loop.connections.size();
+    if (const std::string more = loop.log.take_summary(loop_now()); !more.empty()) {
+        LOG_WARN("http: accept failed, {}", more);
+    }
+}
+
+void HttpServer::Impl::run() noexcept {
+    for (bool ended = false; !ended;) {
+        auto work = [&] {
+            loop.io.run();
+            ended = true;
+        };
+        guarded("a callback", work);
     }
 }
 
@@ -141,6 +224,9 @@ void HttpServer::Impl::begin_stop(base::Duration grace) {
 }
 
 base::Result<std::unique_ptr<HttpServer>> HttpServer::listen(HttpServerOptions options) {
+    if (options.max_connections == 0) {
+        options.max_connections = connections_for(raise_open_file_limit());
+    }
     auto impl = std::make_unique<Impl>(std::move(options));
     const HttpServerOptions& o = impl->loop.options;
     const auto failed = [&o](const error_code& ec) {
@@ -178,11 +264,13 @@ void HttpServer::start(Handler handler, ErrorPage error_page, Task on_tick) {
     impl_->loop.handler = std::move(handler);
     impl_->loop.error_page = error_page ? std::move(error_page) : ErrorPage(plain_error);
     impl_->on_tick = std::move(on_tick);
+    impl_->loop.failed_answer = impl_->loop.last_answer(503, "out of memory; try again later");
+    impl_->loop.full_answer = impl_->loop.last_answer(503, "too many connections");
     asio::co_spawn(
         impl_->loop.io, [impl = impl_.get()] { return impl->accept_loop(); }, asio::detached);
     asio::co_spawn(
         impl_->loop.io, [impl = impl_.get()] { return impl->tick_loop(); }, asio::detached);
-    impl_->thread = std::thread([impl = impl_.get()] { impl->loop.io.run(); });
+    impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
 }
 
 void HttpServer::stop(base::Duration grace) {
@@ -202,17 +290,6 @@ std::function<void(HttpServer::Task)> HttpServer::poster() const {
 
 std::size_t HttpServer::connections() const {
     return impl_->connection_count;
-}
-
-std::size_t raise_open_file_limit() {
-    rlimit limit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-    if (limit.rlim_cur < limit.rlim_max) {
-        rlimit raised = limit;
-        raised.rlim_cur = limit.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
-    }
-    return limit.rlim_cur;
 }
 
 }  // namespace helix::net

@@ -32,16 +32,24 @@ struct HttpServerOptions {
     // Where the body of this request goes as it arrives, asked with the limit: a folder, for bodies
     // too large for memory (HttpRequest::body_file); "" or no function = memory.
     std::function<std::string(const HttpRequest& head)> body_folder = {};
-    std::size_t max_connections = 16384;
+    // Of all bodies in memory together, those that are being received and those whose requests are
+    // still answered; what is over it is refused with 429.
+    std::size_t max_bodies_bytes = std::size_t{256} << 20U;
+    // At once; more are refused with 503, after those that wait for a request have made room.
+    // 0 = as many as the limit of open files allows, see net/open_files.h.
+    std::size_t max_connections = 0;
     // What may wait for a slow reader; more disconnects it.
     std::size_t max_queued_bytes = std::size_t{1} << 20U;
     std::int32_t send_buffer_bytes = 0;                      // of the socket; 0 = the system's
     base::Duration header_timeout = base::from_seconds(10);  // from the first byte, or the connect
     base::Duration body_timeout = base::from_seconds(60);    // and a second for each MB of it
-    base::Duration idle_timeout = base::from_seconds(75);    // between two requests
-    base::Duration write_timeout = base::from_seconds(30);   // without any progress
-    base::Duration tick = base::from_ms(250);                // also the grain of the time-outs
-    std::uint64_t id_seed = 0;                               // of x-request-id
+    // In each interval so much of a body must arrive: who sends slower holds memory for nothing.
+    std::size_t body_progress_bytes = std::size_t{16} << 10U;
+    base::Duration body_progress_interval = base::from_seconds(10);
+    base::Duration idle_timeout = base::from_seconds(75);   // between two requests
+    base::Duration write_timeout = base::from_seconds(30);  // without any progress
+    base::Duration tick = base::from_ms(250);               // also the grain of the time-outs
+    std::uint64_t id_seed = 0;                              // of x-request-id
 };
 
 // One request and its answer. Either respond(), or begin_stream(), any number of write()s and
@@ -59,6 +67,9 @@ class HttpExchange {
     const HttpRequest& request() const { return request_; }
     // The body, for who reads it elsewhere: request() has it no more.
     std::string take_body() { return std::exchange(request_.body, {}); }
+    // What that body takes of the server's memory for bodies; to be kept as long as it. Any thread
+    // may let it go.
+    std::shared_ptr<const void> take_body_share() { return std::move(request_.body_share); }
     // Is there still a client, and is the answer not complete yet?
     bool open() const { return (connection_ != nullptr || answer_) && !done_; }
     bool started() const { return started_; }
@@ -151,8 +162,5 @@ class HttpServer {
     explicit HttpServer(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };
-
-// Raises the soft limit of open files to the hard one; returns what it is now.
-std::size_t raise_open_file_limit();
 
 }  // namespace helix::net

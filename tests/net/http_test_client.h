@@ -65,6 +65,7 @@ class TestClient {
 
     struct Response {
         int status = 0;  // 0 = the connection ended first
+        std::string status_line;
         HttpHeaders headers;
         std::string body;
         bool complete = false;
@@ -83,6 +84,7 @@ class TestClient {
             return response;
         const std::size_t end = in_.find("\r\n\r\n") + 2;
         std::string_view head = std::string_view(in_).substr(0, end);
+        response.status_line = head.substr(0, head.find("\r\n"));
         response.status = std::atoi(std::string(head.substr(9, 3)).c_str());
         head.remove_prefix(head.find("\r\n") + 2);
         while (!head.empty()) {
@@ -130,6 +132,12 @@ class TestClient {
         chunk = in_.substr(line + 2, size);
         in_.erase(0, line + 2 + size + 2);
         return true;
+    }
+
+    // Is there something to read now, or the end?
+    bool readable() const {
+        pollfd poller{fd_, POLLIN, 0};
+        return !eof_ && ::poll(&poller, 1, 0) > 0;
     }
 
     // True once the server has closed; what it still sent is dropped.
