@@ -3,6 +3,7 @@
 #include <zmq.h>
 
 #include <array>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -11,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/log_budget.h"
 
 namespace helix::net {
 
@@ -39,17 +41,25 @@ class ZmqContext::ZapHandler {
     }
 
     void set(const std::string& domain, Allowed allowed) {
-        const std::lock_guard lock(mutex_);
-        if (allowed) {
-            domains_[domain] = std::move(allowed);
-        } else {
-            domains_.erase(domain);
-        }
+        put(allowed_, domain, std::move(allowed));
     }
+    void set(const std::string& domain, Guard guard) { put(guards_, domain, std::move(guard)); }
 
   private:
     // version, request id, domain, address, identity, mechanism, credentials...
+    static constexpr std::size_t kNullFrames = 6;
     static constexpr std::size_t kCurveFrames = 7;
+
+    template <typename Function>
+    void put(std::map<std::string, Function>& functions, const std::string& domain,
+             Function function) {
+        const std::lock_guard lock(mutex_);
+        if (function) {
+            functions[domain] = std::move(function);
+        } else {
+            functions.erase(domain);
+        }
+    }
 
     bool receive(std::vector<std::string>& frames) {
         frames.clear();
@@ -68,18 +78,37 @@ class ZmqContext::ZapHandler {
         }
     }
 
-    bool is_allowed(const std::vector<std::string>& frames, std::string& key) {
+    struct Verdict {
+        bool allowed = false;
+        std::string from;
+        std::string key = {};  // "" = none was shown
+    };
+
+    Verdict judge(const std::vector<std::string>& frames) {
+        const std::lock_guard lock(mutex_);
+        Verdict verdict{false, frames[3]};
+        const auto guard = guards_.find(frames[2]);
+        if (guard != guards_.end()) {
+            const std::optional<std::string> from = guard->second(frames[3]);
+            if (!from) return verdict;
+            verdict.from = *from;
+        }
+        if (frames.size() == kNullFrames && frames[5] == "NULL") {
+            // libzmq asks this only of sockets without keys.
+            verdict.allowed = guard != guards_.end();
+            return verdict;
+        }
         if (frames.size() != kCurveFrames || frames[5] != "CURVE" || frames[6].size() != 32)
-            return false;
+            return verdict;
         std::array<char, 41> text = {};
         std::array<std::uint8_t, 32> raw = {};
         for (std::size_t i = 0; i < raw.size(); ++i)
             raw[i] = static_cast<std::uint8_t>(frames[6][i]);
         zmq_z85_encode(text.data(), raw.data(), raw.size());
-        key = text.data();
-        const std::lock_guard lock(mutex_);
-        const auto found = domains_.find(frames[2]);
-        return found != domains_.end() && found->second(key);
+        verdict.key = text.data();
+        const auto found = allowed_.find(frames[2]);
+        verdict.allowed = found != allowed_.end() && found->second(verdict.key);
+        return verdict;
     }
 
     void answer(const std::string& request_id, bool allowed, const std::string& key) {
@@ -94,15 +123,21 @@ class ZmqContext::ZapHandler {
 
     void serve() {
         std::vector<std::string> frames;
+        base::LogBudget log(30);
         while (receive(frames)) {
-            if (frames.size() < 4) continue;
-            std::string key;
-            const bool allowed = is_allowed(frames, key);
-            if (!allowed) {
-                LOG_WARN("refused a connection from {}: its key {} is not on the list", frames[3],
-                         key.empty() ? "is missing or" : key);
+            if (frames.size() < kNullFrames) continue;
+            const Verdict verdict = judge(frames);
+            const base::TimePoint now = {
+                std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch())
+                    .count()};
+            if (!verdict.allowed && log.take(now)) {
+                LOG_WARN("refused a connection from {}: its key {} is not on the list",
+                         verdict.from, verdict.key.empty() ? "is missing or" : verdict.key);
             }
-            answer(frames[1], allowed, key);
+            if (const std::string more = log.take_summary(now); !more.empty()) {
+                LOG_WARN("refused connections without a listed key, {}", more);
+            }
+            answer(frames[1], verdict.allowed, verdict.key);
         }
         zmq_close(socket_);
     }
@@ -111,7 +146,8 @@ class ZmqContext::ZapHandler {
     void* socket_ = nullptr;
     std::thread thread_;
     std::mutex mutex_;
-    std::map<std::string, Allowed> domains_;
+    std::map<std::string, Allowed> allowed_;
+    std::map<std::string, Guard> guards_;
 };
 
 base::Result<std::shared_ptr<ZmqContext>> ZmqContext::create() {
@@ -138,7 +174,11 @@ void ZmqContext::allow(const std::string& domain, Allowed allowed) {
 }
 
 void ZmqContext::forget(const std::string& domain) {
-    zap_->set(domain, {});
+    zap_->set(domain, Allowed());
+}
+
+void ZmqContext::guard(const std::string& domain, Guard guard) {
+    zap_->set(domain, std::move(guard));
 }
 
 }  // namespace helix::net

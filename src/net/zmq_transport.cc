@@ -1,7 +1,6 @@
 #include "net/zmq_transport.h"
 
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -9,7 +8,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -24,6 +25,10 @@ using base::Ok;
 using base::Result;
 using base::Status;
 
+constexpr int kRefusedEvents = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                               ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                               ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+constexpr std::size_t kMostEvents = 4096;      // that nobody has taken yet
 constexpr std::size_t kCopyBelowBytes = 1024;  // smaller frames are cheaper to copy than to share
 
 Error zmq_error(const std::string& what) {
@@ -117,11 +122,15 @@ ZmqSocket::ZmqSocket(std::shared_ptr<ZmqContext> context, int type, const Transp
 }
 
 ZmqSocket::~ZmqSocket() {
+    close();
+}
+
+void ZmqSocket::close() {
     if (monitor_ != nullptr) {
         zmq_socket_monitor(socket_, nullptr, 0);
-        zmq_close(monitor_);
+        zmq_close(std::exchange(monitor_, nullptr));
     }
-    if (socket_ != nullptr) zmq_close(socket_);
+    if (socket_ != nullptr) zmq_close(std::exchange(socket_, nullptr));
 }
 
 Status ZmqSocket::set_option(int option, const void* value, std::size_t size) {
@@ -133,12 +142,9 @@ Status ZmqSocket::set_text(int option, const std::string& value) {
     return set_option(option, value.data(), value.size());
 }
 
-Status ZmqSocket::start_monitor() {
+Status ZmqSocket::start_monitor(int events) {
     const std::string name = next_monitor_name();
-    constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
-                            ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                            ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-    if (zmq_socket_monitor(socket_, name.c_str(), kEvents) != 0) return zmq_error("monitor");
+    if (zmq_socket_monitor(socket_, name.c_str(), events) != 0) return zmq_error("monitor");
     monitor_ = zmq_socket(context_->handle(), ZMQ_PAIR);
     if (monitor_ == nullptr || zmq_connect(monitor_, name.c_str()) != 0)
         return zmq_error("monitor");
@@ -152,22 +158,20 @@ void ZmqSocket::drain_monitor() {
         MessageOwner address;
         if (zmq_msg_recv(&address.message, monitor_, ZMQ_DONTWAIT) < 0) return;
         if (zmq_msg_size(&event.message) != sizeof(std::uint16_t) + sizeof(std::uint32_t)) continue;
+        // Its value, a descriptor of libzmq's, is no name for anything: it may be another's by now.
         std::uint16_t kind = 0;
-        std::uint32_t value = 0;
-        const auto* data = static_cast<const std::byte*>(zmq_msg_data(&event.message));
-        std::memcpy(&kind, data, sizeof kind);
-        std::memcpy(&value, data + sizeof kind, sizeof value);
+        std::memcpy(&kind, zmq_msg_data(&event.message), sizeof kind);
         std::string where(static_cast<const char*>(zmq_msg_data(&address.message)),
                           zmq_msg_size(&address.message));
-        const int fd = static_cast<int>(value);
+        if (events_.size() >= kMostEvents) continue;
         if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-            on_event(LinkEventKind::connected, fd, std::move(where));
+            on_event(LinkEventKind::connected, std::move(where));
         } else if (kind == ZMQ_EVENT_DISCONNECTED) {
-            on_event(LinkEventKind::disconnected, fd, std::move(where));
+            on_event(LinkEventKind::disconnected, std::move(where));
         } else if (kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
-            on_event(LinkEventKind::refused, fd, where + ": the key was refused");
+            on_event(LinkEventKind::refused, where + ": the key was refused");
         } else {
-            on_event(LinkEventKind::refused, fd, where + ": the handshake failed");
+            on_event(LinkEventKind::refused, where + ": the handshake failed");
         }
     }
 }
@@ -185,10 +189,12 @@ std::optional<Received> ZmqSocket::receive_frames(bool has_identity) {
         if (zmq_msg_recv(&owner->message, socket_, ZMQ_DONTWAIT) < 0) return std::nullopt;
         const bool more = zmq_msg_more(&owner->message) != 0;
         if (!more) {
-            last_fd_ = zmq_msg_get(&owner->message, ZMQ_SRCFD);
+            const char* address = zmq_msg_gets(&owner->message, "Peer-Address");
+            last_address_ = address == nullptr ? "" : address;
             const char* user = zmq_msg_gets(&owner->message, "User-Id");
             if (user != nullptr) received.public_key = user;
         }
+        // One more than a message of ours has is enough to see that it is none.
         if (frames.size() < 4) frames.push_back(to_frame(std::move(owner)));
         if (!more) break;
     }
@@ -233,35 +239,98 @@ Result<std::unique_ptr<RouterSocket>> RouterSocket::create(std::shared_ptr<ZmqCo
         TRY_VOID(router->set_option(ZMQ_CURVE_SERVER, &yes, sizeof yes));
         TRY_VOID(router->set_text(ZMQ_CURVE_PUBLICKEY, keys->public_key));
         TRY_VOID(router->set_text(ZMQ_CURVE_SECRETKEY, keys->secret_key));
-        TRY_VOID(router->set_text(ZMQ_ZAP_DOMAIN, domain));
     }
-    TRY_VOID(router->start_monitor());
+    TRY_VOID(router->set_text(ZMQ_ZAP_DOMAIN, domain));
+    TRY_VOID(router->start_monitor(kRefusedEvents));
+    router->options_ = options;
+    router->domain_ = domain;
     return router;
 }
 
+RouterSocket::~RouterSocket() {
+    context_->guard(domain_, {});
+    close();  // before the gate, which passes on what was said last
+}
+
 Result<std::string> RouterSocket::bind(const std::string& endpoint) {
+    if (endpoint.starts_with("tcp://")) return bind_tcp(endpoint);
     if (zmq_bind(socket_, endpoint.c_str()) != 0) return zmq_error("listen on " + endpoint);
+    return endpoint;
+}
+
+// libzmq listens for this process only, the gate for all others.
+Result<std::string> RouterSocket::bind_tcp(const std::string& endpoint) {
+    if (gate_ != nullptr) return base::invalid("listen on " + endpoint + ": it listens already");
+    const int backlog = 1024;
+    const int ipv6 = 0;  // addresses as the gate writes them
+    TRY_VOID(set_option(ZMQ_IPV6, &ipv6, sizeof ipv6));
+    TRY_VOID(set_option(ZMQ_BACKLOG, &backlog, sizeof backlog));
+    if (zmq_bind(socket_, "tcp://127.0.0.1:*") != 0) return zmq_error("listen on " + endpoint);
     std::array<char, 512> text = {};
     std::size_t size = text.size();
     if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, text.data(), &size) != 0) {
         return zmq_error("listen on " + endpoint);
     }
-    return std::string(text.data());
+    const std::string inner(text.data());
+    GateOptions gate;
+    gate.limits.max_frame_bytes = options_.max_frame_bytes;
+    gate.limits.max_message_bytes = 2 * options_.max_frame_bytes;
+    gate.max_peers =
+        options_.max_peers > 0 ? options_.max_peers : peers_for(raise_open_file_limit());
+    gate.stranger_bytes = options_.stranger_bytes;
+    gate.stranger_timeout = base::from_ms(options_.stranger_timeout_ms);
+    const int port = std::atoi(inner.substr(inner.rfind(':') + 1).c_str());
+    TRY(gate_, ZmqGate::open(endpoint, static_cast<std::uint16_t>(port), gate));
+    context_->guard(domain_,
+                    [raw = gate_.get()](std::string_view address) { return raw->enters(address); });
+    return gate_->endpoint();
+}
+
+// Of the last message. False: it did not come through the gate, or from one that is forgotten.
+bool RouterSocket::take_note(const std::string& connection) {
+    if (last_address_.empty()) return true;  // in this process
+    const auto found = address_of_.find(connection);
+    if (found != address_of_.end()) return found->second == last_address_;
+    if (gate_ == nullptr || !gate_->knows(last_address_)) return false;
+    address_of_[connection] = last_address_;
+    connection_of_[last_address_] = connection;
+    return true;
 }
 
 std::optional<Received> RouterSocket::receive() {
     while (true) {
-        drain_monitor();  // before the message: its descriptor may be a closed connection's, used
-                          // again
         std::optional<Received> received = receive_frames(true);
-        if (!received.has_value()) return std::nullopt;
-        if (banned_.contains(received->from)) continue;
-        if (last_fd_ >= 0 && !closed_.contains(received->from)) {
-            fd_of_[received->from] = last_fd_;
-            connection_of_[last_fd_] = received->from;
+        if (!received.has_value()) {
+            settle_ended();
+            return std::nullopt;
         }
-        return received;
+        if (take_note(received->from) && !banned_.contains(received->from)) return received;
     }
+}
+
+// Who has ended has nothing more to say when, after that is known, nothing can be received.
+void RouterSocket::settle_ended() {
+    if (gate_ == nullptr) return;
+    for (std::string& address : gate_->take_ended()) ending_.push_back(std::move(address));
+    if (ending_.empty()) return;
+    int events = 0;
+    std::size_t size = sizeof events;
+    const bool known = zmq_getsockopt(socket_, ZMQ_EVENTS, &events, &size) == 0;
+    if (!known || (events & ZMQ_POLLIN) != 0) return;
+    for (const std::string& address : std::exchange(ending_, {})) {
+        gate_->forget(address);
+        const auto found = connection_of_.find(address);
+        if (found == connection_of_.end()) continue;
+        events_.push_back({LinkEventKind::disconnected, found->second, "its connection ended"});
+        banned_.erase(found->second);
+        address_of_.erase(found->second);
+        connection_of_.erase(found);
+    }
+}
+
+std::vector<LinkEvent> RouterSocket::take_events() {
+    settle_ended();
+    return ZmqSocket::take_events();
 }
 
 Status RouterSocket::send(const std::string& connection, const Frame& header,
@@ -269,35 +338,20 @@ Status RouterSocket::send(const std::string& connection, const Frame& header,
     return send_frames(&connection, header, payload);
 }
 
+void RouterSocket::admit(const std::string& connection) {
+    const auto found = address_of_.find(connection);
+    if (found != address_of_.end()) gate_->admit(found->second);
+}
+
 void RouterSocket::ban(const std::string& connection) {
-    drain_monitor();
-    const auto found = fd_of_.find(connection);
-    if (found == fd_of_.end()) return;  // closed already, or in this process
+    const auto found = address_of_.find(connection);
+    if (found == address_of_.end()) return;  // closed already, or in this process
     banned_.insert(connection);
-    // libzmq 4.3 cannot be asked to close one connection of a ROUTER; ending its traffic does it.
-    ::shutdown(found->second, SHUT_RDWR);
+    gate_->close(found->second);
 }
 
-void RouterSocket::forget(const std::string& connection) {
-    constexpr std::size_t kMostClosed = 4096;
-    fd_of_.erase(connection);
-    closed_.insert(connection);
-    closed_order_.push_back(connection);
-    if (closed_order_.size() <= kMostClosed) return;
-    closed_.erase(closed_order_.front());
-    banned_.erase(closed_order_.front());
-    closed_order_.pop_front();
-}
-
-void RouterSocket::on_event(LinkEventKind kind, int fd, std::string detail) {
-    LinkEvent event{kind, {}, std::move(detail)};
-    const auto found = connection_of_.find(fd);
-    if (kind == LinkEventKind::disconnected && found != connection_of_.end()) {
-        event.connection = found->second;
-        connection_of_.erase(found);
-        forget(event.connection);
-    }
-    events_.push_back(std::move(event));
+void RouterSocket::on_event(LinkEventKind kind, std::string detail) {
+    events_.push_back({kind, {}, std::move(detail)});
 }
 
 // ---- DealerSocket
@@ -318,7 +372,8 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::connect(std::shared_ptr<ZmqC
         TRY_VOID(dealer->set_text(ZMQ_CURVE_PUBLICKEY, keys->public_key));
         TRY_VOID(dealer->set_text(ZMQ_CURVE_SECRETKEY, keys->secret_key));
     }
-    TRY_VOID(dealer->start_monitor());
+    TRY_VOID(dealer->start_monitor(kRefusedEvents | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                                   ZMQ_EVENT_DISCONNECTED));
     if (zmq_connect(dealer->socket_, endpoint.c_str()) != 0)
         return zmq_error("connect to " + endpoint);
     return dealer;
@@ -337,7 +392,7 @@ void DealerSocket::set_linger(base::Duration linger) {
     zmq_setsockopt(socket_, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
 }
 
-void DealerSocket::on_event(LinkEventKind kind, int /*fd*/, std::string detail) {
+void DealerSocket::on_event(LinkEventKind kind, std::string detail) {
     events_.push_back({kind, {}, std::move(detail)});
 }
 
@@ -365,10 +420,11 @@ void Wakeup::clear() const {
 
 void wait(std::span<ZmqSocket* const> sockets, int wakeup_fd, base::Duration timeout) {
     std::vector<zmq_pollitem_t> items;
-    items.reserve(2 * sockets.size() + 1);
+    items.reserve(3 * sockets.size() + 1);
     for (const ZmqSocket* socket : sockets) {
         items.push_back({socket->socket_, 0, ZMQ_POLLIN, 0});
         if (socket->monitor_ != nullptr) items.push_back({socket->monitor_, 0, ZMQ_POLLIN, 0});
+        if (socket->event_fd() >= 0) items.push_back({nullptr, socket->event_fd(), ZMQ_POLLIN, 0});
     }
     if (wakeup_fd >= 0) items.push_back({nullptr, wakeup_fd, ZMQ_POLLIN, 0});
     const auto timeout_ms =

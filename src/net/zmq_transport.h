@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "net/key.h"
 #include "net/zmq_context.h"
 #include "net/zmq_frame.h"
+#include "net/zmq_gate.h"
 
 // Messages between processes: a header frame and at most one raw frame, over ZeroMQ. A socket
 // belongs to one thread; nothing here blocks but wait().
@@ -26,6 +26,11 @@ struct TransportOptions {
     std::int64_t max_frame_bytes = std::int64_t{160} << 20;  // a peer that sends more is cut off
     int heartbeat_interval_ms = 500;
     int heartbeat_timeout_ms = 2000;
+    // ---- of a RouterSocket on TCP
+    std::size_t max_peers = 0;  // connected at once; 0 = by the limit of open files
+    // What a peer may send before admit(), and how long it may take until then.
+    std::int64_t stranger_bytes = std::int64_t{64} << 10;
+    int stranger_timeout_ms = 30'000;
 };
 
 struct Received {
@@ -50,24 +55,26 @@ class ZmqSocket {
     virtual ~ZmqSocket();
 
     // What happened to connections since the last call.
-    std::vector<LinkEvent> take_events();
+    virtual std::vector<LinkEvent> take_events();
 
   protected:
     ZmqSocket(std::shared_ptr<ZmqContext> context, int type, const TransportOptions& options);
     base::Status set_option(int option, const void* value, std::size_t size);
     base::Status set_text(int option, const std::string& value);
-    base::Status start_monitor();
+    base::Status start_monitor(int events);
+    void close();
     void drain_monitor();
     std::optional<Received> receive_frames(bool has_identity);
     base::Status send_frames(const std::string* identity, const Frame& header,
                              const Frame& payload);
-    virtual void on_event(LinkEventKind kind, int fd, std::string detail) = 0;
+    virtual void on_event(LinkEventKind kind, std::string detail) = 0;
+    virtual int event_fd() const { return -1; }  // readable: there is an event
 
     std::shared_ptr<ZmqContext> context_;
     void* socket_ = nullptr;
     void* monitor_ = nullptr;
     std::vector<LinkEvent> events_;
-    int last_fd_ = -1;  // connection that the last received message came from
+    std::string last_address_;  // that the last received message came from; "" = this process
 
     friend void wait(std::span<ZmqSocket* const> sockets, int wakeup_fd, base::Duration timeout);
 };
@@ -82,25 +89,37 @@ class RouterSocket final : public ZmqSocket {
                                                               const TransportOptions& options = {});
     // endpoint "tcp://127.0.0.1:0" or "inproc://name"; the endpoint with its real port.
     base::Result<std::string> bind(const std::string& endpoint);
+    ~RouterSocket() override;
     std::optional<Received> receive();
     // overloaded: the peer does not drain its queue. unavailable: it is gone.
     base::Status send(const std::string& connection, const Frame& header,
                       const Frame& payload = {});
+    // The peer is who it should be: from now on it may send more than stranger_bytes, and stay. On
+    // TCP only; in this process everybody is admitted.
+    void admit(const std::string& connection);
     // Closes a TCP connection and ignores what it has still sent.
     void ban(const std::string& connection);
+    // What happened to connections since the last call; that of one that is closed comes after all
+    // that receive() has to give of it.
+    std::vector<LinkEvent> take_events() override;
 
   private:
     using ZmqSocket::ZmqSocket;
-    void on_event(LinkEventKind kind, int fd, std::string detail) override;
+    void on_event(LinkEventKind kind, std::string detail) override;
+    int event_fd() const override { return gate_ == nullptr ? -1 : gate_->ended_fd(); }
+    base::Result<std::string> bind_tcp(const std::string& endpoint);
+    bool take_note(const std::string& connection);
+    void settle_ended();
 
-    void forget(const std::string& connection);
-
-    std::map<std::string, int> fd_of_;
-    std::map<int, std::string> connection_of_;
-    std::set<std::string> banned_;
-    // Closed lately: what they still had under way may follow.
-    std::set<std::string> closed_;
-    std::deque<std::string> closed_order_;
+    TransportOptions options_;
+    std::string domain_;
+    std::unique_ptr<ZmqGate> gate_;  // null without TCP
+    // Both ways, of peers that have said something: the name of the connection, and the address by
+    // which the gate knows it.
+    std::map<std::string, std::string> address_of_;
+    std::map<std::string, std::string> connection_of_;
+    std::set<std::string> banned_;     // connections that have not ended yet
+    std::vector<std::string> ending_;  // addresses: all is said when nothing can be received
 };
 
 // One connection, opened by us, reopened by libzmq when it breaks.
@@ -118,7 +137,7 @@ class DealerSocket final : public ZmqSocket {
 
   private:
     using ZmqSocket::ZmqSocket;
-    void on_event(LinkEventKind kind, int fd, std::string detail) override;
+    void on_event(LinkEventKind kind, std::string detail) override;
 };
 
 // Lets other threads (and signal handlers) end a wait().

@@ -150,6 +150,9 @@ void CoordinatorServer::on_tick() {
         lose(connection, "stopped answering");
     }
     watch_allow_list();
+    if (const std::string more = strangers_log_.take_summary(last_tick_); !more.empty()) {
+        LOG_WARN("strangers at the cluster port, {}", more);
+    }
     step(core::CoordinatorTick{});
     keep_drains();
     std::vector<OwedWeights> owed = std::exchange(owed_, {});
@@ -193,26 +196,16 @@ void CoordinatorServer::watch_allow_list() {
 void CoordinatorServer::take_link_events() {
     for (const net::LinkEvent& event : socket_->take_events()) {
         if (event.kind == net::LinkEventKind::refused) {
-            log_refused(event.detail);
+            log_stranger("refused a connection: " + event.detail);
         } else if (event.kind == net::LinkEventKind::disconnected && !event.connection.empty()) {
             lose(event.connection, "was lost (its connection broke)");
         }
     }
 }
 
-void CoordinatorServer::log_refused(const std::string& detail) {
-    // Anyone can knock as often as they like; the log is ours.
-    ++refused_;
-    if (now() - last_refused_log_ < base::from_ms(1000)) return;
-    last_refused_log_ = now();
-    LOG_WARN("refused a connection: {} ({} so far)", detail, refused_);
-}
-
-void CoordinatorServer::log_refused_worker(const std::string& name, const std::string& why) {
-    ++refused_workers_;
-    if (now() - last_refused_worker_ < base::from_ms(1000)) return;
-    last_refused_worker_ = now();
-    LOG_WARN("refused worker \"{}\": {} ({} so far)", name, why, refused_workers_);
+// Anyone can knock as often as they like; the log is ours.
+void CoordinatorServer::log_stranger(const std::string& text) {
+    if (strangers_log_.take(now())) LOG_WARN("{}", text);
 }
 
 void CoordinatorServer::receive() {
@@ -260,13 +253,14 @@ void CoordinatorServer::on_hello(const std::string& connection, const wire::Hell
     }
     auto greeted = roster_.greet(now(), connection, hello, proven);
     if (!greeted.ok()) {
-        log_refused_worker(hello.name, greeted.error().message);
+        log_stranger(fmt::format("refused worker \"{}\": {}", hello.name, greeted.error().message));
         const wire::Refused refused{greeted.error().message, greeted.error().code == Errc::invalid};
         const Status sent = send(connection, refused);
         if (!sent.ok()) LOG_DEBUG("refuse: {}", sent.error().message);
         return;
     }
     const WorkerEntry& entry = **greeted;
+    socket_->admit(connection);
     LOG_INFO("worker {} \"{}\" says hello: {} core(s), {}, {}", entry.worker.value, hello.name,
              hello.cores, spec::format_bytes(hello.memory_bytes), hello.backend);
     const ServedModel& model = options_.model;
@@ -350,8 +344,11 @@ void CoordinatorServer::on_profile(WorkerEntry& entry, const wire::ProfileReport
 
 void CoordinatorServer::cut_off(const std::string& connection, const std::string& why) {
     WorkerEntry* entry = roster_.find(connection);
-    LOG_WARN("cut off {}: it {}", entry == nullptr ? "a connection" : "worker " + entry->hello.name,
-             why);
+    if (entry == nullptr) {
+        log_stranger("cut off a connection: it " + why);
+    } else {
+        LOG_WARN("cut off worker {}: it {}", entry->hello.name, why);
+    }
     socket_->ban(connection);
     lose(connection, "was cut off: it " + why);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/service.h"
+#include "base/log_budget.h"
 #include "net/private_file.h"
 #include "node/draft_proposer.h"
 #include "node/idle_workers.h"
@@ -97,8 +98,7 @@ class CoordinatorServer final : public api::Service {
     void watch_allow_list();
     base::Status read_allow_list();
     void take_link_events();
-    void log_refused(const std::string& detail);
-    void log_refused_worker(const std::string& name, const std::string& why);
+    void log_stranger(const std::string& text);
     void receive();
     void on_message(const std::string& connection, net::Received received);
     void on_hello(const std::string& connection, const wire::Hello& hello,
@@ -147,8 +147,6 @@ class CoordinatorServer final : public api::Service {
     std::map<std::string, std::string> allowed_;  // names of workers by public key
     std::optional<net::FileWatch> list_watch_;    // absent without keys
     base::TimePoint last_list_look_;
-    base::TimePoint last_refused_worker_;
-    std::int64_t refused_workers_ = 0;
     std::vector<core::CoordinatorAction> actions_;
     std::map<core::WorkerId, MessageMerger> to_workers_;
     struct OwedWeights {
@@ -158,8 +156,7 @@ class CoordinatorServer final : public api::Service {
     std::vector<OwedWeights> owed_;  // the socket was full
     base::TimePoint last_tick_;
     base::TimePoint last_view_;
-    base::TimePoint last_refused_log_;
-    std::int64_t refused_ = 0;
+    base::LogBudget strangers_log_{30};
 
     mutable std::mutex mutex_;
     std::vector<core::CoordinatorEvent> submissions_;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "node/clock.h"
 
 namespace helix::node {
 
@@ -135,6 +136,7 @@ void PeerLinks::receive_from_listener(const wire::SessionLimits& limits,
                 message = base::invalid("expected a PeerHello of this version first");
             } else {
                 greeted_[got->from] = {hello->worker, got->public_key};
+                listener_->admit(got->from);
                 continue;
             }
         }
@@ -145,7 +147,9 @@ void PeerLinks::receive_from_listener(const wire::SessionLimits& limits,
             message = base::invalid(fmt::format("{} from a peer", wire::message_name(*message)));
         }
         if (!message.ok()) {
-            LOG_WARN("cut off a peer: {}", message.error().message);
+            if (strangers_log_.take(node::now())) {
+                LOG_WARN("cut off a peer: {}", message.error().message);
+            }
             listener_->ban(got->from);
             continue;
         }
@@ -188,8 +192,12 @@ void PeerLinks::look_after(base::TimePoint now, core::WorkerId worker) {
 void PeerLinks::watch(base::TimePoint now) {
     for (const net::LinkEvent& event : listener_->take_events()) {
         if (event.kind == net::LinkEventKind::disconnected) greeted_.erase(event.connection);
-        if (event.kind == net::LinkEventKind::refused)
+        if (event.kind == net::LinkEventKind::refused && strangers_log_.take(now)) {
             LOG_WARN("refused a peer at {}", event.detail);
+        }
+    }
+    if (const std::string more = strangers_log_.take_summary(now); !more.empty()) {
+        LOG_WARN("peers refused or cut off, {}", more);
     }
     for (auto& [worker, link] : links_) {
         if (link.socket != nullptr) watch(link, now);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log_budget.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "core/messages.h"
@@ -100,6 +101,7 @@ class PeerLinks {
         std::string key;        // that it proved; "" without CURVE
     };
     std::map<std::string, Greeted> greeted_;  // by connection
+    base::LogBudget strangers_log_{30};
 };
 
 // host of "tcp://host:port"; "" when there is none.

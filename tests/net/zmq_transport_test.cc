@@ -6,7 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <thread>
 
@@ -75,6 +78,10 @@ TEST(ZmqTransport, CarriesAHeaderAndARawFrameBothWays) {
     Pair pair;
     const auto dealer = pair.connect();
     const std::vector<float> rows(100000, 1.5F);
+    ASSERT_TRUE(dealer->send(Frame::of(std::string("may I?"))).ok());
+    const auto asked = pair.next(dealer.get());
+    ASSERT_TRUE(asked.has_value());
+    pair.router->admit(asked->from);
     ASSERT_TRUE(dealer->send(Frame::of(std::string("hello")), Frame::of(rows)).ok());
     const auto got = pair.next(dealer.get());
     ASSERT_TRUE(got.has_value());
@@ -219,6 +226,190 @@ TEST(ZmqTransport, APeerThatDoesNotReadIsRefusedFurtherMessages) {
     }
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().code, base::Errc::overloaded);
+}
+
+// What a peer says before its first message.
+std::string zmtp_opening() {
+    const std::string ready = std::string("\x05READY\x0bSocket-Type\0\0\0\x06", 22) + "DEALER";
+    return std::string("\xff\0\0\0\0\0\0\0\1\x7f\3\0NULL", 16) + std::string(48, '\0') + '\4' +
+           static_cast<char>(ready.size()) + ready;
+}
+
+// Sends text again and again until nobody takes it, or so many bytes are sent. How many were.
+std::size_t send_until_refused(int fd, const std::string& text, std::size_t most) {
+    timeval patience = {1, 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    std::size_t sent = 0;
+    while (sent < most) {
+        const ssize_t n = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+        if (n <= 0) break;
+        sent += static_cast<std::size_t>(n);
+    }
+    return sent;
+}
+
+bool is_closed(int fd) {
+    char buffer[4096];
+    timeval patience = {10, 0};
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    while (true) {
+        const ssize_t n = ::recv(fd, buffer, sizeof buffer, 0);
+        if (n > 0) continue;
+        return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+    }
+}
+
+std::size_t resident_bytes() {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t total = 0;
+    std::size_t resident = 0;
+    statm >> total >> resident;
+    return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(ZmqTransport, AMessageWithoutAnEndCutsItsSenderOffAndCostsNothing) {
+    Pair pair;
+    const std::size_t before = resident_bytes();
+    const std::string part = std::string("\1\xc8", 2) + std::string(200, 'x');
+    const std::string empty_part("\1\0", 2);
+    for (const std::string& one : {part, empty_part}) {
+        std::string many;
+        for (int i = 0; i < 1000; ++i) many += one;
+        const int fd = connect_raw(pair.endpoint);
+        EXPECT_LT(send_until_refused(fd, zmtp_opening() + many, std::size_t{1} << 30U),
+                  std::size_t{64} << 20U);
+        EXPECT_TRUE(is_closed(fd));
+        ::close(fd);
+    }
+    EXPECT_LT(resident_bytes(), before + (std::size_t{64} << 20U));
+    const auto good = pair.connect();
+    ASSERT_TRUE(good->send(Frame::of(std::string("hello"))).ok());
+    EXPECT_TRUE(pair.next(good.get()).has_value());
+}
+
+TEST(ZmqTransport, WhoIsNotAdmittedMaySendLittleAndHasToGo) {
+    TransportOptions options;
+    options.stranger_timeout_ms = 300;
+    Pair pair({}, options);
+    const std::size_t before = resident_bytes();
+    std::vector<int> fds;
+    for (int i = 0; i < 8; ++i) {
+        fds.push_back(connect_raw(pair.endpoint));
+        // A frame of 100 MiB, which is no more than some are.
+        const std::string head = std::string("\2\0\0\0\0\x06\x40\0\0", 9);
+        const std::string opening = zmtp_opening() + head;
+        ::send(fds.back(), opening.data(), opening.size(), MSG_NOSIGNAL);
+    }
+    for (const int fd : fds) {
+        EXPECT_LT(send_until_refused(fd, std::string(1U << 20U, 'x'), std::size_t{100} << 20U),
+                  std::size_t{32} << 20U);
+        EXPECT_TRUE(is_closed(fd));
+        ::close(fd);
+    }
+    EXPECT_LT(resident_bytes(), before + (std::size_t{64} << 20U));
+}
+
+TEST(ZmqTransport, AnAdmittedPeerIsHeldUntilThenAndStays) {
+    TransportOptions options;
+    options.stranger_timeout_ms = 1000;
+    Pair pair({}, options);
+    const auto dealer = pair.connect();
+    // More than a stranger may send, behind its first message.
+    ASSERT_TRUE(dealer->send(Frame::of(std::string("hello"))).ok());
+    ASSERT_TRUE(dealer->send(Frame::of(std::string(5U << 20U, 'x'))).ok());
+    const auto hello = pair.next(dealer.get());
+    ASSERT_TRUE(hello.has_value());
+    pair.router->admit(hello->from);
+    const auto large = pair.next(dealer.get());
+    ASSERT_TRUE(large.has_value());
+    EXPECT_EQ(large->header.bytes.size(), 5U << 20U);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    ASSERT_TRUE(dealer->send(Frame::of(std::string("still here"))).ok());
+    const auto last = pair.next(dealer.get());
+    ASSERT_TRUE(last.has_value());
+    EXPECT_EQ(last->from, hello->from);
+}
+
+TEST(ZmqTransport, StrangersMakeRoomForWhoComesNext) {
+    TransportOptions options;
+    options.max_peers = 4;
+    Pair pair({}, options);
+    const auto worker = pair.connect();
+    ASSERT_TRUE(worker->send(Frame::of(std::string("worker"))).ok());
+    const auto admitted = pair.next(worker.get());
+    ASSERT_TRUE(admitted.has_value());
+    pair.router->admit(admitted->from);
+    std::vector<int> idle;
+    for (int i = 0; i < 20; ++i) idle.push_back(connect_raw(pair.endpoint));
+    const auto next = pair.connect();
+    ASSERT_TRUE(next->send(Frame::of(std::string("next"))).ok());
+    const auto got = pair.next(next.get());
+    ASSERT_TRUE(got.has_value());
+    EXPECT_EQ(text_of(got->header), "next");
+    EXPECT_TRUE(is_closed(idle.front()));
+    for (const int fd : idle) ::close(fd);
+    ASSERT_TRUE(worker->send(Frame::of(std::string("still here"))).ok());
+    const auto still = pair.next(worker.get());
+    ASSERT_TRUE(still.has_value());
+    EXPECT_EQ(still->from, admitted->from) << "who is admitted stays";
+}
+
+// A descriptor's number says nothing: by the time of the ban it may be anybody's.
+TEST(ZmqTransport, ABanNeverTouchesConnectionsOfOthers) {
+    Pair pair;
+    const std::string junk = zmtp_opening() + std::string("\0\4junk", 6);
+    for (int round = 0; round < 100; ++round) {
+        const int stranger = connect_raw(pair.endpoint);
+        ::send(stranger, junk.data(), junk.size(), MSG_NOSIGNAL);
+        std::optional<Received> got;
+        ASSERT_TRUE(turn({pair.router.get()}, [&] {
+            got = pair.router->receive();
+            return got.has_value();
+        }));
+        ::close(stranger);
+        // These take the numbers that become free meanwhile.
+        std::array<std::array<int, 2>, 8> innocent = {};
+        for (auto& both : innocent) {
+            ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, both.data()), 0);
+            std::this_thread::yield();
+        }
+        pair.router->ban(got->from);
+        for (auto& both : innocent) {
+            EXPECT_EQ(::send(both[0], "x", 1, MSG_NOSIGNAL), 1);
+            char byte = 0;
+            EXPECT_EQ(::recv(both[1], &byte, 1, MSG_DONTWAIT), 1);
+            ::close(both[0]);
+            ::close(both[1]);
+        }
+    }
+}
+
+TEST(ZmqTransport, WhatAPeerSaysLastComesBeforeItsEnd) {
+    Pair pair;
+    for (int round = 0; round < 30; ++round) {
+        auto dealer = pair.connect();
+        ASSERT_TRUE(dealer->send(Frame::of(std::string("hello"))).ok());
+        const auto hello = pair.next(dealer.get());
+        ASSERT_TRUE(hello.has_value());
+        for (int i = 0; i < 10; ++i) ASSERT_TRUE(dealer->send(Frame::of(std::to_string(i))).ok());
+        dealer->set_linger(base::from_seconds(5));
+        dealer.reset();
+        std::string said;
+        bool ended = false;
+        EXPECT_TRUE(turn({pair.router.get()}, [&] {
+            while (const auto got = pair.router->receive()) {
+                EXPECT_FALSE(ended);
+                EXPECT_EQ(got->from, hello->from);
+                said += text_of(got->header);
+            }
+            for (const LinkEvent& event : pair.router->take_events()) {
+                ended = ended || (event.kind == LinkEventKind::disconnected &&
+                                  event.connection == hello->from);
+            }
+            return ended;
+        }));
+        EXPECT_EQ(said, "0123456789");
+    }
 }
 
 TEST(ZmqTransport, AWakeUpEndsTheWait) {
