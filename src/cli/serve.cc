@@ -29,6 +29,7 @@
 #include "model/weight_source.h"
 #include "net/addresses.h"
 #include "net/key.h"
+#include "net/open_files.h"
 #include "node/coordinator_server.h"
 #include "plan/picture.h"
 #include "plan/plan_svg.h"
@@ -69,6 +70,8 @@ struct ServeArguments {
     double lost_after_s = 2;
     double worker_wait_s = 60;
     std::string file_limit = "200MiB";
+    std::string body_memory = "256MiB";
+    int connections = 0;
     int batch_lines = 64;
     std::string draft_model;
     int draft_tokens = 5;
@@ -81,6 +84,7 @@ struct ServeArguments {
 // defined.
 constexpr std::int32_t kLeastContext = 512;
 constexpr std::int32_t kMostGuesses = 64;
+constexpr std::size_t kLeastFiles = 256;  // half of them for clients, three eighths for workers
 
 base::Result<core::Preemption> preemption_of(const std::string& name) {
     if (name == "automatic") return core::Preemption::automatic;
@@ -255,11 +259,16 @@ base::Result<std::optional<api::JobOptions>> job_options(const ServeArguments& a
     return std::optional(jobs);
 }
 
-api::ApiOptions api_options(const ServeArguments& a, const HostPort& http, const Served& served) {
+base::Result<api::ApiOptions> api_options(const ServeArguments& a, const HostPort& http,
+                                          const Served& served) {
     const model::ModelInfo info = model::collect_info(*served.weights);
     api::ApiOptions options;
     options.http.address = http.host;
     options.http.port = http.port;
+    TRY(const std::int64_t bodies, parse_size("--body-memory", a.body_memory));
+    options.http.max_bodies_bytes = static_cast<std::size_t>(bodies);
+    if (a.connections < 0) return base::invalid("--connections: expected at least 1");
+    options.http.max_connections = static_cast<std::size_t>(a.connections);
     options.model.id = !a.model_name.empty() ? a.model_name
                        : !info.name.empty()  ? info.name
                                              : std::filesystem::path(a.model).stem().string();
@@ -345,6 +354,7 @@ void tell_addresses(const ServeArguments& a, const std::string& host, std::uint1
 
 base::Status serve(const ServeArguments& a) {
     block_interrupts();
+    TRY_VOID(net::require_open_files("helix serve", kLeastFiles));
     TRY(const HostPort http, listen_address("--listen", a.listen));
     api::ApiOptions access;
     TRY_VOID(fill_access(a.access, AccessEnvironment::read(), http.host, access));
@@ -353,7 +363,7 @@ base::Status serve(const ServeArguments& a) {
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template));
     TRY(auto options, coordinator_options(a, http, served));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
-    api::ApiOptions with_pages = api_options(a, http, served);
+    TRY(api::ApiOptions with_pages, api_options(a, http, served));
     with_pages.api_keys = std::move(access.api_keys);
     with_pages.access = std::move(access.access);
     // Whoever names the host here may also call it so.
@@ -402,13 +412,23 @@ base::Status serve(const ServeArguments& a) {
     return base::Ok{};
 }
 
-void add_request_limits(CLI::App& command, ServeArguments& a) {
+void add_limits(CLI::App& command, ServeArguments& a) {
     command.add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
         ->capture_default_str();
     command
         .add_option("--request-memory", a.request_memory,
                     "that all requests may take of the coordinator, from their arrival to their "
                     "end; more get 429")
+        ->capture_default_str();
+    command
+        .add_option("--body-memory", a.body_memory,
+                    "of the bodies of all requests that arrive or wait to be read; more get 429")
+        ->capture_default_str();
+    command.add_option("--connections", a.connections,
+                       "of HTTP clients at once; more get 503 [half of the files that may be "
+                       "open, at most 4096]");
+    command.add_option("--file-limit", a.file_limit, "of an uploaded file")->capture_default_str();
+    command.add_option("--batch-lines", a.batch_lines, "of batches, that run at once")
         ->capture_default_str();
 }
 
@@ -450,7 +470,6 @@ void add_serve(App& app) {
                         "tokens of prompt and answer together [the model's, at least 512]");
     command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
     command->add_option("--kv", a.kv, kKvHelp)->capture_default_str();
-    add_request_limits(*command, a);
     command->add_option("--state-dir", a.state_dir,
                         "a folder for what survives any crash: uploaded files, batches, and the "
                         "placement, which the next start takes up; made when it is not there "
@@ -466,9 +485,7 @@ void add_serve(App& app) {
                      "seconds that requests wait for a worker when those that are left cannot "
                      "serve them; then they end with an error that says so")
         ->capture_default_str();
-    command->add_option("--file-limit", a.file_limit, "of an uploaded file")->capture_default_str();
-    command->add_option("--batch-lines", a.batch_lines, "of batches, that run at once")
-        ->capture_default_str();
+    add_limits(*command, a);
     command->add_option("--speculate", a.speculate,
                         "ngram:K guesses up to K tokens ahead by what followed the same words "
                         "earlier in the text [only for requests that ask for it]");

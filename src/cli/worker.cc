@@ -12,6 +12,7 @@
 #include "cli/patience_option.h"
 #include "cli/role_option.h"
 #include "net/key.h"
+#include "net/open_files.h"
 #include "node/join.h"
 #include "node/wire_weights.h"
 #include "node/worker_server.h"
@@ -56,7 +57,10 @@ base::Status fill_address(const std::string& text, node::WorkerOptions& options)
     return base::Ok{};
 }
 
+constexpr std::size_t kLeastFiles = 128;
+
 base::Status run_worker(const WorkerArguments& arguments) {
+    TRY_VOID(net::require_open_files("helix worker", kLeastFiles));
     node::WorkerOptions options;
     TRY_VOID(fill_backend(arguments.backend, options));
     options.name = arguments.name;
