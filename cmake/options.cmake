@@ -9,7 +9,7 @@ option(HELIX_BENCHMARKS "build bench/" OFF)
 option(HELIX_FUZZ "build fuzz/ (needs clang)" OFF)
 set(HELIX_SANITIZE "" CACHE STRING "sanitizers, as -fsanitize= takes them: address,undefined or thread")
 set(HELIX_DATA_DIR "${CMAKE_SOURCE_DIR}/../shared/data" CACHE PATH
-    "reference data (clusters, vocabularies, models); tests that need it skip visibly without it")
+    "vocabularies, templates and models of others; tests that need them skip visibly (the paper's inputs are in data/paper)")
 
 find_program(CCACHE ccache)
 if(CCACHE)

@@ -34,7 +34,7 @@ skipped() {
 }
 
 mkdir -p build
-[ -d ../shared/data ] || echo "no reference data beside the checkout (../shared/data): tests that need it are skipped"
+[ -d ../shared/data ] || echo "no vocabularies and models of others beside the checkout (../shared/data): tests that need them are skipped"
 step format format
 step layers python3 tools/check_layers.py .
 step "configure release" configure release

@@ -119,7 +119,6 @@ TEST(BlockLinks, HasNothingToSayWhereAllLinksAreWide) {
 }
 
 TEST(BlockLinks, CrossesTheRegionsOfThePublishedClusters) {
-    if (!have_published_data()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     const struct {
         const char* model;
         double least;

@@ -179,7 +179,6 @@ TEST(BlockPack, HundredsOfNodesComeCloseToTheirBound) {
 }
 
 TEST(BlockPack, ReachesThePublishedProblemsOptima) {
-    if (!have_published_data()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     const struct {
         const char* cluster;
         const char* model;
@@ -202,7 +201,6 @@ TEST(BlockPack, ReachesThePublishedProblemsOptima) {
 }
 
 TEST(BlockPack, DepthLimitsCostLittleFlow) {
-    if (!have_published_data()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     const struct {
         const char* cluster;
         std::int32_t depth;

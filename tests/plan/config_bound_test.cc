@@ -148,7 +148,6 @@ TEST(ConfigBound, KnowsThatSomethingMustCrossANarrowLink) {
 }
 
 TEST(ConfigBound, ProvesThePublishedProblems) {
-    if (!have_published_data()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     const struct {
         const char* cluster;
         const char* model;

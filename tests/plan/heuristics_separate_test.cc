@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "milp_fixtures.h"
+#include "paper_data.h"
 #include "plan_fixtures.h"
 #include "spec/placement_file.h"
 
@@ -120,7 +121,6 @@ TEST(SeparatePlus, FormsMixedPipelinesFromWhatIsLeft) {
 }
 
 TEST(Separate, IsThePublishedPlanWhereLayerLimitsAllowIt) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     const struct {
         const char* type;
         const char* mix;
@@ -130,9 +130,8 @@ TEST(Separate, IsThePublishedPlanWhereLayerLimitsAllowIt) {
     for (const auto& [type, mix, flow] : parts) {
         const std::string cluster = std::string("single24_") + type;
         const PublishedProblem problem = published(cluster, "llama1-30b", mix);
-        const auto layout =
-            spec::read_placement_file(std::string(HELIX_DATA_DIR) +
-                                      "/layouts/single24__llama1-30b__separate_" + type + ".json");
+        const auto layout = spec::read_placement_file(
+            kPaperData + "/layouts/single24__llama1-30b__separate_" + type + ".json");
         ASSERT_TRUE(layout.ok()) << layout.error().message;
         const auto pipelines = separate(problem);
         ASSERT_TRUE(pipelines.ok()) << pipelines.error().message;
@@ -151,7 +150,6 @@ TEST(Separate, IsThePublishedPlanWhereLayerLimitsAllowIt) {
 }
 
 TEST(SeparatePlus, UsesMoreMachinesThanSeparateOnThePublishedClusters) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     const PublishedProblem problem = published("highhet42", "llama2-70b", "highhet42");
     const auto alone = separate(problem);
     ASSERT_FALSE(alone.ok());  // no type holds 80 layers within its limits

@@ -33,7 +33,6 @@ TEST(Lengths, EmptyTablesAndEmptyRequestsAreRefused) {
 }
 
 TEST(Lengths, TheDefaultsAreTheAzureConversations) {
-    if (!have_reference_data()) GTEST_SKIP() << "no reference data";
     const auto lengths = read_lengths(data_path("traces/azure_conv_lengths.csv"));
     ASSERT_TRUE(lengths.ok()) << lengths.error().message;
     const LengthMoments defaults;

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "paper_data.h"
 #include "plan/capacity.h"
 #include "plan/evaluator.h"
 #include "plan/flow_graph.h"
@@ -25,14 +25,10 @@ struct PublishedProblem {
     CapacityTable capacities;
 };
 
-inline bool have_published() {
-    return std::filesystem::exists(std::string(HELIX_DATA_DIR) + "/clusters");
-}
-
 // mix: the machine counts that the T_j stand for.
 inline PublishedProblem published(const std::string& cluster, const std::string& model,
                                   const std::string& mix) {
-    const std::string data = HELIX_DATA_DIR;
+    const std::string data = kPaperData;
     PublishedProblem problem;
     problem.cluster = spec::read_cluster_file(data + "/clusters/" + cluster + ".json").value();
     const auto tables = spec::ProfileTables::read(data + "/profiles", model).value();

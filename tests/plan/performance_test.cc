@@ -163,7 +163,6 @@ TEST(PerformanceModel, AStageThatRunsOnlyTheTailOfItsLayersTakesLessTime) {
 }
 
 TEST(PerformanceModel, FastAndFullPredictionsAgree) {
-    if (!have_reference_data()) GTEST_SKIP() << "no reference data";
     const ReferenceProblem problem = reference_problem("single24");
     const auto layout = published_layout("single24__llama2-70b__helix");
     const FlowPlan flow =
@@ -208,7 +207,6 @@ constexpr Simulated kSimulated[] = {
 };
 
 TEST(PerformanceModel, PredictsWhatThePublishedSimulatorDelivers) {
-    if (!have_reference_data()) GTEST_SKIP() << "no reference data";
     double error = 0;
     for (const Simulated& known : kSimulated) {
         const auto layout = published_layout(known.layout);

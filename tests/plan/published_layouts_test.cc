@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <string>
 
+#include "paper_data.h"
 #include "plan/bounds.h"
 #include "plan/flow_graph.h"
 #include "plan/heuristics.h"
@@ -13,17 +13,12 @@
 #include "spec/placement_file.h"
 #include "spec/profile_tables.h"
 
-// The published placements, clusters and tables of the paper (read where they are; not part of this
-// project).
+// The published placements, clusters and tables of the paper (data/paper).
 
 namespace helix::plan {
 namespace {
 
-const std::string kData = HELIX_DATA_DIR;
-
-bool have_data() {
-    return std::filesystem::exists(kData + "/layouts");
-}
+const std::string kData = kPaperData;
 
 // The machine mix that the published T_j of a cluster stand under.
 std::string mix_of(const std::string& cluster) {
@@ -94,7 +89,6 @@ const char* const kEvaluated[] = {
 class PublishedLayout : public testing::TestWithParam<const char*> {};
 
 TEST_P(PublishedLayout, EvaluatesToThePublishedMaxFlow) {
-    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
     const auto layout = spec::read_placement_file(kData + "/layouts/" + GetParam() + ".json");
     ASSERT_TRUE(layout.ok()) << layout.error().message;
     ASSERT_TRUE(layout->max_flow_tokens_per_s.has_value());
@@ -124,7 +118,6 @@ std::string case_name(const testing::TestParamInfo<const char*>& info) {
 INSTANTIATE_TEST_SUITE_P(All, PublishedLayout, testing::ValuesIn(kEvaluated), case_name);
 
 TEST(PublishedLayouts, SeparatePipelinesOfThe70BModelAreBeyondTheLayerLimits) {
-    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
     for (const char* type : {"a100", "l4", "t4"}) {
         const auto layout = spec::read_placement_file(
             kData + "/layouts/single24__llama2-70b__separate_" + type + ".json");
@@ -138,7 +131,6 @@ TEST(PublishedLayouts, SeparatePipelinesOfThe70BModelAreBeyondTheLayerLimits) {
 }
 
 TEST(PublishedLayouts, BothConventionsAgreeWithTheKnownDifference) {
-    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
     const auto layout =
         spec::read_placement_file(kData + "/layouts/distributed24__llama2-70b__swarm.json");
     ASSERT_TRUE(layout.ok()) << layout.error().message;
@@ -157,7 +149,6 @@ TEST(PublishedLayouts, BothConventionsAgreeWithTheKnownDifference) {
 }
 
 TEST(PublishedLayouts, BoundsAreTheKnownOnes) {
-    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
     const struct {
         const char* cluster;
         const char* model;
@@ -176,7 +167,6 @@ TEST(PublishedLayouts, BoundsAreTheKnownOnes) {
 }
 
 TEST(PublishedLayouts, SwarmRuleGivesThePublishedSwarmFlow) {
-    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
     const struct {
         const char* cluster;
         const char* model;

@@ -2,21 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 #include <utility>
 
+#include "paper_data.h"
 #include "plan/capacity.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"
 
-// The paper's clusters, models and tables, read where they are (not part of this project).
+// The paper's clusters, models and tables (data/paper).
 
 namespace helix::plan {
-
-inline bool have_published_data() {
-    return std::filesystem::exists(std::string(HELIX_DATA_DIR) + "/clusters");
-}
 
 struct PublishedProblem {
     spec::ClusterSpec cluster;
@@ -27,7 +23,7 @@ struct PublishedProblem {
 // `mix`: the machine mix that the T_j stand under.
 inline PublishedProblem published_problem(const std::string& cluster, const std::string& model,
                                           const std::string& mix) {
-    const std::string data = HELIX_DATA_DIR;
+    const std::string data = kPaperData;
     PublishedProblem problem;
     auto read = spec::read_cluster_file(data + "/clusters/" + cluster + ".json");
     EXPECT_TRUE(read.ok()) << read.error().message;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "milp_fixtures.h"
+#include "paper_data.h"
 #include "plan/heuristics.h"
 #include "spec/placement_file.h"
 
@@ -24,14 +25,13 @@ const struct {
 
 spec::Placement published_layout(const std::string& cluster, const std::string& model,
                                  const char* method) {
-    return spec::read_placement_file(std::string(HELIX_DATA_DIR) + "/layouts/" + cluster + "__" +
-                                     model + "__" + method + ".json")
+    return spec::read_placement_file(kPaperData + "/layouts/" + cluster + "__" + model + "__" +
+                                     method + ".json")
         .value()
         .placement;
 }
 
 TEST(PublishedRules, SwarmGivesThePublishedPlacements) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     for (const auto& [cluster, model, mix] : kPublished) {
         const PublishedProblem problem = published(cluster, model, mix);
         const std::int32_t n_layers = problem.model.n_layers;
@@ -54,7 +54,6 @@ std::vector<std::int32_t> published_order(std::size_t n) {
 }
 
 TEST(PublishedRules, PetalsInThePublishedJoiningOrderGivesThePublishedPlacements) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     for (const auto& [cluster, model, mix] : kPublished) {
         const PublishedProblem problem = published(cluster, model, mix);
         const auto order = published_order(problem.cluster.nodes.size());

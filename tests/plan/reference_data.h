@@ -2,24 +2,20 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 
+#include "paper_data.h"
 #include "plan/capacity.h"
 #include "spec/cluster_file.h"
 #include "spec/placement_file.h"
 #include "spec/profile_tables.h"
 
-// The paper's 70B problems (read where they are; not part of this project).
+// The paper's 70B problems (data/paper).
 
 namespace helix::plan {
 
 inline std::string data_path(const std::string& rest) {
-    return std::string(HELIX_DATA_DIR) + "/" + rest;
-}
-
-inline bool have_reference_data() {
-    return std::filesystem::exists(data_path("layouts"));
+    return kPaperData + "/" + rest;
 }
 
 struct ReferenceProblem {
@@ -29,7 +25,6 @@ struct ReferenceProblem {
     const spec::ModelSpec& model() const { return tables.model(); }
 };
 
-// Only where have_reference_data().
 inline ReferenceProblem reference_problem(const std::string& cluster) {
     auto read = spec::read_cluster_file(data_path("clusters/" + cluster + ".json"));
     EXPECT_TRUE(read.ok());

@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
+#include "paper_data.h"
 #include "plan/cluster_change.h"
 #include "plan/evaluator.h"
 #include "plan/plan_fixtures.h"
@@ -194,9 +193,7 @@ TEST(Replan, OneRegionOfAThousandMachines) {
 }
 
 TEST(Replan, PublishedClusterAfterTheLossOfAMachine) {
-    const std::string data = HELIX_DATA_DIR;
-    if (!std::filesystem::exists(data + "/profiles"))
-        GTEST_SKIP() << "no reference data at " << data;
+    const std::string data = kPaperData;
     const auto cluster = spec::read_cluster_file(data + "/clusters/single24.json");
     const auto tables = spec::ProfileTables::read(data + "/profiles", "llama2-70b");
     ASSERT_TRUE(cluster.ok() && tables.ok());

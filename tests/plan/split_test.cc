@@ -97,7 +97,6 @@ TEST(Splitter, EqualMachinesCarryEqualParts) {
 }
 
 TEST(ImproveSplit, NeverLowersThePredictionAndHelpsPublishedLayouts) {
-    if (!have_reference_data()) GTEST_SKIP() << "no reference data";
     const ReferenceProblem problem = reference_problem("highhet42");
     const auto layout = published_layout("highhet42__llama2-70b__petals");
     const auto& layers = layout.placement.layers;

@@ -187,7 +187,6 @@ TEST(SearchThroughput, TheJudgeHasTheLastWord) {
 // THROUGHPUT.md 0: the published layout serves 252 tokens/s there, placements found with minutes of
 // search 312; the predictor is within 10 % at that end.
 TEST(SearchThroughput, LeavesThePublishedPlacementFarBehindInSeconds) {
-    if (!have_reference_data()) GTEST_SKIP() << "no reference data";
     const ReferenceProblem problem = reference_problem("single24");
     const PerformanceModel predictor(problem.cluster, problem.model(), problem.capacities,
                                      problem.tables, {.batching = Batching::reference});

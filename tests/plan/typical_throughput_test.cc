@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "paper_data.h"
 #include "spec/csv_table.h"
 
 namespace helix::plan {
@@ -13,17 +14,9 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kProfiles = std::string(HELIX_DATA_DIR) + "/profiles";
+const std::string kProfiles = kPaperData + "/profiles";
 
-class TypicalThroughput : public testing::Test {
-  protected:
-    void SetUp() override {
-        if (!std::filesystem::exists(kProfiles))
-            GTEST_SKIP() << "no reference data at " << kProfiles;
-    }
-};
-
-TEST_F(TypicalThroughput, EqualsEveryPublishedFigure) {
+TEST(TypicalThroughput, EqualsEveryPublishedFigure) {
     std::size_t compared = 0;
     for (const std::string model : {"llama2-70b", "llama1-30b"}) {
         const auto tables = spec::ProfileTables::read(kProfiles, model);
@@ -49,7 +42,7 @@ TEST_F(TypicalThroughput, EqualsEveryPublishedFigure) {
     EXPECT_EQ(compared, 325U);  // every row of both files
 }
 
-TEST_F(TypicalThroughput, DependsOnTheMixAndNotOnItsSize) {
+TEST(TypicalThroughput, DependsOnTheMixAndNotOnItsSize) {
     const auto tables = spec::ProfileTables::read(kProfiles, "llama2-70b");
     ASSERT_TRUE(tables.ok());
     const auto one = typical_throughput(*tables, {{"A100", 40}, {"L4", 80}, {"T4", 120}});
@@ -62,7 +55,7 @@ TEST_F(TypicalThroughput, DependsOnTheMixAndNotOnItsSize) {
     EXPECT_FALSE(slow->contains("L4"));
 }
 
-TEST_F(TypicalThroughput, ErrorsNameTheTypeAndWhatIsKnown) {
+TEST(TypicalThroughput, ErrorsNameTheTypeAndWhatIsKnown) {
     const auto tables = spec::ProfileTables::read(kProfiles, "llama2-70b");
     ASSERT_TRUE(tables.ok());
     EXPECT_THAT(typical_throughput(*tables, {}).error().message, HasSubstr("empty"));

@@ -1,10 +1,10 @@
 #include "sim/synthetic_trace.h"
+#include "paper_data.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 namespace helix::sim {
 namespace {
@@ -60,8 +60,7 @@ TEST(SyntheticTrace, HasTheMomentsOfTheAzureConversations) {
 }
 
 TEST(SyntheticTrace, HasTheShapeOfThePublishedLengths) {
-    const std::string path = HELIX_DATA_DIR "/traces/azure_conv_lengths.csv";
-    if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here";
+    const std::string path = kPaperData + "/traces/azure_conv_lengths.csv";
     const auto published = read_trace(path).value().requests;
     const auto made = make(static_cast<std::int64_t>(published.size()), 5, 1, 3);
     // Kolmogorov and Smirnov's distance between the two distributions.

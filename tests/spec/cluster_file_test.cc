@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/random.h"
+#include "paper_data.h"
 #include "spec/text_file.h"
 
 namespace helix::spec {
@@ -417,8 +418,7 @@ TEST(ClusterFiles, AreWrittenAndReadByTheirEnding) {
 }
 
 TEST(ClusterFiles, PublishedClustersAreReadAndRoundTrip) {
-    const std::string directory = std::string(HELIX_DATA_DIR) + "/clusters";
-    if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no reference data at " << directory;
+    const std::string directory = kPaperData + "/clusters";
     for (const auto& entry : std::filesystem::directory_iterator(directory)) {
         const auto cluster = read_cluster_file(entry.path().string());
         ASSERT_TRUE(cluster.ok()) << cluster.error().message;

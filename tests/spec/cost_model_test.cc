@@ -1,8 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
+#include "paper_data.h"
 #include "spec/csv_table.h"
 #include "spec/measured_node.h"
 #include "spec/profile_tables.h"
@@ -75,8 +74,7 @@ TEST(CsvTable, ErrorsNameFileAndLine) {
 }
 
 TEST(ProfileTables, ReadThePublishedTables) {
-    const std::string directory = std::string(HELIX_DATA_DIR) + "/profiles";
-    if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no reference data at " << directory;
+    const std::string directory = kPaperData + "/profiles";
     const auto tables = ProfileTables::read(directory, "llama2-70b");
     ASSERT_TRUE(tables.ok()) << tables.error().message;
     EXPECT_EQ(tables->model().n_layers, 80);
@@ -97,8 +95,7 @@ TEST(ProfileTables, ReadThePublishedTables) {
 }
 
 TEST(ProfileTables, NodeThroughputOfAMix) {
-    const std::string directory = std::string(HELIX_DATA_DIR) + "/profiles";
-    if (!std::filesystem::exists(directory)) GTEST_SKIP() << "no reference data at " << directory;
+    const std::string directory = kPaperData + "/profiles";
     const auto throughput = read_node_throughput(directory, "llama2-70b", "single24");
     ASSERT_TRUE(throughput.ok()) << throughput.error().message;
     EXPECT_NEAR(throughput->at("A100")[12], 952.1, 0.05);

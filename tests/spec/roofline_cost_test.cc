@@ -5,8 +5,8 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 
+#include "paper_data.h"
 #include "spec/csv_table.h"
 #include "spec/model_shape.h"
 #include "spec/profile_tables.h"
@@ -97,8 +97,7 @@ Error curve_error(const std::string& path, const MachineType& type, const ModelS
 }
 
 TEST(RooflineCost, IsNearTheMeasuredTables) {
-    const std::string profiles = std::string(HELIX_DATA_DIR) + "/profiles";
-    if (!std::filesystem::exists(profiles)) GTEST_SKIP() << "no reference data at " << profiles;
+    const std::string profiles = kPaperData + "/profiles";
     std::printf("%-11s %-5s %18s %18s\n", "model", "type", "decode mean/worst",
                 "prompt mean/worst");
     double sum = 0;
