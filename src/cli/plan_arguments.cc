@@ -4,6 +4,8 @@
 
 #include <initializer_list>
 
+#include "cli/size_option.h"
+
 namespace helix::cli {
 namespace {
 
@@ -69,7 +71,7 @@ base::Status set_load(const PlanArguments& a, plan::PlanOptions& options) {
     return base::Ok{};
 }
 
-void set_milp(const PlanArguments& a, plan::PlanOptions& options) {
+base::Status set_milp(const PlanArguments& a, plan::PlanOptions& options) {
     options.milp.solver = a.solver;
     options.milp.formulation.every_node_holds = a.every_machine;
     options.milp.formulation.cap_links = !a.no_cap_links;
@@ -77,10 +79,17 @@ void set_milp(const PlanArguments& a, plan::PlanOptions& options) {
         options.milp.prune = plan::PruneOptions{
             .min_keep = a.prune, .max_keep = a.prune, .threshold_bytes_per_s = 0};
     options.milp_start = !a.no_start;
+    if (!a.stop_after_idle.empty()) {
+        TRY(options.milp.stop.idle_s, parse_seconds("--stop-after-idle", a.stop_after_idle));
+        if (!(options.milp.stop.idle_s > 0)) {
+            return base::invalid("--stop-after-idle: expected a time above 0, like 30s");
+        }
+    }
     if (a.no_early_stop) {
         options.milp.stop.near_bound = 0;
         options.milp.stop.good_enough = 0;
     }
+    return base::Ok{};
 }
 
 }  // namespace
@@ -106,7 +115,7 @@ base::Result<plan::PlanOptions> plan_options(const PlanArguments& a, const Probl
     options.swarm_stages = a.swarm_stages;
     TRY_VOID(set_limits(a, options));
     TRY_VOID(set_load(a, options));
-    set_milp(a, options);
+    TRY_VOID(set_milp(a, options));
     if (options.method == Method::manual) TRY_VOID(read_manual(a, problem, options));
     return options;
 }
@@ -180,8 +189,12 @@ void PlanArguments::add_to(CLI::App& command) {
         "Methods",
         {command.add_option("--solver", solver, "of --method milp: cbc, highs or gurobi")
              ->capture_default_str(),
-         command.add_option("--prune", prune, "milp: keep so many links of each machine [all]"),
+         command.add_option(
+             "--prune", prune,
+             "milp: keep so many links of each machine, and those that the start needs [all]"),
          command.add_flag("--no-start", no_start, "milp: without a heuristic's plan to start from"),
+         command.add_option("--stop-after-idle", stop_after_idle,
+                            "milp: stop once nothing better was found for so long, like 30s"),
          command.add_flag("--no-early-stop", no_early_stop, "milp: until proven or out of time"),
          command.add_flag("--no-link-caps", no_cap_links,
                           "milp: links as wide as they are, not as their ends need"),

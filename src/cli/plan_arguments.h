@@ -36,6 +36,7 @@ struct PlanArguments {
     int prune = 0;
     bool no_start = false;
     bool no_early_stop = false;
+    std::string stop_after_idle;
     bool no_cap_links = false;
     bool every_machine = false;
     int swarm_stages = 0;

@@ -1,5 +1,6 @@
 #include "cli/plan_changes.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -103,6 +104,8 @@ base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double 
         return until_s > from_s ? (elapsed_s() - from_s) / (until_s - from_s) : 1.0;
     };
     options.milp.stop.now_s = elapsed_s;
+    options.milp.stop.asked = interrupted;
+    options.milp.stop.time_limit_s = std::max(until_s - from_s, 1e-3);
     options.iterations = kUntilStopped;
     options.throughput_iterations = kUntilStopped;
     options.executor = threads_executor(arguments.threads);

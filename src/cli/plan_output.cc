@@ -49,7 +49,8 @@ base::Status show_plan(const PlanArguments& a, const Problem& problem,
         a.json ? plan::plan_to_json(problem.cluster, problem.model, report, seconds) + "\n"
                : plan::draw_plan(problem.cluster, problem.model, report,
                                  {.colours = isatty(STDOUT_FILENO) != 0, .flows = true}) +
-                     plan::describe_stalls(report.stalls, {});
+                     plan::describe_stalls(report.stalls, {}) +
+                     (report.milp ? "\n" + plan::describe_milp(*report.milp) : std::string());
     std::fputs(shown.c_str(), stdout);
     return base::Ok{};
 }

@@ -14,6 +14,8 @@ const char* to_string(MilpStop stop) {
             return "near the bound";
         case MilpStop::no_gain:
             return "good enough and no gain";
+        case MilpStop::idle:
+            return "nothing better for too long";
         case MilpStop::time_limit:
             return "time limit";
         case MilpStop::asked:
@@ -47,6 +49,9 @@ MilpStop MilpWatch::check() const {
     const double now = seconds();
     if (options_.now_s && options_.time_limit_s > 0 && now >= options_.time_limit_s)
         return MilpStop::time_limit;
+    const double last_gain_s = incumbents_.empty() ? 0 : incumbents_.back().seconds;
+    if (options_.now_s && options_.idle_s > 0 && now - last_gain_s >= options_.idle_s)
+        return MilpStop::idle;
     if (incumbents_.empty()) return MilpStop::finished;
     const MilpIncumbent& last = incumbents_.back();
     if (options_.near_bound > 0 && last.tokens_per_s >= options_.near_bound * upper_bound_)

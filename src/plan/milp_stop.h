@@ -11,12 +11,13 @@ struct MilpStopOptions {
     double near_bound = 0.995;           // stop at best >= near_bound * upper bound
     double good_enough = 0.95;           // stop at best >= good_enough * upper bound ...
     double no_gain_s = 100;              // ... once nothing better came for so long
+    double idle_s = 0;                   // stop once nothing better came for so long, however good
     double time_limit_s = 36'000;        // stop after so long
     std::function<double()> now_s = {};  // a clock; without one only near_bound can fire
     std::function<bool()> asked = {};    // the caller's own reason (a deadline, Ctrl-C)
 };
 
-enum class MilpStop { finished, near_bound, no_gain, time_limit, asked };
+enum class MilpStop { finished, near_bound, no_gain, idle, time_limit, asked };
 const char* to_string(MilpStop stop);
 
 // A better solution and when it came, in seconds since the start.

@@ -79,14 +79,20 @@ ordered_json milp_json(const MilpReport& milp) {
     for (const MilpIncumbent& incumbent : milp.incumbents) {
         incumbents.push_back({incumbent.tokens_per_s, incumbent.seconds});
     }
-    return {{"status", mip::to_string(milp.status)},
+    return {{"solver", milp.solver},
+            {"status", mip::to_string(milp.status)},
             {"objective", milp.objective},
+            {"max_flow_tokens_per_s", milp.max_flow},
+            {"agrees", milp.agrees()},
+            {"best_after_s", milp.best_after_s()},
             {"bound", finite(milp.bound)},
             {"rows", milp.rows},
             {"columns", milp.columns},
             {"links", milp.links},
             {"all_links", milp.all_links},
             {"nodes", milp.nodes},
+            {"start_given", milp.start_given},
+            {"start_method", milp.start_method},
             {"start_used", milp.start_used},
             {"start_flow_tokens_per_s", milp.start_flow},
             {"start_note", milp.start_note},

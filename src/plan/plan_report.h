@@ -50,7 +50,7 @@ struct PlanReport {
         bool chosen = false;
     };
     std::vector<Choice> pareto;
-    std::optional<MilpReport> milp;     // of Method::milp
+    std::optional<MilpReport> milp;     // of Method::milp: what the solver itself found
     std::vector<std::string> warnings;  // what was asked for and cannot be kept: roles of machines
     std::vector<std::string> notes;     // of the method: machines it has no use for, and why
 };

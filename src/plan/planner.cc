@@ -11,6 +11,7 @@
 #include "plan/bounds.h"
 #include "plan/config_bound.h"
 #include "plan/evaluator.h"
+#include "plan/paper_program.h"
 #include "plan/plan_apart.h"
 #include "plan/plan_candidates.h"
 #include "plan/plan_evaluate.h"
@@ -78,6 +79,7 @@ class Planner {
     }
 
     base::Result<PlanReport> run() {
+        if (options_.method == Method::milp) return solve_milp();
         progress("heuristics");
         TRY(candidates_, rule_candidates(cluster_, model_, capacities_, options_));
         if (searches()) {
@@ -88,11 +90,7 @@ class Planner {
         }
         for (Candidate& candidate : candidates_) judge(candidate);
         if (searches() && options_.tight_bound) prove_bound();
-        if (options_.method == Method::milp) {
-            TRY_VOID(solve_milp());
-        } else if (searches()) {
-            search_flow();
-        }
+        if (searches()) search_flow();
         std::erase_if(candidates_, [](const Candidate& c) { return c.flow <= 0; });
         if (candidates_.empty()) return base::Error{base::Errc::unavailable, nothing_found()};
         if (searches() && options_.objective != Objective::flow) return best_throughput();
@@ -233,25 +231,31 @@ class Planner {
         if (linked) add(std::move(linked->placement), "packing");
     }
 
-    base::Status solve_milp() {
+    // The solver's answer alone: where it finds nothing there is no plan.
+    base::Result<PlanReport> solve_milp() {
         progress("milp");
-        MilpOptions milp = options_.milp;
-        milp.formulation.partial = options_.flow.partial;
-        if (milp.upper_bound == 0) milp.upper_bound = bound_;
-        if (!milp.stop.asked) milp.stop.asked = options_.stop;
-        const auto best =
-            std::max_element(candidates_.begin(), candidates_.end(),
-                             [](const auto& a, const auto& b) { return a.flow < b.flow; });
-        if (options_.milp_start && best != candidates_.end()) milp.start = best->placement;
-        TRY(milp_, milp_placement(cluster_, model_, capacities_, milp));
-        // The rules were only there to start from; the answer is never worse than they are.
-        if (!milp_->placement.layers.empty()) {
-            add(milp_->placement, to_string(Method::milp));
-            if (milp_->proven() && !milp.prune && !milp.formulation.every_node_holds) {
-                bound_ = std::min(bound_, std::max(milp_->objective, best_candidate_flow()));
-            }
+        PlanOptions asked = options_;
+        if (asked.milp.upper_bound == 0) asked.milp.upper_bound = bound_;
+        TRY(MilpReport found, solve_paper_program(cluster_, model_, capacities_, asked));
+        if (!found.found()) {
+            std::string text = describe_milp(found);
+            text.pop_back();
+            return base::Error{base::Errc::unavailable,
+                               fmt::format("method milp: no plan for {} on {}\n{}", model_.name,
+                                           cluster_.name, text)};
         }
-        return base::Ok{};
+        Candidate candidate{
+            .placement = found.placement,
+            .method = found.improved() ? to_string(Method::milp) : found.start_method,
+            .only_links = found.only_links};
+        judge(candidate);
+        const MilpFormulation& form = asked.milp.formulation;
+        if (found.proven() && !asked.milp.prune && !form.every_node_holds) {
+            bound_ = std::min(bound_, std::max(found.objective, candidate.flow));
+        }
+        candidates_.push_back(std::move(candidate));
+        milp_ = std::move(found);
+        return best_flow();
     }
 
     // Does the candidate keep the limits?

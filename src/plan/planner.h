@@ -23,7 +23,7 @@ namespace helix::plan {
 enum class Method {
     automatic,  // the search, from the best of all rules
     search,
-    milp,  // the paper's program; for up to about six machines, and to compare
+    milp,  // the paper's program, and what its solver finds; for up to about six machines
     even,
     replicated,
     petals,
@@ -94,7 +94,8 @@ struct PlanOptions {
 // Which layers go on which machine, and what flows where. Every path over `flows` from the
 // coordinator back to it is a valid pipeline. Errors: a cluster that cannot hold the model (says
 // what is missing), speeds that are unknown, a manual placement that does not fit or does not
-// connect, limits that no plan keeps. Machines with roles: plan/roles.h.
+// connect, limits that no plan keeps, a program whose solver finds nothing. Machines with roles:
+// plan/roles.h.
 base::Result<PlanReport> plan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                               const PlanOptions& options);
 

@@ -38,7 +38,8 @@ void keep_fastest(std::vector<Named> links, const PruneOptions& options, std::se
 
 }  // namespace
 
-std::vector<Pair> prune_links(const spec::ClusterSpec& cluster, const PruneOptions& options) {
+std::vector<Pair> prune_links(const spec::ClusterSpec& cluster, const PruneOptions& options,
+                              const std::vector<Pair>& keep) {
     CHECK(options.min_keep >= 0 && options.max_keep >= options.min_keep);
     std::map<Pair, double> between;  // smaller node first -> the slower direction
     std::vector<Named> out;
@@ -69,13 +70,17 @@ std::vector<Pair> prune_links(const spec::ClusterSpec& cluster, const PruneOptio
     keep_fastest(std::move(out), options, kept);
     keep_fastest(std::move(in), options, kept);
     for (std::vector<Named>& links : of_node) keep_fastest(std::move(links), options, kept);
+    // A link between nodes counts once, whatever its direction.
+    const auto key_of = [](const Pair& ends) {
+        const bool inside = ends.first != spec::kCoordinator && ends.second != spec::kCoordinator;
+        return inside ? Pair{std::min(ends.first, ends.second), std::max(ends.first, ends.second)}
+                      : ends;
+    };
+    for (const Pair& ends : keep) kept.insert(key_of(ends));
     std::vector<Pair> result;
     for (const spec::LinkSpec& link : cluster.links) {
         const Pair ends{link.from, link.to};
-        const bool inside = link.from != spec::kCoordinator && link.to != spec::kCoordinator;
-        const Pair key =
-            inside ? Pair{std::min(link.from, link.to), std::max(link.from, link.to)} : ends;
-        if (kept.contains(key)) result.push_back(ends);
+        if (kept.contains(key_of(ends))) result.push_back(ends);
     }
     std::sort(result.begin(), result.end());
     return result;

@@ -18,8 +18,10 @@ struct PruneOptions {
 // link stays, both ways, if either end keeps it. The coordinator keeps its fastest links out and
 // in. Equal links are taken by name ("link-3-17", smaller node first) in reverse alphabetical
 // order, as the published plans had it: in a uniform network what survives is arbitrary. A link
-// whose directions differ counts as its slower one. Result: (from, to), ascending.
-std::vector<std::pair<std::int32_t, std::int32_t>> prune_links(const spec::ClusterSpec& cluster,
-                                                               const PruneOptions& options);
+// whose directions differ counts as its slower one. `keep`: (from, to) that stay besides, both ways
+// between nodes: what a known placement needs. Result: (from, to), ascending.
+std::vector<std::pair<std::int32_t, std::int32_t>> prune_links(
+    const spec::ClusterSpec& cluster, const PruneOptions& options,
+    const std::vector<std::pair<std::int32_t, std::int32_t>>& keep = {});
 
 }  // namespace helix::plan

@@ -76,6 +76,25 @@ TEST(MilpStop, TheTimeLimitFiresWithoutASolutionToo) {
     EXPECT_TRUE(watch.incumbents().empty());
 }
 
+TEST(MilpStop, IdleFiresHoweverFarFromTheBoundAndWithoutASolutionToo) {
+    Fake fake;
+    fake.options.idle_s = 30;
+    MilpWatch watch(fake.options, 100);
+    fake.now_s += 29;
+    EXPECT_FALSE(watch.stop(1, kUnknown));  // a first one
+    fake.now_s += 29;
+    EXPECT_FALSE(watch.stop(2, kUnknown));  // a better one: the clock starts anew
+    fake.now_s += 29;
+    EXPECT_FALSE(watch.stop(2, kUnknown));
+    fake.now_s += 1;
+    EXPECT_TRUE(watch.stop(2, kUnknown));
+    EXPECT_EQ(watch.reason(), MilpStop::idle);
+    MilpWatch nothing(fake.options, 100);
+    fake.now_s += 30;
+    EXPECT_TRUE(nothing.stop(kNone, kUnknown));
+    EXPECT_EQ(nothing.reason(), MilpStop::idle);
+}
+
 TEST(MilpStop, TheCallersReasonComesFirstAndStays) {
     Fake fake;
     bool asked = false;

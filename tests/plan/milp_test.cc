@@ -48,7 +48,6 @@ MilpStopOptions no_early_stop() {
 }
 
 TEST(MilpProgram, HasThePublishedNumbersOfRowsAndColumns) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     const struct {
         const char* cluster;
         const char* model;
@@ -249,7 +248,6 @@ TEST(Milp, ALeftOutNodeIsPossibleOnlyWithoutThePapersRule) {
 }
 
 TEST(Milp, PartsOfThePublishedClusterEqualExhaustiveSearch) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     for (const std::int32_t m : {2, 3}) {
         const PublishedProblem problem = part_of_ablation(m);
         for (const bool partial : {false, true}) {
@@ -301,7 +299,6 @@ TEST(MilpProgram, EqualNodesStartInOrder) {
 }
 
 TEST(Milp, TheTighterFormProvesFiveMachinesToo) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     for (const bool partial : {false, true}) {
         const PublishedProblem problem = part_of_ablation(partial ? 4 : 5);
         MilpOptions options;
@@ -320,7 +317,6 @@ TEST(Milp, TheTighterFormProvesFiveMachinesToo) {
 }
 
 TEST(Milp, FourMachinesOfThePublishedClusterAreProvenFromAHeuristicStart) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     const PublishedProblem problem = part_of_ablation(4);
     MilpOptions options;
     options.start = even_placement(problem.capacities, problem.model.n_layers);
@@ -333,11 +329,12 @@ TEST(Milp, FourMachinesOfThePublishedClusterAreProvenFromAHeuristicStart) {
     EXPECT_NEAR(report.max_flow, report.objective, 1e-3);
 }
 
-TEST(Milp, AStartThatPruningCutOffIsReported) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
+// Published: "User MIP start objective -0", the links of the start were pruned away.
+TEST(Milp, PruningKeepsTheLinksOfTheStart) {
     const PublishedProblem problem = published("highhet42", "llama2-70b", "highhet42");
     MilpOptions options;
     options.start = swarm_placement(problem.capacities, problem.model.n_layers, 20);
+    options.start_method = "swarm";
     options.stop.asked = [] { return true; };
     options.stop.near_bound = 0;
     MilpReport report = solve(problem, options);
@@ -345,11 +342,65 @@ TEST(Milp, AStartThatPruningCutOffIsReported) {
     EXPECT_NEAR(report.start_flow, 4892.2424, 1e-3);
     EXPECT_NEAR(report.max_flow, 4892.2424, 1e-3);
     EXPECT_EQ(report.stop_reason, MilpStop::asked);
+    EXPECT_TRUE(report.only_links.empty());
     options.prune.emplace();
     report = solve(problem, options);
-    EXPECT_EQ(report.start_flow, 0);  // as published: "User MIP start objective -0"
-    EXPECT_EQ(report.links, 876);
+    EXPECT_NEAR(report.start_flow, 4892.2424, 1e-3);
+    EXPECT_TRUE(report.start_used) << report.start_note;
+    EXPECT_TRUE(report.agrees());
+    EXPECT_FALSE(report.improved());
     EXPECT_EQ(report.all_links, 1806);
+    EXPECT_GT(report.links, 876);  // as many as are left without a start
+    EXPECT_LT(report.links, 1000);
+    EXPECT_EQ(report.only_links.size(), static_cast<std::size_t>(report.links));
+    const std::string words = describe_milp(report);
+    EXPECT_NE(words.find("cbc found nothing better than its start"), std::string::npos) << words;
+    EXPECT_NE(words.find("start: swarm, 4892.24 tokens/s over these links, taken"),
+              std::string::npos)
+        << words;
+}
+
+TEST(Milp, AStartThatCarriesNothingIsDeclinedInWords) {
+    const auto cluster = cluster_of({machine("a", 1, 1), machine("b", 1, 1)});
+    CapacityTable capacities;
+    for (int i = 0; i < 2; ++i) {
+        NodeCapacity node;
+        for (auto& row : node.max_layers) row = {2, 2};
+        node.tokens_per_s = {0, 90, 45};
+        node.kv_tokens = {0, 1, 1};
+        capacities.nodes.push_back(node);
+    }
+    MilpOptions options;
+    options.start = spec::Placement{{{0, 2}, {}}};  // the last two layers are nowhere
+    options.start_method = "nobody";
+    const auto report = milp_placement(cluster, small_model(4), capacities, options);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_TRUE(report->start_given);
+    EXPECT_FALSE(report->start_used);
+    EXPECT_EQ(report->start_flow, 0);
+    EXPECT_TRUE(report->improved());
+    EXPECT_TRUE(report->agrees());
+    EXPECT_NEAR(report->objective, 45, 1e-6);
+    const std::string words = describe_milp(*report);
+    EXPECT_NE(words.find("declined: it carries nothing over the program's links"),
+              std::string::npos)
+        << words;
+}
+
+TEST(Milp, AnObjectiveThatItsPlacementDoesNotCarryIsSaid) {
+    MilpReport report;
+    report.solver = "cbc";
+    report.objective = 50;
+    report.max_flow = 40;
+    EXPECT_FALSE(report.agrees());
+    EXPECT_NE(describe_milp(report).find("50.0000, is not the maximum flow of its placement, 40"),
+              std::string::npos);
+    report.objective = 1.5e-9;  // within the solver's tolerance, and nothing
+    report.max_flow = 0;
+    EXPECT_TRUE(report.agrees());
+    EXPECT_FALSE(report.found());
+    EXPECT_NE(describe_milp(report).find("cbc found nothing that carries a token"),
+              std::string::npos);
 }
 
 TEST(Milp, AStartThatDoesNotFitIsAnError) {

@@ -186,6 +186,53 @@ TEST(Planner, StopEndsTheSearchEarlyWithThePlanSoFar) {
     EXPECT_GT(report->max_flow_tokens_per_s, 0);
 }
 
+// Two machines that both rules and program can use.
+CapacityTable two_halves() {
+    CapacityTable capacities;
+    for (int i = 0; i < 2; ++i) {
+        NodeCapacity node;
+        for (auto& row : node.max_layers) row = {2, 2};
+        node.tokens_per_s = {0, 90, 45};
+        node.kv_tokens = {0, 1, 1};
+        capacities.nodes.push_back(node);
+    }
+    return capacities;
+}
+
+TEST(Planner, TheProgramsPlanIsTheSolversOwnOrNone) {
+    const auto cluster = cluster_of({machine("a", 2, 1e-3), machine("b", 2, 1e-3)});
+    const CapacityTable capacities = two_halves();
+    PlanOptions options;
+    options.method = Method::milp;
+    options.capacities = &capacities;
+    options.milp.stop.asked = [] { return true; };  // before it could find anything
+    options.milp_start = false;
+    const auto nothing = plan(cluster, small_model(4), options);
+    ASSERT_FALSE(nothing.ok()) << "a rule's plan was handed out as " << nothing->method;
+    EXPECT_EQ(nothing.error().code, base::Errc::unavailable);
+    EXPECT_THAT(nothing.error().message, HasSubstr("cbc found nothing that carries a token"));
+    EXPECT_THAT(nothing.error().message, HasSubstr("start: none"));
+
+    options.milp_start = true;
+    const auto started = plan(cluster, small_model(4), options);
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    ASSERT_TRUE(started->milp.has_value());
+    EXPECT_TRUE(started->milp->start_used);
+    EXPECT_FALSE(started->milp->improved());
+    EXPECT_EQ(started->method, started->milp->start_method) << "who found it";
+    EXPECT_NE(started->method, "milp");
+
+    options.milp.stop = {};
+    options.milp_start = false;
+    const auto solved = plan(cluster, small_model(4), options);
+    ASSERT_TRUE(solved.ok()) << solved.error().message;
+    EXPECT_EQ(solved->method, "milp");
+    EXPECT_TRUE(solved->milp->proven());
+    EXPECT_TRUE(solved->milp->agrees());
+    EXPECT_NEAR(solved->milp->objective, 45, 1e-6);
+    EXPECT_NEAR(solved->max_flow_tokens_per_s, 45, 1e-6);
+}
+
 // The best flow of all placements, by trying them all.
 double exhaustive_flow(const Evaluator& evaluator, const CapacityTable& capacities,
                        std::int32_t n_layers) {

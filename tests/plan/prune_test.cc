@@ -47,8 +47,22 @@ TEST(Prune, ALinkThatIsSlowOneWayCountsAsSlow) {
     EXPECT_EQ(std::count(kept.begin(), kept.end(), std::pair(0, 2)), 1);
 }
 
+TEST(Prune, WhatAKnownPlacementNeedsStays) {
+    const spec::ClusterSpec cluster =
+        cluster_of(std::vector<spec::NodeSpec>(4, machine("n", 1, 1)), 1000);
+    const PruneOptions one{.min_keep = 1, .max_keep = 1};
+    const Links alone = prune_links(cluster, one);
+    const Links needed{{kCoordinator, 0}, {0, 1}, {1, 2}, {2, kCoordinator}};
+    const Links kept = prune_links(cluster, one, needed);
+    for (const auto& link : alone) EXPECT_EQ(std::count(kept.begin(), kept.end(), link), 1);
+    for (const auto& link : needed) {
+        EXPECT_EQ(std::count(kept.begin(), kept.end(), link), 1)
+            << link.first << " to " << link.second;
+    }
+    EXPECT_LT(kept.size(), cluster.links.size());
+}
+
 TEST(Prune, LeavesThePublishedNumberOfLinks) {
-    if (!have_published()) GTEST_SKIP() << "no reference data at " << HELIX_DATA_DIR;
     const auto links = [](const char* cluster, const char* mix) {
         const PublishedProblem problem = published(cluster, "llama2-70b", mix);
         return prune_links(problem.cluster, {}).size();
