@@ -67,6 +67,11 @@ std::string rate(double tokens_per_s) {
     return fmt::format("{:.3g}", tokens_per_s);
 }
 
+// Below ten a rounded number would say nothing, or that nothing runs.
+std::string few(double n) {
+    return n < 10 ? fmt::format("{:.2g}", n) : fmt::format("{:.0f}", std::floor(n));
+}
+
 class Painter {
   public:
     Painter(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
@@ -267,9 +272,9 @@ class Painter {
         out_ += painted(kBold, fmt::format("predicted {} decode tokens/s",
                                            rate(seen.decode_tokens_per_s))) +
                 judged + "\n" +
-                fmt::format("first token after {}, then one every {}; {:.0f} requests at a time\n",
+                fmt::format("first token after {}, then one every {}; {} requests at a time\n",
                             spec::format_duration(seen.ttft_s), spec::format_duration(seen.tpot_s),
-                            std::floor(seen.resident));
+                            few(seen.resident));
         out_ += painted(kLimit, wrapped("limited by " + report_.limit_text)) + "\n\n";
     }
 

@@ -38,8 +38,8 @@ HelixNetwork::HelixNetwork(const spec::ClusterSpec& cluster)
 
 Passage HelixNetwork::send(std::int32_t from, std::int32_t to, double bytes, base::TimePoint now) {
     Pair& route = pairs_[index(from, to)];
-    if (route.trunk == kNoLink) return {now, now, now};
-    Passage passage{now, now, now};
+    if (route.trunk == kNoLink) return {now, now, now, now};
+    Passage passage{now, now, now, now};
     const auto pass = [&](Server& server) {
         const base::TimePoint begin = std::max(now, server.free);
         server.free = begin + base::from_seconds(bytes * server.s_per_byte);
@@ -48,6 +48,7 @@ Passage HelixNetwork::send(std::int32_t from, std::int32_t to, double bytes, bas
     };
     pass(nic_out_[vertex(from)]);
     passage.begin = pass(route.link);
+    passage.left = route.link.free;
     if (route.trunk != kNoTrunk) pass(trunks_[static_cast<std::size_t>(route.trunk)]);
     pass(nic_in_[vertex(to)]);
     passage.arrives = passage.end + route.latency;

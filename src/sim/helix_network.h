@@ -10,7 +10,8 @@ namespace helix::sim {
 
 struct Passage {
     base::TimePoint begin;  // on the link
-    base::TimePoint end;
+    base::TimePoint left;   // the last byte has left the link, which is free for the next message
+    base::TimePoint end;    // and has passed the slowest of NICs, link and trunk
     base::TimePoint arrives;
 };
 

@@ -24,7 +24,7 @@ void HelixWorld::tell_computed(const Machine& machine) {
 
 void HelixWorld::tell_carried(const Message& message) {
     const Passage& passage = message.passage;
-    setup_.observer->link_carried({message.from, message.to, passage.begin, passage.end,
+    setup_.observer->link_carried({message.from, message.to, passage.begin, passage.left,
                                    message.bytes, passage.begin - message.posted});
     const auto moved = [&](core::RequestId id) {
         if (!requests_[id.value].followed) return;

@@ -27,6 +27,8 @@ std::string latency_row(const char* name, const LatencySummary& s) {
 void add_detail(const RunDetail& detail, const std::vector<double>& node_busy, Json& json) {
     json["offered_tokens_per_s"] = detail.offered_tokens_per_s;
     json["requests_per_s"] = detail.requests_per_s;
+    json["counted"] = {
+        {"created", detail.created}, {"finished", detail.finished}, {"rejected", detail.rejected}};
     json["queueing_s"] = summary_json(detail.queueing);
     json["latency_s"] = summary_json(detail.latency);
     json["goodput"] = {{"ttft_slo_s", detail.ttft_slo_s},
@@ -143,7 +145,12 @@ std::string report_table(const SimReport& report) {
     }
     row("machines busy",
         fmt::format("{:.1f} % on average, {:.1f} % at most", busy * 100, busiest * 100));
-    row("requests",
+    if (report.detail) {  // what a page about the same run shows
+        row("requests counted",
+            fmt::format("{} came, {} finished, {} rejected", report.detail->created,
+                        report.detail->finished, report.detail->rejected));
+    }
+    row("requests, whole run",
         fmt::format("{} admitted, {} finished, {} rejected, {} preemptions, {} migrations",
                     report.admitted, report.finished, report.rejected, report.preempted,
                     report.migrated));

@@ -32,7 +32,10 @@ bool RunDetailObserver::request_created(std::uint64_t request, base::TimePoint a
                                         std::int32_t prompt_tokens, std::int32_t output_tokens) {
     if (request >= requests_.size()) requests_.resize(static_cast<std::size_t>(request) + 1);
     requests_[request].created = at;
-    if (in_window(at)) offered_tokens_ += static_cast<double>(prompt_tokens) + output_tokens;
+    if (in_window(at)) {
+        ++created_;
+        offered_tokens_ += static_cast<double>(prompt_tokens) + output_tokens;
+    }
     return false;
 }
 
@@ -105,6 +108,9 @@ RunDetail RunDetailObserver::detail() {
     RunDetail detail;
     detail.offered_tokens_per_s = offered_tokens_ / window_s;
     detail.requests_per_s = static_cast<double>(finished_) / window_s;
+    detail.created = created_;
+    detail.finished = finished_;
+    detail.rejected = rejected_;
     detail.queueing = queueing_.summary();
     detail.latency = latency_.summary();
     detail.ttft_slo_s = options_.ttft_slo_s;

@@ -32,6 +32,9 @@ struct LinkUse {
 struct RunDetail {
     double offered_tokens_per_s = 0;  // prompt and output tokens of the requests that came
     double requests_per_s = 0;        // finished
+    std::uint64_t created = 0;        // requests, as Recording counts them
+    std::uint64_t finished = 0;
+    std::uint64_t rejected = 0;
     LatencySummary queueing;          // from arrival to a place in the cluster
     LatencySummary latency;           // of finished requests, from arrival to the last token
     // Finished requests whose first token and whose mean time per token keep these limits; a limit
@@ -117,6 +120,7 @@ class RunDetailObserver final : public Observer {
     LatencyStats queueing_;
     LatencyStats latency_;
     double offered_tokens_ = 0;
+    std::uint64_t created_ = 0;
     std::uint64_t finished_ = 0;
     std::uint64_t rejected_ = 0;
     std::uint64_t good_ = 0;

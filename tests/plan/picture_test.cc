@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <sstream>
 #include <string>
 
+#include "paper_data.h"
 #include "plan_fixtures.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"
@@ -101,10 +101,21 @@ TEST(PlanPicture, APlacementThatCarriesNothingIsStillDrawn) {
     expect_golden("broken", draw_plan(cluster, model, *report, {}));
 }
 
+TEST(PlanPicture, LessThanOneRequestAtATimeIsNotNone) {
+    const auto cluster = cluster_of({machine("only", 40, 1e-4)});
+    auto report = plan(cluster, small_model(32), {});
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    report->prediction.emplace();
+    report->prediction->resident = 0.34;
+    const std::string few = draw_plan(cluster, small_model(32), *report, {});
+    EXPECT_NE(few.find("0.34 requests at a time"), std::string::npos) << few;
+    report->prediction->resident = 57.9;
+    const std::string many = draw_plan(cluster, small_model(32), *report, {});
+    EXPECT_NE(many.find("; 57 requests at a time"), std::string::npos) << many;
+}
+
 TEST(PlanPicture, PublishedClusterFitsTheTerminal) {
-    const std::string data = HELIX_DATA_DIR;
-    if (!std::filesystem::exists(data + "/clusters"))
-        GTEST_SKIP() << "no reference data at " << data;
+    const std::string data = kPaperData;
     const auto cluster = spec::read_cluster_file(data + "/clusters/highhet42.json");
     const auto tables = spec::ProfileTables::read(data + "/profiles", "llama2-70b");
     const auto throughput =

@@ -250,5 +250,23 @@ TEST(HelixNetwork, MessagesQueueOnLinksAndShareNicsAndTrunks) {
     EXPECT_EQ(network.send(2, 0, 1000, {5}).arrives, (base::TimePoint{5}));  // no link: no delay
 }
 
+// What waits for the receiver's NIC, or a trunk, keeps the link no longer: else one link would be
+// busy several times over.
+TEST(HelixNetwork, ALinkIsBusyOnlyWhileItSends) {
+    spec::ClusterSpec cluster;
+    cluster.nodes.resize(2);
+    cluster.nodes[1].nic_in_bytes_per_s = 100;
+    cluster.links = {{0, 1, 1000, 0.5}};
+    HelixNetwork network(cluster);
+    base::TimePoint free{};
+    for (int i = 0; i < 10; ++i) {
+        const Passage passage = network.send(0, 1, 1000, {});
+        EXPECT_GE(passage.begin.ns, free.ns) << "two messages on one link at once";
+        EXPECT_NEAR((passage.left - passage.begin).seconds(), 1.0, 1e-9);
+        EXPECT_NEAR((passage.end - base::TimePoint{}).seconds(), 10.0 * (i + 1), 1e-6);
+        free = passage.left;
+    }
+}
+
 }  // namespace
 }  // namespace helix::sim

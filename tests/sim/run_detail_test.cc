@@ -56,6 +56,9 @@ TEST(RunDetail, CountsWhatHappensInTheWindow) {
     const RunDetail detail = watched->observer->detail();
     EXPECT_DOUBLE_EQ(detail.offered_tokens_per_s, 30);
     EXPECT_DOUBLE_EQ(detail.requests_per_s, 0.2);
+    EXPECT_EQ(detail.created, 3U);
+    EXPECT_EQ(detail.finished, 2U);
+    EXPECT_EQ(detail.rejected, 1U);
     EXPECT_EQ(detail.queueing.count, 2U);
     EXPECT_NEAR(detail.queueing.mean, 1, 1e-9);
     EXPECT_NEAR(detail.latency.mean, 3, 1e-9);
