@@ -29,6 +29,7 @@ struct ExperimentArguments {
     std::string data;
     std::string output;
     std::string plan_budget = "10s";
+    std::string solver_budget = "60s";
     int threads = 0;
     bool quick = false;
     bool json = false;
@@ -100,9 +101,11 @@ base::Result<std::vector<const Experiment*>> chosen(const std::string& name) {
 }
 
 std::string command_of(const ExperimentArguments& a) {
-    return fmt::format("helix experiment {}{}{}{}", a.name, a.data.empty() ? "" : " --data DATA",
-                       a.quick ? " --quick" : "",
-                       a.plan_budget == "10s" ? "" : " --plan-budget " + a.plan_budget);
+    const bool made_up = a.data == ExperimentData::kMadeUp;
+    const char* const data = a.data.empty() ? "" : made_up ? " --data made-up" : " --data DATA";
+    return fmt::format("helix experiment {}{}{}{}{}", a.name, data, a.quick ? " --quick" : "",
+                       a.plan_budget == "10s" ? "" : " --plan-budget " + a.plan_budget,
+                       a.solver_budget == "60s" ? "" : " --solver-budget " + a.solver_budget);
 }
 
 void write_head(const ExperimentArguments& a, const ExperimentSession& session,
@@ -119,7 +122,8 @@ void write_head(const ExperimentArguments& a, const ExperimentSession& session,
             ? "Without the published inputs: clusters of the same machines and links, speeds from "
               "datasheets, made-up conversations. Layouts are our planner's, by the method that "
               "each row names; published figures are shown for their order, not their size."
-            : "DATA holds the published clusters, layouts, profiles and traces. Tok/s are decode "
+            : "The published clusters, layouts, profiles and traces are in `data/paper`. Tok/s are "
+              "decode "
               "tokens/s: the tokens after a request's first. Offline: saturated, 600 s after 60 s. "
               "Online: the published rates and arrivals, 1,800 s from an empty cluster. TTFT: from "
               "arrival to the first token. TPOT: from one token to the next. Published: the "
@@ -202,6 +206,18 @@ base::Result<ExperimentPage> make_page(const ExperimentArguments& a, ExperimentT
     return page;
 }
 
+base::Result<std::string> data_folder(const ExperimentArguments& a) {
+    if (a.data == ExperimentData::kMadeUp && a.output.empty()) {
+        return base::invalid("experiment: --data made-up needs --output DIR for its inputs");
+    }
+    if (!a.data.empty()) return a.data;
+    const std::optional<std::string> own = ExperimentData::project_folder();
+    if (own) return *own;
+    return base::invalid(
+        "experiment: the project's data/paper is not above this program; give its folder as "
+        "--data DIR, or --data made-up for the same machines by datasheet");
+}
+
 base::Status run_experiments(const ExperimentArguments& a) {
     if (a.name == "list") {
         list_experiments();
@@ -214,8 +230,10 @@ base::Status run_experiments(const ExperimentArguments& a) {
     const std::string output = a.output.empty() ? "." : a.output;
     ExperimentOptions options;
     TRY(options.plan_budget_s, parse_seconds("--plan-budget", a.plan_budget));
+    TRY(options.solver_budget_s, parse_seconds("--solver-budget", a.solver_budget));
     options.threads = a.threads;
     if (a.quick) {
+        options.solver_budget_s = std::min(options.solver_budget_s, kQuickBudget_s);
         options.time_share = kQuickShare;
         options.plan_budget_s = std::min(options.plan_budget_s, kQuickBudget_s);
     }
@@ -225,12 +243,10 @@ base::Status run_experiments(const ExperimentArguments& a) {
     std::map<ExperimentTopic, std::vector<const Experiment*>> by_topic;
     for (const Experiment* one : experiments) by_topic[one->topic].push_back(one);
     const bool published = by_topic.contains(ExperimentTopic::published);
-    if (a.data.empty() && a.output.empty() && published) {
-        return base::invalid("experiment: without --data it needs --output DIR for its inputs");
-    }
     ExperimentData data;  // the others need none
     if (published) {
-        TRY(data, ExperimentData::open(a.data, output + "/inputs"));
+        TRY(const std::string folder, data_folder(a));
+        TRY(data, ExperimentData::open(folder, output + "/inputs"));
     }
     ExperimentSession session(std::move(data), options);
     std::vector<ExperimentPage> pages;
@@ -288,12 +304,16 @@ void add_experiment(App& app) {
         ->required();
     experiment->add_option(
         "--data", a->data,
-        "folder of published inputs: clusters, profiles, layouts, replay, traces "
-        "[the same machines by datasheet, written to OUTPUT/inputs]");
+        "folder of published inputs: clusters, profiles, layouts, replay, traces [the project's "
+        "data/paper]; made-up: the same machines by datasheet, written to OUTPUT/inputs");
     experiment->add_option("--output", a->output, "folder for the pages and img/");
     experiment
         ->add_option("--plan-budget", a->plan_budget,
                      "the longest that each placement by our planner may take")
+        ->capture_default_str();
+    experiment
+        ->add_option("--solver-budget", a->solver_budget,
+                     "the longest that each run of the paper's program may take")
         ->capture_default_str();
     experiment->add_option("--threads", a->threads, "at once [as many as this machine has]");
     experiment->add_flag("--quick", a->quick, "a tenth of every window: to try things out");
@@ -302,7 +322,7 @@ void add_experiment(App& app) {
         "Examples:\n"
         "  helix experiment list\n"
         "  helix experiment single-cluster --output results\n"
-        "  helix experiment all --data DATA --output docs\n"
+        "  helix experiment all --output docs\n"
         "  helix experiment live --output docs");
     experiment->callback([&app, a] { app.action = [a] { return run_experiments(*a); }; });
 }

@@ -144,10 +144,22 @@ base::Status write_profiles(const std::string& directory) {
 
 }  // namespace
 
+std::optional<std::string> ExperimentData::project_folder() {
+    std::error_code error;
+    fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+    if (error) return std::nullopt;
+    while (true) {
+        const fs::path found = folder / "data" / "paper";
+        if (fs::is_directory(found / "clusters", error)) return found.string();
+        if (folder == folder.root_path()) return std::nullopt;
+        folder = folder.parent_path();
+    }
+}
+
 base::Result<ExperimentData> ExperimentData::open(const std::string& directory,
                                                   const std::string& made_up_in) {
     ExperimentData data;
-    if (directory.empty()) {
+    if (directory == kMadeUp) {
         data.directory_ = made_up_in;
         data.made_up_ = true;
         data.lengths_ = sim::conversation_lengths();

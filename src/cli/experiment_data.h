@@ -14,7 +14,11 @@ namespace helix::cli {
 // replay/, traces/), or the same clusters with speeds from datasheets and made-up conversations.
 class ExperimentData {
   public:
-    // directory: the published inputs; "": writes clusters/ and profiles/ into `made_up_in`.
+    static constexpr const char* kMadeUp = "made-up";
+    // The project's own data/paper, beside this program or above it; nothing where it was moved.
+    static std::optional<std::string> project_folder();
+
+    // directory: the published inputs; kMadeUp: writes clusters/ and profiles/ into `made_up_in`.
     static base::Result<ExperimentData> open(const std::string& directory,
                                              const std::string& made_up_in);
 

@@ -62,12 +62,16 @@ base::Status ExperimentPage::write(const std::string& directory) const {
     return base::Ok{};
 }
 
+std::string stand_in(bool planned) {
+    return planned ? " (stand-in)" : "";
+}
+
 std::string method_cell(const std::string& method, const ExperimentResult& result) {
-    return method_title(method) + std::string(result.planned && method != "own" ? " \\*" : "");
+    return method_title(method) + stand_in(result.planned && method != "own");
 }
 
 std::string method_label(const std::string& method, const ExperimentResult& result) {
-    return method_title(method) + std::string(result.planned && method != "own" ? "*" : "");
+    return method_cell(method, result);
 }
 
 std::string cell(double value, int digits) {

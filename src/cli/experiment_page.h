@@ -75,13 +75,15 @@ Experiment disaggregation_experiment();
 std::vector<Experiment> live_experiments();
 constexpr int kExperimentRounds = 2;
 
-// Marks figures of a layout that is not the published one.
+// " (stand-in)" beside what was not run with the published layout.
+std::string stand_in(bool planned);
 std::string method_cell(const std::string& method, const ExperimentResult& result);
 std::string method_label(const std::string& method, const ExperimentResult& result);  // in charts
 constexpr const char* kPlannedNote =
-    "\\* The published layout is not kept. Ours is made by the same rule; for Helix it is the one "
-    "of "
-    "most flow without more stages than the published layout has.";
+    "Stand-in: the published layout is not among the inputs. Ours is made by the method's rule; "
+    "for "
+    "Helix it is our planner's of most flow without more stages than the published one has, and no "
+    "result of Helix.";
 
 // Cells of tables; "-" where there is nothing to show.
 std::string cell(double value, int digits);

@@ -14,13 +14,13 @@
 #include "cli/plan_changes.h"
 #include "cli/plan_judge.h"
 #include "cli/plan_output.h"
+#include "plan/paper_program.h"
 
 namespace helix::cli {
 namespace {
 
 // The paper's problem is solved in less than a second where it is solved at all.
 constexpr double kFlowBudget_s = 4;
-constexpr int kPruned = 4;  // links of each machine that milp-pruned keeps
 
 // One pipeline over all machines of the types that its layout is called by ("separate_v100_t4"),
 // the layers split evenly, as the published ones are made by hand.
@@ -90,11 +90,7 @@ PlanArguments arguments_for(const std::string& method) {
     if (method == "own") return a;
     a.objective = "flow";
     a.no_partial = true;
-    if (method.starts_with("milp")) {
-        a.method = "milp";
-        a.no_start = method == "milp-no-start";
-        a.prune = method == "milp-pruned" ? kPruned : 0;
-    } else if (method != "helix") {
+    if (method != "helix") {
         a.method = method;
     }
     return a;
@@ -153,6 +149,32 @@ base::Result<const ExperimentSession::Planned*> ExperimentSession::plan(const st
     }
     if (!found->second.ok()) return found->second.error();
     return static_cast<const Planned*>(&*found->second);
+}
+
+base::Result<plan::MilpReport> ExperimentSession::solve(const std::string& cluster,
+                                                        const std::string& model,
+                                                        const PaperProgram& program) {
+    TRY(const Problem* const problem, this->problem(cluster, model));
+    say(fmt::format("the paper's program on {} {}, {} links, {} partial inference, {} start",
+                    cluster, model_title(model), program.prune > 0 ? "pruned" : "all",
+                    program.partial ? "with" : "no", program.start ? "with" : "no"));
+    PlanArguments arguments;
+    arguments.objective = "flow";
+    arguments.method = "milp";
+    arguments.no_partial = !program.partial;
+    arguments.prune = program.prune;
+    arguments.no_start = !program.start;
+    arguments.every_machine = true;
+    TRY(plan::PlanOptions options, plan_options(arguments, *problem));
+    const auto began = std::chrono::steady_clock::now();
+    options.milp.stop.now_s = [began] {
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    };
+    options.milp.stop.asked = [] { return false; };
+    options.milp.stop.time_limit_s = options_.solver_budget_s;
+    options.milp.stop.idle_s = program.stop_after_idle_s;
+    return plan::solve_paper_program(problem->cluster, problem->model, problem->capacities,
+                                     options);
 }
 
 ExperimentCase ExperimentSession::scaled(ExperimentCase wanted) const {

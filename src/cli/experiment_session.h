@@ -10,12 +10,14 @@
 #include "base/result.h"
 #include "cli/experiment_case.h"
 #include "cli/experiment_data.h"
+#include "plan/milp.h"
 #include "plan/plan_report.h"
 
 namespace helix::cli {
 
 struct ExperimentOptions {
     double plan_budget_s = 10;                    // of each placement by our planner
+    double solver_budget_s = 60;                  // of each run of the paper's program
     double time_share = 1;                        // windows are so much shorter
     int threads = 0;                              // 0: as many as the machine has
     std::function<void(const std::string&)> say;  // a line about progress; may be empty
@@ -45,10 +47,19 @@ class ExperimentSession {
         double seconds = 0;  // of the clock, on all threads
     };
     // Our planner's placement for "own"; the most flow for "helix", no deeper than the published
-    // layout; the paper's own program for "milp", "milp-no-start" and "milp-pruned"; a rule's for
-    // the others.
+    // layout; "search" the most flow of any depth; a rule's for the others.
     base::Result<const Planned*> plan(const std::string& cluster, const std::string& model,
                                       const std::string& method);
+    // The paper's program as the paper has it, every machine holding a layer, and what its solver
+    // finds within solver_budget_s of the clock.
+    struct PaperProgram {
+        bool partial = false;
+        int prune = 0;  // keep so many links of each machine; 0: all
+        bool start = true;
+        double stop_after_idle_s = 0;  // 0: only the budget ends it
+    };
+    base::Result<plan::MilpReport> solve(const std::string& cluster, const std::string& model,
+                                         const PaperProgram& program);
 
   private:
     ExperimentCase scaled(ExperimentCase wanted) const;

@@ -170,7 +170,7 @@ base::Status write_scheduling(ExperimentSession& session, ExperimentPage& page) 
             prototype_helix = prototype;
         }
         table.rows.push_back(
-            {row.cluster + std::string(fifo.planned ? " \\*" : ""), row.scheduler,
+            {row.cluster + stand_in(fifo.planned), row.scheduler,
              cell(row.published, 1) + (of_real_system(row) && row.published > 0 ? " (real)" : ""),
              ratio_cell(published_helix, row.published), cell(ours, 2),
              ratio_cell(ours_helix, ours), cell(fifo.report.ttft.mean, 2),

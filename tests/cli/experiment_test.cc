@@ -11,17 +11,14 @@
 #include "cli/experiment_page.h"
 #include "cli/experiment_session.h"
 #include "cli/live_run.h"
+#include "paper_data.h"
 
 namespace helix::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kData = HELIX_DATA_DIR;
-
-bool have_data() {
-    return fs::exists(kData + "/replay") && fs::exists(kData + "/traces");
-}
+const std::string kData = kPaperData;
 
 class ExperimentTest : public testing::Test {
   protected:
@@ -95,7 +92,7 @@ TEST_F(ExperimentTest, PublishedRunsAreComplete) {
 
 // Without the published inputs: made-up ones, and every method has its row and its bars.
 TEST_F(ExperimentTest, AQuickRunWithoutDataWritesItsPage) {
-    auto data = ExperimentData::open("", folder_ + "/inputs");
+    auto data = ExperimentData::open(ExperimentData::kMadeUp, folder_ + "/inputs");
     ASSERT_TRUE(data.ok()) << data.error().message;
     EXPECT_TRUE(data->made_up());
     ExperimentOptions options;
@@ -124,8 +121,73 @@ TEST_F(ExperimentTest, AQuickRunWithoutDataWritesItsPage) {
     }
 }
 
+TEST_F(ExperimentTest, TheProjectsOwnDataIsFoundAndComplete) {
+    const auto folder = ExperimentData::project_folder();
+    ASSERT_TRUE(folder.has_value()) << "data/paper is not above this program";
+    const auto data = ExperimentData::open(*folder, folder_);
+    ASSERT_TRUE(data.ok()) << data.error().message;
+    EXPECT_FALSE(data->made_up());
+    for (const PublishedMethod& known : published_methods()) {
+        const ExperimentCase wanted{
+            .cluster = known.cluster, .model = known.model, .method = known.method};
+        EXPECT_FALSE(published_layout(*data, wanted).empty()) << wanted.title();
+    }
+}
+
+TEST_F(ExperimentTest, MadeUpDataNeedsAPlaceToBeWrittenTo) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(helix({"experiment", "placement", "--data", "made-up", "--json"}), 1);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("needs --output DIR"), std::string::npos);
+}
+
+// A row of the solver shows what the solver found: nothing, where it had no time.
+TEST_F(ExperimentTest, TheProgramsRunShowsTheSolversOwnResult) {
+    auto data = ExperimentData::open(kData, folder_);
+    ASSERT_TRUE(data.ok()) << data.error().message;
+    ExperimentOptions options;
+    options.solver_budget_s = 0.001;
+    ExperimentSession session(std::move(*data), options);
+    const auto nothing = session.solve("ablation10", "llama1-30b", {.prune = 4, .start = false});
+    ASSERT_TRUE(nothing.ok()) << nothing.error().message;
+    EXPECT_FALSE(nothing->found());
+    EXPECT_FALSE(nothing->start_given);
+    EXPECT_EQ(nothing->stop_reason, plan::MilpStop::time_limit);
+    const auto started = session.solve("ablation10", "llama1-30b", {.prune = 4});
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    EXPECT_TRUE(started->start_used) << started->start_note;
+    EXPECT_FALSE(started->improved());
+    EXPECT_TRUE(started->agrees());
+    EXPECT_GT(started->links, nothing->links) << "pruning keeps what the start needs";
+    const auto all = session.solve("ablation10", "llama1-30b", {});
+    ASSERT_TRUE(all.ok()) << all.error().message;
+    EXPECT_EQ(all->rows, 350);
+    EXPECT_EQ(all->columns, 316);
+}
+
+TEST_F(ExperimentTest, AProgramWhoseSolverFindsNothingFailsAndWritesNoPlan) {
+    const std::string cluster = kData + "/clusters/ablation10.json";
+    const std::string profiles = kData + "/profiles";
+    const std::string output = folder_ + "/plan.json";
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(helix({"plan", cluster.c_str(), "--model", "llama1-30b", "--profiles",
+                     profiles.c_str(), "--objective", "flow", "--no-partial", "--method", "milp",
+                     "--no-start", "--budget", "1ms", "--output", output.c_str()}),
+              1);
+    const std::string message = testing::internal::GetCapturedStderr();
+    EXPECT_NE(message.find("cbc found nothing that carries a token"), std::string::npos) << message;
+    EXPECT_NE(message.find("time limit"), std::string::npos) << message;
+    EXPECT_FALSE(fs::exists(output));
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(helix({"plan", cluster.c_str(), "--model", "llama1-30b", "--profiles",
+                     profiles.c_str(), "--objective", "flow", "--no-partial", "--method", "milp",
+                     "--budget", "1ms", "--output", output.c_str()}),
+              0);
+    const std::string shown = testing::internal::GetCapturedStdout();
+    EXPECT_NE(shown.find("cbc found nothing better than its start"), std::string::npos) << shown;
+    EXPECT_EQ(read(output).find("\"milp\""), std::string::npos) << "a rule found it, not milp";
+}
+
 TEST_F(ExperimentTest, ThePublishedRunComesOutToThePrintedDigit) {
-    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
     auto data = ExperimentData::open(kData, folder_);
     ASSERT_TRUE(data.ok()) << data.error().message;
     EXPECT_FALSE(data->made_up());
