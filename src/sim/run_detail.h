@@ -35,8 +35,8 @@ struct RunDetail {
     std::uint64_t created = 0;        // requests, as Recording counts them
     std::uint64_t finished = 0;
     std::uint64_t rejected = 0;
-    LatencySummary queueing;          // from arrival to a place in the cluster
-    LatencySummary latency;           // of finished requests, from arrival to the last token
+    LatencySummary queueing;  // from arrival to a place in the cluster
+    LatencySummary latency;   // of finished requests, from arrival to the last token
     // Finished requests whose first token and whose mean time per token keep these limits; a limit
     // of 0 is none.
     double ttft_slo_s = 0;
