@@ -180,7 +180,10 @@ base::Status write_scheduling(ExperimentSession& session, ExperimentPage& page) 
     page.table(std::move(table));
     page.text(fmt::format(
         "(real): measured on the real system, as nothing else was published. The baselines keep "
-        "{} requests, which is what the measured rates and latencies amount to.",
+        "{} requests, which is what the measured rates and latencies amount to. On distributed24 "
+        "no "
+        "population was published; the same number is taken there, and does not give the published "
+        "order.",
         kPopulation));
     if (planned) page.text(kPlannedNote);
     return base::Ok{};
