@@ -67,9 +67,9 @@ std::string rate(double tokens_per_s) {
     return fmt::format("{:.3g}", tokens_per_s);
 }
 
-// Below ten a rounded number would say nothing, or that nothing runs.
+// Less than one is not none.
 std::string few(double n) {
-    return n < 10 ? fmt::format("{:.2g}", n) : fmt::format("{:.0f}", std::floor(n));
+    return n < 1 ? fmt::format("{:.2g}", n) : fmt::format("{:.0f}", std::floor(n));
 }
 
 class Painter {

@@ -145,7 +145,7 @@ TEST_F(ExperimentTest, TheProgramsRunShowsTheSolversOwnResult) {
     auto data = ExperimentData::open(kData, folder_);
     ASSERT_TRUE(data.ok()) << data.error().message;
     ExperimentOptions options;
-    options.solver_budget_s = 0.001;
+    options.solver_budget_s = 1e-6;
     ExperimentSession session(std::move(*data), options);
     const auto nothing = session.solve("ablation10", "llama1-30b", {.prune = 4, .start = false});
     ASSERT_TRUE(nothing.ok()) << nothing.error().message;

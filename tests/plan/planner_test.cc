@@ -223,6 +223,8 @@ TEST(Planner, TheProgramsPlanIsTheSolversOwnOrNone) {
     EXPECT_NE(started->method, "milp");
 
     options.milp.stop = {};
+    options.milp.stop.near_bound = 0;  // to the proof
+    options.milp.stop.good_enough = 0;
     options.milp_start = false;
     const auto solved = plan(cluster, small_model(4), options);
     ASSERT_TRUE(solved.ok()) << solved.error().message;
