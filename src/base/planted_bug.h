@@ -31,6 +31,8 @@ enum class PlantedBug {
     arrived_before_written,   // KV is called arrived while it is still being written
     handover_forgotten,       // a hand-over that failed is not tried again
     request_numbers_begin_anew,  // a coordinator that starts again counts requests from 1
+    lies_believed,               // what no sound worker says is taken for true
+    poison_not_noticed,          // deaths are not counted against the requests that ran
     count_                       // how many there are
 };
 constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> kPlantedBugs{
@@ -53,7 +55,9 @@ constexpr std::array<const char*, static_cast<std::size_t>(PlantedBug::count_)> 
     "shared_page_written",
     "arrived_before_written",
     "handover_forgotten",
-    "request_numbers_begin_anew"};
+    "request_numbers_begin_anew",
+    "lies_believed",
+    "poison_not_noticed"};
 
 #ifdef HELIX_PLANTED_BUGS
 inline PlantedBug planted_bug = PlantedBug::none;

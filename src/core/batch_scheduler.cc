@@ -44,6 +44,7 @@ class BatchBuilder {
         seq.table.make_writable(seq.computed, seq.computed + count, state_.pool, plan_.copies);
         seq.stuck = false;
         seq.in_batch = true;
+        state_.round = std::max(state_.round, rows.turn.round);
         BatchChunk& chunk = plan_.chunks.emplace_back();
         fill(chunk, seq, rows, count);
         batch_.chunks.push_back({&seq, chunk.first_position, count, chunk.output_row, chunk.sample,

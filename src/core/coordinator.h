@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -33,6 +34,7 @@ struct Request {
     std::int32_t min_tokens = 0;     // stop tokens do not end it before
     std::vector<Token> stop_tokens;  // end of text and the caller's
     std::int32_t priority = 0;       // higher goes first
+    std::uint64_t client = 0;        // whose it is: any number for each client; 0: not known
     std::int32_t guesses = -1;       // tokens to guess ahead at most; -1: as SpeculationConfig says
     std::vector<Token> prediction;  // what the output may be like: guesses are looked up there, too
     // So many answers: drawn apart (FEATURES V15; the draws of one choice depend on its number), or
@@ -161,6 +163,12 @@ struct FinishRequest {
     std::string error;  // for FinishReason::error: what happened, in words for the client
 };
 // Refused before anything was promised.
+// How FinishRequest::error begins for a request of which so many workers died in a row: those that
+// ran it when they died, without a new token of it in between. Before the last of them it is run
+// alone, so that it is no other request's doing.
+inline constexpr std::int32_t kMostDeaths = 3;
+inline constexpr std::int32_t kDeathsBeforeAlone = kMostDeaths - 1;
+inline constexpr std::string_view kKillsWorkers = "three workers died while they ran this request";
 enum class RejectReason { too_long, queue_full, never_fits, unavailable };
 struct RejectRequest {
     RequestId id;
@@ -244,11 +252,17 @@ struct WorkerDrained {
 // There is too little room: start one more worker (auto-scaling, FEATURES L15). One that is not
 // needed any more is drained and removed.
 struct AddWorker {};
+// The worker contradicted itself (core/coordinator_entrance.cc): end its session. It counts as lost
+// already; nothing it may still say is heard.
+struct CutOffWorker {
+    WorkerId worker;
+    std::string reason;  // "drew a token that nobody asked for"
+};
 
 using CoordinatorAction =
     std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest, RejectRequest,
                  RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts, FinishChoice,
-                 MigrationEnded, WorkerDrained, ScoreTokens, AddWorker>;
+                 MigrationEnded, WorkerDrained, ScoreTokens, AddWorker, CutOffWorker>;
 
 // How a request gives its KV pages back when others need them (FEATURES V9).
 enum class Preemption : std::uint8_t {
@@ -309,10 +323,12 @@ struct BalanceConfig {
 struct CoordinatorConfig {
     std::int32_t n_layers = 0;
     std::int32_t context_length = 0;
+    std::int32_t vocab_size = 0;  // 0: not known, and tokens are not held against it
     std::int32_t block_size = 16;
-    std::int32_t max_waiting = 1024;  // more are refused with queue_full
-    std::int32_t max_running = 4096;  // sequences in the cluster
-    double kv_high_water = 0.9;       // FEATURES H15, H16
+    std::int32_t max_waiting = 1024;                          // more are refused with queue_full
+    std::int64_t max_waiting_tokens = std::int64_t{1} << 22;  // of their prompts; more are, too
+    std::int32_t max_running = 4096;                          // sequences in the cluster
+    double kv_high_water = 0.9;                               // FEATURES H15, H16
     double expected_output_tokens = 240;
     RouterFactory router = max_flow_router().make;  // which way each request takes
     std::uint64_t router_seed = 0;

@@ -58,7 +58,7 @@ void Coordinator::Impl::on(TimePoint now, const WorkerJoined& event,
     if (old && !base::planted(base::PlantedBug::old_incarnation_joins)) return;
     newest = event.incarnation;
     if (workers.contains(event.worker))
-        lose_worker(now, event.worker, "was restarted", false, actions);
+        lose_worker(now, event.worker, "was restarted", Loss::death, actions);
     WorkerState state;
     state.joined = event;
     actions.push_back(Report{"worker " + event.node.name + " joined", false});
@@ -76,13 +76,14 @@ void Coordinator::Impl::on(TimePoint now, const WorkerLost& event,
     const WorkerState& gone = it->second;
     const bool missed = !gone.drained;
     const bool dismissed = gone.drained && gone.remove;
-    lose_worker(now, event.worker, dismissed ? "left" : event.reason, event.left, actions);
+    lose_worker(now, event.worker, dismissed ? "left" : event.reason,
+                event.left ? Loss::left : Loss::death, actions);
     if (missed) want_plan(now);
 }
 
 // Its requests go on elsewhere: what they computed is computed again, what was streamed stands.
 void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::string& reason,
-                                    bool left, std::vector<CoordinatorAction>& actions) {
+                                    Loss how, std::vector<CoordinatorAction>& actions) {
     const WorkerState& gone = workers.at(worker);
     const std::string name = gone.joined.node.name;
     workers.at(worker).gone = true;
@@ -92,11 +93,15 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     const bool dismissed = gone.drained && gone.remove;
     actions.push_back(
         Report{"worker " + name + " " + reason + going_on_text(hit.size()), !dismissed});
-    for (const RequestId id : hit) fail_over(now, requests.at(id), actions);
+    for (const RequestId id : hit) {
+        RequestState& state = requests.at(id);
+        if (how == Loss::death && note_death(state, worker, actions)) continue;
+        fail_over(now, state, actions);
+    }
     prefixes.clear();
     if (in_router(worker)) flow_in_force = 0;  // whatever can replace it is a gain
     capacity_cache.reset();
-    keep_drain(gone, left);
+    keep_drain(gone, how == Loss::left);
     workers.erase(worker);
     forget_links_of(worker);
     note_roles();
@@ -114,6 +119,11 @@ void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
                            std::vector<CoordinatorAction>& actions) {
     const auto it = workers.find(event.worker);
     if (it == workers.end()) return;  // lost meanwhile
+    const std::string wrong = std::visit(
+        [&](const auto& message) { return contradiction(event.worker, message); }, event.message);
+    if (!wrong.empty() && !base::planted(base::PlantedBug::lies_believed)) {
+        return cut_off(now, event.worker, wrong, actions);
+    }
     WorkerState& worker = it->second;
     if (const auto* tokens = std::get_if<TokensProduced>(&event.message)) {
         on_tokens(now, event.worker, *tokens, actions);
@@ -124,6 +134,7 @@ void Coordinator::Impl::on(TimePoint now, const FromWorker& event,
             worker.swap_total = ready->swap_pages;
         }
         worker.ready = true;
+        worker.said = *ready;
         worker.kv_format = ready->kv_format;
         worker.kv_page_bytes = ready->kv_page_bytes;
         worker.kv_bytes_per_s = ready->kv_bytes_per_s;

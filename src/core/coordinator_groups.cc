@@ -103,7 +103,7 @@ void Coordinator::Impl::on_group_token(TimePoint now, RequestState& state,
                                        std::vector<CoordinatorAction>& actions) {
     SequenceGroup& group = *state.group;
     if (!group.forked) {
-        if (token.position != prompt_tokens(state) || came_unscored(now, state, actions)) return;
+        if (came_unscored(now, state, actions)) return;
         prompts.finish(state.prompt_rows, now - state.started);
         state.prompt_rows = 0;
         note_first_token(state);
@@ -122,12 +122,8 @@ void Coordinator::Impl::on_group_token(TimePoint now, RequestState& state,
         state.rows_going -= std::exchange(member->rows_going, 0);
     }
     state.last_progress = now;
-    state.trouble_since.reset();
+    note_progress(state);
     if (!group.beams) return on_choice_token(now, state, *member, token, actions);
-    if (token.top.empty()) {
-        return finish(state.request.id, FinishReason::error,
-                      "a worker answered a beam without log-probabilities", actions);
-    }
     member->top = token.top;
     advance_beams(now, state, actions);
 }
@@ -164,7 +160,7 @@ void Coordinator::Impl::end_choice(RequestState& state, const GroupMember& membe
     }
     std::erase_if(group.members, [&](const GroupMember& m) { return m.number == number; });
     if (!state.running) return;
-    --sequences_running;
+    add_running(state, -1);
     if (!state.swapped) charge(state);
     if (is_held(state)) {
         abort_migration(step_at, state, "a choice of it ended", actions);

@@ -107,8 +107,8 @@ StageInput& Coordinator::Impl::send_decode(RequestState& state, std::span<const 
     return box.back();
 }
 
-void Coordinator::Impl::note_drawn(RequestState& state, Token drawn, bool last) {
-    if (!state.guessing || state.guessing->sent.empty()) return;
+bool Coordinator::Impl::note_drawn(RequestState& state, Token drawn, bool last) {
+    if (!state.guessing || state.guessing->sent.empty()) return false;
     Guessing& guessing = *state.guessing;
     const bool right =
         guessing.right < guessing.sent.size() && guessing.sent[guessing.right] == drawn;
@@ -116,12 +116,13 @@ void Coordinator::Impl::note_drawn(RequestState& state, Token drawn, bool last) 
         ++guessing.right;
         ++accepted_draft_tokens;
     }
-    if (!last) return;
+    if (!last) return right;
     // It may stop short of the next guess: what cannot be drawn there fails when it is drawn alone.
     const std::size_t tested = right ? guessing.right : guessing.sent.size();
     guessing.length.note(static_cast<std::int32_t>(tested),
                          static_cast<std::int32_t>(guessing.right));
     guessing.sent.clear();
+    return right;
 }
 
 bool Coordinator::Impl::runs_ahead(const RequestState& state) {

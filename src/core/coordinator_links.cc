@@ -48,7 +48,8 @@ void Coordinator::Impl::on_peer_lost(TimePoint now, WorkerId said_by, const Peer
     const auto peer = workers.find(other);
     // It may speak of where the other was before it was started again.
     const bool of_now = peer != workers.end() && peer->second.joined.endpoint == message.endpoint;
-    if (message.down && (!of_now || other == said_by)) return;
+    // Of one that is not here nothing runs, and nothing goes there.
+    if (peer == workers.end() || (message.down && !of_now)) return;
     const bool was_down = link_down(said_by, other);
     if (message.down) {
         unreached[{said_by, other}] = now;

@@ -53,6 +53,7 @@ std::string Coordinator::Impl::why_unmovable(const RequestState& state) const {
     if (state.migration) return "it is on its way already";
     if (!state.running) return "it does not run";
     if (state.swapped) return "it is in host memory";
+    if (is_suspect(state)) return "it runs alone";
     if (state.prompt_rows > 0) return "it has no token yet";
     if (state.group) {
         const auto& members = state.group->members;
@@ -93,7 +94,9 @@ Duration Coordinator::Impl::time_to_copy(WorkerId from, WorkerId to, std::int64_
     }
     if (held && measured <= 0) return {};
     const double rate = held ? measured : migration_rate(source.kv_bytes_per_s, measured);
-    return base::from_seconds(static_cast<double>(pages) * source.kv_page_bytes / rate);
+    constexpr double kLongest = 1e6;
+    return base::from_seconds(
+        std::min(kLongest, static_cast<double>(pages) * source.kv_page_bytes / rate));
 }
 
 // A worker sends one after the other, what is waited for before the rest; workers send at the same
@@ -124,6 +127,7 @@ std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage
     const std::string who = worker_text(stage.worker);
     const auto found = workers.find(stage.worker);
     if (found != workers.end() && found->second.draining) return who + " is being emptied";
+    if (!keeps_apart(state, stage.worker)) return who + " runs one request alone";
     if (!usable(stage.worker, stage.layers)) return who + " does not hold the layers";
     if (only_prefills(stage.worker)) return who + " only computes prompts";
     const WorkerState& worker = found->second;

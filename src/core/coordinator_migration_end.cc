@@ -267,7 +267,7 @@ void Coordinator::Impl::end_late_migrations(TimePoint now,
 
 void Coordinator::Impl::restart(RequestState& state, std::vector<CoordinatorAction>& actions) {
     leave_pipeline(state, actions);
-    waiting.emplace(queue_key(state), state.request.id);
+    enqueue(state);
 }
 
 }  // namespace helix::core

@@ -129,18 +129,15 @@ void Coordinator::Impl::on(TimePoint now, const Submitted& event,
                           std::to_string(config.context_length) + " tokens",
                       0);
     }
-    if (static_cast<std::int32_t>(waiting.size()) >= config.max_waiting) {
-        return refuse(RejectReason::queue_full,
-                      "the queue is full (" + std::to_string(config.max_waiting) +
-                          " requests are waiting); try again later",
-                      1);
-    }
+    const std::string full = queue_is_full(request);
+    if (!full.empty()) return refuse(RejectReason::queue_full, full, 1);
     RequestState state;
     state.request = request;
     state.order = next_order++;
     state.last_progress = now;
     if (request.is_group()) state.group = std::make_unique<SequenceGroup>(request);
-    waiting.emplace(queue_key(state), request.id);
+    state.place = shares.enter(request.priority, request.client, tokens_asked(state));
+    enqueue(state);
     ++unaccepted;
     requests.emplace(request.id, std::move(state));
 }
@@ -149,7 +146,7 @@ void Coordinator::Impl::reject(RequestId id, RejectReason reason, const std::str
                                std::vector<CoordinatorAction>& actions) {
     const auto it = requests.find(id);
     CHECK(it != requests.end() && !it->second.accepted && !it->second.running);
-    waiting.erase(queue_key(it->second));
+    dequeue(it->second);
     requests.erase(it);
     --unaccepted;
     ++rejected;
@@ -204,11 +201,19 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
     const std::int64_t lasting = lasting_capacity(capacity_now);
     served_last = now;
     bool blocked = (pending && pending->disrupts) || preempted_in_step || !swapped.empty();
+    if (!blocked && quarantine) start_suspect(now, capacity_now, lasting, actions);
+    std::set<std::uint64_t> held_back;  // clients
     for (auto it = waiting.begin(); it != waiting.end() && !(blocked && unaccepted == 0);) {
         RequestState& state = requests.at(it->second);
         ++it;
         if (!state.accepted && !admit(state, lasting, actions)) continue;
-        const std::int64_t more = state.group ? state.group->sequences(state.request) : 1;
+        // Its client's have to end first, and then come in their order; those of others go on.
+        const std::uint64_t client = state.request.client;
+        if (held_back.contains(client) || over_its_share(state)) {
+            held_back.insert(client);
+            continue;
+        }
+        const std::int64_t more = sequences_of(state);
         // What is more by itself runs alone.
         blocked =
             blocked || (sequences_running > 0 && sequences_running + more > config.max_running);
@@ -219,9 +224,11 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
             continue;
         }
         if (!still_fits(now, state, capacity_now, lasting, actions)) continue;
+        // One that waits for a place of its own holds up nobody elsewhere.
+        if (is_suspect(state) && !set_apart(now, state)) continue;
         Path path = route(now, state);
-        blocked = path.empty();
-        if (blocked) continue;
+        blocked = path.empty() && !is_suspect(state);
+        if (path.empty()) continue;
         start(now, state, std::move(path), actions);
     }
 }
@@ -238,10 +245,14 @@ StageFits Coordinator::Impl::fits_for(const RequestState& state) const {
     const bool apart = prefilled_apart(state);
     return [this, full, apart, &state](WorkerId worker, LayerRange layers) {
         if (!usable(worker, layers) || full * layers.size() > most_pages(worker)) return false;
+        if (!keeps_apart(state, worker)) return false;
         if (apart && has_role(worker, spec::NodeRole::decode)) return false;
-        const std::int64_t kept = is_high(state) ? 0 : headroom_pages(worker);
-        return workers.at(worker).kv.can_add(expected_pages(state, {worker, layers}) + kept,
-                                             config.kv_high_water);
+        const std::int64_t kept = std::max(is_high(state) ? 0 : headroom_pages(worker),
+                                           pages_left_by_groups(state, worker));
+        const KvEstimate& kv = workers.at(worker).kv;
+        const bool idle = kv.requests() == 0;
+        return kv.can_add(expected_pages(state, {worker, layers}) + (idle ? 0 : kept),
+                          config.kv_high_water);
     };
 }
 
@@ -269,10 +280,11 @@ void Coordinator::Impl::going(RequestState& state, std::int64_t rows) {
 
 void Coordinator::Impl::start(TimePoint now, RequestState& state, Path path,
                               std::vector<CoordinatorAction>& actions) {
-    waiting.erase(queue_key(state));
+    dequeue(state);
+    shares.started(state.request.priority, state.place);
     state.running = true;
     if (is_high(state)) high_running.insert(state.request.id);
-    sequences_running += state.group ? state.group->sequences(state.request) : 1;
+    add_running(state, sequences_of(state));
     state.attempt = ++state.last_attempt;
     state.moved = false;
     state.hands_over_again.clear();
@@ -329,6 +341,8 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             token.key.attempt != state.attempt || state.pipeline.back().worker != worker;
         if (stale && !planted(PlantedBug::stale_attempt_accepted)) continue;
         if (stale) state.attempt = token.key.attempt;  // only with the planted bug
+        const std::string wrong = unasked(state, message.tokens, i);
+        if (!wrong.empty()) return cut_off(now, worker, wrong, actions);
         if (state.group) {
             on_group_token(now, state, token, actions);
             continue;
@@ -344,7 +358,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
             note_first_token(state);
         }
         state.output.push_back(token.token);
-        state.trouble_since.reset();
+        note_progress(state);
         if (first) note_prefilled(now, state);
         if (state.rows_going > 0) {  // the first token of these rows
             router->on_returned(state.path, state.rows_going, now - state.last_progress);
@@ -352,7 +366,7 @@ void Coordinator::Impl::on_tokens(TimePoint now, WorkerId worker, const TokensPr
         }
         // After right guesses several come at once, one after another.
         const bool last = i + 1 == message.tokens.size() || message.tokens[i + 1].key != token.key;
-        note_drawn(state, token.token, last);
+        state.draws_on = note_drawn(state, token.token, last) && !last;
         state.last_progress = now;
         const auto n_output = static_cast<std::int32_t>(state.output.size());
         actions.push_back(StreamToken{state.request.id, n_output - 1, token});
@@ -378,7 +392,6 @@ void Coordinator::Impl::on_scored(WorkerId worker, const std::vector<ProducedTok
         const bool stale = !state.running || token.key.attempt != state.attempt ||
                            state.pipeline.back().worker != worker;
         if (stale || unscored(state) == 0 || token.position != state.scored + 1) continue;
-        if (token.token != state.request.prompt[static_cast<std::size_t>(token.position)]) continue;
         ++state.scored;
         auto* last = actions.empty() ? nullptr : std::get_if<ScoreTokens>(&actions.back());
         if (last == nullptr || last->id != state.request.id) {
@@ -406,8 +419,7 @@ void Coordinator::Impl::on_stuck(TimePoint now, WorkerId worker, const SequenceS
         preempt_one(now, worker, actions);
     } else if (message.cause == StuckCause::no_swap_space) {
         if (it->second.swapped) set_back(it->second, actions);
-    } else if (message.cause == StuckCause::prefix_lost &&
-               (it->second.prefix.cached > 0 || it->second.moved)) {
+    } else if (message.cause == StuckCause::prefix_lost) {
         restart_without_prefix(it->second, actions);
     } else {
         finish(message.key.request, FinishReason::error,
@@ -430,10 +442,11 @@ void Coordinator::Impl::leave_pipeline(RequestState& state,
     drop_unsent(state, [&](const StageInput& input) {
         return input.key.request == state.request.id && input.key.attempt == state.attempt;
     });
-    sequences_running -= state.group ? state.group->sequences(state.request) : 1;
+    add_running(state, -sequences_of(state));
     router->on_ended(state.path, state.rows_going);
     state.path.clear();
     state.rows_going = 0;
+    state.draws_on = false;
     state.pipeline.clear();
     state.running = false;
     note_place(state);
@@ -461,9 +474,10 @@ void Coordinator::Impl::finish(RequestId id, FinishReason reason, const std::str
     if (state.running) {
         leave_pipeline(state, actions);
     } else {
-        waiting.erase(queue_key(state));
+        dequeue(state);
         if (!state.accepted) --unaccepted;
     }
+    end_quarantine(state);
     if (reason == FinishReason::stop || reason == FinishReason::length) {
         ++finished;
         if (!state.group) note_output(state.output.size());

@@ -20,6 +20,7 @@
 #include "base/id_map.h"
 #include "core/coordinator.h"
 #include "core/draft_ngram.h"
+#include "core/fair_shares.h"
 #include "core/guess_length.h"
 #include "core/kv_estimate.h"
 #include "core/prefix_index.h"
@@ -53,6 +54,7 @@ struct WorkerState {
     KvEstimate kv;
     std::int64_t swap_total = 0;  // pages in host memory
     std::int64_t swap_used = 0;   // by swapped requests, at most
+    LayersReady said;             // that counted last
     WorkerReport last_report;
     SlowdownWatch slowness;
     TimePoint reported_at;
@@ -121,6 +123,7 @@ struct Migration {
 struct RequestState {
     Request request;
     std::uint64_t order = 0;  // of arrival
+    std::uint64_t place = 0;  // in the queue, by what its client has asked for (FairShares)
     std::uint32_t attempt = 0;
     std::uint32_t last_attempt = 0;  // the highest that was used, also by a migration given up
     bool accepted = false;
@@ -129,6 +132,7 @@ struct RequestState {
     Pipeline pipeline;
     Path path;  // the pipeline in the router's graph; empty: not in there any more
     std::int64_t rows_going = 0;           // sent and not come back as a token
+    bool draws_on = false;                 // the last token was guessed: one more was drawn with it
     std::vector<Token> output;             // of one sequence
     std::unique_ptr<SequenceGroup> group;  // iff request.is_group()
     std::int64_t swapped_blocks = 0;       // charged to WorkerState::swap_used, per layer
@@ -138,6 +142,7 @@ struct RequestState {
     TimePoint last_progress;
     std::optional<TimePoint> unfit_since;    // waits, and no placement could hold it since
     std::optional<TimePoint> trouble_since;  // set back for want of progress since its last token
+    std::int32_t deaths = 0;                 // of workers that ran it, since its last token
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
     std::unique_ptr<Migration> migration;
@@ -200,10 +205,23 @@ struct RoomInMaking {
     std::vector<RequestId> moving;  // off it
 };
 
-// Waiting requests in the order they will run: priority, then arrival (FEATURES V8, L13).
-using QueueKey = std::tuple<std::int64_t, std::uint64_t>;  // (-priority, order)
+// Waiting requests in the order they will run: priority, then in turns of the clients, then arrival
+// (FEATURES V8, L13).
+using QueueKey = std::tuple<std::int64_t, std::uint64_t, std::uint64_t>;
 inline QueueKey queue_key(const RequestState& state) {
-    return {-static_cast<std::int64_t>(state.request.priority), state.order};
+    return {-static_cast<std::int64_t>(state.request.priority), state.place, state.order};
+}
+
+// What a client has in the system.
+struct ClientUse {
+    std::int64_t waiting = 0;         // requests
+    std::int64_t waiting_tokens = 0;  // of their prompts
+    std::int64_t sequences = 0;       // that run
+};
+
+// It runs with nobody else beside it: workers died with it again and again.
+inline bool is_suspect(const RequestState& state) {
+    return state.deaths >= kDeathsBeforeAlone;
 }
 
 // Of the two levels of FEATURES L16: with headroom, and first in a worker's batches.
@@ -238,6 +256,12 @@ inline bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
     }
     return false;
 }
+
+// Where a suspect runs, or will as soon as nothing else does; nobody else starts there.
+struct Quarantine {
+    RequestId id;
+    std::set<WorkerId> workers;
+};
 
 // Two workers do not reach each other any more, or not for a moment.
 struct BrokenLink {
@@ -300,7 +324,10 @@ struct Coordinator::Impl {
     std::map<QueueKey, RequestId> swapped;      // come back before any of the waiting starts
     std::map<RequestId, TimePoint> swapped_in;  // run again, and when their workers were told last
     std::int64_t sequences_running = 0;         // of requests that run, swapped ones too
-    std::int64_t unaccepted = 0;                // of the waiting
+    FairShares shares;
+    std::map<std::uint64_t, ClientUse> clients;  // that have anything here
+    std::int64_t queued_tokens = 0;              // of the prompts of the waiting
+    std::int64_t unaccepted = 0;                 // of the waiting
     mutable std::optional<PlacementAbility> capacity_cache;
     std::uint64_t next_order = 0;
     PromptWindow prompts;    // that have no token yet
@@ -334,6 +361,7 @@ struct Coordinator::Impl {
 
     TimePoint served_last;      // when requests waited and a placement served, or was on its way
     TimePoint no_stall_before;  // when to look for requests without progress again
+    std::optional<Quarantine> quarantine;  // of one suspect at a time
     std::set<RequestId> migrating;
     std::deque<BrokenLink> broken_links;  // lately
     // Who says of whom that it does not reach it, and when it said so last.
@@ -367,6 +395,28 @@ struct Coordinator::Impl {
     // In this step: nothing is started or swapped in after a request was preempted (FEATURES V10).
     bool preempted_in_step = false;
     bool swapped_in_in_step = false;
+
+    // what workers say (coordinator_entrance.cc): why it cannot be, of the worker; empty: it can
+    const RequestState* running_as(const SequenceKey& key) const;  // null: it does not
+    std::string wrong_token(WorkerId worker, const RequestState& state,
+                            const ProducedToken& token) const;
+    std::string wrong_move(WorkerId worker, const SequenceKey& key, bool source_too) const;
+    std::string contradiction(WorkerId worker, const TokensProduced& message) const;
+    std::string contradiction(WorkerId worker, const SequenceStuck& message) const;
+    std::string contradiction(WorkerId worker, const LayersReady& message) const;
+    std::string contradiction(WorkerId worker, const LayersFailed& message) const;
+    std::string contradiction(WorkerId worker, const WorkerReport& message) const;
+    std::string contradiction(WorkerId worker, const KvReserved& message) const;
+    std::string contradiction(WorkerId worker, const KvArrived& message) const;
+    std::string contradiction(WorkerId worker, const KvRefused& message) const;
+    std::string contradiction(WorkerId worker, const PeerLost& message) const;
+    // Asked of each token when it is about to be taken, since those before it change the answer.
+    static std::string unasked(const RequestState& state, const std::vector<ProducedToken>& tokens,
+                               std::size_t i);
+    static std::string unasked_of_group(const RequestState& state,
+                                        const std::vector<ProducedToken>& tokens, std::size_t i);
+    void cut_off(TimePoint now, WorkerId worker, const std::string& why,
+                 std::vector<CoordinatorAction>& actions);
 
     // requests (coordinator_requests.cc)
     void on(TimePoint now, const Submitted& event, std::vector<CoordinatorAction>& actions);
@@ -460,11 +510,37 @@ struct Coordinator::Impl {
     StageInput& send_decode(RequestState& state, std::span<const Token> guesses);
     Guessing& guessing_of(RequestState& state);
     std::int32_t most_guesses(const RequestState& state) const;
-    // A token came; the last that was drawn after the rows that were sent?
-    void note_drawn(RequestState& state, Token drawn, bool last);
+    // A token came; the last that was drawn after the rows that were sent? True if it was guessed.
+    bool note_drawn(RequestState& state, Token drawn, bool last);
     // Of its last rows more tokens may come.
     static bool runs_ahead(const RequestState& state);
     void forget_guesses(RequestState& state);  // the attempt is over
+
+    // the queue (coordinator_queue.cc)
+    static std::int64_t sequences_of(const RequestState& state);
+    std::int64_t tokens_asked(const RequestState& state) const;
+    std::string queue_is_full(const Request& request) const;  // for this one; empty: it is not
+    void enqueue(const RequestState& state);
+    void dequeue(const RequestState& state);  // if it waits
+    void add_running(const RequestState& state, std::int64_t sequences);
+    void forget_unused(std::uint64_t client);
+    // Its client runs so much that the rest is left to others.
+    bool over_its_share(const RequestState& state) const;
+    // Pages of a worker in use that a group leaves to what comes after it.
+    std::int64_t pages_left_by_groups(const RequestState& state, WorkerId worker) const;
+
+    // requests that workers die of (coordinator_poison.cc)
+    // A worker of its pipeline has died. True: it ended with it.
+    bool note_death(RequestState& state, WorkerId worker, std::vector<CoordinatorAction>& actions);
+    void note_progress(RequestState& state);  // it has a new token
+    // Has the suspect a place of its own, or soon? Only one at a time has.
+    bool set_apart(TimePoint now, const RequestState& state);
+    // The one that has a place kept goes before all others, who may wait for that place.
+    void start_suspect(TimePoint now, std::int64_t capacity_now, std::int64_t lasting,
+                       std::vector<CoordinatorAction>& actions);
+    // May it be there, as far as suspects are concerned?
+    bool keeps_apart(const RequestState& state, WorkerId worker) const;
+    void end_quarantine(const RequestState& state);
 
     // groups (coordinator_groups.cc)
     void to_stages(const RequestState& state, const WorkerMessage& message,
@@ -655,7 +731,8 @@ struct Coordinator::Impl {
     void on(TimePoint now, const Planned& event, std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const NotPlanned& event, std::vector<CoordinatorAction>& actions);
     void on(TimePoint now, const CoordinatorTick& event, std::vector<CoordinatorAction>& actions);
-    void lose_worker(TimePoint now, WorkerId worker, const std::string& reason, bool left,
+    enum class Loss { death, left, cut_off };
+    void lose_worker(TimePoint now, WorkerId worker, const std::string& reason, Loss how,
                      std::vector<CoordinatorAction>& actions);
     void on_report(TimePoint now, WorkerId worker, const WorkerReport& message,
                    std::vector<CoordinatorAction>& actions);

@@ -239,6 +239,9 @@ std::string describe(const CoordinatorAction& action) {
                ") " + phase_text(a->phase) + (a->reason.empty() ? "" : ": " + a->reason);
     }
     if (std::holds_alternative<AddWorker>(action)) return "add a worker";
+    if (const auto* a = std::get_if<CutOffWorker>(&action)) {
+        return "cut off w" + num(a->worker.value) + ": it " + a->reason;
+    }
     if (const auto* a = std::get_if<WorkerDrained>(&action)) {
         return "w" + num(a->worker.value) + " is drained";
     }

@@ -120,6 +120,33 @@ std::string move_rule(const Coordinator::Impl& state, const RequestState& reques
                                            : who + ": not all layers are copied, or some twice";
 }
 
+std::string clients_rule(const Coordinator::Impl& state) {
+    std::map<std::uint64_t, ClientUse> counted;
+    std::int64_t tokens = 0;
+    for (const auto& [id, request] : state.requests) {
+        ClientUse& use = counted[request.request.client];
+        if (request.running) {
+            use.sequences += Coordinator::Impl::sequences_of(request);
+            continue;
+        }
+        const auto prompt = static_cast<std::int64_t>(request.request.prompt.size());
+        ++use.waiting;
+        use.waiting_tokens += prompt;
+        tokens += prompt;
+    }
+    if (tokens != state.queued_tokens) return "waiting tokens miscounted";
+    if (counted.size() != state.clients.size()) return "clients miscounted";
+    for (const auto& [client, use] : counted) {
+        const auto found = state.clients.find(client);
+        if (found == state.clients.end() || found->second.waiting != use.waiting ||
+            found->second.waiting_tokens != use.waiting_tokens ||
+            found->second.sequences != use.sequences) {
+            return "what a client has is miscounted";
+        }
+    }
+    return "";
+}
+
 // Who runs where only prompts are computed, and has its first token, is to be handed over.
 std::string handover_rule(const Coordinator::Impl& state) {
     for (const auto& [key, id] : state.handovers) {
@@ -333,6 +360,10 @@ std::string broken_invariant(const Coordinator& coordinator) {
         sequences += request.group ? request.group->sequences(request.request) : 1;
         high += is_high(request) ? 1U : 0U;
         if (!request.accepted) return "a request runs that was not accepted";
+        for (const Stage& stage : request.pipeline) {
+            const bool alone = state.workers.at(stage.worker).kv.requests() == 1;
+            if (is_suspect(request) && !alone) return "a suspect does not run alone";
+        }
         const std::string rule = pipeline_rule(state, request);
         if (!rule.empty()) return rule;
     }
@@ -340,6 +371,8 @@ std::string broken_invariant(const Coordinator& coordinator) {
     if (moving != state.migrating.size()) return "a request is listed as moving that does not";
     if (swapped != state.swapped.size()) return "a swapped request is not listed";
     if (sequences != state.sequences_running) return "running sequences miscounted";
+    const std::string clients = clients_rule(state);
+    if (!clients.empty()) return clients;
     if (high != state.high_running.size()) return "high priority miscounted";
     const std::string handover = handover_rule(state);
     if (!handover.empty()) return handover;

@@ -89,9 +89,17 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
     }
     const bool was_ready = seq.is_ready();
     seq.pending.push_back({input.first_position, input.tokens, input.sample, input.drafts,
-                           input.draws, input.payload,
-                           turn(next_arrival++, seq.start->high_priority)});
+                           input.draws, input.payload, next_turn(seq)});
     if (!was_ready && seq.is_ready()) ready_list(seq).add(seq);
+}
+
+Turn Worker::Impl::next_turn(const Sequence& seq) {
+    const std::uint64_t order = turn(next_arrival++, seq.start->high_priority);
+    if (seq.key.member == 0) return {round, order};
+    std::uint64_t& next = group_rounds[seq.key.request];
+    const std::uint64_t mine = std::max(next, round);
+    next = mine + 1;
+    return {mine, order};
 }
 
 void Worker::Impl::refuse(const SequenceKey& key, const Refusal& refusal,
@@ -249,7 +257,9 @@ void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& acti
         seq.table.release_all(seq.swapped ? host_pages : pool);
     }
     if (config.prefix_cache) prefixes.note_idle(pool);
+    const RequestId request = seq.key.request;
     sequences.erase(SequenceKey(seq.key));
+    if (!sequences.has(request)) group_rounds.erase(request);
 }
 
 void Worker::Impl::drop_everything(std::vector<WorkerAction>& actions) {

@@ -23,8 +23,15 @@
 
 namespace helix::core {
 
-// When an input's rows are due, as a number: by arrival, but those of high priority go before up to
-// so many that came earlier. No more, so that nobody waits for ever. Every input has its own.
+// When an input's rows are due. Requests of several sequences have one row in each round, so that a
+// thousand choices of one request do not go before what others wait for; all others are in the
+// round under way. Within a round by arrival, but those of high priority go before up to so many
+// that came earlier. No more, so that nobody waits for ever. Every input has its own.
+struct Turn {
+    std::uint64_t round = 0;
+    std::uint64_t order = 0;
+    auto operator<=>(const Turn&) const = default;
+};
 inline constexpr std::uint64_t kPriorityLead = 1024;
 inline std::uint64_t turn(std::uint64_t arrival, bool high_priority) {
     return high_priority ? 2 * arrival : 2 * (arrival + kPriorityLead) + 1;
@@ -39,7 +46,7 @@ struct PendingRows {
     std::int32_t drafts = 0;  // as in StageInput
     std::int32_t draws = 1;
     PayloadRef payload;
-    std::uint64_t turn = 0;  // order among all inputs of this worker
+    Turn turn;  // among all inputs of this worker
 
     std::int32_t size() const { return static_cast<std::int32_t>(tokens.size()); }
     // The most of them, up to count, that one batch may take: the guesses and the row before them
@@ -167,6 +174,7 @@ class SequenceTable {
     std::vector<SequenceKey> group(RequestId request) const;  // of every attempt
     Sequence& add(std::unique_ptr<Sequence> sequence);        // its key is new
     void erase(const SequenceKey& key);                       // it is here
+    bool has(RequestId request) const;                        // a sequence of any attempt
     bool empty() const { return entries_.empty(); }
     std::size_t size() const { return entries_.size(); }
     auto begin() const { return entries_.begin(); }
@@ -197,7 +205,7 @@ class BufferUses {
 class ReadyList {
   public:
     struct Entry {
-        std::uint64_t turn = 0;
+        Turn turn;
         Sequence* sequence = nullptr;
     };
     void add(Sequence& sequence);
@@ -274,6 +282,8 @@ struct Worker::Impl {
     std::vector<RunningChunk> spare_chunks;  // memory of an earlier batch
     std::uint64_t next_batch = kFirstBatch;
     std::uint64_t next_arrival = 0;
+    std::uint64_t round = 0;                          // of the rows that ran last
+    std::map<RequestId, std::uint64_t> group_rounds;  // the next of each that has several sequences
 
     TimePoint now;  // of the step
     TimePoint last_report;
@@ -356,6 +366,7 @@ struct Worker::Impl {
     void on_fork(const ForkSequences& message, std::vector<WorkerAction>& actions);
     // The sequence goes back to so many rows; those behind were wrong guesses.
     void roll_back(Sequence& sequence, std::int32_t rows);
+    Turn next_turn(const Sequence& sequence);  // of rows that come now
     void refuse(const SequenceKey& key, const Refusal& refusal, std::vector<WorkerAction>& actions);
     void note_past_prompt(Sequence& sequence) {
         const bool past = sequence.computed >= sequence.prompt_tokens;

@@ -33,6 +33,11 @@ std::vector<SequenceKey> SequenceTable::group(RequestId request) const {
     return keys;
 }
 
+bool SequenceTable::has(RequestId request) const {
+    const auto it = lower_bound(entries_, {request, 0});
+    return it != entries_.end() && it->first.request == request;
+}
+
 Sequence& SequenceTable::add(std::unique_ptr<Sequence> sequence) {
     const SequenceKey key = sequence->key;
     const auto it = lower_bound(entries_, key);
@@ -85,17 +90,17 @@ bool BufferUses::contains(std::uint64_t buffer) const {
 // --------------------------------------------------------------------------------
 
 void ReadyList::add(Sequence& sequence) {
-    const std::uint64_t turn = sequence.pending.front().turn;
-    const auto after = std::upper_bound(
-        entries_.begin(), entries_.end(), turn,
-        [](std::uint64_t value, const Entry& entry) { return value < entry.turn; });
+    const Turn turn = sequence.pending.front().turn;
+    const auto after =
+        std::upper_bound(entries_.begin(), entries_.end(), turn,
+                         [](const Turn& value, const Entry& entry) { return value < entry.turn; });
     entries_.insert(after, {turn, &sequence});
 }
 
 void ReadyList::remove(const Sequence& sequence) {
-    const auto it = std::lower_bound(
-        entries_.begin(), entries_.end(), sequence.pending.front().turn,
-        [](const Entry& entry, std::uint64_t value) { return entry.turn < value; });
+    const auto it =
+        std::lower_bound(entries_.begin(), entries_.end(), sequence.pending.front().turn,
+                         [](const Entry& entry, const Turn& value) { return entry.turn < value; });
     CHECK(it != entries_.end() && it->sequence == &sequence);
     entries_.erase(it);
 }

@@ -400,6 +400,11 @@ void CoordinatorServer::perform() {
                 add_worker();
             } else if (const auto* drained = std::get_if<core::WorkerDrained>(&action)) {
                 on_drained(*drained);
+            } else if (const auto* liar = std::get_if<core::CutOffWorker>(&action)) {
+                // Core has said why, and counts it as lost.
+                const std::string connection = roster_.connection_of(liar->worker);
+                socket_->ban(connection);
+                lose(connection, liar->reason);
             } else if (std::holds_alternative<core::MigrationEnded>(action)) {
                 LOG_DEBUG("{}", core::describe(action));
             } else if (const auto* report = std::get_if<core::Report>(&action)) {

@@ -49,6 +49,7 @@ core::CoordinatorConfig core_config(const CoordinatorOptions& options,
     if (options.draft_model == nullptr) config.speculation.draft_tokens = 0;
     config.n_layers = options.model.spec.n_layers;
     config.context_length = options.model.spec.context_length;
+    config.vocab_size = options.model.vocab_size;
     return config;
 }
 

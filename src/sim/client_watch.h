@@ -19,6 +19,10 @@ class ClientWatch {
     virtual void choice_finished(core::TimePoint now, const core::FinishChoice& what) = 0;
     // The connection broke: the coordinator has died, or is not there.
     virtual void cut_off(core::TimePoint now, core::RequestId id) = 0;
+    // A worker that lies takes part in it from now on; wrong_draws: and may draw wrong tokens.
+    virtual void touched(core::RequestId /*id*/, bool /*wrong_draws*/) {}
+    // A worker that it ran on died, or is taken for dead.
+    virtual void worker_lost(core::RequestId /*id*/) {}
     virtual void finished(core::TimePoint now, const core::FinishRequest& what) = 0;
 };
 

@@ -33,7 +33,14 @@ constexpr std::array<Form, kFaultKinds> kForms{{{"kill", 1, "told-after", true},
                                                 {"drain", 1, nullptr, true},
                                                 {"remove", 1, nullptr, true},
                                                 {"break-link", 2, nullptr, false},
-                                                {"kill-coordinator", 0, "told-after", true}}};
+                                                {"kill-coordinator", 0, "told-after", true},
+                                                {"lie", 1, "per-second", true}}};
+
+// What Fault::drops is called.
+std::string_view flag_of(FaultKind kind) {
+    if (kind == FaultKind::cut) return "drop";
+    return kind == FaultKind::lie ? "wrong-draws" : "";
+}
 
 bool between_any(const Form& form) {  // the coordinator, too
     return form.places == 2 && form.lasts;
@@ -109,7 +116,7 @@ bool read_fault(const std::vector<std::string_view>& words, Fault& fault) {
         if (!read_us(words[next + 1], fault.for_us)) return false;
         next += 2;
     }
-    if (fault.kind == FaultKind::cut && more() && words[next] == "drop") {
+    if (more() && words[next] == flag_of(fault.kind)) {
         fault.drops = true;
         ++next;
     }
@@ -123,7 +130,8 @@ std::string example(std::string_view kind) {
         for (int i = 0; i < form.places; ++i) text += between_any(form) ? " wN|c" : " wN";
         if (form.amount != nullptr) text += fmt::format(" {} NUMBER", form.amount);
         if (form.lasts) text += " for SECONDS";
-        return text + (kind == "cut" ? " [drop]" : "");
+        const std::string_view flag = flag_of(static_cast<FaultKind>(&form - kForms.data()));
+        return flag.empty() ? text : fmt::format("{} [{}]", text, flag);
     }
     std::string kinds;
     for (const Form& form : kForms) kinds += fmt::format(" {}", form.name);
@@ -159,11 +167,11 @@ Fault draw(base::Random& random, FaultKind kind, const FaultMix& mix, std::int32
         fault.amount = round(1 + any_scale(random, 200));
     } else if (kind == FaultKind::lose || kind == FaultKind::duplicate) {
         fault.amount = round(any_scale(random, mix.worst_share));
-    } else if (kind == FaultKind::move) {
+    } else if (kind == FaultKind::move || kind == FaultKind::lie) {
         fault.amount = round(1 + any_scale(random, 100));
     }
     if (form.lasts) fault.for_us = std::llround(any_scale(random, mix.longest_s) * 1e6);
-    if (kind == FaultKind::cut) fault.drops = random.chance(0.5);
+    if (!flag_of(kind).empty()) fault.drops = random.chance(0.5);
     return fault;
 }
 
@@ -180,7 +188,7 @@ std::string to_text(const Fault& fault) {
     if (form.places == 2) text += " " + place(fault.b);
     if (form.amount != nullptr) text += fmt::format(" {} {}", form.amount, fault.amount);
     if (form.lasts) text += " for " + seconds(fault.for_us);
-    if (fault.drops) text += " drop";
+    if (fault.drops) text += fmt::format(" {}", flag_of(fault.kind));
     return text;
 }
 

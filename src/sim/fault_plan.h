@@ -30,8 +30,11 @@ enum class FaultKind {
     // The coordinator's process is gone, and starts again in the end; amount: seconds in which
     // workers notice.
     kill_coordinator,
+    // amount times a second a says what is not so; now and then it is silent, or twists what it
+    // says. In the end a sound machine takes its place.
+    lie,
 };
-constexpr int kFaultKinds = 14;
+constexpr int kFaultKinds = 15;
 constexpr int kPlainFaultKinds = 9;  // those before move
 
 struct Fault {
@@ -41,7 +44,7 @@ struct Fault {
     std::int32_t b = 0;
     double amount = 0;
     std::int64_t for_us = 0;  // then it ends; a killed worker starts again
-    bool drops = false;       // of cut
+    bool drops = false;       // of cut; of lie: it draws wrong tokens, too
     bool operator==(const Fault&) const = default;
 };
 using FaultPlan = std::vector<Fault>;

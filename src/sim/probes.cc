@@ -114,6 +114,9 @@ constexpr std::array<const char*, kProbes> kNames{
     "rows of an older coordinator came",
     "a request found no coordinator",
     "a placement was taken up again",
+    "a liar was cut off",
+    "a worker died of a request",
+    "a request ended that workers died of",
 };
 static_assert(kNames.back() != nullptr, "each probe has a name");
 

@@ -120,6 +120,9 @@ enum class Probe {
     rows_of_an_older_coordinator,
     submitted_to_nobody,
     placement_taken_up_again,
+    liar_cut_off,
+    killed_by_poison,
+    error_poison,
     count_  // how many there are
 };
 constexpr std::size_t kProbes = static_cast<std::size_t>(Probe::count_);

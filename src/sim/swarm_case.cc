@@ -61,7 +61,7 @@ void draw_cluster(Random& random, SwarmCase& c) {
     world.coordinator.n_layers = world.worker.n_layers = n_layers;
     world.coordinator.block_size = world.worker.block_size = block_size;
     world.coordinator.context_length = static_cast<std::int32_t>(random.between(32, 160));
-    world.vocab = one_of(random, {20, 1000});
+    world.coordinator.vocab_size = world.vocab = one_of(random, {20, 1000});
     world.link_latency_s = log_uniform(random, 0.0001, 0.05);
     world.link_bytes_per_s = log_uniform(random, 1e6, 1e9);
     world.load_s = log_uniform(random, 0.01, 3);
@@ -235,6 +235,32 @@ void draw_deaths(Random& random, SwarmCase& c) {
                      [](const Fault& x, const Fault& y) { return x.at_us < y.at_us; });
 }
 
+// In some a worker lies, or several do.
+void draw_lies(Random& random, SwarmCase& c) {
+    if (!random.chance(0.25)) return;
+    FaultMix mix;
+    mix.per_minute[static_cast<int>(FaultKind::lie)] = log_uniform(random, 1, 20);
+    mix.longest_s = log_uniform(random, 1, 20);
+    const auto n = static_cast<std::int32_t>(c.workers.size());
+    const FaultPlan more = draw_faults(random.next(), mix, n, c.faults_s);
+    c.faults.insert(c.faults.end(), more.begin(), more.end());
+    std::stable_sort(c.faults.begin(), c.faults.end(),
+                     [](const Fault& x, const Fault& y) { return x.at_us < y.at_us; });
+}
+
+// In some a request or two kill each worker that computes one of their tokens.
+void draw_poison(Random& random, SwarmCase& c) {
+    if (c.load.empty() || !random.chance(0.2)) return;
+    for (std::int64_t left = random.between(1, 2); left > 0; --left) {
+        SwarmRequest& one = c.load[random.below(c.load.size())];
+        one.request.n = 1;
+        one.request.beam.reset();
+        one.cancel_after_s = -1;
+        const auto prompt = static_cast<std::int64_t>(one.request.prompt.size());
+        one.poison_at = static_cast<std::int32_t>(random.between(0, prompt + 3));
+    }
+}
+
 // What saves rows: the prefix cache and guesses.
 void draw_shortcuts(Random& random, SwarmCase& c) {
     core::CoordinatorConfig& config = c.world.coordinator;
@@ -258,6 +284,13 @@ void draw_shortcuts(Random& random, SwarmCase& c) {
         const std::size_t same = std::min(prompt.size(), other.size());
         std::copy_n(other.begin(), same, prompt.begin());
     }
+}
+
+// In some several clients share the cluster.
+void draw_clients(Random& random, SwarmCase& c) {
+    const auto clients = static_cast<std::uint64_t>(one_of(random, {0, 1, 2, 4}));
+    if (clients == 0) return;
+    for (SwarmRequest& one : c.load) one.request.client = random.below(clients + 1);
 }
 
 // Whose prompts' log-probabilities are asked for.
@@ -385,8 +418,14 @@ SwarmCase draw_case(std::uint64_t seed) {
     draw_moves(moves, c);
     Random deaths(base::hash_pair(seed, 0xdeadU));
     draw_deaths(deaths, c);
+    Random lies(base::hash_pair(seed, 0x11e5U));
+    draw_lies(lies, c);
+    Random poison(base::hash_pair(seed, 0xdeadbeefU));
+    draw_poison(poison, c);
     Random scores(base::hash_pair(seed, 0x5c02eU));
     draw_scores(scores, c);
+    Random clients(base::hash_pair(seed, 0xc11e47U));
+    draw_clients(clients, c);
     Random roles(base::hash_pair(seed, 0x401e5U));
     draw_roles(roles, c);
     c.calm_s = calm_bound(c);

@@ -14,7 +14,8 @@ namespace helix::sim {
 struct SwarmRequest {
     double at_s = 0;
     core::Request request;
-    double cancel_after_s = -1;  // < 0: never
+    double cancel_after_s = -1;   // < 0: never
+    std::int32_t poison_at = -1;  // workers die that compute this position; < 0: none does
 };
 
 struct SwarmCase {

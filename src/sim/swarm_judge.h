@@ -38,6 +38,8 @@ class Judge final : public ClientWatch {
     void finished(core::TimePoint now, const core::FinishRequest& what) override;
     void choice_finished(core::TimePoint now, const core::FinishChoice& what) override;
     void cut_off(core::TimePoint now, core::RequestId id) override;
+    void worker_lost(core::RequestId id) override { ++views_.at(id).losses; }
+    void touched(core::RequestId id, bool wrong_draws) override;
 
     // Nothing goes wrong any more: what is submitted from now on is served.
     void calm() { calm_ = true; }
@@ -66,6 +68,9 @@ class Judge final : public ClientWatch {
         std::size_t scored = 0;           // tokens of the prompt whose log-probabilities came
         std::vector<std::uint64_t> rows;  // of the prompt, when it is scored
         bool cancelled = false;
+        std::int32_t losses = 0;  // of workers that it ran on, since its last token
+        bool touched = false;     // by a liar: it may end with any error that says why
+        bool misdrawn = false;    // by a liar that draws wrong tokens: what they are says nothing
         bool in_calm = false;
         core::TimePoint submitted_at;
         core::TimePoint last_progress;

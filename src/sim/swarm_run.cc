@@ -29,12 +29,15 @@ JudgeConfig judge_config(const SwarmCase& c) {
     bool deaths = false;
     for (const Fault& fault : c.faults) {
         const bool death = fault.kind == FaultKind::kill_coordinator;
-        const bool moves = fault.kind >= FaultKind::move && !death;
+        const bool moves = fault.kind >= FaultKind::move && fault.kind != FaultKind::lie && !death;
         deaths = deaths || death;
         faults = faults || !moves;
         silence = silence ||
                   (!moves && !death && fault.kind != FaultKind::duplicate &&
                    fault.kind != FaultKind::declare_lost && fault.kind != FaultKind::old_hello);
+    }
+    for (const SwarmRequest& one : c.load) {
+        if (one.poison_at >= 0) faults = silence = true;
     }
     return {config.n_layers,
             c.world.vocab,
@@ -125,7 +128,8 @@ class Bed {
             if (step.cancel) {
                 world_.cancel(ids[step.index]);
             } else {
-                ids[step.index] = world_.submit(case_.load[step.index].request);
+                const SwarmRequest& next = case_.load[step.index];
+                ids[step.index] = world_.submit(next.request, next.poison_at);
             }
         }
     }

@@ -25,12 +25,13 @@ World::World(const WorldConfig& config, Plan plan, const spec::CostModel& cost)
       coordinator_(config.coordinator),
       network_(config.fault_seed, config.link_latency_s, config.link_bytes_per_s),
       drafts_(config.coordinator.n_layers, config.vocab, config.draft_right),
-      choices_(base::hash_pair(config.fault_seed, 0x30feU)) {
+      choices_(base::hash_pair(config.fault_seed, 0x30feU)),
+      lies_(base::hash_pair(config.fault_seed, 0x11e5U)) {
     after(kTickSeconds, [this] { tick(); });
 }
 World::~World() = default;
 
-core::RequestId World::submit(core::Request request) {
+core::RequestId World::submit(core::Request request, std::int32_t poison_at) {
     request.id = {next_request_++};
     if (outcomes_.contains(request.id)) {
         check_sound("a request got the number of another");
@@ -42,6 +43,7 @@ core::RequestId World::submit(core::Request request) {
     outcome.is_group = request.is_group();
     outcome.has_beams = request.beam.has_value();
     outcome.n = request.n;
+    outcome.poison_at = poison_at;
     Outcome& kept = outcomes_.emplace(request.id, outcome).first->second;
     ++open_;
     drafts_.begin(request);
@@ -99,6 +101,7 @@ std::string World::leak() const {
 void WorldCounts::add(const WorldCounts& other) {
     events += other.events;
     kills += other.kills;
+    poisoned += other.poisoned;
     cuts += other.cuts;
     pauses += other.pauses;
     false_losses += other.false_losses;
@@ -108,6 +111,7 @@ void WorldCounts::add(const WorldCounts& other) {
     drains += other.drains;
     drained += other.drained;
     coordinator_kills += other.coordinator_kills;
+    liars_cut_off += other.liars_cut_off;
     cut_off += other.cut_off;
     failovers += other.failovers;
     recomputed_tokens += other.recomputed_tokens;

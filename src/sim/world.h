@@ -67,6 +67,9 @@ struct Outcome {
     std::string error;
     std::vector<core::Pipeline> pipelines;  // one per attempt that ran
     std::uint32_t attempt = 0;              // that was routed last
+    std::uint32_t freed_attempt = 0;        // that its workers were told to give up
+    std::int32_t poison_at = -1;            // a worker that computes this position dies; < 0: none
+    std::int32_t killed = 0;                // workers, by that, since its last token
     std::int32_t swaps_out = 0;             // messages to workers that put its pages away
     std::int32_t prompt_tokens = 0;
     bool has_beams = false;
@@ -81,6 +84,7 @@ struct Outcome {
 struct WorldCounts {
     std::int64_t events = 0;
     std::int64_t kills = 0;
+    std::int64_t poisoned = 0;  // of these, by requests
     std::int64_t cuts = 0;
     std::int64_t pauses = 0;
     std::int64_t false_losses = 0;
@@ -90,6 +94,7 @@ struct WorldCounts {
     std::int64_t drains = 0;  // asked for, also with remove
     std::int64_t drained = 0;
     std::int64_t coordinator_kills = 0;
+    std::int64_t liars_cut_off = 0;
     std::int64_t cut_off = 0;  // requests that ended with the coordinator, or found none
     std::int64_t failovers = 0;
     std::int64_t recomputed_tokens = 0;  // of requests that were computed anew
@@ -147,7 +152,8 @@ class World {
     // All faults of run_faults end now and none begins any more; everyone is up or starts again.
     void calm();
 
-    core::RequestId submit(core::Request request);
+    // poison_at: each worker dies that computes this position of it; < 0: none does.
+    core::RequestId submit(core::Request request, std::int32_t poison_at = -1);
     void cancel(core::RequestId id);
 
     core::TimePoint now() const { return now_; }
@@ -207,6 +213,27 @@ class World {
     void tell_down_later(std::int32_t from, std::int32_t to);
     void tell_broken(std::int32_t at, std::int32_t peer);
     void release(std::vector<FaultNetwork::Arrival> arrivals);
+
+    // requests that workers die of (world_poison.cc)
+    // Does the sequence run on this worker, as far as the coordinator knows?
+    bool runs_at(const Machine& machine, const core::SequenceKey& key) const;
+    bool poisons(const Machine& machine, const core::BatchChunk& chunk) const;
+    bool dies_of(Machine& machine, const core::BatchPlan& plan);
+    void note_lost(core::WorkerId id);
+
+    // workers that lie (world_lies.cc)
+    void keep_lying(std::uint64_t fault, core::WorkerId id, double per_second);
+    void begin_lies(Machine& machine, bool wrong_draws);
+    void end_lies(Machine& machine, bool wrong_draws);
+    void note_touched(core::RequestId id, const Outcome& outcome);
+    core::SequenceKey any_key();
+    core::ProducedToken any_token();
+    core::CoordinatorMessage any_lie(const Machine& machine);
+    void tell_lie(Machine& machine);
+    void lie_to_peer(Machine& machine);
+    std::optional<core::CoordinatorMessage> twist(Machine& machine,
+                                                  core::CoordinatorMessage message);
+    void cut_off(const core::CutOffWorker& action);
 
     // moves and drains (world_moves.cc)
     void keep_moving(std::uint64_t fault, double per_second);
@@ -280,6 +307,7 @@ class World {
     Probes probes_;
     MoveLedger moves_;
     base::Random choices_;  // which requests move, and where to
+    base::Random lies_;
     std::map<core::RequestId, core::TimePoint> handover_due_since_;
     std::optional<core::WorkerId> losing_;
     bool lost_since_placement_ = true;  // or none yet

@@ -105,8 +105,12 @@ void World::perform(const core::SendToWorker& action) {
         kind = Kind::assign;
         if (machine.epoch_sent == assign->epoch) probes_.hit(Probe::assignment_resent);
         machine.epoch_sent = assign->epoch;
-    } else if (std::holds_alternative<core::FreeSequences>(action.message)) {
+    } else if (const auto* freed = std::get_if<core::FreeSequences>(&action.message)) {
         kind = Kind::free;
+        for (const core::SequenceKey& key : freed->keys) {
+            const auto found = outcomes_.find(key.request);
+            if (found != outcomes_.end()) found->second.freed_attempt = key.attempt;
+        }
     } else if (std::holds_alternative<core::ForkSequences>(action.message)) {
         kind = Kind::fork;
     } else if (const auto* swap = std::get_if<core::SwapSequences>(&action.message)) {
@@ -163,6 +167,8 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
         note_migration(*over);
     } else if (const auto* drained = std::get_if<core::WorkerDrained>(&action)) {
         note_drained(*drained);
+    } else if (const auto* liar = std::get_if<core::CutOffWorker>(&action)) {
+        cut_off(*liar);
     } else if (const auto* report = std::get_if<core::Report>(&action)) {
         if (report->text.find(" is not drained: ") != std::string::npos)
             probes_.hit(Probe::drain_refused);
@@ -191,6 +197,7 @@ void World::stream(const core::StreamToken& action) {
     if (outcome.choices_ended.contains(action.choice)) {
         return check_sound("a token of a choice that has ended");
     }
+    outcome.killed = 0;
     std::vector<core::Token>& tokens = outcome.choices[action.choice];
     if (action.index != static_cast<std::int32_t>(tokens.size())) {
         return check_sound("a token was skipped or repeated");
@@ -255,10 +262,11 @@ void World::perform(Machine& machine, const core::WorkerAction& action) {
     } else if (const auto* peer = std::get_if<core::SendToPeer>(&action)) {
         send_rows(machine, *peer);
     } else if (const auto* out = std::get_if<core::SendToCoordinator>(&action)) {
-        send(vertex(id), spec::kCoordinator, kRowHeaderBytes, kind_of(out->message),
-             [this, id, incarnation, message = out->message] {
-                 from_worker(id, incarnation, message);
-             });
+        std::optional<core::CoordinatorMessage> said = out->message;
+        if (machine.lies > 0) said = twist(machine, out->message);
+        if (!said) return;
+        send(vertex(id), spec::kCoordinator, kRowHeaderBytes, kind_of(*said),
+             [this, id, incarnation, message = *said] { from_worker(id, incarnation, message); });
     } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
         const std::int64_t pages = load->layers.empty() ? 0 : machine.kv_pages;
         const std::int64_t swap_pages = load->layers.empty() ? 0 : config_.swap_pages;
@@ -287,6 +295,7 @@ void World::perform(Machine& machine, const core::WorkerAction& action) {
 }
 
 void World::run_batch(Machine& machine, const core::BatchPlan& plan) {
+    if (dies_of(machine, plan)) return;
     SimEngine::Outcome outcome = machine.engine->run(plan, machine.buffers);
     const core::Duration took =
         base::from_seconds(batch_seconds(plan, machine.node, cost_) * machine.slow);
@@ -340,7 +349,9 @@ void World::deliver_rows(core::WorkerId to, std::uint64_t incarnation, core::Sta
 
 void World::probe_tokens(const core::TokensProduced& message) {
     for (const core::ProducedToken& token : message.tokens) {
-        const Outcome& outcome = outcomes_.at(token.key.request);
+        const auto found = outcomes_.find(token.key.request);
+        if (found == outcomes_.end()) continue;  // a lie
+        const Outcome& outcome = found->second;
         if (outcome.is_group) continue;
         const auto next = outcome.prompt_tokens + static_cast<std::int32_t>(outcome.tokens.size());
         if (outcome.ended) {
@@ -362,6 +373,7 @@ void World::probe_end(const Outcome& outcome) {
         if (outcome.was_stuck) probes_.hit(Probe::stuck_then_finished);
     } else if (outcome.reason == core::FinishReason::error) {
         if (error.starts_with("no token for")) probes_.hit(Probe::error_stalled);
+        if (error.starts_with(core::kKillsWorkers)) probes_.hit(Probe::error_poison);
         if (error.starts_with("no placement")) probes_.hit(Probe::error_unserved);
     }
 }

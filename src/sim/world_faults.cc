@@ -90,7 +90,10 @@ void World::hello(core::WorkerId id, std::uint64_t incarnation) {
 }
 
 void World::join(Machine& machine) {
-    if (machine.session != 0) probes_.hit(Probe::restart_noticed_by_hello);
+    if (machine.session != 0) {
+        probes_.hit(Probe::restart_noticed_by_hello);
+        note_lost(machine.id);
+    }
     if (machine.falsely_lost) probes_.hit(Probe::rejoined_after_false_loss);
     machine.falsely_lost = false;
     machine.session = machine.incarnation;
@@ -134,6 +137,7 @@ void World::end_session(core::WorkerId id, std::uint64_t incarnation, const std:
         }
     }
     lost_since_placement_ = true;
+    note_lost(id);
     const std::int64_t before = coordinator_.view().failovers;
     losing_ = id;
     coordinator_event(core::WorkerLost{id, reason});
@@ -154,8 +158,20 @@ void World::from_worker(core::WorkerId id, std::uint64_t incarnation,
     }
     machine.last_heard = now_;
     const auto* stuck = std::get_if<core::SequenceStuck>(&message);
-    if (stuck != nullptr) outcomes_.at(stuck->key.request).was_stuck = true;
+    const auto held = stuck == nullptr ? outcomes_.end() : outcomes_.find(stuck->key.request);
+    if (held != outcomes_.end()) held->second.was_stuck = true;
     coordinator_event(core::FromWorker{id, message});
+}
+
+// Core counts it as lost already. A sound worker never gives cause for it.
+void World::cut_off(const core::CutOffWorker& action) {
+    Machine& machine = *machines_.at(action.worker);
+    ++counts_.liars_cut_off;
+    probes_.hit(Probe::liar_cut_off);
+    if (machine.lied_as != machine.session)
+        check_sound("a sound worker was cut off: it " + action.reason);
+    lost_since_placement_ = true;
+    refuse(action.worker, std::exchange(machine.session, 0));
 }
 
 // It hears that it does not count any more, and starts again.
@@ -196,6 +212,9 @@ void World::run_faults(const FaultPlan& plan) {
             faults_.emplace(number, fault);
             begin(fault);
             if (fault.kind == FaultKind::move) keep_moving(number, fault.amount);
+            if (fault.kind == FaultKind::lie) {
+                keep_lying(number, {static_cast<std::uint32_t>(fault.a)}, fault.amount);
+            }
             at(now_ + core::Duration{fault.for_us * 1000}, [this, number] {
                 const auto found = faults_.extract(number);
                 if (!found.empty()) end(found.mapped());
@@ -264,6 +283,9 @@ void World::begin(const Fault& fault) {
             ++coordinator_kills_;
             kill_coordinator(fault.amount);
             break;
+        case FaultKind::lie:
+            begin_lies(who(), fault.drops);
+            break;
         case FaultKind::break_link:
             ++counts_.links_broken;
             network_.break_link(fault.a, fault.b);
@@ -311,6 +333,9 @@ void World::end(const Fault& fault) {
             break;
         case FaultKind::kill_coordinator:
             if (--coordinator_kills_ == 0) start_coordinator();
+            break;
+        case FaultKind::lie:
+            end_lies(who(), fault.drops);
             break;
         case FaultKind::declare_lost:
         case FaultKind::old_hello:

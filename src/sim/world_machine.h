@@ -28,8 +28,11 @@ struct World::Machine {
     int kills = 0;         // faults that keep it down
     int pauses = 0;        // faults that keep it still
     int slows = 0;
-    int drains = 0;   // faults that want it emptied,
-    int removes = 0;  // and dismissed
+    int drains = 0;             // faults that want it emptied,
+    int removes = 0;            // and dismissed
+    int lies = 0;               // faults that let it lie,
+    std::uint64_t lied_as = 0;  // the incarnation that said what is not so
+    int draws_wrong = 0;        // and draw wrong tokens
     double slow = 1;
     std::vector<std::function<void()>> inbox;  // what came while it stood still
     std::unique_ptr<core::Worker> worker;

@@ -74,6 +74,7 @@ void World::note_routed(const core::RequestRouted& action) {
     const bool again = !outcome.pipelines.empty();
     outcome.pipelines.push_back(action.pipeline);
     outcome.attempt = action.attempt;
+    note_touched(action.id, outcome);
     if (!again || moved) return;
     outcome.recomputed = true;
     counts_.recomputed_tokens += outcome.prompt_tokens +
@@ -154,7 +155,8 @@ void World::probe_answer(const core::CoordinatorMessage& message) {
     if (const auto* refused = std::get_if<core::KvRefused>(&message)) {
         if (refused->reason.starts_with("nothing was heard")) probes_.hit(Probe::parcel_orphaned);
     } else if (const auto* stuck = std::get_if<core::SequenceStuck>(&message)) {
-        const bool here = outcomes_.at(stuck->key.request).attempt == stuck->key.attempt;
+        const auto found = outcomes_.find(stuck->key.request);
+        const bool here = found != outcomes_.end() && found->second.attempt == stuck->key.attempt;
         if (here && stuck->cause == core::StuckCause::prefix_lost &&
             moves_.commits(stuck->key.request) > 0) {
             probes_.hit(Probe::moved_prefix_lost);

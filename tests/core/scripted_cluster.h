@@ -20,7 +20,7 @@ class ScriptedCluster {
     using Actions = std::vector<CoordinatorAction>;
 
     ScriptedCluster(CoordinatorConfig config, std::uint32_t lanes, std::uint32_t stages,
-                    std::int64_t pages = 400, double tokens_per_s = 5)
+                    std::int64_t pages = 400, double tokens_per_s = 5, std::int64_t swap_pages = 0)
         : coordinator_(config), stages_(stages) {
         const std::uint32_t n = lanes * stages;
         for (std::uint32_t i = 0; i < n; ++i) {
@@ -46,7 +46,7 @@ class ScriptedCluster {
         step(planned);
         for (std::uint32_t i = 0; i < n; ++i) {
             const LayerRange layers = planned.placement.layers[i];
-            step(FromWorker{{i}, LayersReady{1, layers, pages, 0, "plain"}});
+            step(FromWorker{{i}, LayersReady{1, layers, pages, swap_pages, "plain"}});
         }
         EXPECT_TRUE(coordinator_.view().serving);
     }
