@@ -152,8 +152,11 @@ Result<std::unique_ptr<ZmqGate>> ZmqGate::open(const std::string& endpoint,
     std::unique_ptr<ZmqGate> gate(new ZmqGate(options));
     gate->inner_port_ = inner_port;
     TRY_VOID(gate->listen(endpoint));
-    gate->thread_ = std::thread([raw = gate.get()] { raw->run(); });
     return gate;
+}
+
+void ZmqGate::start() {
+    thread_ = std::thread([this] { run(); });
 }
 
 ZmqGate::ZmqGate(const GateOptions& options) : options_(options), scratch_(kScratchBytes) {}

@@ -40,6 +40,8 @@ class ZmqGate {
     static base::Result<std::unique_ptr<ZmqGate>> open(const std::string& endpoint,
                                                        std::uint16_t inner_port,
                                                        const GateOptions& options);
+    // Nobody is let in before this.
+    void start();
     // Passes on for a moment what libzmq still has to say, when its socket is closed already.
     ~ZmqGate();
     ZmqGate(const ZmqGate&) = delete;

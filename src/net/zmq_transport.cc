@@ -283,6 +283,7 @@ Result<std::string> RouterSocket::bind_tcp(const std::string& endpoint) {
     TRY(gate_, ZmqGate::open(endpoint, static_cast<std::uint16_t>(port), gate));
     context_->guard(domain_,
                     [raw = gate_.get()](std::string_view address) { return raw->enters(address); });
+    gate_->start();
     return gate_->endpoint();
 }
 
