@@ -24,7 +24,7 @@ TEST_F(ApiTest, MalformedBodiesAreA400ThatNamesTheFieldAndTheServerLives) {
         {chat, "[1,2]", ""},
         {chat, "{\"messages\":\"\xFF\"}", ""},
         {chat, std::string(100000, '['), ""},
-        {chat, many_members(5000), ""},
+        {chat, many_members(5000), "messages"},  // many are read like few
         {chat, "{}", "messages"},
         {chat, R"({"messages":{}})", "messages"},
         {chat, R"({"messages":[]})", "messages"},
