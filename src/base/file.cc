@@ -74,10 +74,12 @@ Result<std::size_t> RegularFile::read_some(std::uint64_t offset, std::span<std::
 Status RegularFile::read(std::uint64_t offset, std::span<std::byte> to) const {
     TRY(const std::size_t got, read_some(offset, to));
     if (got == to.size()) return Ok{};
+    struct stat status = {};
+    const std::int64_t end = ::fstat(descriptor_, &status) == 0 ? std::int64_t{status.st_size} : 0;
     return Error{Errc::io,
                  fmt::format("{}: ends at byte {}, {} bytes are expected from {} on: the file was "
                              "cut while it is in use",
-                             path_, offset + got, to.size(), offset)};
+                             path_, end, to.size(), offset)};
 }
 
 Result<std::string> read_file(const std::string& path, std::uint64_t max_bytes) {
