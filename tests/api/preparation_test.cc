@@ -207,16 +207,16 @@ TEST_F(PreparationTest, ALongAnswerReachesItsClientWholeAndInPieces) {
     c.request("POST", "/v1/completions", plain("x", {{"max_tokens", 3}, {"logprobs", 1}}));
     auto request = service_.next();
     ASSERT_TRUE(request);
-    for (int i = 0; i < 5000; ++i) request->token('a' + i % 26);
+    for (int i = 0; i < 10'000; ++i) request->token('a' + i % 26);
     request->finish(FinishReason::length);
     const auto response = c.read_response();
     EXPECT_EQ(response.status, 200);
     ASSERT_TRUE(response.complete);
     EXPECT_GT(response.body.size(), 200'000U) << "or it is no long answer";
     const Json choice = Json::parse(response.body)["choices"][0];
-    EXPECT_EQ(choice["text"].get<std::string>().size(), 5000U);
-    EXPECT_EQ(choice["logprobs"]["tokens"].size(), 5000U);
-    EXPECT_EQ(choice["logprobs"]["text_offset"][4999], 4999);
+    EXPECT_EQ(choice["text"].get<std::string>().size(), 10'000U);
+    EXPECT_EQ(choice["logprobs"]["tokens"].size(), 10'000U);
+    EXPECT_EQ(choice["logprobs"]["text_offset"][9999], 9999);
     EXPECT_TRUE(metric_becomes("helix_requests_held", "0"));
     // The connection serves on.
     c.request("GET", "/health");
