@@ -30,7 +30,8 @@ TEST(Addresses, OfEveryInterfaceAreThoseThatOthersCanUse) {
         ASSERT_FALSE(found.empty());
         for (const std::string& address : found) {
             EXPECT_FALSE(is_every_address(address));
-            if (found.size() > 1) EXPECT_FALSE(is_loopback(address)) << address;
+            const bool only = found.size() == 1;
+            EXPECT_TRUE(only || !is_loopback(address)) << address;
         }
     }
 }
