@@ -29,7 +29,7 @@ class ApiTest : public ::testing::Test {
         options_.seed = 7;
         options_.unix_time = [] { return std::int64_t{1234567890}; };
         options_.http.tick = base::from_ms(10);
-        options_.access.host_names = {"test"};  // as the client calls it
+        options_.access.host_names = {"test"};  // requests written by hand
         core::ClusterView view;
         view.serving = true;
         view.epoch = 1;

@@ -170,7 +170,7 @@ TEST_F(JobsTest, UploadsThatAreRefusedOrBrokenLeaveNothingInTheFolder) {
     EXPECT_EQ(post_form("--B\r\n" + std::string(200'000, 'x')).status, 400);
     auto broken = client();
     broken.send(
-        "POST /v1/files HTTP/1.1\r\nhost: t\r\nexpect: 100-continue\r\n"
+        "POST /v1/files HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n"
         "content-type: multipart/form-data; boundary=B\r\ncontent-length: 200000\r\n\r\n" +
         std::string(100'000, 'x'));
     EXPECT_EQ(broken.read_head().status, 100);

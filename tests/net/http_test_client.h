@@ -52,7 +52,7 @@ class TestClient {
     void request(std::string_view method, std::string_view path, std::string_view body = {},
                  std::string_view headers = {}) {
         std::string text =
-            std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nhost: test\r\n";
+            std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nhost: localhost\r\n";
         if (!body.empty()) {
             text += "content-length: " + std::to_string(body.size()) + "\r\n";
             if (headers.find("content-type") == std::string_view::npos) {
