@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "core/coordinator.h"
 
 namespace helix::api {
 
@@ -28,6 +29,9 @@ constexpr std::int64_t kFetch = 256;
 constexpr std::int64_t kNotRunAtOnce = 1000;
 
 constexpr int kTooManyRequests = 429;
+// Processes that may die while a line is under way; the last of them with that line alone.
+constexpr std::int64_t kMostDeaths = core::kMostDeaths;
+constexpr std::int64_t kDeathsBeforeAlone = core::kDeathsBeforeAlone;
 
 }  // namespace
 
@@ -45,6 +49,7 @@ void BatchRunner::take(std::vector<LineAnswer> answers) {
         --in_flight_;
         if (put_back(active, answer)) {
             active.waiting.insert(active.in_flight.extract(line));
+            aside_.push_back({answer.key.batch, answer.key.line});
             continue;
         }
         keep(answer.key, line->second, answer.status, answer.request_id, answer.body);
@@ -56,6 +61,7 @@ void BatchRunner::take(std::vector<LineAnswer> answers) {
 bool BatchRunner::put_back(Active& active, const LineAnswer& answer) {
     const bool full = answer.status == kTooManyRequests;
     if (!full && answer.status < 500) return false;
+    if (kills_workers(answer.body)) return false;
     Retry& retry = active.retries[answer.key.line];
     const bool counts = !full && world_.can_send();
     if (counts && ++retry.attempts >= kMaxAttempts) return false;
@@ -99,10 +105,17 @@ Status BatchRunner::try_advance() {
 }
 
 Status BatchRunner::commit() {
-    if (results_.empty()) return base::Ok{};
-    TRY_VOID(store_.add_results(results_));
+    if (!results_.empty()) TRY_VOID(store_.add_results(results_));
     results_.clear();
+    if (!aside_.empty()) TRY_VOID(store_.put_aside(aside_));
+    aside_.clear();
     return base::Ok{};
+}
+
+Status BatchRunner::stop() {
+    const Status kept = commit();
+    const Status aside = store_.put_all_aside();
+    return kept.ok() ? aside : kept;
 }
 
 Status BatchRunner::advance_batch(const store::BatchRecord& batch, Active& active) {
@@ -183,32 +196,61 @@ Status BatchRunner::fetch(const store::BatchRecord& batch, Active& active) const
     return base::Ok{};
 }
 
-Status BatchRunner::send_lines(const store::BatchRecord& batch, Active& active) {
-    for (auto next = active.waiting.begin();
-         next != active.waiting.end() && in_flight_ < max_in_flight_;) {
+// Nothing runs beside a line that processes died with.
+bool BatchRunner::may_send(const store::BatchLine& line, std::size_t chosen) const {
+    const bool others = in_flight_ > 0 || chosen > 0;
+    if (alone_ && others) return false;
+    const bool suspect = line.deaths >= kDeathsBeforeAlone && line.deaths < kMostDeaths;
+    if (suspect && others) return false;
+    return in_flight_ + static_cast<std::int32_t>(chosen) < max_in_flight_;
+}
+
+Status BatchRunner::choose(const store::BatchRecord& batch, Active& active,
+                           std::vector<store::BatchLine>& chosen) {
+    if (in_flight_ == 0) alone_ = false;
+    const auto take = [&](const store::BatchLine& line) {
+        alone_ = line.deaths >= kDeathsBeforeAlone && line.deaths < kMostDeaths;
+        chosen.push_back(line);
+    };
+    for (auto next = active.waiting.begin(); next != active.waiting.end();) {
         if (!active.retries[next->first].again.may_try(world_.now())) {
             ++next;
             continue;
         }
-        const store::BatchLine line = next->second;
+        if (!may_send(next->second, chosen.size())) return base::Ok{};
+        take(next->second);
         next = active.waiting.erase(next);
-        TRY_VOID(send(batch, active, line));
     }
-    while (in_flight_ < max_in_flight_) {
+    while (true) {
         if (active.fetched.empty() && !active.all_fetched) TRY_VOID(fetch(batch, active));
-        if (active.fetched.empty()) break;
-        const store::BatchLine line = active.fetched.front();
+        if (active.fetched.empty()) return base::Ok{};
+        if (!may_send(active.fetched.front(), chosen.size())) return base::Ok{};
+        take(active.fetched.front());
         active.fetched.pop_front();
-        TRY_VOID(send(batch, active, line));
     }
-    return base::Ok{};
+}
+
+Status BatchRunner::send_lines(const store::BatchRecord& batch, Active& active) {
+    std::vector<store::BatchLine> chosen;
+    Status status = choose(batch, active, chosen);
+    std::vector<store::LineOfBatch> begun;
+    for (const store::BatchLine& line : chosen) begun.push_back({batch.id, line.line});
+    if (status.ok() && !begun.empty()) status = store_.begin_lines(begun);
+    for (store::BatchLine& line : chosen) {
+        if (status.ok()) {
+            status = send(batch, active, std::move(line));
+        } else {
+            active.waiting.emplace(line.line, std::move(line));
+        }
+    }
+    return status;
 }
 
 Status BatchRunner::send(const store::BatchRecord& batch, Active& active, store::BatchLine line) {
     const LineKey key{batch.id, line.line};
     const auto text = store_.read(batch.input_file, line.offset, line.bytes);
     if (!text.ok() && text.error().code == base::Errc::internal) {
-        const ApiError damaged = internal_error(text.error().message);
+        const ApiError damaged = from_store(text.error());
         keep(key, line, damaged.status, "", error_json(damaged));
         return base::Ok{};
     }
@@ -218,7 +260,9 @@ Status BatchRunner::send(const store::BatchRecord& batch, Active& active, store:
     }
     LineRequest request;
     request.head.custom_id = line.custom_id;
-    auto error = read_line(*text, limits_.request, request);
+    std::optional<ApiError> error;
+    if (line.deaths >= kMostDeaths) error = kills_server_error();
+    if (!error) error = read_line(*text, limits_.request, request);
     if (!error) error = prepare_line(batch.id, request);
     if (error) {
         keep(key, line, error->status, "", error_json(*error));

@@ -57,6 +57,8 @@ class BatchRunner {
     // Keeps what was taken, all in one transaction. Where it cannot be kept now (a full disk,
     // perhaps) it is kept later.
     base::Status commit();
+    // The same, and nothing is under way any more: answers that still come are not waited for.
+    base::Status stop();
     // Does what can be done now, and commit() first. To be called again after the time returned,
     // when answers have been taken, and when a batch was added or cancelled.
     base::Duration advance();
@@ -83,6 +85,10 @@ class BatchRunner {
     base::Status validate(const store::BatchRecord& batch, Active& active);
     base::Status run(const store::BatchRecord& batch, Active& active);
     base::Status send_lines(const store::BatchRecord& batch, Active& active);
+    // What may be sent now; takes it from those that wait or were fetched.
+    base::Status choose(const store::BatchRecord& batch, Active& active,
+                        std::vector<store::BatchLine>& chosen);
+    bool may_send(const store::BatchLine& line, std::size_t chosen) const;
     base::Status send(const store::BatchRecord& batch, Active& active, store::BatchLine line);
     base::Status fetch(const store::BatchRecord& batch, Active& active) const;
     // With a line in the error file for each request that was not run.
@@ -99,7 +105,9 @@ class BatchRunner {
     std::int32_t max_in_flight_;
     std::int32_t in_flight_ = 0;
     std::map<std::string, Active> active_;
+    bool alone_ = false;                      // what is in flight runs with nothing beside it
     std::vector<store::LineResult> results_;  // to be committed
+    std::vector<store::LineOfBatch> aside_;   // put back; to be committed, too
     base::Duration pause_;
 };
 

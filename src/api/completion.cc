@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "api/heavy_work.h"
 #include "api/limits.h"
 #include "api/long_answer.h"
 #include "base/check.h"
@@ -186,6 +187,7 @@ void Completion::submit(std::vector<Token> tokens, std::size_t index) {
     request.min_tokens = request_.min_tokens;
     request.stop_tokens = stop_tokens_;
     request.priority = request_.priority;
+    request.client = client_number(context_, exchange_->request());
     request.guesses = request_.guesses;
     request.prediction = prepared_.prediction;
     request.n = request_.made();
@@ -403,6 +405,7 @@ void Completion::finished(std::size_t prompt, FinishReason reason, const std::st
         }
     }
     if (whole) return;
+    if (error.starts_with(core::kKillsWorkers)) return fail(kills_workers_error(error));
     fail(unavailable(error.empty() ? "The server ended this request." : error, 1));
 }
 

@@ -76,6 +76,12 @@ ApiError from_error(const base::Error& error) {
     return internal_error();
 }
 
+ApiError from_store(const base::Error& error) {
+    if (error.code != base::Errc::internal) return from_error(error);
+    LOG_ERROR("{}", error.message);
+    return {500, error.message, "server_error", "", "damaged", 0};
+}
+
 ApiError from_rejection(const core::RejectRequest& rejection) {
     switch (rejection.reason) {
         case core::RejectReason::queue_full:
@@ -112,6 +118,24 @@ ApiError from_status(int status, std::string_view message) {
         error = internal_error();
     }
     return error;
+}
+
+namespace {
+constexpr std::string_view kKillsCode = "request_kills_workers";
+}  // namespace
+
+ApiError kills_workers_error(std::string message) {
+    return {500, std::move(message), "server_error", "", std::string(kKillsCode), 0};
+}
+
+ApiError kills_server_error() {
+    return kills_workers_error(
+        "The server died three times while it ran this request, the last time with no other of a "
+        "batch beside it: it is not tried again.");
+}
+
+bool kills_workers(std::string_view error_body) {
+    return error_body.find(fmt::format("\"code\":\"{}\"", kKillsCode)) != std::string_view::npos;
 }
 
 std::string error_json(const ApiError& error) {

@@ -1,11 +1,14 @@
 #include "api/heavy_work.h"
 
+#include <algorithm>
 #include <exception>
 #include <new>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
 #include "api/context.h"
+#include "base/hash.h"
 #include "base/log.h"
 
 namespace helix::api {
@@ -97,7 +100,14 @@ void run_heavy(ApiContext& context, const Exchange& exchange, const std::string&
 
 std::string client_of(const ApiContext& context, const net::HttpRequest& request) {
     const std::string key = context.guard->key_of(request);
-    return key.empty() ? "address " + request.peer : "key " + key;
+    return key.empty() ? "address " + KeyThrottle::address_of(request.peer) : "key " + key;
+}
+
+std::uint64_t client_number(const ApiContext& context, const net::HttpRequest& request) {
+    if (request.peer.empty()) return 0;
+    const std::string client = client_of(context, request);
+    const std::uint64_t hash = base::hash128(std::as_bytes(std::span(client))).low;
+    return std::max<std::uint64_t>(1, hash);
 }
 
 }  // namespace helix::api

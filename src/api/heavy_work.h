@@ -43,5 +43,7 @@ struct HeavyRequest {
 
 // Whose turn it is: clients are told apart by their key where keys are asked for, else by address.
 std::string client_of(const ApiContext& context, const net::HttpRequest& request);
+// The same as a number, for core::Request::client; 0: it is our own.
+std::uint64_t client_number(const ApiContext& context, const net::HttpRequest& request);
 
 }  // namespace helix::api

@@ -138,7 +138,7 @@ void Jobs::Impl::work() {
         if (uncounted) pause = std::min(pause, kCountEvery);
         lock.lock();
     }
-    const base::Status kept = runner.commit();
+    const base::Status kept = runner.stop();
     if (!kept.ok()) LOG_ERROR("batches: {}", kept.error().message);
 }
 
@@ -189,7 +189,7 @@ void Jobs::Impl::write_piece(const std::shared_ptr<Download>& download) {
     net::HttpExchange& exchange = *download->exchange;
     if (!exchange.open()) return;
     if (download->error && !exchange.started()) {
-        return context.respond(exchange, error_response(from_error(*download->error)));
+        return context.respond(exchange, error_response(from_store(*download->error)));
     }
     if (!exchange.started()) {
         exchange.begin_stream(200, "application/octet-stream", {},

@@ -30,6 +30,9 @@ class KeyThrottle {
     void succeeded(base::TimePoint now, std::string_view peer, const std::string& label);
     bool known(base::TimePoint now, std::string_view peer, const std::string& label) const;
 
+    // Of a peer: one network counts as one, for nobody has only a single IPv6 address.
+    static std::string address_of(std::string_view peer);
+
     std::size_t addresses() const { return failures_.size(); }
 
   private:
@@ -38,9 +41,6 @@ class KeyThrottle {
         base::TimePoint last;
         base::TimePoint until;
     };
-    // One network counts as one: nobody has only a single IPv6 address.
-    static std::string address_of(std::string_view peer);
-
     std::map<std::string, Failures> failures_;
     std::map<std::string, base::TimePoint> good_;  // address and label, and when it was last right
 };

@@ -64,6 +64,7 @@ struct ServeArguments {
     std::string kv = "f16";
     int max_waiting = 1024;
     std::string request_memory = "1GiB";
+    std::int64_t max_waiting_tokens = core::CoordinatorConfig().max_waiting_tokens;
     std::string speculate;
     std::string state_dir;
     double rejoin_wait_s = 5;
@@ -221,6 +222,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
     options.model = served.model;
     options.core.block_size = a.block_size;
     options.core.max_waiting = a.max_waiting;
+    options.core.max_waiting_tokens = a.max_waiting_tokens;
     options.core.min_workers = a.min_workers;
     options.core.prefix_cache = !a.backend.no_prefix_cache;
     TRY_VOID(fill_speculation(a, served, options));
@@ -414,6 +416,10 @@ base::Status serve(const ServeArguments& a) {
 
 void add_limits(CLI::App& command, ServeArguments& a) {
     command.add_option("--max-waiting", a.max_waiting, "queued requests; more get 429")
+        ->capture_default_str();
+    command
+        .add_option("--max-waiting-tokens", a.max_waiting_tokens,
+                    "tokens of their prompts, of all together; more get 429")
         ->capture_default_str();
     command
         .add_option("--request-memory", a.request_memory,

@@ -193,8 +193,10 @@ Result<std::vector<BatchLine>> JobStore::open_lines(std::string_view batch, std:
                                                     std::int64_t limit) const {
     TRY(const std::int64_t number, batch_number(batch));
     TRY(Statement select,
-        db_->prepare("SELECT line, custom_id, offset, bytes FROM lines WHERE batch=? AND line>? "
-                     "AND NOT EXISTS(SELECT 1 FROM results WHERE results.batch=lines.batch AND "
+        db_->prepare("SELECT line, custom_id, offset, bytes, (SELECT deaths FROM runs WHERE "
+                     "runs.batch=lines.batch AND runs.line=lines.line) FROM lines "
+                     "WHERE batch=? AND line>? AND NOT EXISTS(SELECT 1 FROM results WHERE "
+                     "results.batch=lines.batch AND "
                      "results.line=lines.line) ORDER BY line LIMIT ?"));
     select.integer(number).integer(after).integer(limit);
     std::vector<BatchLine> lines;
@@ -206,7 +208,32 @@ Result<std::vector<BatchLine>> JobStore::open_lines(std::string_view batch, std:
         line.custom_id = select.text_at(1);
         line.offset = select.integer_at(2);
         line.bytes = select.integer_at(3);
+        line.deaths = select.integer_at(4);  // of what is not there: 0
     }
+}
+
+Status JobStore::set_under_way(const std::vector<LineOfBatch>& lines, bool under_way) {
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    TRY(Statement set,
+        db_->prepare("INSERT INTO runs(batch, line, under_way) SELECT seq, ?, ? FROM "
+                     "batches WHERE id=? ON CONFLICT(batch, line) DO UPDATE SET "
+                     "under_way=excluded.under_way"));
+    for (const LineOfBatch& one : lines) {
+        TRY_VOID(set.integer(one.line).integer(under_way ? 1 : 0).text(one.batch).run());
+    }
+    return transaction.commit();
+}
+
+Status JobStore::begin_lines(const std::vector<LineOfBatch>& lines) {
+    return set_under_way(lines, true);
+}
+
+Status JobStore::put_aside(const std::vector<LineOfBatch>& lines) {
+    return set_under_way(lines, false);
+}
+
+Status JobStore::put_all_aside() {
+    return db_->execute("UPDATE runs SET under_way=0 WHERE under_way=1");
 }
 
 Result<JobCounts> JobStore::counts() const {
@@ -236,6 +263,8 @@ Result<std::int64_t> JobStore::add_results(const std::vector<LineResult>& result
             "CONFLICT(batch, line) DO NOTHING"));
     TRY(Statement count, db_->prepare("UPDATE batches SET completed=completed+(?=0), "
                                       "failed=failed+(?=1) WHERE id=?"));
+    TRY(Statement ended, db_->prepare("DELETE FROM runs WHERE batch=(SELECT seq FROM batches WHERE "
+                                      "id=?) AND line=?"));
     std::int64_t kept = 0;
     for (const LineResult& result : results) {
         const int outcome = static_cast<int>(result.outcome);
@@ -243,6 +272,7 @@ Result<std::int64_t> JobStore::add_results(const std::vector<LineResult>& result
         TRY_VOID(insert.run());
         if (db_->changed() == 0) continue;
         ++kept;
+        TRY_VOID(ended.text(result.batch).integer(result.line).run());
         TRY_VOID(count.integer(outcome).integer(outcome).text(result.batch).run());
     }
     TRY_VOID(transaction.commit());

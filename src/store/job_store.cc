@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <string>
 
 #include "base/file.h"
 #include "store/schema.h"
@@ -19,7 +20,7 @@ constexpr std::int64_t kSchemaVersion = 2;
 
 // results is a table of its own so that it only ever grows: the primary key is the promise that a
 // line has one result. seq gives lists their order; ids are what users see.
-constexpr const char* kSchema = R"(
+constexpr const char* kFirstTables = R"(
 CREATE TABLE files(
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
@@ -75,15 +76,24 @@ CREATE TABLE results(
     FOREIGN KEY(batch, line) REFERENCES lines(batch, line) ON DELETE CASCADE);
 )";
 
+// Of lines without a result: under way now, or at the deaths of how many processes before.
+constexpr const char* kRunsTable = R"(
+CREATE TABLE runs(
+    batch INTEGER NOT NULL,
+    line INTEGER NOT NULL,
+    deaths INTEGER NOT NULL DEFAULT 0,
+    under_way INTEGER NOT NULL,
+    PRIMARY KEY(batch, line),
+    FOREIGN KEY(batch, line) REFERENCES lines(batch, line) ON DELETE CASCADE) WITHOUT ROWID;
+)";
+
 // Contents had no checksums at first.
-constexpr std::array<const char*, 1> kUpgrades = {R"(
+constexpr const char* kAddHashes = R"(
 ALTER TABLE pieces ADD COLUMN hash BLOB;
 UPDATE pieces SET hash=helix_hash(file, piece, data);
 ALTER TABLE results ADD COLUMN hash BLOB;
 UPDATE results SET hash=helix_hash(batch, line, outcome, text);
-)"};
-
-constexpr Schema kJobs = {kApplicationId, kSchemaVersion, kSchema, kUpgrades};
+)";
 
 }  // namespace
 
@@ -104,7 +114,13 @@ Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& folder) {
     TRY_VOID(base::make_private_folder(folder));
     TRY(auto database, Database::open((std::filesystem::path(folder) / "helix.db").string()));
     std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
-    TRY_VOID(prepare_schema(*store->db_, kJobs));
+    const std::string tables = std::string(kFirstTables) + kRunsTable;
+    const std::string second = std::string(kAddHashes) + kRunsTable;
+    const std::array upgrades{second.c_str()};
+    TRY_VOID(
+        prepare_schema(*store->db_, {kApplicationId, kSchemaVersion, tables.c_str(), upgrades}));
+    // Whoever had it before did not come to say that they had ended.
+    TRY_VOID(store->db_->execute("UPDATE runs SET deaths=deaths+1, under_way=0 WHERE under_way=1"));
     return store;
 }
 

@@ -75,6 +75,12 @@ struct BatchLine {
     std::string custom_id;
     std::int64_t offset = 0;  // in the input file
     std::int64_t bytes = 0;   // without the line end
+    std::int64_t deaths = 0;  // of processes that died while it was under way
+};
+
+struct LineOfBatch {
+    std::string batch;
+    std::int64_t line = 0;
 };
 
 enum class Outcome : std::uint8_t {
@@ -164,6 +170,12 @@ class JobStore {
     base::Result<std::vector<BatchLine>> open_lines(std::string_view batch, std::int64_t after,
                                                     std::int64_t limit) const;
     base::Result<JobCounts> counts() const;
+    // These are under way from now on, until they have a result or are put aside. If this process
+    // dies before, that counts against each of them (BatchLine::deaths).
+    base::Status begin_lines(const std::vector<LineOfBatch>& lines);
+    base::Status put_aside(const std::vector<LineOfBatch>& lines);
+    // Nothing is under way any more: this process ends in good order.
+    base::Status put_all_aside();
     // All or none, in one transaction; those of lines that have a result already are dropped.
     // Returns how many were kept.
     base::Result<std::int64_t> add_results(const std::vector<LineResult>& results);
@@ -188,6 +200,7 @@ class JobStore {
     base::Result<std::string> read_results(std::string_view id, std::int64_t batch, bool errors,
                                            ContentPlace& place, std::int64_t bytes) const;
     base::Status free_removed_files() const;
+    base::Status set_under_way(const std::vector<LineOfBatch>& lines, bool under_way);
 
     std::unique_ptr<Database> db_;
 };

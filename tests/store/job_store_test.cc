@@ -145,6 +145,32 @@ TEST_F(JobStoreTest, OpenLinesAreThoseWithoutAResultInOrder) {
     EXPECT_EQ(lines[0].line, 5);
 }
 
+TEST_F(JobStoreTest, ADeathCountsAgainstWhatWasUnderWayAndAGoodEndAgainstNothing) {
+    const std::string id = running_batch(4);
+    const auto deaths = [&] {
+        std::vector<std::int64_t> counts;
+        const auto lines = store_->open_lines(id, 0, 10);
+        EXPECT_TRUE(lines.ok());
+        for (const BatchLine& line : *lines) counts.push_back(line.deaths);
+        return counts;
+    };
+    ASSERT_TRUE(store_->begin_lines({{id, 1}, {id, 2}, {id, 3}}).ok());
+    EXPECT_EQ(deaths(), (std::vector<std::int64_t>{0, 0, 0, 0}));
+    ASSERT_TRUE(store_->put_aside({{id, 2}}).ok());
+    open();  // nobody came to say that they had ended
+    EXPECT_EQ(deaths(), (std::vector<std::int64_t>{1, 0, 1, 0}));
+    open();  // nothing was under way
+    EXPECT_EQ(deaths(), (std::vector<std::int64_t>{1, 0, 1, 0}));
+    ASSERT_TRUE(store_->begin_lines({{id, 1}, {id, 4}}).ok());
+    ASSERT_TRUE(store_->put_all_aside().ok());
+    open();
+    EXPECT_EQ(deaths(), (std::vector<std::int64_t>{1, 0, 1, 0}));
+    ASSERT_TRUE(store_->begin_lines({{id, 1}, {id, 3}}).ok());
+    ASSERT_TRUE(store_->add_results({{id, 3, Outcome::completed, "{}"}}).ok());
+    open();
+    EXPECT_EQ(deaths(), (std::vector<std::int64_t>{2, 0, 0}));
+}
+
 TEST_F(JobStoreTest, ABatchIsCancelledWhileItRunsAndNotAfterwards) {
     const std::string id = running_batch(2);
     ASSERT_TRUE(store_->add_results({{id, 1, Outcome::completed, "x"}}).ok());
