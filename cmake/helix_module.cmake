@@ -18,6 +18,22 @@ function(helix_module name)
     set_property(GLOBAL APPEND PROPERTY HELIX_ROOMS ${name})
 endfunction()
 
+# helix_together(TARGET [APART file...]): with HELIX_UNITY the target's sources are compiled by eights, since most
+# of the time goes into headers. APART: sources that use names which others have too, relative to src/.
+function(helix_together target)
+    cmake_parse_arguments(ARG "" "" "APART" ${ARGN})
+    if(NOT HELIX_UNITY)
+        return()
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    # A class behind a pointer may hold types of its source's own, which is no header here either.
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+    foreach(file ${ARG_APART})
+        set_source_files_properties(${CMAKE_SOURCE_DIR}/src/${file} TARGET_DIRECTORY ${target}
+                                    PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endforeach()
+endfunction()
+
 function(helix_executable name main room)
     add_executable(${name} ${main})
     target_link_libraries(${name} PRIVATE helix_${room} helix_flags)

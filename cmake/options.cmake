@@ -5,6 +5,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
+option(HELIX_UNITY "compile several sources at a time; off: each alone, for quick small rebuilds" ON)
 option(HELIX_BENCHMARKS "build bench/" OFF)
 option(HELIX_FUZZ "build fuzz/ (needs clang)" OFF)
 set(HELIX_SANITIZE "" CACHE STRING "sanitizers, as -fsanitize= takes them: address,undefined or thread")

@@ -47,3 +47,8 @@ step "ctest release (fast tests)" tests release -j "$jobs" -LE slow
 skipped
 step "ctest release (clusters of processes)" tests release -L slow
 skipped
+
+# The tree that all of this was said of.
+if [ -z "$(git status --porcelain 2>/dev/null)" ]; then
+    git rev-parse 'HEAD^{tree}' >build/checked
+fi

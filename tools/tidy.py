@@ -34,6 +34,14 @@ def contents(path):
         return file.read()
 
 
+def sources_of(path):
+    """The file or, where several are compiled as one, those that it includes."""
+    if "/Unity/unity_" not in path:
+        return [os.path.relpath(path)]
+    with open(path, encoding="utf-8") as file:
+        return [os.path.relpath(line.split('"')[1]) for line in file if line.startswith('#include "')]
+
+
 def flags_of(entry):
     """The compiler's arguments without the compiler, what it reads and what it writes."""
     words = shlex.split(entry["command"])
@@ -91,7 +99,7 @@ def main():
         return os.path.join(stamps, key)
 
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
-        commands = {os.path.relpath(entry["file"]): entry for entry in json.load(file)}
+        commands = {path: entry for entry in json.load(file) for path in sources_of(entry["file"])}
     alike = collections.defaultdict(list)
     for path in files_of("src/*.cc", "src/**/*.cc"):
         if path not in commands:

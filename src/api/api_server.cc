@@ -68,7 +68,7 @@ struct ApiServer::Impl {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLookEvery(20);
+constexpr std::chrono::milliseconds kDrainPoll(20);
 constexpr base::Duration kLastWords = base::from_seconds(1);  // for errors to reach slow clients
 
 // Files may be larger than other bodies, for those who may send them, and wait for their end on
@@ -147,7 +147,7 @@ void ApiServer::stop(base::Duration grace) {
     if (impl_->context.jobs != nullptr) impl_->context.jobs->stop();
     const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(grace.ns);
     while (impl_->answers_under_way() > 0 && std::chrono::steady_clock::now() < until) {
-        std::this_thread::sleep_for(kLookEvery);
+        std::this_thread::sleep_for(kDrainPoll);
     }
     impl_->http->post([impl = impl_.get()] { impl->end_answers(); });
     impl_->http->stop(std::min(grace, kLastWords));

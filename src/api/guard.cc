@@ -17,7 +17,7 @@ namespace {
 
 using net::HttpRequest;
 
-constexpr base::Duration kLookEvery = base::from_ms(500);
+constexpr base::Duration kKeyFilesEvery = base::from_ms(500);
 constexpr base::Duration kLogEvery = base::from_seconds(1);
 
 std::string lower(std::string_view text) {
@@ -370,7 +370,7 @@ void Guard::on_tick(base::TimePoint now) {
         LOG_WARN("{} request(s) with a wrong key were turned away, the last from {}",
                  std::exchange(turned_away_, 0), last_turned_away_);
     }
-    if (now - looked_ < kLookEvery) return;
+    if (now - looked_ < kKeyFilesEvery) return;
     looked_ = now;
     for (net::SecretKeys* keys : {&api_keys_, &admin_keys_}) {
         const base::Status read = keys->refresh();
