@@ -111,6 +111,10 @@ HttpParser::Line HttpParser::take_line(std::string_view& data, std::size_t most,
     }
     line_ += part;
     data.remove_prefix(part.size());
+    if (!whole && line_.size() >= most) {
+        refuse(too_long.status, too_long.why);
+        return Line::refused;
+    }
     if (!whole) return Line::more;
     // A line ends with CR LF, and neither stands anywhere else: others may see two lines there.
     if (!line_.ends_with("\r\n") || line_.find('\r') != line_.size() - 2) {

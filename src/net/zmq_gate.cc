@@ -319,6 +319,7 @@ void ZmqGate::warn(const std::string& text) {
 }
 
 void ZmqGate::accept_all() {
+    take_commands();  // who was admitted before these came gives them no room
     for (int i = 0; i < 64; ++i) {
         sockaddr_storage from = {};
         socklen_t size = sizeof from;

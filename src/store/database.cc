@@ -224,9 +224,11 @@ Error Database::error(int code) const {
     // That is what somebody asked for. All else is the file's own trouble, which is told with its
     // path: to whoever runs the program, never to clients.
     if (kind == SQLITE_TOOBIG) return {Errc::too_large, said};
-    if (kind == SQLITE_BUSY || kind == SQLITE_LOCKED) said = "is in use by another process";
-    if (kind == SQLITE_NOTADB) said = "is not a SQLite database";
-    if (kind == SQLITE_CORRUPT) said = "is damaged";
+    if (kind == SQLITE_BUSY || kind == SQLITE_LOCKED) {
+        return {Errc::unavailable, path_ + ": is in use by another process"};
+    }
+    if (kind == SQLITE_NOTADB) return base::invalid(path_ + ": is not a SQLite database");
+    if (kind == SQLITE_CORRUPT) return base::invalid(path_ + ": is damaged");
     return {Errc::io, path_ + ": " + said};
 }
 

@@ -218,7 +218,6 @@ TEST_F(ExperimentTest, ThePublishedRunComesOutToThePrintedDigit) {
 // published files say, in which the published run fits: our policy, which never takes more than
 // there is, is not held to less.
 TEST_F(ExperimentTest, SeparatePipelinesServeNoLessUnderOurPolicyThanUnderThePublishedOne) {
-    if (!have_data()) GTEST_SKIP() << "no reference data at " << kData;
     auto data = ExperimentData::open(kData, folder_);
     ASSERT_TRUE(data.ok()) << data.error().message;
     ExperimentSession session(std::move(*data), {});

@@ -30,8 +30,9 @@ Request request(std::uint64_t id, std::int32_t max_tokens = 100) {
 // the test.
 class ElasticCluster : public ScriptedCluster {
   public:
-    ElasticCluster(std::uint32_t lanes, std::uint32_t stages, CoordinatorConfig c = config())
-        : ScriptedCluster(c, lanes, stages) {}
+    ElasticCluster(std::uint32_t lanes, std::uint32_t stages, CoordinatorConfig c = config(),
+                   std::int64_t last_pages = 0)
+        : ScriptedCluster(c, lanes, stages, 400, 5, 0, last_pages) {}
 
     bool loads = true;  // answer AssignLayers
     std::vector<std::string> reports;
@@ -323,7 +324,6 @@ TEST(CoordinatorDrain, WithoutAPlacementItIsRefusedAndNothingIsLost) {
 class UnequalLanes : public ::testing::Test {
   protected:
     UnequalLanes() {
-        cluster.play(FromWorker{{1}, LayersReady{1, {0, 4}, 100, 0, "plain"}});
         cluster.play(Submitted{request(1, 300)});
         cluster.token(1);
         EXPECT_EQ(cluster.lane(1), 0U) << "the other one could not hold it";
@@ -335,7 +335,7 @@ class UnequalLanes : public ::testing::Test {
             if (cluster.open(1) && cluster.request(1).running) cluster.token(1);
         }
     }
-    ElasticCluster cluster{2, 1};
+    ElasticCluster cluster{2, 1, config(), 100};
 };
 
 TEST_F(UnequalLanes, ADrainWaitsForTheRequestThatNothingElseCouldHold) {

@@ -135,12 +135,12 @@ TEST(CoordinatorPrefix, ALostPrefixStartsTheRequestAgainAtOnceAndIsNoPreemption)
         << "and has been computed again";
 }
 
-TEST(CoordinatorPrefix, AWorkerThatLosesWhatItWasNotAskedForEndsTheRequest) {
+TEST(CoordinatorPrefix, AWorkerThatLosesWhatItWasNotAskedForIsCutOff) {
     ScriptedCluster cluster(config(), 1, 1);
     cluster.step(Submitted{request(1, text(12))});
-    const auto end = find<FinishRequest>(cluster.stuck(1, StuckCause::prefix_lost));
-    ASSERT_TRUE(end) << "or it would be started for ever";
-    EXPECT_EQ(end->reason, FinishReason::error);
+    const auto cut = find<CutOffWorker>(cluster.stuck(1, StuckCause::prefix_lost));
+    ASSERT_TRUE(cut) << "or it would be started there for ever";
+    EXPECT_EQ(cut->worker, WorkerId{0});
 }
 
 TEST(CoordinatorPrefix, AfterAPreemptionWhatIsStillThereIsNotComputedAgain) {

@@ -193,7 +193,7 @@ TEST_P(MigrationCluster, ItIsPreempted) {
         at_each_message(
             [w](MovingCluster& cluster) {
                 const RequestState* urgent = cluster.request(2);
-                if (urgent == nullptr) return;
+                if (urgent == nullptr || stage_at(urgent->pipeline, {w}) == nullptr) return;
                 cluster.step(FromWorker{
                     {w}, SequenceStuck{{{2}, urgent->attempt}, StuckCause::out_of_pages, "test"}});
             },

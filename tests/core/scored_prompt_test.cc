@@ -118,7 +118,7 @@ TEST_F(ScoredPrompt, WhereSomeWereLostAnotherAttemptGetsTheRestUntilThereWereToo
         cluster_.step(Submitted{asked});
         score(id, 1, 3);
         for (std::uint32_t attempt = 1; attempt <= 2; ++attempt) {
-            auto actions = cluster_.tokens(id, {70});
+            auto actions = cluster_.first_tokens(id, n, 70);
             EXPECT_FALSE(find<StreamToken>(actions) || find<FinishRequest>(actions));
             const auto more = cluster_.step(CoordinatorTick{});
             actions.insert(actions.end(), more.begin(), more.end());
@@ -128,7 +128,7 @@ TEST_F(ScoredPrompt, WhereSomeWereLostAnotherAttemptGetsTheRestUntilThereWereToo
             EXPECT_EQ(again[0].start->scored, kPrompt);
         }
         EXPECT_EQ(positions(score(id, 1, 8)), (Positions{3, 4, 5, 6, 7}));
-        const auto ended = find<FinishRequest>(cluster_.tokens(id, {70}));
+        const auto ended = find<FinishRequest>(cluster_.first_tokens(id, n, 70));
         ASSERT_TRUE(ended);
         EXPECT_EQ(ended->reason, FinishReason::error);
         EXPECT_NE(ended->error.find("log-probabilities"), std::string::npos);
@@ -142,7 +142,7 @@ TEST_F(ScoredPrompt, OfSeveralAnswersThePromptIsScoredOnce) {
     ASSERT_EQ(rows.size(), 1U);
     EXPECT_EQ(rows[0].draws, 3);
     EXPECT_EQ(positions(score(1, 1, 9)), (Positions{1, 2, 3, 4, 5, 6, 7, 8}));
-    EXPECT_TRUE(find<StreamToken>(cluster_.tokens(1, {70})));
+    EXPECT_TRUE(find<StreamToken>(cluster_.first_tokens(1, 3, 70)));
 }
 
 StageInput scored_input(const WorkerDriver& worker, const std::vector<Token>& prompt) {

@@ -20,7 +20,8 @@ class ScriptedCluster {
     using Actions = std::vector<CoordinatorAction>;
 
     ScriptedCluster(CoordinatorConfig config, std::uint32_t lanes, std::uint32_t stages,
-                    std::int64_t pages = 400, double tokens_per_s = 5, std::int64_t swap_pages = 0)
+                    std::int64_t pages = 400, double tokens_per_s = 5, std::int64_t swap_pages = 0,
+                    std::int64_t last_pages = 0)  // of the last worker; 0: as all others
         : coordinator_(config), stages_(stages) {
         const std::uint32_t n = lanes * stages;
         for (std::uint32_t i = 0; i < n; ++i) {
@@ -46,7 +47,8 @@ class ScriptedCluster {
         step(planned);
         for (std::uint32_t i = 0; i < n; ++i) {
             const LayerRange layers = planned.placement.layers[i];
-            step(FromWorker{{i}, LayersReady{1, layers, pages, swap_pages, "plain"}});
+            const std::int64_t own = i + 1 == n && last_pages > 0 ? last_pages : pages;
+            step(FromWorker{{i}, LayersReady{1, layers, own, swap_pages, "plain"}});
         }
         EXPECT_TRUE(coordinator_.view().serving);
     }
@@ -69,6 +71,18 @@ class ScriptedCluster {
         }
         return step(FromWorker{state.pipeline.back().worker, message});
     }
+    // The same of the first token of all its answers, drawn at once.
+    Actions first_tokens(std::uint64_t id, std::int32_t n, Token value) {
+        const RequestState& state = request(id);
+        TokensProduced message;
+        for (std::int32_t i = 0; i < n; ++i) {
+            const auto member = static_cast<std::uint32_t>(i);
+            message.tokens.push_back({{{id}, state.attempt, member}, length(state), value, 0, {}});
+        }
+        return step(FromWorker{state.pipeline.back().worker, message});
+    }
+    // Is a token of it on its way?
+    bool asked(std::uint64_t id) const { return request(id).rows_going > 0; }
     Actions stuck(std::uint64_t id, StuckCause cause) {
         const RequestState& state = request(id);
         return step(FromWorker{state.pipeline.back().worker,

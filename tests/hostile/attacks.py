@@ -190,9 +190,17 @@ async def smuggling(bed):
     return ", ".join(said)
 
 
-def dial(port):
-    made = socket.create_connection(("127.0.0.1", port), timeout=5)
-    return made
+def greet(port):
+    """A connection to the cluster port that has shaken hands, as any peer's library does."""
+    peer = socket.create_connection(("127.0.0.1", port), timeout=5)
+    peer.sendall(zmtp_greeting() + zmtp_ready())
+    said = b""
+    while b"READY" not in said:
+        piece = peer.recv(256)
+        if not piece:
+            raise ConnectionError("the handshake was refused")
+        said += piece
+    return peer
 
 
 @attack
@@ -214,8 +222,8 @@ async def junk_at_the_cluster_port(bed):
         end = time.monotonic() + 4
         while time.monotonic() < end:
             try:
-                peer = dial(bed.cluster_port)
-                peer.sendall(zmtp_greeting() + zmtp_ready() + zmtp_frame(b"\x00\xff junk", more=True) +
+                peer = greet(bed.cluster_port)
+                peer.sendall(zmtp_frame(b"\x00\xff junk", more=True) +
                              zmtp_frame(b"\xff" * 40, more=False))
                 peer.close()
             except OSError:
@@ -252,8 +260,7 @@ async def endless_multipart(bed):
     def flood():
         sent = 0
         try:
-            peer = dial(bed.cluster_port)
-            peer.sendall(zmtp_greeting() + zmtp_ready())
+            peer = greet(bed.cluster_port)
             peer.settimeout(2)
             frames = zmtp_frame(b"a" * 60_000, more=True) * 16
             end = time.monotonic() + 8

@@ -357,9 +357,19 @@ TEST(ZmqTransport, StrangersMakeRoomForWhoComesNext) {
 // A descriptor's number says nothing: by the time of the ban it may be anybody's.
 TEST(ZmqTransport, ABanNeverTouchesConnectionsOfOthers) {
     Pair pair;
-    const std::string junk = zmtp_opening() + std::string("\0\4junk", 6);
+    const std::string opening = zmtp_opening();
+    const std::string junk("\0\4junk", 6);
     for (int round = 0; round < 100; ++round) {
         const int stranger = connect_raw(pair.endpoint);
+        ::send(stranger, opening.data(), opening.size(), MSG_NOSIGNAL);
+        // Whoever speaks before the other side is ready is not heard.
+        std::string said;
+        std::array<char, 256> piece = {};
+        while (said.find("READY") == std::string::npos) {
+            const ssize_t n = ::recv(stranger, piece.data(), piece.size(), 0);
+            ASSERT_GT(n, 0);
+            said.append(piece.data(), static_cast<std::size_t>(n));
+        }
         ::send(stranger, junk.data(), junk.size(), MSG_NOSIGNAL);
         std::optional<Received> got;
         ASSERT_TRUE(turn({pair.router.get()}, [&] {
