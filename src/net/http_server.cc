@@ -168,12 +168,14 @@ bool HttpServer::Impl::turn_one_away() {
     spare.release();
     const int fd =
         ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd >= 0) {
-        [[maybe_unused]] const ssize_t sent =
-            ::send(fd, loop.full_answer.data(), loop.full_answer.size(), MSG_NOSIGNAL);
-        ::close(fd);
+    if (fd < 0) {
+        spare.take();
+        return false;
     }
-    return spare.take() && fd >= 0;
+    [[maybe_unused]] const ssize_t sent =
+        ::send(fd, loop.full_answer.data(), loop.full_answer.size(), MSG_NOSIGNAL);
+    spare.take_over(fd);
+    return true;
 }
 
 asio::awaitable<void> HttpServer::Impl::tick_loop() {

@@ -36,9 +36,26 @@ std::size_t peers_for(std::size_t open_files) {
     return std::clamp<std::size_t>(open_files / 8, 1, 1024);
 }
 
+SpareDescriptor::SpareDescriptor() : pattern_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+    take();
+}
+
+SpareDescriptor::~SpareDescriptor() {
+    release();
+    if (pattern_ >= 0) ::close(pattern_);
+}
+
 bool SpareDescriptor::take() {
-    if (fd_ < 0) fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd_ < 0) fd_ = ::fcntl(pattern_, F_DUPFD_CLOEXEC, 0);
     return fd_ >= 0;
+}
+
+void SpareDescriptor::take_over(int fd) {
+    if (fd_ < 0 && ::dup3(pattern_, fd, O_CLOEXEC) == fd) {
+        fd_ = fd;
+    } else {
+        ::close(fd);
+    }
 }
 
 void SpareDescriptor::release() {

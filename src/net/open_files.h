@@ -24,15 +24,19 @@ std::size_t peers_for(std::size_t open_files);
 // that there is no room.
 class SpareDescriptor {
   public:
-    SpareDescriptor() { take(); }
-    ~SpareDescriptor() { release(); }
+    SpareDescriptor();
+    ~SpareDescriptor();
     SpareDescriptor(const SpareDescriptor&) = delete;
     SpareDescriptor& operator=(const SpareDescriptor&) = delete;
 
     bool take();  // true: it is here (again)
     void release();
+    // Closes what fd is and keeps its number in place of the one that was released, in one step: so
+    // nobody else can take it meanwhile.
+    void take_over(int fd);
 
   private:
+    int pattern_;  // what the spare one is a copy of
     int fd_ = -1;
 };
 

@@ -330,7 +330,10 @@ void ZmqGate::accept_all() {
             warn("no file descriptor is left for another peer");
             spare_.release();
             outer = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-            close_fd(outer);
+            if (outer >= 0) {
+                spare_.take_over(outer);
+                return;
+            }
             if (spare_.take()) return;
             accept_after_ = now() + kPause;
             ::epoll_ctl(epoll_, EPOLL_CTL_DEL, listener_, nullptr);

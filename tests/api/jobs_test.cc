@@ -236,7 +236,7 @@ TEST_F(JobsTest, BatchesAndTheirLinesAreInTheMetrics) {
 }
 
 TEST_F(JobsTest, BadUploadsAndPathsAreRefusedByName) {
-    EXPECT_EQ(post("/v1/files", "{}").status, 400);
+    EXPECT_EQ(post("/v1/files", "{}").status, 415);
     const auto purpose = post_form(form("x", "fine-tune"));
     EXPECT_EQ(purpose.status, 400);
     EXPECT_THAT(purpose.body, HasSubstr("expected batch, got 'fine-tune'"));
