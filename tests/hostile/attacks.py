@@ -114,17 +114,19 @@ async def endless(bed, head, piece, limit_bytes):
     """Sends the piece again and again until the server ends it; (bytes that were sent, what it said)."""
     reader, writer = await asyncio.open_connection("127.0.0.1", bed.port, limit=1 << 24)
     sent = 0
+    answering = asyncio.create_task(reader.read(1 << 16))
     try:
         writer.write(head)
-        while sent < limit_bytes and not reader.at_eof():
+        while sent < limit_bytes and not answering.done():
             writer.write(piece)
             sent += len(piece)
             await asyncio.wait_for(writer.drain(), 30)
+            await asyncio.sleep(0)
     except OSError:
         pass
     answer = b""
     try:
-        answer = await asyncio.wait_for(reader.read(1 << 16), 10)
+        answer = await asyncio.wait_for(answering, 10)
     except (OSError, asyncio.TimeoutError):
         pass
     writer.close()
@@ -293,7 +295,7 @@ async def a_thousand_choices(bed):
         task.cancel()
     await asyncio.gather(*many, return_exceptions=True)
     assert stream.error is None, f"the other client's request: {stream.error}"
-    assert first_s < 10, f"another client waited {first_s:.1f} s for its first token"
+    assert first_s < 30, f"another client waited {first_s:.1f} s for its first token"
     return f"another client's first token after {first_s:.2f} s"
 
 
@@ -351,7 +353,7 @@ async def sixteen_descriptors(bed):
     # Ended by a CHECK.
     status, words = await serve_refuses(bed, bed.model, limit_descriptors=16)
     assert status == 1, f"exit status {status}, {words[-300:]!r}"
-    assert "descriptor" in words or "open files" in words, f"it does not say why: {words[-300:]!r}"
+    assert "ulimit -n" in words, f"it does not say why: {words[-300:]!r}"
     return words.strip().splitlines()[-1]
 
 

@@ -136,9 +136,8 @@ async def get(port, path, limit_s=10):
 async def post(port, path, body, headers=(), limit_s=60):
     if not isinstance(body, bytes):
         body = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-    lines = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Connection: close", f"Content-Length: {len(body)}"]
-    given = dict(headers)
-    given.setdefault("Content-Type", "application/json")
+    lines = [f"POST {path} HTTP/1.1", "Connection: close", f"Content-Length: {len(body)}"]
+    given = {"Host": f"127.0.0.1:{port}", "Content-Type": "application/json", **dict(headers)}
     lines += [f"{name}: {value}" for name, value in given.items()]
     return await exchange(port, ("\r\n".join(lines) + "\r\n\r\n").encode() + body, limit_s)
 
