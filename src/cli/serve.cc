@@ -354,6 +354,34 @@ void tell_addresses(const ServeArguments& a, const std::string& host, std::uint1
     }
 }
 
+// They draw on the coordinator and the model, which must live as long.
+void add_pages(api::ApiOptions& options, node::CoordinatorServer& coordinator,
+               const Served& served) {
+    options.pages["/"] = {"text/plain; charset=utf-8",
+                          [name = options.model.id] { return start_page(name); }};
+    options.pages["/helix/join"] = {"application/json",
+                                    [&coordinator] { return coordinator.join_json(); }};
+    options.pages["/helix/plan"] = {
+        "text/plain; charset=utf-8",
+        [&coordinator, &m = served.model.spec] { return draw_plan(coordinator, m); }, true};
+    options.pages["/helix/plan.svg"] = {
+        "image/svg+xml",
+        [&coordinator, &m = served.model.spec] { return draw_plan_svg(coordinator, m); }, true};
+}
+
+void wait_for_interrupt() {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool stopping = false;
+    const Interrupt interrupt([&] {
+        const std::lock_guard lock(mutex);
+        stopping = true;
+        changed.notify_all();
+    });
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return stopping; });
+}
+
 base::Status serve(const ServeArguments& a) {
     block_interrupts();
     TRY_VOID(net::require_open_files("helix serve", kLeastFiles));
@@ -373,16 +401,7 @@ base::Status serve(const ServeArguments& a) {
     with_pages.access.host_names.push_back(named.host);
     TRY(with_pages.jobs, job_options(a));
     TRY(with_pages.limits.max_request_bytes, parse_size("--request-memory", a.request_memory));
-    with_pages.pages["/"] = {"text/plain; charset=utf-8",
-                             [name = with_pages.model.id] { return start_page(name); }};
-    with_pages.pages["/helix/join"] = {"application/json",
-                                       [&c = *coordinator] { return c.join_json(); }};
-    with_pages.pages["/helix/plan"] = {
-        "text/plain; charset=utf-8",
-        [&c = *coordinator, &m = served.model.spec] { return draw_plan(c, m); }, true};
-    with_pages.pages["/helix/plan.svg"] = {
-        "image/svg+xml",
-        [&c = *coordinator, &m = served.model.spec] { return draw_plan_svg(c, m); }, true};
+    add_pages(with_pages, *coordinator, served);
     const std::string model_id = with_pages.model.id;
     TRY(const auto api,
         api::ApiServer::start(std::move(with_pages), *coordinator, std::move(codec)));
@@ -396,18 +415,7 @@ base::Status serve(const ServeArguments& a) {
         coordinator->provide_nodes(
             node_provider(a.scale, fmt::format("{}:{}", join, api->port()), scaled_worker(a)));
     }
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool stopping = false;
-    const Interrupt interrupt([&] {
-        const std::lock_guard lock(mutex);
-        stopping = true;
-        changed.notify_all();
-    });
-    {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [&] { return stopping; });
-    }
+    wait_for_interrupt();
     LOG_INFO("stopping: answers under way have 5 s to finish (interrupt again to end at once)");
     api->drain();
     api->stop(base::from_seconds(5));

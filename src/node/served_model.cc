@@ -66,10 +66,8 @@ Result<net::Frame> chunk_data(const ServedModel& model, const wire::ChunkRequest
         const auto part = std::make_shared<std::vector<std::byte>>(request.length);
         const auto read =
             model.weights->read_part(manifest.tensors[index].name, request.offset, *part);
-        if (read) {
-            TRY_VOID(*read);
-            return net::Frame{part, *part};
-        }
+        if (read && !read->ok()) return read->error();
+        if (read) return net::Frame{part, *part};
         TRY(data, tensor_data(model, request.tensor));
     }
     data.bytes = data.bytes.subspan(request.offset, request.length);
