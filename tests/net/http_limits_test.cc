@@ -232,6 +232,9 @@ class FewFiles {
 };
 
 TEST_F(HttpLimits, WithoutFileDescriptorsNewClientsAreToldSoAndOthersGoOn) {
+#ifdef __SANITIZE_ADDRESS__
+    GTEST_SKIP() << "the sanitizer opens pipes to look at objects: it needs descriptors itself";
+#endif
     start_keeping();
     TestClient old(server_->port());
     old.request("GET", "/");
