@@ -7,23 +7,10 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "net/http_text.h"
 
 namespace helix::net {
 namespace {
-
-std::string lower(std::string_view text) {
-    std::string out(text);
-    for (char& c : out) {
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    }
-    return out;
-}
-
-std::string_view trim(std::string_view text) {
-    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-    return text;
-}
 
 // RFC 9110, 5.6.2.
 bool is_token(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "net/http_message.h"
+#include "net/http_text.h"
 
 namespace helix::net {
 
@@ -15,20 +16,6 @@ using base::Result;
 namespace {
 
 constexpr std::size_t kMaxBoundary = 70;  // RFC 2046
-
-std::string lower(std::string_view text) {
-    std::string out(text);
-    for (char& c : out) {
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    }
-    return out;
-}
-
-std::string_view trim(std::string_view text) {
-    while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-    while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-    return text;
-}
 
 // Takes a value off rest: a quoted one (a backslash keeps the next character, where that is a quote
 // or another backslash: browsers write Windows paths with single ones), or all up to ';'.
