@@ -149,7 +149,8 @@ TEST_F(DamagedJobsTest, ABatchWithoutAllResultsIsNotClosed) {
 
 TEST_F(DamagedJobsTest, ADatabaseOfTheFirstVersionIsGivenChecksums) {
     execute(
-        "ALTER TABLE pieces DROP COLUMN hash; ALTER TABLE results DROP COLUMN hash; DROP TABLE runs;"
+        "ALTER TABLE pieces DROP COLUMN hash; ALTER TABLE results DROP COLUMN hash; DROP TABLE "
+        "runs;"
         "PRAGMA user_version=1");
     {
         const auto store = JobStore::open(folder_.path());
