@@ -1,6 +1,7 @@
 # make demo    a running cluster: one coordinator, three unequal workers, a small model of our own
 # make test    everything that is checked, as CI does it
 # make sim-night HOURS=8    the fault swarm on all cores; HOURS=0.01 for a quick try
+# make fuzz MINUTES=10    what reads bytes from outside gets any bytes, within limits of memory and time
 # make chaos N=1000    kills and stops workers of a real cluster N times under load and compares every answer
 # Each installs what it needs (Debian 12, root or sudo), builds and runs.
 
@@ -68,8 +69,12 @@ tsan:
 	@cmake --preset tsan >/dev/null && cmake --build --preset tsan -j $(JOBS) --target helix_engine_test helix_net_test
 	@ctest --preset tsan -R 'helix_(engine|net)_test'
 
+# Each fuzzer for MINUTES, as many at a time as there are cores.
+MINUTES ?= 10
 fuzz:
-	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS)
+	@tools/install-deps.sh --fuzz
+	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS) --target fuzzers
+	@fuzz/run.py build/fuzz --minutes $(MINUTES)
 
 clean:
 	@rm -rf build

@@ -39,7 +39,7 @@ void use(helix::model::WeightSource& weights, const std::string& folder) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string& folder = helix::fuzz::empty_shm_folder();
     while (size > 4) {
-        const std::size_t told = data[1] | data[2] << 8U | data[3] << 16U;
+        const std::size_t told = data[1] | std::size_t{data[2]} << 8U | std::size_t{data[3]} << 16U;
         const std::size_t length = std::min(told, size - 4);
         const std::string name = kNames[data[0] % std::size(kNames)];
         helix::fuzz::write_file(folder + "/" + name, data + 4, length);

@@ -20,9 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } else {
         std::size_t sum = 0;
         for (const auto& [name, tensor] : (*file)->tensors()) {
-            const auto data = (*file)->read(tensor);
-            CHECK(data.ok());
-            for (const std::byte byte : *data) {
+            const auto content = (*file)->read(tensor);
+            CHECK(content.ok());
+            for (const std::byte byte : *content) {
                 sum += std::to_integer<std::size_t>(byte);
             }
             CHECK((*file)->find(name) == &tensor);

@@ -2,6 +2,7 @@
 # Installs what Helix needs on Debian 12, as root or with sudo. Does nothing when it is all there.
 #   tools/install-deps.sh          to build and run
 #   tools/install-deps.sh --test   and what the tests need besides
+#   tools/install-deps.sh --fuzz   and what the fuzzers need besides
 set -eu
 
 packages="build-essential cmake ninja-build ccache mold pkg-config python3
@@ -12,6 +13,8 @@ if [ "${1:-}" = "--test" ]; then
     packages="$packages clang-format clang-tidy python3-jinja2 nodejs curl"
     # A nodejs from elsewhere brings its own npm and refuses Debian's.
     command -v npm >/dev/null 2>&1 || packages="$packages npm"
+elif [ "${1:-}" = "--fuzz" ]; then
+    packages="$packages clang libclang-rt-dev"
 fi
 
 missing=""

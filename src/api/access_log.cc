@@ -90,6 +90,16 @@ void AccessLog::write(std::string line) {
     failing_ = false;
 }
 
+void AccessLog::write(const net::HttpRefused& refused) {
+    std::string line = "{\"time\":\"" + utc_now() + "\"";
+    append_text(line, "peer", refused.peer);
+    if (!refused.method.empty()) append_text(line, "method", refused.method);
+    if (!refused.path.empty()) append_text(line, "path", refused.path);
+    line += fmt::format(",\"status\":{}", refused.status);
+    append_text(line, "refused", refused.message);
+    write(line + "}\n");
+}
+
 void AccessLog::on_tick(base::TimePoint now) {
     if (path_ == "-" || now - looked_ < kLookEvery) return;
     looked_ = now;

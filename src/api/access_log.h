@@ -12,7 +12,7 @@
 
 namespace helix::api {
 
-// A file with one JSON object a line for every request that was answered.
+// A file with one JSON object a line for every request that was answered or refused.
 class AccessLog {
   public:
     // Appends to the file, which is made with mode 0600; "-" is standard output.
@@ -22,6 +22,8 @@ class AccessLog {
     AccessLog& operator=(const AccessLog&) = delete;
 
     void write(std::string line);
+    // A request that was refused before it was one.
+    void write(const net::HttpRefused& refused);
     // Now and then: opens the file anew when it was moved away, as log rotation does.
     void on_tick(base::TimePoint now);
 

@@ -103,6 +103,9 @@ base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options, Se
     std::unique_ptr<AccessLog> access_log;
     if (!options.access.log.empty()) {
         TRY(access_log, AccessLog::open(options.access.log));
+        options.http.on_refused = [log = access_log.get()](const net::HttpRefused& refused) {
+            log->write(refused);
+        };
     }
     allow_files(options, guard);
     TRY(auto http, net::HttpServer::listen(options.http));

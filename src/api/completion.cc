@@ -70,6 +70,8 @@ Outcome outcome_of(FinishReason reason) {
         case FinishReason::cancelled:
             return Outcome::abort;
         case FinishReason::error:
+        case FinishReason::invalid_request:
+        case FinishReason::kills_workers:
             break;
     }
     return Outcome::error;
@@ -394,7 +396,7 @@ void Completion::finished(std::size_t prompt, FinishReason reason, const std::st
     accepted(prompt);
     if (over_ || !runs(prompts_[prompt])) return;
     const std::size_t first = prompts_[prompt].first;
-    const bool whole = reason == FinishReason::stop || reason == FinishReason::length;
+    const bool whole = core::is_whole(reason);
     for (std::size_t i = first; i < first + made(); ++i) {
         if (choices_[i]->done) continue;
         if (whole) {
@@ -405,7 +407,8 @@ void Completion::finished(std::size_t prompt, FinishReason reason, const std::st
         }
     }
     if (whole) return;
-    if (error.starts_with(core::kKillsWorkers)) return fail(kills_workers_error(error));
+    if (reason == FinishReason::kills_workers) return fail(kills_workers_error(error));
+    if (reason == FinishReason::invalid_request) return fail(bad_field("", error));
     fail(unavailable(error.empty() ? "The server ended this request." : error, 1));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "cli/plan_judge.h"
 #include "cli/plan_output.h"
@@ -117,10 +118,13 @@ base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double 
     return plan::plan(problem.cluster, problem.model, options);
 }
 
-base::Status run_what_if(const PlanSession& session) {
+namespace {
+
+// Plans the cluster as it is and as it would be, each with half of the time until the budget ends.
+base::Result<plan::WhatIf> plan_both(const PlanSession& session, const spec::ClusterSpec& cluster,
+                                     const std::vector<plan::Change>& changes) {
     const PlanArguments& a = session.arguments;
-    TRY(const auto changes, parse_changes(a));
-    TRY(const spec::ClusterSpec cluster, spec::read_cluster_file(a.problem.cluster));
+    const double from_s = session.elapsed_s();
     int planned = 0;
     const plan::PlanFunction planner =
         [&](const spec::ClusterSpec& changed, const plan::CapacityTable& capacities,
@@ -128,10 +132,18 @@ base::Status run_what_if(const PlanSession& session) {
         TRY(Problem problem, make_problem(a.problem, changed));
         problem.capacities = capacities;
         ++planned;
-        return session.plan(problem, session.budget_s * planned / 2, start);
+        return session.plan(problem, from_s + (session.budget_s - from_s) * planned / 2, start);
     };
-    TRY(const plan::WhatIf answer,
-        plan::what_if(cluster, changes, capacities_of(a), planner, predictor(a)));
+    return plan::what_if(cluster, changes, capacities_of(a), planner, predictor(a));
+}
+
+}  // namespace
+
+base::Status run_what_if(const PlanSession& session) {
+    const PlanArguments& a = session.arguments;
+    TRY(const auto changes, parse_changes(a));
+    TRY(const spec::ClusterSpec cluster, spec::read_cluster_file(a.problem.cluster));
+    TRY(const plan::WhatIf answer, plan_both(session, cluster, changes));
     TRY(const Problem after, make_problem(a.problem, answer.changed.cluster));
     if (a.json) {
         const ordered_json out = {
@@ -284,20 +296,32 @@ base::Status run_advise(const PlanSession& session) {
         TRY(spec::PlacementFile file, read_layout(a.current, problem));
         current = std::move(file.placement);
     } else {
-        TRY(plan::PlanReport planned, session.plan(problem, session.budget_s / 3, nullptr));
+        TRY(plan::PlanReport planned, session.plan(problem, session.budget_s / 4, nullptr));
         current = std::move(planned.placement);
     }
+    // What is proposed first is then planned in full, as --add, --upgrade and --link would.
+    const bool in_full = a.current.empty();
+    const double search_until_s = in_full ? session.budget_s / 2 : session.budget_s;
     plan::AdviceOptions options;
     options.picks = a.advise;
     options.flow.partial = !a.no_partial;
     options.flow.convention = plan::Convention::reference;
     options.seed = a.seed;
-    options.stop = [&] { return session.interrupted() || session.elapsed_s() >= session.budget_s; };
+    options.stop = [&] { return session.interrupted() || session.elapsed_s() >= search_until_s; };
     options.progress = [&](int, int, const std::string&) { session.progress({.phase = "advice"}); };
     TRY(const plan::AdviceReport report, plan::advise(problem.cluster, problem.model, current,
                                                       capacities_of(a), predictor(a), options));
+    std::optional<plan::WhatIf> best;
+    if (in_full && !report.picks.empty() && !session.interrupted()) {
+        TRY(best, plan_both(session, problem.cluster, {report.picks.front().change}));
+    }
     if (!a.json) {
         std::fputs(plan::describe_advice(report).c_str(), stdout);
+        if (best) {
+            std::printf("\n%s, both planned in full\n%s",
+                        plan::to_string(report.picks.front().change).c_str(),
+                        plan::describe_effect(best->effect_before, best->effect_after).c_str());
+        }
         return base::Ok{};
     }
     const auto rows = [](const std::vector<plan::Advice>& advice) {
@@ -311,11 +335,16 @@ base::Status run_advise(const PlanSession& session) {
         }
         return out;
     };
-    const ordered_json out = {{"tokens_per_s", report.tokens_per_s},
-                              {"picks", rows(report.picks)},
-                              {"ranked", rows(report.ranked)},
-                              {"skipped", report.skipped},
-                              {"stopped", report.stopped}};
+    ordered_json out = {{"tokens_per_s", report.tokens_per_s},
+                        {"picks", rows(report.picks)},
+                        {"ranked", rows(report.ranked)},
+                        {"skipped", report.skipped},
+                        {"stopped", report.stopped}};
+    if (best) {
+        out["in_full"] = {{"change", plan::to_string(report.picks.front().change)},
+                          {"before", effect_json(best->effect_before)},
+                          {"after", effect_json(best->effect_after)}};
+    }
     std::printf("%s\n", out.dump().c_str());
     return base::Ok{};
 }

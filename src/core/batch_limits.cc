@@ -7,7 +7,9 @@ namespace helix::core {
 namespace {
 
 constexpr double kShareGain = 0.25;  // of a batch of decodes, that sharing must save
-constexpr double kFixedInAlone = 4;  // variable cost over fixed cost of a batch of prompt rows
+// The cost of all rows over the fixed cost, at most.
+constexpr double kFixedInAlone = 4;    // of a batch of prompt rows
+constexpr double kFixedInDecodes = 8;  // of one of decodes that is longer than kLongBatch_s
 
 std::int32_t rows_for(double seconds, double per_row_s, std::int32_t least, std::int32_t most) {
     if (per_row_s * most <= seconds) return most;
@@ -29,6 +31,11 @@ BatchLimits batch_limits(const WorkerConfig& config, const BatchCosts& costs, st
         const double worthwhile = decode->fixed_s;
         limits.decodes = std::max<std::int64_t>(
             limits.decodes, rows_for(worthwhile, decode->per_row_s, 1, config.max_batch_seqs));
+    }
+    if (decode && costs.decodes().fixed_s()) {
+        const double longest_s = std::max(kLongBatch_s, kFixedInDecodes * decode->fixed_s);
+        limits.decodes = std::min<std::int64_t>(
+            limits.decodes, rows_for(longest_s, decode->per_row_s, 1, config.max_batch_seqs));
     }
     const auto prefill = costs.prefills().line();
     if (!prefill) return limits;

@@ -12,7 +12,9 @@ namespace helix::core {
 // batch of decodes, n the sequences past their prompt and g the machines of a pipeline:
 //
 // * decodes: max(n / g, a / b). Smaller groups keep more machines of a pipeline busy, but every
-//   batch pays a again; below a / b rows that is most of what it pays.
+//   batch pays a again; below a / b rows that is most of what it pays. But no more than take
+//   max(kLongBatch_s, 8 a): longer batches save less than a ninth, and whoever comes meanwhile
+//   waits for their end, as for the thousand choices of somebody else's request.
 // * share: prompt rows go into the batches of decodes if that has saved more than D / 4, as with an
 //   engine that reads its weights once per batch. Otherwise decodes would wait for nothing, at
 //   every stage of the pipeline again: prompt rows take batches of their own.
@@ -26,6 +28,8 @@ namespace helix::core {
 //   their sizes were too alike to tell.
 //
 // While nothing is measured: n / g decodes, with mixed_prefill_rows beside them.
+inline constexpr double kLongBatch_s = 0.25;
+
 struct BatchLimits {
     std::int64_t decodes = 1;
     bool share = true;

@@ -160,15 +160,15 @@ struct ScoreTokens {
 struct FinishRequest {
     RequestId id;
     FinishReason reason = FinishReason::stop;
-    std::string error;  // for FinishReason::error: what happened, in words for the client
+    // What happened, in words for the client; empty if the request is whole or was cancelled.
+    std::string error;
 };
-// Refused before anything was promised.
-// How FinishRequest::error begins for a request of which so many workers died in a row: those that
-// ran it when they died, without a new token of it in between. Before the last of them it is run
-// alone, so that it is no other request's doing.
+// So many workers may die in a row while they run a request, without a new token of it in between:
+// it ends with FinishReason::kills_workers. Before the last of them it is run alone, so that it is
+// no other request's doing.
 inline constexpr std::int32_t kMostDeaths = 3;
 inline constexpr std::int32_t kDeathsBeforeAlone = kMostDeaths - 1;
-inline constexpr std::string_view kKillsWorkers = "three workers died while they ran this request";
+// Refused before anything was promised.
 enum class RejectReason { too_long, queue_full, never_fits, unavailable };
 struct RejectRequest {
     RequestId id;

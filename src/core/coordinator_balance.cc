@@ -72,8 +72,9 @@ RequestState* Coordinator::Impl::head_without_room() {
     if (preempted_in_step || capacity() == 0 || (pending && pending->disrupts)) return nullptr;
     RequestState& state = requests.at(waiting.begin()->second);
     if (!state.accepted || state.max_output == 0) return nullptr;  // it was not asked about yet
-    if (is_suspect(state) || over_its_share(state))
+    if (is_suspect(state) || over_its_share(state) || over_the_groups_share(state)) {
         return nullptr;  // it waits for the others to end
+    }
     const std::int64_t more = state.group ? state.group->sequences(state.request) : 1;
     if (sequences_running + more > config.max_running) return nullptr;
     return router->can_route(fits_for(state)) ? nullptr : &state;

@@ -133,7 +133,7 @@ std::string Coordinator::Impl::unasked_of_group(const RequestState& state,
 }
 
 std::string Coordinator::Impl::contradiction(WorkerId worker, const SequenceStuck& message) const {
-    if (message.cause > StuckCause::prefix_lost) return "gave a cause that there is not";
+    if (message.cause > kLastStuckCause) return "gave a cause that there is not";
     const RequestState* state = running_as(message.key);
     if (state == nullptr) return "";
     if (message.key.member >= members_of(*state)) {

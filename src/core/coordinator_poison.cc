@@ -10,6 +10,7 @@
 // time.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/planted_bug.h"
@@ -35,9 +36,10 @@ bool Coordinator::Impl::note_death(RequestState& state, WorkerId worker,
         return false;
     }
     if (++state.deaths < kMostDeaths) return false;
-    finish(state.request.id, FinishReason::error,
-           std::string(kKillsWorkers) +
-               ", one after the other, the last with nothing else to do: it is not tried again",
+    finish(state.request.id, FinishReason::kills_workers,
+           std::to_string(kMostDeaths) +
+               " workers died while they ran this request, one after the other, the last with "
+               "nothing else to do: it is not tried again",
            actions);
     return true;
 }

@@ -8,9 +8,12 @@
 namespace helix::core {
 namespace {
 
-// Of what there is for all, one client alone has this part at most.
-constexpr std::int64_t kKeptFree = 8;   // an eighth of the running sequences, and of KV from groups
+// One client alone leaves this part of what there is for all to the others.
+constexpr std::int64_t kKeptFree = 8;   // an eighth of the running sequences
 constexpr std::int64_t kKeptQueue = 4;  // a quarter of the queue
+// Groups leave this part to requests of one sequence, whose ever they are.
+constexpr std::int64_t kKeptFromGroups = 4;   // a quarter of the running sequences
+constexpr std::int64_t kPagesFromGroups = 8;  // an eighth of a worker's KV memory
 
 std::int64_t prompt_of(const RequestState& state) {
     return static_cast<std::int64_t>(state.request.prompt.size());
@@ -82,6 +85,7 @@ void Coordinator::Impl::dequeue(const RequestState& state) {
 
 void Coordinator::Impl::add_running(const RequestState& state, std::int64_t sequences) {
     sequences_running += sequences;
+    if (state.group) group_sequences_running += sequences;
     clients[state.request.client].sequences += sequences;
     forget_unused(state.request.client);
 }
@@ -99,9 +103,15 @@ bool Coordinator::Impl::over_its_share(const RequestState& state) const {
     return running > 0 && running + sequences_of(state) > share;
 }
 
+bool Coordinator::Impl::over_the_groups_share(const RequestState& state) const {
+    if (!state.group || group_sequences_running == 0) return false;
+    const std::int64_t share = config.max_running - config.max_running / kKeptFromGroups;
+    return group_sequences_running + sequences_of(state) > share;
+}
+
 std::int64_t Coordinator::Impl::pages_left_by_groups(const RequestState& state,
                                                      WorkerId worker) const {
-    return state.group ? workers.at(worker).kv.total() / kKeptFree : 0;
+    return state.group ? workers.at(worker).kv.total() / kPagesFromGroups : 0;
 }
 
 }  // namespace helix::core

@@ -203,11 +203,18 @@ void Coordinator::Impl::dispatch(TimePoint now, std::vector<CoordinatorAction>& 
     bool blocked = (pending && pending->disrupts) || preempted_in_step || !swapped.empty();
     if (!blocked && quarantine) start_suspect(now, capacity_now, lasting, actions);
     std::set<std::uint64_t> held_back;  // clients
+    bool groups_held_back = false;
     for (auto it = waiting.begin(); it != waiting.end() && !(blocked && unaccepted == 0);) {
         RequestState& state = requests.at(it->second);
         ++it;
         if (!state.accepted && !admit(state, lasting, actions)) continue;
-        // Its client's have to end first, and then come in their order; those of others go on.
+        // Other groups have to end first, and then they come in their order; requests of one
+        // sequence need not wait for them.
+        if (state.group && (groups_held_back || over_the_groups_share(state))) {
+            groups_held_back = true;
+            continue;
+        }
+        // So with its client's; those of others go on.
         const std::uint64_t client = state.request.client;
         if (held_back.contains(client) || over_its_share(state)) {
             held_back.insert(client);
@@ -422,7 +429,8 @@ void Coordinator::Impl::on_stuck(TimePoint now, WorkerId worker, const SequenceS
     } else if (message.cause == StuckCause::prefix_lost) {
         restart_without_prefix(it->second, actions);
     } else {
-        finish(message.key.request, FinishReason::error,
+        const bool invalid = message.cause == StuckCause::invalid_request;
+        finish(message.key.request, invalid ? FinishReason::invalid_request : FinishReason::error,
                "worker " + workers.at(worker).joined.node.name + ": " + message.reason, actions);
     }
 }
@@ -478,10 +486,10 @@ void Coordinator::Impl::finish(RequestId id, FinishReason reason, const std::str
         if (!state.accepted) --unaccepted;
     }
     end_quarantine(state);
-    if (reason == FinishReason::stop || reason == FinishReason::length) {
+    if (is_whole(reason)) {
         ++finished;
         if (!state.group) note_output(state.output.size());
-    } else if (reason == FinishReason::error) {
+    } else if (reason != FinishReason::cancelled) {
         ++failed;
     }
     if (state.guessing && state.guessing->told > 0) actions.push_back(ForgetDrafts{id});

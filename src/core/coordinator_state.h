@@ -324,6 +324,7 @@ struct Coordinator::Impl {
     std::map<QueueKey, RequestId> swapped;      // come back before any of the waiting starts
     std::map<RequestId, TimePoint> swapped_in;  // run again, and when their workers were told last
     std::int64_t sequences_running = 0;         // of requests that run, swapped ones too
+    std::int64_t group_sequences_running = 0;   // of these, those of groups
     FairShares shares;
     std::map<std::uint64_t, ClientUse> clients;  // that have anything here
     std::int64_t queued_tokens = 0;              // of the prompts of the waiting
@@ -526,6 +527,8 @@ struct Coordinator::Impl {
     void forget_unused(std::uint64_t client);
     // Its client runs so much that the rest is left to others.
     bool over_its_share(const RequestState& state) const;
+    // Groups run so many sequences that the rest is left to requests of one.
+    bool over_the_groups_share(const RequestState& state) const;
     // Pages of a worker in use that a group leaves to what comes after it.
     std::int64_t pages_left_by_groups(const RequestState& state, WorkerId worker) const;
 

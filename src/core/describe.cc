@@ -34,6 +34,10 @@ std::string reason_text(FinishReason reason) {
             return "cancelled";
         case FinishReason::error:
             return "error";
+        case FinishReason::invalid_request:
+            return "invalid request";
+        case FinishReason::kills_workers:
+            return "kills workers";
     }
     return "?";
 }

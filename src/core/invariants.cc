@@ -338,6 +338,7 @@ std::string broken_invariant(const Coordinator& coordinator) {
     std::size_t swapped = 0;
     std::size_t moving = 0;
     std::int64_t sequences = 0;
+    std::int64_t in_groups = 0;
     std::size_t high = 0;
     for (const auto& [id, request] : state.requests) {
         const auto it = state.waiting.find(queue_key(request));
@@ -357,7 +358,8 @@ std::string broken_invariant(const Coordinator& coordinator) {
             if (!move.empty()) return move;
         }
         if (!request.running) continue;
-        sequences += request.group ? request.group->sequences(request.request) : 1;
+        sequences += Coordinator::Impl::sequences_of(request);
+        in_groups += request.group ? Coordinator::Impl::sequences_of(request) : 0;
         high += is_high(request) ? 1U : 0U;
         if (!request.accepted) return "a request runs that was not accepted";
         for (const Stage& stage : request.pipeline) {
@@ -370,7 +372,9 @@ std::string broken_invariant(const Coordinator& coordinator) {
     if (waiting != state.waiting.size()) return "the queue holds an unknown request";
     if (moving != state.migrating.size()) return "a request is listed as moving that does not";
     if (swapped != state.swapped.size()) return "a swapped request is not listed";
-    if (sequences != state.sequences_running) return "running sequences miscounted";
+    if (sequences != state.sequences_running || in_groups != state.group_sequences_running) {
+        return "running sequences miscounted";
+    }
     const std::string clients = clients_rule(state);
     if (!clients.empty()) return clients;
     if (high != state.high_running.size()) return "high priority miscounted";

@@ -228,11 +228,13 @@ struct LayersFailed {
 };
 
 enum class StuckCause : std::uint8_t {
-    failed,         // it ends with the reason
-    out_of_pages,   // it can be tried again later: the coordinator preempts
-    no_swap_space,  // it stays where it is; it can be preempted by recompute
-    prefix_lost,    // SequenceStart::cached is not here (any more): start it anew without
+    failed,           // it ends with the reason; another time it may go well
+    out_of_pages,     // it can be tried again later: the coordinator preempts
+    no_swap_space,    // it stays where it is; it can be preempted by recompute
+    prefix_lost,      // SequenceStart::cached is not here (any more): start it anew without
+    invalid_request,  // it ends with the reason, and would so everywhere
 };
+inline constexpr StuckCause kLastStuckCause = StuckCause::invalid_request;
 
 // A sequence cannot go on here.
 struct SequenceStuck {

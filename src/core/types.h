@@ -43,6 +43,19 @@ struct Stage {
 // Stages in order; their layers concatenate to exactly [0, L).
 using Pipeline = std::vector<Stage>;
 
-enum class FinishReason { stop, length, cancelled, error };
+// How a request, or one of its choices, ended.
+enum class FinishReason : std::uint8_t {
+    stop,
+    length,
+    cancelled,
+    error,            // something failed here; the same request may go well another time
+    invalid_request,  // what it asks for cannot be done within its budgets: it would end alike
+                      // again
+    kills_workers,    // workers died of it, the last with nothing else to do
+};
+// Whether it has all that it asked for.
+constexpr bool is_whole(FinishReason reason) {
+    return reason == FinishReason::stop || reason == FinishReason::length;
+}
 
 }  // namespace helix::core

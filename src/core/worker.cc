@@ -212,7 +212,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
                 std::find_if(event.failed.begin(), event.failed.end(),
                              [&](const auto& f) { return f.key == chunk.sequence->key; });
             if (!chunk.sequence->ending && failed != event.failed.end()) {
-                end_with_reason(*chunk.sequence, failed->reason, actions);
+                end_with_reason(*chunk.sequence, failed->cause, failed->reason, actions);
             } else if (!chunk.sequence->ending) {
                 append(produced.tokens, tokens.first(count));
                 append(produced.scored, scored.first(chunk.scored));
@@ -238,9 +238,9 @@ void Worker::Impl::note_left(Sequence& sequence, std::uint64_t batch) {
     round_trip.leaves(batch, now);
 }
 
-void Worker::Impl::end_with_reason(Sequence& sequence, const std::string& reason,
+void Worker::Impl::end_with_reason(Sequence& sequence, StuckCause cause, const std::string& reason,
                                    std::vector<WorkerAction>& actions) {
-    actions.push_back(SendToCoordinator{SequenceStuck{sequence.key, StuckCause::failed, reason}});
+    actions.push_back(SendToCoordinator{SequenceStuck{sequence.key, cause, reason}});
     bury(sequence.key);
     sequence.ending = true;
 }
@@ -250,7 +250,7 @@ void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actio
     const RunningBatch batch = std::move(*running);
     running.reset();
     for (const RunningChunk& chunk : batch.chunks) {
-        end_with_reason(*chunk.sequence, event.reason, actions);
+        end_with_reason(*chunk.sequence, StuckCause::failed, event.reason, actions);
     }
     // Nobody knows what became of their pages.
     for (const SequenceKey& key : batch.moved) {

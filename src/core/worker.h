@@ -37,6 +37,7 @@ struct LayersNotLoaded {
 struct FailedSequence {
     SequenceKey key;
     std::string reason;
+    StuckCause cause = StuckCause::failed;  // or invalid_request
 };
 // Answer to RunBatch. tokens: for each chunk with sample set, in the order of the plan, those of
 // the members 0 ... draws - 1, or with drafts 1 to drafts + 1 tokens at rising positions. A failed

@@ -304,7 +304,7 @@ struct Worker::Impl {
     void on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions);
     void on(const BatchFinished& event, std::vector<WorkerAction>& actions);
     void note_left(Sequence& sequence, std::uint64_t batch);
-    void end_with_reason(Sequence& sequence, const std::string& reason,
+    void end_with_reason(Sequence& sequence, StuckCause cause, const std::string& reason,
                          std::vector<WorkerAction>& actions);
     void on(const BatchFailed& event, std::vector<WorkerAction>& actions);
 

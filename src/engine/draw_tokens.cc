@@ -37,7 +37,9 @@ base::Result<core::ProducedToken> draw(const core::BatchChunk& chunk, SampleInpu
     key.member = input.member;
     AllowedTokens allowed;
     if (chunk.sampling.grammar.present()) {
-        if (filter == nullptr) return base::invalid("this worker cannot follow a grammar");
+        if (filter == nullptr) {
+            return base::Error{base::Errc::internal, "this worker cannot follow a grammar"};
+        }
         const auto output = input.history.subspan(static_cast<std::size_t>(input.prompt_tokens));
         TRY(allowed, filter->allowed(key, chunk.sampling.grammar, output));
         input.allowed = *allowed;
@@ -70,6 +72,13 @@ base::Status run(const Task& task, Sampler& sampler, std::span<const float> logi
     return base::Ok{};
 }
 
+// What a request asks for is invalid wherever it runs; all else is this worker's trouble.
+core::FailedSequence failure(const core::SequenceKey& key, const base::Error& error) {
+    const bool invalid = error.code == base::Errc::invalid;
+    return {key, error.message,
+            invalid ? core::StuckCause::invalid_request : core::StuckCause::failed};
+}
+
 }  // namespace
 
 DrawnTokens draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
@@ -94,7 +103,7 @@ DrawnTokens draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
     for (std::size_t t = 0; t < tasks.size(); ++t) {
         const core::SequenceKey& key = tasks[t].from.chunk->key;
         const bool known = !out.failed.empty() && out.failed.back().key == key;
-        if (!statuses[t].ok() && !known) out.failed.push_back({key, statuses[t].error().message});
+        if (!statuses[t].ok() && !known) out.failed.push_back(failure(key, statuses[t].error()));
         for (core::ProducedToken& token : drawn[t]) out.tokens.push_back(std::move(token));
     }
     return out;

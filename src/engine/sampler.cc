@@ -44,10 +44,10 @@ spec::Token greatest(std::span<const float> logits) {
 base::Status check_logits(const SampleInput& input) {
     for (std::size_t i = 0; i < input.logits.size(); ++i) {
         if (std::isfinite(input.logits[i])) continue;
-        return base::invalid(
-            fmt::format("the logit of token {} at position {} is {}: the weights or a "
-                        "received activation are broken",
-                        i, input.position, input.logits[i]));
+        return base::Error{base::Errc::internal,
+                           fmt::format("the logit of token {} at position {} is {}: the weights or "
+                                       "a received activation are broken",
+                                       i, input.position, input.logits[i])};
     }
     return base::Ok{};
 }

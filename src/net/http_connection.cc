@@ -27,6 +27,8 @@ constexpr std::size_t kKeptBytes = std::size_t{16} << 10U;
 constexpr base::Duration kLinger = base::from_seconds(2);
 constexpr base::Duration kForever = {};
 constexpr double kLeastRate = 1e6;  // bytes a second, of large bodies
+constexpr const char* kTooMany = "too many connections";
+constexpr const char* kTooLong = "the request took too long to arrive";
 
 HttpParserLimits parser_limits(const HttpServerOptions& options) {
     HttpParserLimits limits;
@@ -56,6 +58,20 @@ std::string_view HttpLoop::date() {
     return clock.at(std::chrono::duration_cast<std::chrono::seconds>(
                         std::chrono::system_clock::now().time_since_epoch())
                         .count());
+}
+
+std::shared_ptr<MemoryBudget> HttpLoop::bodies_of(const std::string& peer) {
+    if (bodies_from.size() >= forget_bodies_at) {
+        std::erase_if(bodies_from, [](const auto& one) { return one.second.expired(); });
+        forget_bodies_at = 2 * bodies_from.size() + 64;
+    }
+    std::weak_ptr<MemoryBudget>& known = bodies_from[peer];
+    std::shared_ptr<MemoryBudget> budget = known.lock();
+    if (budget == nullptr) {
+        budget = std::make_shared<MemoryBudget>(bodies_share_bytes(), bodies);
+        known = budget;
+    }
+    return budget;
 }
 
 std::string HttpLoop::last_answer(int status, std::string_view message) {
@@ -102,8 +118,9 @@ void HttpConnection::spawn(Coroutine coroutine) {
 }
 
 void HttpConnection::start_refusing() {
+    tell_refused(503, kTooMany);
     spawn([this] { return read_loop(); });
-    spawn([this] { return refuse(503, "too many connections"); });
+    spawn([this] { return refuse(503, kTooMany); });
 }
 
 void HttpConnection::enter(Phase phase, base::Duration limit) {
@@ -124,16 +141,18 @@ void HttpConnection::check_deadline(Clock::time_point now) {
     if (phase_ == Phase::body && too_slow(now)) {
         enter(Phase::linger, kLinger);
         const HttpServerOptions& o = loop_.options;
-        spawn([this, why = fmt::format("at least {} bytes of a body must arrive in {} s",
-                                       o.body_progress_bytes, o.body_progress_interval.seconds())] {
-            return refuse(408, why);
-        });
+        const std::string why =
+            fmt::format("at least {} bytes of a body must arrive in {} s", o.body_progress_bytes,
+                        o.body_progress_interval.seconds());
+        tell_refused(408, why);
+        spawn([this, why] { return refuse(408, why); });
         return;
     }
     if (now < deadline_) return;
     if (phase_ == Phase::header || phase_ == Phase::body) {
         enter(Phase::linger, kLinger);
-        spawn([this] { return refuse(408, "the request took too long to arrive"); });
+        tell_refused(408, kTooLong);
+        spawn([this] { return refuse(408, kTooLong); });
         return;
     }
     close();
@@ -227,10 +246,19 @@ HttpConnection::Awaitable<void> HttpConnection::serve() {
 
 // A request on its way in.
 struct HttpConnection::Arriving {
+    explicit Arriving(HttpConnection& c)
+        : connection(c), parser(parser_limits(c.loop_.options), c.peer_) {
+        connection.arriving_ = this;
+    }
+    ~Arriving() { connection.arriving_ = nullptr; }
+    Arriving(const Arriving&) = delete;
+    Arriving& operator=(const Arriving&) = delete;
+
+    HttpConnection& connection;
     HttpParser parser;
-    std::string body = {};
-    std::shared_ptr<MemoryBudget::Share> share = nullptr;  // of body; null until there is one
-    std::shared_ptr<SpooledBody> file = nullptr;           // that takes the body in its place
+    std::string body;
+    std::shared_ptr<MemoryBudget::Share> share;  // of body; null until there is one
+    std::shared_ptr<SpooledBody> file;           // that takes the body in its place
     bool has_head = false;
     bool done = false;
 };
@@ -247,7 +275,7 @@ std::optional<HttpConnection::Refusal> HttpConnection::on_head(Arriving& in) {
         in.file = std::move(file).value();
     }
     if (in.file == nullptr) {
-        in.parser.allow_body(std::min<std::uint64_t>(limit, loop_.bodies->limit_bytes()));
+        in.parser.allow_body(std::min<std::uint64_t>(limit, loop_.bodies_share_bytes()));
     }
     enter(Phase::body, loop_.options.body_timeout +
                            base::from_seconds(static_cast<double>(length) / kLeastRate));
@@ -266,7 +294,9 @@ std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) 
         if (!kept.ok()) return Refusal{500, kept.error().message};
         return {};
     }
-    if (in.share == nullptr) in.share = std::make_shared<MemoryBudget::Share>(loop_.bodies);
+    if (in.share == nullptr) {
+        in.share = std::make_shared<MemoryBudget::Share>(loop_.bodies_of(peer_));
+    }
     const std::size_t needed = in.body.size() + piece.size();
     if (needed > in.body.capacity()) {
         // What is reserved is what is paid for: twice as much each time, or all that is announced.
@@ -274,9 +304,12 @@ std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) 
         std::size_t bytes = std::max<std::size_t>(needed, std::min(2 * in.body.capacity(), most));
         if (!in.share->grow_to(bytes)) bytes = needed;
         if (!in.share->grow_to(bytes)) {
-            return Refusal{429, fmt::format("the requests that are here fill the {} bytes of "
-                                            "memory for their bodies; try again later",
-                                            loop_.bodies->limit_bytes())};
+            const MemoryBudget& yours = in.share->budget();
+            const bool all = !yours.lacks(bytes - in.share->bytes());
+            return Refusal{429, fmt::format("the requests {} fill the {} bytes of memory for their "
+                                            "bodies; try again later",
+                                            all ? "that are here" : "from your address",
+                                            (all ? *loop_.bodies : yours).limit_bytes())};
         }
         std::string larger;  // a string that grows takes more than it is told
         larger.reserve(bytes);
@@ -318,12 +351,13 @@ std::optional<HttpConnection::Refusal> HttpConnection::parse_received(Arriving& 
 }
 
 HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& request) {
-    Arriving in{HttpParser(parser_limits(loop_.options), peer_)};
+    Arriving in(*this);
     bool continued = false;
     while (!in.done) {
         if (!in_.empty()) {
             std::optional<Refusal> refusal = parse_received(in);
             if (refusal) {
+                tell_refused(refusal->status, refusal->why);
                 in.body = {};  // others may use its memory while the refusal is on its way
                 in.share.reset();
                 in.file.reset();
@@ -345,6 +379,7 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
         const base::Status sealed = in.file->seal();
         if (!sealed.ok()) {
             std::string why = sealed.error().message;
+            tell_refused(500, why);
             co_await refuse(500, std::move(why));
             co_return false;
         }
@@ -441,6 +476,16 @@ bool HttpConnection::answer_failure(const std::exception_ptr& error) {
     exchange_->status_ = status;
     exchange_->finish();
     return true;
+}
+
+void HttpConnection::tell_refused(int status, std::string_view message) const {
+    if (!loop_.options.on_refused) return;
+    HttpRefused what{peer_, {}, {}, status, message};
+    if (arriving_ != nullptr && arriving_->has_head) {
+        what.method = arriving_->parser.head().method;
+        what.path = arriving_->parser.head().path;
+    }
+    loop_.options.on_refused(what);
 }
 
 // An answer to something that is no request; the connection ends with it.

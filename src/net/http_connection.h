@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <exception>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -47,6 +48,11 @@ struct HttpLoop {
     std::vector<char> scratch;  // every read lands here first
     std::set<std::shared_ptr<HttpConnection>> connections;
     std::shared_ptr<MemoryBudget> bodies;
+    std::map<std::string, std::weak_ptr<MemoryBudget>> bodies_from;  // by address
+    std::size_t forget_bodies_at = 64;                               // of these
+    // Of the bodies from one address.
+    std::size_t bodies_share_bytes() const { return options.max_bodies_bytes / 4 * 3; }
+    std::shared_ptr<MemoryBudget> bodies_of(const std::string& peer);
     HttpDate clock;
     // last_answer()s made ahead, for when no memory or no file descriptor is left.
     std::string failed_answer;
@@ -80,6 +86,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Awaitable<void> serve();
     Awaitable<void> serve_one(HttpRequest request);
     Awaitable<void> refuse(int status, std::string message);
+    // What it is about to refuse with, for whoever keeps a log.
+    void tell_refused(int status, std::string_view message) const;
     Awaitable<void> read_loop();
     Awaitable<void> wait_for_wake();
     Awaitable<void> drain_writes();
@@ -117,9 +125,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::string peer_;                // address of the other side
     boost::asio::steady_timer wake_;  // never expires: waiting on it is waiting for wake()
     std::shared_ptr<HttpExchange> exchange_;
-    std::string in_;        // received, not parsed; at most kReadAheadBytes
-    std::string out_;       // to be sent
-    std::size_t sent_ = 0;  // of out_
+    const Arriving* arriving_ = nullptr;  // while there is one
+    std::string in_;                      // received, not parsed; at most kReadAheadBytes
+    std::string out_;                     // to be sent
+    std::size_t sent_ = 0;                // of out_
     bool write_waiting_ = false;
     bool read_closed_ = false;
     bool closed_ = false;

@@ -22,6 +22,15 @@ namespace helix::net {
 
 class HttpConnection;
 
+// A request that was refused: malformed, too large, too slow, too many connections.
+struct HttpRefused {
+    std::string_view peer;
+    std::string_view method;  // empty while it was not known
+    std::string_view path;    // likewise
+    int status = 0;
+    std::string_view message;
+};
+
 struct HttpServerOptions {
     std::string address = "127.0.0.1";
     std::uint16_t port = 0;  // 0 = one that is free
@@ -33,7 +42,7 @@ struct HttpServerOptions {
     // too large for memory (HttpRequest::body_file); "" or no function = memory.
     std::function<std::string(const HttpRequest& head)> body_folder = {};
     // Of all bodies in memory together, those that are being received and those whose requests are
-    // still answered; what is over it is refused with 429.
+    // still answered; what is over it is refused with 429. Of one address three quarters of it.
     std::size_t max_bodies_bytes = std::size_t{256} << 20U;
     // At once; more are refused with 503, after those that wait for a request have made room.
     // 0 = as many as the limit of open files allows, see net/open_files.h.
@@ -50,6 +59,8 @@ struct HttpServerOptions {
     base::Duration write_timeout = base::from_seconds(30);  // without any progress
     base::Duration tick = base::from_ms(250);               // also the grain of the time-outs
     std::uint64_t id_seed = 0;                              // of x-request-id
+    // Told of every request that is refused before it reaches the handler, in the loop's thread.
+    std::function<void(const HttpRefused&)> on_refused = {};
 };
 
 // One request and its answer. Either respond(), or begin_stream(), any number of write()s and

@@ -7,36 +7,37 @@
 
 namespace helix::net {
 
-// Bytes that many holders share; what is over the limit is not given. Any thread.
+// Bytes that many holders share; what is over the limit is not given. One that is part of a whole
+// takes all that it gives from there, too. Any thread.
 class MemoryBudget {
   public:
-    explicit MemoryBudget(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
+    explicit MemoryBudget(std::size_t limit_bytes, std::shared_ptr<MemoryBudget> whole = nullptr)
+        : limit_bytes_(limit_bytes), whole_(std::move(whole)) {}
     MemoryBudget(const MemoryBudget&) = delete;
     MemoryBudget& operator=(const MemoryBudget&) = delete;
 
     std::size_t limit_bytes() const { return limit_bytes_; }
     std::size_t used_bytes() const { return used_bytes_.load(); }
+    // Whether it, and not the whole, is what so many bytes more are too much for.
+    bool lacks(std::size_t more) const { return more > limit_bytes_ - used_bytes_.load(); }
 
     // What one holder has taken; gives it back at its end.
     class Share {
       public:
         explicit Share(std::shared_ptr<MemoryBudget> budget) : budget_(std::move(budget)) {}
-        ~Share() { budget_->used_bytes_ -= bytes_; }
+        ~Share() { budget_->give_back(bytes_); }
         Share(const Share&) = delete;
         Share& operator=(const Share&) = delete;
 
         // False: nothing changed, the budget has not so much left.
         bool grow_to(std::size_t bytes) {
             if (bytes <= bytes_) return true;
-            const std::size_t more = bytes - bytes_;
-            std::size_t used = budget_->used_bytes_.load();
-            do {
-                if (more > budget_->limit_bytes_ - used) return false;
-            } while (!budget_->used_bytes_.compare_exchange_weak(used, used + more));
+            if (!budget_->take(bytes - bytes_)) return false;
             bytes_ = bytes;
             return true;
         }
         std::size_t bytes() const { return bytes_; }
+        const MemoryBudget& budget() const { return *budget_; }
 
       private:
         std::shared_ptr<MemoryBudget> budget_;
@@ -44,7 +45,22 @@ class MemoryBudget {
     };
 
   private:
+    bool take(std::size_t more) {
+        std::size_t used = used_bytes_.load();
+        do {
+            if (more > limit_bytes_ - used) return false;
+        } while (!used_bytes_.compare_exchange_weak(used, used + more));
+        if (whole_ == nullptr || whole_->take(more)) return true;
+        used_bytes_ -= more;
+        return false;
+    }
+    void give_back(std::size_t bytes) {
+        used_bytes_ -= bytes;
+        if (whole_ != nullptr) whole_->give_back(bytes);
+    }
+
     const std::size_t limit_bytes_;
+    const std::shared_ptr<MemoryBudget> whole_;
     std::atomic<std::size_t> used_bytes_{0};  // never above the limit
 };
 

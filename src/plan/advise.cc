@@ -248,8 +248,9 @@ base::Result<AdviceReport> advise(const ClusterSpec& cluster, const spec::ModelS
 
 std::string describe_advice(const AdviceReport& report) {
     std::string text = fmt::format("now {:.1f} tokens/s\n", report.tokens_per_s);
-    const std::string header = fmt::format("{:<36}{:>12}{:>11}{:>9}{:>14}\n", "", "tokens/s",
-                                           "gain", "USD/h", "gain per USD");
+    const std::string header =
+        fmt::format("{:<36}{:>12}{:>11}{:>9}{:>14}\n", "by a short search from there", "tokens/s",
+                    "gain", "USD/h", "gain per USD");
     if (report.ranked.empty()) {
         text += report.stopped ? "stopped before any change was judged\n"
                                : "no single change gains anything\n";

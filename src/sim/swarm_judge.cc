@@ -227,8 +227,10 @@ void Judge::finished(core::TimePoint now, const core::FinishRequest& what) {
             if (!view.cancelled) broken(what.id, "P1: cancelled by nobody");
             break;
         case core::FinishReason::error:
+        case core::FinishReason::invalid_request:
+        case core::FinishReason::kills_workers:
             ++errors_;
-            judge_error(now, what.id, view, what.error);
+            judge_error(now, what, view);
             break;
     }
 }
@@ -247,19 +249,22 @@ void Judge::touched(core::RequestId id, bool wrong_draws) {
     view.misdrawn = view.misdrawn || wrong_draws;
 }
 
-void Judge::judge_error(core::TimePoint now, core::RequestId id, const View& view,
-                        const std::string& error) {
+void Judge::judge_error(core::TimePoint now, const core::FinishRequest& what, const View& view) {
+    const core::RequestId id = what.id;
+    const std::string& error = what.error;
     if (error.empty()) return broken(id, "P6: an error without a reason");
     if (view.in_calm) return broken(id, "P6: an error though everything is well: " + error);
     if (view.touched) return;
     const double silent = (now - view.last_progress).seconds();
-    if (error.starts_with("no token for")) {
+    if (what.reason == core::FinishReason::kills_workers) {
+        if (view.losses < 3) broken(id, "P6: called poisonous, but fewer workers died with it");
+    } else if (what.reason == core::FinishReason::invalid_request) {
+        broken(id, "P6: called invalid, but it is not: " + error);
+    } else if (error.starts_with("no token for")) {
         if (silent <= config_.stall_timeout_s) broken(id, "P6: called stuck too early");
         if (!config_.silence) broken(id, "P6: it stalled though nothing fell silent");
     } else if (error.starts_with("no placement")) {
         if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
-    } else if (error.starts_with(core::kKillsWorkers)) {
-        if (view.losses < 3) broken(id, "P6: called poisonous, but fewer workers died with it");
     } else if (error.starts_with("the cluster has shrunk")) {
         if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
     } else if (error.starts_with("workers answered without")) {

@@ -226,6 +226,7 @@ class World {
     void begin_lies(Machine& machine, bool wrong_draws);
     void end_lies(Machine& machine, bool wrong_draws);
     void note_touched(core::RequestId id, const Outcome& outcome);
+    core::StuckCause any_cause();
     core::SequenceKey any_key();
     core::ProducedToken any_token();
     core::CoordinatorMessage any_lie(const Machine& machine);

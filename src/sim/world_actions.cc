@@ -237,8 +237,7 @@ void World::finish(const core::FinishRequest& action) {
     Outcome& outcome = outcomes_.at(action.id);
     if (watch_ != nullptr) watch_->finished(now_, action);
     if (outcome.ended) return check_sound("a request ended twice");
-    const bool whole =
-        action.reason == core::FinishReason::stop || action.reason == core::FinishReason::length;
+    const bool whole = core::is_whole(action.reason);
     if (whole && outcome.is_group &&
         outcome.choices_ended.size() != static_cast<std::size_t>(outcome.n)) {
         return check_sound("a request ended before its choices");
@@ -367,13 +366,13 @@ void World::probe_tokens(const core::TokensProduced& message) {
 void World::probe_end(const Outcome& outcome) {
     const std::string& error = outcome.error;
     if (outcome.reason == core::FinishReason::stop) probes_.hit(Probe::ended_by_stop_token);
-    if (outcome.reason == core::FinishReason::stop ||
-        outcome.reason == core::FinishReason::length) {
+    if (core::is_whole(outcome.reason)) {
         if (outcome.pipelines.size() > 1) probes_.hit(Probe::finished_after_preemption);
         if (outcome.was_stuck) probes_.hit(Probe::stuck_then_finished);
+    } else if (outcome.reason == core::FinishReason::kills_workers) {
+        probes_.hit(Probe::error_poison);
     } else if (outcome.reason == core::FinishReason::error) {
         if (error.starts_with("no token for")) probes_.hit(Probe::error_stalled);
-        if (error.starts_with(core::kKillsWorkers)) probes_.hit(Probe::error_poison);
         if (error.starts_with("no placement")) probes_.hit(Probe::error_unserved);
     }
 }

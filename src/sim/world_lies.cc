@@ -53,6 +53,11 @@ void World::note_touched(core::RequestId id, const Outcome& outcome) {
     }
 }
 
+core::StuckCause World::any_cause() {
+    constexpr auto kCauses = static_cast<std::uint64_t>(core::kLastStuckCause) + 1;
+    return static_cast<core::StuckCause>(lies_.below(kCauses));
+}
+
 core::SequenceKey World::any_key() {
     std::vector<core::RequestId> open;
     for (const auto& [id, outcome] : outcomes_) {
@@ -109,8 +114,7 @@ core::CoordinatorMessage World::any_lie(const Machine& machine) {
             return tokens;
         }
         case 1:
-            return core::SequenceStuck{any_key(), static_cast<core::StuckCause>(lies_.below(4)),
-                                       "it says so"};
+            return core::SequenceStuck{any_key(), any_cause(), "it says so"};
         case 2:
             return core::LayersReady{epoch,
                                      layers,

@@ -10,7 +10,7 @@ namespace {
 
 using wire::get;  // of keys and hashes
 
-constexpr auto kMaxStuckCause = static_cast<std::int64_t>(core::StuckCause::prefix_lost);
+constexpr auto kMaxStuckCause = static_cast<std::int64_t>(core::kLastStuckCause);
 
 Result<core::Pipeline> get_pipeline(const pb::SequenceStart& from, const SessionLimits& limits) {
     TRY_VOID(in_range("pipeline stages", from.pipeline_size(), 1, kMaxLayers));

@@ -253,6 +253,21 @@ TEST_F(ApiTest, AnErrorAfterAcceptanceIsA503WithoutStreaming) {
     EXPECT_EQ(Json::parse(response.body)["error"]["message"], "worker 2 was lost");
 }
 
+TEST_F(ApiTest, ARequestThatCannotGoOnByItsOwnFaultIsA400AndNotWorthAnotherTry) {
+    auto c = client();
+    c.request("POST", "/v1/completions", R"({"prompt":"a"})");
+    auto request = service_.next();
+    ASSERT_TRUE(request);
+    request->say("x");
+    request->finish(FinishReason::invalid_request, "the grammar is too costly");
+    const auto response = c.read_response();
+    EXPECT_EQ(response.status, 400);
+    EXPECT_EQ(response.header("retry-after"), "");
+    const auto error = Json::parse(response.body)["error"];
+    EXPECT_EQ(error["message"], "the grammar is too costly");
+    EXPECT_EQ(error["type"], "invalid_request_error");
+}
+
 TEST_F(ApiTest, RefusalsHaveTheStatusOfTheirReason) {
     start();
     struct Case {

@@ -316,6 +316,13 @@ TEST_F(ApiTest, TheAccessLogSaysWhoDidWhatAndNeverAKey) {
     c.read_response();
     post("/helix/nodes/none/drain", "", "authorization: Bearer boss-key\r\n");
     get("/v1/models%0a%22", "authorization: Bearer wrong-key\r\n");
+    auto large = client();
+    large.send(
+        "POST /v1/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 99999999\r\n\r\n");
+    EXPECT_EQ(large.read_response().status, 413);
+    auto unfit = client();
+    unfit.send("G\"T / nothing\r\n\r\n");
+    EXPECT_EQ(unfit.read_response().status, 400);
     ASSERT_EQ(std::filesystem::file_size(log) > 0, true);
     struct stat info = {};
     ASSERT_EQ(::stat(log.c_str(), &info), 0);
@@ -327,7 +334,13 @@ TEST_F(ApiTest, TheAccessLogSaysWhoDidWhatAndNeverAKey) {
         EXPECT_EQ(line.find("-key\""), std::string::npos) << line;
         lines.push_back(Json::parse(line));
     }
-    ASSERT_EQ(lines.size(), 3U);
+    ASSERT_EQ(lines.size(), 5U);
+    EXPECT_EQ(lines[3]["status"], 413);
+    EXPECT_EQ(lines[3]["path"], "/v1/completions");
+    EXPECT_FALSE(lines[3]["refused"].get<std::string>().empty());
+    EXPECT_EQ(lines[4]["status"], 400);
+    EXPECT_EQ(lines[4]["peer"], "127.0.0.1");
+    EXPECT_FALSE(lines[4].contains("path"));
     EXPECT_EQ(lines[0]["peer"], "127.0.0.1");
     EXPECT_EQ(lines[0]["method"], "POST");
     EXPECT_EQ(lines[0]["path"], "/v1/completions");

@@ -80,6 +80,24 @@ TEST(BatchLimits, AGroupIsWorthItsFixedCost) {
     EXPECT_EQ(batch_limits(config(), costs, 1, 100).decodes, 100) << "one machine: all at once";
 }
 
+TEST(BatchLimits, AThousandDecodesAreSeveralBatchesWhereOneWouldTakeLong) {
+    WorkerConfig large = config();
+    large.max_batch_seqs = 1024;
+    const auto most = [&](CostLine decodes, std::int64_t past_prompt) {
+        return static_cast<double>(
+            batch_limits(large, costs_of(decodes, {0, 0.001}, 0), 1, past_prompt).decodes);
+    };
+    EXPECT_NEAR(most({0.001, 0.001}, 1000), 250, 2) << "a quarter of a second";
+    EXPECT_EQ(most({0.001, 0.0001}, 1000), 1000) << "all take a tenth of one";
+    // A batch that costs 0.1 s by itself: 800 rows of 1 ms save eight ninths of it.
+    EXPECT_NEAR(most({0.1, 0.001}, 1000), 800, 8);
+    EXPECT_EQ(most({0.1, 0.001}, 30), 30);
+    // What a batch costs by itself is not known from batches of one size.
+    BatchCosts alike;
+    for (int i = 0; i < 50; ++i) alike.add(16, 0, 4.0);
+    EXPECT_EQ(batch_limits(config(), alike, 1, 16).decodes, 16);
+}
+
 TEST(BatchLimits, SharesBatchesOnlyWhereThatSaves) {
     const CostLine decodes{0.05, 0.0001};
     EXPECT_FALSE(batch_limits(config(), costs_of(decodes, {0, 0.0002}, 0), 16, 100).share);

@@ -105,6 +105,19 @@ TEST(CoordinatorPrefix, TheLastTokensOwnKvIsNotCounted) {
     EXPECT_EQ(find<RequestRouted>(cluster.step(Submitted{request(2, next)}))->cached_tokens, 12);
 }
 
+TEST(CoordinatorTrouble, WhatCannotGoOnByItsOwnFaultEndsAsInvalidAndAllElseAsAnError) {
+    for (const auto& [cause, reason] :
+         {std::pair(StuckCause::failed, FinishReason::error),
+          std::pair(StuckCause::invalid_request, FinishReason::invalid_request)}) {
+        ScriptedCluster cluster(config(), 1, 2);
+        cluster.step(Submitted{request(1, text(12))});
+        const auto end = find<FinishRequest>(cluster.stuck(1, cause));
+        ASSERT_TRUE(end);
+        EXPECT_EQ(end->reason, reason);
+        EXPECT_FALSE(end->error.empty());
+    }
+}
+
 TEST(CoordinatorPrefix, ALostPrefixStartsTheRequestAgainAtOnceAndIsNoPreemption) {
     ScriptedCluster cluster(config(), 1, 2);
     cluster.step(Submitted{request(1, text(12))});

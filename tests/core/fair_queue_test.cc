@@ -85,21 +85,37 @@ TEST(FairQueue, TheSecondClientsRequestRunsNextThoughTwentyOfTheFirstCameBefore)
     EXPECT_EQ(cluster.request(21).place, place);
 }
 
-TEST(FairQueue, GroupsOfOneClientLeaveRoomForAnother) {
+TEST(FairQueue, GroupsLeaveRoomForRequestsOfOneSequence) {
     CoordinatorConfig full = config();
     full.max_running = 64;
     ScriptedCluster cluster(full, 1, 1, 1 << 20);
     for (std::uint64_t id = 1; id <= 4; ++id) cluster.step(Submitted{request_of(id, 7, 16)});
     EXPECT_TRUE(cluster.request(3).running);
-    EXPECT_FALSE(cluster.request(4).running);  // an eighth is left for others
+    EXPECT_FALSE(cluster.request(4).running);  // a quarter is left
     cluster.step(Submitted{request_of(5, 8)});
     EXPECT_TRUE(cluster.request(5).running);
-    // What comes later of the first client does not go before its group.
+    // Whoever sent the groups, too, goes on beside them: many people may share one address.
     cluster.step(Submitted{request_of(6, 7)});
-    EXPECT_FALSE(cluster.request(6).running);
+    EXPECT_TRUE(cluster.request(6).running);
+    // A later group, small as it is, does not go before the one that waits.
+    cluster.step(Submitted{request_of(7, 7, 2)});
+    EXPECT_FALSE(cluster.request(7).running);
     cluster.step(Ended{{1}});
     EXPECT_TRUE(cluster.request(4).running);
-    EXPECT_TRUE(cluster.request(6).running);
+    EXPECT_FALSE(cluster.request(7).running);
+    cluster.step(Ended{{2}});
+    EXPECT_TRUE(cluster.request(7).running);
+}
+
+TEST(FairQueue, OneClientLeavesAnEighthOfAllThatRunsToOthers) {
+    CoordinatorConfig full = config();
+    full.max_running = 16;
+    ScriptedCluster cluster(full, 1, 1, 1 << 20);
+    for (std::uint64_t id = 1; id <= 15; ++id) cluster.step(Submitted{request_of(id, 7)});
+    EXPECT_TRUE(cluster.request(14).running);
+    EXPECT_FALSE(cluster.request(15).running);
+    cluster.step(Submitted{request_of(16, 8)});
+    EXPECT_TRUE(cluster.request(16).running);
 }
 
 TEST(FairQueue, WhatIsQueuedHasABudgetOfTokensThatTheRefusalNames) {

@@ -187,7 +187,7 @@ TEST_F(WorkerTest, ASequenceWithoutATokenEndsAloneWithTheReason) {
         token.position = 4;
         finished.tokens.push_back(token);
     }
-    finished.failed = {{bad.key, "no token follows"}};
+    finished.failed = {{bad.key, "no token follows", StuckCause::invalid_request}};
     act(finished);
     int stuck = 0;
     int produced = 0;
@@ -196,7 +196,7 @@ TEST_F(WorkerTest, ASequenceWithoutATokenEndsAloneWithTheReason) {
         if (out == nullptr) continue;
         if (const auto* one = std::get_if<SequenceStuck>(&out->message)) {
             EXPECT_EQ(one->key, bad.key);
-            EXPECT_EQ(one->cause, StuckCause::failed);
+            EXPECT_EQ(one->cause, StuckCause::invalid_request);
             EXPECT_EQ(one->reason, "no token follows");
             ++stuck;
         } else if (const auto* tokens = std::get_if<TokensProduced>(&out->message)) {

@@ -351,22 +351,25 @@ TEST(Backend, ATokenThatCannotBeDrawnFailsItsSequenceOnly) {
         EXPECT_TRUE(result.ok());
         return std::move(result).value();
     };
-    const auto expect_failed = [&](const char* part, const BatchResult& result) {
+    using enum core::StuckCause;
+    const auto expect_failed = [&](const char* part, core::StuckCause cause,
+                                   const BatchResult& result) {
         ASSERT_EQ(result.tokens.size(), 2U) << part;
         ASSERT_EQ(result.failed.size(), 1U) << part;
         EXPECT_EQ(result.failed[0].key.request.value, 42U);
         EXPECT_EQ(result.tokens[1].key.request.value, 42U);
         EXPECT_NE(result.failed[0].reason.find(part), std::string::npos) << result.failed[0].reason;
+        EXPECT_EQ(result.failed[0].cause, cause) << part;
     };
     const auto good = run(false, [](core::BatchChunk&) {});
     EXPECT_TRUE(good.failed.empty());
     const auto hot = run(false, [](core::BatchChunk& c) { c.sampling.temperature = -2; });
-    expect_failed("temperature", hot);
+    expect_failed("temperature", invalid_request, hot);
     EXPECT_EQ(hot.tokens[0], good.tokens[0]);
     const auto broken = run(true, [](core::BatchChunk&) {});
-    expect_failed("is nan", broken);
+    expect_failed("is nan", failed, broken);
     EXPECT_EQ(broken.tokens[0], good.tokens[0]);
-    expect_failed("cannot follow a grammar", run(false, [](core::BatchChunk& c) {
+    expect_failed("cannot follow a grammar", failed, run(false, [](core::BatchChunk& c) {
                       c.sampling.grammar.kind = spec::OutputGrammar::Kind::json_object;
                   }));
 }

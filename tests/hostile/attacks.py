@@ -295,7 +295,7 @@ async def a_thousand_choices(bed):
         task.cancel()
     await asyncio.gather(*many, return_exceptions=True)
     assert stream.error is None, f"the other client's request: {stream.error}"
-    assert first_s < 30, f"another client waited {first_s:.1f} s for its first token"
+    assert first_s < 5, f"another client waited {first_s:.1f} s for its first token"
     return f"another client's first token after {first_s:.2f} s"
 
 

@@ -21,13 +21,18 @@ namespace helix::net {
 // Every wait ends after ten seconds, with what there is by then.
 class TestClient {
   public:
-    explicit TestClient(std::uint16_t port, int receive_buffer = 0) {
+    // from: the address that it comes from; null = any of this machine.
+    explicit TestClient(std::uint16_t port, int receive_buffer = 0, const char* from = nullptr) {
         fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (receive_buffer > 0) {
             ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
         }
         sockaddr_in address{};
         address.sin_family = AF_INET;
+        if (from != nullptr) {
+            ::inet_pton(AF_INET, from, &address.sin_addr);
+            ::bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address);
+        }
         address.sin_port = htons(port);
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;

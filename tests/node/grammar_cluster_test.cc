@@ -141,7 +141,7 @@ TEST_F(GrammarCluster, AGrammarThatNoTokenCanFollowEndsItsRequestOnly) {
     // The server's own checks come before this point.
     server->submit(request({Kind::gbnf, "root ::= missing"}, 0), bad);
     ASSERT_TRUE(bad->wait_done(60));
-    EXPECT_EQ(bad->reason_, core::FinishReason::error);
+    EXPECT_EQ(bad->reason_, core::FinishReason::invalid_request);
     EXPECT_NE(bad->error_.find("rule \"missing\" is not defined"), std::string::npos)
         << bad->error_;
     ASSERT_TRUE(fine->wait_done(60));
