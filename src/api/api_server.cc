@@ -85,6 +85,7 @@ void allow_files(ApiOptions& options, const std::shared_ptr<Guard>& guard) {
                                       kFormBytes](const net::HttpRequest& head) {
         return is_upload(head) ? std::max(usual, file) : usual;
     };
+    options.http.max_body_files_bytes = static_cast<std::size_t>(options.jobs->max_kept_bytes);
     options.http.body_folder = [is_upload,
                                 folder = options.jobs->folder](const net::HttpRequest& head) {
         return is_upload(head) ? folder : std::string();

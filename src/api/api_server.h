@@ -50,7 +50,8 @@ struct ExtraPage {
 struct JobOptions {
     std::string folder;  // where they are kept; made when it is not there
     std::size_t max_file_bytes = std::size_t{200} << 20U;
-    std::int64_t max_lines = 50'000;  // of one batch
+    std::int64_t max_kept_bytes = std::int64_t{10} << 30U;  // of all files, batches and results
+    std::int64_t max_lines = 50'000;                        // of one batch
     std::int32_t max_in_flight = 64;  // lines of all batches that run or wait for workers at once
 };
 

@@ -62,7 +62,7 @@ void run_heavy(ApiContext& context, const Exchange& exchange, const std::string&
                HeavyWork work) {
     std::string body = exchange->take_body();
     const std::size_t bytes = body.size();
-    auto share = context.budget.open(static_cast<std::int64_t>(bytes));
+    auto share = context.budget.open(client, static_cast<std::int64_t>(bytes));
     if (!share.ok()) {
         context.respond(*exchange, error_response(from_error(share.error())));
         return;

@@ -132,9 +132,32 @@ std::optional<ApiError> read_list(const net::HttpRequest& request, std::int64_t 
     return {};
 }
 
+// When it is asked, and how much may be kept.
+struct Terms {
+    std::int64_t now = 0;
+    std::int64_t max_kept_bytes = 0;
+};
+
+// Whether there is room for so much more.
+std::optional<net::HttpResponse> no_room(const JobStore& store, const Terms& terms,
+                                         std::size_t more) {
+    const auto kept = store.bytes_kept();
+    if (!kept.ok()) return refusal(kept.error());
+    if (static_cast<std::int64_t>(more) <= terms.max_kept_bytes - *kept) return {};
+    ApiError error;
+    error.status = 507;
+    error.message = fmt::format(
+        "The files, batches and results that are kept here take {} of at most {} bytes "
+        "(--kept-limit); delete files that are not needed any more.",
+        *kept, terms.max_kept_bytes);
+    error.type = "server_error";
+    error.code = "storage_full";
+    return error_response(error);
+}
+
 // ---- files
 
-net::HttpResponse upload(JobStore& store, const net::HttpRequest& request, std::int64_t now) {
+net::HttpResponse upload(JobStore& store, const net::HttpRequest& request, const Terms& terms) {
     const auto form = net::parse_form(request.header("content-type"), request.body_text());
     if (!form.ok()) return refusal(form.error());
     const net::FormPart* file = nullptr;
@@ -156,7 +179,8 @@ net::HttpResponse upload(JobStore& store, const net::HttpRequest& request, std::
         return error_response(bad_field(
             "file", fmt::format("'file': its name is longer than {} bytes", kMaxFilename)));
     }
-    return one(store.add_file(name, *purpose, file->content, now));
+    if (auto full = no_room(store, terms, file->content.size())) return *std::move(full);
+    return one(store.add_file(name, *purpose, file->content, terms.now));
 }
 
 net::HttpResponse list_files(JobStore& store, const net::HttpRequest& request) {
@@ -219,16 +243,21 @@ std::optional<ApiError> read_batch(const net::HttpRequest& request, std::int64_t
     return fields.error();
 }
 
-net::HttpResponse create_batch(JobStore& store, const net::HttpRequest& request, std::int64_t now) {
+net::HttpResponse create_batch(JobStore& store, const net::HttpRequest& request,
+                               const Terms& terms) {
     store::NewBatch batch;
-    if (const auto error = read_batch(request, now, batch)) return error_response(*error);
+    if (const auto error = read_batch(request, terms.now, batch)) return error_response(*error);
     const auto file = store.file(batch.input_file);
     if (!file.ok()) return refusal(file.error());
     if (file->purpose != "batch") {
         return error_response(
             bad_field("input_file_id", "'input_file_id': this file's purpose is not batch"));
     }
-    return one(store.add_batch(batch, now));
+    // Its results will take about as much as what they answer.
+    if (auto full = no_room(store, terms, static_cast<std::size_t>(file->bytes))) {
+        return *std::move(full);
+    }
+    return one(store.add_batch(batch, terms.now));
 }
 
 net::HttpResponse list_batches(JobStore& store, const net::HttpRequest& request) {
@@ -267,16 +296,17 @@ std::optional<Target> target_of(std::string_view path) {
 }
 
 // Empty: there is no such method here.
-Jobs::Work work_for(const Target& target, std::string_view method, std::int64_t now) {
+Jobs::Work work_for(const Target& target, std::string_view method, const Terms& terms) {
     const std::string& id = target.id;
     const bool get = method == "GET" || method == "HEAD";
     const bool post = method == "POST";
     using Request = net::HttpRequest;
     if (target.id.empty() && target.files) {
-        if (post) return [now](JobStore& s, const Request& r) { return upload(s, r, now); };
+        if (post) return [terms](JobStore& s, const Request& r) { return upload(s, r, terms); };
         if (get) return list_files;
     } else if (target.id.empty()) {
-        if (post) return [now](JobStore& s, const Request& r) { return create_batch(s, r, now); };
+        if (post)
+            return [terms](JobStore& s, const Request& r) { return create_batch(s, r, terms); };
         if (get) return list_batches;
     } else if (target.files && target.action.empty()) {
         if (get) return [id](JobStore& s, const Request&) { return one(s.file(id)); };
@@ -288,7 +318,9 @@ Jobs::Work work_for(const Target& target, std::string_view method, std::int64_t 
     } else if (target.action.empty()) {
         if (get) return [id](JobStore& s, const Request&) { return one(s.batch(id)); };
     } else if (post) {
-        return [id, now](JobStore& s, const Request&) { return one(s.cancel_batch(id, now)); };
+        return [id, now = terms.now](JobStore& s, const Request&) {
+            return one(s.cancel_batch(id, now));
+        };
     }
     return {};
 }
@@ -330,7 +362,8 @@ void route_job(ApiContext& context, const std::shared_ptr<net::HttpExchange>& ex
     if (target->files && target->action == "content" && get) {
         return context.jobs->download(exchange, target->id);
     }
-    Jobs::Work work = work_for(*target, request.method, context.options.unix_time());
+    Jobs::Work work = work_for(*target, request.method,
+                               {context.options.unix_time(), context.options.jobs->max_kept_bytes});
     if (!work) {
         context.respond(
             *exchange,

@@ -18,6 +18,7 @@
 #include "api/batch_runner.h"
 #include "api/context.h"
 #include "api/error.h"
+#include "api/heavy_work.h"
 #include "api/routes.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -286,14 +287,14 @@ bool Jobs::Impl::push(Ask ask) {
 
 void Jobs::ask(const std::shared_ptr<net::HttpExchange>& exchange, Work work) {
     const auto bytes = static_cast<std::int64_t>(exchange->request().body.size());
-    auto share = impl_->context.budget.open(bytes);
+    ApiContext& context = impl_->context;
+    auto share = context.budget.open(client_of(context, exchange->request()), bytes);
     if (!share.ok()) {
-        impl_->context.respond(*exchange, error_response(from_error(share.error())));
+        context.respond(*exchange, error_response(from_error(share.error())));
         return;
     }
     if (impl_->push({exchange, std::move(work), nullptr, std::move(*share)})) return;
-    impl_->context.respond(*exchange,
-                           error_response(unavailable("The server is shutting down.", 5)));
+    context.respond(*exchange, error_response(unavailable("The server is shutting down.", 5)));
 }
 
 void Jobs::download(const std::shared_ptr<net::HttpExchange>& exchange, const std::string& file) {

@@ -71,6 +71,7 @@ struct ServeArguments {
     double lost_after_s = 2;
     double worker_wait_s = 60;
     std::string file_limit = "200MiB";
+    std::string kept_limit = "10GiB";
     std::string body_memory = "256MiB";
     int connections = 0;
     int batch_lines = 64;
@@ -258,6 +259,7 @@ base::Result<std::optional<api::JobOptions>> job_options(const ServeArguments& a
     jobs.max_in_flight = a.batch_lines;
     TRY(const std::int64_t limit, parse_size("--file-limit", a.file_limit));
     jobs.max_file_bytes = static_cast<std::size_t>(limit);
+    TRY(jobs.max_kept_bytes, parse_size("--kept-limit", a.kept_limit));
     return std::optional(jobs);
 }
 
@@ -442,6 +444,8 @@ void add_limits(CLI::App& command, ServeArguments& a) {
                        "of HTTP clients at once; more get 503 [half of the files that may be "
                        "open, at most 4096]");
     command.add_option("--file-limit", a.file_limit, "of an uploaded file")->capture_default_str();
+    command.add_option("--kept-limit", a.kept_limit, "of all files, batches and results together")
+        ->capture_default_str();
     command.add_option("--batch-lines", a.batch_lines, "of batches, that run at once")
         ->capture_default_str();
 }

@@ -257,7 +257,7 @@ struct HttpConnection::Arriving {
     HttpConnection& connection;
     HttpParser parser;
     std::string body;
-    std::shared_ptr<MemoryBudget::Share> share;  // of body; null until there is one
+    std::shared_ptr<MemoryBudget::Share> share;  // what it takes; null until there is a body
     std::shared_ptr<SpooledBody> file;           // that takes the body in its place
     bool has_head = false;
     bool done = false;
@@ -290,6 +290,14 @@ std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) 
     body_received_ += piece.size();
     if (in.file != nullptr) {
         // The file is in the page cache: that is a copy of what one read brought, no wait.
+        if (in.share == nullptr) {
+            in.share = std::make_shared<MemoryBudget::Share>(loop_.body_files);
+        }
+        if (!in.share->grow_to(body_received_)) {
+            return Refusal{507, fmt::format("the uploads that are here fill the {} bytes that they "
+                                            "may take on disk; try again later",
+                                            loop_.body_files->limit_bytes())};
+        }
         const base::Status kept = in.file->append(piece);
         if (!kept.ok()) return Refusal{500, kept.error().message};
         return {};

@@ -33,7 +33,8 @@ struct HttpLoop {
         : options(std::move(o)),
           ids(options.id_seed),
           scratch(std::size_t{64} << 10U),
-          bodies(std::make_shared<MemoryBudget>(options.max_bodies_bytes)) {}
+          bodies(std::make_shared<MemoryBudget>(options.max_bodies_bytes)),
+          body_files(std::make_shared<MemoryBudget>(options.max_body_files_bytes)) {}
 
     // For the header of this name, now.
     std::string_view date();
@@ -48,6 +49,7 @@ struct HttpLoop {
     std::vector<char> scratch;  // every read lands here first
     std::set<std::shared_ptr<HttpConnection>> connections;
     std::shared_ptr<MemoryBudget> bodies;
+    std::shared_ptr<MemoryBudget> body_files;                        // bytes on disk
     std::map<std::string, std::weak_ptr<MemoryBudget>> bodies_from;  // by address
     std::size_t forget_bodies_at = 64;                               // of these
     // Of the bodies from one address.

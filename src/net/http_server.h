@@ -44,6 +44,8 @@ struct HttpServerOptions {
     // Of all bodies in memory together, those that are being received and those whose requests are
     // still answered; what is over it is refused with 429. Of one address three quarters of it.
     std::size_t max_bodies_bytes = std::size_t{256} << 20U;
+    // Of all bodies that are kept on disk (body_folder); what is over it is refused with 507.
+    std::size_t max_body_files_bytes = std::size_t{10} << 30U;
     // At once; more are refused with 503, after those that wait for a request have made room.
     // 0 = as many as the limit of open files allows, see net/open_files.h.
     std::size_t max_connections = 0;

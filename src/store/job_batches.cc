@@ -254,6 +254,14 @@ Result<JobCounts> JobStore::counts() const {
     }
 }
 
+Result<std::int64_t> JobStore::bytes_kept() const {
+    TRY(Statement select,
+        db_->prepare("SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, "
+                     "pragma_freelist_count, pragma_page_size"));
+    TRY_VOID(select.step());
+    return select.integer_at(0);
+}
+
 Result<std::int64_t> JobStore::add_results(const std::vector<LineResult>& results) {
     TRY(Transaction transaction, Transaction::begin(*db_));
     TRY(Statement insert,

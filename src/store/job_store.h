@@ -170,6 +170,8 @@ class JobStore {
     base::Result<std::vector<BatchLine>> open_lines(std::string_view batch, std::int64_t after,
                                                     std::int64_t limit) const;
     base::Result<JobCounts> counts() const;
+    // What all that is kept takes on disk, without what was deleted.
+    base::Result<std::int64_t> bytes_kept() const;
     // These are under way from now on, until they have a result or are put aside. If this process
     // dies before, that counts against each of them (BatchLine::deaths).
     base::Status begin_lines(const std::vector<LineOfBatch>& lines);

@@ -271,6 +271,26 @@ TEST_F(JobsTest, OnlyFilesMayBeLargeAndOnlyWithAKey) {
     EXPECT_EQ(get("/v1/batches").status, 401);
 }
 
+TEST_F(JobsTest, WhatIsKeptHasALimitAndDeletingMakesRoom) {
+    options_.jobs->max_kept_bytes = 1'000'000;
+    start();
+    const std::string type = "content-type: multipart/form-data; boundary=B\r\n";
+    const std::string content(600'000, 'x');
+    const auto first = post("/v1/files", form(content), type);
+    ASSERT_EQ(first.status, 200);
+    const auto refused = post("/v1/files", form(content), type);
+    EXPECT_EQ(refused.status, 507);
+    EXPECT_THAT(refused.body, HasSubstr("--kept-limit"));
+    EXPECT_EQ(post("/v1/files", form("small"), type).status, 200);
+    const std::string id = Json::parse(first.body)["id"];
+    const std::string batch = R"({"endpoint":"/v1/completions","completion_window":"24h",)"
+                              R"("input_file_id":")" +
+                              id + "\"}";
+    EXPECT_EQ(post("/v1/batches", batch).status, 507);
+    EXPECT_EQ(remove("/v1/files/" + id).status, 200);
+    EXPECT_EQ(post("/v1/files", form(content), type).status, 200);
+}
+
 TEST_F(JobsTest, ABatchRunsItsLinesBehindOthersAndEachHasOneAnswer) {
     const std::string batch = create(upload(lines(5)), {{"metadata", {{"who", "me"}}}});
     std::map<std::string, std::uint64_t> seeds;

@@ -143,7 +143,7 @@ TEST_F(PreparationTest, ARequestWithoutMemorySaysSoAndEverythingElseGoesOn) {
 }
 
 TEST_F(PreparationTest, WhatRequestsHoldTogetherIsBoundedAndGivenBack) {
-    options_.limits.max_request_bytes = 100'000;
+    options_.limits.max_request_bytes = 140'000;
     const std::string body = plain(std::string(20'000, 'x'));
     auto first = client();
     first.request("POST", "/v1/completions", body);

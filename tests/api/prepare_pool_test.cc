@@ -196,29 +196,48 @@ TEST_F(PreparePoolTest, StoppingDropsWhatWaits) {
 }
 
 TEST(RequestBudget, CountsRequestsAndBytesAndGivesThemBack) {
-    RequestBudget budget(2, 1000);
-    auto one = budget.open(400);
-    auto two = budget.open(500);
-    ASSERT_TRUE(one.ok() && two.ok());
-    const auto third = budget.open(1);
-    ASSERT_FALSE(third.ok());
-    EXPECT_EQ(third.error().code, base::Errc::overloaded);
-    EXPECT_NE(third.error().message.find("max_requests"), std::string::npos);
-    const auto more = (*two)->resize(601);
+    RequestBudget budget(4, 1000);
+    auto one = budget.open("a", 300);
+    auto two = budget.open("b", 500);
+    auto empty = budget.open("c", 0);
+    auto last = budget.open("c", 0);
+    ASSERT_TRUE(one.ok() && two.ok() && empty.ok() && last.ok());
+    const auto fifth = budget.open("d", 1);
+    ASSERT_FALSE(fifth.ok());
+    EXPECT_EQ(fifth.error().code, base::Errc::overloaded);
+    EXPECT_NE(fifth.error().message.find("max_requests"), std::string::npos);
+    const auto more = (*two)->resize(701);
     ASSERT_FALSE(more.ok());
     EXPECT_EQ(more.error().code, base::Errc::overloaded);
     EXPECT_NE(more.error().message.find("max_request_bytes"), std::string::npos);
     EXPECT_EQ((*two)->bytes(), 500);
-    const auto never = (*two)->resize(1001);
+    const auto never = (*two)->resize(751);
     ASSERT_FALSE(never.ok());
     EXPECT_EQ(never.error().code, base::Errc::too_large);
-    EXPECT_TRUE((*two)->resize(600).ok());
+    EXPECT_TRUE((*two)->resize(700).ok());
     EXPECT_TRUE((*two)->resize(1).ok());
-    EXPECT_EQ(budget.bytes(), 401);
-    one = base::invalid("");
-    two = base::invalid("");
+    EXPECT_EQ(budget.bytes(), 301);
+    for (auto* share : {&one, &two, &empty, &last}) *share = base::invalid("");
     EXPECT_EQ(budget.bytes(), 0);
     EXPECT_EQ(budget.requests(), 0);
+}
+
+TEST(RequestBudget, OneClientLeavesAQuarterToOthers) {
+    RequestBudget budget(4, 1000);
+    const auto one = budget.open("a", 400);
+    const auto two = budget.open("a", 350);
+    ASSERT_TRUE(one.ok() && two.ok());
+    const auto bytes = budget.open("a", 1);
+    ASSERT_FALSE(bytes.ok());
+    EXPECT_EQ(bytes.error().code, base::Errc::overloaded);
+    EXPECT_NE(bytes.error().message.find("of yours"), std::string::npos) << bytes.error().message;
+    const auto three = budget.open("a", 0);
+    ASSERT_TRUE(three.ok());
+    const auto number = budget.open("a", 0);
+    ASSERT_FALSE(number.ok());
+    EXPECT_NE(number.error().message.find("of yours"), std::string::npos);
+    EXPECT_TRUE(budget.open("b", 250).ok());
+    EXPECT_EQ(budget.requests(), 3) << "what was refused holds nothing";
 }
 
 }  // namespace

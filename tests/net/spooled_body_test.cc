@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "base/temp_folder.h"
 #include "http_test_client.h"
@@ -52,6 +54,7 @@ class BodyOnDisk : public ::testing::Test {
     void start(const std::string& folder) {
         HttpServerOptions options;
         options.max_body_bytes = 300'000;
+        options.max_body_files_bytes = 400'000;
         options.body_folder = [folder](const HttpRequest& head) {
             return head.path == "/files" ? folder : std::string();
         };
@@ -101,6 +104,29 @@ TEST_F(BodyOnDisk, TooLargeABodyIs413AndLeavesNothing) {
     EXPECT_EQ(chunked.read_response().status, 413);
     EXPECT_TRUE(folder_.empty());
     EXPECT_EQ(handled_, 0);
+}
+
+TEST_F(BodyOnDisk, AllThatArriveHaveOneBudgetOfDisk) {
+    start(folder_.path());
+    const std::string part(250'000, 'x');
+    TestClient slow(server_->port());
+    slow.send("POST /files HTTP/1.1\r\nhost: t\r\ncontent-length: 250001\r\n\r\n" + part);
+    // The server reads the first when it likes: one of the two has no room.
+    TestClient second(server_->port());
+    second.send("POST /files HTTP/1.1\r\nhost: t\r\ncontent-length: 250001\r\n\r\n" + part);
+    TestClient* refused = nullptr;
+    for (int i = 0; i < 1000 && refused == nullptr; ++i) {
+        if (slow.readable()) refused = &slow;
+        if (second.readable()) refused = &second;
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_NE(refused, nullptr);
+    const auto answer = refused->read_response();
+    EXPECT_EQ(answer.status, 507);
+    EXPECT_THAT(answer.body, HasSubstr("400000 bytes"));
+    TestClient& other = refused == &slow ? second : slow;
+    other.send("y");
+    EXPECT_EQ(other.read_response().body, "disk " + part + "y");
 }
 
 TEST_F(BodyOnDisk, ABrokenUploadLeavesNothingAndTheServerGoesOn) {
