@@ -228,7 +228,7 @@ class World {
     void note_touched(core::RequestId id, const Outcome& outcome);
     core::StuckCause any_cause();
     core::SequenceKey any_key();
-    core::ProducedToken any_token();
+    core::ProducedToken any_token(const Machine& machine);
     core::CoordinatorMessage any_lie(const Machine& machine);
     void tell_lie(Machine& machine);
     void lie_to_peer(Machine& machine);

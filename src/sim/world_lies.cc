@@ -78,21 +78,30 @@ core::SequenceKey World::any_key() {
     return key;
 }
 
-core::ProducedToken World::any_token() {
+core::ProducedToken World::any_token(const Machine& machine) {
     core::ProducedToken token;
     token.key = any_key();
     const auto found = outcomes_.find(token.key.request);
     std::int32_t next = 0;
+    std::int32_t n_said = 0;
     if (found != outcomes_.end()) {
         const Outcome& outcome = found->second;
         const auto choice = outcome.choices.find(static_cast<std::int32_t>(token.key.member));
         next = outcome.prompt_tokens;
         if (choice != outcome.choices.end() && !outcome.has_beams) {
-            next += static_cast<std::int32_t>(choice->second.size());
+            n_said = static_cast<std::int32_t>(choice->second.size());
+            next += n_said;
         }
     }
-    // Never the one that comes next: that would be a draw, not a lie.
-    token.position = next + 1 + static_cast<std::int32_t>(lies_.below(3));
+    // One that comes next, now or when this arrives, would be a draw: only who draws wrong says so.
+    // Others say again, otherwise, what has been said, or what never comes.
+    const auto off = 1 + static_cast<std::int32_t>(lies_.below(3));
+    const bool said = n_said >= off && lies_.chance(0.5);
+    if (machine.draws_wrong > 0) {
+        token.position = next + off;
+    } else {
+        token.position = said ? next - off : next + off + config_.coordinator.context_length;
+    }
     if (lies_.chance(0.2)) token.position = std::numeric_limits<std::int32_t>::max();
     if (lies_.chance(0.2)) token.position = -1;
     token.token = static_cast<core::Token>(any_number(lies_, config_.vocab));
@@ -109,7 +118,7 @@ core::CoordinatorMessage World::any_lie(const Machine& machine) {
         case 0: {
             core::TokensProduced tokens;
             for (std::uint64_t i = 0; i <= lies_.below(3); ++i) {
-                (lies_.chance(0.2) ? tokens.scored : tokens.tokens).push_back(any_token());
+                (lies_.chance(0.2) ? tokens.scored : tokens.tokens).push_back(any_token(machine));
             }
             return tokens;
         }
