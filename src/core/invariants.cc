@@ -307,6 +307,17 @@ std::string writing_rule(const Worker::Impl& state) {
     return "";
 }
 
+bool counts_sequences(const Coordinator::Impl& state) {
+    std::int64_t all = 0;
+    std::int64_t in_groups = 0;
+    for (const auto& [id, request] : state.requests) {
+        if (!request.running) continue;
+        all += Coordinator::Impl::sequences_of(request);
+        in_groups += request.group ? Coordinator::Impl::sequences_of(request) : 0;
+    }
+    return all == state.sequences_running && in_groups == state.group_sequences_running;
+}
+
 std::string page_rule(const Worker::Impl& state) {
     std::vector<std::uint32_t> pages(state.pool.untouched(), 0);
     std::vector<std::uint32_t> host_pages(state.host_pages.untouched(), 0);
@@ -337,8 +348,6 @@ std::string broken_invariant(const Coordinator& coordinator) {
     std::size_t stages = 0;
     std::size_t swapped = 0;
     std::size_t moving = 0;
-    std::int64_t sequences = 0;
-    std::int64_t in_groups = 0;
     std::size_t high = 0;
     for (const auto& [id, request] : state.requests) {
         const auto it = state.waiting.find(queue_key(request));
@@ -358,8 +367,6 @@ std::string broken_invariant(const Coordinator& coordinator) {
             if (!move.empty()) return move;
         }
         if (!request.running) continue;
-        sequences += Coordinator::Impl::sequences_of(request);
-        in_groups += request.group ? Coordinator::Impl::sequences_of(request) : 0;
         high += is_high(request) ? 1U : 0U;
         if (!request.accepted) return "a request runs that was not accepted";
         for (const Stage& stage : request.pipeline) {
@@ -372,9 +379,7 @@ std::string broken_invariant(const Coordinator& coordinator) {
     if (waiting != state.waiting.size()) return "the queue holds an unknown request";
     if (moving != state.migrating.size()) return "a request is listed as moving that does not";
     if (swapped != state.swapped.size()) return "a swapped request is not listed";
-    if (sequences != state.sequences_running || in_groups != state.group_sequences_running) {
-        return "running sequences miscounted";
-    }
+    if (!counts_sequences(state)) return "running sequences miscounted";
     const std::string clients = clients_rule(state);
     if (!clients.empty()) return clients;
     if (high != state.high_running.size()) return "high priority miscounted";

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +16,24 @@
 namespace helix::node::testing {
 
 using ChangeOptions = std::function<void(CoordinatorOptions&)>;
+
+// Every machine has as many layers as the others, whatever was measured while other things ran
+// beside the test; those for prompts together all layers, and those that decode, too.
+inline auto dealt_evenly(spec::ModelSpec model) {
+    return [model = std::move(model)](const spec::ClusterSpec& cluster) {
+        std::map<spec::NodeRole, std::int32_t> of_role;
+        for (const spec::NodeSpec& node : cluster.nodes) ++of_role[node.role];
+        plan::PlanOptions manual;
+        manual.method = plan::Method::manual;
+        std::map<spec::NodeRole, std::int32_t> seen;
+        for (const spec::NodeSpec& node : cluster.nodes) {
+            const std::int32_t i = seen[node.role]++;
+            const std::int32_t n = of_role[node.role];
+            manual.manual.layers.push_back({model.n_layers * i / n, model.n_layers * (i + 1) / n});
+        }
+        return plan::plan(cluster, model, manual);
+    };
+}
 
 // change: before the planner is told of the model.
 inline CoordinatorOptions even_coordinator(const std::string& path, std::int32_t workers,
@@ -27,11 +47,7 @@ inline CoordinatorOptions even_coordinator(const std::string& path, std::int32_t
     options.core.min_workers = workers;
     options.core.settle = base::from_ms(100);
     if (change) change(options);
-    options.planner = [spec = options.model.spec](const spec::ClusterSpec& cluster) {
-        plan::PlanOptions even;
-        even.method = plan::Method::even;
-        return plan::plan(cluster, spec, even);
-    };
+    options.planner = dealt_evenly(options.model.spec);
     return options;
 }
 

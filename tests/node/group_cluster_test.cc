@@ -7,6 +7,7 @@
 
 #include "model/synth.h"
 #include "node/cluster_fixture.h"
+#include "node/even_coordinator.h"
 
 namespace helix::node {
 namespace {
@@ -56,17 +57,7 @@ class GroupCluster : public ::testing::Test {
         options.core.prefix_cache = setup.prefix_cache;
         options.core.min_workers = setup.workers;
         options.core.settle = base::from_ms(100);
-        options.planner = [spec = options.model.spec](spec::ClusterSpec cluster) {
-            // As if all were equally fast, so that each gets as many layers.
-            for (spec::NodeSpec& node : cluster.nodes) {
-                node.decode_s_per_layer = cluster.nodes[0].decode_s_per_layer;
-                node.decode_batch_s_per_layer = cluster.nodes[0].decode_batch_s_per_layer;
-                node.prefill_s_per_token_layer = cluster.nodes[0].prefill_s_per_token_layer;
-            }
-            plan::PlanOptions even;
-            even.method = plan::Method::even;
-            return plan::plan(cluster, spec, even);
-        };
+        options.planner = dealt_evenly(options.model.spec);
         auto server = CoordinatorServer::start(std::move(options));
         EXPECT_TRUE(server.ok()) << server.error().message;
         return std::move(*server);
