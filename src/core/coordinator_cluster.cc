@@ -93,9 +93,10 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     const bool dismissed = gone.drained && gone.remove;
     actions.push_back(
         Report{"worker " + name + " " + reason + going_on_text(hit.size()), !dismissed});
+    if (how == Loss::death) acquit(worker);
     for (const RequestId id : hit) {
         RequestState& state = requests.at(id);
-        if (how == Loss::death && note_death(state, worker, actions)) continue;
+        if (how == Loss::death) note_death(now, state, worker);
         fail_over(now, state, actions);
     }
     prefixes.clear();
@@ -222,6 +223,7 @@ void Coordinator::Impl::on(TimePoint now, const CoordinatorTick&,
     send_lost_rows_again(now, actions);
     end_stalled(now, actions);
     end_unserved(now, actions);
+    pass_verdicts(now, actions);
     tell_roles(actions);
 }
 

@@ -5,9 +5,10 @@
 // each of them, and is forgotten with its next token: what was computed between two deaths did no
 // harm. So requests that were merely there when machines died go on, however many die, as long as
 // they come on at all in between. One that counts two deaths is a suspect: it is run again on a
-// pipeline of its own, where nothing else runs; if a worker dies there, too, it ends with an error
-// that says so. A poisonous request costs three workers, and costs no other request anything but
-// time.
+// pipeline of its own, where nothing else runs. If a worker dies there, too, it is stopped for a
+// while: when other workers die meanwhile, machines die here of something else, and it is run alone
+// again; when none does, it ends with an error that says so. A poisonous request costs three
+// workers, and costs no other request anything but time.
 
 #include <algorithm>
 #include <string>
@@ -19,6 +20,8 @@
 namespace helix::core {
 namespace {
 
+constexpr Duration kUntilVerdict = base::from_seconds(3);
+
 // Sent to its pipeline and not come back.
 bool has_rows_out(const RequestState& state) {
     if (!state.group || !state.group->forked) return state.rows_going > 0;
@@ -29,19 +32,39 @@ bool has_rows_out(const RequestState& state) {
 
 }  // namespace
 
-bool Coordinator::Impl::note_death(RequestState& state, WorkerId worker,
-                                   std::vector<CoordinatorAction>& actions) {
-    if (base::planted(base::PlantedBug::poison_not_noticed)) return false;
+void Coordinator::Impl::note_death(TimePoint now, RequestState& state, WorkerId worker) {
+    if (base::planted(base::PlantedBug::poison_not_noticed)) return;
     if (!state.running || stage_at(state.pipeline, worker) == nullptr || !has_rows_out(state)) {
-        return false;
+        return;
     }
-    if (++state.deaths < kMostDeaths) return false;
-    finish(state.request.id, FinishReason::kills_workers,
-           std::to_string(kMostDeaths) +
-               " workers died while they ran this request, one after the other, the last with "
-               "nothing else to do: it is not tried again",
-           actions);
-    return true;
+    if (++state.deaths < kMostDeaths) return;
+    state.verdict_at = now + kUntilVerdict;
+    accused.insert(state.request.id);
+    end_quarantine(state);
+}
+
+void Coordinator::Impl::acquit(WorkerId dead) {
+    // Of that one another suspect is accused.
+    if (quarantine && quarantine->workers.contains(dead)) return;
+    for (const RequestId id : std::exchange(accused, {})) {
+        RequestState& state = requests.at(id);
+        state.verdict_at.reset();
+        state.deaths = kDeathsBeforeAlone;
+    }
+}
+
+void Coordinator::Impl::pass_verdicts(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    std::vector<RequestId> guilty;
+    for (const RequestId id : accused) {
+        if (now >= *requests.at(id).verdict_at) guilty.push_back(id);
+    }
+    for (const RequestId id : guilty) {
+        finish(id, FinishReason::kills_workers,
+               std::to_string(kMostDeaths) +
+                   " workers died while they ran this request, one after the other, the last with "
+                   "nothing else to do: it is not tried again",
+               actions);
+    }
 }
 
 void Coordinator::Impl::note_progress(RequestState& state) {
@@ -52,6 +75,7 @@ void Coordinator::Impl::note_progress(RequestState& state) {
 }
 
 bool Coordinator::Impl::set_apart(TimePoint now, const RequestState& state) {
+    if (state.verdict_at) return false;
     if (quarantine && quarantine->id != state.request.id) return false;
     const std::int64_t full = blocks_needed(state, state.max_output);
     const bool apart = prefilled_apart(state);

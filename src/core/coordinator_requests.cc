@@ -486,6 +486,7 @@ void Coordinator::Impl::finish(RequestId id, FinishReason reason, const std::str
         if (!state.accepted) --unaccepted;
     }
     end_quarantine(state);
+    accused.erase(id);
     if (is_whole(reason)) {
         ++finished;
         if (!state.group) note_output(state.output.size());

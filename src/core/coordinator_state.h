@@ -143,6 +143,7 @@ struct RequestState {
     std::optional<TimePoint> unfit_since;    // waits, and no placement could hold it since
     std::optional<TimePoint> trouble_since;  // set back for want of progress since its last token
     std::int32_t deaths = 0;                 // of workers that ran it, since its last token
+    std::optional<TimePoint> verdict_at;  // runs nowhere until then: do workers die all the same?
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
     std::unique_ptr<Migration> migration;
@@ -325,6 +326,7 @@ struct Coordinator::Impl {
     std::map<RequestId, TimePoint> swapped_in;  // run again, and when their workers were told last
     std::int64_t sequences_running = 0;         // of requests that run, swapped ones too
     std::int64_t group_sequences_running = 0;   // of these, those of groups
+    std::set<RequestId> accused;                // wait for their verdict
     FairShares shares;
     std::map<std::uint64_t, ClientUse> clients;  // that have anything here
     std::int64_t queued_tokens = 0;              // of the prompts of the waiting
@@ -533,8 +535,11 @@ struct Coordinator::Impl {
     std::int64_t pages_left_by_groups(const RequestState& state, WorkerId worker) const;
 
     // requests that workers die of (coordinator_poison.cc)
-    // A worker of its pipeline has died. True: it ended with it.
-    bool note_death(RequestState& state, WorkerId worker, std::vector<CoordinatorAction>& actions);
+    // A worker of its pipeline has died.
+    void note_death(TimePoint now, RequestState& state, WorkerId worker);
+    // A worker has died: who waits for a verdict had no part in it.
+    void acquit(WorkerId dead);
+    void pass_verdicts(TimePoint now, std::vector<CoordinatorAction>& actions);
     void note_progress(RequestState& state);  // it has a new token
     // Has the suspect a place of its own, or soon? Only one at a time has.
     bool set_apart(TimePoint now, const RequestState& state);

@@ -70,6 +70,7 @@ struct Outcome {
     std::uint32_t freed_attempt = 0;        // that its workers were told to give up
     std::int32_t poison_at = -1;            // a worker that computes this position dies; < 0: none
     std::int32_t killed = 0;                // workers, by that, since its last token
+    std::int64_t losses_then = 0;           // of workers, when it killed the last
     std::int32_t swaps_out = 0;             // messages to workers that put its pages away
     std::int32_t prompt_tokens = 0;
     bool has_beams = false;
@@ -311,6 +312,7 @@ class World {
     base::Random lies_;
     std::map<core::RequestId, core::TimePoint> handover_due_since_;
     std::optional<core::WorkerId> losing_;
+    std::int64_t losses_ = 0;           // of workers, as the coordinator heard
     bool lost_since_placement_ = true;  // or none yet
     bool broken_ = false;
 };

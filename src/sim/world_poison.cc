@@ -1,8 +1,9 @@
 // Requests that workers die of: each that computes a certain position of theirs, as long as the
 // request runs there. It must not cost more than three workers, the last while it runs nothing
-// else.
+// else, and another each time that workers died of something else meanwhile.
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/world_machine.h"
 
@@ -44,9 +45,14 @@ bool World::dies_of(Machine& machine, const core::BatchPlan& plan) {
         probes_.hit(Probe::killed_by_poison);
         ++counts_.poisoned;
         if (poisons(dead, chunk)) {
-            const std::int32_t killed = ++outcomes_.at(chunk.key.request).killed;
-            if (killed > core::kMostDeaths) check_sound("a request killed a fourth worker");
-            if (killed == core::kMostDeaths && !alone) {
+            Outcome& outcome = outcomes_.at(chunk.key.request);
+            const std::int32_t killed = ++outcome.killed;
+            // The one before, and another that it had no part in, which let it go on.
+            const bool acquitted = losses_ - std::exchange(outcome.losses_then, losses_) >= 2;
+            if (killed > core::kMostDeaths && !acquitted) {
+                check_sound("a request killed a fourth worker, though no other died");
+            }
+            if (killed >= core::kMostDeaths && !alone) {
                 check_sound("a request killed a third worker, which ran others beside it");
             }
         }
@@ -61,6 +67,7 @@ bool World::dies_of(Machine& machine, const core::BatchPlan& plan) {
 
 // The coordinator takes it for dead now.
 void World::note_lost(core::WorkerId id) {
+    ++losses_;
     if (watch_ == nullptr) return;
     for (const auto& [request, outcome] : outcomes_) {
         if (outcome.ended || outcome.pipelines.empty()) continue;

@@ -53,12 +53,37 @@ TEST_F(PoisonTest, TheThirdDeathEndsARequestThatTheLastTimeRanAlone) {
         ASSERT_TRUE(runs(id));
         EXPECT_NE(worker_of(id), alone) << "request " << id;
     }
-    const auto end = find<FinishRequest>(kill(1));
+    EXPECT_FALSE(find<FinishRequest>(kill(1)));
+    EXPECT_FALSE(runs(1));
+    cluster_.wait(base::from_seconds(2.5));
+    EXPECT_FALSE(find<FinishRequest>(cluster_.step(CoordinatorTick{})));
+    EXPECT_FALSE(runs(1));
+    cluster_.wait(base::from_seconds(1));
+    const auto end = find<FinishRequest>(cluster_.step(CoordinatorTick{}));
     ASSERT_TRUE(end);
     EXPECT_EQ(end->id.value, 1U);
     EXPECT_EQ(end->reason, FinishReason::kills_workers) << end->error;
     for (std::uint64_t id = 2; id < 12; ++id) EXPECT_TRUE(runs(id)) << "request " << id;
     EXPECT_EQ(cluster_.view().workers.size(), 3U);
+}
+
+TEST_F(PoisonTest, WhereWorkersDieOfSomethingElseItRunsAloneAgain) {
+    submit(1);
+    kill(1);
+    kill(1);
+    kill(1);
+    submit(2);
+    ASSERT_FALSE(runs(1));
+    ASSERT_TRUE(runs(2));
+    EXPECT_FALSE(find<FinishRequest>(kill(2)));
+    ASSERT_TRUE(runs(1));
+    ASSERT_TRUE(runs(2));
+    EXPECT_NE(worker_of(1), worker_of(2));
+    EXPECT_FALSE(find<FinishRequest>(cluster_.tokens(1, {7})));
+    EXPECT_EQ(cluster_.request(1).deaths, 0);
+    cluster_.wait(base::from_seconds(10));
+    cluster_.step(CoordinatorTick{});
+    EXPECT_TRUE(cluster_.open(1));
 }
 
 TEST_F(PoisonTest, OneThatComesOnBetweenDeathsOutlivesAnyNumber) {
