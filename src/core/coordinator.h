@@ -165,7 +165,7 @@ struct FinishRequest {
 };
 // So many workers may die in a row while they run a request, without a new token of it in between:
 // it ends with FinishReason::kills_workers. Before the last of them it is run alone, so that it is
-// no other request's doing.
+// no other request's doing; and if others die soon after, while it runs nowhere, it is run again.
 inline constexpr std::int32_t kMostDeaths = 3;
 inline constexpr std::int32_t kDeathsBeforeAlone = kMostDeaths - 1;
 // Refused before anything was promised.

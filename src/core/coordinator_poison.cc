@@ -38,25 +38,22 @@ void Coordinator::Impl::note_death(TimePoint now, RequestState& state, WorkerId 
         return;
     }
     if (++state.deaths < kMostDeaths) return;
-    state.verdict_at = now + kUntilVerdict;
-    accused.insert(state.request.id);
+    accused.emplace(state.request.id, now + kUntilVerdict);
     end_quarantine(state);
 }
 
 void Coordinator::Impl::acquit(WorkerId dead) {
     // Of that one another suspect is accused.
     if (quarantine && quarantine->workers.contains(dead)) return;
-    for (const RequestId id : std::exchange(accused, {})) {
-        RequestState& state = requests.at(id);
-        state.verdict_at.reset();
-        state.deaths = kDeathsBeforeAlone;
+    for (const auto& [id, verdict] : std::exchange(accused, {})) {
+        requests.at(id).deaths = kDeathsBeforeAlone;
     }
 }
 
 void Coordinator::Impl::pass_verdicts(TimePoint now, std::vector<CoordinatorAction>& actions) {
     std::vector<RequestId> guilty;
-    for (const RequestId id : accused) {
-        if (now >= *requests.at(id).verdict_at) guilty.push_back(id);
+    for (const auto& [id, verdict] : accused) {
+        if (now >= verdict) guilty.push_back(id);
     }
     for (const RequestId id : guilty) {
         finish(id, FinishReason::kills_workers,
@@ -75,7 +72,7 @@ void Coordinator::Impl::note_progress(RequestState& state) {
 }
 
 bool Coordinator::Impl::set_apart(TimePoint now, const RequestState& state) {
-    if (state.verdict_at) return false;
+    if (accused.contains(state.request.id)) return false;
     if (quarantine && quarantine->id != state.request.id) return false;
     const std::int64_t full = blocks_needed(state, state.max_output);
     const bool apart = prefilled_apart(state);

@@ -143,7 +143,6 @@ struct RequestState {
     std::optional<TimePoint> unfit_since;    // waits, and no placement could hold it since
     std::optional<TimePoint> trouble_since;  // set back for want of progress since its last token
     std::int32_t deaths = 0;                 // of workers that ran it, since its last token
-    std::optional<TimePoint> verdict_at;  // runs nowhere until then: do workers die all the same?
     PrefixUse prefix;
     std::unique_ptr<Guessing> guessing;  // null before the first
     std::unique_ptr<Migration> migration;
@@ -326,7 +325,7 @@ struct Coordinator::Impl {
     std::map<RequestId, TimePoint> swapped_in;  // run again, and when their workers were told last
     std::int64_t sequences_running = 0;         // of requests that run, swapped ones too
     std::int64_t group_sequences_running = 0;   // of these, those of groups
-    std::set<RequestId> accused;                // wait for their verdict
+    std::map<RequestId, TimePoint> accused;     // run nowhere until their verdict, and when it is
     FairShares shares;
     std::map<std::uint64_t, ClientUse> clients;  // that have anything here
     std::int64_t queued_tokens = 0;              // of the prompts of the waiting

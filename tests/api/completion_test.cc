@@ -240,27 +240,29 @@ TEST_F(ApiTest, ToolsReachTheTemplateUnlessTheyAreNotToBeUsed) {
     EXPECT_TRUE(without->prompt().starts_with("user:x")) << without->prompt();
 }
 
-TEST_F(ApiTest, AnErrorAfterAcceptanceIsA503WithoutStreaming) {
-    auto c = client();
-    c.request("POST", "/v1/completions", R"({"prompt":"a"})");
-    auto request = service_.next();
-    ASSERT_TRUE(request);
-    request->say("x");
-    request->finish(FinishReason::error, "worker 2 was lost");
-    const auto response = c.read_response();
+class EndedAfterAcceptance : public ApiTest {
+  protected:
+    net::TestClient::Response ends(FinishReason reason, const std::string& error) {
+        auto c = client();
+        c.request("POST", "/v1/completions", R"({"prompt":"a"})");
+        auto request = service_.next();
+        EXPECT_TRUE(request);
+        if (!request) return {};
+        request->say("x");
+        request->finish(reason, error);
+        return c.read_response();
+    }
+};
+
+TEST_F(EndedAfterAcceptance, AnErrorIsA503WithoutStreaming) {
+    const auto response = ends(FinishReason::error, "worker 2 was lost");
     EXPECT_EQ(response.status, 503);
     EXPECT_EQ(response.header("retry-after"), "1");
     EXPECT_EQ(Json::parse(response.body)["error"]["message"], "worker 2 was lost");
 }
 
-TEST_F(ApiTest, ARequestThatCannotGoOnByItsOwnFaultIsA400AndNotWorthAnotherTry) {
-    auto c = client();
-    c.request("POST", "/v1/completions", R"({"prompt":"a"})");
-    auto request = service_.next();
-    ASSERT_TRUE(request);
-    request->say("x");
-    request->finish(FinishReason::invalid_request, "the grammar is too costly");
-    const auto response = c.read_response();
+TEST_F(EndedAfterAcceptance, WhatCannotGoOnByItsOwnFaultIsA400AndNotWorthAnotherTry) {
+    const auto response = ends(FinishReason::invalid_request, "the grammar is too costly");
     EXPECT_EQ(response.status, 400);
     EXPECT_EQ(response.header("retry-after"), "");
     const auto error = Json::parse(response.body)["error"];
