@@ -10,6 +10,7 @@ function(helix_module name)
         set(scope PUBLIC)
         add_library(helix_${name} STATIC ${sources})
         target_link_libraries(helix_${name} PRIVATE helix_flags)
+        helix_together(helix_${name})
     endif()
     foreach(dep ${ARG_DEPS})
         target_link_libraries(helix_${name} ${scope} helix_${dep})
@@ -18,20 +19,23 @@ function(helix_module name)
     set_property(GLOBAL APPEND PROPERTY HELIX_ROOMS ${name})
 endfunction()
 
-# helix_together(TARGET [APART file...]): with HELIX_UNITY the target's sources are compiled by eights, since most
-# of the time goes into headers. APART: sources that use names which others have too, relative to src/.
+# helix_together(TARGET): with HELIX_UNITY the target's sources are compiled many at a time, since most of the time
+# goes into headers and what they instantiate. So the sources of a room share one anonymous namespace; tests have
+# a namespace of their own for each file.
 function(helix_together target)
-    cmake_parse_arguments(ARG "" "" "APART" ${ARGN})
     if(NOT HELIX_UNITY)
         return()
     endif()
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HELIX_UNITY_BATCH})
     # A class behind a pointer may hold types of its source's own, which is no header here either.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-    foreach(file ${ARG_APART})
-        set_source_files_properties(${CMAKE_SOURCE_DIR}/src/${file} TARGET_DIRECTORY ${target}
-                                    PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-    endforeach()
+endfunction()
+
+# helix_apart(TARGET pattern...): these sources are each compiled alone.
+function(helix_apart target)
+    list(TRANSFORM ARGN PREPEND ${CMAKE_SOURCE_DIR}/)
+    file(GLOB files CONFIGURE_DEPENDS ${ARGN})
+    set_source_files_properties(${files} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
 function(helix_executable name main room)
@@ -46,6 +50,7 @@ function(helix_test name)
     add_executable(${name} ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE ${ARG_LIBS} helix_flags GTest::gmock GTest::gtest_main)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+    helix_together(${name})
     # Relative to the checkout, where the tests are run, so that a second clone hits the same compiler cache.
     file(RELATIVE_PATH data ${CMAKE_SOURCE_DIR} ${HELIX_DATA_DIR})
     file(RELATIVE_PATH binary ${CMAKE_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/helix)

@@ -10,7 +10,7 @@ libzmq3-dev libsodium-dev protobuf-compiler libprotobuf-dev libboost-dev nlohman
 libspdlog-dev libfmt-dev liblemon-dev libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libtomlplusplus-dev
 coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev coinor-libosi-dev coinor-libcoinutils-dev libgtest-dev libgmock-dev"
 if [ "${1:-}" = "--test" ]; then
-    packages="$packages clang-format clang-tidy python3-jinja2 nodejs curl"
+    packages="$packages clang libclang-rt-dev clang-format clang-tidy python3-jinja2 nodejs curl"
     # A nodejs from elsewhere brings its own npm and refuses Debian's.
     command -v npm >/dev/null 2>&1 || packages="$packages npm"
 elif [ "${1:-}" = "--fuzz" ]; then

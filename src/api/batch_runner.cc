@@ -12,7 +12,6 @@ namespace helix::api {
 
 using base::Status;
 using store::BatchStatus;
-using store::Outcome;
 
 namespace {
 
@@ -80,7 +79,7 @@ void BatchRunner::keep(const LineKey& key, const store::BatchLine& line, int sta
     store::LineResult& result = results_.emplace_back();
     result.batch = key.batch;
     result.line = key.line;
-    result.outcome = status < 400 ? Outcome::completed : Outcome::failed;
+    result.outcome = status < 400 ? store::Outcome::completed : store::Outcome::failed;
     result.text = answer_line(key.batch, key.line, line.custom_id, status, request_id, body);
 }
 
@@ -287,7 +286,7 @@ Status BatchRunner::end_early(const store::BatchRecord& batch, Active& active, B
             store::LineResult& result = results.emplace_back();
             result.batch = batch.id;
             result.line = line.line;
-            result.outcome = Outcome::not_run;
+            result.outcome = store::Outcome::not_run;
             result.text = not_run_line(
                 batch.id, line.line, line.custom_id, expired ? "batch_expired" : "batch_cancelled",
                 expired ? "The batch's completion window ended before this request had run."

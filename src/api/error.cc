@@ -154,6 +154,12 @@ std::string error_json(const ApiError& error) {
     return out;
 }
 
+net::HttpResponse json_response(const nlohmann::json& body) {
+    net::HttpResponse response;
+    response.body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return response;
+}
+
 net::HttpResponse error_response(const ApiError& error) {
     net::HttpResponse response;
     response.status = error.status;

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "base/result.h"
 #include "core/coordinator.h"
 #include "net/http_message.h"
@@ -40,5 +42,7 @@ ApiError from_status(int status, std::string_view message);
 // {"error":{"message","type","param","code"}}
 std::string error_json(const ApiError& error);
 net::HttpResponse error_response(const ApiError& error);
+// 200; what users named things need not be UTF-8, and is put right here.
+net::HttpResponse json_response(const nlohmann::json& body);
 
 }  // namespace helix::api

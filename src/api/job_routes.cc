@@ -29,13 +29,6 @@ constexpr std::int64_t kDefaultBatches = 20;
 constexpr std::int64_t kMostBatches = 100;
 constexpr std::int64_t kMostFiles = 10'000;
 
-net::HttpResponse json_response(const json& body) {
-    net::HttpResponse response;
-    // What users named things need not be UTF-8.
-    response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-    return response;
-}
-
 net::HttpResponse refusal(const base::Error& error) {
     return error_response(from_error(error));
 }

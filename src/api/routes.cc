@@ -26,13 +26,6 @@ using Exchange = std::shared_ptr<net::HttpExchange>;
 using nlohmann::json;                 // of answers
 using Json = nlohmann::ordered_json;  // of requests: templates show the order
 
-net::HttpResponse json_response(const json& body) {
-    net::HttpResponse response;
-    // What others named things need not be UTF-8.
-    response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-    return response;
-}
-
 net::HttpResponse loading() {
     net::HttpResponse response;
     response.status = 503;

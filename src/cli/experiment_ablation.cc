@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "cli/experiment_page.h"
+#include "cli/experiment_published.h"
 #include "plan/milp.h"
 #include "plan/milp_program.h"
 #include "plan/prune.h"
@@ -13,7 +14,6 @@
 namespace helix::cli {
 namespace {
 
-constexpr const char* k70b = "llama2-70b";
 constexpr const char* kNoPrune24 = "ablation_no_prune_24";
 
 ExperimentCase with_max_flow(const char* cluster, const char* method) {

@@ -30,13 +30,13 @@ constexpr double kWindow_s = 100;
 constexpr std::uint64_t kSeeds = 3;
 constexpr double kLatency_s = 100e-6;
 
-struct Machines {
+struct MachineSet {
     const char* title;
     std::vector<std::pair<const char*, int>> types;  // those that prefill come first
     std::vector<int> prefill;                        // so many of them; 0: no roles
 };
 
-struct Load {
+struct LengthLoad {
     const char* title;
     std::int32_t prompt;  // mean tokens; 0: conversations as recorded by Azure
     std::int32_t output;
@@ -48,20 +48,20 @@ struct Net {
     double migration_bytes_per_s;  // the most that KV may take of a link
 };
 
-const std::vector<Machines>& machines() {
-    static const std::vector<Machines> all = {
+const std::vector<MachineSet>& machines() {
+    static const std::vector<MachineSet> all = {
         {"8 A100-40", {{"A100-40", 8}}, {0, 3, 4}},
         {"4 L40S, 4 A100-80", {{"L40S", 4}, {"A100-80", 4}}, {0, 4}},
     };
     return all;
 }
-constexpr Load kLoads[] = {{"conversations (763 + 232 tokens)", 0, 0},
-                           {"long prompts (4000 + 250 tokens)", 4000, 250}};
+constexpr LengthLoad kLengthLoads[] = {{"conversations (763 + 232 tokens)", 0, 0},
+                                       {"long prompts (4000 + 250 tokens)", 4000, 250}};
 constexpr Net kNets[] = {{"100 Gb/s", 12.5e9, 6e9}, {"10 Gb/s", 1.25e9, 0.6e9}};
 constexpr double kShares[] = {0.5, 0.8};  // of what they serve saturated, without roles
 
 // Lengths around the means, from a quarter to twice as long.
-sim::LengthSource lengths_of(const Load& load) {
+sim::LengthSource lengths_of(const LengthLoad& load) {
     if (load.prompt == 0) return sim::conversation_lengths();
     std::vector<sim::RequestLength> rows;
     base::Random random(1);
@@ -77,8 +77,8 @@ sim::LengthSource lengths_of(const Load& load) {
 }
 
 struct Case {
-    const Machines* machines = nullptr;
-    const Load* load = nullptr;
+    const MachineSet* machines = nullptr;
+    const LengthLoad* load = nullptr;
     const Net* net = nullptr;
     int prefill = 0;
     double share = 0;         // 0: saturated
@@ -208,8 +208,8 @@ void run_all(std::vector<Case>& cases, const ExperimentSession& session) {
 // What the machines serve without roles when there is always more to do, then shares of that.
 std::vector<Row> measure(const ExperimentSession& session) {
     std::vector<Case> saturated;
-    for (const Machines& group : machines()) {
-        for (const Load& load : kLoads) {
+    for (const MachineSet& group : machines()) {
+        for (const LengthLoad& load : kLengthLoads) {
             saturated.push_back({.machines = &group, .load = &load, .net = &kNets[0]});
         }
     }
@@ -251,7 +251,7 @@ std::string roles_text(const Case& one) {
     return fmt::format("{} + {}, {}", one.prefill, all - one.prefill, one.net->title);
 }
 
-void write_table(const std::vector<Row>& rows, const Load& load, ExperimentPage& page) {
+void write_table(const std::vector<Row>& rows, const LengthLoad& load, ExperimentPage& page) {
     ExperimentTable table;
     table.title = fmt::format("Prefill and decode apart, {}", load.title);
     table.head = {"machines",    "load",         "prefill + decode, links",
@@ -276,7 +276,7 @@ void write_table(const std::vector<Row>& rows, const Load& load, ExperimentPage&
     page.table(std::move(table));
 }
 
-void draw_tpot(const std::vector<Row>& rows, const Load& load, const char* name,
+void draw_tpot(const std::vector<Row>& rows, const LengthLoad& load, const char* name,
                ExperimentPage& page) {
     sim::BarChart chart;
     chart.title = fmt::format("99th percentile from token to token, {}", load.title);
@@ -312,7 +312,8 @@ void draw_tpot(const std::vector<Row>& rows, const Load& load, const char* name,
 base::Status write(const ExperimentSession& session, ExperimentPage& page) {
     page.text(fmt::format(
         "`helix worker --role`: {} in 16 bits, machines by datasheet, each with the whole model; "
-        "Poisson arrivals, {:.0f} s after {:.0f} s, {} seeds: mean (least-greatest). Load: share "
+        "Poisson arrivals, {:.0f} s after {:.0f} s, {} seeds: mean (least-greatest). LengthLoad: "
+        "share "
         "of "
         "the tokens/s that the same "
         "machines serve without roles when saturated. Links: KV takes at most half of one (0.6 and "
@@ -323,10 +324,10 @@ base::Status write(const ExperimentSession& session, ExperimentPage& page) {
         kModel, kWindow_s * session.options().time_share, kWarmup_s * session.options().time_share,
         kSeeds));
     const std::vector<Row> rows = measure(session);
-    write_table(rows, kLoads[0], page);
-    draw_tpot(rows, kLoads[0], "conversations", page);
-    write_table(rows, kLoads[1], page);
-    draw_tpot(rows, kLoads[1], "long", page);
+    write_table(rows, kLengthLoads[0], page);
+    draw_tpot(rows, kLengthLoads[0], "conversations", page);
+    write_table(rows, kLengthLoads[1], page);
+    draw_tpot(rows, kLengthLoads[1], "long", page);
     return base::Ok{};
 }
 

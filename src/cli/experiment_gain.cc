@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/experiment_page.h"
+#include "cli/experiment_published.h"
 
 // Our placement and policy together against the published system, and the published methods against
 // each other.
@@ -8,7 +9,6 @@
 namespace helix::cli {
 namespace {
 
-constexpr const char* k70b = "llama2-70b";
 constexpr double kShareOfPeak = 0.75;
 
 struct GainRow {

@@ -9,20 +9,20 @@
 namespace helix::cli {
 namespace {
 
-constexpr double kWarmupS = 100;
-constexpr double kDurationS = 300;
+constexpr double kPrioritiesWarmupS = 100;
+constexpr double kPrioritiesDurationS = 300;
 constexpr double kHighPerS = 1.5;
 constexpr std::array<double, 2> kBackground = {14, 28};  // requests/s
 
-struct System {
+struct PrioritySystem {
     const char* name;
     bool priorities;
     double headroom;
 };
-constexpr std::array<System, 3> kSystems = {
+constexpr std::array<PrioritySystem, 3> kPrioritySystems = {
     {{"all alike", false, 0}, {"priority in the queue", true, 0}, {"and headroom", true, 0.1}}};
 
-std::string row_of(double background, const System& system) {
+std::string row_of(double background, const PrioritySystem& system) {
     return fmt::format("{:g}/s {}", background, system.name);
 }
 
@@ -30,8 +30,8 @@ const LiveLatencies& high_of(const LiveResult& result) {
     return result.by_priority[1];
 }
 
-void add_row(double background, const System& system, std::size_t kind, const LiveGrid& grid,
-             ExperimentTable& table) {
+void add_row(double background, const PrioritySystem& system, std::size_t kind,
+             const LiveGrid& grid, ExperimentTable& table) {
     const std::vector<LiveResult>& runs = grid.at(row_of(background, system));
     using Stats = sim::LatencyStats;
     const auto of = [&](Stats LiveLatencies::*part) {
@@ -58,12 +58,12 @@ base::Status write_priorities(const ExperimentOptions& options, ExperimentPage& 
     const sim::LengthSource short_ones = power_law_lengths({128, 2048}, {128, 2048});
     LiveGrid grid;
     for (const double background : kBackground) {
-        for (const System& system : kSystems) {
+        for (const PrioritySystem& system : kPrioritySystems) {
             grid.add(row_of(background, system), [&](std::uint64_t seed) {
                 LiveCase c;
                 c.cluster = &cluster;
-                c.warmup_s = kWarmupS * options.time_share;
-                c.duration_s = kDurationS * options.time_share;
+                c.warmup_s = kPrioritiesWarmupS * options.time_share;
+                c.duration_s = kPrioritiesDurationS * options.time_share;
                 c.priorities = system.priorities;
                 c.balance.headroom = system.headroom;
                 const double end_s = c.warmup_s + c.duration_s;
@@ -96,11 +96,12 @@ base::Status write_priorities(const ExperimentOptions& options, ExperimentPage& 
     for (const double background : kBackground) {
         chart.series.push_back({fmt::format("{:g} others/s", background), {}});
         for (const std::size_t kind : {std::size_t{1}, std::size_t{0}}) {
-            for (const System& system : kSystems) add_row(background, system, kind, grid, table);
+            for (const PrioritySystem& system : kPrioritySystems)
+                add_row(background, system, kind, grid, table);
         }
     }
     std::string ratios;
-    for (const System& system : kSystems) {
+    for (const PrioritySystem& system : kPrioritySystems) {
         chart.groups.emplace_back(system.name);
         std::array<double, 2> tpot{};
         for (std::size_t b = 0; b < kBackground.size(); ++b) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cli/experiment_page.h"
+#include "cli/experiment_published.h"
 
 // Predictions of the published prototype on 24 real machines, ours beside the published
 // simulator's.
@@ -118,7 +119,6 @@ struct PartRow {
 
 // Where a method splits the cluster, the real system's parts were published too.
 void write_parts(const ExperimentSession& session, ExperimentPage& page) {
-    constexpr const char* k70b = "llama2-70b";
     constexpr const char* k30b = "llama1-30b";
     const std::vector<PartRow> rows = {
         {k70b, "separate", 0, "4 A100", 68.7},  {k70b, "separate", 1, "8 L4", 37.9},

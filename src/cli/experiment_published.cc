@@ -5,9 +5,6 @@
 namespace helix::cli {
 namespace {
 
-constexpr const char* k70b = "llama2-70b";
-constexpr const char* k30b = "llama1-30b";
-
 // Populations and rates are constants in the published scripts, chosen by hand.
 const std::vector<PublishedMethod>& methods() {
     static const std::vector<PublishedMethod> all = {

@@ -14,6 +14,10 @@
 
 namespace helix::cli {
 
+// The models of the published runs, as data/paper names them.
+inline constexpr const char* k70b = "llama2-70b";
+inline constexpr const char* k30b = "llama1-30b";
+
 // One separate cluster of a method; most methods have one.
 struct PublishedPart {
     const char* layout;              // last part of the layout file's name: "separate_a100"

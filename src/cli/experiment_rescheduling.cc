@@ -11,45 +11,45 @@
 namespace helix::cli {
 namespace {
 
-constexpr double kWarmupS = 100;
-constexpr double kDurationS = 300;
+constexpr double kReschedulingWarmupS = 100;
+constexpr double kReschedulingDurationS = 300;
 
-struct Load {
+struct ArrivalLoad {
     const char* lengths;
     double per_s;
     double cv;
 };
-constexpr std::array<Load, 6> kLoads = {{{"power law", 19, 4},
-                                         {"power law", 24, 1},
-                                         {"power law", 24, 4},
-                                         {"power law", 24, 8},
-                                         {"power law", 27, 4},
-                                         {"conversations", 20, 4}}};
+constexpr std::array<ArrivalLoad, 6> kArrivalLoads = {{{"power law", 19, 4},
+                                                       {"power law", 24, 1},
+                                                       {"power law", 24, 4},
+                                                       {"power law", 24, 8},
+                                                       {"power law", 27, 4},
+                                                       {"conversations", 20, 4}}};
 
-struct System {
+struct ReschedulingSystem {
     const char* name;
     bool apart;
     bool moves;
     const char* router;
 };
-constexpr std::array<System, 5> kSystems = {
+constexpr std::array<ReschedulingSystem, 5> kReschedulingSystems = {
     {{"a queue at each machine, in turn", true, false, "helix"},
      {"one queue", false, false, "helix"},
      {"one queue, moves", false, true, "helix"},
      {"one queue, freest", false, false, "freest"},
      {"one queue, freest, moves", false, true, "freest"}}};
 
-std::string row_of(const Load& load, const System& system) {
+std::string row_of(const ArrivalLoad& load, const ReschedulingSystem& system) {
     return fmt::format("{} {:g}/s CV {:g} {}", load.lengths, load.per_s, load.cv, system.name);
 }
 
 // The two last systems where one comparison of dispatch is enough.
-bool compared(const Load& load, const System& system) {
+bool compared(const ArrivalLoad& load, const ReschedulingSystem& system) {
     return std::string_view(system.router) == "helix" || load.per_s >= 17 ||
            (load.per_s == 15 && load.cv == 4);
 }
 
-void add_rows(const Load& load, const System& system, ExperimentTable& table,
+void add_rows(const ArrivalLoad& load, const ReschedulingSystem& system, ExperimentTable& table,
               const LiveGrid& grid) {
     const std::vector<LiveResult>& runs = grid.at(row_of(load, system));
     const double tokens = mean_of(runs, [](const LiveResult& r) { return r.lost_tokens; });
@@ -76,16 +76,16 @@ base::Status write_rescheduling(const ExperimentOptions& options, ExperimentPage
     const sim::LengthSource power_law = power_law_lengths({256, 6144}, {256, 6144});
     const sim::LengthSource conversations = sim::conversation_lengths();
     LiveGrid grid;
-    for (const Load& load : kLoads) {
+    for (const ArrivalLoad& load : kArrivalLoads) {
         const bool law = std::string_view(load.lengths) == "power law";
-        for (const System& system : kSystems) {
+        for (const ReschedulingSystem& system : kReschedulingSystems) {
             if (!compared(load, system)) continue;
             grid.add(row_of(load, system), [&](std::uint64_t seed) {
                 LiveCase c;
                 c.cluster = &cluster;
                 c.own_queues = system.apart ? &one : nullptr;
-                c.warmup_s = kWarmupS * options.time_share;
-                c.duration_s = kDurationS * options.time_share;
+                c.warmup_s = kReschedulingWarmupS * options.time_share;
+                c.duration_s = kReschedulingDurationS * options.time_share;
                 c.router = system.router;
                 c.balance.enabled = system.moves;
                 c.arrivals = live_arrivals(law ? power_law : conversations,
@@ -115,20 +115,20 @@ base::Status write_rescheduling(const ExperimentOptions& options, ExperimentPage
     sim::BarChart lost{"Time lost to preemption", "s per 1000 requests", {}, {}};
     sim::BarChart ttft{"P99 time to the first token", "s", {}, {}};
     for (std::size_t s = 0; s < 3; ++s) {
-        lost.series.push_back({kSystems[s].name, {}});
-        ttft.series.push_back({kSystems[s].name, {}});
+        lost.series.push_back({kReschedulingSystems[s].name, {}});
+        ttft.series.push_back({kReschedulingSystems[s].name, {}});
     }
-    for (const Load& load : kLoads) {
+    for (const ArrivalLoad& load : kArrivalLoads) {
         for (sim::BarChart* chart : {&lost, &ttft}) {
             chart->groups.push_back(fmt::format(
                 "{}{:g}/s, CV {:g}", std::string_view(load.lengths) == "power law" ? "" : "conv. ",
                 load.per_s, load.cv));
         }
-        for (std::size_t s = 0; s < kSystems.size(); ++s) {
-            if (!compared(load, kSystems[s])) continue;
-            add_rows(load, kSystems[s], table, grid);
+        for (std::size_t s = 0; s < kReschedulingSystems.size(); ++s) {
+            if (!compared(load, kReschedulingSystems[s])) continue;
+            add_rows(load, kReschedulingSystems[s], table, grid);
             if (s >= lost.series.size()) continue;
-            const auto& runs = grid.at(row_of(load, kSystems[s]));
+            const auto& runs = grid.at(row_of(load, kReschedulingSystems[s]));
             lost.series[s].values.push_back(mean_of(runs, lost_s_per_1000));
             ttft.series[s].values.push_back(
                 mean_of(runs, [](const LiveResult& r) { return p99_ttft(r.all); }));
@@ -141,7 +141,8 @@ base::Status write_rescheduling(const ExperimentOptions& options, ExperimentPage
         "conversations like those of the Azure trace. {:.0f} s counted after {:.0f} s, {} seeds: "
         "mean (least-greatest). Stall: the longest time between two tokens of a request. Lost: "
         "from the last token before a preemption to the next one.",
-        kDurationS * options.time_share, kWarmupS * options.time_share, kLiveSeeds));
+        kReschedulingDurationS * options.time_share, kReschedulingWarmupS * options.time_share,
+        kLiveSeeds));
     page.table(std::move(table));
     page.bars("preemption", lost);
     page.bars("ttft", ttft);

@@ -21,10 +21,10 @@ constexpr double kLeastPerS = 3;
 constexpr double kMostPerS = 19;
 constexpr double kCv = 2;
 constexpr double kStartDelayS = 30;
-constexpr double kDiskBytesPerS = 1e9;
+constexpr double kNodeDiskBytesPerS = 1e9;
 constexpr std::int32_t kLeastMachines = 2;
 
-struct System {
+struct ScalingSystem {
     std::string name;
     bool scale;
     std::int32_t machines;  // at first
@@ -33,9 +33,9 @@ struct System {
     bool balance = true;
 };
 
-const std::vector<System>& systems() {
-    static const std::vector<System> all = [] {
-        std::vector<System> made;
+const std::vector<ScalingSystem>& systems() {
+    static const std::vector<ScalingSystem> all = [] {
+        std::vector<ScalingSystem> made;
         for (const std::int32_t n : {10, 11, 12, 13, 14, 16}) {
             made.push_back({fmt::format("{} machines", n), false, n, 0, 0});
         }
@@ -93,8 +93,8 @@ double node_hours(const LiveResult& result) {
     return seconds / 3600;
 }
 
-LiveCase case_of(const System& system, const LiveCluster& cluster, const sim::LengthSource& lengths,
-                 double day_s, std::uint64_t seed) {
+LiveCase case_of(const ScalingSystem& system, const LiveCluster& cluster,
+                 const sim::LengthSource& lengths, double day_s, std::uint64_t seed) {
     LiveCase c;
     c.cluster = &cluster;
     c.warmup_s = 0;
@@ -102,7 +102,7 @@ LiveCase case_of(const System& system, const LiveCluster& cluster, const sim::Le
     c.arrivals = rising_and_falling(lengths, day_s, seed);
     c.seed = seed;
     c.start_delay_s = kStartDelayS;
-    c.disk_bytes_per_s = kDiskBytesPerS;
+    c.disk_bytes_per_s = kNodeDiskBytesPerS;
     c.balance.enabled = system.balance;
     if (!system.scale) return c;
     c.machines_at_first = system.machines;
@@ -118,15 +118,15 @@ LiveCase case_of(const System& system, const LiveCluster& cluster, const sim::Le
     return c;
 }
 
-double p99_of(const LiveGrid& grid, const System& system) {
+double p99_of(const LiveGrid& grid, const ScalingSystem& system) {
     return mean_of(grid.at(system.name), [](const LiveResult& r) { return p99_ttft(r.all); });
 }
 
 // Against the fewest machines that are never stopped and whose P99 TTFT is no longer.
-std::string saving(const LiveGrid& grid, const System& system) {
+std::string saving(const LiveGrid& grid, const ScalingSystem& system) {
     if (!system.scale) return "-";
     const double p99_s = p99_of(grid, system);
-    for (const System& fixed : systems()) {
+    for (const ScalingSystem& fixed : systems()) {
         if (fixed.scale || p99_of(grid, fixed) > p99_s) continue;
         const double hours = mean_of(grid.at(fixed.name), node_hours);
         const double share = 1 - mean_of(grid.at(system.name), node_hours) / hours;
@@ -148,7 +148,7 @@ ExperimentTable scaling_table(const LiveGrid& grid) {
                   "refused or lost",
                   "flaps"};
     using Stats = sim::LatencyStats;
-    for (const System& system : systems()) {
+    for (const ScalingSystem& system : systems()) {
         const std::vector<LiveResult>& runs = grid.at(system.name);
         const auto total = [&](const auto& figure) {
             double sum = 0;
@@ -171,7 +171,7 @@ ExperimentTable scaling_table(const LiveGrid& grid) {
 // Of those that balance.
 sim::LineChart machines_chart(const LiveGrid& grid, double day_s) {
     sim::LineChart chart{"Machines paid for, and load (seed 1)", "s", "machines, requests/s", {}};
-    for (const System& system : systems()) {
+    for (const ScalingSystem& system : systems()) {
         if (!system.scale || !system.balance) continue;
         std::vector<std::pair<double, double>> machines;
         for (const LiveSample& sample : grid.at(system.name).front().samples) {
@@ -192,7 +192,7 @@ sim::LineChart machines_chart(const LiveGrid& grid, double day_s) {
 base::Status write_scaling(const ExperimentOptions& options, ExperimentPage& page) {
     const sim::LengthSource lengths = power_law_lengths({256, 6144}, {256, 6144});
     std::map<std::int32_t, LiveCluster> clusters;
-    for (const System& system : systems()) {
+    for (const ScalingSystem& system : systems()) {
         const std::int32_t most = system.scale ? kLiveMachines : system.machines;
         if (clusters.contains(most)) continue;
         TRY(LiveCluster cluster, live_cluster(most, "A10", "llama2-7b", 400));
@@ -200,7 +200,7 @@ base::Status write_scaling(const ExperimentOptions& options, ExperimentPage& pag
     }
     const double day_s = kDayS * options.time_share;
     LiveGrid grid;
-    for (const System& system : systems()) {
+    for (const ScalingSystem& system : systems()) {
         const LiveCluster& cluster = clusters.at(system.scale ? kLiveMachines : system.machines);
         grid.add(system.name, [&](std::uint64_t seed) {
             return case_of(system, cluster, lengths, day_s, seed);

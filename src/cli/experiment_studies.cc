@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
 #include "cli/experiment_page.h"
+#include "cli/experiment_published.h"
 
 // The paper's deep dives: placement alone (6.6) and scheduling alone (6.7).
 
 namespace helix::cli {
 namespace {
-
-constexpr const char* k70b = "llama2-70b";
 
 struct PlacementRow {
     const char* cluster;

@@ -8,10 +8,10 @@ namespace helix::cli {
 namespace {
 
 constexpr double kLongShare = 0.95;
-constexpr double kBlock = 16;  // tokens
+constexpr double kBlockTokens = 16;  // tokens
 
 double blocks_of(double tokens) {
-    return std::ceil(tokens / kBlock);
+    return std::ceil(tokens / kBlockTokens);
 }
 
 }  // namespace
@@ -121,9 +121,9 @@ void LiveWatch::sample(base::TimePoint until) {
         double total = 0;
         for (std::size_t n = 0; n < pages_.size(); ++n) {
             if (rented_[n] == 0) continue;
-            const double here = std::max(0.0, blocks_ - pages_[n] / layers) * kBlock;
+            const double here = std::max(0.0, blocks_ - pages_[n] / layers) * kBlockTokens;
             free += here;
-            total += blocks_ * kBlock;
+            total += blocks_ * kBlockTokens;
             sample.freest = std::max(sample.freest, here);
             ++sample.rented;
         }
@@ -131,7 +131,7 @@ void LiveWatch::sample(base::TimePoint until) {
         sample.waiting = static_cast<std::int32_t>(waiting_.size());
         if (!waiting_.empty()) {
             const sim::Arrival& head = wanted_.arrivals[*waiting_.begin()];
-            sample.head = blocks_of(head.length.prompt_tokens) * kBlock;
+            sample.head = blocks_of(head.length.prompt_tokens) * kBlockTokens;
         }
         seen_.samples.push_back(sample);
         next_sample_ = next_sample_ + base::from_seconds(1);

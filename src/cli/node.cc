@@ -17,8 +17,6 @@
 namespace helix::cli {
 namespace {
 
-using nlohmann::json;
-
 struct NodeArguments {
     std::string server = "http://127.0.0.1:8080";
     CallerKeys keys;
@@ -43,7 +41,7 @@ std::string encoded(const std::string& name) {
 }
 
 // What the server says goes to a terminal.
-std::string text_of(const json& node, const char* field) {
+std::string text_of(const nlohmann::json& node, const char* field) {
     const auto found = node.find(field);
     return found != node.end() && found->is_string() ? base::escaped(found->get<std::string>())
                                                      : std::string();
@@ -59,7 +57,7 @@ class Server {
         return Server(std::move(a), std::move(client));
     }
 
-    base::Result<json> ask(const std::string& method, const std::string& path) {
+    base::Result<nlohmann::json> ask(const std::string& method, const std::string& path) {
         net::HttpCall call;
         call.method = method;
         call.path = path;
@@ -72,7 +70,7 @@ class Server {
                                fmt::format("{}: {}; is \"helix serve\" running there?", a_.server,
                                            answer.error().message)};
         }
-        json body = spec::bounded_json_or_discarded(answer->body);
+        nlohmann::json body = spec::bounded_json_or_discarded(answer->body);
         if (answer->status / 100 == 2 && body.is_object()) return body;
         std::string message = fmt::format("answered with {}", answer->status);
         if (body.is_object() && body.contains("error") && body["error"].is_object()) {
@@ -84,8 +82,8 @@ class Server {
         return base::invalid(fmt::format("{}: {}", a_.server, base::escaped(message)));
     }
 
-    base::Result<json> nodes() {
-        TRY(json body, ask("GET", "/helix/nodes"));
+    base::Result<nlohmann::json> nodes() {
+        TRY(nlohmann::json body, ask("GET", "/helix/nodes"));
         if (!body.contains("data") || !body["data"].is_array()) {
             return base::invalid(a_.server + ": GET /helix/nodes is not what helix answers");
         }
@@ -93,12 +91,12 @@ class Server {
     }
 
     // Null when it is not there (any more).
-    base::Result<json> node(const std::string& name) {
-        TRY(const json body, nodes());
-        for (const json& node : body["data"]) {
+    base::Result<nlohmann::json> node(const std::string& name) {
+        TRY(const nlohmann::json body, nodes());
+        for (const nlohmann::json& node : body["data"]) {
             if (node.is_object() && node.value("name", "") == name) return node;
         }
-        return json();
+        return nlohmann::json();
     }
 
   private:
@@ -109,22 +107,22 @@ class Server {
     std::unique_ptr<net::HttpClient> client_;
 };
 
-std::string layers_text(const json& node) {
-    const json layers = node.value("layers", json());
+std::string layers_text(const nlohmann::json& node) {
+    const nlohmann::json layers = node.value("layers", nlohmann::json());
     if (!layers.is_array() || layers.size() != 2) return "-";
     return fmt::format("{}-{}", layers[0].get<int>(), layers[1].get<int>());
 }
 
 base::Status list_nodes(const NodeArguments& a) {
     TRY(Server server, Server::connect(a));
-    TRY(const json body, server.nodes());
+    TRY(const nlohmann::json body, server.nodes());
     if (a.json) {
         std::printf("%s\n", body.dump().c_str());
         return base::Ok{};
     }
     std::printf("%-20s %-10s %-8s %-9s %8s  %s\n", "NAME", "STATE", "ROLE", "LAYERS", "REQUESTS",
                 "KV USED");
-    for (const json& node : body["data"]) {
+    for (const nlohmann::json& node : body["data"]) {
         const auto pages = node.value("kv_pages", std::int64_t{0});
         const auto used = node.value("kv_pages_used", std::int64_t{0});
         std::string note;
@@ -137,7 +135,7 @@ base::Status list_nodes(const NodeArguments& a) {
                     static_cast<long long>(node.value("requests", std::int64_t{0})),
                     static_cast<long long>(pages > 0 ? used * 100 / pages : 0), note.c_str());
     }
-    for (const json& away : body.value("drained_away", json::array())) {
+    for (const nlohmann::json& away : body.value("drained_away", nlohmann::json::array())) {
         const bool remove = away.value("remove", false);
         std::printf("%-20s %-10s is not here, and %s when it comes back\n",
                     text_of(away, "name").c_str(), remove ? "removing" : "drained",
@@ -147,11 +145,11 @@ base::Status list_nodes(const NodeArguments& a) {
 }
 
 // Until the worker holds nothing or, with remove, has left. Says what changes.
-base::Status follow(Server& server, const NodeArguments& a, bool remove, json& last) {
+base::Status follow(Server& server, const NodeArguments& a, bool remove, nlohmann::json& last) {
     std::string said;
     while (true) {
         std::this_thread::sleep_for(kAskEvery);
-        TRY(json node, server.node(a.name));
+        TRY(nlohmann::json node, server.node(a.name));
         if (node.is_null()) {  // it has left, or died: either way it holds nothing
             last["state"] = "gone";
             if (!a.json) std::printf("%s is gone\n", a.name.c_str());
@@ -190,7 +188,7 @@ base::Status follow(Server& server, const NodeArguments& a, bool remove, json& l
 
 base::Status change_node(const NodeArguments& a, const std::string& action) {
     TRY(Server server, Server::connect(a));
-    TRY(json last, server.ask("POST", "/helix/nodes/" + encoded(a.name) + "/" + action));
+    TRY(nlohmann::json last, server.ask("POST", "/helix/nodes/" + encoded(a.name) + "/" + action));
     if (action != "undrain" && !a.no_wait) {
         TRY_VOID(follow(server, a, action == "remove", last));
     } else if (!a.json) {

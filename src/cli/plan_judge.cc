@@ -18,11 +18,11 @@
 namespace helix::cli {
 namespace {
 
-constexpr double kWarmup_s = 60;
+constexpr double kJudgeWarmup_s = 60;
 // Of our own policy, which plans are served with, in the mean that they are ranked by.
 constexpr double kOwnWeight = 0.6;
 constexpr double kOwnWindow_s = 120;
-constexpr double kWindow_s = 240;  // differences below 3 % are noise in 600 s, too
+constexpr double kJudgeWindow_s = 240;  // differences below 3 % are noise in 600 s, too
 
 base::Result<sim::LengthSource> judged_lengths(const PlanArguments& a) {
     if (!a.lengths.empty()) return sim::LengthSource::read(a.lengths, sim::LengthOrder::sampled);
@@ -37,8 +37,8 @@ double simulate(const Problem& problem, const sim::LengthSource& lengths,
     auto setup = sim::reference_setup(problem.cluster, *problem.tables, placement, links, flows);
     if (!setup.ok()) return 0;
     setup->lengths = lengths;
-    setup->warmup_s = kWarmup_s;
-    setup->duration_s = kWindow_s;
+    setup->warmup_s = kJudgeWarmup_s;
+    setup->duration_s = kJudgeWindow_s;
     const auto report = sim::run_reference(*setup);
     return report.ok() ? report->decode_tokens_per_s : 0;
 }
@@ -48,7 +48,7 @@ double simulate_own(const Problem& problem, const sim::LengthSource& lengths,
                     const spec::Placement& placement, const std::vector<spec::LinkFlow>& flows) {
     sim::HelixSetup setup = helix_setup(problem, placement, flows);
     setup.lengths = lengths;
-    setup.warmup_s = kWarmup_s;
+    setup.warmup_s = kJudgeWarmup_s;
     setup.duration_s = kOwnWindow_s;
     const auto report = sim::run_helix(setup);
     return report.ok() ? report->decode_tokens_per_s : 0;

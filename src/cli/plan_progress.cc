@@ -10,7 +10,6 @@ namespace helix::cli {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 }  // namespace
 
@@ -25,7 +24,7 @@ PlanProgressLine::~PlanProgressLine() {
 
 void PlanProgressLine::update(const plan::PlanProgress& progress) {
     const auto now = std::chrono::steady_clock::now();
-    if (now - began_ < seconds(1)) return;
+    if (now - began_ < std::chrono::seconds(1)) return;
     if (now - shown_ < (terminal_ ? milliseconds(100) : milliseconds(10'000))) return;
     shown_ = now;
     drawn_ = true;

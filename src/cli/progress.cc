@@ -10,7 +10,6 @@ namespace helix::cli {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 constexpr int kBarWidth = 30;
 
 }  // namespace
@@ -25,7 +24,7 @@ ProgressLine::~ProgressLine() {
 void ProgressLine::update(std::uint64_t done, std::uint64_t total) {
     const auto now = std::chrono::steady_clock::now();
     const bool terminal = isatty(STDERR_FILENO) != 0;
-    if (now - began_ < seconds(2) || total == 0) return;
+    if (now - began_ < std::chrono::seconds(2) || total == 0) return;
     if (drawn_ && now - shown_ < (terminal ? milliseconds(100) : milliseconds(10000))) return;
     shown_ = now;
     drawn_ = true;

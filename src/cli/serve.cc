@@ -86,7 +86,8 @@ struct ServeArguments {
 // defined.
 constexpr std::int32_t kLeastContext = 512;
 constexpr std::int32_t kMostGuesses = 64;
-constexpr std::size_t kLeastFiles = 256;  // half of them for clients, three eighths for workers
+constexpr std::size_t kLeastServeFiles =
+    256;  // half of them for clients, three eighths for workers
 
 base::Result<core::Preemption> preemption_of(const std::string& name) {
     if (name == "automatic") return core::Preemption::automatic;
@@ -386,7 +387,7 @@ void wait_for_interrupt() {
 
 base::Status serve(const ServeArguments& a) {
     block_interrupts();
-    TRY_VOID(net::require_open_files("helix serve", kLeastFiles));
+    TRY_VOID(net::require_open_files("helix serve", kLeastServeFiles));
     TRY(const HostPort http, listen_address("--listen", a.listen));
     api::ApiOptions access;
     TRY_VOID(fill_access(a.access, AccessEnvironment::read(), http.host, access));

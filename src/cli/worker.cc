@@ -57,10 +57,10 @@ base::Status fill_address(const std::string& text, node::WorkerOptions& options)
     return base::Ok{};
 }
 
-constexpr std::size_t kLeastFiles = 128;
+constexpr std::size_t kLeastWorkerFiles = 128;
 
 base::Status run_worker(const WorkerArguments& arguments) {
-    TRY_VOID(net::require_open_files("helix worker", kLeastFiles));
+    TRY_VOID(net::require_open_files("helix worker", kLeastWorkerFiles));
     node::WorkerOptions options;
     TRY_VOID(fill_backend(arguments.backend, options));
     options.name = arguments.name;

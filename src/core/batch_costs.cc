@@ -9,7 +9,7 @@ namespace {
 constexpr double kKeep = 0.98;              // of a point's weight, with every point after it
 constexpr double kMinWeight = 4;            // points before a fixed cost is told from the rest
 constexpr double kMinSpread = 0.01;         // variance of the sizes over their squared mean
-constexpr double kAlike = 0.1;              // sizes so near to the mean cost what it does
+constexpr double kAlikeSizes = 0.1;         // sizes so near to the mean cost what it does
 constexpr std::int32_t kMinShared = 4;      // batches of both before the saving is known
 constexpr std::int32_t kSharedMemory = 16;  // and how many of them count
 
@@ -37,7 +37,7 @@ std::optional<double> CostFit::at(double rows) const {
     if (weight_ <= 0 || rows * rows > 4 * sum_rows_rows_ / weight_) return std::nullopt;
     if (const auto known = fit()) return known->fixed_s + known->per_row_s * rows;
     const double mean_rows = sum_rows_ / weight_;
-    if (std::abs(rows - mean_rows) > kAlike * mean_rows) return std::nullopt;
+    if (std::abs(rows - mean_rows) > kAlikeSizes * mean_rows) return std::nullopt;
     return mean_s();
 }
 

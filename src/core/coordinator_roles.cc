@@ -23,7 +23,7 @@ namespace {
 using spec::NodeRole;
 
 constexpr Duration kLookAgain = base::from_ms(100);  // where there was no room
-constexpr int kMostTries = 64;                       // to find a way, in one look
+constexpr int kMostRoleTries = 64;                   // to find a way, in one look
 // A hand-over that failed is tried again after so long, then after twice that, ...
 constexpr Duration kFirstPause = base::from_ms(100);
 constexpr Duration kLongestPause = base::from_ms(3200);
@@ -174,7 +174,7 @@ void Coordinator::Impl::hand_over(TimePoint now, std::vector<CoordinatorAction>&
     if (handovers.empty() || now < next_handover || !roles_kept()) return;
     next_handover = now + kLookAgain;
     const std::map<QueueKey, RequestId> all = handovers;
-    int tries = kMostTries;
+    int tries = kMostRoleTries;
     for (const auto& [key, id] : all) {
         RequestState& state = requests.at(id);
         if (!state.hands_over_again.may_try(now) || !goes_on(state) || !movable(state)) continue;

@@ -8,7 +8,7 @@
 namespace helix::core {
 namespace {
 
-constexpr double kMeanOver = 8;  // guesses put to the test
+constexpr double kGuessMeanOver = 8;  // guesses put to the test
 constexpr double kLeastLikely = 0.3;
 constexpr std::int32_t kTryEvery = 16;  // steps
 constexpr double kMostLikely = 0.999;   // of a mean, whatever was seen
@@ -28,8 +28,8 @@ std::int32_t GuessLength::next(std::int32_t most) {
 
 void GuessLength::note(std::int32_t sent, std::int32_t right) {
     CHECK(0 <= right && right <= sent);
-    for (std::int32_t i = 0; i < right; ++i) rate_ += (1 - rate_) / kMeanOver;
-    if (right < sent) rate_ -= rate_ / kMeanOver;
+    for (std::int32_t i = 0; i < right; ++i) rate_ += (1 - rate_) / kGuessMeanOver;
+    if (right < sent) rate_ -= rate_ / kGuessMeanOver;
 }
 
 }  // namespace helix::core

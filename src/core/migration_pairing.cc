@@ -12,7 +12,7 @@
 namespace helix::core {
 namespace {
 
-constexpr double kAlike = 0.5;  // a path is as good as the freest if it has half its freeness
+constexpr double kFreeEnough = 0.5;  // a path is as good as the freest if it has half its freeness
 
 class Round {
   public:
@@ -127,7 +127,7 @@ class Round {
         const auto width = [&](std::int32_t e) { return freeness[index(e)]; };
         const WidePath freest = widest_path(graph_, width);
         if (freest.path.empty()) return {};
-        const double enough = kAlike * freest.width;
+        const double enough = kFreeEnough * freest.width;
         return widest_path(graph_,
                            [&](std::int32_t e) {
                                return width(e) < enough ? -1 : graph_.edge(e).flow_tokens_per_s;

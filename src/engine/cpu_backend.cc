@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "base/machine.h"
 #include "engine/ops/kv_type.h"
 #include "engine/ops/rope.h"
@@ -21,9 +22,7 @@ constexpr const char* kOutputNorm = "output_norm.weight";
 constexpr const char* kHead = "output.weight";
 constexpr std::int64_t kScoredRows = 64;  // that the head gets at once: their logits stay small
 
-std::size_t size_of(std::int64_t n) {
-    return static_cast<std::size_t>(n);
-}
+using base::size_of;
 
 void resize(std::vector<float>& buffer, std::int64_t size) {
     if (buffer.size() < size_of(size)) buffer.resize(size_of(size));

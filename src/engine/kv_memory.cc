@@ -13,8 +13,10 @@ namespace {
 
 // From one rank's part to the next: a huge page lies between them, so that none holds both.
 std::int64_t rank_stride_for(std::int64_t bytes, int ranks) {
-    constexpr std::int64_t kHugePage = 2 << 20;
-    return ranks == 1 ? bytes : (bytes + kHugePage - 1) / kHugePage * kHugePage + kHugePage;
+    constexpr std::int64_t kHugePageBytes = 2 << 20;
+    return ranks == 1
+               ? bytes
+               : (bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes + kHugePageBytes;
 }
 
 // Where each piece of a page lies here and as it travels.

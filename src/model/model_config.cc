@@ -16,7 +16,6 @@ namespace helix::model {
 namespace {
 
 constexpr const Architecture* kArchitectures[] = {&kLlama, &kQwen2, &kQwen3, &kQwen3Moe};
-constexpr char kRopeFactors[] = "rope_freqs.weight";
 
 base::Result<ModelConfig> read_hyperparameters(const GgufFile& file) {
     TRY(std::string name, file.get_string("general.architecture"));

@@ -12,6 +12,9 @@
 
 namespace helix::model {
 
+// The tensor of LLaMA 3.1's divisors, one per frequency of the rotary embedding.
+inline constexpr char kRopeFactors[] = "rope_freqs.weight";
+
 // Which two elements of a head rope turns together, of the rope_dim that are rotated.
 enum class RopePairs {
     adjacent,  // 2i and 2i + 1

@@ -13,6 +13,7 @@
 #include "model/hf/hf_config.h"
 #include "model/hf/hf_tokenizer.h"
 #include "model/limits.h"
+#include "model/model_config.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
 
@@ -21,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRopeFactors = "rope_freqs.weight";
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr std::int64_t kElementsPerThread = 1 << 18;  // fewer are not worth a thread
 

@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "base/random.h"
 #include "model/gguf_writer.h"
+#include "model/model_config.h"
 #include "model/rope_scaling.h"
 #include "model/synth_vocabulary.h"
 
@@ -58,8 +59,6 @@ std::uint32_t file_type(TensorType quant) {
     }
     return 0;
 }
-
-constexpr const char* kRopeFactors = "rope_freqs.weight";
 
 bool has_bias(const SynthShape& shape) {
     return shape.architecture == "qwen2";

@@ -29,10 +29,6 @@ using base::Status;
 constexpr std::uint64_t kMaxKeyFileBytes = std::uint64_t{64} << 10U;
 constexpr std::uint64_t kMaxAllowListBytes = std::uint64_t{16} << 20U;
 
-Error io_error(const std::string& path, const char* what) {
-    return {Errc::io, fmt::format("{}: cannot {}: {}", path, what, std::strerror(errno))};
-}
-
 // The whole list, as it stands; "" when there is none.
 Result<std::string> read_list_text(const std::string& path) {
     if (!std::filesystem::exists(path)) return std::string();

@@ -19,10 +19,6 @@ using base::Error;
 using base::Ok;
 using base::Status;
 
-Error io_error(const std::string& path, const char* what) {
-    return {Errc::io, fmt::format("{}: cannot {}: {}", path, what, std::strerror(errno))};
-}
-
 std::string folder_of(const std::string& path) {
     const std::filesystem::path folder = std::filesystem::path(path).parent_path();
     return folder.empty() ? "." : folder.string();
@@ -48,6 +44,10 @@ Status fill(int fd, const std::string& path, const std::string& text) {
 }
 
 }  // namespace
+
+Error io_error(const std::string& path, const char* what) {
+    return {Errc::io, fmt::format("{}: cannot {}: {}", path, what, std::strerror(errno))};
+}
 
 Status check_only_ours(const std::string& path) {
     struct stat info = {};

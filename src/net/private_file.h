@@ -14,6 +14,9 @@ namespace helix::net {
 // and root, or its folder may be written by everyone (and is not sticky). io when it is not there.
 base::Status check_only_ours(const std::string& path);
 
+// What the system said of the call that just failed: "PATH: cannot WHAT: ...".
+base::Error io_error(const std::string& path, const char* what);
+
 // Says when a file has changed: another one after each write or replacement, "" while it is absent.
 std::string file_version(const std::string& path);
 

@@ -18,13 +18,13 @@ using base::Status;
 
 namespace {
 
-constexpr base::Duration kTickEvery = base::from_ms(50);
+constexpr base::Duration kCoordinatorTickEvery = base::from_ms(50);
 constexpr base::Duration kViewEvery = base::from_ms(250);
 constexpr base::Duration kSilentLimit = base::from_ms(15000);  // a worker whose loop hangs
 // Workers report twice a second; a restart need not wait for kSilentLimit.
 constexpr base::Duration kReplacedAfter = base::from_ms(3000);
 constexpr base::Duration kListEvery = base::from_ms(500);
-constexpr int kMostMessagesAtOnce = 4096;
+constexpr int kMostClusterMessagesAtOnce = 4096;
 constexpr std::size_t kMostOwed = 4096;  // pieces of weights
 
 }  // namespace
@@ -32,7 +32,7 @@ constexpr std::size_t kMostOwed = 4096;  // pieces of weights
 void CoordinatorServer::run() {
     net::ZmqSocket* const socket = socket_.get();
     while (!stopping_.load()) {
-        net::wait({&socket, 1}, wakeup_.fd(), last_tick_ + kTickEvery - now());
+        net::wait({&socket, 1}, wakeup_.fd(), last_tick_ + kCoordinatorTickEvery - now());
         wakeup_.clear();
         receive();
         take_link_events();  // after what a closed connection has still said
@@ -40,7 +40,7 @@ void CoordinatorServer::run() {
         take_drafts();
         take_not_added();
         take_submissions();
-        if (now() - last_tick_ >= kTickEvery) on_tick();
+        if (now() - last_tick_ >= kCoordinatorTickEvery) on_tick();
         perform();
     }
     for (const std::string& connection : roster_.connections()) {
@@ -209,7 +209,7 @@ void CoordinatorServer::log_stranger(const std::string& text) {
 }
 
 void CoordinatorServer::receive() {
-    for (int i = 0; i < kMostMessagesAtOnce; ++i) {
+    for (int i = 0; i < kMostClusterMessagesAtOnce; ++i) {
         std::optional<net::Received> received = socket_->receive();
         if (!received.has_value()) return;
         const std::string connection = received->from;

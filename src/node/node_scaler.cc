@@ -14,7 +14,7 @@ namespace helix::node {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(250);
-constexpr base::Duration kLongestPause = base::from_seconds(60);
+constexpr base::Duration kLongestRetryPause = base::from_seconds(60);
 // Who ran for so long is started again as if it were the first time.
 constexpr base::Duration kLongLife = base::from_seconds(60);
 
@@ -92,8 +92,8 @@ void NodeScaler::start_again(const NodeProvider::Ended& ended) {
     Crashes& crashes = here_.at(ended.name);
     if (now() - crashes.joined > kLongLife) crashes.in_a_row = 0;
     base::Duration pause = times_.first_pause;
-    for (int i = 0; i < crashes.in_a_row && pause < kLongestPause; ++i) pause = pause * 2;
-    pause = std::min(pause, kLongestPause);
+    for (int i = 0; i < crashes.in_a_row && pause < kLongestRetryPause; ++i) pause = pause * 2;
+    pause = std::min(pause, kLongestRetryPause);
     ++crashes.in_a_row;
     LOG_WARN("worker {} {}; it is started again in {:.1f} s", ended.name, ended.how,
              pause.seconds());

@@ -24,12 +24,12 @@ using base::Ok;
 using base::Result;
 using base::Status;
 
-constexpr base::Duration kTickEvery = base::from_ms(100);
+constexpr base::Duration kWorkerTickEvery = base::from_ms(100);
 constexpr base::Duration kWelcomeWithin = base::from_ms(5000);
 // A link that broke may come back at once; then nobody has to go around it.
 constexpr base::Duration kBrokenGrace = base::from_ms(500);
 constexpr base::Duration kProbeAgain = base::from_ms(3000);
-constexpr int kMostMessagesAtOnce = 4096;  // before the engine gets its turn
+constexpr int kMostWorkerMessagesAtOnce = 4096;  // before the engine gets its turn
 // Links between processes of one machine, where nobody measures them.
 constexpr double kSameHostBytesPerS = 2e9;
 constexpr double kSameHostLatencyS = 50e-6;
@@ -123,7 +123,7 @@ wire::Hello WorkerSession::make_hello() const {
 void WorkerSession::loop() {
     std::vector<net::ZmqSocket*> sockets{coordinator_.get()};
     peers_->add_sockets(sockets);
-    const base::TimePoint next_tick = last_tick_ + kTickEvery;
+    const base::TimePoint next_tick = last_tick_ + kWorkerTickEvery;
     net::wait(sockets, wakeup_.fd(), std::min(next_tick, wake_at_.value_or(next_tick)) - now());
     wakeup_.clear();
     if (stopping_.load()) return end(SessionEnd::stopped, "was stopped");
@@ -139,7 +139,7 @@ void WorkerSession::loop() {
     receive_from_peers();
     take_engine_events();
     for (const wire::Message& request : kept_.fetcher.take_requests()) send(request);
-    if (now() - last_tick_ >= kTickEvery) on_tick();
+    if (now() - last_tick_ >= kWorkerTickEvery) on_tick();
     if (wake_at_.has_value() && now() >= *wake_at_) {
         wake_at_.reset();
         step(core::WorkerTick{});
@@ -180,7 +180,7 @@ void WorkerSession::tell_links() {
 }
 
 void WorkerSession::receive_from_coordinator() {
-    for (int i = 0; i < kMostMessagesAtOnce && !result_.has_value(); ++i) {
+    for (int i = 0; i < kMostWorkerMessagesAtOnce && !result_.has_value(); ++i) {
         std::optional<net::Received> got = coordinator_->receive();
         if (!got.has_value()) break;
         auto message = wire::decode(got->header.bytes, got->payload.bytes.size(), limits_);

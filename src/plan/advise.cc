@@ -21,7 +21,7 @@ constexpr std::size_t kMostLinks = 8;  // candidates among the links of the cut
 constexpr double kNoise = 1e-3;        // a gain below this share of the flow is none
 constexpr double kFree = 1e-3;         // USD an hour; nothing counts as cheaper
 
-struct Candidate {
+struct Choice {
     Change change;
     double usd_per_hour = 0;
 };
@@ -79,10 +79,10 @@ class Advisor {
     }
 
     std::optional<std::pair<Advice, State>> best_change(const State& state, bool first) {
-        const std::vector<Candidate> candidates = candidates_of(state);
+        const std::vector<Choice> candidates = candidates_of(state);
         std::optional<std::pair<Advice, State>> best;
         int done = 0;
-        for (const Candidate& candidate : candidates) {
+        for (const Choice& candidate : candidates) {
             if (stopped()) break;
             const std::string name = to_string(candidate.change);
             if (options_.progress)
@@ -126,8 +126,8 @@ class Advisor {
         }
     }
 
-    std::vector<Candidate> candidates_of(const State& state) {
-        std::vector<Candidate> candidates;
+    std::vector<Choice> candidates_of(const State& state) {
+        std::vector<Choice> candidates;
         std::map<std::string, std::string> types;  // folded, to what to write
         for (const std::string& type : options_.types) types.emplace(spec::folded_name(type), type);
         std::set<std::string> regions;
@@ -164,7 +164,7 @@ class Advisor {
     }
 
     // The links of the minimum cut; those between two regions together.
-    void add_links(const State& state, std::vector<Candidate>& candidates) const {
+    void add_links(const State& state, std::vector<Choice>& candidates) const {
         const auto speeds = capacities_(state.cluster);
         if (!speeds.ok()) return;
         const ClusterSpec& cluster = state.cluster;

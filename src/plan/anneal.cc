@@ -9,7 +9,7 @@
 namespace helix::plan {
 namespace {
 
-constexpr std::int64_t kStopEvery = 64;
+constexpr std::int64_t kAnnealStopEvery = 64;
 
 }  // namespace
 
@@ -27,7 +27,7 @@ Annealed anneal_to_target(TargetFlow& flow, const CapacityTable& capacities, std
     const double cooling = std::log(options.cold / options.hot) /
                            static_cast<double>(std::max<std::int64_t>(options.iterations, 1));
     while (best.missing > 0 && best.iterations < options.iterations) {
-        if (options.stop && best.iterations % kStopEvery == 0 && options.stop()) break;
+        if (options.stop && best.iterations % kAnnealStopEvery == 0 && options.stop()) break;
         const double temperature =
             options.hot * std::exp(cooling * static_cast<double>(best.iterations));
         ++best.iterations;

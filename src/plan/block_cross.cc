@@ -4,15 +4,14 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
 
 constexpr std::int32_t kWidest = 4;  // nodes on either side of a change
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 // What the nodes at one edge carry if each has `limit` tokens/s of links; and how many they are.
 struct Edge {

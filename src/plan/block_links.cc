@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "base/random.h"
 #include "plan/block_cross.h"
 #include "plan/flow_network.h"
@@ -12,9 +13,7 @@
 namespace helix::plan {
 namespace {
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 using LinkMap = std::map<std::pair<std::int32_t, std::int32_t>, double>;  // tokens/s
 
@@ -25,7 +24,7 @@ double linked_flow(const spec::ClusterSpec& cluster, const spec::ModelSpec& mode
 }
 
 // One place where a plan leaves a group: the nodes that end there and those that begin.
-struct Change {
+struct RankChange {
     std::vector<std::int32_t> ending;  // indices into the parts
     std::vector<std::int32_t> beginning;
 };
@@ -84,7 +83,7 @@ class Assignment {
             CHECK(!block.parts.empty());
             const std::int32_t here = group(block.parts.front().node);
             if (last_group >= 0 && here != last_group) {
-                Change change{.ending = ending, .beginning = {}};
+                RankChange change{.ending = ending, .beginning = {}};
                 for (const PlacedBlock::Part& part : block.parts) {
                     if (part.layers.begin == block.layers.begin)
                         change.beginning.push_back(part.node);
@@ -116,7 +115,7 @@ class Assignment {
     // What crosses, summed over the changes, each at most the plan's flow.
     double score() const {
         double sum = 0;
-        for (const Change& change : changes_) {
+        for (const RankChange& change : changes_) {
             FlowNetwork network;
             network.source = 0;
             network.sink = 1;
@@ -157,7 +156,7 @@ class Assignment {
     std::vector<spec::LayerRange> roles_;  // [role]
     std::vector<std::int32_t> holder_;     // [role]: node
     std::vector<std::int32_t> role_;       // [node]
-    std::vector<Change> changes_;
+    std::vector<RankChange> changes_;
     std::vector<std::int32_t> edge_nodes_;  // roles at changes
     double enough_ = 0;                     // a score that cannot be improved
 };

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "base/random.h"
 #include "plan/block_cross.h"
 #include "plan/block_lp.h"
@@ -23,9 +24,7 @@ constexpr std::int32_t kVariations = 30;   // of the prices
 constexpr std::size_t kMostSideBySide = 4;
 constexpr std::int64_t kMostLooks = 20'000;  // that CBC may take at one program
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 bool uniform(const NodeType& type) {
     const std::int32_t most = type.max_layers[0][0];

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
@@ -11,11 +12,9 @@ namespace {
 // Of types with more nodes a block is taken to leave some for others: they are not counted, which
 // saves most of the time, and blocks that need more than there are are left out at the end.
 constexpr std::int32_t kFew = 3;
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNeverReached = std::numeric_limits<double>::infinity();
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 }  // namespace
 
@@ -164,7 +163,7 @@ void BlockPricer::add_sides(std::int32_t length, const BlockPrices& prices) {
     // enough for has more flow for no more. Step 0 adds next to nothing (and nothing may be made of
     // itself).
     std::vector<std::int32_t> filled;
-    std::vector<double> beyond(at(steps_ + 2), kNever);  // cheapest price from this step on
+    std::vector<double> beyond(at(steps_ + 2), kNeverReached);  // cheapest price from this step on
     for (std::int32_t step = steps_; step >= 0; --step) {
         beyond[at(step)] = beyond[at(step + 1)];
         if (state({length, step}).kind != Kind::none && !scarce({length, step}))
@@ -222,7 +221,7 @@ void BlockPricer::collect(Ref ref, std::int32_t begin, std::vector<Block::Part>&
 std::vector<Block> BlockPricer::price(const BlockPrices& prices) {
     CHECK(prices.type.size() == types_.size());
     for (State& state : states_) {
-        state.price = kNever;
+        state.price = kNeverReached;
         state.kind = Kind::none;
     }
     std::vector<Block> blocks;

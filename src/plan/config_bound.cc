@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "plan/block_lp.h"
 #include "plan/bounds.h"
 #include "plan/config_cover.h"
@@ -14,12 +15,10 @@ namespace {
 
 constexpr double kUnit = 1048576;       // flows are counted in 2^-20 tokens/s
 constexpr double kPriceUnit = 1 << 30;  // of whole-number prices
-constexpr std::int32_t kMostRounds = 2000;
-constexpr std::int32_t kWidest = 3;  // m beyond it is not used: such covers are common
+constexpr std::int32_t kMostCutRounds = 2000;
+constexpr std::int32_t kWidestCover = 3;  // m beyond it is not used: such covers are common
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 // One F of the program above. Rows: one for each item (t, j), one for each type, the link row.
 class Program {
@@ -28,7 +27,7 @@ class Program {
             double flow)
         : types_(types),
           n_layers_(n_layers),
-          widest_(links.wide_crossing ? std::min(links.crossing_links, kWidest) : 2),
+          widest_(links.wide_crossing ? std::min(links.crossing_links, kWidestCover) : 2),
           link_row_(links.not_all_single),
           demand_(static_cast<std::int64_t>(std::floor(flow * kUnit))) {
         collect_items(flow);
@@ -43,7 +42,7 @@ class Program {
             count[i] = static_cast<std::int32_t>((demand_ + items_[i].flow - 1) / items_[i].flow);
             add_cover(lp, count);
         }
-        for (std::int32_t round = 0; round < kMostRounds; ++round) {
+        for (std::int32_t round = 0; round < kMostCutRounds; ++round) {
             if (stop && stop()) return false;
             if (!lp.solve()) return false;
             if (lp.objective() >= n_layers_ - 1e-9) return false;
@@ -202,7 +201,7 @@ LinkRow link_row(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                 .wide_crossing = most < model.n_layers - 1,
                 .crossing_links = 0};
     double sum = 0;
-    while (sum < wide && row.crossing_links < kWidest) {
+    while (sum < wide && row.crossing_links < kWidestCover) {
         if (at(row.crossing_links) < narrow.size()) sum += narrow[at(row.crossing_links)];
         ++row.crossing_links;
     }

@@ -6,15 +6,14 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 // Items that no other beats on both flow and price, best flow per price first.
 std::vector<std::int32_t> useful_items(const std::vector<CoverItem>& items, std::int64_t demand) {
@@ -42,10 +41,10 @@ std::vector<std::int32_t> useful_items(const std::vector<CoverItem>& items, std:
 }
 
 // Branch and bound over how often each item is taken, cheapest flow first.
-class Search {
+class CoverSearch {
   public:
-    Search(const std::vector<CoverItem>& items, const std::vector<std::int32_t>& useful,
-           std::int64_t demand, std::int32_t least_items)
+    CoverSearch(const std::vector<CoverItem>& items, const std::vector<std::int32_t>& useful,
+                std::int64_t demand, std::int32_t least_items)
         : least_items_(least_items), taken_(useful.size(), 0) {
         for (const std::int32_t i : useful) {
             items_.push_back({std::min(items[at(i)].flow, demand), items[at(i)].price});
@@ -140,7 +139,7 @@ Cover cheapest_cover(const std::vector<CoverItem>& items, std::int64_t demand,
     CHECK(!items.empty() && demand > 0 && grid > 0);
     for (const CoverItem& item : items) CHECK(item.flow > 0 && item.price >= 0);
     const std::vector<std::int32_t> useful = useful_items(items, demand);
-    const Search search(items, useful, demand, least_items);
+    const CoverSearch search(items, useful, demand, least_items);
     if (!search.complete()) return grid_cover(items, useful, demand, grid);
     Cover cover{.price = search.price(),
                 .count = std::vector<std::int32_t>(items.size(), 0),

@@ -11,7 +11,7 @@ namespace {
 
 using spec::LayerRange;
 
-constexpr std::int64_t kStopEvery = 256;
+constexpr std::int64_t kEnumerateStopEvery = 256;
 constexpr std::int64_t kFlowSteps = 16;  // what judging a whole placement counts
 constexpr double kMore = 1e-9;           // relative; less than that is not more flow
 
@@ -67,7 +67,8 @@ class Tree {
     bool out_of_steps() {
         ++result_.steps;
         if (options_.most_steps >= 0 && result_.steps > options_.most_steps) ended_ = true;
-        if (options_.stop && result_.steps % kStopEvery == 0 && options_.stop()) ended_ = true;
+        if (options_.stop && result_.steps % kEnumerateStopEvery == 0 && options_.stop())
+            ended_ = true;
         return ended_;
     }
 

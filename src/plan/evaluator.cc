@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
@@ -11,9 +12,7 @@ namespace {
 using spec::kCoordinator;
 using spec::LayerRange;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 double fastest(const NodeCapacity& node) {
     return *std::max_element(node.tokens_per_s.begin(), node.tokens_per_s.end());

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "plan/roles.h"
 
 namespace helix::plan {
@@ -26,15 +27,14 @@ double nic_or_unlimited(double bytes_per_s) {
     return bytes_per_s > 0 ? bytes_per_s : kUnlimited;
 }
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 // Builds the graph edge by edge. Vertices: 0 the source, 1 the sink, then those of the nodes.
-class Builder {
+class GraphBuilder {
   public:
-    Builder(const ClusterSpec& cluster, const ModelSpec& model, const CapacityTable& capacities,
-            const Placement& placement, const FlowOptions& options)
+    GraphBuilder(const ClusterSpec& cluster, const ModelSpec& model,
+                 const CapacityTable& capacities, const Placement& placement,
+                 const FlowOptions& options)
         : cluster_(cluster),
           model_(model),
           capacities_(capacities),
@@ -177,7 +177,7 @@ FlowGraph build_flow_graph(const ClusterSpec& cluster, const ModelSpec& model,
     CHECK(placement.layers.size() == cluster.nodes.size());
     CHECK(capacities.nodes.size() == cluster.nodes.size());
     CHECK(model.token_bytes > 0 && model.activation_bytes_per_token > 0);
-    return Builder(cluster, model, capacities, placement, options).build();
+    return GraphBuilder(cluster, model, capacities, placement, options).build();
 }
 
 base::Status check_placement(const ClusterSpec& cluster, const ModelSpec& model,

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "plan/flow_graph.h"
 
 namespace helix::plan {
@@ -14,11 +15,9 @@ using spec::kCoordinator;
 constexpr std::int64_t kLoadFactor[] = {10, 12, 15, 20, 28, 40, 70, 150};
 constexpr double kParts = std::size(kLoadFactor);
 constexpr double kMicros = 1e6;
-constexpr double kDust = 1e-6;  // of the flow: paths below are rounding
+constexpr double kPathDust = 1e-6;  // of the flow: paths below are rounding
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 // The flow per edge of graph.network that plan_flow promises.
 std::vector<double> spread_flow(const spec::ClusterSpec& cluster, const FlowGraph& graph,
@@ -127,7 +126,7 @@ FlowPlan plan_flow(const spec::ClusterSpec& cluster, const FlowGraph& graph) {
     double kept = 0;
     for (const auto& [edges, width] :
          take_apart(graph.network, spread_flow(cluster, graph, max_flow.value))) {
-        if (width < kDust * max_flow.value) continue;
+        if (width < kPathDust * max_flow.value) continue;
         FlowPath path{.nodes = {}, .tokens_per_s = width};
         for (const std::size_t e : edges) {
             const FlowGraph::Meaning meaning = graph.meaning[e];

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "base/random.h"
 
 namespace helix::plan {
@@ -13,9 +14,7 @@ namespace {
 using spec::LayerRange;
 using spec::Placement;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 const NodeCapacity& node(const CapacityTable& capacities, std::int32_t i) {
     return capacities.nodes[at(i)];

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "plan/heuristics.h"
 
 namespace helix::plan {
@@ -16,14 +17,12 @@ namespace {
 using spec::LayerRange;
 using spec::Placement;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
-class Builder {
+class PipelineBuilder {
   public:
-    Builder(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-            const CapacityTable& capacities)
+    PipelineBuilder(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+                    const CapacityTable& capacities)
         : cluster_(cluster), model_(model), capacities_(capacities) {
         CHECK(capacities.nodes.size() == cluster.nodes.size());
         result_.placement.layers.resize(cluster.nodes.size());
@@ -188,7 +187,7 @@ class Builder {
 base::Result<SeparatePipelines> separate_placement(const spec::ClusterSpec& cluster,
                                                    const spec::ModelSpec& model,
                                                    const CapacityTable& capacities) {
-    Builder builder(cluster, model, capacities);
+    PipelineBuilder builder(cluster, model, capacities);
     builder.add_uniform();
     return builder.finish();
 }
@@ -196,7 +195,7 @@ base::Result<SeparatePipelines> separate_placement(const spec::ClusterSpec& clus
 base::Result<SeparatePipelines> separate_plus_placement(const spec::ClusterSpec& cluster,
                                                         const spec::ModelSpec& model,
                                                         const CapacityTable& capacities) {
-    Builder builder(cluster, model, capacities);
+    PipelineBuilder builder(cluster, model, capacities);
     builder.add_uniform();
     builder.add_mixed();
     return builder.finish();

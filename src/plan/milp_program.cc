@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
@@ -17,9 +18,7 @@ using spec::kCoordinator;
 using spec::LayerRange;
 using spec::Placement;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 double nic_limit(const spec::NodeSpec& node, const spec::ModelSpec& model) {
     double least = kInfinity;

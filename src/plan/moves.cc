@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
 
 using spec::LayerRange;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 }  // namespace
 

@@ -6,7 +6,7 @@
 namespace helix::plan {
 namespace {
 
-constexpr double kRounding = 1e-9;
+constexpr double kParetoRounding = 1e-9;
 
 std::array<double, 5> larger_is_better(const Merits& m) {
     return {m.flow_tokens_per_s, m.decode_tokens_per_s, -m.depth, m.kv_tokens, m.worst_loss_share};
@@ -20,7 +20,7 @@ Order compare(const Merits& a, const Merits& b) {
     bool above = false;
     bool below = false;
     for (std::size_t k = 0; k < x.size(); ++k) {
-        const double least = kRounding * (std::abs(x[k]) + std::abs(y[k]));
+        const double least = kParetoRounding * (std::abs(x[k]) + std::abs(y[k]));
         above = above || x[k] > y[k] + least;
         below = below || x[k] < y[k] - least;
     }

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "plan/performance_impl.h"
 
 namespace helix::plan {
@@ -24,9 +25,7 @@ constexpr double kNextToNothing = 1e-6;  // tokens/s
 constexpr int kSolveSteps = 40;
 constexpr double kSolveTolerance = 1e-4;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 double least_share(const PerformanceOptions& options) {
     return options.batching == Batching::reference ? kLeastShare : 0;

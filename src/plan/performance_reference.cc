@@ -10,8 +10,8 @@
 namespace helix::plan {
 namespace {
 
-constexpr double kAlmostBusy = 0.97;
-constexpr double kLeastIdle = 0.05;
+constexpr double kReferenceAlmostBusy = 0.97;
+constexpr double kReferenceLeastIdle = 0.05;
 // A stage copies what arrived between host and device: bytes/s of the two copies of a row.
 constexpr double kCopySecondsPerByte = 1 / 4e9 + 1 / 5e9;
 constexpr int kCycleSteps = 12;
@@ -35,7 +35,7 @@ void load_stage(const PerformanceModel::Impl& model, const Traffic::Stage& stage
     const double decodes_per_s = x * stage.share;
     const double copy_s = model.activation_bytes * kCopySecondsPerByte;
     load.prompting = decodes_per_s / model.options.lengths.output * prompt_alone;
-    const double idle = std::max(kLeastIdle, 1 - load.prompting);
+    const double idle = std::max(kReferenceLeastIdle, 1 - load.prompting);
     double cycle = load.cycle_s > 0 ? load.cycle_s : stage.layers * decode_layer_s(curves, 1);
     for (int step = 0; step < kCycleSteps; ++step) {
         const double next = stage.layers * decode_layer_s(curves, decodes_per_s * cycle / idle) +
@@ -58,7 +58,7 @@ Saturation reference_saturation(const PerformanceModel::Impl& model, const Traff
     const auto consider = [&](double busy_per_token, PerformanceLimit::Kind kind,
                               std::int32_t index) {
         if (busy_per_token <= 0) return;
-        const double most = kAlmostBusy / busy_per_token;
+        const double most = kReferenceAlmostBusy / busy_per_token;
         if (most >= saturation.decode_tokens_per_s) return;
         saturation.decode_tokens_per_s = most;
         saturation.limit = {.kind = kind, .index = index, .layers = {}};
@@ -90,7 +90,7 @@ RoundTrip reference_round_trip(const PerformanceModel::Impl& model, PerformanceS
         const double row_s = model.row_s(hop);
         const double prompt_s = lengths.prompt * row_s;
         const double busy = hop.share * (prompts_per_s * prompt_s + x * row_s);
-        const double idle = std::max(kLeastIdle, 1 - busy);
+        const double idle = std::max(kReferenceLeastIdle, 1 - busy);
         const double behind =
             hop.from < 0
                 ? 0
@@ -116,7 +116,7 @@ RoundTrip reference_round_trip(const PerformanceModel::Impl& model, PerformanceS
         PerformanceScratch::Load& load = scratch.loads[s];
         const double met = 1 - std::exp(-prompts_per_s * stage.share * load.prompt_s);
         const double residual = lengths.prompt_spread() * load.prompt_s /
-                                (2 * std::max(kLeastIdle, 1 - load.prompting));
+                                (2 * std::max(kReferenceLeastIdle, 1 - load.prompting));
         const double free_pass =
             load.cycle_s * (1 + (1 - std::exp(-x * stage.share * load.cycle_s)) / 2);
         trip.decode_s += stage.share * (load.arriving * load.prompt_s +

@@ -62,11 +62,6 @@ std::string fitted(std::string_view text, std::size_t columns) {
     return out;
 }
 
-std::string rate(double tokens_per_s) {
-    if (tokens_per_s >= 100) return fmt::format("{:.0f}", tokens_per_s);
-    return fmt::format("{:.3g}", tokens_per_s);
-}
-
 // Less than one is not none.
 std::string few(double n) {
     return n < 1 ? fmt::format("{:.2g}", n) : fmt::format("{:.0f}", std::floor(n));
@@ -199,7 +194,7 @@ class Painter {
                                        : fmt::format("{}-{}", range.begin, range.end - 1);
         const double load = report_.node_flow[i] / report_.node_tokens_per_s[i] * 100;
         out_ += fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}  ", painted(kBold, name), type, layers,
-                            strip(range), memory(i), rate(report_.node_tokens_per_s[i])) +
+                            strip(range), memory(i), rate_text(report_.node_tokens_per_s[i])) +
                 painted(limits(i) ? kLimit : kPlain, fmt::format("{:>3.0f}%", load)) + "\n";
     }
 
@@ -223,7 +218,7 @@ class Painter {
             for (const spec::LinkFlow& flow : report_.flows) {
                 if (flow.from != sender) continue;
                 const std::string item =
-                    fmt::format("{} {}", name(flow.to), rate(flow.tokens_per_s));
+                    fmt::format("{} {}", name(flow.to), rate_text(flow.tokens_per_s));
                 if (used != 0 && used + 2 + width(item) > kColumns) {
                     line += ",\n" + std::string(sender_columns + 3, ' ');
                     used = 0;
@@ -245,10 +240,10 @@ class Painter {
     void draw_summary() {
         out_ += "\n";
         if (report_.prediction) draw_prediction();
-        out_ += painted(kBold,
-                        fmt::format("max flow {} tokens/s", rate(report_.max_flow_tokens_per_s))) +
+        out_ += painted(kBold, fmt::format("max flow {} tokens/s",
+                                           rate_text(report_.max_flow_tokens_per_s))) +
                 fmt::format(" of at most {} ({}), {:.1f} stages a token, found by {}\n",
-                            rate(report_.upper_bound_tokens_per_s),
+                            rate_text(report_.upper_bound_tokens_per_s),
                             report_.proven_optimal ? "proven optimal"
                                                    : fmt::format("gap {:.1f} %", report_.gap * 100),
                             report_.mean_depth, report_.method);
@@ -267,10 +262,10 @@ class Painter {
         std::string judged;
         if (report_.judged_tokens_per_s > 0) {
             judged = fmt::format(" ({} in the simulator, best of {} plans that it ran)",
-                                 rate(report_.judged_tokens_per_s), report_.judged_plans);
+                                 rate_text(report_.judged_tokens_per_s), report_.judged_plans);
         }
         out_ += painted(kBold, fmt::format("predicted {} decode tokens/s",
-                                           rate(seen.decode_tokens_per_s))) +
+                                           rate_text(seen.decode_tokens_per_s))) +
                 judged + "\n" +
                 fmt::format("first token after {}, then one every {}; {} requests at a time\n",
                             spec::format_duration(seen.ttft_s), spec::format_duration(seen.tpot_s),
@@ -304,9 +299,9 @@ class Painter {
         for (const PlanReport::Choice& choice : report_.pareto) {
             out_ += fmt::format(
                 "{:>7}  {:>6}  {:>9}  {:>9}  {:>6.1f}  {:>9.0f}  {:>13.0f} %\n",
-                choice.chosen ? "this" : "", rate(choice.merits.flow_tokens_per_s),
-                rate(choice.merits.decode_tokens_per_s),
-                choice.judged_tokens_per_s > 0 ? rate(choice.judged_tokens_per_s) : "-",
+                choice.chosen ? "this" : "", rate_text(choice.merits.flow_tokens_per_s),
+                rate_text(choice.merits.decode_tokens_per_s),
+                choice.judged_tokens_per_s > 0 ? rate_text(choice.judged_tokens_per_s) : "-",
                 choice.merits.depth, choice.merits.kv_tokens, choice.merits.worst_loss_share * 100);
         }
     }
@@ -343,6 +338,11 @@ class Painter {
 };
 
 }  // namespace
+
+std::string rate_text(double tokens_per_s) {
+    return tokens_per_s >= 100 ? fmt::format("{:.0f}", tokens_per_s)
+                               : fmt::format("{:.3g}", tokens_per_s);
+}
 
 std::string draw_plan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                       const PlanReport& report, const PictureOptions& options) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/index.h"
 #include "plan/plan_evaluate.h"
 #include "plan/roles.h"
 
@@ -16,9 +17,7 @@ using spec::ModelSpec;
 using spec::Placement;
 using Links = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
-std::size_t at(std::int32_t i) {
-    return static_cast<std::size_t>(i);
-}
+using base::at;
 
 constexpr double kFlowShareOfPart = 0.25;  // of the time of a part of a plan
 

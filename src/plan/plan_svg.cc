@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "plan/picture.h"
 #include "spec/units.h"
 
 namespace helix::plan {
@@ -53,11 +54,6 @@ std::string escaped(const std::string& text) {
         }
     }
     return out;
-}
-
-std::string rate(double tokens_per_s) {
-    return tokens_per_s >= 100 ? fmt::format("{:.0f}", tokens_per_s)
-                               : fmt::format("{:.3g}", tokens_per_s);
 }
 
 class SvgPainter {
@@ -197,13 +193,13 @@ class SvgPainter {
                 "fill=\"{}\" fill-opacity=\"{}\"/>\n",
                 left, y, w, kBar, colour_.at(node.type), opacity);
         };
-        out_ +=
-            fmt::format("<g><title>{}: layers {} to {}, {} of {} tokens/s</title>\n", escaped(name),
-                        range.begin, range.end - 1, rate(report_.node_flow[i]), rate(speed));
+        out_ += fmt::format("<g><title>{}: layers {} to {}, {} of {} tokens/s</title>\n",
+                            escaped(name), range.begin, range.end - 1,
+                            rate_text(report_.node_flow[i]), rate_text(speed));
         rect(bar_width, "0.35");
         rect(bar_width * load, "1");
         out_ += "</g>\n";
-        text(kStripRight + 14, y + 12.5, fmt::format("{:.0f} %, {}", load * 100, rate(speed)),
+        text(kStripRight + 14, y + 12.5, fmt::format("{:.0f} %, {}", load * 100, rate_text(speed)),
              load > 1 - 1e-6 ? " font-weight=\"600\"" : "");
     }
 
@@ -222,7 +218,7 @@ class SvgPainter {
                 "stroke-width=\"{:.1f}\" fill=\"none\"><title>coordinator, {} tokens/s</title>"
                 "</path>\n",
                 enters ? edge - 14 : edge, middle(node), enters ? edge : edge + 10, wide,
-                rate(flow.tokens_per_s));
+                rate_text(flow.tokens_per_s));
             return;
         }
         const double where = x(report_.placement.layers[at(flow.from)].end);
@@ -235,17 +231,17 @@ class SvgPainter {
             "<title>{6} to {7}: {8} tokens/s</title></path>\n",
             where, y1, where + bend, where - bend, y2, wide,
             escaped(cluster_.nodes[at(flow.from)].name), escaped(cluster_.nodes[at(flow.to)].name),
-            rate(flow.tokens_per_s));
+            rate_text(flow.tokens_per_s));
     }
 
     void foot() {
-        text(
-            16, height_ - 38,
-            fmt::format("max flow {} tokens/s of at most {} (gap {:.1f} %), {:.1f} stages a "
-                        "token, found by {}",
-                        rate(report_.max_flow_tokens_per_s), rate(report_.upper_bound_tokens_per_s),
-                        report_.gap * 100, report_.mean_depth, report_.method),
-            " font-weight=\"600\"");
+        text(16, height_ - 38,
+             fmt::format("max flow {} tokens/s of at most {} (gap {:.1f} %), {:.1f} stages a "
+                         "token, found by {}",
+                         rate_text(report_.max_flow_tokens_per_s),
+                         rate_text(report_.upper_bound_tokens_per_s), report_.gap * 100,
+                         report_.mean_depth, report_.method),
+             " font-weight=\"600\"");
         std::string limit = "limited by " + report_.min_cut_text;
         if (limit.size() > kMostFoot) limit = limit.substr(0, limit.rfind(' ', kMostFoot)) + " …";
         text(16, height_ - 18, limit, " class=\"dim\"");

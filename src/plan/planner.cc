@@ -33,7 +33,7 @@ constexpr std::size_t kMostAnnealed = 64;  // nodes; beyond, cells
 constexpr std::size_t kMostChoices = 10;
 constexpr double kClearly = 1.02;
 // Of all flow: less over a link is a rounding of the split's and no use of the link.
-constexpr double kDust = 1e-4;
+constexpr double kLinkDust = 1e-4;
 
 // In something, by more than people would care to choose by.
 bool clearly_better(const Merits& a, const Merits& b) {
@@ -49,7 +49,7 @@ void drop_dust(ThroughputCandidate& candidate) {
         if (flow.from == spec::kCoordinator) all += flow.tokens_per_s;
     }
     std::erase_if(candidate.flows,
-                  [&](const spec::LinkFlow& flow) { return flow.tokens_per_s < all * kDust; });
+                  [&](const spec::LinkFlow& flow) { return flow.tokens_per_s < all * kLinkDust; });
     std::vector<bool> used(candidate.placement.layers.size());
     for (const spec::LinkFlow& flow : candidate.flows) {
         if (flow.to != spec::kCoordinator) used[static_cast<std::size_t>(flow.to)] = true;

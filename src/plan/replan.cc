@@ -19,13 +19,14 @@ namespace {
 using spec::LayerRange;
 using Layers = std::vector<LayerRange>;
 
-constexpr std::int64_t kStopEvery = 16;
-constexpr std::int64_t kFirstRound = 1000;  // moves towards one target; later rounds are longer
-constexpr std::int64_t kLongestRound = 64'000;
+constexpr std::int64_t kReplanStopEvery = 16;
+constexpr std::int64_t kFirstReplanRound =
+    1000;  // moves towards one target; later rounds are longer
+constexpr std::int64_t kLongestReplanRound = 64'000;
 constexpr double kLeastBound = 1e-3;  // tokens/s; less is nothing
 constexpr std::size_t kKept = 12;     // placements that the objective may choose from
 constexpr double kHots[] = {0.3, 0.02, 0.005, 0.002, 0.001};  // in missing layers
-constexpr double kCold = 0.0003;
+constexpr double kReplanCold = 0.0003;
 
 struct Visited {
     Layers layers;
@@ -50,13 +51,13 @@ class Replanner {
     std::vector<Visited> run() {
         visit(origin_, evaluator_.flow(origin_));
         flow_before_ = best_.flow;
-        std::int64_t length = kFirstRound;
+        std::int64_t length = kFirstReplanRound;
         int rounds = 0;
         while (!out_of_time()) {
             const std::int64_t before = iterations_;
             round(std::min(length, options_.iterations - iterations_));
             if (iterations_ == before) break;  // there is nothing to gain
-            if (++rounds % 4 == 0) length = std::min(2 * length, kLongestRound);
+            if (++rounds % 4 == 0) length = std::min(2 * length, kLongestReplanRound);
         }
         return std::move(visited_);
     }
@@ -72,7 +73,7 @@ class Replanner {
   private:
     bool out_of_time() {
         if (stopped_ || iterations_ >= options_.iterations) return true;
-        if (options_.stop && iterations_ % kStopEvery == 0) stopped_ = options_.stop();
+        if (options_.stop && iterations_ % kReplanStopEvery == 0) stopped_ = options_.stop();
         return stopped_;
     }
 
@@ -122,7 +123,8 @@ class Replanner {
         for (std::int64_t k = 0; k < length && !out_of_time(); ++k) {
             ++iterations_;
             const double temperature =
-                hot * std::pow(kCold / hot, static_cast<double>(k) / static_cast<double>(length));
+                hot *
+                std::pow(kReplanCold / hot, static_cast<double>(k) / static_cast<double>(length));
             Layers moved = current;
             propose(moved);
             if (moved == current) continue;

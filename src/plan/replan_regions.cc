@@ -8,23 +8,23 @@
 namespace helix::plan {
 namespace {
 
-constexpr std::int32_t kOutside = -2;
+constexpr std::int32_t kNoRegion = -2;
 
 // The cluster without what is outside the regions.
-struct Part {
+struct RegionPart {
     spec::ClusterSpec cluster;
     CapacityTable capacities;
     spec::Placement current;
     std::vector<std::int32_t> origin;  // [node of the part]: its index in the whole
 };
 
-Part part_of(const spec::ClusterSpec& cluster, const CapacityTable& capacities,
-             const spec::Placement& current, const std::vector<std::string>& regions) {
-    Part part;
+RegionPart part_of(const spec::ClusterSpec& cluster, const CapacityTable& capacities,
+                   const spec::Placement& current, const std::vector<std::string>& regions) {
+    RegionPart part;
     part.cluster.name = fmt::format("{} ({})", cluster.name, fmt::join(regions, ", "));
     part.cluster.coordinator_nic_in_bytes_per_s = cluster.coordinator_nic_in_bytes_per_s;
     part.cluster.coordinator_nic_out_bytes_per_s = cluster.coordinator_nic_out_bytes_per_s;
-    std::vector<std::int32_t> index(cluster.nodes.size() + 1, kOutside);  // [node + 1]
+    std::vector<std::int32_t> index(cluster.nodes.size() + 1, kNoRegion);  // [node + 1]
     index[0] = spec::kCoordinator;
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
         const std::string& region = cluster.nodes[i].region;
@@ -38,7 +38,7 @@ Part part_of(const spec::ClusterSpec& cluster, const CapacityTable& capacities,
     for (const spec::LinkSpec& link : cluster.links) {
         const std::int32_t from = index[static_cast<std::size_t>(link.from + 1)];
         const std::int32_t to = index[static_cast<std::size_t>(link.to + 1)];
-        if (from == kOutside || to == kOutside) continue;
+        if (from == kNoRegion || to == kNoRegion) continue;
         part.cluster.links.push_back({from, to, link.bandwidth_bytes_per_s, link.latency_s});
     }
     return part;
@@ -53,7 +53,7 @@ base::Result<ReplanReport> replan_regions(const spec::ClusterSpec& cluster,
                                           const std::vector<std::string>& regions,
                                           const ReplanOptions& options) {
     TRY_VOID(check_placement(cluster, model, capacities, current));
-    const Part part = part_of(cluster, capacities, current, regions);
+    const RegionPart part = part_of(cluster, capacities, current, regions);
     if (part.origin.empty()) {
         return base::invalid(fmt::format("replan: no machine of {} is in region {}", cluster.name,
                                          fmt::join(regions, ", ")));

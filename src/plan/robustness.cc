@@ -9,15 +9,14 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
 
 using spec::kCoordinator;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 // The flow that remains when these edges are gone.
 double flow_without(const FlowGraph& graph, const std::vector<std::size_t>& lost) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "base/random.h"
 #include "plan/block_pack.h"
 #include "plan/block_types.h"
@@ -24,9 +25,7 @@ constexpr std::int32_t kMostToAnneal = 200;  // nodes: beyond, a move takes too 
 constexpr double kDealHot = 0.3;  // temperatures of the exchanges, in the fastest node's tokens/s
 constexpr double kDealCold = 0.003;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 double fastest(const CapacityTable& capacities) {
     double most = 0;

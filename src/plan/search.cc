@@ -18,10 +18,10 @@ using spec::LayerRange;
 using spec::Placement;
 using Layers = std::vector<LayerRange>;
 
-constexpr int kLanes = 2;
-constexpr std::int64_t kFirstRound = 2000;  // moves of each lane; every round doubles
-constexpr int kExhaustiveRound = 0;         // after which all placements are tried, if few
-constexpr std::int64_t kLongestRound = 512'000;
+constexpr int kFlowLanes = 2;
+constexpr std::int64_t kFirstSearchRound = 2000;  // moves of each lane; every round doubles
+constexpr int kExhaustiveRound = 0;               // after which all placements are tried, if few
+constexpr std::int64_t kLongestSearchRound = 512'000;
 constexpr double kFlowPhase = 0.75;         // of a round's moves; the rest goes to depth
 constexpr double kHotAgain = 0.3;           // temperature after a target was reached
 constexpr double kStepWithoutBound = 0.05;  // how far above the best flow one looks at most
@@ -34,7 +34,7 @@ constexpr double kAims[] = {0.1, 1.0, 0.3, 0.03, 0.6};
 constexpr double kMissingWeight = 0.3;
 constexpr double kDepthHot = 0.03;
 constexpr double kDepthCold = 0.0003;
-constexpr std::int64_t kStopEvery = 64;
+constexpr std::int64_t kSearchStopEvery = 64;
 constexpr std::size_t kKeptShallower = 8;
 
 // One of several searches that run apart: everything it needs and what it found.
@@ -51,19 +51,19 @@ struct Lane {
     std::int64_t done = 0;
 };
 
-class Search {
+class FlowSearch {
   public:
-    Search(const Evaluator& evaluator, const SearchOptions& options)
+    FlowSearch(const Evaluator& evaluator, const SearchOptions& options)
         : evaluator_(evaluator), options_(options), random_(options.seed) {
-        for (int lane = 0; lane < kLanes; ++lane) flows_.push_back(evaluator.target_flow());
+        for (int lane = 0; lane < kFlowLanes; ++lane) flows_.push_back(evaluator.target_flow());
     }
 
     SearchResult run(const std::vector<Placement>& starts) {
         for (const Placement& start : starts) offer(start.layers, evaluator_.flow(start.layers));
-        std::int64_t length = kFirstRound;
+        std::int64_t length = kFirstSearchRound;
         const double flow_share = options_.flow_tolerance > 0 ? kFlowPhase : 1;
         for (int round = 0; result_.iterations < options_.iterations && !stopped(); ++round) {
-            const std::int64_t left = (options_.iterations - result_.iterations) / kLanes;
+            const std::int64_t left = (options_.iterations - result_.iterations) / kFlowLanes;
             const std::int64_t each = std::max<std::int64_t>(1, std::min(length, left));
             const auto for_flow = static_cast<std::int64_t>(static_cast<double>(each) * flow_share);
             const std::int64_t before = result_.iterations;
@@ -71,7 +71,7 @@ class Search {
             if (round == kExhaustiveRound) enumerate();
             if (result_.flow > 0 && each > for_flow) towards_depth(starts, each - for_flow);
             if (result_.iterations == before) break;  // nothing left to look for
-            length = std::min(2 * length, kLongestRound);
+            length = std::min(2 * length, kLongestSearchRound);
         }
         result_.proven = proven();
         return std::move(result_);
@@ -118,16 +118,16 @@ class Search {
             job(lanes[static_cast<std::size_t>(lane)], flows_[static_cast<std::size_t>(lane)]);
         };
         if (options_.executor) {
-            options_.executor(kLanes, one);
+            options_.executor(kFlowLanes, one);
         } else {
-            for (int lane = 0; lane < kLanes; ++lane) one(lane);
+            for (int lane = 0; lane < kFlowLanes; ++lane) one(lane);
         }
         for (const Lane& lane : lanes) result_.iterations += lane.done;
     }
 
     void towards_flow(const std::vector<Placement>& starts, int round, std::int64_t each) {
-        std::vector<Lane> lanes(kLanes);
-        for (int k = 0; k < kLanes; ++k) {
+        std::vector<Lane> lanes(kFlowLanes);
+        for (int k = 0; k < kFlowLanes; ++k) {
             Lane& lane = lanes[static_cast<std::size_t>(k)];
             const bool elsewhere = k > 0;
             lane.start =
@@ -188,7 +188,7 @@ class Search {
                 depth = other_depth;
             }
         }
-        std::vector<Lane> lanes(kLanes);
+        std::vector<Lane> lanes(kFlowLanes);
         for (Lane& lane : lanes) {
             lane.start = start;
             lane.seed = random_.next();
@@ -218,7 +218,7 @@ class Search {
         double energy = least / scale + kMissingWeight * flow.missing(current, floor);
         flow.keep_prices();
         for (; lane.done < lane.iterations; ++lane.done) {
-            if (lane.done % kStopEvery == 0 && stopped()) return;
+            if (lane.done % kSearchStopEvery == 0 && stopped()) return;
             const double share =
                 static_cast<double>(lane.done) / static_cast<double>(lane.iterations);
             const double temperature = kDepthHot * std::pow(kDepthCold / kDepthHot, share);
@@ -261,7 +261,7 @@ class Search {
 SearchResult search_placement(const Evaluator& evaluator, const std::vector<Placement>& starts,
                               const SearchOptions& options) {
     CHECK(!starts.empty());
-    return Search(evaluator, options).run(starts);
+    return FlowSearch(evaluator, options).run(starts);
 }
 
 }  // namespace helix::plan

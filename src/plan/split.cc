@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
@@ -18,11 +19,9 @@ constexpr double kStep = 0.7;
 constexpr double kBalanced = 1.02;    // good enough: so much above the least possible load
 constexpr double kLinkDislike = 3.0;  // e-folds for a link as slow as a mean stage
 constexpr double kMostDislike = 12.0;
-constexpr double kDust = 1e-4;  // of a sender's share: such hops are left out
+constexpr double kHopDust = 1e-4;  // of a sender's share: such hops are left out
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 }  // namespace
 
@@ -182,7 +181,7 @@ double Splitter::split(std::span<const LayerRange> layers, Scratch& scratch,
     if (worst <= 0) return 0;
     for (const Scratch::Edge& edge : scratch.edges) {
         const double sender = edge.from < 0 ? 1.0 : scratch.share[at(edge.from)];
-        if (edge.share <= kDust * sender) continue;
+        if (edge.share <= kHopDust * sender) continue;
         flows.push_back({edge.from < 0 ? kCoordinator : scratch.order[at(edge.from)],
                          edge.to < 0 ? kCoordinator : scratch.order[at(edge.to)],
                          edge.share / worst});

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
@@ -13,19 +14,18 @@ namespace {
 using spec::kCoordinator;
 using spec::LayerRange;
 
-constexpr double kUnitsPerToken = 1048576.0;  // 2^20, as in the exact maximum flow
-constexpr std::int64_t kUnlimited = std::int64_t{1} << 60;
+constexpr double kTargetUnitsPerToken = 1048576.0;  // 2^20, as in the exact maximum flow
+constexpr std::int64_t kUnlimitedUnits = std::int64_t{1} << 60;
 constexpr std::int32_t kMissingLayer = 2;  // half layers
 constexpr std::int32_t kOverlap = 1;
 constexpr std::int32_t kMissingLink = 2;
 constexpr double kRounding = 1e-9;  // of sums of doubles, in layers
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 std::int64_t to_units(double tokens_per_s) {
-    return static_cast<std::int64_t>(std::floor(std::min(tokens_per_s, 1e9) * kUnitsPerToken));
+    return static_cast<std::int64_t>(
+        std::floor(std::min(tokens_per_s, 1e9) * kTargetUnitsPerToken));
 }
 
 }  // namespace
@@ -150,15 +150,15 @@ void TargetFlow::add_chains() {
     for (std::size_t b = 0; b + 1 < boundaries_.size(); ++b) {
         const std::int32_t near = boundaries_[b];
         const std::int32_t far = boundaries_[b + 1];
-        add_arc(virtual_hub(near), virtual_hub(far), kUnlimited, kMissingLayer * (far - near));
-        add_arc(virtual_hub(far), virtual_hub(near), kUnlimited,
+        add_arc(virtual_hub(near), virtual_hub(far), kUnlimitedUnits, kMissingLayer * (far - near));
+        add_arc(virtual_hub(far), virtual_hub(near), kUnlimitedUnits,
                 partial_ ? 0 : kOverlap * (far - near));
     }
     if (flat_) return;
     for (const std::int32_t k : boundaries_) {
         for (std::int32_t g = 0; g < n_groups_; ++g) {
-            add_arc(hub(g, k), virtual_hub(k), kUnlimited, 0);
-            add_arc(virtual_hub(k), hub(g, k), kUnlimited, kMissingLink);
+            add_arc(hub(g, k), virtual_hub(k), kUnlimitedUnits, 0);
+            add_arc(virtual_hub(k), hub(g, k), kUnlimitedUnits, kMissingLink);
         }
     }
 }
@@ -175,12 +175,12 @@ void TargetFlow::add_ends(std::span<const LayerRange> layers) {
     sink_ = new_vertex();
     for (std::int32_t g = 0; g < n_groups_; ++g) {
         if (!wide_ends_[at(g)]) continue;
-        add_arc(source_, hub(g, 0), kUnlimited, 0);
-        add_arc(hub(g, n_layers_), sink_, kUnlimited, 0);
+        add_arc(source_, hub(g, 0), kUnlimitedUnits, 0);
+        add_arc(hub(g, n_layers_), sink_, kUnlimitedUnits, 0);
     }
     if (all_wide) return;
-    add_arc(source_, virtual_hub(0), kUnlimited, kMissingLink);
-    add_arc(virtual_hub(n_layers_), sink_, kUnlimited, kMissingLink);
+    add_arc(source_, virtual_hub(0), kUnlimitedUnits, kMissingLink);
+    add_arc(virtual_hub(n_layers_), sink_, kUnlimitedUnits, kMissingLink);
     for (std::int32_t i = 0; i < n_nodes_; ++i) {
         if (layers[at(i)].empty() || wide_ends_[at(group_[at(i)])]) continue;
         if (layers[at(i)].begin == 0 && source_tokens_[at(i)] > 0) {
@@ -217,17 +217,17 @@ void TargetFlow::add_nodes(std::span<const LayerRange> layers) {
         const bool entered_late = partial_ && !flat_;
         if (entered_late && in_[at(i)] < 0) in_[at(i)] = new_vertex();
         if (in_[at(i)] >= 0) {
-            add_arc(from, in_[at(i)], kUnlimited, 0);
+            add_arc(from, in_[at(i)], kUnlimitedUnits, 0);
             from = in_[at(i)];
         }
         if (entered_late) {
             for (std::int32_t k = range.begin + 1; k < range.end; ++k) {
                 if (boundary_of_[at(k)] >= 0)
-                    add_arc(hub(group_[at(i)], k), in_[at(i)], kUnlimited, 0);
+                    add_arc(hub(group_[at(i)], k), in_[at(i)], kUnlimitedUnits, 0);
             }
         }
         if (out_[at(i)] >= 0) {
-            add_arc(out_[at(i)], to, kUnlimited, 0);
+            add_arc(out_[at(i)], to, kUnlimitedUnits, 0);
             to = out_[at(i)];
         }
         add_arc(from, to, node_units(i, range), 0);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "base/random.h"
 #include "plan/evaluator.h"
 #include "plan/moves.h"
@@ -20,16 +21,16 @@ using spec::LayerRange;
 using spec::Placement;
 using Layers = std::vector<LayerRange>;
 
-constexpr int kLanes = 4;
+constexpr int kThroughputLanes = 4;
 constexpr std::int64_t kFirstCycle = 4'000;  // tries of a lane in a round
 constexpr std::int64_t kLongestCycle = 24'000;
 constexpr int kRoundsBeforeJudging = 2;
 constexpr int kJudgedPerRound = 8;
-constexpr std::int64_t kStopEvery = 32;
+constexpr std::int64_t kThroughputStopEvery = 32;
 // Temperatures, in relative score.
 constexpr double kHot = 0.03;
 constexpr double kWarm = 0.008;  // around a known good one
-constexpr double kCold = 0.0003;
+constexpr double kThroughputCold = 0.0003;
 constexpr std::size_t kKeptPerCycle = 4;
 constexpr std::size_t kPool = 400;
 constexpr std::int32_t kApart = 2;  // nodes that differ between distinct candidates of a cycle
@@ -37,9 +38,7 @@ constexpr double kSame = 1e-6;      // relative difference of scores
 constexpr std::int32_t kSplitTries = 300;
 constexpr double kBrokenLimit = 6.0;  // e-folds of score for missing a limit altogether
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 std::int32_t different_nodes(const Layers& a, const Layers& b) {
     std::int32_t n = 0;
@@ -182,17 +181,17 @@ class Assessor {
     std::vector<spec::LinkFlow> rest_flows_;
 };
 
-class Search {
+class LaneSearch {
   public:
-    Search(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-           const CapacityTable& capacities, const ThroughputOptions& options)
+    LaneSearch(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+               const CapacityTable& capacities, const ThroughputOptions& options)
         : n_layers_(model.n_layers),
           capacities_(capacities),
           options_(options),
           splitter_(cluster, model, capacities, options.flow,
                     options.models.front()->options().lengths.prompt),
           builder_(cluster) {
-        for (int lane = 0; lane < kLanes; ++lane)
+        for (int lane = 0; lane < kThroughputLanes; ++lane)
             judges_.emplace_back(cluster, model, capacities, splitter_, options);
     }
 
@@ -202,7 +201,8 @@ class Search {
         judge_best(static_cast<int>(starts_.size()));
         std::int64_t length = kFirstCycle;
         for (int round = 0; !known_.empty() || round == 0; ++round) {
-            length = std::min(length, (options_.iterations - result_.iterations) / kLanes);
+            length =
+                std::min(length, (options_.iterations - result_.iterations) / kThroughputLanes);
             if (length <= 0 || out_of_time()) break;
             anneal_round(round, length);
             if (round >= kRoundsBeforeJudging) judge_best(kJudgedPerRound);
@@ -271,7 +271,7 @@ class Search {
         sort_known();
         base::Random random(base::hash_pair(options_.seed, static_cast<std::uint64_t>(round)));
         std::vector<Cycle> cycles;
-        for (int lane = 0; lane < kLanes; ++lane) {
+        for (int lane = 0; lane < kThroughputLanes; ++lane) {
             Cycle cycle;
             cycle.length = length;
             cycle.seed = random.next();
@@ -307,7 +307,7 @@ class Search {
 
     void anneal_round(int round, std::int64_t length) {
         std::vector<Cycle> cycles = plan_round(round, length);
-        run_all(kLanes, [&](int lane) { anneal(cycles[at(lane)], judges_[at(lane)]); });
+        run_all(kThroughputLanes, [&](int lane) { anneal(cycles[at(lane)], judges_[at(lane)]); });
         for (Cycle& cycle : cycles) {
             result_.iterations += cycle.done;
             for (Known& known : cycle.found) add(std::move(known));
@@ -324,10 +324,10 @@ class Search {
         std::vector<std::pair<double, Layers>> best;  // falling score, apart from each other
         keep(now, current, best);
         while (cycle.done < cycle.length) {
-            if (cycle.done % kStopEvery == 0 && out_of_time()) break;
+            if (cycle.done % kThroughputStopEvery == 0 && out_of_time()) break;
             const double progress =
                 static_cast<double>(cycle.done) / static_cast<double>(cycle.length);
-            const double temperature = cycle.hot * std::pow(kCold / cycle.hot, progress);
+            const double temperature = cycle.hot * std::pow(kThroughputCold / cycle.hot, progress);
             ++cycle.done;
             Layers moved = current;
             mover.move(moved, now.scarce_layer);
@@ -407,7 +407,7 @@ ThroughputResult search_throughput(const spec::ClusterSpec& cluster, const spec:
                                    const ThroughputOptions& options) {
     CHECK(!options.models.empty());
     CHECK(!starts.empty());
-    return Search(cluster, model, capacities, options).run(starts);
+    return LaneSearch(cluster, model, capacities, options).run(starts);
 }
 
 std::optional<ThroughputCandidate> split_placement(const spec::ClusterSpec& cluster,

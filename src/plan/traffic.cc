@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/index.h"
 
 namespace helix::plan {
 namespace {
 
 using spec::kCoordinator;
 
-std::size_t at(std::int32_t index) {
-    return static_cast<std::size_t>(index);
-}
+using base::at;
 
 // What arrives at a stage goes on in the proportions of the flows that leave it. False when
 // something arrives at a stage that nothing leaves, or leaves from within the model.

@@ -10,8 +10,8 @@
 namespace helix::sim::html {
 namespace {
 
-constexpr double kLeft = 62;
-constexpr double kRight = 14;
+constexpr double kPlotLeft = 62;
+constexpr double kPlotRight = 14;
 constexpr double kTop = 12;
 constexpr double kBottom = 28;
 
@@ -140,16 +140,16 @@ std::string legend(const std::vector<PlotSeries>& series) {
 
 std::string time_plot(const Recording& r, const TimePlot& plot, PageData& data) {
     const double span_s = std::max(r.end_s - r.begin_s, 1e-9);
-    const double right = plot.width - kRight;
+    const double right = plot.width - kPlotRight;
     const double bottom = plot.height - kBottom;
-    const Scale x{0, span_s, kLeft, right};
+    const Scale x{0, span_s, kPlotLeft, right};
     const std::vector<double> ticks = round_ticks(0, highest(plot), 4);
     const double step = ticks.size() > 1 ? ticks[1] : highest(plot);
     const Scale y{0, std::max(highest(plot), ticks.back() + step * 0.25), bottom, kTop};
     std::string names;
     for (const PlotSeries& s : plot.series) names += (names.empty() ? "" : ", ") + s.name;
     Svg svg(plot.id, plot.width, plot.height, names + " over time");
-    for (const double tick : ticks) svg.horizontal(y, tick, kLeft, right, plot.format(tick));
+    for (const double tick : ticks) svg.horizontal(y, tick, kPlotLeft, right, plot.format(tick));
     for (const double tick : clock_ticks(span_s)) {
         svg.vertical_tick(x.at(tick), bottom, clock_label(tick, span_s));
     }
@@ -176,7 +176,7 @@ std::string time_plot(const Recording& r, const TimePlot& plot, PageData& data) 
     }
     if (plot.limit > 0) {
         svg.add("<line class=\"limit\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>\n",
-                kLeft, right, y.at(plot.limit), y.at(plot.limit));
+                kPlotLeft, right, y.at(plot.limit), y.at(plot.limit));
     }
     svg.add("<line class=\"cursor\" y1=\"{:.1f}\" y2=\"{:.1f}\" visibility=\"hidden\"/>\n", kTop,
             bottom);
@@ -212,9 +212,9 @@ Scale cdf_scale(const Distribution& values, double limit_s, double right) {
     double low = ends[0];
     double high = std::max(ends[2], limit_s * 1.1);
     if (limit_s > 0) low = std::min(low, limit_s * 0.9);
-    if (low > 0 && high / low > 12) return {low, high, kLeft, right, true};
+    if (low > 0 && high / low > 12) return {low, high, kPlotLeft, right, true};
     if (!(high > 0)) high = 1;
-    return {0, high * 1.02, kLeft, right};
+    return {0, high * 1.02, kPlotLeft, right};
 }
 
 // Dots at percentiles, their names and values to the right of them or, near the edge, to the left.
@@ -254,11 +254,11 @@ std::string cdf_plot(const CdfPlot& plot, PageData& data) {
     constexpr double kHeight = 260;
     if (plot.values.count() == 0) return "<p class=\"none\">No samples in the window.</p>\n";
     const double bottom = kHeight - kBottom;
-    const Scale x = cdf_scale(plot.values, plot.limit_s, kWidth - kRight);
+    const Scale x = cdf_scale(plot.values, plot.limit_s, kWidth - kPlotRight);
     const Scale y{0, 1, bottom, kTop};
     Svg svg(plot.id, kWidth, kHeight, "Cumulative distribution");
     for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
-        svg.horizontal(y, share, kLeft, x.to, fmt::format("{:.0f} %", share * 100));
+        svg.horizontal(y, share, kPlotLeft, x.to, fmt::format("{:.0f} %", share * 100));
     }
     const std::vector<double> ticks =
         x.logarithmic ? log_ticks(x.low, x.high) : round_ticks(x.low, x.high, 6);

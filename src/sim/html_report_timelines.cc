@@ -11,8 +11,8 @@ namespace helix::sim::html {
 namespace {
 
 constexpr double kWidth = 1200;
-constexpr double kLeft = 190;
-constexpr double kRight = 1186;
+constexpr double kLinesLeft = 190;
+constexpr double kLinesRight = 1186;
 constexpr double kRow = 22;
 constexpr double kDetailHeight = 300;
 constexpr std::size_t kPasses = 6;  // shown after the first token
@@ -64,7 +64,7 @@ std::string overview(const Recording& r, std::size_t chosen) {
     for (const Timeline& t : r.timelines) {
         to_s = std::max(to_s, t.ended_s >= 0 ? t.ended_s : r.end_s);
     }
-    const Span x{from_s, to_s, kLeft, kRight};
+    const Span x{from_s, to_s, kLinesLeft, kLinesRight};
     const double bottom = kRow * static_cast<double>(r.timelines.size()) + 6;
     std::string out;
     add(out,
@@ -88,8 +88,8 @@ std::string overview(const Recording& r, std::size_t chosen) {
             "<g class=\"request{}\" data-request=\"{}\" tabindex=\"0\"><title>{}</title><rect "
             "class=\"pick\" x=\"0\" y=\"{:.1f}\" width=\"{}\" height=\"{}\"/><text class=\"name\" "
             "x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">#{} · {} + {} tokens</text>",
-            i == chosen ? " on" : "", i, escape_html(describe(t)), y - 4, kWidth, kRow, kLeft - 12,
-            y + 11, t.request, t.prompt_tokens, t.output_tokens);
+            i == chosen ? " on" : "", i, escape_html(describe(t)), y - 4, kWidth, kRow,
+            kLinesLeft - 12, y + 11, t.request, t.prompt_tokens, t.output_tokens);
         draw_bar(out, x, t.created_s, admitted_s, y, "waiting");
         draw_bar(out, x, admitted_s, first_s, y, "prompt");
         draw_bar(out, x, first_s, end_s, y, "decode");
@@ -125,12 +125,12 @@ class StagePainter {
         const double first_s = t_.first_token_s >= 0 ? t_.first_token_s : end_s();
         const bool decodes = t_.token_s.size() > 1;
         const double waited_s = t_.admitted_s - t_.created_s;
-        panel({t_.admitted_s, first_s, 62, decodes ? 690.0 : kRight},
+        panel({t_.admitted_s, first_s, 62, decodes ? 690.0 : kLinesRight},
               waited_s > 0 ? "the prompt, after " + format_seconds(waited_s) + " of waiting"
                            : "the prompt");
         if (decodes) {
             const std::size_t last = std::min(kPasses, t_.token_s.size() - 1);
-            panel({first_s, t_.token_s[last], 740, kRight},
+            panel({first_s, t_.token_s[last], 740, kLinesRight},
                   last == 1 ? "the first decode" : fmt::format("the first {} decodes", last));
         }
         return out_ + "</svg>\n";

@@ -16,7 +16,7 @@
 namespace helix::sim {
 namespace {
 
-constexpr double kIntervalS = 3;
+constexpr double kTraceIntervalS = 3;
 constexpr double kMostSeconds = 1e9;
 constexpr std::int64_t kMostInInterval = 1'000'000'000;
 constexpr std::int64_t kAzureFirstDay = 10957;  // 2000-01-01, where arrivals without a date begin
@@ -345,7 +345,7 @@ std::string format_interval_counts(const std::vector<std::int64_t>& counts) {
 std::vector<std::int64_t> count_intervals(const std::vector<TraceRequest>& requests) {
     std::vector<std::int64_t> counts;
     for (const TraceRequest& request : requests) {
-        const auto interval = static_cast<std::size_t>(request.arrival_s / kIntervalS);
+        const auto interval = static_cast<std::size_t>(request.arrival_s / kTraceIntervalS);
         if (counts.size() <= interval) counts.resize(interval + 1);
         ++counts[interval];
     }

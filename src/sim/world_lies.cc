@@ -15,8 +15,8 @@ namespace {
 constexpr double kTwisted = 0.1;  // of what a liar says anyway
 
 std::int64_t any_number(base::Random& random, std::int64_t near) {
-    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-    const std::int64_t some[] = {near, near + 1, near - 1, 0, -1, kMost, -kMost, 1 << 20};
+    constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t some[] = {near, near + 1, near - 1, 0, -1, kLargest, -kLargest, 1 << 20};
     return some[random.below(std::size(some))];
 }
 

@@ -12,20 +12,20 @@ namespace {
 
 using nlohmann::json;
 
-struct MachineType {
+struct JsonMachineType {
     double memory_bytes = 0;
     double nic_in = 0;
     double nic_out = 0;
 };
 
-base::Result<std::map<std::string, MachineType>> read_types(const JsonPlace& root) {
-    std::map<std::string, MachineType> types;
+base::Result<std::map<std::string, JsonMachineType>> read_types(const JsonPlace& root) {
+    std::map<std::string, JsonMachineType> types;
     if (!root.has("machine_types")) return types;
     const JsonPlace place = root.child("machine_types");
     TRY_VOID(place.expect_object());
     for (const auto& [name, unused] : place.value().items()) {
         const JsonPlace type = place.child(name);
-        MachineType read;
+        JsonMachineType read;
         TRY(read.memory_bytes, type.number_or("vram_bytes", 0));
         TRY(read.nic_in, type.number_or("nic_in_bytes_per_s", 0));
         TRY(read.nic_out, type.number_or("nic_out_bytes_per_s", 0));
@@ -47,7 +47,7 @@ base::Result<std::string> read_region(const JsonPlace& place) {
 }
 
 // Memory and NICs: the node's own, else its type's in the file, else the catalogue's.
-base::Status read_machine(const JsonPlace& place, MachineType type, NodeSpec& node) {
+base::Status read_machine(const JsonPlace& place, JsonMachineType type, NodeSpec& node) {
     double memory = type.memory_bytes;
     if (place.has("vram_gb")) {
         TRY(const double gigabytes, place.child("vram_gb").number());
@@ -69,7 +69,7 @@ base::Status read_machine(const JsonPlace& place, MachineType type, NodeSpec& no
 }
 
 base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
-                                 const std::map<std::string, MachineType>& types) {
+                                 const std::map<std::string, JsonMachineType>& types) {
     TRY(const JsonPlace id_place, place.member("id"));
     TRY(const std::int64_t id, id_place.integer());
     if (id != static_cast<std::int64_t>(index)) {
@@ -83,7 +83,7 @@ base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
     const std::optional<NodeRole> known_role = parse_role(role);
     if (!known_role) return place.child("role").error(kRoleNames);
     node.role = *known_role;
-    MachineType type;
+    JsonMachineType type;
     if (!types.empty()) {
         const auto found = types.find(node.type);
         if (found == types.end())
@@ -113,7 +113,8 @@ base::Result<LinkSpec> read_link(const JsonPlace& place) {
     return link;
 }
 
-base::Result<std::int32_t> read_end(const JsonPlace& place, const char* key, std::size_t n_nodes) {
+base::Result<std::int32_t> read_link_end(const JsonPlace& place, const char* key,
+                                         std::size_t n_nodes) {
     TRY(const JsonPlace end, place.member(key));
     if (end.value() == "coordinator") return kCoordinator;
     return end.index(static_cast<std::int64_t>(n_nodes));
@@ -126,7 +127,7 @@ base::Status read_coordinator_links(const JsonPlace& root, ClusterSpec& cluster)
     for (std::size_t l = 0; l < n_links; ++l) {
         const JsonPlace place = links.element(l);
         TRY(LinkSpec link, read_link(place));
-        TRY(const std::int32_t node, read_end(place, "node", cluster.nodes.size()));
+        TRY(const std::int32_t node, read_link_end(place, "node", cluster.nodes.size()));
         TRY(const JsonPlace direction, place.member("direction"));
         if (direction.value() == "coordinator_to_node") {
             link.to = node;
@@ -148,8 +149,8 @@ base::Status read_links(const JsonPlace& root, const char* list, const char* fro
     for (std::size_t l = 0; l < n_links; ++l) {
         const JsonPlace place = links.element(l);
         TRY(LinkSpec link, read_link(place));
-        TRY(link.from, read_end(place, from, cluster.nodes.size()));
-        TRY(link.to, read_end(place, to, cluster.nodes.size()));
+        TRY(link.from, read_link_end(place, from, cluster.nodes.size()));
+        TRY(link.to, read_link_end(place, to, cluster.nodes.size()));
         cluster.links.push_back(link);
         std::swap(link.from, link.to);
         if (both_ways) cluster.links.push_back(link);
@@ -203,7 +204,7 @@ json node_json(const NodeSpec& node, std::size_t index) {
     return out;
 }
 
-json end_json(std::int32_t node) {
+json link_end_json(std::int32_t node) {
     return node == kCoordinator ? json("coordinator") : json(node);
 }
 
@@ -276,8 +277,8 @@ std::string cluster_to_json(const ClusterSpec& cluster) {
         const bool same = back != by_ends.end() && back->second.latency_s == link.latency_s &&
                           back->second.bandwidth_bytes_per_s == link.bandwidth_bytes_per_s;
         if (same && link.from > link.to) continue;  // stands in the entry of the other direction
-        entry[same ? "a" : "from"] = end_json(link.from);
-        entry[same ? "b" : "to"] = end_json(link.to);
+        entry[same ? "a" : "from"] = link_end_json(link.from);
+        entry[same ? "b" : "to"] = link_end_json(link.to);
         out[same ? "node_links" : "directed_links"].push_back(std::move(entry));
     }
     return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -54,22 +54,22 @@ void write_machine(std::string& out, const NodeSpec& node) {
     }
 }
 
-struct Line {
+struct WrittenLine {
     double bandwidth_bytes_per_s = 0;
     double latency_s = 0;
-    auto operator<=>(const Line&) const = default;
+    auto operator<=>(const WrittenLine&) const = default;
 };
 
-std::string line_text(const Line& line, const char* separator) {
+std::string line_text(const WrittenLine& line, const char* separator) {
     return fmt::format("bandwidth = \"{}\"{}latency = \"{}\"",
                        format_bandwidth(line.bandwidth_bytes_per_s, true), separator,
                        format_duration(line.latency_s, true));
 }
 
-using Uses = std::map<Line, std::size_t>;
+using Uses = std::map<WrittenLine, std::size_t>;
 using RegionPair = std::pair<std::string, std::string>;
 
-Line most_used(const Uses& uses) {
+WrittenLine most_used(const Uses& uses) {
     return std::max_element(uses.begin(), uses.end(),
                             [](const auto& a, const auto& b) { return a.second < b.second; })
         ->first;
@@ -97,7 +97,7 @@ class LinkWriter {
     }
 
   private:
-    static Line line_of(const LinkSpec& link) {
+    static WrittenLine line_of(const LinkSpec& link) {
         return {link.bandwidth_bytes_per_s, link.latency_s};
     }
 
@@ -126,7 +126,7 @@ class LinkWriter {
             if (regions.first == regions.second) all -= sizes[regions.first];
             std::size_t present = 0;
             for (const auto& [line, count] : found) present += count;
-            const Line line = most_used(found);
+            const WrittenLine line = most_used(found);
             const auto by_default = default_ ? found.find(*default_) : found.end();
             const std::size_t saved = by_default == found.end() ? 0 : by_default->second;
             if (present == all && found.at(line) > saved + 1) rules_.emplace(regions, line);
@@ -141,7 +141,7 @@ class LinkWriter {
     }
 
     void write_trunks() {
-        std::map<RegionPair, Line> trunks;
+        std::map<RegionPair, WrittenLine> trunks;
         for (const TrunkSpec& trunk : cluster_.trunks) {
             trunks[{trunk.from_region, trunk.to_region}] = {trunk.bandwidth_bytes_per_s,
                                                             trunk.latency_s};
@@ -211,8 +211,8 @@ class LinkWriter {
 
     const ClusterSpec& cluster_;
     std::vector<LinkSpec> links_;  // by (from, to)
-    std::optional<Line> default_;
-    std::map<RegionPair, Line> rules_;
+    std::optional<WrittenLine> default_;
+    std::map<RegionPair, WrittenLine> rules_;
     std::set<RegionPair> by_trunk_;  // whose rule a trunk gives
     std::string out_;
 };

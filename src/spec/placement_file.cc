@@ -67,8 +67,8 @@ base::Status read_words(const JsonPlace& root, const char* key, std::size_t n_no
 }
 
 // "source" may only be a link's start and "sink" only its end.
-base::Result<std::int32_t> read_end(const JsonPlace& place, const char* coordinator,
-                                    std::size_t n_nodes) {
+base::Result<std::int32_t> read_flow_end(const JsonPlace& place, const char* coordinator,
+                                         std::size_t n_nodes) {
     if (place.value() == coordinator) return kCoordinator;
     if (!place.value().is_number())
         return place.error(fmt::format("a node id or \"{}\"", coordinator));
@@ -84,8 +84,8 @@ base::Status read_links(const JsonPlace& root, PlacementFile& out) {
             const JsonPlace link = links.element(l);
             if (!link.value().is_array() || link.value().size() != 2)
                 return link.error("[from, to]");
-            TRY(const std::int32_t from, read_end(link.element(0), "source", n_nodes));
-            TRY(const std::int32_t to, read_end(link.element(1), "sink", n_nodes));
+            TRY(const std::int32_t from, read_flow_end(link.element(0), "source", n_nodes));
+            TRY(const std::int32_t to, read_flow_end(link.element(1), "sink", n_nodes));
             out.links.emplace_back(from, to);
         }
     }
@@ -97,8 +97,8 @@ base::Status read_links(const JsonPlace& root, PlacementFile& out) {
         if (!flow.value().is_array() || flow.value().size() != 3)
             return flow.error("[from, to, tokens per second]");
         LinkFlow read;
-        TRY(read.from, read_end(flow.element(0), "source", n_nodes));
-        TRY(read.to, read_end(flow.element(1), "sink", n_nodes));
+        TRY(read.from, read_flow_end(flow.element(0), "source", n_nodes));
+        TRY(read.to, read_flow_end(flow.element(1), "sink", n_nodes));
         TRY(read.tokens_per_s, flow.element(2).number());
         if (read.tokens_per_s < 0) return flow.element(2).error("a number not below 0");
         out.flows.push_back(read);
@@ -106,10 +106,10 @@ base::Status read_links(const JsonPlace& root, PlacementFile& out) {
     return base::Ok{};
 }
 
-json start_json(std::int32_t node) {
+json flow_start_json(std::int32_t node) {
     return node == kCoordinator ? json("source") : json(node);
 }
-json end_json(std::int32_t node) {
+json flow_end_json(std::int32_t node) {
     return node == kCoordinator ? json("sink") : json(node);
 }
 
@@ -154,13 +154,13 @@ std::string placement_to_json(const PlacementFile& file) {
     }
     out["links"] = json::array();
     for (const auto& [from, to] : file.links) {
-        out["links"].emplace_back(json::array({start_json(from), end_json(to)}));
+        out["links"].emplace_back(json::array({flow_start_json(from), flow_end_json(to)}));
     }
     if (!file.flows.empty()) {
         out["flows"] = json::array();
         for (const LinkFlow& flow : file.flows) {
-            out["flows"].emplace_back(
-                json::array({start_json(flow.from), end_json(flow.to), flow.tokens_per_s}));
+            out["flows"].emplace_back(json::array(
+                {flow_start_json(flow.from), flow_end_json(flow.to), flow.tokens_per_s}));
         }
     }
     out["max_flow_tokens_per_s"] =

@@ -19,7 +19,7 @@ constexpr const char* kBatchColumns =
     "error_file, expires_at, total, completed, failed, at0, at1, at2, at3, at4, at5, at6, at7, "
     "json_valid(metadata), errors='' OR json_valid(errors)";
 
-Error damaged(std::string_view id, const std::string& how) {
+Error damaged_batch(std::string_view id, const std::string& how) {
     return {Errc::internal, fmt::format("The stored batch '{}' is damaged: {}.", id, how)};
 }
 
@@ -34,7 +34,7 @@ Result<BatchRecord> batch_of(const Statement& row) {
     batch.errors = row.text_at(6);
     const std::int64_t status = row.integer_at(7);
     if (status < 0 || status >= static_cast<std::int64_t>(kBatchStatuses)) {
-        return damaged(batch.id, fmt::format("it has the status {}", status));
+        return damaged_batch(batch.id, fmt::format("it has the status {}", status));
     }
     batch.status = static_cast<BatchStatus>(status);
     batch.output_file = row.text_at(8);
@@ -47,8 +47,9 @@ Result<BatchRecord> batch_of(const Statement& row) {
         batch.at[i] = row.integer_at(14 + static_cast<int>(i));
     }
     constexpr int kAfterTimes = 14 + static_cast<int>(kBatchStatuses);
-    if (row.integer_at(kAfterTimes) != 1) return damaged(batch.id, "its metadata is no JSON");
-    if (row.integer_at(kAfterTimes + 1) != 1) return damaged(batch.id, "its errors are no JSON");
+    if (row.integer_at(kAfterTimes) != 1) return damaged_batch(batch.id, "its metadata is no JSON");
+    if (row.integer_at(kAfterTimes + 1) != 1)
+        return damaged_batch(batch.id, "its errors are no JSON");
     return batch;
 }
 
@@ -178,7 +179,7 @@ Status JobStore::close_batch(std::string_view id, BatchStatus status, std::int64
         return base::invalid(fmt::format("Batch '{}' is {} already.", id, to_string(found.status)));
     }
     TRY(const auto open, open_lines(id, 0, 1));
-    if (!open.empty()) return damaged(id, "a line has no result");
+    if (!open.empty()) return damaged_batch(id, "a line has no result");
     TRY(const std::string output, add_result_file(found, number, false, now));
     TRY(const std::string errors, add_result_file(found, number, true, now));
     TRY_VOID(set_status(id, found.status, status, now));

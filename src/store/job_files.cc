@@ -37,7 +37,7 @@ Error no_file(std::string_view id) {
     return {Errc::not_found, fmt::format("No such file: '{}'.", id)};
 }
 
-Error damaged(std::string_view id, const std::string& how) {
+Error damaged_file(std::string_view id, const std::string& how) {
     return {Errc::internal, fmt::format("The stored file '{}' is damaged: {}.", id, how)};
 }
 
@@ -137,7 +137,7 @@ Result<std::string> JobStore::content(std::string_view id) const {
         if (piece.empty()) break;
         content += piece;
     }
-    if (std::ssize(content) != bytes) return damaged(id, "a part of it is missing");
+    if (std::ssize(content) != bytes) return damaged_file(id, "a part of it is missing");
     return content;
 }
 
@@ -165,8 +165,8 @@ Result<std::int64_t> JobStore::content_bytes(std::string_view id) const {
     TRY(const bool row, size.step());
     const std::int64_t there = row ? size.integer_at(0) : 0;
     if (there == content.bytes) return there;
-    return damaged(id,
-                   fmt::format("{} bytes are there, it was stored with {}", there, content.bytes));
+    return damaged_file(
+        id, fmt::format("{} bytes are there, it was stored with {}", there, content.bytes));
 }
 
 Result<std::string> JobStore::read_on(std::string_view id, ContentPlace& place,
@@ -182,7 +182,7 @@ Result<std::string> JobStore::read_on(std::string_view id, ContentPlace& place,
 Result<std::string> JobStore::read(std::string_view id, std::int64_t offset,
                                    std::int64_t bytes) const {
     if (offset < 0 || bytes < 0 || offset > kMostBytes || bytes > kMostBytes) {
-        return damaged(id, fmt::format("{} bytes at {} of it are asked for", bytes, offset));
+        return damaged_file(id, fmt::format("{} bytes at {} of it are asked for", bytes, offset));
     }
     const auto piece_bytes = static_cast<std::int64_t>(kPieceBytes);
     const std::int64_t first = offset / piece_bytes;
@@ -199,7 +199,8 @@ Result<std::string> JobStore::read(std::string_view id, std::int64_t offset,
         TRY(const bool row, select.step());
         if (!row) break;
         if (select.integer_at(1) != expected++ || select.integer_at(2) != 1) {
-            return damaged(id, fmt::format("piece {} of it is not what was stored", expected - 1));
+            return damaged_file(id,
+                                fmt::format("piece {} of it is not what was stored", expected - 1));
         }
         const std::string_view data = select.blob_at(0);
         const std::size_t wanted = static_cast<std::size_t>(bytes) - content.size();
@@ -220,8 +221,8 @@ Result<std::string> JobStore::read_results(std::string_view id, std::int64_t bat
         TRY(const bool row, select.step());
         if (!row) break;
         if (select.integer_at(2) != 1) {
-            return damaged(id, fmt::format("the result of line {} is not what was stored",
-                                           select.integer_at(1)));
+            return damaged_file(id, fmt::format("the result of line {} is not what was stored",
+                                                select.integer_at(1)));
         }
         content += select.blob_at(0);
         content += '\n';

@@ -15,7 +15,7 @@ using base::Result;
 
 namespace {
 
-constexpr std::int64_t kApplicationId = 0x486c6978;  // "Hlix", in the file's header
+constexpr std::int64_t kJobsApplicationId = 0x486c6978;  // "Hlix", in the file's header
 constexpr std::int64_t kSchemaVersion = 2;
 
 // results is a table of its own so that it only ever grows: the primary key is the promise that a
@@ -117,8 +117,8 @@ Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& folder) {
     const std::string tables = std::string(kFirstTables) + kRunsTable;
     const std::string second = std::string(kAddHashes) + kRunsTable;
     const std::array upgrades{second.c_str()};
-    TRY_VOID(
-        prepare_schema(*store->db_, {kApplicationId, kSchemaVersion, tables.c_str(), upgrades}));
+    TRY_VOID(prepare_schema(*store->db_,
+                            {kJobsApplicationId, kSchemaVersion, tables.c_str(), upgrades}));
     // Whoever had it before did not come to say that they had ended.
     TRY_VOID(store->db_->execute("UPDATE runs SET deaths=deaths+1, under_way=0 WHERE under_way=1"));
     return store;

@@ -41,8 +41,8 @@ CREATE TABLE drains(
     remove INTEGER NOT NULL);
 )"};
 
-constexpr std::int64_t kApplicationId = 0x486c6970;  // "Hlip", in the file's header
-constexpr Schema kPlacement = {kApplicationId, 2, kTables, kUpgrades};
+constexpr std::int64_t kPlacementsApplicationId = 0x486c6970;  // "Hlip", in the file's header
+constexpr Schema kPlacement = {kPlacementsApplicationId, 2, kTables, kUpgrades};
 
 // A damaged page may lie where nobody looks until it is too late.
 Status check_whole(const Database& database) {

@@ -12,7 +12,7 @@
 
 #include "base/temp_folder.h"
 
-namespace helix::api {
+namespace helix::api::batch_runner_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -154,4 +154,4 @@ TEST_F(BatchRunnerTest, WhatWorkersDiedOfIsNotTriedAgain) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::batch_runner_test

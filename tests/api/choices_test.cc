@@ -2,7 +2,7 @@
 
 // Several answers to one prompt: n, best_of, beam search.
 
-namespace helix::api {
+namespace helix::api::choices_test {
 namespace {
 
 using core::FinishReason;
@@ -239,4 +239,4 @@ TEST_F(ApiTest, AnErrorEndsEveryChoice) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::choices_test

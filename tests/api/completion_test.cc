@@ -1,6 +1,6 @@
 #include "api_fixture.h"
 
-namespace helix::api {
+namespace helix::api::completion_test {
 namespace {
 
 using core::FinishReason;
@@ -334,4 +334,4 @@ TEST_F(ApiTest, StoppingWithRequestsUnderWayGivesThemAllBack) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::completion_test

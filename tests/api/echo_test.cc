@@ -2,7 +2,7 @@
 
 #include "api_fixture.h"
 
-namespace helix::api {
+namespace helix::api::echo_test {
 namespace {
 
 using core::FinishReason;
@@ -137,4 +137,4 @@ TEST_F(ApiTest, EveryChoiceOfAPromptAndAStreamsFirstChunkHaveThem) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::echo_test

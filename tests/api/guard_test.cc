@@ -15,7 +15,7 @@
 #include "base/temp_folder.h"
 #include "net/private_file.h"
 
-namespace helix::api {
+namespace helix::api::guard_test {
 namespace {
 
 constexpr base::TimePoint kStart{1'000'000'000'000};
@@ -409,4 +409,4 @@ TEST_F(ApiTest, KeysOfAFileAreTakenUpWhileItServes) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::guard_test

@@ -11,7 +11,7 @@
 #include "base/temp_folder.h"
 #include "store/database.h"
 
-namespace helix::api {
+namespace helix::api::jobs_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -657,4 +657,4 @@ TEST_F(JobsTest, ABatchOfADamagedFileFailsAndTheOthersRun) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::jobs_test

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace helix::api {
+namespace helix::api::json_text_test {
 namespace {
 
 using nlohmann::json;
@@ -72,4 +72,4 @@ TEST(JsonText, NumbersReadBackAndInfinityIsANumberToo) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::json_text_test

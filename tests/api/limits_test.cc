@@ -11,7 +11,7 @@
 #include "api/error.h"
 #include "api_fixture.h"
 
-namespace helix::api {
+namespace helix::api::limits_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -210,4 +210,4 @@ TEST(ApiErrors, ALongTextThatIsQuotedIsCut) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::limits_test

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-namespace helix::api {
+namespace helix::api::model_codec_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -172,4 +172,4 @@ TEST_F(ModelCodecTest, StreamedTextIsTheDecodedTextAndStopsBeforeAStopString) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::model_codec_test

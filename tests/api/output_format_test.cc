@@ -1,6 +1,6 @@
 #include "api_fixture.h"
 
-namespace helix::api {
+namespace helix::api::output_format_test {
 namespace {
 
 using Kind = spec::OutputGrammar::Kind;
@@ -69,4 +69,4 @@ TEST_F(ApiTest, WhatASchemaOrGrammarGetsWrongIsSaidBeforeAcceptance) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::output_format_test

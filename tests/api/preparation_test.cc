@@ -6,7 +6,7 @@
 #include "api_fixture.h"
 #include "gate_codec.h"
 
-namespace helix::api {
+namespace helix::api::preparation_test {
 namespace {
 
 using core::FinishReason;
@@ -288,4 +288,4 @@ TEST_F(PreparationTest, AReaderThatIsTooSlowIsNamedAsTheReasonInTheLogOfRequests
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::preparation_test

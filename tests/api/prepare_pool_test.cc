@@ -11,7 +11,7 @@
 
 #include "api/request_budget.h"
 
-namespace helix::api {
+namespace helix::api::prepare_pool_test {
 namespace {
 
 // A pool whose threads stand still until they are told to go on, and what they did.
@@ -241,4 +241,4 @@ TEST(RequestBudget, OneClientLeavesAQuarterToOthers) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::prepare_pool_test

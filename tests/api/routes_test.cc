@@ -1,6 +1,6 @@
 #include "api_fixture.h"
 
-namespace helix::api {
+namespace helix::api::routes_test {
 namespace {
 
 std::string many_members(int count) {
@@ -377,4 +377,4 @@ TEST_F(ApiTest, TheClusterPageShowsWorkersAndThePipelineOfEachRequest) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::routes_test

@@ -1,6 +1,6 @@
 #include "api_fixture.h"
 
-namespace helix::api {
+namespace helix::api::stream_test {
 namespace {
 
 using core::FinishReason;
@@ -335,4 +335,4 @@ TEST_F(ApiTest, TwoHundredStreamsAtOnceEachGetTheirOwnText) {
 }
 
 }  // namespace
-}  // namespace helix::api
+}  // namespace helix::api::stream_test

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "base/time.h"
 
-namespace helix::base {
+namespace helix::base::base_test {
 namespace {
 
 Result<int> half(int x) {
@@ -73,4 +73,4 @@ TEST(Time, ArithmeticIsExact) {
 }
 
 }  // namespace
-}  // namespace helix::base
+}  // namespace helix::base::base_test

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "base/shared_value.h"
 
-namespace helix::base {
+namespace helix::base::containers_test {
 namespace {
 
 using Numbers = InlineVector<std::int32_t, 2>;
@@ -105,4 +105,4 @@ TEST(IdMap, FindsWhatAMapWouldWhateverComesAndGoes) {
 }
 
 }  // namespace
-}  // namespace helix::base
+}  // namespace helix::base::containers_test

@@ -5,7 +5,7 @@
 
 namespace helix {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef HELIX_SANITIZED
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;

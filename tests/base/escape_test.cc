@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::base {
+namespace helix::base::escape_test {
 namespace {
 
 TEST(Escape, TextThatCanOnlyBeReadStaysAsItIs) {
@@ -29,4 +29,4 @@ TEST(Escape, BytesThatAreNoTextAreWrittenOut) {
 }
 
 }  // namespace
-}  // namespace helix::base
+}  // namespace helix::base::escape_test

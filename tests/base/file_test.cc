@@ -11,7 +11,7 @@
 
 #include "base/temp_folder.h"
 
-namespace helix::base {
+namespace helix::base::file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -117,4 +117,4 @@ TEST_F(FileTest, WhatIsThereKeepsItsPermissionsAndContent) {
 }
 
 }  // namespace
-}  // namespace helix::base
+}  // namespace helix::base::file_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::base {
+namespace helix::base::log_budget_test {
 namespace {
 
 TimePoint at(double seconds) {
@@ -30,4 +30,4 @@ TEST(LogBudget, WhoStaysBelowItIsNeverSummedUp) {
 }
 
 }  // namespace
-}  // namespace helix::base
+}  // namespace helix::base::log_budget_test

@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace helix::base {
+namespace helix::base::machine_test {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
@@ -145,4 +145,4 @@ TEST(MachineTest, ThisProcessMayUseSomething) {
 }
 
 }  // namespace
-}  // namespace helix::base
+}  // namespace helix::base::machine_test

@@ -7,7 +7,7 @@
 #include "net/key.h"
 #include "net/private_file.h"
 
-namespace helix::cli {
+namespace helix::cli::access_option_test {
 namespace {
 
 std::string refusal(const AccessArguments& a, const std::string& listen,
@@ -102,4 +102,4 @@ TEST(KeyCommand, RevokesWhatItMade) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::access_option_test

@@ -13,7 +13,7 @@
 #include "cli/live_run.h"
 #include "paper_data.h"
 
-namespace helix::cli {
+namespace helix::cli::experiment_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -325,4 +325,4 @@ TEST_F(ExperimentTest, CellsOfNothingAreDashes) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::experiment_test

@@ -8,7 +8,7 @@
 
 #include "cli/command.h"
 
-namespace helix::cli {
+namespace helix::cli::help_text_test {
 namespace {
 
 TEST(HelpText, IsWrappedBetweenWords) {
@@ -76,4 +76,4 @@ TEST(HelpText, OfEveryCommandFitsAHundredColumnsAndHasExamplesOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::help_text_test

@@ -9,7 +9,7 @@
 #include "api/timed_service.h"
 #include "cli/load/load_report.h"
 
-namespace helix::cli {
+namespace helix::cli::load_run_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -262,4 +262,4 @@ TEST(LoadReport, PercentilesAreTheFloorOfTheirShare) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::load_run_test

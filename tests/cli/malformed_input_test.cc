@@ -12,7 +12,7 @@
 
 #include "cli/command.h"
 
-namespace helix::cli {
+namespace helix::cli::malformed_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -314,4 +314,4 @@ TEST_F(MalformedInput, LengthsTracesAndCountsSayWhereTheyAreWrongAndWhatWasExpec
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::malformed_input_test

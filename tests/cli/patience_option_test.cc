@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace helix::cli {
+namespace helix::cli::patience_option_test {
 namespace {
 
 TEST(PatienceOption, HeartbeatsFollowWhatWasAskedFor) {
@@ -35,4 +35,4 @@ TEST(PatienceOption, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::patience_option_test

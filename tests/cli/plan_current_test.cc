@@ -12,7 +12,7 @@
 
 #include "cli/command.h"
 
-namespace helix::cli {
+namespace helix::cli::plan_current_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -115,4 +115,4 @@ TEST_F(PlanCurrent, WithoutRolesAllArePlannedTogether) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::plan_current_test

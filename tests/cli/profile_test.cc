@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "spec/profile_tables.h"
 
-namespace helix::cli {
+namespace helix::cli::profile_test {
 namespace {
 
 int helix(const std::vector<std::string>& words, std::string& output) {
@@ -62,4 +62,4 @@ TEST(Profile, BadOptionsAreNamed) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::profile_test

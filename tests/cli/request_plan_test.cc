@@ -6,7 +6,7 @@
 
 #include "spec/text_file.h"
 
-namespace helix::cli {
+namespace helix::cli::request_plan_test {
 namespace {
 
 class File {
@@ -123,4 +123,4 @@ TEST(Arrivals, AFileOfLengthsHasNone) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::request_plan_test

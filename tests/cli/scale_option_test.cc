@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace helix::cli {
+namespace helix::cli::scale_option_test {
 namespace {
 
 ScaleArguments scale(const std::string& range, const std::string& command = "") {
@@ -48,4 +48,4 @@ TEST(ScaleOption, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::scale_option_test

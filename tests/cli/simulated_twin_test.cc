@@ -4,7 +4,7 @@
 
 #include "cli/load/load_report.h"
 
-namespace helix::cli {
+namespace helix::cli::simulated_twin_test {
 namespace {
 
 // A layer takes 1 ms for any decodes and 10 ms for any prompt.
@@ -153,4 +153,4 @@ TEST(LoadReport, ComparisonsSayHowFarTheSimulationIsOff) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::simulated_twin_test

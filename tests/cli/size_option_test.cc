@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::cli {
+namespace helix::cli::size_option_test {
 namespace {
 
 TEST(SizeOption, UnitsAreWhatTheySay) {
@@ -49,4 +49,4 @@ TEST(HostPort, FormsThatPeopleWrite) {
 }
 
 }  // namespace
-}  // namespace helix::cli
+}  // namespace helix::cli::size_option_test

@@ -12,7 +12,7 @@
 #include "cluster/process.h"
 #include "model/synth.h"
 
-namespace helix::cluster {
+namespace helix::cluster::jobs_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -174,4 +174,4 @@ TEST_F(BatchJobs, ABatchOutlivesThreeKillsOfTheCoordinatorAndEachLineIsAnsweredO
 }
 
 }  // namespace
-}  // namespace helix::cluster
+}  // namespace helix::cluster::jobs_test

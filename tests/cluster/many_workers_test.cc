@@ -7,7 +7,7 @@
 #include "cluster/process.h"
 #include "paper_data.h"
 
-namespace helix::cluster {
+namespace helix::cluster::many_workers_test {
 namespace {
 
 const std::string kProfiles = kPaperData + "/profiles";
@@ -78,4 +78,4 @@ TEST(ManyWorkersSlow, FortyTwoModelledWorkersStartAndServe) {
 }
 
 }  // namespace
-}  // namespace helix::cluster
+}  // namespace helix::cluster::many_workers_test

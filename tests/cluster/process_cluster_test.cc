@@ -12,7 +12,7 @@
 #include "cluster/streams.h"
 #include "model/synth.h"
 
-namespace helix::cluster {
+namespace helix::cluster::process_cluster_test {
 namespace {
 
 class ProcessCluster : public ::testing::Test {
@@ -168,4 +168,4 @@ TEST_F(ProcessCluster, OneProcessServesWithoutConfiguration) {
 }
 
 }  // namespace
-}  // namespace helix::cluster
+}  // namespace helix::cluster::process_cluster_test

@@ -16,7 +16,7 @@
 #include "cluster/streams.h"
 #include "model/synth.h"
 
-namespace helix::cluster {
+namespace helix::cluster::restart_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -159,4 +159,4 @@ TEST_F(CoordinatorRestart, ATermSignalEndsWhatTakesTooLongWithAnErrorThatSaysSo)
 }
 
 }  // namespace
-}  // namespace helix::cluster
+}  // namespace helix::cluster::restart_test

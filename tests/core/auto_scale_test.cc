@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace helix::core {
+namespace helix::core::auto_scale_test {
 namespace {
 
 // Nodes of 10,000 tokens that share the load evenly; each sequence has 100 tokens.
@@ -244,4 +244,4 @@ TEST(AutoScale, StopsTheLeastLoadedThatCanBeSpared) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::auto_scale_test

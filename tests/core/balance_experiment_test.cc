@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "core/timed_cluster.h"
 
-namespace helix::core {
+namespace helix::core::balance_experiment_test {
 namespace {
 
 TimedCluster::Setup setup(std::uint32_t lanes) {
@@ -181,4 +181,4 @@ TEST(Balance, RoutersOnBursts) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::balance_experiment_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::core {
+namespace helix::core::batch_limits_test {
 namespace {
 
 // Batches of 1 to 40 decodes and of 8 to 400 prompt rows, then some of both. saved: of a shared
@@ -142,4 +142,4 @@ TEST(BatchLimits, PromptsGoInSmallPiecesUnlessAPieceCostsMuchByItself) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::batch_limits_test

@@ -12,7 +12,7 @@
 #include "core/invariants.h"
 #include "core/worker.h"
 
-namespace helix::core {
+namespace helix::core::batch_turns_test {
 namespace {
 
 using Cost = std::function<double(std::int32_t decodes, std::int32_t prompt_rows)>;
@@ -242,4 +242,4 @@ TEST(BatchTurns, NeitherPromptsNorDecodesStarve) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::batch_turns_test

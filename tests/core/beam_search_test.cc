@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 
-namespace helix::core {
+namespace helix::core::beam_search_test {
 namespace {
 
 using Scored = std::vector<spec::TokenLogprob>;
@@ -308,4 +308,4 @@ TEST(BeamSearch, KeepsAsManyLogprobsAsWereAskedFor) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::beam_search_test

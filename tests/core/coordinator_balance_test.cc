@@ -7,7 +7,7 @@
 
 #include "core/scripted_cluster.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_balance_test {
 namespace {
 
 using Actions = std::vector<CoordinatorAction>;
@@ -251,4 +251,4 @@ TEST_F(Headroom, OthersKeepAwayFromHighPriority) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_balance_test

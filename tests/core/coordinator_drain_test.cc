@@ -6,7 +6,7 @@
 
 // Workers that are drained, join and change their layers while requests run.
 
-namespace helix::core {
+namespace helix::core::coordinator_drain_test {
 namespace {
 
 CoordinatorConfig config() {
@@ -574,4 +574,4 @@ TEST(CoordinatorTransition, AWorkerLostOnTheWayDoesNotStopTheOthers) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_drain_test

@@ -8,7 +8,7 @@
 #include "core/find_action.h"
 #include "core/scripted_cluster.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_entrance_test {
 namespace {
 
 constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
@@ -216,4 +216,4 @@ TEST_F(Entrance, WhatCameLateOrTwiceOrWasHeardElsewhereIsIgnored) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_entrance_test

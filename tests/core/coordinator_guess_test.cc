@@ -2,7 +2,7 @@
 
 #include "core/scripted_cluster.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_guess_test {
 namespace {
 
 CoordinatorConfig config(std::int32_t ngram_tokens = 4) {
@@ -313,4 +313,4 @@ TEST(CoordinatorGuess, ARequestThatIsPreemptedWhileItWaitsForGuessesGoesOn) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_guess_test

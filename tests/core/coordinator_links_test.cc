@@ -4,7 +4,7 @@
 
 #include "core/scripted_cluster.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_links_test {
 namespace {
 
 using Actions = ScriptedCluster::Actions;
@@ -228,4 +228,4 @@ TEST(LinksOfAll, WithNoWayLeftForLongRequestsEndAndSayWhy) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_links_test

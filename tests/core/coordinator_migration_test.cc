@@ -2,7 +2,7 @@
 
 #include "core/scripted_cluster.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_migration_test {
 namespace {
 
 using Actions = ScriptedCluster::Actions;
@@ -308,4 +308,4 @@ TEST_F(MigrationTest, RowsThatABrokenLinkMayHaveLostAreSentAgain) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_migration_test

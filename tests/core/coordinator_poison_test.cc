@@ -7,7 +7,7 @@
 #include "core/find_action.h"
 #include "core/scripted_cluster.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_poison_test {
 namespace {
 
 // Lanes of one worker each; a worker that died comes back as a new incarnation.
@@ -155,4 +155,4 @@ TEST_F(PoisonTest, AWorkerThatLeavesOrIsCutOffIsNoDeath) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_poison_test

@@ -2,7 +2,7 @@
 
 #include "core/scripted_cluster.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_prefix_test {
 namespace {
 
 constexpr std::int32_t kBlock = 4;
@@ -230,4 +230,4 @@ TEST(CoordinatorPrefix, AFullLaneIsNotWaitedFor) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_prefix_test

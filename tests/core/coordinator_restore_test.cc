@@ -7,7 +7,7 @@
 #include "core/coordinator.h"
 #include "core/invariants.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_restore_test {
 namespace {
 
 constexpr std::int32_t kLayers = 6;
@@ -396,4 +396,4 @@ TEST(RememberedPlacement, WhatCannotBeOneIsNamed) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_restore_test

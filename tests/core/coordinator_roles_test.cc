@@ -11,7 +11,7 @@
 #include "core/moving_cluster.h"
 #include "core/timed_cluster.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_roles_test {
 namespace {
 
 using spec::NodeRole;
@@ -271,4 +271,4 @@ TEST(RolesOfWorkers, WhereOnlyPromptsAreComputedLittleMoreThanThePromptIsCharged
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_roles_test

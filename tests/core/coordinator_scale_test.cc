@@ -4,7 +4,7 @@
 
 #include "core/scripted_cluster.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_scale_test {
 namespace {
 
 CoordinatorConfig config() {
@@ -75,4 +75,4 @@ TEST_F(ScaleTest, AnIdleClusterDrainsOne) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_scale_test

@@ -8,7 +8,7 @@
 #include "core/find_action.h"
 #include "core/invariants.h"
 
-namespace helix::core {
+namespace helix::core::coordinator_test {
 namespace {
 
 // A coordinator with one worker that holds the whole model, driven by hand.
@@ -387,4 +387,4 @@ TEST_F(CoordinatorTest, WhatDoesNotFitAnyMoreGoesOnWhenMemoryComesBack) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::coordinator_test

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace helix::core {
+namespace helix::core::defragment_test {
 namespace {
 
 using spec::kCoordinator;
@@ -143,4 +143,4 @@ TEST(Defragment, PlansHold) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::defragment_test

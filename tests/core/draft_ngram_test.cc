@@ -4,7 +4,7 @@
 
 #include "base/random.h"
 
-namespace helix::core {
+namespace helix::core::draft_ngram_test {
 namespace {
 
 std::vector<Token> guess(const std::vector<Token>& text, std::int32_t count,
@@ -69,4 +69,4 @@ TEST(NgramDrafter, FindsWhatSearchingTheWholeTextFinds) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::draft_ngram_test

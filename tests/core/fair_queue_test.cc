@@ -9,7 +9,7 @@
 #include "core/scripted_cluster.h"
 #include "core/worker_driver.h"
 
-namespace helix::core {
+namespace helix::core::fair_queue_test {
 namespace {
 
 // ---- the order of what waits
@@ -185,4 +185,4 @@ TEST(FairBatches, ASingleRequestIsInTheNextBatchThoughAGroupOfSixtyFourHasRowsWa
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::fair_queue_test

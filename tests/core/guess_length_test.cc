@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::core {
+namespace helix::core::guess_length_test {
 namespace {
 
 TEST(GuessLength, BeginsWithAFewAndGrowsWhileGuessesAreRight) {
@@ -47,4 +47,4 @@ TEST(GuessLength, WhenGuessesAreWrongItStopsAndTriesAgainNowAndThen) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::guess_length_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::core {
+namespace helix::core::kv_admission_test {
 namespace {
 
 TEST(KvAdmission, TheWatermarkIsAHundredthRoundedDown) {
@@ -51,4 +51,4 @@ TEST(KvAdmission, SwappingInLeavesTheWatermarkAndANextBlockForEach) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::kv_admission_test

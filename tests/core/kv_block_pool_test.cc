@@ -8,7 +8,7 @@
 #include "core/block_table.h"
 #include "core/kv_estimate.h"
 
-namespace helix::core {
+namespace helix::core::kv_block_pool_test {
 namespace {
 
 TEST(KvBlockPool, TakesNothingWhenTooFewAreFree) {
@@ -104,4 +104,4 @@ TEST(KvEstimate, HighWaterMarkAndReportsBound) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::kv_block_pool_test

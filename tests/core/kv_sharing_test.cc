@@ -5,7 +5,7 @@
 #include "core/block_table.h"
 #include "core/kv_block_pool.h"
 
-namespace helix::core {
+namespace helix::core::kv_sharing_test {
 namespace {
 
 TEST(KvBlockPool, FreeingTheLastReferenceReturnsThePage) {
@@ -100,4 +100,4 @@ TEST_F(Forked, EveryChildOfManyWritesItsOwnPage) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::kv_sharing_test

@@ -9,7 +9,7 @@
 
 #include "core/moving_cluster.h"
 
-namespace helix::core {
+namespace helix::core::migration_cluster_test {
 namespace {
 
 using Fate = MovingCluster::Fate;
@@ -266,4 +266,4 @@ TEST(MigrationInCluster, AChoiceEndsAtAnyStep) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::migration_cluster_test

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "core/widest_path.h"
 
-namespace helix::core {
+namespace helix::core::migration_pairing_test {
 namespace {
 
 using spec::kCoordinator;
@@ -277,4 +277,4 @@ TEST(Pairing, AStaticLoadComesToRest) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::migration_pairing_test

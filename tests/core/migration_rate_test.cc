@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::core {
+namespace helix::core::migration_rate_test {
 namespace {
 
 TEST(MigrationRate, AWorkerSendsByTheThreadsThatItsCopiesWouldDisturb) {
@@ -25,4 +25,4 @@ TEST(MigrationRate, WhatIsNotKnownIsTakenToBeSlow) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::migration_rate_test

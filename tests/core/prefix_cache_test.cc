@@ -7,7 +7,7 @@
 #include "core/block_hash.h"
 #include "core/worker_driver.h"
 
-namespace helix::core {
+namespace helix::core::prefix_cache_test {
 namespace {
 
 base::Hash128 hash(std::uint64_t n) {
@@ -240,4 +240,4 @@ TEST(WorkerPrefix, OtherLayersDropWhatWasKept) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::prefix_cache_test

@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "core/block_hash.h"
 
-namespace helix::core {
+namespace helix::core::prefix_index_test {
 namespace {
 
 std::vector<base::Hash128> hashes_of(const std::vector<Token>& tokens, std::int32_t block_size) {
@@ -166,4 +166,4 @@ TEST(PrefixIndex, BehavesAsAPlainMap) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::prefix_index_test

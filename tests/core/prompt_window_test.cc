@@ -4,7 +4,7 @@
 
 #include <deque>
 
-namespace helix::core {
+namespace helix::core::prompt_window_test {
 namespace {
 
 // Prompts of that many rows against a cluster that prefills rows_per_s, one after the other, and
@@ -80,4 +80,4 @@ TEST(PromptWindow, APromptLargerThanTheWindowGoesAlone) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::prompt_window_test

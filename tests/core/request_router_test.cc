@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "core/router_catalogue.h"
 
-namespace helix::core {
+namespace helix::core::request_router_test {
 namespace {
 
 using spec::kCoordinator;
@@ -402,4 +402,4 @@ TEST(RouterCatalogue, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::request_router_test

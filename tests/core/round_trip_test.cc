@@ -4,7 +4,7 @@
 
 #include "core/timed_cluster.h"
 
-namespace helix::core {
+namespace helix::core::round_trip_test {
 namespace {
 
 TimePoint ms(double t) {
@@ -104,4 +104,4 @@ TEST(RoundTrip, WhereTheCoordinatorIsFarTheyTakeTurns) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::round_trip_test

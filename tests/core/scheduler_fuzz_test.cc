@@ -4,7 +4,7 @@
 
 #include "core/scheduler_drive.h"
 
-namespace helix::core::test {
+namespace helix::core::test::scheduler_fuzz_test {
 namespace {
 
 TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
@@ -47,4 +47,4 @@ TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
 }
 
 }  // namespace
-}  // namespace helix::core::test
+}  // namespace helix::core::test::scheduler_fuzz_test

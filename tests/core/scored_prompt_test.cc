@@ -5,7 +5,7 @@
 #include "core/scripted_cluster.h"
 #include "core/worker_driver.h"
 
-namespace helix::core {
+namespace helix::core::scored_prompt_test {
 namespace {
 
 CoordinatorConfig config() {
@@ -199,4 +199,4 @@ TEST(ScoredPromptWorker, OnePieceThatCannotBeScoredEndsTheSequence) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::scored_prompt_test

@@ -2,7 +2,7 @@
 
 #include "core/plain_workers.h"
 
-namespace helix::core {
+namespace helix::core::sequence_group_test {
 namespace {
 
 Request request_of(std::uint64_t id, std::int32_t n, std::int32_t max_tokens) {
@@ -408,4 +408,4 @@ TEST(SequenceGroup, PreemptionNeverChangesAnAnswer) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::sequence_group_test

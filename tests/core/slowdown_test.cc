@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::core {
+namespace helix::core::slowdown_test {
 namespace {
 
 // A worker of four layers that reports every second, half of it busy with batches of some rows.
@@ -73,4 +73,4 @@ TEST_F(SlowdownTest, AnIdleWorkerOrOneWithoutMeasurementsIsNotJudged) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::slowdown_test

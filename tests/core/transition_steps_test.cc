@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "core/pipeline_graph.h"
 
-namespace helix::core {
+namespace helix::core::transition_steps_test {
 namespace {
 
 using Links = std::vector<std::pair<std::int32_t, std::int32_t>>;
@@ -176,4 +176,4 @@ TEST(TransitionSteps, FortyMachinesAreOrderedQuickly) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::transition_steps_test

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "core/freeness.h"
 
-namespace helix::core {
+namespace helix::core::virtual_usage_test {
 namespace {
 
 TEST(VirtualUsage, FollowsTheTable) {
@@ -116,4 +116,4 @@ TEST(Freeness, OfAPathIsThatOfItsFullestNode) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::virtual_usage_test

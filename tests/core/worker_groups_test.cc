@@ -4,7 +4,7 @@
 
 #include "core/worker_driver.h"
 
-namespace helix::core {
+namespace helix::core::worker_groups_test {
 namespace {
 
 using Driver = WorkerDriver;
@@ -276,4 +276,4 @@ TEST(WorkerGuessBudget, APromptWithGuessesAtItsEndIsCutBeforeTheRowThatIsSampled
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::worker_groups_test

@@ -7,7 +7,7 @@
 
 #include "core/kv_mover_drive.h"
 
-namespace helix::core {
+namespace helix::core::worker_migration_drive_test {
 namespace {
 
 // One request, as its coordinator sees it.
@@ -290,4 +290,4 @@ TEST(WorkerMigrationDrive, AlsoWithAPrefixCacheThatSharesTheBlocks) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::worker_migration_drive_test

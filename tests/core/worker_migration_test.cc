@@ -5,7 +5,7 @@
 
 #include "core/worker_driver.h"
 
-namespace helix::core {
+namespace helix::core::worker_migration_test {
 namespace {
 
 using Driver = WorkerDriver;
@@ -441,4 +441,4 @@ TEST(WorkerMigration, OtherLayersWaitForWhatIsUnderWay) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::worker_migration_test

@@ -7,7 +7,7 @@
 #include "core/worker_driver.h"
 #include "core/worker_state.h"
 
-namespace helix::core {
+namespace helix::core::worker_priority_test {
 namespace {
 
 WorkerConfig pairs() {
@@ -60,4 +60,4 @@ TEST_F(WorkerPriority, NobodyWaitsForEver) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::worker_priority_test

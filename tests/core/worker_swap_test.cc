@@ -7,7 +7,7 @@
 
 #include "core/worker_driver.h"
 
-namespace helix::core {
+namespace helix::core::worker_swap_test {
 namespace {
 
 using Driver = WorkerDriver;
@@ -235,4 +235,4 @@ TEST(WorkerSwap, OtherLayersDropWhatIsSwappedOut) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::worker_swap_test

@@ -6,7 +6,7 @@
 #include "core/find_action.h"
 #include "core/invariants.h"
 
-namespace helix::core {
+namespace helix::core::worker_test {
 namespace {
 
 // A worker with layers [2, 4) of 6 in the middle of a pipeline, driven by hand.
@@ -250,4 +250,4 @@ TEST_F(WorkerTest, ARepeatedOrLateAssignmentDisturbsNothing) {
 }
 
 }  // namespace
-}  // namespace helix::core
+}  // namespace helix::core::worker_test

@@ -10,7 +10,7 @@
 #include "runner.h"
 #include "synth_file.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::architectures_test {
 namespace {
 
 using spec::Token;
@@ -174,4 +174,4 @@ TEST_P(Architectures, AnySplitOfTheLayersGivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::architectures_test

@@ -9,7 +9,7 @@
 #include "engine/ops/kv_type.h"
 #include "op_helpers.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::attention_test {
 namespace {
 
 struct Case {
@@ -297,4 +297,4 @@ TEST(QuantiseKv, RoundsToTheNearestEvenWithinTheByte) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::attention_test

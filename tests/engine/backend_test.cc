@@ -12,7 +12,7 @@
 #include "runner.h"
 #include "synth_file.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::backend_test {
 namespace {
 
 using spec::LayerRange;
@@ -375,4 +375,4 @@ TEST(Backend, ATokenThatCannotBeDrawnFailsItsSequenceOnly) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::backend_test

@@ -7,7 +7,7 @@
 
 #include "runner.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::demo_model_test {
 namespace {
 
 // The reference computes in F32 throughout; the engine keeps K and V as F16, and rows that are
@@ -76,4 +76,4 @@ TEST(DemoModel, AnswersAsTheReferenceDoes) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::demo_model_test

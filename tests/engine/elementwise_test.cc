@@ -9,7 +9,7 @@
 #include "engine/ops/rope.h"
 #include "op_helpers.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::elementwise_test {
 namespace {
 
 constexpr std::size_t kSizes[] = {1, 5, 16, 31, 64, 172, 2048};
@@ -189,4 +189,4 @@ INSTANTIATE_TEST_SUITE_P(Pairs, Rope,
                          });
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::elementwise_test

@@ -11,7 +11,7 @@
 #include "runner.h"
 #include "synth_file.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::folder_test {
 namespace {
 
 // Greedy tokens after a prompt.
@@ -40,14 +40,14 @@ std::vector<spec::Token> greedy(std::shared_ptr<model::WeightSource> weights, st
 }
 
 TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
-    const model::testing::TemporaryFolder folder;
+    const model::test_support::TemporaryFolder folder;
     for (const model::SynthShape& shape : model::synth_shapes()) {
         if (!shape.name.starts_with("tiny")) continue;
         const SynthFile file(shape, TensorType::bf16);
         const SynthFile plain(shape, TensorType::f32);
         const std::string path = folder.file(shape.name);
         const auto gguf = *model::GgufFile::open(file.path());
-        model::testing::HfFolderWriter(*gguf, path).write();
+        model::test_support::HfFolderWriter(*gguf, path).write();
         const auto expected = greedy(*model::open_weights(file.path()), shape.n_layers);
         const auto opened = model::open_weights(path);
         ASSERT_TRUE(opened.ok()) << opened.error().message;
@@ -55,7 +55,7 @@ TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
 
         // Quantised when it is loaded: as the file that was quantised when it was written.
         const SynthFile eight_bits(shape, TensorType::q8_0);
-        model::testing::HfFolderWriter(**model::GgufFile::open(plain.path()), path).write();
+        model::test_support::HfFolderWriter(**model::GgufFile::open(plain.path()), path).write();
         EXPECT_EQ(greedy(*model::open_weights(path, {.quantize = "q8_0"}), shape.n_layers),
                   greedy(*model::open_weights(eight_bits.path()), shape.n_layers))
             << shape.name;
@@ -63,4 +63,4 @@ TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::folder_test

@@ -9,7 +9,7 @@
 #include "runner.h"
 #include "synth_file.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::kv_transfer_test {
 namespace {
 
 using spec::LayerRange;
@@ -141,4 +141,4 @@ TEST(KvTransfer, PagesThatAreNotThereAndBytesThatAreNotTheirsAreRefused) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::kv_transfer_test

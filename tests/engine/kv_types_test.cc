@@ -8,7 +8,7 @@
 #include "runner.h"
 #include "synth_file.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::kv_types_test {
 namespace {
 
 using spec::Token;
@@ -157,4 +157,4 @@ TEST_P(KvTypes, TheBudgetHoldsAsManyPagesAsTheTypeSays) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::kv_types_test

@@ -8,7 +8,7 @@
 
 #include "op_helpers.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::matmul_test {
 namespace {
 
 struct Shape {
@@ -292,4 +292,4 @@ TEST(PackedMatrix, RefusesAShapeThatIsNotWholeBlocksAndAWrongSize) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::matmul_test

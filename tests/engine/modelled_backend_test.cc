@@ -6,7 +6,7 @@
 
 #include "served_worker.h"
 
-namespace helix::engine {
+namespace helix::engine::modelled_backend_test {
 namespace {
 
 constexpr std::int32_t kLayers = 6;
@@ -226,4 +226,4 @@ TEST(ModelledBackend, ABatchTakesTheModelledTime) {
 }
 
 }  // namespace
-}  // namespace helix::engine
+}  // namespace helix::engine::modelled_backend_test

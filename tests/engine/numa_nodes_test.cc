@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::engine::test {
+namespace helix::engine::test::numa_nodes_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,4 +104,4 @@ TEST(ThreadPlaces, CpusAreDealtOutToRanksByNode) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::numa_nodes_test

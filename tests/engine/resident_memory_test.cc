@@ -17,7 +17,7 @@
 #include "runner.h"
 #include "synth_file.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::resident_memory_test {
 namespace {
 
 // Bytes of the file that this process' mappings keep in memory.
@@ -111,9 +111,9 @@ TEST(ResidentMemory, FoldersGiveTheirPagesBackWhateverIsMadeOfThem) {
     model::SynthShape shape = large_shape();
     shape.n_layers = 2;
     const SynthFile file(shape, TensorType::bf16);
-    const model::testing::TemporaryFolder folder;
+    const model::test_support::TemporaryFolder folder;
     const std::string path = folder.file("model");
-    model::testing::HfFolderWriter(**model::GgufFile::open(file.path()), path).write();
+    model::test_support::HfFolderWriter(**model::GgufFile::open(file.path()), path).write();
     for (const char* quantize : {"", "q8_0"}) {
         const auto opened = model::open_weights(path, {.quantize = quantize});
         ASSERT_TRUE(opened.ok()) << opened.error().message;
@@ -155,4 +155,4 @@ TEST(ResidentMemory, ReloadingKeepsWhatIsThereAndDropsTheRest) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::resident_memory_test

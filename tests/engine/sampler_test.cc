@@ -11,7 +11,7 @@
 
 #include "op_helpers.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::sampler_test {
 namespace {
 
 using spec::SamplingParams;
@@ -286,4 +286,4 @@ TEST_F(SamplerTest, OnlyAllowedTokensAreDrawnAndInTheirOwnProportions) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::sampler_test

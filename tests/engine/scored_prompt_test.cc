@@ -15,7 +15,7 @@
 #include "served_worker.h"
 #include "synth_file.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::scored_prompt_test {
 namespace {
 
 using core::ProducedToken;
@@ -157,4 +157,4 @@ TEST(ScoredPrompt, BrokenLogitsAreNamedAndTheirPosition) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::scored_prompt_test

@@ -10,7 +10,7 @@
 #include "reference_model.h"
 #include "runner.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::stories_test {
 namespace {
 
 const std::string kModel = HELIX_DATA_DIR "/models/stories260K.gguf";
@@ -125,4 +125,4 @@ TEST_P(Stories, TopLogprobsEqualDoublePrecision) {
 INSTANTIATE_TEST_SUITE_P(KvTypes, Stories, testing::Values(ops::KvType::f16, ops::KvType::f32));
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::stories_test

@@ -16,7 +16,7 @@
 #include "runner.h"
 #include "synth_file.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::tensor_parallel_test {
 namespace {
 
 using spec::LayerRange;
@@ -259,4 +259,4 @@ TEST(AlignedBufferHugePages, ArePartedAtABoundary) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::tensor_parallel_test

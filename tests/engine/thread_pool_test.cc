@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::engine::test {
+namespace helix::engine::test::thread_pool_test {
 namespace {
 
 TEST(ThreadPool, RunsEveryTaskOnceAndReturnsAfterTheLast) {
@@ -41,7 +41,9 @@ TEST(ThreadPool, ManyShortJobsInARowLoseNothing) {
 
 // rank r has the threads t with t * ranks / threads == r.
 TEST(ThreadPool, EveryRankRunsItsTasksOnceOnItsOwnThreads) {
-    for (const auto& [threads, ranks] : {std::pair(1, 1), {2, 2}, {5, 2}, {5, 3}, {4, 4}}) {
+    for (const auto& pair : {std::pair(1, 1), {2, 2}, {5, 2}, {5, 3}, {4, 4}}) {
+        const int threads = pair.first;
+        const int ranks = pair.second;
         ThreadPool pool(place_threads(threads, ranks, {}, {}));
         EXPECT_EQ(pool.size(), threads);
         EXPECT_EQ(pool.ranks(), ranks);
@@ -102,4 +104,4 @@ TEST(ThreadPool, PinsToTheCoresItIsGiven) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::thread_pool_test

@@ -14,7 +14,7 @@
 #include "runner.h"
 #include "served_worker.h"
 
-namespace helix::engine::test {
+namespace helix::engine::test::worker_backend_test {
 namespace {
 
 using core::ProducedToken;
@@ -357,4 +357,4 @@ TEST_P(WorkerBackend, AfterAPromptThatIsScoredOutputAndOtherSequencesAreNot) {
 }
 
 }  // namespace
-}  // namespace helix::engine::test
+}  // namespace helix::engine::test::worker_backend_test

@@ -9,7 +9,7 @@
 
 // GGUF files byte by byte, right or wrong, without the writer under test.
 
-namespace helix::model::testing {
+namespace helix::model::test_support {
 
 class GgufBytes {
   public:
@@ -52,4 +52,4 @@ class GgufBytes {
     std::vector<std::byte> bytes_;
 };
 
-}  // namespace helix::model::testing
+}  // namespace helix::model::test_support

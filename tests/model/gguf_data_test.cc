@@ -6,7 +6,7 @@
 
 // Real files of the reference data; each test skips when they are not there.
 
-namespace helix::model {
+namespace helix::model::gguf_data_test {
 namespace {
 
 TEST(GgufData, Stories260KIsReadWhole) {
@@ -42,4 +42,4 @@ TEST(GgufData, EveryVocabularyFileIsRead) {
 }
 
 }  // namespace
-}  // namespace helix::model
+}  // namespace helix::model::gguf_data_test

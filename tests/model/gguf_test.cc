@@ -16,10 +16,10 @@
 #include "model/manifest.h"
 #include "model/model_config.h"
 
-namespace helix::model {
+namespace helix::model::gguf_test {
 namespace {
 
-using testing::GgufBytes;
+using test_support::GgufBytes;
 
 constexpr std::uint32_t kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9, kU64 = 10;
 constexpr std::uint32_t kTypeF32 = 0, kTypeQ8_0 = 8;
@@ -430,4 +430,4 @@ TEST(GgufFile, ATensorThatNoMemoryHoldsIsRefusedWhenItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace helix::model
+}  // namespace helix::model::gguf_test

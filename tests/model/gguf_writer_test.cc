@@ -7,10 +7,10 @@
 
 #include "temporary_folder.h"
 
-namespace helix::model {
+namespace helix::model::gguf_writer_test {
 namespace {
 
-using testing::TemporaryFolder;
+using test_support::TemporaryFolder;
 
 template <typename T>
 const std::vector<T>& array_of(const GgufFile& file, const char* key) {
@@ -142,4 +142,4 @@ TEST(GgufWriter, ModelBeyondTheFileSystemIsRefusedBeforeItIsWritten) {
 }
 
 }  // namespace
-}  // namespace helix::model
+}  // namespace helix::model::gguf_writer_test

@@ -19,7 +19,7 @@
 // Writes a GGUF file's model as a folder of safetensors, the way Hugging Face publishes models:
 // written from the published formats, not from what reads them in src.
 
-namespace helix::model::testing {
+namespace helix::model::test_support {
 
 using Json = nlohmann::json;
 
@@ -336,4 +336,4 @@ class HfFolderWriter {
     std::size_t n_tensors_ = 0;
 };
 
-}  // namespace helix::model::testing
+}  // namespace helix::model::test_support

@@ -11,7 +11,7 @@
 #include "model/local_weights.h"
 #include "model/rope_scaling.h"
 
-namespace helix::model {
+namespace helix::model::model_config_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -411,4 +411,4 @@ TEST(ModelConfig, LayerOfATensorIsInItsName) {
 }
 
 }  // namespace
-}  // namespace helix::model
+}  // namespace helix::model::model_config_test

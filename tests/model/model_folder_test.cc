@@ -13,13 +13,13 @@
 #include "model/synth.h"
 #include "temporary_folder.h"
 
-namespace helix::model {
+namespace helix::model::model_folder_test {
 namespace {
 
+using test_support::HfFolderWriter;
+using test_support::Json;
+using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
-using testing::HfFolderWriter;
-using testing::Json;
-using testing::TemporaryFolder;
 
 class Folder : public ::testing::Test {
   protected:
@@ -303,13 +303,13 @@ TEST_F(Folder, WrongTokenizersAreNamed) {
     for (const auto& test : edits) {
         Json wrong = right;
         test.edit(wrong);
-        testing::write_file(path() + "/tokenizer.json", wrong.dump());
+        test_support::write_file(path() + "/tokenizer.json", wrong.dump());
         const auto folder = ModelFolder::open(path());
         ASSERT_FALSE(folder.ok()) << test.error;
         EXPECT_THAT(folder.error().message, HasSubstr(test.error));
         EXPECT_THAT(folder.error().message, HasSubstr("tokenizer.json"));
     }
-    testing::write_file(path() + "/tokenizer.json", "{");
+    test_support::write_file(path() + "/tokenizer.json", "{");
     EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr("tokenizer.json"));
 }
 
@@ -319,7 +319,7 @@ TEST_F(Folder, WrongFilesAreNamed) {
     const std::string index_file = path() + "/model.safetensors.index.json";
     const Json right = Json::parse(std::ifstream(index_file));
     const auto error_with = [&](const Json& index) {
-        testing::write_file(index_file, index.dump());
+        test_support::write_file(index_file, index.dump());
         const auto folder = ModelFolder::open(path());
         return folder.ok() ? "no error" : folder.error().message;
     };
@@ -369,7 +369,8 @@ TEST_F(Folder, AnIndexOfMoreFilesThanAnyModelHasIsRefused) {
     HfFolderWriter(*file, path(), 2).write();
     Json map = Json::object();
     for (int i = 0; i < 5000; ++i) map[std::to_string(i)] = std::to_string(i) + ".safetensors";
-    testing::write_file(path() + "/model.safetensors.index.json", Json{{"weight_map", map}}.dump());
+    test_support::write_file(path() + "/model.safetensors.index.json",
+                             Json{{"weight_map", map}}.dump());
     EXPECT_THAT(ModelFolder::open(path()).error().message,
                 HasSubstr("names 5000 files, the limit is 4096"));
 }
@@ -402,4 +403,4 @@ TEST_F(Folder, APipeInPlaceOfAFileOfTheFolderIsRefusedAtOnce) {
 }
 
 }  // namespace
-}  // namespace helix::model
+}  // namespace helix::model::model_folder_test

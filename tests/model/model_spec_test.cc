@@ -6,7 +6,7 @@
 #include "model/model_config.h"
 #include "spec/model_shape.h"
 
-namespace helix::model {
+namespace helix::model::model_spec_test {
 namespace {
 
 // The sizes measured in a file and those computed from its hyperparameters are the same.
@@ -39,4 +39,4 @@ TEST(ModelSpec, OfAFileIsThatOfItsShape) {
 }
 
 }  // namespace
-}  // namespace helix::model
+}  // namespace helix::model::model_spec_test

@@ -6,10 +6,10 @@
 #include "base/random.h"
 #include "hf_folder.h"
 
-namespace helix::model {
+namespace helix::model::safetensors_test {
 namespace {
 
-using testing::SafetensorsWriter;
+using test_support::SafetensorsWriter;
 
 base::Result<std::shared_ptr<const SafetensorsFile>> open_image(const std::string& image) {
     const auto bytes = std::as_bytes(std::span(image));
@@ -49,53 +49,54 @@ TEST(Safetensors, OpenSaysWhyAFileCannotBeRead) {
 }
 
 struct Edit {
-    void (*edit)(testing::Json& header);
+    void (*edit)(test_support::Json& header);
     const char* error;
 };
 
 TEST(Safetensors, MalformedTensorsAreRefusedByName) {
     const Edit edits[] = {
-        {[](testing::Json& h) { h["a"] = 3; }, "tensor a: expected an object"},
-        {[](testing::Json& h) { h["a"].erase("dtype"); },
+        {[](test_support::Json& h) { h["a"] = 3; }, "tensor a: expected an object"},
+        {[](test_support::Json& h) { h["a"].erase("dtype"); },
          "tensor a: dtype: missing, expected F32, F16 or BF16"},
-        {[](testing::Json& h) { h["a"]["dtype"] = "F33"; },
+        {[](test_support::Json& h) { h["a"]["dtype"] = "F33"; },
          "tensor a: dtype F33 is unknown, expected F32, F16 or BF16"},
-        {[](testing::Json& h) { h["a"]["dtype"] = "I32"; },
+        {[](test_support::Json& h) { h["a"]["dtype"] = "I32"; },
          "tensor a: dtype I32 is not supported, expected F32, F16 or BF16"},
-        {[](testing::Json& h) { h["a"]["shape"] = "2x3"; },
+        {[](test_support::Json& h) { h["a"]["shape"] = "2x3"; },
          "tensor a: shape: expected an array of at most 8 sizes"},
-        {[](testing::Json& h) {
+        {[](test_support::Json& h) {
              h["a"]["shape"] = {2, -3};
          },
          "tensor a: shape: expected a whole number, found -3"},
-        {[](testing::Json& h) {
+        {[](test_support::Json& h) {
              h["a"]["shape"] = {1LL << 40, 1LL << 40};
          },
          "tensor a: shape: more elements than any file holds"},
-        {[](testing::Json& h) {
+        {[](test_support::Json& h) {
              h["a"]["shape"] = {2, 4};
          },
          "tensor a: data_offsets: 24 bytes, shape [2, 4] of F32 takes 32"},
-        {[](testing::Json& h) { h["a"]["dtype"] = "F16"; },
+        {[](test_support::Json& h) { h["a"]["dtype"] = "F16"; },
          "tensor a: data_offsets: 24 bytes, shape [2, 3] of F16 takes 12"},
-        {[](testing::Json& h) { h["a"]["data_offsets"] = {0}; },
+        {[](test_support::Json& h) { h["a"]["data_offsets"] = {0}; },
          "tensor a: data_offsets: expected two whole numbers"},
-        {[](testing::Json& h) {
+        {[](test_support::Json& h) {
              h["a"]["data_offsets"] = {24, 0};
          },
          "tensor a: data_offsets: [24, 0] end before they begin"},
-        {[](testing::Json& h) {
+        {[](test_support::Json& h) {
              h["c"]["data_offsets"] = {1000, 1004};
          },
          "tensor c: data_offsets: [1000, 1004] are outside the 36 bytes of data"},
-        {[](testing::Json& h) {
+        {[](test_support::Json& h) {
              h["b"]["data_offsets"] = {20, 28};
          },
          "tensor b: data_offsets: begin at 20, expected 24: tensors overlap"},
-        {[](testing::Json& h) { h.erase("b"); },
+        {[](test_support::Json& h) { h.erase("b"); },
          "tensor c: data_offsets: begin at 32, expected 24: bytes belong to no tensor"},
-        {[](testing::Json& h) { h.erase("c"); }, "36 bytes of data, the tensors take 32"},
-        {[](testing::Json& h) { h = testing::Json::array(); }, "header: expected a JSON object"},
+        {[](test_support::Json& h) { h.erase("c"); }, "36 bytes of data, the tensors take 32"},
+        {[](test_support::Json& h) { h = test_support::Json::array(); },
+         "header: expected a JSON object"},
     };
     for (const Edit& test : edits) {
         SafetensorsWriter writer = small_file();
@@ -143,4 +144,4 @@ TEST(Safetensors, DamageNeverCrashes) {
 }
 
 }  // namespace
-}  // namespace helix::model
+}  // namespace helix::model::safetensors_test

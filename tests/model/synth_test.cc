@@ -16,11 +16,11 @@
 #include "model/synth_vocabulary.h"
 #include "temporary_folder.h"
 
-namespace helix::model {
+namespace helix::model::synth_test {
 namespace {
 
+using test_support::TemporaryFolder;
 using ::testing::HasSubstr;
-using testing::TemporaryFolder;
 
 class Synth : public ::testing::Test {
   protected:
@@ -260,4 +260,4 @@ TEST(ModelInfo, NumbersHaveThreeDigitsAndAUnit) {
 }
 
 }  // namespace
-}  // namespace helix::model
+}  // namespace helix::model::synth_test

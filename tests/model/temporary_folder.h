@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-namespace helix::model::testing {
+namespace helix::model::test_support {
 
 // A new folder that goes away with its content.
 class TemporaryFolder {
@@ -26,4 +26,4 @@ class TemporaryFolder {
     std::filesystem::path path_;
 };
 
-}  // namespace helix::model::testing
+}  // namespace helix::model::test_support

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "model/quant/half.h"
 
-namespace helix::model {
+namespace helix::model::tensor_type_test {
 namespace {
 
 constexpr TensorType kAll[] = {
@@ -339,4 +339,4 @@ TEST(Quant, RowsAreIndependentOfTheirNeighbours) {
 }
 
 }  // namespace
-}  // namespace helix::model
+}  // namespace helix::model::tensor_type_test

@@ -4,7 +4,7 @@
 
 #include "net/key.h"
 
-namespace helix::net {
+namespace helix::net::addresses_test {
 namespace {
 
 TEST(Addresses, AreWrittenSoThatAPortCanFollow) {
@@ -37,4 +37,4 @@ TEST(Addresses, OfEveryInterfaceAreThoseThatOthersCanUse) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::addresses_test

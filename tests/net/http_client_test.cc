@@ -7,7 +7,7 @@
 
 #include "net/http_server.h"
 
-namespace helix::net {
+namespace helix::net::http_client_test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -156,7 +156,7 @@ TEST_F(HttpClientTest, AnAnswerThatNeverComesEndsAtTheLimit) {
 }
 
 TEST_F(HttpClientTest, AServerThatStopsInTheMiddleIsAnError) {
-    start([this](const std::shared_ptr<HttpExchange>& exchange) {
+    start([](const std::shared_ptr<HttpExchange>& exchange) {
         exchange->begin_stream(200, "text/plain", {});
         exchange->write("one");
     });
@@ -198,4 +198,4 @@ TEST_F(HttpClientTest, RunUntilEndsOnTimeAndWhenWoken) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::http_client_test

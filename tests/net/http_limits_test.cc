@@ -19,7 +19,7 @@
 #include "net/http_server.h"
 #include "net/open_files.h"
 
-namespace helix::net {
+namespace helix::net::http_limits_test {
 namespace {
 
 using base::from_ms;
@@ -235,7 +235,7 @@ class FewFiles {
 };
 
 TEST_F(HttpLimits, WithoutFileDescriptorsNewClientsAreToldSoAndOthersGoOn) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef HELIX_SANITIZED
     GTEST_SKIP() << "the sanitizer opens pipes to look at objects: it needs descriptors itself";
 #endif
     start_keeping();
@@ -324,4 +324,4 @@ TEST_F(HttpLimits, WhateverAHandlerThrowsIsAnsweredAndTheServerLives) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::http_limits_test

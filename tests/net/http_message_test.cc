@@ -4,7 +4,7 @@
 
 #include "net/sse.h"
 
-namespace helix::net {
+namespace helix::net::http_message_test {
 namespace {
 
 TEST(HttpMessage, PercentDecodingKeepsWhatIsNotEncoded) {
@@ -46,4 +46,4 @@ TEST(Sse, EventsComeBackHoweverTheBytesAreCut) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::http_message_test

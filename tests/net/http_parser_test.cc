@@ -8,7 +8,7 @@
 
 #include "net/http_date.h"
 
-namespace helix::net {
+namespace helix::net::http_parser_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -190,4 +190,4 @@ TEST(HttpDate, IsFixedInItsLengthAndMadeOnceASecond) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::http_parser_test

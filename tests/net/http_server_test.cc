@@ -14,7 +14,7 @@
 
 #include "http_test_client.h"
 
-namespace helix::net {
+namespace helix::net::http_server_test {
 namespace {
 
 using base::from_ms;
@@ -517,4 +517,4 @@ TEST(HttpServer, ListeningOnATakenOrWrongAddressIsAnErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::http_server_test

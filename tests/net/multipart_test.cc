@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 
-namespace helix::net {
+namespace helix::net::multipart_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -111,4 +111,4 @@ TEST(Query, ValuesAreFoundAndDecoded) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::multipart_test

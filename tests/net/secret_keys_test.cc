@@ -9,7 +9,7 @@
 #include "base/temp_folder.h"
 #include "net/private_file.h"
 
-namespace helix::net {
+namespace helix::net::secret_keys_test {
 namespace {
 
 class SecretKeysTest : public ::testing::Test {
@@ -104,4 +104,4 @@ TEST_F(SecretKeysTest, WhatWeCreateIsOursAloneWhateverTheUmask) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::secret_keys_test

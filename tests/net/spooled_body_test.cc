@@ -12,7 +12,7 @@
 #include "http_test_client.h"
 #include "net/http_server.h"
 
-namespace helix::net {
+namespace helix::net::spooled_body_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -160,4 +160,4 @@ TEST_F(BodyOnDisk, AFolderThatIsGoneIsA500ThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::spooled_body_test

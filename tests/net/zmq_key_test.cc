@@ -7,7 +7,7 @@
 
 #include "net/key.h"
 
-namespace helix::net {
+namespace helix::net::zmq_key_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -162,4 +162,4 @@ TEST(KeyNeeded, OnlyOnAddressesThatOtherMachinesReach) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::zmq_key_test

@@ -13,7 +13,7 @@
 #include <functional>
 #include <thread>
 
-namespace helix::net {
+namespace helix::net::zmq_transport_test {
 namespace {
 
 // Both ends turn until condition holds.
@@ -435,4 +435,4 @@ TEST(ZmqTransport, AWakeUpEndsTheWait) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::zmq_transport_test

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace helix::net {
+namespace helix::net::zmtp_meter_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -77,4 +77,4 @@ TEST(ZmtpMeter, WhatIsOverALimitIsRefusedByItsName) {
 }
 
 }  // namespace
-}  // namespace helix::net
+}  // namespace helix::net::zmtp_meter_test

@@ -19,7 +19,7 @@
 
 // A cluster of modelled workers in this process, over real sockets.
 
-namespace helix::node::testing {
+namespace helix::node::test_support {
 
 // Every layer takes the same time, whatever the batch.
 class FlatCost final : public spec::CostModel {
@@ -201,4 +201,4 @@ inline std::vector<spec::Token> expected_tokens(std::vector<spec::Token> prompt,
     return out;
 }
 
-}  // namespace helix::node::testing
+}  // namespace helix::node::test_support

@@ -2,10 +2,10 @@
 
 #include "node/cluster_fixture.h"
 
-namespace helix::node {
+namespace helix::node::cluster_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 
 std::unique_ptr<CoordinatorServer> start(CoordinatorOptions options) {
     auto server = CoordinatorServer::start(std::move(options));
@@ -45,4 +45,4 @@ TEST(Cluster, ThreeWorkersThatHoldAPartEachSayWhatOneSays) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::cluster_test

@@ -10,10 +10,10 @@
 #include "node/cluster_fixture.h"
 #include "node/tcp_proxy.h"
 
-namespace helix::node {
+namespace helix::node::cut_link_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 using Mode = TcpProxy::Mode;
 
 // Worker a has the first half of the layers, b and others the second. Only over links that the
@@ -284,4 +284,4 @@ TEST_F(CutLink, ALinkThatWasNotThereAtFirst) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::cut_link_test

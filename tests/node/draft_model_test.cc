@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "model/synth.h"
 
-namespace helix::node {
+namespace helix::node::draft_model_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -192,4 +192,4 @@ TEST_F(DraftModelTest, OneThatIsAskedAgainIsAnsweredForTheLongerText) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::draft_model_test

@@ -4,14 +4,14 @@
 
 #include "node/real_cluster.h"
 
-namespace helix::node {
+namespace helix::node::drain_test {
 namespace {
 
-using testing::eventually;
-using testing::greedy;
-using testing::RecordingSink;
+using test_support::eventually;
+using test_support::greedy;
+using test_support::RecordingSink;
 
-class DrainTest : public testing::RealCluster {
+class DrainTest : public test_support::RealCluster {
   protected:
     // Each worker holds the whole model.
     void serve_replicated(std::int32_t n) {
@@ -43,8 +43,8 @@ class DrainTest : public testing::RealCluster {
         worker.threads = 1;
         worker.backend = std::make_shared<CpuProvider>();
         worker.model_file = path_;
-        workers_.push_back(std::make_unique<testing::RunningWorker>(
-            std::move(worker), testing::cluster_address(*server_)));
+        workers_.push_back(std::make_unique<test_support::RunningWorker>(
+            std::move(worker), test_support::cluster_address(*server_)));
     }
     core::WorkerView worker(const std::string& name) const {
         for (const core::WorkerView& one : server_->view().workers) {
@@ -116,4 +116,4 @@ TEST_F(DrainTest, AWorkerThatJoinsUnderLoadTakesPartWithoutAnyAnswerFailing) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::drain_test

@@ -13,7 +13,7 @@
 
 // A coordinator of a real model, which deals the layers out evenly, so that every worker has some.
 
-namespace helix::node::testing {
+namespace helix::node::test_support {
 
 using ChangeOptions = std::function<void(CoordinatorOptions&)>;
 
@@ -58,4 +58,4 @@ inline std::unique_ptr<CoordinatorServer> start_coordinator(CoordinatorOptions o
     return server.ok() ? std::move(*server) : nullptr;
 }
 
-}  // namespace helix::node::testing
+}  // namespace helix::node::test_support

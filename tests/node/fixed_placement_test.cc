@@ -6,7 +6,7 @@
 #include "node/planner_thread.h"
 #include "spec/placement_file.h"
 
-namespace helix::node {
+namespace helix::node::fixed_placement_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -47,7 +47,7 @@ class FixedPlacement : public ::testing::Test {
                               .links = {},
                               .flows = {},
                               .max_flow_tokens_per_s = {}};
-    spec::ModelSpec model_ = node::testing::small_model(12);
+    spec::ModelSpec model_ = node::test_support::small_model(12);
 };
 
 TEST_F(FixedPlacement, GoesToTheWorkersOfThoseNamesInWhateverOrderTheyCame) {
@@ -81,4 +81,4 @@ TEST_F(FixedPlacement, RefusesFilesForOtherModelsAndWithoutNames) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::fixed_placement_test

@@ -14,10 +14,10 @@
 #include "node/grammar_filter.h"
 #include "text/detokenizer.h"
 
-namespace helix::node {
+namespace helix::node::grammar_cluster_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 namespace fs = std::filesystem;
 using Kind = spec::OutputGrammar::Kind;
 
@@ -275,4 +275,4 @@ TEST_F(GrammarCluster, ARecomputedSequenceGoesOnWithTheSameToken) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::grammar_cluster_test

@@ -9,10 +9,10 @@
 #include "node/cluster_fixture.h"
 #include "node/even_coordinator.h"
 
-namespace helix::node {
+namespace helix::node::group_cluster_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 namespace fs = std::filesystem;
 
 using Choices = std::map<std::int32_t, std::vector<spec::Token>>;
@@ -266,4 +266,4 @@ TEST_F(GroupCluster, EachKindOfRequestIsPreemptedAndSaysTheSame) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::group_cluster_test

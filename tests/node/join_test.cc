@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace helix::node {
+namespace helix::node::join_test {
 namespace {
 
 TEST(JoinAddress, MayBeCopiedFromABrowser) {
@@ -23,4 +23,4 @@ TEST(JoinAddress, MayBeCopiedFromABrowser) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::join_test

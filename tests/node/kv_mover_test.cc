@@ -11,10 +11,10 @@
 #include "node/cluster_fixture.h"
 #include "wire/codec.h"
 
-namespace helix::node {
+namespace helix::node::kv_mover_test {
 namespace {
 
-using testing::eventually;
+using test_support::eventually;
 
 constexpr std::size_t kPageBytes = 8;
 
@@ -191,4 +191,4 @@ TEST_F(KvMoverTest, WithNobodyToSendToItStillImportsAndStops) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::kv_mover_test

@@ -4,7 +4,7 @@
 
 #include "engine/modelled_backend.h"
 
-namespace helix::node {
+namespace helix::node::machine_profile_test {
 namespace {
 
 // A machine whose times are known.
@@ -99,4 +99,4 @@ TEST(MachineProfile, FewPagesMeanFewSequences) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::machine_profile_test

@@ -4,10 +4,10 @@
 
 #include "node/real_cluster.h"
 
-namespace helix::node {
+namespace helix::node::migration_cluster_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 
 class MigrationCluster : public RealCluster {
   protected:
@@ -91,4 +91,4 @@ TEST_F(MigrationCluster, MovedAgainAndAgainARequestGetsTheTokensOfOneThatStays) 
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::migration_cluster_test

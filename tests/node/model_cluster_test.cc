@@ -14,10 +14,10 @@
 #include "node/even_coordinator.h"
 #include "node/wire_weights.h"
 
-namespace helix::node {
+namespace helix::node::model_cluster_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 namespace fs = std::filesystem;
 
 const std::string kStories = HELIX_DATA_DIR "/models/stories260K.gguf";
@@ -125,7 +125,7 @@ TEST_F(ModelCluster, AFolderIsServedAsTheGgufFileWouldBe) {
     synth.path = (dir_ / "plain.gguf").string();
     ASSERT_TRUE(model::synth_model(synth).ok());
     const std::string folder = (dir_ / "folder").string();
-    model::testing::HfFolderWriter(**model::GgufFile::open(synth.path), folder, 2).write();
+    model::test_support::HfFolderWriter(**model::GgufFile::open(synth.path), folder, 2).write();
     synth.quant = "q8_0";
     synth.path = (dir_ / "eight.gguf").string();
     ASSERT_TRUE(model::synth_model(synth).ok());
@@ -213,4 +213,4 @@ TEST(CpuProviderKv, AnUnknownTypeIsAnErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::model_cluster_test

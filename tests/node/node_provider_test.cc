@@ -12,7 +12,7 @@
 
 #include "node/node_scaler.h"
 
-namespace helix::node {
+namespace helix::node::node_provider_test {
 namespace {
 
 // A folder of its own with a script that writes down how it was called.
@@ -182,4 +182,4 @@ TEST_F(NodeProviderTest, AWorkerThatCrashesIsStartedAgainUntilItIsRemoved) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::node_provider_test

@@ -16,11 +16,11 @@
 #include "node/tcp_proxy.h"
 #include "spec/placement_file.h"
 
-namespace helix::node {
+namespace helix::node::placement_restart_test {
 namespace {
 
 using ::testing::HasSubstr;
-using namespace testing;
+using namespace test_support;
 
 constexpr std::int32_t kLayers = 12;
 using Layers = std::map<std::string, spec::LayerRange>;
@@ -294,4 +294,4 @@ TEST_F(PlacementRestart, AKeptPlacementThatMakesNoSenseIsNamedAndNotUsed) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::placement_restart_test

@@ -4,10 +4,10 @@
 
 #include "node/real_cluster.h"
 
-namespace helix::node {
+namespace helix::node::prefix_cluster_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 
 class PrefixCluster : public RealCluster {
   protected:
@@ -49,4 +49,4 @@ TEST_F(PrefixCluster, SamplingWithPenaltiesOverACachedPromptIsTheSame) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::prefix_cluster_test

@@ -12,7 +12,7 @@
 
 // A real model on three workers in this process, over real sockets.
 
-namespace helix::node::testing {
+namespace helix::node::test_support {
 
 class RealCluster : public ::testing::Test {
   protected:
@@ -74,4 +74,4 @@ class RealCluster : public ::testing::Test {
     std::vector<std::unique_ptr<RunningWorker>> workers_;
 };
 
-}  // namespace helix::node::testing
+}  // namespace helix::node::test_support

@@ -8,10 +8,10 @@
 
 #include "node/real_cluster.h"
 
-namespace helix::node {
+namespace helix::node::roles_cluster_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 using core::MigrationPhase;
 using core::MigrationReason;
 
@@ -140,4 +140,4 @@ TEST_F(RolesCluster, WhenWorkersOfEitherRoleGoAnswersGoOnAndRolesComeBack) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::roles_cluster_test

@@ -5,7 +5,7 @@
 #include "node/idle_workers.h"
 #include "node/worker_roster.h"
 
-namespace helix::node {
+namespace helix::node::roster_test {
 namespace {
 
 constexpr base::TimePoint kStart{1'000'000'000'000};
@@ -90,4 +90,4 @@ TEST(IdleWorkers, AreNamedOnceWithTheReason) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::roster_test

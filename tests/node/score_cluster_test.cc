@@ -4,10 +4,10 @@
 
 #include "node/real_cluster.h"
 
-namespace helix::node {
+namespace helix::node::score_cluster_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 
 class ScoreCluster : public RealCluster {
   protected:
@@ -47,4 +47,4 @@ TEST_F(ScoreCluster, WhatWasAnsweredScoresAsItWasDrawn) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::score_cluster_test

@@ -8,10 +8,10 @@
 #include "node/cluster_fixture.h"
 #include "wire/codec.h"
 
-namespace helix::node {
+namespace helix::node::security_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 namespace fs = std::filesystem;
 
 class Security : public ::testing::Test {
@@ -223,4 +223,4 @@ TEST_F(Security, ANameInUseIsRefusedUntilItIsFree) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::security_test

@@ -9,7 +9,7 @@
 #include "base/temp_folder.h"
 #include "model/synth.h"
 
-namespace helix::node {
+namespace helix::node::served_model_test {
 namespace {
 
 // Makes a tensor's bytes (its number, repeated) when they are asked for, lets them go after the
@@ -134,4 +134,4 @@ TEST(ServedFile, APieceLargerThanAnyWorkerAsksForIsRefused) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::served_model_test

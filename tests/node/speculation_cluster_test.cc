@@ -5,10 +5,10 @@
 
 #include "node/real_cluster.h"
 
-namespace helix::node {
+namespace helix::node::speculation_cluster_test {
 namespace {
 
-using namespace testing;
+using namespace test_support;
 namespace fs = std::filesystem;
 
 const std::string kStories = HELIX_DATA_DIR "/models/stories260K.gguf";
@@ -120,4 +120,4 @@ TEST_F(SpeculationCluster, ADraftModelThatKnowsNothingChangesNoAnswer) {
 }
 
 }  // namespace
-}  // namespace helix::node
+}  // namespace helix::node::speculation_cluster_test

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace helix::node::testing {
+namespace helix::node::test_support {
 
 // Passes connections of this machine on to another port of it, until it is told to do otherwise.
 class TcpProxy {
@@ -146,4 +146,4 @@ class TcpProxy {
     std::thread thread_;
 };
 
-}  // namespace helix::node::testing
+}  // namespace helix::node::test_support

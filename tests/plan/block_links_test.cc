@@ -11,7 +11,7 @@
 #include "plan/plan_fixtures.h"
 #include "plan/published_problems.h"
 
-namespace helix::plan {
+namespace helix::plan::block_links_test {
 namespace {
 
 const FlowOptions kWhole{.partial = false};
@@ -139,4 +139,4 @@ TEST(BlockLinks, CrossesTheRegionsOfThePublishedClusters) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::block_links_test

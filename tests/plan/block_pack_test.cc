@@ -12,7 +12,7 @@
 #include "plan/plan_fixtures.h"
 #include "plan/published_problems.h"
 
-namespace helix::plan {
+namespace helix::plan::block_pack_test {
 namespace {
 
 const FlowOptions kWhole{.partial = false};  // without partial inference
@@ -223,4 +223,4 @@ TEST(BlockPack, DepthLimitsCostLittleFlow) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::block_pack_test

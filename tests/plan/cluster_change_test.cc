@@ -7,7 +7,7 @@
 
 #include "spec/cluster_file.h"
 
-namespace helix::plan {
+namespace helix::plan::cluster_change_test {
 namespace {
 
 using spec::kCoordinator;
@@ -205,4 +205,4 @@ TEST(ClusterChange, ClustersWithoutRegionsOrWithFewLinks) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::cluster_change_test

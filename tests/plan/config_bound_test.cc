@@ -13,7 +13,7 @@
 #include "plan/plan_fixtures.h"
 #include "plan/published_problems.h"
 
-namespace helix::plan {
+namespace helix::plan::config_bound_test {
 namespace {
 
 // A few kinds of nodes, some of them several times, T falling in j or not.
@@ -168,4 +168,4 @@ TEST(ConfigBound, ProvesThePublishedProblems) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::config_bound_test

@@ -11,7 +11,7 @@
 #include "mip_fixtures.h"
 #include "plan/mip/child_process.h"
 
-namespace helix::plan::mip {
+namespace helix::plan::mip::external_solver_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -196,4 +196,4 @@ trap 'printf "c0 1\nc1 0\n" > "$out"; echo "Best objective -3, best bound -11.5,
 }
 
 }  // namespace
-}  // namespace helix::plan::mip
+}  // namespace helix::plan::mip::external_solver_test

@@ -12,7 +12,7 @@
 #include "plan_fixtures.h"
 #include "spec/measured_node.h"
 
-namespace helix::plan {
+namespace helix::plan::flow_graph_test {
 namespace {
 
 using spec::kCoordinator;
@@ -357,4 +357,4 @@ TEST(FlowPlan, ATrunkBindsAllLinksBetweenItsRegionsTogether) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::flow_graph_test

@@ -9,7 +9,7 @@
 #include "plan_fixtures.h"
 #include "spec/placement_file.h"
 
-namespace helix::plan {
+namespace helix::plan::heuristics_separate_test {
 namespace {
 
 using spec::LayerRange;
@@ -129,7 +129,7 @@ TEST(Separate, IsThePublishedPlanWhereLayerLimitsAllowIt) {
         {"a100", "a100x4", 1044.5333}, {"l4", "l4x8", 214.9814}, {"t4", "t4x12", 397.6851}};
     for (const auto& [type, mix, flow] : parts) {
         const std::string cluster = std::string("single24_") + type;
-        const PublishedProblem problem = published(cluster, "llama1-30b", mix);
+        const PublishedProblem problem = published_problem(cluster, "llama1-30b", mix);
         const auto layout = spec::read_placement_file(
             kPaperData + "/layouts/single24__llama1-30b__separate_" + type + ".json");
         ASSERT_TRUE(layout.ok()) << layout.error().message;
@@ -141,7 +141,7 @@ TEST(Separate, IsThePublishedPlanWhereLayerLimitsAllowIt) {
         EXPECT_NEAR(pipelines->pipelines[0].tokens_per_s, flow, 1e-3);
     }
     // The same three pipelines under the T_j of the whole cluster.
-    const PublishedProblem whole = published("single24", "llama1-30b", "single24");
+    const PublishedProblem whole = published_problem("single24", "llama1-30b", "single24");
     const auto pipelines = separate(whole);
     ASSERT_TRUE(pipelines.ok());
     EXPECT_EQ(pipelines->pipelines.size(), 3U);
@@ -150,7 +150,7 @@ TEST(Separate, IsThePublishedPlanWhereLayerLimitsAllowIt) {
 }
 
 TEST(SeparatePlus, UsesMoreMachinesThanSeparateOnThePublishedClusters) {
-    const PublishedProblem problem = published("highhet42", "llama2-70b", "highhet42");
+    const PublishedProblem problem = published_problem("highhet42", "llama2-70b", "highhet42");
     const auto alone = separate(problem);
     ASSERT_FALSE(alone.ok());  // no type holds 80 layers within its limits
     EXPECT_NE(alone.error().message.find("the 4 machines of type A100 together hold 48 layers"),
@@ -216,4 +216,4 @@ TEST(Separate, PipelinesFitAndHoldEveryLayerOnceOnRandomClusters) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::heuristics_separate_test

@@ -9,7 +9,7 @@
 #include "plan/planner.h"
 #include "plan_fixtures.h"
 
-namespace helix::plan {
+namespace helix::plan::heuristics_test {
 namespace {
 
 using spec::LayerRange;
@@ -221,4 +221,4 @@ TEST(Heuristics, PlaceOnlyWhatFitsAndCoverEveryLayerOnRandomClusters) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::heuristics_test

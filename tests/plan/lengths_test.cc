@@ -6,7 +6,7 @@
 
 #include "plan/reference_data.h"
 
-namespace helix::plan {
+namespace helix::plan::lengths_test {
 namespace {
 
 TEST(Lengths, MomentsOfATable) {
@@ -43,4 +43,4 @@ TEST(Lengths, TheDefaultsAreTheAzureConversations) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::lengths_test

@@ -8,39 +8,18 @@
 #include <utility>
 #include <vector>
 
-#include "paper_data.h"
 #include "plan/capacity.h"
 #include "plan/evaluator.h"
 #include "plan/flow_graph.h"
-#include "spec/cluster_file.h"
-#include "spec/profile_tables.h"
+#include "plan/published_problems.h"
 
-// Published problems, their small parts, and their optimum by trying every placement.
+// Small parts of the published problems, and their optimum by trying every placement.
 
 namespace helix::plan {
 
-struct PublishedProblem {
-    spec::ClusterSpec cluster;
-    spec::ModelSpec model;
-    CapacityTable capacities;
-};
-
-// mix: the machine counts that the T_j stand for.
-inline PublishedProblem published(const std::string& cluster, const std::string& model,
-                                  const std::string& mix) {
-    const std::string data = kPaperData;
-    PublishedProblem problem;
-    problem.cluster = spec::read_cluster_file(data + "/clusters/" + cluster + ".json").value();
-    const auto tables = spec::ProfileTables::read(data + "/profiles", model).value();
-    const auto throughput = spec::read_node_throughput(data + "/profiles", model, mix).value();
-    problem.capacities = capacity_from_tables(problem.cluster, tables, throughput).value();
-    problem.model = tables.model();
-    return problem;
-}
-
 // The first m machines of ablation10 and 6 m layers: whole layers to spare, but few.
 inline PublishedProblem part_of_ablation(std::int32_t m) {
-    PublishedProblem problem = published("ablation10", "llama1-30b", "ablation10");
+    PublishedProblem problem = published_problem("ablation10", "llama1-30b", "ablation10");
     problem.cluster.nodes.resize(static_cast<std::size_t>(m));
     problem.capacities.nodes.resize(static_cast<std::size_t>(m));
     std::erase_if(problem.cluster.links,
@@ -51,10 +30,10 @@ inline PublishedProblem part_of_ablation(std::int32_t m) {
 
 // The largest flow of any placement of a small problem; branches that can no longer hold all layers
 // are cut off. every_node: all must hold something.
-class Exhaustive {
+class EveryPlacement {
   public:
-    Exhaustive(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-               const CapacityTable& capacities, const FlowOptions& options, bool every_node)
+    EveryPlacement(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+                   const CapacityTable& capacities, const FlowOptions& options, bool every_node)
         : evaluator_(cluster, model, capacities, options),
           every_node_(every_node),
           layers_(cluster.nodes.size()),

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace helix::plan {
+namespace helix::plan::milp_stop_test {
 namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
@@ -110,4 +110,4 @@ TEST(MilpStop, TheCallersReasonComesFirstAndStays) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::milp_stop_test

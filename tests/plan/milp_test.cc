@@ -10,7 +10,7 @@
 #include "plan/heuristics.h"
 #include "plan_fixtures.h"
 
-namespace helix::plan {
+namespace helix::plan::milp_test {
 namespace {
 
 using Links = std::vector<std::pair<std::int32_t, std::int32_t>>;
@@ -61,7 +61,7 @@ TEST(MilpProgram, HasThePublishedNumbersOfRowsAndColumns) {
                  {"highhet42", "llama2-70b", "highhet42", false, 5502, 4004},
                  {"ablation10", "llama1-30b", "ablation10", false, 350, 316}};
     for (const auto& [cluster, model, mix, pruned, rows, columns] : known) {
-        const PublishedProblem problem = published(cluster, model, mix);
+        const PublishedProblem problem = published_problem(cluster, model, mix);
         const MilpProgram milp(
             problem.cluster, problem.model, problem.capacities,
             pruned ? prune_links(problem.cluster, {}) : all_links(problem.cluster), {});
@@ -175,8 +175,8 @@ TEST(Milp, EqualsExhaustiveSearchOnRandomClusters) {
         options.stop = no_early_stop();
         const MilpReport report = solve(problem, options);
         const FlowOptions flow{.partial = options.formulation.partial};
-        const double expected = Exhaustive(problem.cluster, problem.model, problem.capacities, flow,
-                                           options.formulation.every_node_holds)
+        const double expected = EveryPlacement(problem.cluster, problem.model, problem.capacities,
+                                               flow, options.formulation.every_node_holds)
                                     .best();
         ASSERT_TRUE(report.proven()) << mip::to_string(report.status);
         ASSERT_NEAR(report.objective, expected, 1e-4 * std::max(1.0, expected));
@@ -257,7 +257,8 @@ TEST(Milp, PartsOfThePublishedClusterEqualExhaustiveSearch) {
             const MilpReport report = solve(problem, options);
             const FlowOptions flow{.partial = partial};
             const double expected =
-                Exhaustive(problem.cluster, problem.model, problem.capacities, flow, true).best();
+                EveryPlacement(problem.cluster, problem.model, problem.capacities, flow, true)
+                    .best();
             EXPECT_TRUE(report.proven());
             EXPECT_NEAR(report.objective, expected, 1e-3) << m << (partial ? " partial" : "");
             EXPECT_NEAR(report.max_flow, report.objective, 1e-3);
@@ -331,7 +332,7 @@ TEST(Milp, FourMachinesOfThePublishedClusterAreProvenFromAHeuristicStart) {
 
 // Published: "User MIP start objective -0", the links of the start were pruned away.
 TEST(Milp, PruningKeepsTheLinksOfTheStart) {
-    const PublishedProblem problem = published("highhet42", "llama2-70b", "highhet42");
+    const PublishedProblem problem = published_problem("highhet42", "llama2-70b", "highhet42");
     MilpOptions options;
     options.start = swarm_placement(problem.capacities, problem.model.n_layers, 20);
     options.start_method = "swarm";
@@ -445,4 +446,4 @@ TEST(Milp, ARoundedRelaxationHasNoFlow) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::milp_test

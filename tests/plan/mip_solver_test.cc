@@ -7,7 +7,7 @@
 
 #include "mip_fixtures.h"
 
-namespace helix::plan::mip {
+namespace helix::plan::mip::mip_solver_test {
 namespace {
 
 std::unique_ptr<Solver> cbc() {
@@ -240,4 +240,4 @@ TEST(Solver, AnUnknownNameIsAnError) {
 }
 
 }  // namespace
-}  // namespace helix::plan::mip
+}  // namespace helix::plan::mip::mip_solver_test

@@ -6,7 +6,7 @@
 
 #include "plan_fixtures.h"
 
-namespace helix::plan {
+namespace helix::plan::moves_test {
 namespace {
 
 using spec::LayerRange;
@@ -31,7 +31,7 @@ TEST(Mover, KeepsEveryRangeInTheModelAndInItsNodesMemory) {
             changed += layers != before ? 1 : 0;
             for (std::size_t i = 0; i < layers.size(); ++i) {
                 if (layers[i].empty()) continue;
-                ASSERT_TRUE(LayerRange(0, n_layers).contains(layers[i]));
+                ASSERT_TRUE((LayerRange{0, n_layers}.contains(layers[i])));
                 ASSERT_TRUE(capacities.nodes[i].fits(layers[i], n_layers));
             }
         }
@@ -77,4 +77,4 @@ TEST(Mover, RepeatsWithTheSameRandomNumbers) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::moves_test

@@ -16,7 +16,7 @@
 #include "mip_fixtures.h"
 #include "plan/mip/solver.h"
 
-namespace helix::plan::mip {
+namespace helix::plan::mip::mps_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -204,4 +204,4 @@ TEST(SolutionFile, WhatIsNotOneIsAnErrorThatNamesTheLine) {
 }
 
 }  // namespace
-}  // namespace helix::plan::mip
+}  // namespace helix::plan::mip::mps_test

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace helix::plan {
+namespace helix::plan::pareto_test {
 namespace {
 
 TEST(ParetoFront, ShallowerOrMoreRobustPlansStayBesideTheFastest) {
@@ -46,4 +46,4 @@ TEST(ParetoFront, EqualsComparisonOfAllPairs) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::pareto_test

@@ -9,7 +9,7 @@
 #include "plan/plan_fixtures.h"
 #include "plan/reference_data.h"
 
-namespace helix::plan {
+namespace helix::plan::performance_test {
 namespace {
 
 // Layers in constant time per batch: decodes cost_s for any number of them, prompts a row_s each.
@@ -228,4 +228,4 @@ TEST(PerformanceModel, PredictsWhatThePublishedSimulatorDelivers) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::performance_test

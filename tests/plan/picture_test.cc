@@ -13,7 +13,7 @@
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
 
-namespace helix::plan {
+namespace helix::plan::picture_test {
 namespace {
 
 const std::string kGolden = std::string(HELIX_SOURCE_DIR) + "/tests/golden/plan_picture_";
@@ -134,4 +134,4 @@ TEST(PlanPicture, PublishedClusterFitsTheTerminal) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::picture_test

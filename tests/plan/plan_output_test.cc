@@ -9,7 +9,7 @@
 #include "plan/plan_svg.h"
 #include "plan/planner.h"
 
-namespace helix::plan {
+namespace helix::plan::plan_output_test {
 namespace {
 
 struct Planned {
@@ -90,4 +90,4 @@ TEST(PlanSvg, IsWellFormedWhateverTheNames) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::plan_output_test

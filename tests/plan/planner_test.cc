@@ -13,7 +13,7 @@
 #include "plan_fixtures.h"
 #include "spec/measured_node.h"
 
-namespace helix::plan {
+namespace helix::plan::planner_test {
 namespace {
 
 using spec::kCoordinator;
@@ -357,4 +357,4 @@ TEST(Capacity, ThroughputIsTheMixOfPrefillAndDecode) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::planner_test

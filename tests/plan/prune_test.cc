@@ -7,7 +7,7 @@
 #include "milp_fixtures.h"
 #include "plan_fixtures.h"
 
-namespace helix::plan {
+namespace helix::plan::prune_test {
 namespace {
 
 using Links = std::vector<std::pair<std::int32_t, std::int32_t>>;
@@ -64,7 +64,7 @@ TEST(Prune, WhatAKnownPlacementNeedsStays) {
 
 TEST(Prune, LeavesThePublishedNumberOfLinks) {
     const auto links = [](const char* cluster, const char* mix) {
-        const PublishedProblem problem = published(cluster, "llama2-70b", mix);
+        const PublishedProblem problem = published_problem(cluster, "llama2-70b", mix);
         return prune_links(problem.cluster, {}).size();
     };
     EXPECT_EQ(links("distributed24", "single24"), 350U);  // of 600
@@ -72,4 +72,4 @@ TEST(Prune, LeavesThePublishedNumberOfLinks) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::prune_test

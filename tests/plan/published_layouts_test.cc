@@ -15,7 +15,7 @@
 
 // The published placements, clusters and tables of the paper (data/paper).
 
-namespace helix::plan {
+namespace helix::plan::published_layouts_test {
 namespace {
 
 const std::string kData = kPaperData;
@@ -186,4 +186,4 @@ TEST(PublishedLayouts, SwarmRuleGivesThePublishedSwarmFlow) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::published_layouts_test

@@ -10,7 +10,7 @@
 
 // The rules of Swarm and Petals give the published placements, node by node.
 
-namespace helix::plan {
+namespace helix::plan::published_rules_test {
 namespace {
 
 const struct {
@@ -33,7 +33,7 @@ spec::Placement published_layout(const std::string& cluster, const std::string& 
 
 TEST(PublishedRules, SwarmGivesThePublishedPlacements) {
     for (const auto& [cluster, model, mix] : kPublished) {
-        const PublishedProblem problem = published(cluster, model, mix);
+        const PublishedProblem problem = published_problem(cluster, model, mix);
         const std::int32_t n_layers = problem.model.n_layers;
         EXPECT_EQ(swarm_stages(problem.capacities, n_layers), n_layers == 80 ? 20 : 10);
         const auto placement = swarm_placement(problem.capacities, n_layers, 0);
@@ -55,7 +55,7 @@ std::vector<std::int32_t> published_order(std::size_t n) {
 
 TEST(PublishedRules, PetalsInThePublishedJoiningOrderGivesThePublishedPlacements) {
     for (const auto& [cluster, model, mix] : kPublished) {
-        const PublishedProblem problem = published(cluster, model, mix);
+        const PublishedProblem problem = published_problem(cluster, model, mix);
         const auto order = published_order(problem.cluster.nodes.size());
         const auto placement = petals_placement(problem.capacities, problem.model.n_layers, order);
         ASSERT_TRUE(placement.has_value());
@@ -65,4 +65,4 @@ TEST(PublishedRules, PetalsInThePublishedJoiningOrderGivesThePublishedPlacements
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::published_rules_test

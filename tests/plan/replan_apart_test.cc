@@ -9,7 +9,7 @@
 #include "plan/role_fixtures.h"
 #include "spec/measured_node.h"
 
-namespace helix::plan {
+namespace helix::plan::replan_apart_test {
 namespace {
 
 using spec::LayerRange;
@@ -146,4 +146,4 @@ TEST(ReplanApart, APlacementThatDoesNotFitIsAnError) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::replan_apart_test

@@ -12,7 +12,7 @@
 #include "spec/cluster_file.h"
 #include "spec/measured_node.h"
 
-namespace helix::plan {
+namespace helix::plan::replan_test {
 namespace {
 
 using spec::LayerRange;
@@ -225,4 +225,4 @@ TEST(Replan, PublishedClusterAfterTheLossOfAMachine) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::replan_test

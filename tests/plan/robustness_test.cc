@@ -6,7 +6,7 @@
 
 #include "plan/plan_fixtures.h"
 
-namespace helix::plan {
+namespace helix::plan::robustness_test {
 namespace {
 
 constexpr std::int32_t kLayers = 6;
@@ -89,4 +89,4 @@ TEST(Robustness, NamesTheMachineThatEverythingPasses) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::robustness_test

@@ -10,7 +10,7 @@
 #include "plan_fixtures.h"
 #include "role_fixtures.h"
 
-namespace helix::plan {
+namespace helix::plan::roles_test {
 namespace {
 
 using spec::NodeRole;
@@ -128,4 +128,4 @@ TEST(PlanWithRoles, AManualPlacementOfBothGroupsHasNoFlowBetweenThem) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::roles_test

@@ -9,7 +9,7 @@
 #include "plan/generate.h"
 #include "plan_fixtures.h"
 
-namespace helix::plan {
+namespace helix::plan::scale_test {
 namespace {
 
 // T(j) by type for a model of 24 layers, in proportion to the types' memory.
@@ -98,4 +98,4 @@ TEST(SearchLarge, ComesNearTheBoundAndRepairsTheLossOfANode) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::scale_test

@@ -9,7 +9,7 @@
 #include "plan/enumerate.h"
 #include "plan_fixtures.h"
 
-namespace helix::plan {
+namespace helix::plan::search_test {
 namespace {
 
 using spec::Placement;
@@ -100,4 +100,4 @@ TEST(Search, EqualsTheExhaustiveOptimumOn2000SmallClusters) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::search_test

@@ -8,7 +8,7 @@
 #include "plan/plan_fixtures.h"
 #include "plan/reference_data.h"
 
-namespace helix::plan {
+namespace helix::plan::split_test {
 namespace {
 
 constexpr double kPrompt = 100;
@@ -122,4 +122,4 @@ TEST(ImproveSplit, NeverLowersThePredictionAndHelpsPublishedLayouts) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::split_test

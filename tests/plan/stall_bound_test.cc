@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace helix::plan {
+namespace helix::plan::stall_bound_test {
 namespace {
 
 // Two machines that hold all 4 layers, or half of them each; 1 ms for a token and a layer.
@@ -106,4 +106,4 @@ TEST_F(StallBound, TheOnlyMachineHasNoBound) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::stall_bound_test

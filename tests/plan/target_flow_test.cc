@@ -8,7 +8,7 @@
 #include "plan/evaluator.h"
 #include "plan_fixtures.h"
 
-namespace helix::plan {
+namespace helix::plan::target_flow_test {
 namespace {
 
 using spec::kCoordinator;
@@ -146,4 +146,4 @@ TEST(AnnealToTarget, ReachesAFlowThatIsThereAndRepeats) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::target_flow_test

@@ -10,7 +10,7 @@
 #include "plan/reference_data.h"
 #include "plan/split.h"
 
-namespace helix::plan {
+namespace helix::plan::throughput_search_test {
 namespace {
 
 std::vector<spec::Placement> simple_starts(const CapacityTable& capacities, std::int32_t n_layers) {
@@ -211,4 +211,4 @@ TEST(SearchThroughput, LeavesThePublishedPlacementFarBehindInSeconds) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::throughput_search_test

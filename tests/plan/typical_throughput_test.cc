@@ -9,7 +9,7 @@
 #include "paper_data.h"
 #include "spec/csv_table.h"
 
-namespace helix::plan {
+namespace helix::plan::typical_throughput_test {
 namespace {
 
 using testing::HasSubstr;
@@ -76,4 +76,4 @@ TEST(MachineCounts, CountsTypes) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::typical_throughput_test

@@ -6,7 +6,7 @@
 #include "plan/plan_fixtures.h"
 #include "spec/measured_node.h"
 
-namespace helix::plan {
+namespace helix::plan::what_if_test {
 namespace {
 
 using testing::HasSubstr;
@@ -160,4 +160,4 @@ TEST(Advise, SaysWhatItCouldNotJudgeAndStops) {
 }
 
 }  // namespace
-}  // namespace helix::plan
+}  // namespace helix::plan::what_if_test

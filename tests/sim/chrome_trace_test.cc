@@ -11,7 +11,7 @@
 #include "sim/fake_world.h"
 #include "spec/text_file.h"
 
-namespace helix::sim {
+namespace helix::sim::chrome_trace_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -187,4 +187,4 @@ TEST(ChromeTrace, APathThatCannotBeWrittenIsNamed) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::chrome_trace_test

@@ -9,7 +9,7 @@
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
-namespace helix::sim {
+namespace helix::sim::cut_link_test {
 namespace {
 
 constexpr std::int32_t kLayers = 6;
@@ -189,4 +189,4 @@ TEST_F(CutLink, OneThatCarriesOnlyKvIsKnownToBeDownAndMovesGoElsewhere) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::cut_link_test

@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 
-namespace helix::sim {
+namespace helix::sim::distribution_test {
 namespace {
 
 TEST(Distribution, WithoutSamplesIsZero) {
@@ -61,4 +61,4 @@ TEST(Distribution, TakesZeroAndHugeValues) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::distribution_test

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace helix::sim {
+namespace helix::sim::event_queue_test {
 namespace {
 
 TEST(EventQueue, GivesTheEarliestFirstWhateverComesBetween) {
@@ -30,4 +30,4 @@ TEST(EventQueue, GivesTheEarliestFirstWhateverComesBetween) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::event_queue_test

@@ -15,7 +15,7 @@
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
-namespace helix::sim {
+namespace helix::sim::fault_matrix_test {
 namespace {
 
 constexpr std::int32_t kLayers = 4;
@@ -288,4 +288,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const testing::TestParamInfo<Setting>& one) { return std::string(one.param.name); });
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::fault_matrix_test

@@ -11,7 +11,7 @@
 
 #include "sim/world.h"
 
-namespace helix::sim {
+namespace helix::sim::golden_test {
 namespace {
 
 constexpr const char* kFolder = HELIX_SOURCE_DIR "/tests/golden/sim";
@@ -171,4 +171,4 @@ TEST(GoldenTrace, EveryScriptGivesItsTrace) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::golden_test

@@ -8,7 +8,7 @@
 #include "sim/helix_world.h"
 #include "sim/plain_cost.h"
 
-namespace helix::sim {
+namespace helix::sim::helix_world_live_test {
 namespace {
 
 constexpr std::int32_t kLayers = 4;
@@ -200,4 +200,4 @@ TEST(HelixWorldLive, WithoutASpareNodeTheOthersGoOn) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::helix_world_live_test

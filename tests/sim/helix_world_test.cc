@@ -5,7 +5,7 @@
 #include "sim/helix_network.h"
 #include "sim/plain_cost.h"
 
-namespace helix::sim {
+namespace helix::sim::helix_world_test {
 namespace {
 
 constexpr double kBandwidth = 1e8;
@@ -269,4 +269,4 @@ TEST(HelixNetwork, ALinkIsBusyOnlyWhileItSends) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::helix_world_test

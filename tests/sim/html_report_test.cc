@@ -12,7 +12,7 @@
 #include "sim/html_report_parts.h"
 #include "sim/recorder.h"
 
-namespace helix::sim {
+namespace helix::sim::html_report_test {
 namespace {
 
 Recording record(const FakeWorldConfig& config) {
@@ -283,4 +283,4 @@ TEST(HtmlReport, NumbersReadWell) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::html_report_test

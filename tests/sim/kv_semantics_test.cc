@@ -9,12 +9,12 @@
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
-namespace helix::sim {
+namespace helix::sim::kv_semantics_test {
 namespace {
 
-using testing::FlatCost;
-using testing::kLayers;
-using testing::three_stages;
+using test_support::FlatCost;
+using test_support::kLayers;
+using test_support::three_stages;
 
 constexpr std::int32_t kVocab = 4;  // so few that texts repeat themselves and guesses are right
 
@@ -220,4 +220,4 @@ INSTANTIATE_TEST_SUITE_P(Modes, KvSemantics,
                                            core::Preemption::swap));
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::kv_semantics_test

@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "sim/latency_stats.h"
 
-namespace helix::sim {
+namespace helix::sim::load_test {
 namespace {
 
 class TextFile {
@@ -217,4 +217,4 @@ TEST(LatencyStats, NothingAndExtremesAreHarmless) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::load_test

@@ -8,7 +8,7 @@
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
-namespace helix::sim {
+namespace helix::sim::migration_test {
 namespace {
 
 constexpr std::int32_t kLayers = 8;
@@ -243,4 +243,4 @@ TEST(Migration, OverALinkThatWouldHoldItTooLongItDoesNotBegin) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::migration_test

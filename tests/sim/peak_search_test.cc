@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace helix::sim {
+namespace helix::sim::peak_search_test {
 namespace {
 
 // Serves all that is offered up to its knee, and no more than that however much comes.
@@ -130,4 +130,4 @@ TEST(PeakSearch, BelowItsPeakAClusterKeepsUpAndAboveItDoesNot) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::peak_search_test

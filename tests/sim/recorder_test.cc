@@ -6,7 +6,7 @@
 
 #include "sim/fake_world.h"
 
-namespace helix::sim {
+namespace helix::sim::recorder_test {
 namespace {
 
 base::TimePoint at(double s) {
@@ -239,4 +239,4 @@ TEST(Recorder, AgreesWithItselfOverAWholeFakeRun) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::recorder_test

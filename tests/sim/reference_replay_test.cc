@@ -11,7 +11,7 @@
 // simulator; means over 15,000 to 150,000 passes agree in nine digits only if every event
 // came in the reference's order.
 
-namespace helix::sim {
+namespace helix::sim::reference_replay_test {
 namespace {
 
 const std::string kData = kPaperData;
@@ -219,4 +219,4 @@ TEST(ReferenceReplay, TheRecordedStreamIsTheSampledTrace) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::reference_replay_test

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace helix::sim {
+namespace helix::sim::reference_world_test {
 namespace {
 
 constexpr double kBandwidth = 1e8;
@@ -322,4 +322,4 @@ TEST(SimReport, JsonHasTheNamedFields) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::reference_world_test

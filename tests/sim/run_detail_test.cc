@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-namespace helix::sim {
+namespace helix::sim::run_detail_test {
 namespace {
 
 base::TimePoint at(double seconds) {
@@ -101,4 +101,4 @@ TEST(RunDetail, LinksAndKvMemoryAreSharesOfTheWindow) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::run_detail_test

@@ -12,7 +12,7 @@ namespace helix::core {
 RouterKind power_of_two_router();
 }
 
-namespace helix::sim {
+namespace helix::sim::schedulers_test {
 namespace {
 
 constexpr std::size_t kRequests = 80;
@@ -154,4 +154,4 @@ TEST(Schedulers, APlacementThatASchedulerCannotServeIsAnError) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::schedulers_test

@@ -9,12 +9,12 @@
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
-namespace helix::sim {
+namespace helix::sim::scored_prompt_test {
 namespace {
 
-using testing::FlatCost;
-using testing::kLayers;
-using testing::three_stages;
+using test_support::FlatCost;
+using test_support::kLayers;
+using test_support::three_stages;
 
 constexpr std::int32_t kVocab = 50;
 
@@ -146,4 +146,4 @@ TEST(ScoredPrompt, TheJudgeSeesWhatIsMissingRepeatedOrWrong) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::scored_prompt_test

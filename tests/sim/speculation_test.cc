@@ -8,12 +8,12 @@
 #include "sim/toy_model.h"
 #include "sim/world.h"
 
-namespace helix::sim {
+namespace helix::sim::speculation_test {
 namespace {
 
-using testing::FlatCost;
-using testing::kLayers;
-using testing::three_stages;
+using test_support::FlatCost;
+using test_support::kLayers;
+using test_support::three_stages;
 
 constexpr std::int32_t kVocab = 3;  // so few that texts repeat themselves
 
@@ -111,4 +111,4 @@ TEST(PrefixCache, WhatIsCachedAndWhatIsThrownAwayChangesNoAnswer) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::speculation_test

@@ -13,7 +13,7 @@
 #include "sim/flat_cost.h"
 #include "sim/world.h"
 
-namespace helix::sim {
+namespace helix::sim::stall_test {
 namespace {
 
 constexpr std::int32_t kLayers = 8;
@@ -168,4 +168,4 @@ TEST(StallBound, HoldsWhereAnotherLoadsItsLayersFirst) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::stall_test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-namespace helix::sim {
+namespace helix::sim::svg_chart_test {
 namespace {
 
 std::size_t count_of(const std::string& text, const std::string& what) {
@@ -105,4 +105,4 @@ TEST(SvgChart, LinesGoThroughTheirPoints) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::svg_chart_test

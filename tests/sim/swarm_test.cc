@@ -8,7 +8,7 @@
 #include "sim/swarm_judge.h"
 #include "sim/toy_model.h"
 
-namespace helix::sim {
+namespace helix::sim::swarm_test {
 namespace {
 
 constexpr std::uint64_t kSeeds = kSanitized ? 100 : 300;
@@ -161,4 +161,4 @@ TEST_F(JudgeTest, SeesAnErrorThatIsNotAllowed) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::swarm_test

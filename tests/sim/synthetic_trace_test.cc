@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace helix::sim {
+namespace helix::sim::synthetic_trace_test {
 namespace {
 
 struct Moments {
@@ -128,4 +128,4 @@ TEST(SyntheticTrace, OptionsOutOfRangeAreNamed) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::synthetic_trace_test

@@ -7,7 +7,7 @@
 
 // Three workers of two layers each in a row, and what their batches cost.
 
-namespace helix::sim::testing {
+namespace helix::sim::test_support {
 
 constexpr std::int32_t kLayers = 6;
 
@@ -22,4 +22,4 @@ inline core::CoordinatorEvent three_stages(const core::PlanCluster& request) {
     return planned;
 }
 
-}  // namespace helix::sim::testing
+}  // namespace helix::sim::test_support

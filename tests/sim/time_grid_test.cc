@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-namespace helix::sim {
+namespace helix::sim::time_grid_test {
 namespace {
 
 base::TimePoint at(double s) {
@@ -83,4 +83,4 @@ TEST(TimeGrid, StepValueIsHeldUntilItIsSetAgain) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::time_grid_test

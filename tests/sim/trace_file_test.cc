@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-namespace helix::sim {
+namespace helix::sim::trace_file_test {
 namespace {
 
 TEST(TraceFile, OwnFormatReadsBackExactly) {
@@ -174,4 +174,4 @@ TEST(TraceFile, ReadsThePublishedLengthsAndCounts) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::trace_file_test

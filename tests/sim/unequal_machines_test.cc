@@ -10,7 +10,7 @@
 #include "sim/helix_world.h"
 #include "sim/load.h"
 
-namespace helix::sim {
+namespace helix::sim::unequal_machines_test {
 namespace {
 
 // Of one layer, in seconds: a batch of decodes, each of them, a batch of prompt rows, each row.
@@ -120,4 +120,4 @@ TEST(UnequalMachines, AtThreeQuartersOfTheirPeakNoPathFallsBehind) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::unequal_machines_test

@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "sim/toy_model.h"
 
-namespace helix::sim {
+namespace helix::sim::world_test {
 namespace {
 
 constexpr std::int32_t kLayers = 8;
@@ -329,4 +329,4 @@ TEST(World, EqualSeedsGiveEqualDigests) {
 }
 
 }  // namespace
-}  // namespace helix::sim
+}  // namespace helix::sim::world_test

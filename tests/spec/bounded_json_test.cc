@@ -7,7 +7,7 @@
 
 #include "spec/json_place.h"
 
-namespace helix::spec {
+namespace helix::spec::bounded_json_test {
 namespace {
 
 using nlohmann::json;
@@ -86,4 +86,4 @@ TEST(BoundedJson, OnlyNamesOfTheOutermostObjectAreToldAsRepeated) {
 }
 
 }  // namespace
-}  // namespace helix::spec
+}  // namespace helix::spec::bounded_json_test

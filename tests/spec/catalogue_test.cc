@@ -8,7 +8,7 @@
 #include "paper_data.h"
 #include "spec/cluster_file.h"
 
-namespace helix::spec {
+namespace helix::spec::catalogue_test {
 namespace {
 
 using testing::HasSubstr;
@@ -134,4 +134,4 @@ TEST(Catalogue, HasTheMemoryOfThePublishedMachines) {
 }
 
 }  // namespace
-}  // namespace helix::spec
+}  // namespace helix::spec::catalogue_test

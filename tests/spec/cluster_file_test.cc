@@ -11,7 +11,7 @@
 #include "paper_data.h"
 #include "spec/text_file.h"
 
-namespace helix::spec {
+namespace helix::spec::cluster_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -434,4 +434,4 @@ TEST(ClusterFiles, PublishedClustersAreReadAndRoundTrip) {
 }
 
 }  // namespace
-}  // namespace helix::spec
+}  // namespace helix::spec::cluster_file_test

@@ -6,7 +6,7 @@
 #include "spec/measured_node.h"
 #include "spec/profile_tables.h"
 
-namespace helix::spec {
+namespace helix::spec::cost_model_test {
 namespace {
 
 using testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST(ProfileTables, NodeThroughputOfAMix) {
 }
 
 }  // namespace
-}  // namespace helix::spec
+}  // namespace helix::spec::cost_model_test

@@ -6,7 +6,7 @@
 #include "paper_data.h"
 #include "spec/profile_tables.h"
 
-namespace helix::spec {
+namespace helix::spec::model_shape_test {
 namespace {
 
 using testing::HasSubstr;
@@ -216,4 +216,4 @@ TEST(ProfileTables, KnownModelsHaveKvBytesAndWork) {
 }
 
 }  // namespace
-}  // namespace helix::spec
+}  // namespace helix::spec::model_shape_test

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-namespace helix::spec {
+namespace helix::spec::placement_file_test {
 namespace {
 
 using testing::HasSubstr;
@@ -87,4 +87,4 @@ TEST(PlacementFile, ErrorsNameFilePlaceAndExpectation) {
 }
 
 }  // namespace
-}  // namespace helix::spec
+}  // namespace helix::spec::placement_file_test

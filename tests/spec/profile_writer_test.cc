@@ -7,7 +7,7 @@
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
 
-namespace helix::spec {
+namespace helix::spec::profile_writer_test {
 namespace {
 
 class ProfileWriterTest : public ::testing::Test {
@@ -104,4 +104,4 @@ TEST_F(ProfileWriterTest, ADamagedFolderIsAnErrorThatNamesTheFile) {
 }
 
 }  // namespace
-}  // namespace helix::spec
+}  // namespace helix::spec::profile_writer_test

@@ -11,7 +11,7 @@
 #include "spec/model_shape.h"
 #include "spec/profile_tables.h"
 
-namespace helix::spec {
+namespace helix::spec::roofline_cost_test {
 namespace {
 
 using testing::HasSubstr;
@@ -123,4 +123,4 @@ TEST(RooflineCost, IsNearTheMeasuredTables) {
 }
 
 }  // namespace
-}  // namespace helix::spec
+}  // namespace helix::spec::roofline_cost_test

@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 
-namespace helix::spec {
+namespace helix::spec::units_test {
 namespace {
 
 using testing::HasSubstr;
@@ -68,4 +68,4 @@ TEST(Units, ExactFormatReadsBackExactly) {
 }
 
 }  // namespace
-}  // namespace helix::spec
+}  // namespace helix::spec::units_test

@@ -14,7 +14,7 @@
 #include "base/temp_folder.h"
 #include "store/job_store.h"
 
-namespace helix::store {
+namespace helix::store::crash_test {
 namespace {
 
 constexpr int kLines = 12;
@@ -203,4 +203,4 @@ TEST(JobStoreCrash, WhatWasPromisedSurvivesAKillAtAnyMoment) {
 }
 
 }  // namespace
-}  // namespace helix::store
+}  // namespace helix::store::crash_test

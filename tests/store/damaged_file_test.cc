@@ -14,7 +14,7 @@
 #include "store/job_store.h"
 #include "store/placement_store.h"
 
-namespace helix::store {
+namespace helix::store::damaged_file_test {
 namespace {
 
 using base::Errc;
@@ -253,4 +253,4 @@ TEST(StateFilesTest, ADeviceInPlaceOfADatabaseIsRefused) {
 }
 
 }  // namespace
-}  // namespace helix::store
+}  // namespace helix::store::damaged_file_test

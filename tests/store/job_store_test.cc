@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "base/temp_folder.h"
 
-namespace helix::store {
+namespace helix::store::job_store_test {
 namespace {
 
 using base::Errc;
@@ -312,4 +312,4 @@ TEST_F(JobStoreTest, TwoLinesOfOneBatchCannotShareACustomId) {
 }
 
 }  // namespace
-}  // namespace helix::store
+}  // namespace helix::store::job_store_test

@@ -9,7 +9,7 @@
 
 #include "base/temp_folder.h"
 
-namespace helix::store {
+namespace helix::store::placement_store_test {
 namespace {
 
 using base::Errc;
@@ -139,4 +139,4 @@ TEST_F(PlacementStoreTest, TwoAtOnceAreToldSo) {
 }
 
 }  // namespace
-}  // namespace helix::store
+}  // namespace helix::store::placement_store_test

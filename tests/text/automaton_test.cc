@@ -14,7 +14,7 @@
 #include "text/grammar/matcher.h"
 #include "text/utf8.h"
 
-namespace helix::text::grammar {
+namespace helix::text::grammar::automaton_test {
 namespace {
 
 using Ends = std::set<std::size_t>;
@@ -330,4 +330,4 @@ TEST(Automaton, StepsAreCountedAsIfNothingWereKnown) {
 }
 
 }  // namespace
-}  // namespace helix::text::grammar
+}  // namespace helix::text::grammar::automaton_test

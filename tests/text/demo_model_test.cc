@@ -13,7 +13,7 @@
 // The model of the repository, against what the Python tools that made it wrote down
 // (tools/demo_model/check.py --vectors).
 
-namespace helix::text {
+namespace helix::text::demo_model_test {
 namespace {
 
 class DemoModel : public testing::Test {
@@ -69,4 +69,4 @@ TEST_F(DemoModel, AnswersAreTextOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace helix::text
+}  // namespace helix::text::demo_model_test

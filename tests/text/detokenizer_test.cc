@@ -10,7 +10,7 @@
 #include "golden_vocabulary.h"
 #include "text/utf8.h"
 
-namespace helix::text {
+namespace helix::text::detokenizer_test {
 namespace {
 
 using base::Random;
@@ -164,4 +164,4 @@ TEST(Detokenizer, StreamEqualsTheWholeForEveryCutOfRandomTokens) {
 }
 
 }  // namespace
-}  // namespace helix::text
+}  // namespace helix::text::detokenizer_test

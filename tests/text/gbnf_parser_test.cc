@@ -4,7 +4,7 @@
 
 #include "text/grammar/matcher.h"
 
-namespace helix::text::grammar {
+namespace helix::text::grammar::gbnf_parser_test {
 namespace {
 
 base::Result<std::shared_ptr<const Automaton>> compile(std::string_view text) {
@@ -118,4 +118,4 @@ TEST(GbnfParser, DeepNestingIsRefusedNotFollowed) {
 }
 
 }  // namespace
-}  // namespace helix::text::grammar
+}  // namespace helix::text::grammar::gbnf_parser_test

@@ -6,7 +6,7 @@
 #include "schema_checker.h"
 #include "text/detokenizer.h"
 
-namespace helix::text::grammar {
+namespace helix::text::grammar::grammar_masks_test {
 namespace {
 
 using test::Kind;
@@ -430,4 +430,4 @@ TEST(GrammarMasks, HonestGrammarsStayFarUnderTheBudget) {
 }
 
 }  // namespace
-}  // namespace helix::text::grammar
+}  // namespace helix::text::grammar::grammar_masks_test

@@ -12,10 +12,10 @@
 #include "model/temporary_folder.h"
 #include "text/tokenizer.h"
 
-namespace helix::text {
+namespace helix::text::hf_tokenizer_test {
 namespace {
 
-using model::testing::Json;
+using model::test_support::Json;
 
 std::string random_text(base::Random& random) {
     static const char* const kPieces[] = {
@@ -63,9 +63,9 @@ class VocabularyFolder {
     }
 
     base::Result<std::shared_ptr<const Tokenizer>> open(std::int32_t vocab) {
-        model::testing::write_file(folder_ + "/tokenizer.json", tokenizer.dump());
-        model::testing::write_file(folder_ + "/tokenizer_config.json", settings.dump());
-        model::testing::write_file(folder_ + "/generation_config.json", generation.dump());
+        model::test_support::write_file(folder_ + "/tokenizer.json", tokenizer.dump());
+        model::test_support::write_file(folder_ + "/tokenizer_config.json", settings.dump());
+        model::test_support::write_file(folder_ + "/generation_config.json", generation.dump());
         model::GgufBuilder builder;
         model::HfConfig config;
         config.vocab = vocab;
@@ -102,7 +102,7 @@ class VocabularyFolder {
         return list;
     }
 
-    model::testing::TemporaryFolder file_;
+    model::test_support::TemporaryFolder file_;
     std::string folder_;
 };
 
@@ -227,4 +227,4 @@ TEST(HfTokenizer, UnknownPatternsAreQuoted) {
 }
 
 }  // namespace
-}  // namespace helix::text
+}  // namespace helix::text::hf_tokenizer_test

@@ -8,7 +8,7 @@
 #include "text/grammar/json_rules.h"
 #include "text/grammar/matcher.h"
 
-namespace helix::text::grammar {
+namespace helix::text::grammar::json_schema_test {
 namespace {
 
 base::Result<std::shared_ptr<const Automaton>> compile(std::string_view schema) {
@@ -410,4 +410,4 @@ TEST(JsonSchema, JsonModeTakesObjectsOnly) {
 }
 
 }  // namespace
-}  // namespace helix::text::grammar
+}  // namespace helix::text::grammar::json_schema_test

@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 
-namespace helix::text {
+namespace helix::text::stop_matcher_test {
 namespace {
 
 struct Outcome {
@@ -125,4 +125,4 @@ TEST(StopMatcher, TheCutOfTheTextNeverMatters) {
 }
 
 }  // namespace
-}  // namespace helix::text
+}  // namespace helix::text::stop_matcher_test

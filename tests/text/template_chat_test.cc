@@ -3,7 +3,7 @@
 
 #include "text/template/chat_template.h"
 
-namespace helix::text {
+namespace helix::text::template_chat_test {
 
 namespace {
 
@@ -187,4 +187,4 @@ TEST(TemplateLimits, ValuesThatHoldThemselvesAreReleased) {
 
 }  // namespace
 
-}  // namespace helix::text
+}  // namespace helix::text::template_chat_test

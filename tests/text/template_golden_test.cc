@@ -7,7 +7,9 @@
 
 #include "template_oracle.h"
 
-namespace helix::text::testing {
+namespace helix::text::template_golden_test {
+
+using namespace test_support;
 
 namespace {
 
@@ -47,4 +49,4 @@ TEST(TemplateGolden, OurTemplatesPrintTheCommittedOutput) {
 
 }  // namespace
 
-}  // namespace helix::text::testing
+}  // namespace helix::text::template_golden_test

@@ -7,7 +7,7 @@
 
 // python3-jinja2 as the judge of our interpreter, through tools/template_oracle.py.
 
-namespace helix::text::testing {
+namespace helix::text::test_support {
 
 struct OracleJob {
     std::string source;
@@ -33,4 +33,4 @@ OracleAnswer render_ours(const OracleJob& job);
 // what differs, with everything needed to see it again.
 std::string difference(const OracleJob& job, const OracleAnswer& oracle, const OracleAnswer& ours);
 
-}  // namespace helix::text::testing
+}  // namespace helix::text::test_support

@@ -10,7 +10,7 @@
 
 #include "text/template/chat_template.h"
 
-namespace helix::text::testing {
+namespace helix::text::test_support {
 
 namespace {
 
@@ -280,4 +280,4 @@ TEST(TemplateOracle, EveryRealTemplatePrintsEveryConversationAsJinja2Does) {
 
 }  // namespace
 
-}  // namespace helix::text::testing
+}  // namespace helix::text::test_support

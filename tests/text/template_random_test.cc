@@ -11,7 +11,9 @@
 // Random small templates, printed by us and by python3-jinja2. HELIX_TEMPLATE_SEED and
 // HELIX_TEMPLATE_COUNT replay or widen a run.
 
-namespace helix::text::testing {
+namespace helix::text::template_random_test {
+
+using namespace test_support;
 
 namespace {
 
@@ -405,4 +407,4 @@ TEST(TemplateOracle, RandomTemplatesPrintWhatJinja2Prints) {
 
 }  // namespace
 
-}  // namespace helix::text::testing
+}  // namespace helix::text::template_random_test

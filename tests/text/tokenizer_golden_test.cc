@@ -17,7 +17,7 @@
 // nothing with ours. tools/compare_tokenizer.py makes files of the same form from another program's
 // answers.
 
-namespace helix::text {
+namespace helix::text::tokenizer_golden_test {
 namespace {
 
 using nlohmann::json;
@@ -103,4 +103,4 @@ TEST(TokenizerPeer, IdsEqualThePeersAnswers) {
 }
 
 }  // namespace
-}  // namespace helix::text
+}  // namespace helix::text::tokenizer_golden_test

@@ -11,7 +11,7 @@
 
 // Properties over seeded random texts; a failure prints the seed of its text.
 
-namespace helix::text {
+namespace helix::text::tokenizer_property_test {
 namespace {
 
 using base::Random;
@@ -116,4 +116,4 @@ TEST(TokenizerProperty, CuttingATextAtASpecialTokenEncodesThePartsApart) {
 }
 
 }  // namespace
-}  // namespace helix::text
+}  // namespace helix::text::tokenizer_property_test

@@ -12,7 +12,7 @@
 #include "golden_vocabulary.h"
 #include "text/detokenizer.h"
 
-namespace helix::text {
+namespace helix::text::tokenizer_test {
 namespace {
 
 using base::Random;
@@ -239,4 +239,4 @@ TEST(Tokenizer, LongTextsOfEveryShapeTakeLinearTime) {
 }
 
 }  // namespace
-}  // namespace helix::text
+}  // namespace helix::text::tokenizer_test

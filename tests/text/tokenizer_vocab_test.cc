@@ -14,7 +14,7 @@
 // The published vocabularies and cases of HELIX_DATA_DIR/vocab: no BOS or EOS, special tokens not
 // parsed.
 
-namespace helix::text {
+namespace helix::text::tokenizer_vocab_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -86,4 +86,4 @@ INSTANTIATE_TEST_SUITE_P(Vocab, PublishedVocabulary,
                          });
 
 }  // namespace
-}  // namespace helix::text
+}  // namespace helix::text::tokenizer_vocab_test

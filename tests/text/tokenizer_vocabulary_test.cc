@@ -10,7 +10,7 @@
 
 #include "model/gguf_writer.h"
 
-namespace helix::text {
+namespace helix::text::tokenizer_vocabulary_test {
 namespace {
 
 using model::GgufBuilder;
@@ -105,4 +105,4 @@ TEST(Vocabulary, ErrorsNameTheKey) {
 }
 
 }  // namespace
-}  // namespace helix::text
+}  // namespace helix::text::tokenizer_vocabulary_test

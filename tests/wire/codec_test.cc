@@ -6,10 +6,10 @@
 
 #include "wire/random_message.h"
 
-namespace helix::wire {
+namespace helix::wire::codec_test {
 namespace {
 
-using testing::RandomMessages;
+using test_support::RandomMessages;
 
 constexpr SessionLimits kLimits{16, 32};
 constexpr std::size_t kKinds = std::variant_size_v<Message>;
@@ -191,4 +191,4 @@ TEST(Codec, SamplingThatIsNoNumberIsRefused) {
 }
 
 }  // namespace
-}  // namespace helix::wire
+}  // namespace helix::wire::codec_test

@@ -8,7 +8,7 @@
 
 // Valid messages at random, of every kind.
 
-namespace helix::wire::testing {
+namespace helix::wire::test_support {
 
 class RandomMessages {
   public:
@@ -334,4 +334,4 @@ class RandomMessages {
     SessionLimits limits_;
 };
 
-}  // namespace helix::wire::testing
+}  // namespace helix::wire::test_support

@@ -17,7 +17,7 @@ namespace {
 using base::Errc;
 using base::Error;
 using net::HttpCall;
-using nlohmann::json;
+using Json = nlohmann::json;
 
 // Everyday words: most vocabularies have them whole, with the space before them.
 constexpr std::string_view kText =
@@ -32,14 +32,14 @@ constexpr std::size_t kEnoughWords = 8;
 constexpr std::int32_t kFirstBlindId = 300;
 constexpr std::int32_t kBlindIds = 600;
 
-const json* find(const json& object, const char* key) {
+const Json* find(const Json& object, const char* key) {
     if (!object.is_object()) return nullptr;
     const auto found = object.find(key);
     return found == object.end() ? nullptr : &*found;
 }
 
-std::int32_t integer_or_zero(const json& object, const char* key) {
-    const json* value = find(object, key);
+std::int32_t integer_or_zero(const Json& object, const char* key) {
+    const Json* value = find(object, key);
     return value != nullptr && value->is_number_integer() ? value->get<std::int32_t>() : 0;
 }
 
@@ -52,11 +52,11 @@ std::string shorten(std::string text) {
 
 // The message of an error body, or the body.
 std::string error_text(const std::string& body) {
-    const json parsed = spec::bounded_json_or_discarded(body);
-    const json* error = find(parsed, "error");
+    const Json parsed = spec::bounded_json_or_discarded(body);
+    const Json* error = find(parsed, "error");
     if (error == nullptr) error = find(parsed, "detail");
     if (error != nullptr && error->is_string()) return shorten(error->get<std::string>());
-    const json* message = error == nullptr ? nullptr : find(*error, "message");
+    const Json* message = error == nullptr ? nullptr : find(*error, "message");
     if (message != nullptr && message->is_string()) return shorten(message->get<std::string>());
     return shorten(body);
 }
@@ -106,13 +106,13 @@ class Stream {
             done_ = true;
             return;
         }
-        const json event = spec::bounded_json_or_discarded(data);
+        const Json event = spec::bounded_json_or_discarded(data);
         if (find(event, "error") != nullptr) {
             failure_ = StreamFailure{"stream error", error_text(std::string(data))};
             return;
         }
         std::int32_t tokens = tokens_;
-        const json* usage = find(event, "usage");
+        const Json* usage = find(event, "usage");
         if (usage != nullptr && usage->is_object()) {
             prompt_tokens_ = integer_or_zero(*usage, "prompt_tokens");
             tokens = std::max(tokens, integer_or_zero(*usage, "completion_tokens"));
@@ -123,11 +123,11 @@ class Stream {
         tokens_ = tokens;
         events_.on_tokens(StreamEvents::Clock::now(), tokens);
     }
-    static bool has_text(const json& event) {
-        const json* choices = find(event, "choices");
+    static bool has_text(const Json& event) {
+        const Json* choices = find(event, "choices");
         if (choices == nullptr || !choices->is_array() || choices->empty()) return false;
-        const json* delta = find(choices->front(), "delta");
-        const json* text = delta != nullptr ? find(*delta, "content") : nullptr;
+        const Json* delta = find(choices->front(), "delta");
+        const Json* text = delta != nullptr ? find(*delta, "content") : nullptr;
         if (text == nullptr) text = find(choices->front(), "text");
         return text != nullptr && text->is_string() && !text->get_ref<const std::string&>().empty();
     }
@@ -193,16 +193,16 @@ base::Result<std::string> ApiClient::ask(std::string method, std::string path, s
 
 base::Status ApiClient::choose_model() {
     TRY(const std::string body, ask("GET", "/v1/models", ""));
-    const json parsed = spec::bounded_json_or_discarded(body);
-    const json* data = find(parsed, "data");
+    const Json parsed = spec::bounded_json_or_discarded(body);
+    const Json* data = find(parsed, "data");
     if (data == nullptr || !data->is_array() || data->empty()) {
         return base::invalid(
             fmt::format("{}: GET /v1/models names no model: {}", target_.url, shorten(body)));
     }
-    const json* chosen = nullptr;
+    const Json* chosen = nullptr;
     std::string known;
-    for (const json& model : *data) {
-        const json* id = find(model, "id");
+    for (const Json& model : *data) {
+        const Json* id = find(model, "id");
         if (id == nullptr || !id->is_string()) continue;
         known += (known.empty() ? "" : ", ") + id->get<std::string>();
         if (chosen == nullptr && (target_.model.empty() || *id == target_.model)) chosen = &model;
@@ -213,7 +213,7 @@ base::Status ApiClient::choose_model() {
     }
     model_ = chosen->at("id").get<std::string>();
     context_length_ = integer_or_zero(*chosen, "max_model_len");
-    if (const json* meta = find(*chosen, "meta")) {
+    if (const Json* meta = find(*chosen, "meta")) {
         vocab_size_ = integer_or_zero(*meta, "n_vocab");
         hidden_size_ = integer_or_zero(*meta, "n_embd");
     }
@@ -221,13 +221,13 @@ base::Status ApiClient::choose_model() {
 }
 
 base::Status ApiClient::choose_ids() {
-    const json question = {{"model", model_}, {"prompt", kText}, {"add_special_tokens", false}};
+    const Json question = {{"model", model_}, {"prompt", kText}, {"add_special_tokens", false}};
     const auto body = ask("POST", "/tokenize", question.dump());
     if (body.ok()) {
-        const json parsed = spec::bounded_json_or_discarded(*body);
-        const json* tokens = find(parsed, "tokens");
+        const Json parsed = spec::bounded_json_or_discarded(*body);
+        const Json* tokens = find(parsed, "tokens");
         if (tokens != nullptr && tokens->is_array()) {
-            for (const json& token : *tokens) {
+            for (const Json& token : *tokens) {
                 if (token.is_number_integer()) ids_.push_back(token.get<std::int32_t>());
             }
         }
@@ -248,9 +248,9 @@ base::Result<std::int32_t> ApiClient::count_prompt(const std::string& prompt_fie
     TRY(const std::string body,
         ask("POST", chat ? "/v1/chat/completions" : "/v1/completions",
             fmt::format("{{\"model\":{},\"max_tokens\":1,\"temperature\":0,{}}}",
-                        json(model_).dump(), prompt_field)));
-    const json parsed = spec::bounded_json_or_discarded(body);
-    const json* usage = find(parsed, "usage");
+                        Json(model_).dump(), prompt_field)));
+    const Json parsed = spec::bounded_json_or_discarded(body);
+    const Json* usage = find(parsed, "usage");
     const std::int32_t count = usage == nullptr ? 0 : integer_or_zero(*usage, "prompt_tokens");
     if (count > 0) return count;
     return base::invalid(
@@ -300,7 +300,7 @@ std::string ApiClient::prompt_field(std::uint64_t seed, std::int32_t prompt_toke
             if (i > own_tokens_) text += ' ';
             text += words_[random.below(words_.size())];
         }
-        return "\"messages\":[{\"role\":\"user\",\"content\":" + json(text).dump() + "}]";
+        return "\"messages\":[{\"role\":\"user\",\"content\":" + Json(text).dump() + "}]";
     }
     for (std::int32_t i = 0; i < prompt_tokens; ++i) {
         if (i > 0) text += ',';
@@ -317,7 +317,7 @@ void ApiClient::stream(std::uint64_t seed, std::int32_t prompt_tokens, std::int3
         fmt::format("{{\"model\":{},\"stream\":true,\"stream_options\":{{\"include_usage\":true,"
                     "\"continuous_usage_stats\":true}},\"max_tokens\":{},\"min_tokens\":{},"
                     "\"ignore_eos\":true,\"temperature\":0,{}}}",
-                    json(model_).dump(), output_tokens, output_tokens,
+                    Json(model_).dump(), output_tokens, output_tokens,
                     prompt_field(seed, prompt_tokens)));
     const auto stream = std::make_shared<Stream>(std::move(events));
     call.on_head = [stream](int status) { stream->on_head(status); };

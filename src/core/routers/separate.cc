@@ -9,8 +9,8 @@
 namespace helix::core {
 namespace {
 
-constexpr double kMinFlow = 1e-9;
-constexpr double kTie = 1e-6;
+constexpr double kLeastLaneFlow = 1e-9;
+constexpr double kLaneTie = 1e-6;
 
 // Separate pipelines: requests are dealt to whole pipelines that share no worker, by what each can
 // carry. Of any plan the widest pipeline is taken, then the widest of the workers that are left,
@@ -34,7 +34,7 @@ class SeparateRouter final : public RequestRouter {
         for (const Lane& lane : lanes_) {
             if (!holds(lane, fits)) continue;
             const double more = weight / lane.tokens_per_s;
-            if (best == nullptr || lane.load + more < best_cost - kTie * more) {
+            if (best == nullptr || lane.load + more < best_cost - kLaneTie * more) {
                 best = &lane;
                 best_cost = lane.load + more;
             }
@@ -90,7 +90,7 @@ class SeparateRouter final : public RequestRouter {
             std::tie(width[n], onward[n]) = widest(node);
         }
         auto [tokens_per_s, next] = widest(spec::kCoordinator);
-        if (tokens_per_s <= kMinFlow) return false;
+        if (tokens_per_s <= kLeastLaneFlow) return false;
         Lane lane;
         lane.tokens_per_s = tokens_per_s;
         while (true) {

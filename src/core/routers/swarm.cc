@@ -7,7 +7,7 @@ namespace helix::core {
 namespace {
 
 constexpr double kFirstGuess_s = 0.05;
-constexpr double kGain = 0.2;
+constexpr double kSwarmGain = 0.2;
 constexpr double kLeastShare = 0.1;
 
 // SWARM (PAPER.md 3.2): every node deals requests to its links by priorities that grow by how long
@@ -29,7 +29,7 @@ class SwarmRouter final : public HopRouter {
         const double ratio = std::clamp(took.seconds() / expected_s, 0.5, 2.0);
         const double least_s = kLeastShare * took.seconds() / static_cast<double>(path.size());
         for (const std::int32_t e : path) {
-            link(e).mean_s = std::max(least_s, link(e).mean_s * (1 + kGain * (ratio - 1)));
+            link(e).mean_s = std::max(least_s, link(e).mean_s * (1 + kSwarmGain * (ratio - 1)));
         }
     }
 

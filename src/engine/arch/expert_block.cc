@@ -2,14 +2,13 @@
 #include <cmath>
 #include <limits>
 
+#include "base/index.h"
 #include "engine/arch/blocks.h"
 
 namespace helix::engine {
 namespace {
 
-std::size_t size_of(std::int64_t n) {
-    return static_cast<std::size_t>(n);
-}
+using base::size_of;
 
 // The numbers of the `count` highest scores, ascending; of equal ones the lower. Scores that are
 // no numbers come last.

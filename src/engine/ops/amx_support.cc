@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "engine/ops/kernels_includes.h"
@@ -30,9 +31,7 @@ constexpr model::TensorType kTypes[] = {
 constexpr std::int64_t kOutputs = 37;
 constexpr std::int64_t kCols = 1280;
 
-std::size_t size_of(std::int64_t n) {
-    return static_cast<std::size_t>(n);
-}
+using base::size_of;
 
 std::vector<float> random_values(base::Random& random, std::int64_t n) {
     std::vector<float> values(size_of(n));

@@ -19,6 +19,14 @@
 #include <immintrin.h>
 #endif
 
+// Of what a kernel does to a register. Under sanitizers it stays a function: every check at every
+// place where it is used takes minutes to compile.
+#ifdef HELIX_SANITIZED
+#define HELIX_INLINE [[gnu::noinline]] inline
+#else
+#define HELIX_INLINE [[gnu::always_inline]] inline
+#endif
+
 namespace helix::engine::ops {
 
 using model::quant::bfloat_to_float;

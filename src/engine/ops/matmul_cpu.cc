@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/index.h"
 #include "engine/ops/matmul.h"
 
 namespace helix::engine::ops {
@@ -10,9 +11,7 @@ namespace {
 constexpr std::int64_t kSharedWork = 128 << 10;
 constexpr std::int64_t kPiecesPerThread = 8;
 
-std::size_t size_of(std::int64_t n) {
-    return static_cast<std::size_t>(n);
-}
+using base::size_of;
 
 }  // namespace
 

@@ -1,8 +1,6 @@
 // Sixteen lanes as two AVX2 registers; needs FMA and F16C. See simd_portable.h for what each
 // function does.
 
-#define HELIX_INLINE [[gnu::always_inline]] inline
-
 constexpr int kLanes = 16;
 constexpr int kMaxRows = 4;
 

@@ -1,8 +1,6 @@
 // Sixteen lanes as one AVX-512 register (F, BW, DQ, VL, VNNI). See simd_portable.h for what each
 // function does.
 
-#define HELIX_INLINE [[gnu::always_inline]] inline
-
 constexpr int kLanes = 16;
 constexpr int kMaxRows = 8;
 

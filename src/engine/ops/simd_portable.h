@@ -2,8 +2,6 @@
 // results, bit for bit, so every kernel is written once. Included inside a namespace of the
 // variant's own, after the standard headers; so no #pragma once and no includes here.
 
-#define HELIX_INLINE [[gnu::always_inline]] inline
-
 constexpr int kLanes = 16;
 constexpr int kMaxRows = 4;  // rows that a matmul kernel takes at a time
 

@@ -7,11 +7,12 @@
 #include <fmt/format.h>
 
 #include "model/limits.h"
+#include "model/model_config.h"
 
 namespace helix::model {
 namespace {
 
-constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaxDecoderCount = std::numeric_limits<std::int32_t>::max();
 
 base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
     const auto key = [&](const char* rest) { return metadata_key(traits, rest); };
@@ -57,8 +58,8 @@ base::Status read_heads(const GgufFile& file, const DecoderTraits& traits, Model
 
 // The window, and per layer whether it has one.
 base::Status read_window(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
-    TRY(config.sliding_window,
-        optional_int(file, metadata_key(traits, "attention.sliding_window"), 0, kMaxCount, 0));
+    TRY(config.sliding_window, optional_int(file, metadata_key(traits, "attention.sliding_window"),
+                                            0, kMaxDecoderCount, 0));
     const std::string key = metadata_key(traits, "attention.sliding_window_pattern");
     const MetaValue* value = file.find(key);
     if (value == nullptr || config.sliding_window == 0) return base::Ok{};
@@ -139,7 +140,7 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
     for (const TensorInfo& tensor : file.tensors()) {
         const std::string_view name = tensor.name;
         if (name == "token_embd.weight" || name == "output_norm.weight" ||
-            name == "output.weight" || name == "rope_freqs.weight") {
+            name == "output.weight" || name == kRopeFactors) {
             continue;
         }
         const std::int32_t layer = layer_of_tensor(name);
@@ -180,8 +181,8 @@ base::Status check_tensors(const GgufFile& file, const DecoderTraits& traits, Mo
             TRY_VOID(expect_tensor(file, fmt::format("blk.{}.{}", layer, name), shape));
         }
     }
-    if (file.find_tensor("rope_freqs.weight") != nullptr) {
-        TRY_VOID(expect_tensor(file, "rope_freqs.weight", {config.rope_dim / 2}));
+    if (file.find_tensor(kRopeFactors) != nullptr) {
+        TRY_VOID(expect_tensor(file, kRopeFactors, {config.rope_dim / 2}));
     }
     return refuse_other_tensors(file, config, traits, tensors);
 }

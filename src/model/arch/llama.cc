@@ -7,16 +7,16 @@
 namespace helix::model {
 namespace {
 
-constexpr DecoderTraits kTraits{.name = "llama",
-                                .rope_pairs = RopePairs::adjacent,
-                                .qkv_bias = Presence::optional,
-                                .qk_norm = false,
-                                .experts = Presence::optional,
-                                .expert_width_key = "feed_forward_length"};
+constexpr DecoderTraits kLlamaTraits{.name = "llama",
+                                     .rope_pairs = RopePairs::adjacent,
+                                     .qkv_bias = Presence::optional,
+                                     .qk_norm = false,
+                                     .experts = Presence::optional,
+                                     .expert_width_key = "feed_forward_length"};
 
 }  // namespace
 
 const Architecture kLlama{"llama",
-                          [](const GgufFile& file) { return read_decoder(file, kTraits); }};
+                          [](const GgufFile& file) { return read_decoder(file, kLlamaTraits); }};
 
 }  // namespace helix::model

@@ -5,16 +5,16 @@
 namespace helix::model {
 namespace {
 
-constexpr DecoderTraits kTraits{.name = "qwen2",
-                                .rope_pairs = RopePairs::halves,
-                                .qkv_bias = Presence::always,
-                                .qk_norm = false,
-                                .experts = Presence::never,
-                                .expert_width_key = {}};
+constexpr DecoderTraits kQwen2Traits{.name = "qwen2",
+                                     .rope_pairs = RopePairs::halves,
+                                     .qkv_bias = Presence::always,
+                                     .qk_norm = false,
+                                     .experts = Presence::never,
+                                     .expert_width_key = {}};
 
 }  // namespace
 
 const Architecture kQwen2{"qwen2",
-                          [](const GgufFile& file) { return read_decoder(file, kTraits); }};
+                          [](const GgufFile& file) { return read_decoder(file, kQwen2Traits); }};
 
 }  // namespace helix::model

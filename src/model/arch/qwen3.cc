@@ -5,16 +5,16 @@
 namespace helix::model {
 namespace {
 
-constexpr DecoderTraits kTraits{.name = "qwen3",
-                                .rope_pairs = RopePairs::halves,
-                                .qkv_bias = Presence::never,
-                                .qk_norm = true,
-                                .experts = Presence::never,
-                                .expert_width_key = {}};
+constexpr DecoderTraits kQwen3Traits{.name = "qwen3",
+                                     .rope_pairs = RopePairs::halves,
+                                     .qkv_bias = Presence::never,
+                                     .qk_norm = true,
+                                     .experts = Presence::never,
+                                     .expert_width_key = {}};
 
 }  // namespace
 
 const Architecture kQwen3{"qwen3",
-                          [](const GgufFile& file) { return read_decoder(file, kTraits); }};
+                          [](const GgufFile& file) { return read_decoder(file, kQwen3Traits); }};
 
 }  // namespace helix::model

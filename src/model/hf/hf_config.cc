@@ -70,9 +70,9 @@ base::Result<float> positive_or(const JsonPlace& root, const char* key, double o
 }
 
 // Reads one config.json. The keys of the metadata begin with the architecture's name.
-class Reader {
+class ConfigReader {
   public:
-    Reader(const JsonPlace& root, const Family& family, GgufBuilder& metadata)
+    ConfigReader(const JsonPlace& root, const Family& family, GgufBuilder& metadata)
         : root_(root), family_(family), metadata_(metadata) {}
 
     base::Result<HfConfig> read() {
@@ -330,7 +330,7 @@ base::Result<HfConfig> read_hf_config(const std::string& text, const std::string
     for (const Family& family : kFamilies) {
         if (family.type != type) continue;
         metadata.set("general.architecture", std::string(family.architecture));
-        return Reader(root, family, metadata).read();
+        return ConfigReader(root, family, metadata).read();
     }
     std::vector<std::string_view> known;
     for (const Family& family : kFamilies) known.push_back(family.type);

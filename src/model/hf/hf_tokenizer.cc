@@ -81,9 +81,10 @@ std::vector<JsonPlace> parts_of(const JsonPlace& place, const char* key) {
     return parts;
 }
 
-class Reader {
+class TokenizerReader {
   public:
-    Reader(const JsonPlace& root, GgufBuilder& metadata) : root_(root), metadata_(metadata) {}
+    TokenizerReader(const JsonPlace& root, GgufBuilder& metadata)
+        : root_(root), metadata_(metadata) {}
 
     base::Status read() {
         TRY(const JsonPlace model, root_.member("model"));
@@ -329,7 +330,7 @@ class Reader {
 
 // A special token of tokenizer_config.json, "<s>" or {"content": "<s>"}.
 std::optional<std::int64_t> special_token(const nlohmann::json& config, const char* key,
-                                          const Reader& tokens) {
+                                          const TokenizerReader& tokens) {
     const auto found = config.find(key);
     if (found == config.end()) return std::nullopt;
     if (found->is_string()) return tokens.id_of(found->get<std::string>());
@@ -346,7 +347,7 @@ base::Status check_id(const std::string& file, const char* key, std::int64_t id,
 }
 
 base::Status set_special_ids(const std::string& folder, const HfConfig& config,
-                             const nlohmann::json& settings, const Reader& tokens,
+                             const nlohmann::json& settings, const TokenizerReader& tokens,
                              GgufBuilder& metadata) {
     const std::string generation_file = folder + "/generation_config.json";
     TRY(const nlohmann::json generation, read_json_if_there(generation_file));
@@ -409,7 +410,7 @@ base::Status read_hf_tokenizer(const std::string& folder, const HfConfig& config
     TRY(const nlohmann::json document, read_json(file));
     const JsonPlace root(document, file);
     TRY_VOID(root.expect_object());
-    Reader tokens(root, metadata);
+    TokenizerReader tokens(root, metadata);
     TRY_VOID(tokens.read());
     if (tokens.size() > static_cast<std::size_t>(config.vocab)) {
         return root.complaint(

@@ -10,7 +10,7 @@
 namespace helix::text::grammar {
 namespace {
 
-constexpr int kMaxNesting = 100;
+constexpr int kMaxPatternNesting = 100;
 
 CharSet class_named(char name) {
     switch (name) {
@@ -53,8 +53,9 @@ class PatternParser {
 
   private:
     base::Result<Expr> parse_group(int depth) {
-        if (depth > kMaxNesting) {
-            return reader_.error(fmt::format("groups are nested more than {} deep", kMaxNesting));
+        if (depth > kMaxPatternNesting) {
+            return reader_.error(
+                fmt::format("groups are nested more than {} deep", kMaxPatternNesting));
         }
         if (reader_.peek() == '?' && !reader_.take("?:")) {
             return reader_.error("look-around, named groups and flags are not supported");

@@ -25,7 +25,7 @@ class ReprWriter {
         }
         if (const auto* text = value.get<Text>()) {
             TRY_VOID(out_.append(text->markup ? "Markup(" : ""));
-            TRY_VOID(out_.append(quoted(text->str())));
+            TRY_VOID(out_.append(quoted_text(text->str())));
             return out_.append(text->markup ? ")" : "");
         }
         if (const auto* sequence = value.get<SequencePtr>())
@@ -51,7 +51,8 @@ class ReprWriter {
                    std::to_string((*loop)->items->size()) + ">";
         }
         const Callable& callable = **value.get<CallablePtr>();
-        if (callable.kind == Callable::Kind::macro) return "<Macro " + quoted(callable.name) + ">";
+        if (callable.kind == Callable::Kind::macro)
+            return "<Macro " + quoted_text(callable.name) + ">";
         return "<built-in method " + callable.name + ">";
     }
 
@@ -140,7 +141,7 @@ std::string float_repr(double number) {
     return digits;
 }
 
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
     const bool single =
         text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
     const char quote = single ? '\'' : '"';
