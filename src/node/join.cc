@@ -10,13 +10,9 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
 #include <nlohmann/json.hpp>
 
+#include "net/http_client.h"
 #include "net/key.h"
 #include "spec/bounded_json.h"
 
@@ -26,67 +22,38 @@ namespace {
 using base::Errc;
 using base::Error;
 using base::Result;
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
-using boost::asio::ip::tcp;
 
-// One GET, step by step, until an end or an error is noted.
-class JoinQuestion {
-  public:
-    JoinQuestion(const Address& address, std::chrono::milliseconds timeout)
-        : address_(address), resolver_(io_), stream_(io_), timeout_(timeout) {
-        parser_.body_limit(64U << 10U);
-    }
+constexpr std::size_t kLongestAnswer = 64U << 10U;
 
-    Result<http::response<http::string_body>> ask() {
-        resolver_.async_resolve(
-            address_.host, std::to_string(address_.port),
-            [this](beast::error_code error, const tcp::resolver::results_type& found) {
-                on_resolved(error, found);
-            });
-        io_.run_for(timeout_);
-        if (answered_) return parser_.release();
-        return Error{Errc::unavailable,
-                     fmt::format("{}:{} does not answer over HTTP ({})", address_.host,
-                                 address_.port, error_ ? error_.message() : "time-out")};
-    }
-
-  private:
-    void on_resolved(beast::error_code error, const tcp::resolver::results_type& found) {
-        if (failed(error)) return;
-        stream_.async_connect(
-            found, [this](beast::error_code e, const tcp::endpoint&) { on_connected(e); });
-    }
-
-    void on_connected(beast::error_code error) {
-        if (failed(error)) return;
-        request_ = {http::verb::get, "/helix/join", 11};
-        request_.set(http::field::host, address_.host);
-        http::async_write(stream_, request_, [this](beast::error_code e, std::size_t) {
-            if (failed(e)) return;
-            http::async_read(stream_, buffer_, parser_,
-                             [this](beast::error_code read_error, std::size_t) {
-                                 answered_ = !failed(read_error);
-                             });
-        });
-    }
-
-    bool failed(beast::error_code error) {
-        error_ = error;
-        return static_cast<bool>(error);
-    }
-
-    Address address_;
-    boost::asio::io_context io_;
-    tcp::resolver resolver_;
-    beast::tcp_stream stream_;
-    std::chrono::milliseconds timeout_;
-    http::request<http::empty_body> request_;
-    beast::flat_buffer buffer_;
-    http::response_parser<http::string_body> parser_;
-    beast::error_code error_;
-    bool answered_ = false;
-};
+// One GET of /helix/join. Whoever answers there need be no coordinator, so a long answer is not
+// heard to its end.
+Result<net::HttpAnswer> ask(const Address& address, std::chrono::milliseconds timeout) {
+    TRY(const auto client,
+        net::HttpClient::create({address.host, std::to_string(address.port), ""}));
+    net::HttpAnswer answer;
+    base::Status end = Error{Errc::io, "a long answer"};
+    bool over = false;
+    const auto stop = [&] {
+        over = true;
+        client->stop_running();
+    };
+    client->start({.path = "/helix/join",
+                   .limit = timeout,
+                   .on_head = [&](int status) { answer.status = status; },
+                   .on_body =
+                       [&](std::string_view bytes) {
+                           answer.body += bytes;
+                           if (answer.body.size() > kLongestAnswer) stop();
+                       },
+                   .on_end =
+                       [&](const base::Status& status) {
+                           end = status;
+                           stop();
+                       }});
+    while (!over) client->run_until(net::HttpClient::Clock::now() + timeout);
+    TRY_VOID(std::move(end));
+    return answer;
+}
 
 }  // namespace
 
@@ -139,14 +106,18 @@ Result<Address> parse_address(const std::string& given) {
 }
 
 Result<JoinInfo> ask_join_info(const Address& address, int timeout_ms) {
-    JoinQuestion question(address, std::chrono::milliseconds(timeout_ms));
-    TRY(const auto response, question.ask());
-    const std::string where = fmt::format("http://{}:{}/helix/join", address.host, address.port);
-    if (response.result() != http::status::ok) {
-        return Error{Errc::not_found, fmt::format("{} answers {}: no Helix coordinator", where,
-                                                  static_cast<unsigned>(response.result_int()))};
+    const auto answer = ask(address, std::chrono::milliseconds(timeout_ms));
+    if (!answer.ok()) {
+        return Error{Errc::unavailable,
+                     fmt::format("{}:{} does not answer over HTTP ({})", address.host, address.port,
+                                 answer.error().message)};
     }
-    auto info = parse_join_info(response.body());
+    const std::string where = fmt::format("http://{}:{}/helix/join", address.host, address.port);
+    if (answer->status != 200) {
+        return Error{Errc::not_found,
+                     fmt::format("{} answers {}: no Helix coordinator", where, answer->status)};
+    }
+    auto info = parse_join_info(answer->body);
     if (!info.ok()) return Error{Errc::not_found, where + ": " + info.error().message};
     return info;
 }
