@@ -82,10 +82,7 @@ ClusterView Coordinator::view() const {
     view.running = static_cast<std::int64_t>(state.requests.size()) - view.waiting - view.swapped;
     view.preemptions = state.preemptions;
     view.failovers = state.failovers;
-    for (const auto& [ends, heard] : state.unreached) {
-        const bool twice = state.unreached.contains({ends.second, ends.first});
-        if (!twice || ends.first < ends.second) view.links_down.push_back(ends);
-    }
+    view.links_down = state.link_health.all_down();
     for (const auto& [name, drain] : state.drains_to_come) {
         view.drained_away.push_back({name, drain.remove});
     }

@@ -104,7 +104,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     capacity_cache.reset();
     keep_drain(gone, how == Loss::left);
     workers.erase(worker);
-    forget_links_of(worker);
+    link_health.forget(worker);
     note_roles();
     forget_failed_moves();
     last_preemption.erase(worker);

@@ -2,9 +2,7 @@
 //
 // A worker says when its link to another broke. That it is back at once costs the rows that were
 // under way: what waits for them is computed anew. While it stays down no request is sent over it,
-// the placement is planned without it, and what ran over it goes on elsewhere; a link is down while
-// one of its two ends says so. What nobody repeats is forgotten, so that no lost message keeps a
-// link out of use.
+// the placement is planned without it, and what ran over it goes on elsewhere.
 
 #include <algorithm>
 #include <utility>
@@ -14,9 +12,6 @@
 
 namespace helix::core {
 namespace {
-
-// Several report intervals of a worker.
-constexpr Duration kComplaintLasts = base::from_seconds(5);
 
 // Rows that were sent before have not come back.
 bool waits_since(const RequestState& state, TimePoint time) {
@@ -32,8 +27,7 @@ bool waits_since(const RequestState& state, TimePoint time) {
 }  // namespace
 
 bool Coordinator::Impl::link_down(WorkerId one, WorkerId other) const {
-    if (unreached.empty()) return false;
-    return unreached.contains({one, other}) || unreached.contains({other, one});
+    return link_health.down(one, other);
 }
 
 bool Coordinator::Impl::link_down(const spec::LinkSpec& link) const {
@@ -50,19 +44,10 @@ void Coordinator::Impl::on_peer_lost(TimePoint now, WorkerId said_by, const Peer
     const bool of_now = peer != workers.end() && peer->second.joined.endpoint == message.endpoint;
     // Of one that is not here nothing runs, and nothing goes there.
     if (peer == workers.end() || (message.down && !of_now)) return;
-    const bool was_down = link_down(said_by, other);
-    if (message.down) {
-        unreached[{said_by, other}] = now;
-        if (was_down) return;
-    } else {
-        unreached.erase({said_by, other});
-    }
+    const LinkHealth::Heard heard = link_health.hear(now, said_by, other, message.down);
+    if (!heard.broke) return;
     fail_migrations_over(now, said_by, other, actions);
-    const bool known = std::any_of(broken_links.begin(), broken_links.end(), [&](const auto& link) {
-        return std::minmax(link.one, link.other) == std::minmax(said_by, other);
-    });
-    if (!known) broken_links.push_back({now, said_by, other});
-    if (link_down(said_by, other) != was_down) on_link_changed(now, said_by, other, actions);
+    if (heard.changed) on_link_changed(now, said_by, other, actions);
 }
 
 void Coordinator::Impl::on_link_changed(TimePoint now, WorkerId one, WorkerId other,
@@ -95,17 +80,15 @@ bool Coordinator::Impl::plan_uses(WorkerId one, WorkerId other) const {
 // them anew costs less than waiting for them. If a worker of the two is dead that is known by then.
 void Coordinator::Impl::send_lost_rows_again(TimePoint now,
                                              std::vector<CoordinatorAction>& actions) {
-    while (!broken_links.empty() && now - broken_links.front().at >= config.settle) {
-        const BrokenLink link = broken_links.front();
-        broken_links.pop_front();
-        const auto worker = workers.find(link.one);
+    while (const auto link = link_health.take_settled(now, config.settle)) {
+        const auto worker = workers.find(link->one);
         if (worker == workers.end()) continue;
-        const bool down = link_down(link.one, link.other);
+        const bool down = link_health.down(link->one, link->other);
         std::vector<RequestId> hit;
         for (const auto& [id, pages] : worker->second.kv.charges()) {
             const RequestState& state = requests.at(id);
-            if (!neighbours(state.pipeline, link.one, link.other)) continue;
-            if (down || waits_since(state, link.at)) hit.push_back(id);
+            if (!neighbours(state.pipeline, link->one, link->other)) continue;
+            if (down || waits_since(state, link->at)) hit.push_back(id);
         }
         for (const RequestId id : hit) fail_over(now, requests.at(id), actions);
     }
@@ -113,23 +96,9 @@ void Coordinator::Impl::send_lost_rows_again(TimePoint now,
 
 void Coordinator::Impl::forget_old_complaints(TimePoint now,
                                               std::vector<CoordinatorAction>& actions) {
-    for (auto it = unreached.begin(); it != unreached.end();) {
-        const auto [ends, heard] = *it;
-        if (now - heard <= kComplaintLasts) {
-            ++it;
-            continue;
-        }
-        it = unreached.erase(it);
-        if (!link_down(ends.first, ends.second)) {
-            on_link_changed(now, ends.first, ends.second, actions);
-        }
+    while (const auto ends = link_health.forget_next_old(now)) {
+        on_link_changed(now, ends->first, ends->second, actions);
     }
-}
-
-void Coordinator::Impl::forget_links_of(WorkerId worker) {
-    std::erase_if(unreached, [&](const auto& entry) {
-        return entry.first.first == worker || entry.first.second == worker;
-    });
 }
 
 // A link is measured by both of its ends, or by one.

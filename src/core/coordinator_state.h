@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/id_map.h"
 #include "core/coordinator.h"
+#include "core/coordinator/link_health.h"
 #include "core/draft_ngram.h"
 #include "core/fair_shares.h"
 #include "core/guess_length.h"
@@ -263,13 +264,6 @@ struct Quarantine {
     std::set<WorkerId> workers;
 };
 
-// Two workers do not reach each other any more, or not for a moment.
-struct BrokenLink {
-    TimePoint at;
-    WorkerId one;
-    WorkerId other;
-};
-
 // A placement on its way into force, step by step (core/transition_steps.h).
 struct PendingPlacement {
     spec::Placement placement;
@@ -365,9 +359,7 @@ struct Coordinator::Impl {
     TimePoint no_stall_before;  // when to look for requests without progress again
     std::optional<Quarantine> quarantine;  // of one suspect at a time
     std::set<RequestId> migrating;
-    std::deque<BrokenLink> broken_links;  // lately
-    // Who says of whom that it does not reach it, and when it said so last.
-    std::map<std::pair<WorkerId, WorkerId>, TimePoint> unreached;
+    LinkHealth link_health;
     MigrationCounts migrations;
     std::map<WorkerId, TimePoint> last_preemption;
     bool any_roles = false;  // that are not NodeRole::both
@@ -665,7 +657,6 @@ struct Coordinator::Impl {
     void on_link_changed(TimePoint now, WorkerId one, WorkerId other,
                          std::vector<CoordinatorAction>& actions);
     void forget_old_complaints(TimePoint now, std::vector<CoordinatorAction>& actions);
-    void forget_links_of(WorkerId worker);
     bool plan_uses(WorkerId one, WorkerId other) const;  // the placement in force
     PipelineGraph graph_of(PipelineParts parts) const;   // without links that are down
 

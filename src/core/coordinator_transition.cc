@@ -326,8 +326,9 @@ void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
         flow.to = id(flow.to);
         flows.push_back(flow);
     }
-    const bool goes = std::none_of(unreached.begin(), unreached.end(), [&](const auto& entry) {
-        return plan_uses(entry.first.first, entry.first.second);
+    const std::vector<LinkHealth::Ends> down = link_health.all_down();
+    const bool goes = std::none_of(down.begin(), down.end(), [&](const LinkHealth::Ends& ends) {
+        return plan_uses(ends.first, ends.second);
     });
     flow_in_force = goes ? total_flow(flows) : 0;
     epoch_in_force = pending->epoch;

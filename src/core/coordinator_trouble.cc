@@ -129,8 +129,8 @@ void Coordinator::Impl::end_unserved(TimePoint now, std::vector<CoordinatorActio
     }
     const std::string message = "no placement can serve: " + std::to_string(workers.size()) +
                                 " worker(s) joined, " +
-                                (unreached.empty() ? "not enough to hold the model"
-                                                   : "and some of them do not reach each other");
+                                (link_health.any_down() ? "and some of them do not reach each other"
+                                                        : "not enough to hold the model");
     for (const RequestId id : late) {
         if (requests.at(id).accepted) {
             finish(id, FinishReason::error, message, actions);

@@ -380,6 +380,10 @@ std::string broken_invariant(const Coordinator& coordinator) {
     if (moving != state.migrating.size()) return "a request is listed as moving that does not";
     if (swapped != state.swapped.size()) return "a swapped request is not listed";
     if (!counts_sequences(state)) return "running sequences miscounted";
+    for (const auto& [one, other] : state.link_health.all_down()) {
+        if (state.workers.contains(one) && state.workers.contains(other)) continue;
+        return "a link is down whose end is not here";
+    }
     const std::string clients = clients_rule(state);
     if (!clients.empty()) return clients;
     if (high != state.high_running.size()) return "high priority miscounted";
