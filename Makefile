@@ -1,5 +1,7 @@
 # make demo    a running cluster: one coordinator, three unequal workers, a small model of our own
 # make test    everything that is checked, as CI does it
+# make test-all   the same with whole sweeps: more seeds, every pair of faults
+# make check ROOM=core    the tests of one room, quickly, after a change
 # make sim-night HOURS=8    the fault swarm on all cores; HOURS=0.01 for a quick try
 # make fuzz MINUTES=10    what reads bytes from outside gets any bytes, within limits of memory and time
 # make chaos N=1000    kills and stops workers of a real cluster N times under load and compares every answer
@@ -10,7 +12,7 @@ JOBS ?= $(shell nproc)
 MODEL ?=
 BUILD := build/release
 
-.PHONY: all build demo demo-check test bench sim-night chaos format format-check tidy layers asan tsan fuzz clean help
+.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check tidy layers asan tsan fuzz clean help
 
 all: build
 
@@ -32,6 +34,19 @@ demo-check: build
 test:
 	@tools/install-deps.sh --test
 	@tools/check.sh
+
+test-all:
+	@tools/install-deps.sh --test
+	@HELIX_SWEEPS=all tools/check.sh
+
+ROOM ?=
+check:
+	@[ -n "$(ROOM)" ] && [ -d "src/$(ROOM)" ] || { echo "make check ROOM=$$(ls src | grep -v '\.' | paste -sd'|')" >&2; exit 2; }
+	@tools/install-deps.sh --test
+	@mkdir -p build
+	@cmake --preset dev >build/dev.log 2>&1 || { tail -20 build/dev.log; exit 1; }
+	@cmake --build --preset dev --target helix_$(ROOM)_test -j $(JOBS) -- --quiet
+	@ctest --preset dev -j $(JOBS) -R '^helix_$(ROOM)_test'
 
 bench:
 	@tools/install-deps.sh --test

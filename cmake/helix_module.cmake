@@ -38,15 +38,22 @@ function(helix_apart target)
     set_source_files_properties(${files} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
+# helix_executable(NAME MAIN ROOM): its symbols go into NAME.debug beside it, where debuggers look for them.
 function(helix_executable name main room)
     add_executable(${name} ${main})
     target_link_libraries(${name} PRIVATE helix_${room} helix_flags)
+    if(NOT HELIX_SANITIZE)
+        add_custom_command(TARGET ${name} POST_BUILD VERBATIM
+            COMMAND ${CMAKE_OBJCOPY} --only-keep-debug $<TARGET_FILE:${name}> $<TARGET_FILE:${name}>.debug
+            COMMAND ${CMAKE_OBJCOPY} --strip-debug --strip-unneeded
+                --add-gnu-debuglink=$<TARGET_FILE:${name}>.debug $<TARGET_FILE:${name}>)
+    endif()
 endfunction()
 
-# helix_test(NAME SOURCES... LIBS room...): a GoogleTest program, one ctest entry. The label slow leaves it out
-# of the sanitizer runs.
+# helix_test(NAME [SHARDS n] SOURCES... LIBS room...): a GoogleTest program; as n ctest entries NAME_1 to NAME_n, each
+# with a part of its tests, where it waits or computes long. The label slow leaves it out of the sanitizer runs.
 function(helix_test name)
-    cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+    cmake_parse_arguments(ARG "" "SHARDS" "SOURCES;LIBS" ${ARGN})
     add_executable(${name} ${ARG_SOURCES})
     target_link_libraries(${name} PRIVATE ${ARG_LIBS} helix_flags GTest::gmock GTest::gtest_main)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
@@ -56,5 +63,14 @@ function(helix_test name)
     file(RELATIVE_PATH binary ${CMAKE_SOURCE_DIR} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/helix)
     target_compile_definitions(${name} PRIVATE
         HELIX_DATA_DIR="${data}" HELIX_SOURCE_DIR="." HELIX_BINARY="${binary}")
-    add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    if(NOT ARG_SHARDS)
+        add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+        return()
+    endif()
+    foreach(shard RANGE 1 ${ARG_SHARDS})
+        math(EXPR index "${shard} - 1")
+        add_test(NAME ${name}_${shard} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+        set_tests_properties(${name}_${shard} PROPERTIES
+            ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+    endforeach()
 endfunction()

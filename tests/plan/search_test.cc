@@ -74,7 +74,7 @@ TEST(Exhaustive, SaysWhenItsStepsWereNotEnough) {
     EXPECT_LE(found.steps, 501 + 16);
 }
 
-TEST(Search, EqualsTheExhaustiveOptimumOn2000SmallClusters) {
+TEST(Search, EqualsTheExhaustiveOptimumOnSmallClusters) {
     int positive = 0;
     int proven = 0;
     for (std::uint64_t seed = 0; seed < sweep(2000U); ++seed) {

@@ -4,13 +4,14 @@
 // anywhere.
 //
 // A failure names its case; HELIX_FAULT_CASE=NUMBER runs it alone, with all that happens.
-// HELIX_FAULT_MATRIX=all pairs every kill with every loss; else with those of the next messages.
+// HELIX_SWEEPS=all pairs every kill with every loss; else with those of the next messages.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/effort.h"
 #include "sim/flat_cost.h"
 #include "sim/toy_model.h"
 #include "sim/world.h"
@@ -221,8 +222,7 @@ std::vector<Case> cases_of(std::int64_t letters, bool with_pairs) {
         for (std::int32_t w = 0; w < kWorkers; ++w) cases.push_back({.kill_at = i, .killed = w});
     }
     if (!with_pairs) return cases;
-    const char* all = std::getenv("HELIX_FAULT_MATRIX");
-    const bool every = all != nullptr && std::string(all) == "all";
+    const bool every = whole_sweeps();
     for (std::int64_t i = 1; i <= letters; ++i) {
         const std::int64_t last = every ? letters : std::min(letters, i + 3);
         for (std::int64_t j = every ? 1 : i; j <= last; ++j) {

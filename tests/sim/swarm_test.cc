@@ -11,8 +11,6 @@
 namespace helix::sim::swarm_test {
 namespace {
 
-constexpr std::uint64_t kSeeds = kSanitized ? 100 : 300;
-
 std::string failure(std::uint64_t seed, const SwarmResult& result) {
     return "FAIL seed " + std::to_string(seed) + ": " + result.broken +
            " at t=" + std::to_string(result.at_us) + "us — replay: helix_swarm --seed " +
@@ -21,7 +19,8 @@ std::string failure(std::uint64_t seed, const SwarmResult& result) {
 
 TEST(Swarm, EverySeedKeepsItsPromisesAndEveryTwentiethRunsTwiceTheSame) {
     SwarmResult total;
-    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    const std::uint64_t seeds = sweep(800U);
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
         const SwarmResult result = run_seed(seed);
         ASSERT_TRUE(result.broken.empty()) << failure(seed, result);
         if (seed % 20 == 0) {
@@ -29,10 +28,10 @@ TEST(Swarm, EverySeedKeepsItsPromisesAndEveryTwentiethRunsTwiceTheSame) {
         }
         total.add(result);
     }
-    EXPECT_GT(total.counts.kills, static_cast<std::int64_t>(kSeeds / 4));
-    EXPECT_GT(total.counts.cuts, static_cast<std::int64_t>(kSeeds / 4));
+    EXPECT_GT(total.counts.kills, static_cast<std::int64_t>(seeds / 4));
+    EXPECT_GT(total.counts.cuts, static_cast<std::int64_t>(seeds / 4));
     EXPECT_GT(total.completed, total.requests / 3);
-    EXPECT_GT(total.probes.count(Probe::handed_over), static_cast<std::int64_t>(kSeeds));
+    EXPECT_GT(total.probes.count(Probe::handed_over), static_cast<std::int64_t>(seeds));
     EXPECT_GT(total.probes.count(Probe::handed_over_after_recompute), 0);
     EXPECT_GT(total.probes.count(Probe::roles_not_kept), 0);
     for (const std::string& name : total.probes.unreached()) {
