@@ -120,6 +120,14 @@ std::string move_rule(const Coordinator::Impl& state, const RequestState& reques
                                            : who + ": not all layers are copied, or some twice";
 }
 
+std::string links_rule(const Coordinator::Impl& state) {
+    for (const auto& [one, other] : state.link_health.all_down()) {
+        if (state.workers.contains(one) && state.workers.contains(other)) continue;
+        return "a link is down whose end is not here";
+    }
+    return "";
+}
+
 std::string clients_rule(const Coordinator::Impl& state) {
     std::map<std::uint64_t, ClientUse> counted;
     std::int64_t tokens = 0;
@@ -380,17 +388,13 @@ std::string broken_invariant(const Coordinator& coordinator) {
     if (moving != state.migrating.size()) return "a request is listed as moving that does not";
     if (swapped != state.swapped.size()) return "a swapped request is not listed";
     if (!counts_sequences(state)) return "running sequences miscounted";
-    for (const auto& [one, other] : state.link_health.all_down()) {
-        if (state.workers.contains(one) && state.workers.contains(other)) continue;
-        return "a link is down whose end is not here";
-    }
     const std::string clients = clients_rule(state);
     if (!clients.empty()) return clients;
     if (high != state.high_running.size()) return "high priority miscounted";
-    const std::string handover = handover_rule(state);
-    if (!handover.empty()) return handover;
-    const std::string swap = swap_rule(state);
-    if (!swap.empty()) return swap;
+    for (const auto rule : {links_rule, handover_rule, swap_rule}) {
+        const std::string broken = rule(state);
+        if (!broken.empty()) return broken;
+    }
     if (unaccepted != state.unaccepted) return "unaccepted requests miscounted";
     for (const auto& [id, worker] : state.workers) {
         std::int64_t sum = 0;
