@@ -113,6 +113,9 @@ ApiError from_status(int status, std::string_view message) {
         error.code = "request_too_large";
     } else if (status == 503) {
         error = unavailable(error.message, 1);
+    } else if (status == 507) {
+        error.type = "server_error";
+        error.code = "storage_full";
     } else if (status >= 500) {
         LOG_ERROR("{}", message);
         error = internal_error();

@@ -219,6 +219,8 @@ void Jobs::Impl::write_more(const std::shared_ptr<Download>& download) {
 
 void Jobs::Impl::answer(const Ask& ask, net::HttpResponse response) const {
     context.post([c = &context, exchange = ask.exchange, response = std::move(response)] {
+        // Whoever has the answer may send the next file at once: this one takes no room any more.
+        exchange->take_body_share().reset();
         c->respond(*exchange, response);
     });
 }

@@ -291,6 +291,22 @@ TEST_F(JobsTest, WhatIsKeptHasALimitAndDeletingMakesRoom) {
     EXPECT_EQ(post("/v1/files", form(content), type).status, 200);
 }
 
+TEST_F(JobsTest, AnUploadThatFillsTheDiskIsToldSo) {
+    options_.jobs->max_kept_bytes = 1'000'000;
+    start();
+    const std::string type = "content-type: multipart/form-data; boundary=B\r\n";
+    const auto refused = post("/v1/files", form(std::string(1'100'000, 'x')), type);
+    EXPECT_EQ(refused.status, 507);
+    EXPECT_THAT(refused.body, HasSubstr("on disk; try again later"));
+    EXPECT_THAT(refused.body, HasSubstr("storage_full"));
+    // One after the other they fit, however soon the next one comes.
+    for (int i = 0; i < 20; ++i) {
+        const auto taken = post("/v1/files", form(std::string(600'000, 'x')), type);
+        ASSERT_EQ(taken.status, 200) << taken.body;
+        ASSERT_EQ(remove("/v1/files/" + std::string(Json::parse(taken.body)["id"])).status, 200);
+    }
+}
+
 TEST_F(JobsTest, ABatchRunsItsLinesBehindOthersAndEachHasOneAnswer) {
     const std::string batch = create(upload(lines(5)), {{"metadata", {{"who", "me"}}}});
     std::map<std::string, std::uint64_t> seeds;
