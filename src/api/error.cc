@@ -1,6 +1,7 @@
 #include "api/error.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
