@@ -312,8 +312,7 @@ void draw_tpot(const std::vector<Row>& rows, const LengthLoad& load, const char*
 base::Status write(const ExperimentSession& session, ExperimentPage& page) {
     page.text(fmt::format(
         "`helix worker --role`: {} in 16 bits, machines by datasheet, each with the whole model; "
-        "Poisson arrivals, {:.0f} s after {:.0f} s, {} seeds: mean (least-greatest). LengthLoad: "
-        "share "
+        "Poisson arrivals, {:.0f} s after {:.0f} s, {} seeds: mean (least-greatest). Load: share "
         "of "
         "the tokens/s that the same "
         "machines serve without roles when saturated. Links: KV takes at most half of one (0.6 and "
