@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "plan/bounds.h"
-#include "plan/heuristics.h"
-#include "plan/milp.h"
+#include "plan/bounds/bounds.h"
+#include "plan/mip/milp.h"
+#include "plan/search/heuristics.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"
 

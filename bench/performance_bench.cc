@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "base/random.h"
-#include "plan/heuristics.h"
-#include "plan/moves.h"
-#include "plan/performance.h"
-#include "plan/split.h"
-#include "plan/throughput_search.h"
-#include "sim/reference_setup.h"
-#include "sim/reference_world.h"
+#include "plan/flow/split.h"
+#include "plan/predict/performance.h"
+#include "plan/search/heuristics.h"
+#include "plan/search/moves.h"
+#include "plan/search/throughput_search.h"
+#include "sim/published/reference_setup.h"
+#include "sim/published/reference_world.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"
 

@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "plan/bounds.h"
-#include "plan/evaluator.h"
-#include "plan/heuristics.h"
+#include "plan/bounds/bounds.h"
 #include "plan/planner.h"
+#include "plan/search/evaluator.h"
+#include "plan/search/heuristics.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"
 

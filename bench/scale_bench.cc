@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
+#include "plan/bounds/config_bound.h"
 #include "plan/capacity.h"
-#include "plan/config_bound.h"
 #include "plan/generate.h"
-#include "plan/scale.h"
+#include "plan/search/scale.h"
 #include "spec/model_shape.h"
 #include "spec/roofline_cost.h"
 

@@ -25,12 +25,12 @@
 
 #include "cli/problem_option.h"
 #include "cli/simulate_setup.h"
-#include "plan/block_pack.h"
-#include "plan/flow_graph.h"
+#include "plan/flow/flow_graph.h"
 #include "plan/generate.h"
-#include "sim/helix_world.h"
-#include "sim/reference_world.h"
-#include "sim/synthetic_trace.h"
+#include "plan/pack/block_pack.h"
+#include "sim/cluster/helix_world.h"
+#include "sim/load/synthetic_trace.h"
+#include "sim/published/reference_world.h"
 
 namespace {
 

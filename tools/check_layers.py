@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rooms may include only what CMakeLists.txt says; deciding rooms stay pure; no file grows without end.
+"""Rooms and their parts may include only what CMakeLists.txt says; deciding rooms stay pure; no file grows without end.
 
 usage: check_layers.py ROOT      prints every violation as file:line and exits 1 if there is one
 """
@@ -12,6 +12,7 @@ BANNED_IN_PURE = {"thread", "mutex", "chrono", "random", "atomic", "unordered_ma
 PURE_BY_RULE = {"spec", "core", "wire"}
 MAX_LINES = 800
 MODULE = re.compile(r"^helix_module\((\w+)\s*(.*?)\)\s*$")
+PART = re.compile(r"^helix_part\((\w+)\s+(\w+)\s*(?:DEPS\s+(.*?))?\)\s*$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
 
@@ -33,12 +34,22 @@ def read_rooms(cmake):
     return rooms
 
 
+def read_parts(cmake):
+    """room -> part -> (parts of the same room that it names,), from the helix_part() lines."""
+    parts = {}
+    for line in cmake.read_text().splitlines():
+        match = PART.match(line)
+        if match:
+            parts.setdefault(match.group(1), {})[match.group(2)] = ((match.group(3) or "").split(),)
+    return parts
+
+
 def closure(rooms, name, path=()):
-    """All rooms that name may include; raises on a cycle or an unknown room."""
+    """All rooms that name may include, or all parts of a room; raises on a cycle or an unknown one."""
     if name in path:
         raise ValueError("cycle: " + " -> ".join(path + (name,)))
     if name not in rooms:
-        raise ValueError(f"unknown room {name} (named by {path[-1]})")
+        raise ValueError(f"unknown room or part {name} (named by {path[-1]})")
     reach = {name}
     for dep in rooms[name][0]:
         reach |= closure(rooms, dep, path + (name,))
@@ -68,6 +79,34 @@ def check_file(path, room, rooms, allowed, root):
     return found
 
 
+def part_of(path, parts):
+    """The folder of a room that a path below it begins with, if the room's folders are parts."""
+    words = path.split("/")
+    return words[0] if parts and len(words) > 1 else None
+
+
+def check_parts(room, parts, root):
+    """A part includes those it names (and what they include); files beside the parts may include all of them."""
+    folder = root / "src" / room
+    found = [f"src/{room}/{path.name}: not a part of {room} in CMakeLists.txt"
+             for path in sorted(folder.glob("*/")) if path.is_dir() and path.name not in parts]
+    for path in sorted(folder.rglob("*")):
+        part = part_of(path.relative_to(folder).as_posix(), parts)
+        if path.suffix not in (".h", ".cc") or part not in parts:
+            continue
+        allowed = closure(parts, part)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if not match or not match.group(2).startswith(room + "/"):
+                continue
+            other = part_of(match.group(2)[len(room) + 1:], parts)
+            if other not in allowed:
+                what = f"{room}/{other}" if other else f"the top of {room}"
+                found.append(f"{path.relative_to(root)}:{number}: {room}/{part} may not include {what} "
+                             f"({match.group(2)})")
+    return found
+
+
 def check(root):
     rooms = read_rooms(root / "CMakeLists.txt")
     if not rooms:
@@ -81,6 +120,14 @@ def check(root):
         for path in sorted((root / "src" / room).rglob("*")):
             if path.suffix in (".h", ".cc", ".cu"):
                 found += check_file(path, room, rooms, allowed, root)
+    for room, parts in read_parts(root / "CMakeLists.txt").items():
+        if room not in rooms:
+            found.append(f"CMakeLists.txt: helix_part() of {room}, which is not a room")
+            continue
+        try:
+            found += check_parts(room, parts, root)
+        except ValueError as error:
+            return [f"CMakeLists.txt: {room}: {error}"]
     known = set(rooms)
     for path in sorted((root / "src").glob("*/")):
         if path.is_dir() and path.name not in known:

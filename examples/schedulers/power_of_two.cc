@@ -3,7 +3,7 @@
 // workers, and stay good when what is known of them is old (Mitzenmacher 1996).
 
 #include "base/random.h"
-#include "core/router_catalogue.h"
+#include "core/routing/router_catalogue.h"
 
 namespace helix::core {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 
 namespace helix::api {
 

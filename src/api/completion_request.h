@@ -11,7 +11,7 @@
 #include "api/error.h"
 #include "api/limits.h"
 #include "api/text_codec.h"
-#include "core/beam_search.h"
+#include "core/coordinator/beam_search.h"
 #include "spec/sampling_params.h"
 
 // The bodies of /v1/chat/completions and /v1/completions, checked (FEATURES 4.2).

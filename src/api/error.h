@@ -7,7 +7,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 #include "net/http_message.h"
 
 namespace helix::api {

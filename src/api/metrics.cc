@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/describe.h"
+#include "core/protocol/describe.h"
 
 namespace helix::api {
 namespace {

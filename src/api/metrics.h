@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 #include "store/job_store.h"
 
 // What /metrics shows: vLLM's names (FEATURES 4.6), so that its dashboards and routers work here,

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 
 // The machines of the cluster, for those who look after them: GET /helix/nodes and
 // POST /helix/nodes/NAME/{drain,undrain,remove}.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/describe.h"
+#include "core/protocol/describe.h"
 
 namespace helix::api {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 
 // The last requests and what became of them, for the dashboard and for people who debug.
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 #include "spec/sampling_params.h"
 
 // The seam between the HTTP side and whatever produces tokens (node::CoordinatorServer; a fake in

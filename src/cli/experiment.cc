@@ -18,7 +18,7 @@
 #include "cli/experiment_page.h"
 #include "cli/experiment_session.h"
 #include "cli/size_option.h"
-#include "sim/report.h"
+#include "sim/report/report.h"
 #include "spec/units.h"
 
 namespace helix::cli {

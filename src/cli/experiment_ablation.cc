@@ -4,9 +4,9 @@
 
 #include "cli/experiment_page.h"
 #include "cli/experiment_published.h"
-#include "plan/milp.h"
-#include "plan/milp_program.h"
-#include "plan/prune.h"
+#include "plan/mip/milp.h"
+#include "plan/mip/milp_program.h"
+#include "plan/mip/prune.h"
 
 // The paper's ablations (6.8): pruned links, initial values, and how good the planner's answers
 // are.

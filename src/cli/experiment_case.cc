@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "cli/simulate_setup.h"
-#include "sim/helix_world.h"
-#include "sim/peak_search.h"
-#include "sim/reference_world.h"
+#include "sim/cluster/helix_world.h"
+#include "sim/load/peak_search.h"
+#include "sim/published/reference_world.h"
 
 namespace helix::cli {
 namespace {

@@ -12,8 +12,8 @@
 #include "cli/experiment_data.h"
 #include "cli/experiment_published.h"
 #include "cli/problem_option.h"
-#include "sim/reference_setup.h"
-#include "sim/report.h"
+#include "sim/published/reference_setup.h"
+#include "sim/report/report.h"
 #include "spec/placement_file.h"
 
 namespace helix::cli {

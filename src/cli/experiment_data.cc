@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "sim/synthetic_trace.h"
+#include "sim/load/synthetic_trace.h"
 #include "spec/catalogue.h"
 #include "spec/cluster_file.h"
 #include "spec/model_shape.h"

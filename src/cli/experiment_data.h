@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sim/load.h"
+#include "sim/load/load.h"
 
 namespace helix::cli {
 

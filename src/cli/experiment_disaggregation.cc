@@ -11,13 +11,13 @@
 #include "base/random.h"
 #include "cli/experiment_page.h"
 #include "plan/capacity.h"
-#include "sim/helix_world.h"
-#include "sim/synthetic_trace.h"
+#include "sim/cluster/helix_world.h"
+#include "sim/load/synthetic_trace.h"
 #include "spec/catalogue.h"
 #include "spec/model_shape.h"
 #include "spec/roofline_cost.h"
 
-// Prefill and decode on different machines (core/coordinator_roles.cc): the same machines under the
+// Prefill and decode on different machines (core/coordinator/roles.cc): the same machines under the
 // same load, with roles and without. Every machine holds the whole model, so that nothing but the
 // roles differs.
 

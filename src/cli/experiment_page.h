@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "cli/experiment_session.h"
-#include "sim/svg_chart.h"
+#include "sim/report/svg_chart.h"
 
 namespace helix::cli {
 

@@ -189,7 +189,8 @@ void write_online(const ExperimentSession& session, ExperimentPage& page) {
 base::Status write_prototype(ExperimentSession& session, ExperimentPage& page) {
     page.text(
         "The prototype's workers do not run as the published simulator has it. What we changed for "
-        "this prediction, all of it in `src/sim/reference_passes.cc`: a worker takes in what has "
+        "this prediction, all of it in `src/sim/published/reference_passes.cc`: a worker takes in "
+        "what has "
         "arrived, runs the prompts through all of its layers (up to 4,096 tokens, vLLM's limit), "
         "hands them on, and only then runs the decodes, where the simulator mixes both in one "
         "batch; results are copied off the device, at the rates that the simulator has for the way "

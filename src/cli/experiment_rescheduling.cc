@@ -6,7 +6,7 @@
 #include <array>
 
 #include "cli/live_grid.h"
-#include "sim/synthetic_trace.h"
+#include "sim/load/synthetic_trace.h"
 
 namespace helix::cli {
 namespace {

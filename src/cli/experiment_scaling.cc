@@ -11,7 +11,7 @@
 
 #include "base/random.h"
 #include "cli/live_grid.h"
-#include "sim/synthetic_trace.h"
+#include "sim/load/synthetic_trace.h"
 
 namespace helix::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/plan_changes.h"
 #include "cli/plan_judge.h"
 #include "cli/plan_output.h"
-#include "plan/paper_program.h"
+#include "plan/mip/paper_program.h"
 
 namespace helix::cli {
 namespace {

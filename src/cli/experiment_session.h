@@ -10,8 +10,8 @@
 #include "base/result.h"
 #include "cli/experiment_case.h"
 #include "cli/experiment_data.h"
-#include "plan/milp.h"
-#include "plan/plan_report.h"
+#include "plan/mip/milp.h"
+#include "plan/report/plan_report.h"
 
 namespace helix::cli {
 

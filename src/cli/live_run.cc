@@ -13,9 +13,9 @@
 #include "base/machine.h"
 #include "base/random.h"
 #include "cli/live_watch.h"
-#include "core/router_catalogue.h"
+#include "core/routing/router_catalogue.h"
 #include "plan/capacity.h"
-#include "sim/synthetic_trace.h"
+#include "sim/load/synthetic_trace.h"
 #include "spec/model_shape.h"
 
 namespace helix::cli {

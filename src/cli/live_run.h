@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/coordinator.h"
-#include "sim/helix_world.h"
-#include "sim/latency_stats.h"
+#include "core/coordinator/coordinator.h"
+#include "sim/cluster/helix_world.h"
+#include "sim/report/latency_stats.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 #include "spec/roofline_cost.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/live_run.h"
-#include "sim/observer.h"
+#include "sim/report/observer.h"
 
 namespace helix::cli {
 

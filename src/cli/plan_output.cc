@@ -4,9 +4,9 @@
 
 #include <cstdio>
 
-#include "plan/picture.h"
-#include "plan/plan_json.h"
-#include "plan/plan_svg.h"
+#include "plan/report/picture.h"
+#include "plan/report/plan_json.h"
+#include "plan/report/plan_svg.h"
 #include "spec/text_file.h"
 
 namespace helix::cli {

@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/result.h"
-#include "core/auto_scale.h"
+#include "core/coordinator/auto_scale.h"
 #include "node/node_provider.h"
 
 // The options of `serve` that say when workers are added and stopped, and how.

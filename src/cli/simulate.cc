@@ -17,7 +17,7 @@
 #include "cli/simulate_setup.h"
 #include "cli/simulate_watch.h"
 #include "cli/word_option.h"
-#include "core/router_catalogue.h"
+#include "core/routing/router_catalogue.h"
 #include "spec/units.h"
 
 namespace helix::cli {

@@ -5,8 +5,8 @@
 #include <charconv>
 
 #include "cli/word_option.h"
-#include "sim/synthetic_trace.h"
-#include "sim/trace_file.h"
+#include "sim/load/synthetic_trace.h"
+#include "sim/load/trace_file.h"
 #include "spec/units.h"
 
 namespace helix::cli {

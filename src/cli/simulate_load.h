@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "cli/command.h"
-#include "sim/load.h"
+#include "sim/load/load.h"
 
 // What `helix simulate` asks of a cluster, from its options.
 

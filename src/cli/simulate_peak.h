@@ -2,9 +2,9 @@
 
 #include "base/result.h"
 #include "cli/simulate_load.h"
-#include "sim/helix_world.h"
-#include "sim/peak_search.h"
-#include "sim/reference_setup.h"
+#include "sim/cluster/helix_world.h"
+#include "sim/load/peak_search.h"
+#include "sim/published/reference_setup.h"
 
 // The peak of a simulated cluster, with a line on the terminal that says how the search gets on.
 

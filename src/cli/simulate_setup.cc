@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
-#include "plan/flow_graph.h"
+#include "plan/flow/flow_graph.h"
 #include "plan/roles.h"
-#include "plan/throughput_search.h"
+#include "plan/search/throughput_search.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
 

@@ -1,6 +1,6 @@
 #include "cli/simulate_watch.h"
 
-#include "sim/html_report.h"
+#include "sim/report/html_report.h"
 #include "spec/text_file.h"
 
 namespace helix::cli {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "sim/chrome_trace.h"
-#include "sim/observer.h"
-#include "sim/recorder.h"
-#include "sim/report.h"
-#include "sim/run_detail.h"
+#include "sim/report/chrome_trace.h"
+#include "sim/report/observer.h"
+#include "sim/report/recorder.h"
+#include "sim/report/report.h"
+#include "sim/report/run_detail.h"
 #include "spec/cluster_spec.h"
 #include "spec/placement.h"
 

@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "sim/distribution.h"
-#include "sim/synthetic_trace.h"
-#include "sim/trace_file.h"
+#include "sim/load/synthetic_trace.h"
+#include "sim/load/trace_file.h"
+#include "sim/report/distribution.h"
 
 namespace helix::cli {
 namespace {

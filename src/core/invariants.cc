@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "core/coordinator_state.h"
-#include "core/worker_state.h"
+#include "core/coordinator/coordinator_state.h"
+#include "core/worker/worker_state.h"
 
 namespace helix::core {
 namespace {

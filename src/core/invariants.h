@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "core/coordinator.h"
-#include "core/worker.h"
+#include "core/coordinator/coordinator.h"
+#include "core/worker/worker.h"
 
 namespace helix::core {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/batch_plan.h"
-#include "core/messages.h"
-#include "core/worker.h"
+#include "core/protocol/batch_plan.h"
+#include "core/protocol/messages.h"
+#include "core/worker/worker.h"
 
 namespace helix::engine {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "core/batch_plan.h"
-#include "core/worker.h"
+#include "core/protocol/batch_plan.h"
+#include "core/worker/worker.h"
 #include "engine/sampler.h"
 #include "engine/thread_pool.h"
 #include "engine/token_filter.h"

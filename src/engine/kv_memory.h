@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "core/batch_plan.h"
+#include "core/protocol/batch_plan.h"
 #include "engine/aligned_buffer.h"
 #include "engine/ops/kv_layout.h"
 #include "engine/thread_pool.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/messages.h"
+#include "core/protocol/messages.h"
 #include "engine/ops/kernels.h"
 #include "spec/sampling_params.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/types.h"
+#include "core/protocol/types.h"
 #include "spec/sampling_params.h"
 
 namespace helix::engine {

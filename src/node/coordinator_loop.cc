@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "core/describe.h"
+#include "core/protocol/describe.h"
 #include "node/clock.h"
 #include "node/coordinator_server.h"
 #include "spec/units.h"

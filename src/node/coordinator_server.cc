@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "core/request_numbers.h"
+#include "core/protocol/request_numbers.h"
 #include "node/clock.h"
 
 namespace helix::node {

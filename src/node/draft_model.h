@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/block_table.h"
-#include "core/coordinator.h"
-#include "core/kv_block_pool.h"
+#include "core/coordinator/coordinator.h"
+#include "core/kv/block_pool.h"
+#include "core/kv/block_table.h"
 #include "engine/backend.h"
 #include "model/gguf.h"
 

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "core/batch_plan.h"
+#include "core/protocol/batch_plan.h"
 #include "net/zmq_frame.h"
 #include "net/zmq_transport.h"
 #include "node/backend_provider.h"

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/worker.h"
+#include "core/worker/worker.h"
 #include "engine/backend.h"
 #include "net/zmq_frame.h"
 #include "net/zmq_transport.h"

@@ -3,7 +3,7 @@
 #include <deque>
 #include <vector>
 
-#include "core/messages.h"
+#include "core/protocol/messages.h"
 
 namespace helix::node {
 

@@ -10,7 +10,7 @@
 #include "base/log_budget.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "core/messages.h"
+#include "core/protocol/messages.h"
 #include "net/zmq_transport.h"
 #include "wire/codec.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/remembered_placement.h"
+#include "core/protocol/remembered_placement.h"
 #include "node/served_model.h"
 #include "store/placement_store.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "node/clock.h"
-#include "plan/placement_diff.h"
-#include "plan/replan.h"
+#include "plan/change/placement_diff.h"
+#include "plan/change/replan.h"
 #include "plan/roles.h"
 #include "spec/placement_file.h"
 

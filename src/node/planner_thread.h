@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 #include "net/zmq_transport.h"
 #include "plan/planner.h"
 

@@ -24,7 +24,7 @@ struct WorkerOptions {
     std::int64_t memory_bytes = 0;
     std::int64_t swap_bytes = 0;  // of memory besides, for KV pages swapped out; 0 = none
     // The most KV that it sends another worker, bytes per second; 0 = by the engine's threads
-    // (core/migration_rate.h). Never more than half of what was measured of the link.
+    // (core/protocol/migration_rate.h). Never more than half of what was measured of the link.
     double migration_bytes_per_s = 0;
     bool prefix_cache = true;  // keep the KV of tokens that another request may begin with
     std::int32_t threads = 0;

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 #include "wire/messages.h"
 
 namespace helix::node {

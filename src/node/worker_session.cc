@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/machine.h"
-#include "core/migration_rate.h"
+#include "core/protocol/migration_rate.h"
 #include "model/manifest.h"
 #include "node/clock.h"
 #include "node/wire_weights.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/worker.h"
+#include "core/worker/worker.h"
 #include "node/engine_thread.h"
 #include "node/kept_model.h"
 #include "node/kv_mover.h"

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "plan/heuristics.h"
-#include "plan/heuristics_separate.h"
+#include "plan/search/heuristics.h"
+#include "plan/search/heuristics_separate.h"
 
 namespace helix::plan {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "plan/evaluator.h"
 #include "plan/planner_checks.h"
+#include "plan/search/evaluator.h"
 
 namespace helix::plan {
 namespace {

@@ -6,18 +6,18 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "plan/block_links.h"
-#include "plan/block_pack.h"
-#include "plan/bounds.h"
-#include "plan/config_bound.h"
-#include "plan/evaluator.h"
-#include "plan/paper_program.h"
+#include "plan/bounds/bounds.h"
+#include "plan/bounds/config_bound.h"
+#include "plan/mip/paper_program.h"
+#include "plan/pack/block_links.h"
+#include "plan/pack/block_pack.h"
 #include "plan/plan_apart.h"
 #include "plan/plan_candidates.h"
 #include "plan/plan_evaluate.h"
 #include "plan/planner_checks.h"
 #include "plan/roles.h"
-#include "plan/scale.h"
+#include "plan/search/evaluator.h"
+#include "plan/search/scale.h"
 #include "spec/measured_node.h"
 
 namespace helix::plan {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "plan/heuristics.h"
+#include "plan/search/heuristics.h"
 #include "spec/units.h"
 
 namespace helix::plan {

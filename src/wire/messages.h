@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "core/messages.h"
+#include "core/protocol/messages.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 

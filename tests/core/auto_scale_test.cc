@@ -1,4 +1,4 @@
-#include "core/auto_scale.h"
+#include "core/coordinator/auto_scale.h"
 
 #include <gtest/gtest.h>
 

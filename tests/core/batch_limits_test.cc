@@ -1,4 +1,4 @@
-#include "core/batch_limits.h"
+#include "core/batch/batch_limits.h"
 
 #include <gtest/gtest.h>
 

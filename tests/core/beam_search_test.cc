@@ -1,4 +1,4 @@
-#include "core/beam_search.h"
+#include "core/coordinator/beam_search.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 #include "core/invariants.h"
 
 namespace helix::core::coordinator_restore_test {

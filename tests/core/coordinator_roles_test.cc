@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/coordinator_state.h"
+#include "core/coordinator/coordinator_state.h"
 #include "core/moving_cluster.h"
 #include "core/timed_cluster.h"
 

@@ -1,10 +1,10 @@
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "core/coordinator_state.h"
+#include "core/coordinator/coordinator_state.h"
 #include "core/find_action.h"
 #include "core/invariants.h"
 

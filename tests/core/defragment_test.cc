@@ -1,4 +1,4 @@
-#include "core/defragment.h"
+#include "core/coordinator/defragment.h"
 
 #include <gtest/gtest.h>
 

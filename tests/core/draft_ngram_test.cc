@@ -1,4 +1,4 @@
-#include "core/draft_ngram.h"
+#include "core/coordinator/draft_ngram.h"
 
 #include <gtest/gtest.h>
 

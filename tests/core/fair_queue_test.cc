@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/fair_shares.h"
+#include "core/coordinator/fair_shares.h"
 #include "core/find_action.h"
 #include "core/scripted_cluster.h"
 #include "core/worker_driver.h"

@@ -1,4 +1,4 @@
-#include "core/guess_length.h"
+#include "core/coordinator/guess_length.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/kv_admission.h"
+#include "core/kv/admission.h"
 
 #include <gtest/gtest.h>
 

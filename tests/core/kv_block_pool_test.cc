@@ -1,12 +1,12 @@
-#include "core/kv_block_pool.h"
+#include "core/kv/block_pool.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "base/random.h"
-#include "core/block_table.h"
-#include "core/kv_estimate.h"
+#include "core/kv/block_table.h"
+#include "core/kv/kv_estimate.h"
 
 namespace helix::core::kv_block_pool_test {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/block_table.h"
-#include "core/kv_block_pool.h"
+#include "core/kv/block_pool.h"
+#include "core/kv/block_table.h"
 
 namespace helix::core::kv_sharing_test {
 namespace {

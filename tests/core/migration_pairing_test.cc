@@ -1,4 +1,4 @@
-#include "core/migration_pairing.h"
+#include "core/coordinator/migration_pairing.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/random.h"
-#include "core/widest_path.h"
+#include "core/routing/widest_path.h"
 
 namespace helix::core::migration_pairing_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/migration_rate.h"
+#include "core/protocol/migration_rate.h"
 
 #include <gtest/gtest.h>
 

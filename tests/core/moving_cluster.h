@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/random.h"
-#include "core/coordinator.h"
-#include "core/coordinator_state.h"
+#include "core/coordinator/coordinator.h"
+#include "core/coordinator/coordinator_state.h"
 #include "core/invariants.h"
-#include "core/worker.h"
+#include "core/worker/worker.h"
 
 namespace helix::core {
 

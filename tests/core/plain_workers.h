@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 #include "core/find_action.h"
 #include "core/invariants.h"
 

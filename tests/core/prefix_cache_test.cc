@@ -1,10 +1,10 @@
 // Blocks that are kept for later sequences (FEATURES V20).
 
-#include "core/prefix_cache.h"
+#include "core/kv/prefix_cache.h"
 
 #include <gtest/gtest.h>
 
-#include "core/block_hash.h"
+#include "core/kv/block_hash.h"
 #include "core/worker_driver.h"
 
 namespace helix::core::prefix_cache_test {

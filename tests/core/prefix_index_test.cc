@@ -1,4 +1,4 @@
-#include "core/prefix_index.h"
+#include "core/coordinator/prefix_index.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/random.h"
-#include "core/block_hash.h"
+#include "core/kv/block_hash.h"
 
 namespace helix::core::prefix_index_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/prompt_window.h"
+#include "core/coordinator/prompt_window.h"
 
 #include <gtest/gtest.h>
 

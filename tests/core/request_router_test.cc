@@ -1,4 +1,4 @@
-#include "core/request_router.h"
+#include "core/routing/request_router.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "core/router_catalogue.h"
+#include "core/routing/router_catalogue.h"
 
 namespace helix::core::request_router_test {
 namespace {

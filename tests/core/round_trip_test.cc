@@ -1,4 +1,4 @@
-#include "core/round_trip.h"
+#include "core/batch/round_trip.h"
 
 #include <gtest/gtest.h>
 

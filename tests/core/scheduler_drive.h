@@ -12,7 +12,7 @@
 
 #include "base/random.h"
 #include "core/invariants.h"
-#include "core/worker.h"
+#include "core/worker/worker.h"
 
 namespace helix::core::test {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/coordinator.h"
-#include "core/coordinator_state.h"
+#include "core/coordinator/coordinator.h"
+#include "core/coordinator/coordinator_state.h"
 #include "core/find_action.h"
 #include "core/invariants.h"
 

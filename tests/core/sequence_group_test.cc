@@ -1,4 +1,4 @@
-#include "core/sequence_group.h"
+#include "core/coordinator/sequence_group.h"
 
 #include "core/plain_workers.h"
 

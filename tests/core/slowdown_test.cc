@@ -1,4 +1,4 @@
-#include "core/slowdown.h"
+#include "core/coordinator/slowdown.h"
 
 #include <gtest/gtest.h>
 

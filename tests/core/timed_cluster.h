@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 #include "core/invariants.h"
-#include "core/worker.h"
+#include "core/worker/worker.h"
 
 namespace helix::core {
 

@@ -1,4 +1,4 @@
-#include "core/transition_steps.h"
+#include "core/coordinator/transition_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/random.h"
-#include "core/pipeline_graph.h"
+#include "core/routing/pipeline_graph.h"
 
 namespace helix::core::transition_steps_test {
 namespace {

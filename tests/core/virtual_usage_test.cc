@@ -1,4 +1,4 @@
-#include "core/virtual_usage.h"
+#include "core/coordinator/virtual_usage.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "core/freeness.h"
+#include "core/coordinator/freeness.h"
 
 namespace helix::core::virtual_usage_test {
 namespace {

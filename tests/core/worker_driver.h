@@ -7,7 +7,7 @@
 
 #include "core/find_action.h"
 #include "core/invariants.h"
-#include "core/worker.h"
+#include "core/worker/worker.h"
 
 namespace helix::core {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "core/worker/worker_state.h"
 #include "core/worker_driver.h"
-#include "core/worker_state.h"
 
 namespace helix::core::worker_priority_test {
 namespace {

@@ -1,10 +1,10 @@
-#include "core/worker.h"
+#include "core/worker/worker.h"
 
 #include <gtest/gtest.h>
 
-#include "core/describe.h"
 #include "core/find_action.h"
 #include "core/invariants.h"
+#include "core/protocol/describe.h"
 
 namespace helix::core::worker_test {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "core/batch_plan.h"
+#include "core/protocol/batch_plan.h"
 #include "engine/cpu_backend.h"
 #include "model/local_weights.h"
 

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "core/invariants.h"
-#include "core/worker.h"
+#include "core/worker/worker.h"
 #include "engine/backend.h"
 
 namespace helix::engine::test {

@@ -1,15 +1,15 @@
-#include "plan/block_links.h"
+#include "plan/pack/block_links.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "plan/config_bound.h"
-#include "plan/evaluator.h"
+#include "plan/bounds/config_bound.h"
 #include "plan/exhaustive.h"
 #include "plan/plan_fixtures.h"
 #include "plan/published_problems.h"
+#include "plan/search/evaluator.h"
 
 namespace helix::plan::block_links_test {
 namespace {

@@ -1,16 +1,16 @@
-#include "plan/block_pack.h"
+#include "plan/pack/block_pack.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 
-#include "plan/config_bound.h"
-#include "plan/evaluator.h"
+#include "plan/bounds/config_bound.h"
 #include "plan/exhaustive.h"
-#include "plan/flow_graph.h"
+#include "plan/flow/flow_graph.h"
 #include "plan/plan_fixtures.h"
 #include "plan/published_problems.h"
+#include "plan/search/evaluator.h"
 
 namespace helix::plan::block_pack_test {
 namespace {

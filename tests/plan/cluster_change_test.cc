@@ -1,4 +1,4 @@
-#include "plan/cluster_change.h"
+#include "plan/change/cluster_change.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "plan/config_bound.h"
+#include "plan/bounds/config_bound.h"
 
 #include <gtest/gtest.h>
 
@@ -6,12 +6,12 @@
 #include <functional>
 
 #include "base/effort.h"
-#include "plan/bounds.h"
-#include "plan/config_cover.h"
-#include "plan/evaluator.h"
+#include "plan/bounds/bounds.h"
+#include "plan/bounds/config_cover.h"
 #include "plan/exhaustive.h"
 #include "plan/plan_fixtures.h"
 #include "plan/published_problems.h"
+#include "plan/search/evaluator.h"
 
 namespace helix::plan::config_bound_test {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/evaluator.h"
+#include "plan/search/evaluator.h"
 #include "spec/placement.h"
 
 namespace helix::plan {

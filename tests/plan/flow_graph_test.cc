@@ -1,4 +1,4 @@
-#include "plan/flow_graph.h"
+#include "plan/flow/flow_graph.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <queue>
 
 #include "base/random.h"
-#include "plan/evaluator.h"
+#include "plan/search/evaluator.h"
 #include "plan_fixtures.h"
 #include "spec/measured_node.h"
 

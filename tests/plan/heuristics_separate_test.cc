@@ -1,4 +1,4 @@
-#include "plan/heuristics_separate.h"
+#include "plan/search/heuristics_separate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/heuristics.h"
+#include "plan/search/heuristics.h"
 
 #include <gtest/gtest.h>
 

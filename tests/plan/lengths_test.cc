@@ -1,4 +1,4 @@
-#include "plan/lengths.h"
+#include "plan/predict/lengths.h"
 
 #include <gtest/gtest.h>
 

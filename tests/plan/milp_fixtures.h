@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "plan/capacity.h"
-#include "plan/evaluator.h"
-#include "plan/flow_graph.h"
+#include "plan/flow/flow_graph.h"
 #include "plan/published_problems.h"
+#include "plan/search/evaluator.h"
 
 // Small parts of the published problems, and their optimum by trying every placement.
 

@@ -1,4 +1,4 @@
-#include "plan/milp_stop.h"
+#include "plan/mip/milp_stop.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/milp.h"
+#include "plan/mip/milp.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "milp_fixtures.h"
-#include "plan/bounds.h"
-#include "plan/heuristics.h"
+#include "plan/bounds/bounds.h"
+#include "plan/search/heuristics.h"
 #include "plan_fixtures.h"
 
 namespace helix::plan::milp_test {

@@ -1,4 +1,4 @@
-#include "plan/moves.h"
+#include "plan/search/moves.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/pareto.h"
+#include "plan/search/pareto.h"
 
 #include <gtest/gtest.h>
 

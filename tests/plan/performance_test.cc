@@ -1,4 +1,4 @@
-#include "plan/performance.h"
+#include "plan/predict/performance.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/picture.h"
+#include "plan/report/picture.h"
 
 #include <gtest/gtest.h>
 

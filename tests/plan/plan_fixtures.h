@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "plan/capacity.h"
-#include "plan/flow_graph.h"
+#include "plan/flow/flow_graph.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 

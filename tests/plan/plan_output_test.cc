@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "plan/plan_fixtures.h"
-#include "plan/plan_json.h"
-#include "plan/plan_svg.h"
 #include "plan/planner.h"
+#include "plan/report/plan_json.h"
+#include "plan/report/plan_svg.h"
 
 namespace helix::plan::plan_output_test {
 namespace {

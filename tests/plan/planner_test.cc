@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "base/effort.h"
-#include "plan/bounds.h"
-#include "plan/evaluator.h"
+#include "plan/bounds/bounds.h"
+#include "plan/search/evaluator.h"
 #include "plan_fixtures.h"
 #include "spec/measured_node.h"
 

@@ -1,4 +1,4 @@
-#include "plan/prune.h"
+#include "plan/mip/prune.h"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "paper_data.h"
-#include "plan/bounds.h"
-#include "plan/flow_graph.h"
-#include "plan/heuristics.h"
+#include "plan/bounds/bounds.h"
+#include "plan/flow/flow_graph.h"
 #include "plan/planner.h"
+#include "plan/search/heuristics.h"
 #include "spec/cluster_file.h"
 #include "spec/placement_file.h"
 #include "spec/profile_tables.h"

@@ -1,9 +1,9 @@
-#include "plan/replan_apart.h"
+#include "plan/change/replan_apart.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/cluster_change.h"
+#include "plan/change/cluster_change.h"
 #include "plan/plan_fixtures.h"
 #include "plan/planner.h"
 #include "plan/role_fixtures.h"

@@ -1,14 +1,14 @@
-#include "plan/replan.h"
+#include "plan/change/replan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "paper_data.h"
-#include "plan/cluster_change.h"
-#include "plan/evaluator.h"
+#include "plan/change/cluster_change.h"
 #include "plan/plan_fixtures.h"
 #include "plan/planner.h"
-#include "plan/typical_throughput.h"
+#include "plan/predict/typical_throughput.h"
+#include "plan/search/evaluator.h"
 #include "spec/cluster_file.h"
 #include "spec/measured_node.h"
 

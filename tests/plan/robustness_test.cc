@@ -1,4 +1,4 @@
-#include "plan/robustness.h"
+#include "plan/flow/robustness.h"
 
 #include <gtest/gtest.h>
 

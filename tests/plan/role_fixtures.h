@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/plan_report.h"
+#include "plan/report/plan_report.h"
 #include "spec/cluster_spec.h"
 
 namespace helix::plan {

@@ -1,12 +1,12 @@
-#include "plan/scale.h"
+#include "plan/search/scale.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "plan/bounds.h"
-#include "plan/evaluator.h"
+#include "plan/bounds/bounds.h"
 #include "plan/generate.h"
+#include "plan/search/evaluator.h"
 #include "plan_fixtures.h"
 
 namespace helix::plan::scale_test {

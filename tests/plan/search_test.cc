@@ -1,4 +1,4 @@
-#include "plan/search.h"
+#include "plan/search/search.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "base/effort.h"
 #include "exhaustive.h"
-#include "plan/enumerate.h"
+#include "plan/search/enumerate.h"
 #include "plan_fixtures.h"
 
 namespace helix::plan::search_test {

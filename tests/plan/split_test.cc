@@ -1,11 +1,11 @@
-#include "plan/split.h"
+#include "plan/flow/split.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "plan/performance.h"
 #include "plan/plan_fixtures.h"
+#include "plan/predict/performance.h"
 #include "plan/reference_data.h"
 
 namespace helix::plan::split_test {

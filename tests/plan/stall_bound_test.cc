@@ -1,4 +1,4 @@
-#include "plan/stall_bound.h"
+#include "plan/bounds/stall_bound.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "plan/target_flow.h"
+#include "plan/search/target_flow.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "plan/anneal.h"
-#include "plan/evaluator.h"
+#include "plan/search/anneal.h"
+#include "plan/search/evaluator.h"
 #include "plan_fixtures.h"
 
 namespace helix::plan::target_flow_test {

@@ -1,14 +1,14 @@
-#include "plan/throughput_search.h"
+#include "plan/search/throughput_search.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <thread>
 
-#include "plan/heuristics.h"
+#include "plan/flow/split.h"
 #include "plan/plan_fixtures.h"
 #include "plan/reference_data.h"
-#include "plan/split.h"
+#include "plan/search/heuristics.h"
 
 namespace helix::plan::throughput_search_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "plan/what_if.h"
+#include "plan/change/what_if.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

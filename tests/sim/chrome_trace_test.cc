@@ -1,4 +1,4 @@
-#include "sim/chrome_trace.h"
+#include "sim/report/chrome_trace.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "sim/cluster/toy_model.h"
+#include "sim/cluster/world.h"
 #include "sim/flat_cost.h"
-#include "sim/toy_model.h"
-#include "sim/world.h"
 
 namespace helix::sim::cut_link_test {
 namespace {

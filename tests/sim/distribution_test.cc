@@ -1,4 +1,4 @@
-#include "sim/distribution.h"
+#include "sim/report/distribution.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "sim/observer.h"
+#include "sim/report/observer.h"
 #include "spec/cluster_spec.h"
 #include "spec/placement.h"
 

@@ -12,9 +12,9 @@
 #include <cstdlib>
 
 #include "base/effort.h"
+#include "sim/cluster/toy_model.h"
+#include "sim/cluster/world.h"
 #include "sim/flat_cost.h"
-#include "sim/toy_model.h"
-#include "sim/world.h"
 
 namespace helix::sim::fault_matrix_test {
 namespace {

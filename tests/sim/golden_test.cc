@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "sim/world.h"
+#include "sim/cluster/world.h"
 
 namespace helix::sim::golden_test {
 namespace {
@@ -106,7 +106,8 @@ class Script {
     }
 
     void command(const std::string& verb, std::istringstream& words) {
-        if (verb == "fault") {  // the rest as sim/fault_plan.h has it; its time counts from now
+        if (verb ==
+            "fault") {  // the rest as sim/cluster/fault_plan.h has it; its time counts from now
             std::string rest;
             std::getline(words, rest);
             const auto plan = parse_fault_plan(rest);

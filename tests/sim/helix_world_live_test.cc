@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "sim/helix_world.h"
+#include "sim/cluster/helix_world.h"
 #include "sim/plain_cost.h"
 
 namespace helix::sim::helix_world_live_test {

@@ -1,8 +1,8 @@
-#include "sim/helix_world.h"
+#include "sim/cluster/helix_world.h"
 
 #include <gtest/gtest.h>
 
-#include "sim/helix_network.h"
+#include "sim/cluster/helix_network.h"
 #include "sim/plain_cost.h"
 
 namespace helix::sim::helix_world_test {

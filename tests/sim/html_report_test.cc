@@ -1,4 +1,4 @@
-#include "sim/html_report.h"
+#include "sim/report/html_report.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <set>
 
 #include "sim/fake_world.h"
-#include "sim/html_report_parts.h"
-#include "sim/recorder.h"
+#include "sim/report/html_report_parts.h"
+#include "sim/report/recorder.h"
 
 namespace helix::sim::html_report_test {
 namespace {

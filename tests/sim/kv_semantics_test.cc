@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "sim/cluster/toy_model.h"
+#include "sim/cluster/world.h"
 #include "sim/three_stages.h"
-#include "sim/toy_model.h"
-#include "sim/world.h"
 
 namespace helix::sim::kv_semantics_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/load.h"
+#include "sim/load/load.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/random.h"
-#include "sim/latency_stats.h"
+#include "sim/report/latency_stats.h"
 
 namespace helix::sim::load_test {
 namespace {

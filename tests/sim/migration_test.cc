@@ -4,9 +4,9 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "sim/cluster/toy_model.h"
+#include "sim/cluster/world.h"
 #include "sim/flat_cost.h"
-#include "sim/toy_model.h"
-#include "sim/world.h"
 
 namespace helix::sim::migration_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/peak_search.h"
+#include "sim/load/peak_search.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "sim/recorder.h"
+#include "sim/report/recorder.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "paper_data.h"
-#include "sim/reference_world.h"
+#include "sim/published/reference_world.h"
 #include "spec/cluster_file.h"
 #include "spec/placement_file.h"
 

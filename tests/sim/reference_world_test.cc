@@ -1,4 +1,4 @@
-#include "sim/reference_world.h"
+#include "sim/published/reference_world.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "sim/run_detail.h"
+#include "sim/report/run_detail.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "base/random.h"
-#include "core/router_catalogue.h"
-#include "sim/helix_world.h"
+#include "core/routing/router_catalogue.h"
+#include "sim/cluster/helix_world.h"
 
 // examples/schedulers/power_of_two.cc, as a line of router_catalogue.cc would name it.
 namespace helix::core {

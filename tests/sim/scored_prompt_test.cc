@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "sim/swarm_judge.h"
+#include "sim/cluster/swarm_judge.h"
+#include "sim/cluster/toy_model.h"
+#include "sim/cluster/world.h"
 #include "sim/three_stages.h"
-#include "sim/toy_model.h"
-#include "sim/world.h"
 
 namespace helix::sim::scored_prompt_test {
 namespace {

@@ -1,5 +1,5 @@
-// The planner's bound on how long an answer stands still when a machine dies (plan/stall_bound.h),
-// against what clients of the simulated cluster see.
+// The planner's bound on how long an answer stands still when a machine dies
+// (plan/bounds/stall_bound.h), against what clients of the simulated cluster see.
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <map>
 
 #include "base/random.h"
-#include "plan/stall_bound.h"
-#include "sim/client_watch.h"
+#include "plan/bounds/stall_bound.h"
+#include "sim/cluster/client_watch.h"
+#include "sim/cluster/world.h"
 #include "sim/flat_cost.h"
-#include "sim/world.h"
 
 namespace helix::sim::stall_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/svg_chart.h"
+#include "sim/report/svg_chart.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // The swarm that runs with every commit, and the seeds that once failed.
 
-#include "sim/swarm_run.h"
+#include "sim/cluster/swarm_run.h"
 
 #include <gtest/gtest.h>
 
 #include "base/effort.h"
-#include "sim/swarm_judge.h"
-#include "sim/toy_model.h"
+#include "sim/cluster/swarm_judge.h"
+#include "sim/cluster/toy_model.h"
 
 namespace helix::sim::swarm_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "sim/synthetic_trace.h"
+#include "sim/load/synthetic_trace.h"
 #include "paper_data.h"
 
 #include <gtest/gtest.h>

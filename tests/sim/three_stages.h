@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "core/coordinator.h"
+#include "core/coordinator/coordinator.h"
 #include "sim/flat_cost.h"
 
 // Three workers of two layers each in a row, and what their batches cost.

@@ -1,4 +1,4 @@
-#include "sim/time_grid.h"
+#include "sim/report/time_grid.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "sim/trace_file.h"
+#include "sim/load/trace_file.h"
 #include "paper_data.h"
 
 #include <gtest/gtest.h>

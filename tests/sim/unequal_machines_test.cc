@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "sim/helix_world.h"
-#include "sim/load.h"
+#include "sim/cluster/helix_world.h"
+#include "sim/load/load.h"
 
 namespace helix::sim::unequal_machines_test {
 namespace {

@@ -1,10 +1,10 @@
-#include "sim/world.h"
+#include "sim/cluster/world.h"
 
 #include <gtest/gtest.h>
 
 #include "base/log.h"
 #include "base/random.h"
-#include "sim/toy_model.h"
+#include "sim/cluster/toy_model.h"
 
 namespace helix::sim::world_test {
 namespace {

@@ -16,7 +16,7 @@
 #include <string>
 
 #include "base/planted_bug.h"
-#include "sim/swarm_run.h"
+#include "sim/cluster/swarm_run.h"
 
 namespace helix::sim {
 namespace {

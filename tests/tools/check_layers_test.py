@@ -41,7 +41,7 @@ class CheckLayers(unittest.TestCase):
                                           "sim/a.cc": '#include "core/a.h"\n#include <thread>\n'}), [])
 
     def test_upward_include(self):
-        self.assert_found({"core/a.h": '#pragma once\n#include "sim/world.h"\n'}, ["core/a.h:2", "sim"])
+        self.assert_found({"core/a.h": '#pragma once\n#include "sim/cluster/world.h"\n'}, ["core/a.h:2", "sim"])
 
     def test_include_of_an_unlisted_room(self):
         self.assert_found({"base/a.h": '#include "spec/b.h"\n'}, ["base/a.h:1", "spec"])
@@ -60,6 +60,27 @@ class CheckLayers(unittest.TestCase):
 
     def test_unknown_room(self):
         self.assert_found({"misc/a.h": ""}, ["src/misc"])
+
+    PARTS = CMAKE + "helix_part(core kv)\nhelix_part(core worker DEPS kv)\n"
+
+    def test_parts_that_keep_their_order_pass(self):
+        files = {"core/kv/a.h": '#include "base/b.h"\n', "core/worker/b.h": '#include "core/kv/a.h"\n',
+                 "core/top.cc": '#include "core/worker/b.h"\n', "sim/c.cc": '#include "core/worker/b.h"\n'}
+        self.assertEqual(self.violations(files, self.PARTS), [])
+
+    def test_part_that_includes_one_above_it(self):
+        self.assert_found({"core/kv/a.h": '#include "core/worker/b.h"\n', "core/worker/b.h": ""},
+                          ["core/kv/a.h:1", "core/worker"], self.PARTS)
+
+    def test_part_that_includes_the_top(self):
+        self.assert_found({"core/kv/a.h": '#include "core/top.h"\n'}, ["core/kv/a.h:1", "top"], self.PARTS)
+
+    def test_unlisted_part(self):
+        self.assert_found({"core/misc/a.h": ""}, ["src/core/misc"], self.PARTS)
+
+    def test_cycle_of_parts(self):
+        self.assert_found({"core/kv/a.h": ""}, ["cycle"],
+                          CMAKE + "helix_part(core kv DEPS worker)\nhelix_part(core worker DEPS kv)\n")
 
     def test_include_without_path(self):
         self.assert_found({"core/a.cc": '#include "a.h"\n'}, ["core/a.cc:1"])

@@ -6,8 +6,8 @@
 #include <charconv>
 
 #include "base/check.h"
-#include "sim/gamma_variate.h"
-#include "sim/trace_file.h"
+#include "sim/load/gamma_variate.h"
+#include "sim/load/trace_file.h"
 
 namespace helix::cli {
 namespace {

@@ -30,7 +30,7 @@ base::Result<LengthRange> parse_length_range(const std::string& what, const std:
 class LengthSource {
   public:
     LengthSource(LengthRange prompt, LengthRange output) : prompt_(prompt), output_(output) {}
-    // A trace file (sim/trace_file.h), of which only the lengths count.
+    // A trace file (sim/load/trace_file.h), of which only the lengths count.
     static base::Result<LengthSource> read(const std::string& path);
 
     // Of the request of this number; arrival_s is 0.
@@ -58,7 +58,7 @@ base::Result<double> parse_arrivals(const std::string& text);
 std::vector<LoadRequest> draw_load(const ArrivalProcess& arrivals, const LengthSource& lengths,
                                    std::size_t count, double duration_s, std::uint64_t seed);
 
-// A trace file with times of arrival (sim/trace_file.h).
+// A trace file with times of arrival (sim/load/trace_file.h).
 base::Result<std::vector<LoadRequest>> read_arrivals(const std::string& path);
 
 }  // namespace helix::cli

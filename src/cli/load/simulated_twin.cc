@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "sim/helix_world.h"
+#include "sim/cluster/helix_world.h"
 #include "spec/json_place.h"
 
 namespace helix::cli {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/types.h"
+#include "core/protocol/types.h"
 
 namespace helix::core {
 

@@ -1,0 +1,154 @@
+#include "core/coordinator/defragment.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "base/check.h"
+#include "core/routing/widest_path.h"
+
+namespace helix::core {
+namespace {
+
+constexpr std::int32_t kPaths = 4;  // that are tried
+
+std::size_t index(std::int32_t i) {
+    return static_cast<std::size_t>(i);
+}
+
+// One path that is cleared.
+class Clearing {
+  public:
+    Clearing(const RoomView& view, const Path& path, std::int64_t blocks, const MayTake& may_take)
+        : graph_(*view.graph), may_take_(may_take), room_(view.room), requests_(view.requests) {
+        for (const std::int32_t e : path) {
+            const std::int32_t node = graph_.edge(e).to;
+            if (node == spec::kCoordinator) continue;
+            room_[index(node)] -= blocks * graph_.stage(graph_.edge(e)).layers.size();
+            nodes_.push_back(node);
+        }
+    }
+
+    // Until every stage has room. Fails at the node in stuck_at().
+    bool clear(std::size_t most_moves) {
+        for (const std::int32_t node : nodes_) {
+            while (room_[index(node)] < 0) {
+                if (moves_.size() == most_moves || !move_one(node)) {
+                    stuck_at_ = node;
+                    return false;
+                }
+            }
+        }
+        return true;
+    }
+    std::vector<Move> moves() { return std::move(moves_); }
+    std::int32_t stuck_at() const { return stuck_at_; }
+
+  private:
+    std::int64_t pages_at(const PlacedRequest& placed, const Path& path, std::int32_t node) const {
+        for (const std::int32_t e : path) {
+            if (graph_.edge(e).to != node) continue;
+            return placed.blocks * graph_.stage(graph_.edge(e)).layers.size();
+        }
+        return 0;
+    }
+
+    bool move_one(std::int32_t node) {
+        const std::int64_t lacks = -room_[index(node)];
+        std::vector<PlacedRequest*> here;
+        for (PlacedRequest& placed : requests_) {
+            if (!placed.request.movable) continue;
+            if (pages_at(placed, placed.request.path, node) > 0) here.push_back(&placed);
+        }
+        // The least that is enough; where none is, the most.
+        const auto key = [&](const PlacedRequest& placed) {
+            const std::int64_t pages = pages_at(placed, placed.request.path, node);
+            const bool enough = pages >= lacks;
+            return std::tuple(placed.request.priority, !enough, enough ? pages : -pages,
+                              placed.request.id);
+        };
+        std::sort(here.begin(), here.end(), [&](const PlacedRequest* a, const PlacedRequest* b) {
+            return key(*a) < key(*b);
+        });
+        for (PlacedRequest* placed : here) {
+            const Path to = destination(*placed, node);
+            if (to.empty()) continue;
+            apply(*placed, to);
+            return true;
+        }
+        return false;
+    }
+
+    // The path with the most room left that does not touch the node.
+    Path destination(const PlacedRequest& placed, std::int32_t cleared) const {
+        return widest_path(graph_,
+                           [&](std::int32_t e) {
+                               const std::int32_t to = graph_.edge(e).to;
+                               constexpr double kAny = std::numeric_limits<double>::infinity();
+                               if (to == spec::kCoordinator) return kAny;
+                               if (to == cleared) return -1.0;
+                               const Stage stage = graph_.stage(graph_.edge(e));
+                               const std::int64_t more = placed.blocks * stage.layers.size() -
+                                                         pages_at(placed, placed.request.path, to);
+                               if (more <= 0) return kAny;
+                               if (!may_take_(placed.request, stage.worker, stage.layers))
+                                   return -1.0;
+                               return static_cast<double>(room_[index(to)] - more);
+                           })
+            .path;
+    }
+
+    void apply(PlacedRequest& placed, const Path& to) {
+        for (const std::int32_t e : placed.request.path) add(placed, e, 1);
+        for (const std::int32_t e : to) add(placed, e, -1);
+        placed.request.path = to;
+        placed.request.movable = false;
+        moves_.push_back({placed.request.id, to});
+    }
+    void add(const PlacedRequest& placed, std::int32_t e, std::int64_t sign) {
+        const std::int32_t node = graph_.edge(e).to;
+        if (node == spec::kCoordinator) return;
+        room_[index(node)] += sign * placed.blocks * graph_.stage(graph_.edge(e)).layers.size();
+    }
+
+    const PipelineGraph& graph_;
+    const MayTake& may_take_;
+    std::vector<std::int64_t> room_;  // the waiting request has its part already
+    std::vector<PlacedRequest> requests_;
+    std::vector<std::int32_t> nodes_;  // of the path
+    std::vector<Move> moves_;
+    std::int32_t stuck_at_ = -1;
+};
+
+}  // namespace
+
+RoomPlan plan_room(const RoomView& view, std::int64_t blocks, std::int32_t most_moves,
+                   const StageFits& may_hold, const MayTake& may_take) {
+    CHECK(view.graph != nullptr && view.room.size() == view.graph->nodes().size());
+    const PipelineGraph& graph = *view.graph;
+    std::vector<char> excluded(view.room.size(), 0);
+    // Shifts all widths above 0: lacking is no reason to be closed.
+    double shift = 1;
+    for (const std::int64_t room : view.room) {
+        shift = std::max(shift, static_cast<double>(blocks * graph.n_layers() - room));
+    }
+    for (std::int32_t tried = 0; tried < kPaths; ++tried) {
+        const WidePath nearest = widest_path(graph, [&](std::int32_t e) {
+            const std::int32_t to = graph.edge(e).to;
+            if (to == spec::kCoordinator) return std::numeric_limits<double>::infinity();
+            const Stage stage = graph.stage(graph.edge(e));
+            if (excluded[index(to)] != 0 || !may_hold(stage.worker, stage.layers)) return -1.0;
+            return shift + static_cast<double>(view.room[index(to)] - blocks * stage.layers.size());
+        });
+        if (nearest.path.empty() || nearest.width >= shift) return {};
+        Clearing clearing(view, nearest.path, blocks, may_take);
+        if (clearing.clear(static_cast<std::size_t>(most_moves))) {
+            return {nearest.path, clearing.moves()};
+        }
+        excluded[index(clearing.stuck_at())] = 1;
+    }
+    return {};
+}
+
+}  // namespace helix::core

@@ -1,0 +1,168 @@
+// After a restart: the placement that the coordinator before us had in force is put in force again,
+// without planning, as soon as those that held it are back; those that it was emptying are emptied
+// on.
+
+#include <algorithm>
+#include <utility>
+
+#include "core/coordinator/coordinator_state.h"
+
+namespace helix::core {
+
+using base::Status;
+
+Status check_remembered(const RememberedPlacement& placement, std::int32_t n_layers) {
+    std::set<std::string> names;
+    std::vector<bool> held(static_cast<std::size_t>(n_layers));
+    for (const RememberedPlacement::Holder& holder : placement.holders) {
+        if (holder.worker.empty()) return base::invalid("a holder of layers has no name");
+        if (!names.insert(holder.worker).second) {
+            return base::invalid("worker " + holder.worker + " is named twice");
+        }
+        if (holder.layers.begin < 0 || holder.layers.end > n_layers ||
+            holder.layers.begin > holder.layers.end) {
+            return base::invalid("worker " + holder.worker + " has layers " +
+                                 std::to_string(holder.layers.begin) + " to " +
+                                 std::to_string(holder.layers.end) + " of a model of " +
+                                 std::to_string(n_layers));
+        }
+        for (std::int32_t layer = holder.layers.begin; layer < holder.layers.end; ++layer) {
+            held[static_cast<std::size_t>(layer)] = true;
+        }
+    }
+    const auto missing = std::find(held.begin(), held.end(), false);
+    if (missing != held.end()) {
+        return base::invalid("nobody holds layer " + std::to_string(missing - held.begin()));
+    }
+    for (const RememberedPlacement::Flow& flow : placement.flows) {
+        for (const std::string& name : {flow.from, flow.to}) {
+            if (name.empty() || names.contains(name)) continue;
+            return base::invalid("a flow of worker " + name + ", which holds nothing");
+        }
+        if (flow.from == flow.to || !(flow.tokens_per_s > 0)) {
+            return base::invalid("no flow from \"" + flow.from + "\" to \"" + flow.to + "\"");
+        }
+    }
+    return base::Ok{};
+}
+
+namespace {
+
+std::string listed(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+}
+
+// What a machine has free is a little different each time; whether the layers fit is seen when they
+// are loaded.
+bool has_lost_memory(std::int64_t bytes, const RememberedPlacement::Holder& holder) {
+    constexpr double kEnough = 0.9;
+    return static_cast<double>(bytes) < kEnough * static_cast<double>(holder.memory_bytes);
+}
+
+}  // namespace
+
+LayerRange Coordinator::Impl::held_before(const WorkerState& worker) const {
+    if (!remembered) return {};
+    for (const RememberedPlacement::Holder& holder : remembered->holders) {
+        if (holder.worker != worker.joined.node.name) continue;
+        const bool given_others = worker.assigned_epoch != 0 && worker.layers != holder.layers;
+        return given_others ? LayerRange{} : holder.layers;
+    }
+    return {};
+}
+
+bool Coordinator::Impl::is_placed(WorkerId id) const {
+    if (in_router(id)) return true;
+    return epoch_in_force == 0 && !held_before(workers.at(id)).empty();
+}
+
+bool Coordinator::Impl::awaits_remembered(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    if (!remembered || restore_over) return false;
+    std::map<std::string, const WorkerState*> here;
+    for (const auto& [id, worker] : workers) here[worker.joined.node.name] = &worker;
+    std::vector<std::string> missing;
+    std::string why_not;
+    for (const RememberedPlacement::Holder& holder : remembered->holders) {
+        if (holder.layers.empty()) continue;
+        const auto found = here.find(holder.worker);
+        if (found == here.end()) {
+            missing.push_back(holder.worker);
+        } else if (found->second->failed) {
+            why_not = "worker " + holder.worker + " could not load its layers";
+        } else if (has_lost_memory(found->second->joined.node.memory_bytes, holder)) {
+            why_not = "worker " + holder.worker + " has less memory than it had";
+        }
+    }
+    if (why_not.empty() && missing.empty()) {
+        restore(now, actions);
+        return true;
+    }
+    if (why_not.empty() && !restore_until) {
+        restore_until = now + config.rejoin_wait;
+        actions.push_back(Report{"the placement from before the restart needs " + listed(missing) +
+                                     ", too: waiting for up to " +
+                                     std::to_string(config.rejoin_wait.ns / 1'000'000) + " ms",
+                                 false});
+    }
+    if (why_not.empty() && now < *restore_until) return true;
+    restore_over = true;
+    if (why_not.empty()) why_not = "still without " + listed(missing);
+    actions.push_back(
+        Report{"the placement from before the restart is not used as it was: " + why_not, true});
+    return false;
+}
+
+void Coordinator::Impl::restore(TimePoint now, std::vector<CoordinatorAction>& actions) {
+    PendingPlacement next;
+    std::map<std::string, std::int32_t> index = {{"", spec::kCoordinator}};
+    bool improvable = false;  // with strangers, or because somebody is to leave
+    for (const auto& [id, worker] : workers) {
+        if (worker.failed || (worker.draining && held_before(worker).empty())) continue;
+        const std::string& name = worker.joined.node.name;
+        index[name] = static_cast<std::int32_t>(next.workers.size());
+        next.workers.push_back(id);
+        next.placement.layers.push_back(held_before(worker));
+        next.changed.insert(id);
+        improvable = improvable || worker.draining ||
+                     std::none_of(remembered->holders.begin(), remembered->holders.end(),
+                                  [&](const auto& h) { return h.worker == name; });
+    }
+    for (const RememberedPlacement::Flow& flow : remembered->flows) {
+        const auto from = index.find(flow.from);
+        const auto to = index.find(flow.to);
+        if (from == index.end() || to == index.end()) continue;  // held nothing, and is not here
+        next.flows.push_back({from->second, to->second, flow.tokens_per_s});
+    }
+    actions.push_back(Report{"the placement from before the restart is taken up again", false});
+    pending = std::move(next);
+    capacity_cache.reset();
+    plan_wanted = improvable;
+    plan_wanted_since = now;
+}
+
+void Coordinator::Impl::remember_in_force() {
+    RememberedPlacement next;
+    const auto name_of = [&](std::int32_t id) -> std::string {
+        if (id == spec::kCoordinator) return "";
+        return workers.at({static_cast<std::uint32_t>(id)}).joined.node.name;
+    };
+    for (const WorkerId id : pending->workers) {
+        const WorkerState& worker = workers.at(id);
+        next.holders.push_back(
+            {worker.joined.node.name, worker.layers, worker.joined.node.memory_bytes});
+    }
+    for (const spec::LinkFlow& flow : flows) {
+        next.flows.push_back({name_of(flow.from), name_of(flow.to), flow.tokens_per_s});
+    }
+    in_force = std::move(next);
+    restore_over = true;
+    if (!remembered) return;
+    std::erase_if(remembered->holders, [&](const RememberedPlacement::Holder& before) {
+        return std::any_of(in_force->holders.begin(), in_force->holders.end(),
+                           [&](const auto& holder) { return holder.worker == before.worker; });
+    });
+}
+
+}  // namespace helix::core

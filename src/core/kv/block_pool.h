@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/protocol/types.h"
+
+namespace helix::core {
+
+// The pages of one worker's KV memory: one pool for all its layers, page = block_size tokens x one
+// layer (FEATURES H18, V1), each with the number of those that use it (V2). Hands out the lowest
+// free ids first after a reset, then the most recently freed, so equal histories give equal tables.
+class KvBlockPool {
+  public:
+    explicit KvBlockPool(std::int64_t total_pages = 0);
+
+    std::int64_t total() const { return total_; }
+    // Pages that nobody but the prefix cache refers to count as free: it gives them up when asked.
+    std::int64_t used() const { return held() - cached_only_; }
+    std::int64_t free_pages() const { return total_ - used(); }
+    std::int64_t cached_only() const { return cached_only_; }
+    std::int64_t unused() const { return total_ - held(); }  // free, and not the cache's either
+    std::uint32_t references(PageId page) const { return page < refs_.size() ? refs_[page] : 0; }
+
+    // Pages from here up were never handed out.
+    PageId untouched() const { return static_cast<PageId>(refs_.size()); }
+
+    PageId allocate();  // there is an unused one; its only reference is the caller's
+    // Appends count pages to out; false (and nothing taken) when fewer are unused.
+    [[nodiscard]] bool allocate(std::int64_t count, std::vector<PageId>& out);
+    void acquire(PageId page);  // it is in use: one reference more
+    void release(PageId page);  // it is in use: one reference less; free after the last
+    void release(const std::vector<PageId>& pages);
+
+    bool kept(PageId page) const { return page < kept_.size() && kept_[page]; }  // by the cache
+    // For the prefix cache: a reference of its own to a page in use, and its end.
+    void keep(PageId page);
+    void give_up(PageId page);
+    // The pages whose last reference but the cache's has ended since this was last asked; some may
+    // be in use again.
+    std::vector<PageId> take_idle() { return std::exchange(idle_, {}); }
+
+  private:
+    std::int64_t held() const { return static_cast<std::int64_t>(refs_.size() - released_.size()); }
+
+    std::int64_t total_ = 0;
+    std::vector<std::uint32_t> refs_;  // of the pages handed out so far, which are the lowest
+    std::vector<PageId> released_;     // those of them that are free again; a stack
+    std::vector<bool> kept_;           // by the prefix cache
+    std::int64_t cached_only_ = 0;
+    std::vector<PageId> idle_;
+};
+
+}  // namespace helix::core

@@ -1,0 +1,141 @@
+#include "core/kv/block_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/planted_bug.h"
+
+namespace helix::core {
+
+BlockTable::BlockTable(LayerRange layers, std::int32_t block_size)
+    : block_size_(block_size), layers_(layers.size()) {
+    CHECK(!layers.empty());
+    CHECK(block_size > 0);
+}
+
+std::int64_t BlockTable::blocks_for(std::int64_t tokens) const {
+    return (tokens + block_size_ - 1) / block_size_;
+}
+
+bool BlockTable::is_shared(std::int64_t block, const KvBlockPool& pool) const {
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+        if (pool.references(pages_[slot(block, layer)]) > 1) return true;
+    }
+    return false;
+}
+
+std::int64_t BlockTable::pages_to_hold(std::int64_t tokens) const {
+    if (tokens <= blocks_ * block_size_) return 0;
+    return (blocks_for(tokens) - blocks_) * layers_;
+}
+
+std::int64_t BlockTable::pages_to_write(std::int64_t from, std::int64_t to,
+                                        const KvBlockPool& pool) const {
+    std::int64_t pages = pages_to_hold(to);
+    if (!may_share_) return pages;
+    const std::int64_t last = std::min(blocks_, blocks_for(to));
+    for (std::int64_t block = from / block_size_; block < last; ++block) {
+        if (is_shared(block, pool)) pages += layers_;
+    }
+    return pages;
+}
+
+std::int64_t BlockTable::writable_with(std::int64_t pages, std::int64_t from,
+                                       const KvBlockPool& pool) const {
+    if (may_share_) {
+        for (std::int64_t block = from / block_size_; block < blocks_; ++block) {
+            if (!is_shared(block, pool)) continue;
+            if (pages < layers_) return std::max(from, block * block_size_);
+            pages -= layers_;
+        }
+    }
+    return std::max(from, (blocks_ + std::max<std::int64_t>(0, pages) / layers_) * block_size_);
+}
+
+void BlockTable::make_writable(std::int64_t from, std::int64_t to, KvBlockPool& pool,
+                               std::vector<PageCopy>& copies) {
+    if (may_share_ && !base::planted(base::PlantedBug::shared_page_written)) {
+        const std::int64_t last = std::min(blocks_, blocks_for(to));
+        may_share_ = false;
+        for (std::int64_t block = from / block_size_; block < blocks_; ++block) {
+            if (!is_shared(block, pool)) continue;
+            if (block < last) {
+                copy_block(block, pool, copies);
+            } else {
+                may_share_ = true;
+            }
+        }
+    }
+    const std::int64_t more = pages_to_hold(to);
+    if (more == 0) return;
+    const std::int64_t first = blocks_;
+    blocks_ += more / layers_;
+    pages_.resize(slot(blocks_, 0));
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+        for (std::int64_t block = first; block < blocks_; ++block) {
+            pages_[slot(block, layer)] = pool.allocate();
+        }
+    }
+}
+
+void BlockTable::copy_block(std::int64_t block, KvBlockPool& pool, std::vector<PageCopy>& copies) {
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+        PageId& page = pages_[slot(block, layer)];
+        const PageId copy = pool.allocate();
+        copies.push_back({page, copy});
+        pool.release(page);
+        page = copy;
+    }
+}
+
+BlockTable BlockTable::fork(std::int64_t tokens, KvBlockPool& pool) {
+    BlockTable child = *this;
+    child.blocks_ = blocks_for(tokens);
+    CHECK(child.blocks_ <= blocks_);
+    child.pages_.resize(slot(child.blocks_, 0));
+    for (const PageId page : child.pages_) pool.acquire(page);
+    may_share_ = child.may_share_ = true;
+    return child;
+}
+
+void BlockTable::share_block(std::span<const PageId> pages, KvBlockPool& pool) {
+    CHECK(static_cast<std::int64_t>(pages.size()) == layers_);
+    for (const PageId page : pages) pool.acquire(page);
+    pages_.insert(pages_.end(), pages.begin(), pages.end());
+    ++blocks_;
+}
+
+void BlockTable::release_all(KvBlockPool& pool) {
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+        for (std::int64_t block = 0; block < blocks_; ++block) {
+            pool.release(pages_[slot(block, layer)]);
+        }
+    }
+    pages_.clear();
+    blocks_ = 0;
+}
+
+std::int64_t BlockTable::page_count() const {
+    return blocks_ * layers_;
+}
+
+std::vector<PageId> BlockTable::flatten(std::int64_t tokens) const {
+    const std::int64_t n_blocks = blocks_for(tokens);
+    CHECK(n_blocks <= blocks_);
+    std::vector<PageId> pages;
+    pages.reserve(slot(n_blocks, 0));
+    for (std::int64_t layer = 0; layer < layers_; ++layer) {
+        for (std::int64_t block = 0; block < n_blocks; ++block) {
+            pages.push_back(pages_[slot(block, layer)]);
+        }
+    }
+    return pages;
+}
+
+void BlockTable::replace_pages(std::vector<PageId> pages) {
+    CHECK(pages.size() == pages_.size());
+    pages_ = std::move(pages);
+}
+
+}  // namespace helix::core

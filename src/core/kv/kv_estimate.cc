@@ -1,0 +1,45 @@
+#include "core/kv/kv_estimate.h"
+
+#include "base/check.h"
+#include "base/planted_bug.h"
+
+namespace helix::core {
+
+void KvEstimate::reset(std::int64_t total_pages) {
+    CHECK(charges_.empty());
+    total_ = total_pages;
+    reported_ = 0;
+}
+
+void KvEstimate::add(RequestId request, std::int64_t pages) {
+    CHECK(pages > 0);
+    CHECK(charges_.emplace(request, pages).second);
+    charged_ += pages;
+    if (base::planted(base::PlantedBug::admission_counts_twice)) charged_ += pages;
+}
+
+void KvEstimate::remove(RequestId request) {
+    const auto it = charges_.find(request);
+    CHECK(it != charges_.end());
+    charged_ -= it->second;
+    if (it->second == 0) --swapped_;
+    charges_.erase(it);
+    if (charges_.empty()) reported_ = 0;  // what was reported is being freed
+}
+
+void KvEstimate::set(RequestId request, std::int64_t pages) {
+    const auto it = charges_.find(request);
+    CHECK(it != charges_.end());
+    CHECK(pages >= 0);
+    if (it->second == 0) --swapped_;
+    if (pages == 0) ++swapped_;
+    charged_ += pages - it->second;
+    it->second = pages;
+}
+
+bool KvEstimate::can_add(std::int64_t pages, double high_water) const {
+    if (charges_.size() == swapped_) return pages <= total_;
+    return static_cast<double>(used() + pages) <= high_water * static_cast<double>(total_);
+}
+
+}  // namespace helix::core

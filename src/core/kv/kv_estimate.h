@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "core/protocol/types.h"
+
+namespace helix::core {
+
+// What the coordinator believes a worker's KV pool holds (FEATURES H16): for every request that
+// runs there the pages of its expected final length on the layers it really uses, never less than
+// what the worker itself reports. The reference tests with all of the node's layers; the router
+// knows the layers that would really run, so we charge those.
+class KvEstimate {
+  public:
+    void reset(std::int64_t total_pages);
+    std::int64_t total() const { return total_; }
+
+    void add(RequestId request, std::int64_t pages);
+    void remove(RequestId request);
+    // It needs so many from now on; 0 = it is swapped out, but still here.
+    void set(RequestId request, std::int64_t pages);
+    void set_reported(std::int64_t used_pages) { reported_ = used_pages; }
+
+    std::int64_t charged() const { return charged_; }
+    std::int64_t used() const { return charged_ > reported_ ? charged_ : reported_; }
+    std::size_t requests() const { return charges_.size(); }  // swapped ones too
+    std::size_t swapped() const { return swapped_; }
+    const std::map<RequestId, std::int64_t>& charges() const { return charges_; }
+
+    // Would another request stay under the high-water mark? A pool nobody uses takes whatever fits.
+    bool can_add(std::int64_t pages, double high_water) const;
+
+  private:
+    std::int64_t total_ = 0;
+    std::int64_t charged_ = 0;
+    std::int64_t reported_ = 0;
+    std::map<RequestId, std::int64_t> charges_;
+    std::size_t swapped_ = 0;  // charges of 0
+};
+
+}  // namespace helix::core

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/protocol/coordinator_actions.h"
+#include "core/protocol/remembered_placement.h"
+#include "core/protocol/types.h"
+#include "spec/cluster_spec.h"
+#include "spec/placement.h"
+
+namespace helix::core {
+
+// What /metrics, the dashboard and the tests see; a copy, cheap enough for once a second.
+struct WorkerView {
+    WorkerId worker;
+    spec::NodeSpec node;
+    std::uint64_t incarnation = 0;
+    LayerRange layers;   // assigned
+    bool ready = false;  // layers loaded
+    std::int64_t total_pages = 0;
+    std::int64_t used_pages = 0;  // as last reported
+    double estimated_pages = 0;   // the coordinator's estimate
+    std::int64_t running = 0;     // requests whose pipeline uses it
+    std::int64_t batches = 0;
+    std::int64_t rows = 0;
+    std::int64_t busy_ns = 0;
+    double slowdown = 1;  // computes so many times slower than usual
+    bool draining = false;
+    bool remove = false;             // and will be dismissed
+    bool drained = false;            // holds nothing, is in no placement
+    std::string drain_refused = {};  // why it was not drained when it was asked for last
+    std::string drain_waits = {};    // what its drain waits for
+};
+// Migrations that ended, by what they were begun for and how far they came.
+struct MigrationCounts {
+    std::array<std::array<std::int64_t, kMigrationPhases>, kMigrationReasons> counts = {};
+    std::int64_t& of(MigrationReason reason, MigrationPhase phase) {
+        return counts[static_cast<std::size_t>(reason)][static_cast<std::size_t>(phase)];
+    }
+    std::int64_t of(MigrationReason reason, MigrationPhase phase) const {
+        return counts[static_cast<std::size_t>(reason)][static_cast<std::size_t>(phase)];
+    }
+    std::int64_t of(MigrationPhase phase) const {  // for whatever reason
+        std::int64_t sum = 0;
+        for (const auto& phases : counts) sum += phases[static_cast<std::size_t>(phase)];
+        return sum;
+    }
+    std::int64_t committed() const { return of(MigrationPhase::committed); }
+};
+struct ClusterView {
+    std::vector<WorkerView> workers;
+    std::vector<spec::LinkFlow> flows;  // node indices are worker ids
+    std::uint64_t epoch = 0;            // of the placement in force, 0 = none
+    bool serving = false;
+    std::int64_t waiting = 0;
+    std::int64_t running = 0;
+    std::int64_t swapped = 0;  // with their KV in host memory
+    std::int64_t preemptions = 0;
+    std::int64_t failovers = 0;  // requests that lost a worker and went on elsewhere
+    // Workers that do not reach each other, although the coordinator reaches both.
+    std::vector<std::pair<WorkerId, WorkerId>> links_down = {};
+    std::vector<RememberedDrain> drained_away;  // of workers that are not here
+    // Do workers keep to their roles (core/coordinator/roles.cc)? None: none has one.
+    std::optional<bool> roles_kept;
+    std::int64_t migrating = 0;
+    MigrationCounts migrations;  // that ended
+    std::int64_t finished = 0;
+    std::int64_t failed = 0;
+    std::int64_t rejected = 0;
+    // Of prompts, and of what is computed again after a preemption: tokens with their KV computed,
+    // and those of them that were found in the prefix cache.
+    std::int64_t prefix_queried_tokens = 0;
+    std::int64_t prefix_hit_tokens = 0;
+    // Speculation: rows that were sent with guesses, the guesses, and those that came true.
+    std::int64_t drafts = 0;
+    std::int64_t draft_tokens = 0;
+    std::int64_t accepted_draft_tokens = 0;
+};
+
+}  // namespace helix::core

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/protocol/messages.h"
+#include "core/protocol/request.h"
+#include "spec/cluster_spec.h"
+#include "spec/placement.h"
+
+// What the world tells the coordinator.
+
+namespace helix::core {
+
+struct Submitted {
+    Request request;
+};
+// The client went away, or a stop string was found in the text: give everything back. With choice:
+// only that one is over.
+struct Ended {
+    RequestId id;
+    FinishReason reason = FinishReason::cancelled;
+    std::optional<std::int32_t> choice = {};
+};
+// A worker is connected, authenticated and profiled. The same worker may come again with a higher
+// incarnation (it was restarted); the older one is then gone.
+struct WorkerJoined {
+    WorkerId worker;
+    std::uint64_t incarnation = 0;
+    spec::NodeSpec node;                // what the planner may use of it
+    std::vector<spec::LinkSpec> links;  // measured; node indices are worker ids, kCoordinator is us
+    std::string endpoint;
+    std::string public_key;
+};
+struct WorkerLost {
+    WorkerId worker;
+    std::string reason;
+    bool left = false;  // it was ended, and said so
+};
+struct FromWorker {
+    WorkerId worker;
+    CoordinatorMessage message;
+};
+// Answer to PlanCluster. Node indices are those of the cluster that PlanCluster carried.
+struct Planned {
+    std::uint64_t plan = 0;
+    spec::Placement placement;
+    std::vector<spec::LinkFlow> flows;
+    // That each worker is expected to have beside its layers; empty: not known.
+    std::vector<std::int64_t> kv_pages = {};
+};
+struct NotPlanned {
+    std::uint64_t plan = 0;
+    std::string reason;
+};
+struct CoordinatorTick {};  // several times a second
+// Answer to ProposeDrafts; may come late, and may have no tokens.
+struct Drafted {
+    RequestId id;
+    std::int32_t position = 0;  // of the first guess: the length of the text that was asked about
+    std::vector<Token> tokens;
+};
+
+// Move the request to another pipeline while it runs: to this one, or (empty) to the best other.
+// Answered by MigrationEnded, at once if it cannot be.
+struct MoveRequest {
+    RequestId id;
+    Pipeline to = {};
+};
+// Nothing new goes to this worker and what runs there moves away; the placement is planned anew
+// without it (where that cannot be, it stays as it was: WorkerView::drain_refused). While a request
+// runs that nothing else could hold, all that waits (WorkerView::drain_waits). With remove it
+// is dismissed then. It holds by the worker's name until it is called off: a worker that was lost
+// or started again meanwhile is emptied on when it joins, also the next coordinator
+// (CoordinatorConfig::remembered_drains). With remove it is over, too, when the worker has left.
+// With off the worker is used again, or will be when it comes back.
+struct DrainWorker {
+    WorkerId worker;
+    bool remove = false;
+    bool off = false;
+    std::string name = {};  // if not empty it counts, and not the number: it may not be here
+};
+
+// Links of this worker, measured after it joined; node indices as in WorkerJoined.
+struct LinksMeasured {
+    WorkerId worker;
+    std::vector<spec::LinkSpec> links;
+};
+
+// Answer to AddWorker where it failed; where it did not, the worker joins.
+struct WorkerNotAdded {
+    std::string reason;
+};
+
+using CoordinatorEvent =
+    std::variant<Submitted, Ended, WorkerJoined, WorkerLost, FromWorker, Planned, NotPlanned,
+                 CoordinatorTick, Drafted, MoveRequest, DrainWorker, WorkerNotAdded, LinksMeasured>;
+
+}  // namespace helix::core

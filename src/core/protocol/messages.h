@@ -1,0 +1,291 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/inline_vector.h"
+#include "base/shared_value.h"
+#include "core/protocol/types.h"
+
+// What coordinator and workers say to each other. Plain data; wire encodes it, sim passes it as it
+// is.
+
+namespace helix::core {
+
+// ---- activations beside a message
+// -----------------------------------------------------------------
+
+// Rows [first_row, first_row + rows) of a buffer of activations that the world holds (a received
+// frame, or the output of a batch). The core only passes it on. buffer 0 = none.
+struct PayloadRef {
+    std::uint64_t buffer = 0;
+    std::uint32_t first_row = 0;
+    std::uint32_t rows = 0;
+    bool operator==(const PayloadRef&) const = default;
+};
+
+// ---- coordinator -> worker
+// ------------------------------------------------------------------------
+
+// How to reach another worker.
+struct Peer {
+    WorkerId worker;
+    std::string endpoint;    // "tcp://host:port" or "inproc://name"
+    std::string public_key;  // Z85, empty without CURVE
+    bool operator==(const Peer&) const = default;
+};
+
+// Hold these layers from now on (empty range = hold none). If the range changes, everything kept
+// for the old one is dropped: the coordinator then sends it only when no running request uses the
+// worker. With the same range it only renews peers and groups and disturbs nothing. Answered by
+// LayersReady or LayersFailed.
+struct AssignLayers {
+    std::uint64_t epoch = 0;  // rises with every assignment of this coordinator
+    LayerRange layers;
+    std::int32_t pipeline_groups = 1;  // decodes are split into so many batches in flight, or fewer
+    std::vector<Peer> peers;
+    bool operator==(const AssignLayers&) const = default;
+};
+
+// Tokens of consecutive rows: one when a sequence decodes.
+using RowTokens = base::InlineVector<Token, 2>;
+
+// What a stage must know of a sequence before its first rows; travels with them.
+struct SequenceStart {
+    Pipeline pipeline;
+    std::int32_t prompt_tokens = 0;
+    spec::SamplingParams sampling;
+    // The first tokens, whose KV every stage is believed to hold already (prefix cache, FEATURES
+    // V20): whole blocks, fewer than all tokens. The first rows are those that follow.
+    std::vector<Token> cached = {};
+    // The prompt, if the log-probabilities of its tokens are asked for (those of the first token do
+    // not exist), with sampling.n_logprobs others each; else empty. The last stage answers them.
+    std::vector<Token> scored = {};
+    bool high_priority = false;  // its rows go before those of others (FEATURES L16)
+    std::int32_t cached_tokens() const { return static_cast<std::int32_t>(cached.size()); }
+    bool operator==(const SequenceStart&) const = default;
+};
+
+// Rows for a stage: from the coordinator (tokens only, to the first stage) or from the stage before
+// (tokens and their activations). Positions of one sequence arrive in order and without gaps; only
+// after guesses they may go back, to behind the last token that was right.
+struct StageInput {
+    SequenceKey key;
+    std::int32_t first_position = 0;
+    RowTokens tokens;     // the tokens at these positions
+    bool sample = false;  // draw the token that follows the last row
+    // With sample: so many of the last tokens are guesses. A token is drawn after each row from the
+    // one before the first guess on, up to the first that differs from the guess (speculation).
+    std::int32_t drafts = 0;
+    // With sample: draw so many tokens after the last row, one each for members 0 ... draws - 1.
+    std::int32_t draws = 1;
+    // On the first rows of a member that ForkSequences makes: the member it comes from. It may
+    // arrive before that message; it is forked then.
+    std::int32_t parent = -1;
+    base::SharedValue<SequenceStart> start;  // present iff first rows and without parent
+    PayloadRef payload;                      // not encoded: the rows travel as a raw frame
+    bool operator==(const StageInput&) const = default;
+};
+
+struct StageInputs {
+    std::vector<StageInput> inputs;
+    bool operator==(const StageInputs&) const = default;
+};
+
+// The sequences end here: give their pages back. Unknown ones are no error.
+struct FreeSequences {
+    std::vector<SequenceKey> keys;
+    bool operator==(const FreeSequences&) const = default;
+};
+
+// New members of the parent's group: each begins with the parent's first tokens, whose KV they
+// share until they write (FEATURES V3, V4). Every stage has computed these tokens. Nothing is
+// allocated.
+struct ForkSequences {
+    SequenceKey parent;
+    std::int32_t tokens = 0;
+    std::vector<std::uint32_t> members;
+    bool operator==(const ForkSequences&) const = default;
+};
+
+// Moves what the sequences have in KV pages to host memory, or back (FEATURES V7, V9). While they
+// are out their rows wait. Answered by SequenceStuck where there is no room (no_swap_space for out,
+// out_of_pages for in: it is tried again when pages are free).
+struct SwapSequences {
+    bool out = true;
+    std::vector<SequenceKey> keys;
+    bool operator==(const SwapSequences&) const = default;
+};
+
+// ---- live migration (FEATURES L2, L3; core/coordinator/migration.cc)
+// -----------------------------------------------------------------------------------------
+
+// A request moves to another pipeline as its next attempt. Its KV goes ahead, worker to worker, and
+// waits there under the key of that attempt. The attempt's first rows (SequenceStart::cached names
+// the tokens whose KV is waiting) take it over; FreeSequences gives it back.
+
+// To each stage of the new pipeline: take pages for the KV that will come, so many blocks of all
+// these layers. key: member 0 of the new attempt. Answered by KvReserved or KvRefused. Said again
+// it renews the reservation and adds what it has grown by.
+struct ReserveKv {
+    SequenceKey key;
+    LayerRange layers;
+    std::int64_t blocks = 0;
+    bool operator==(const ReserveKv&) const = default;
+};
+
+// Positions of one member: from block first_block on, up to tokens. The blocks before were sent in
+// earlier rounds, or, where this is the first round of the member, are of the prompt and were sent
+// for another.
+struct KvSpan {
+    std::uint32_t member = 0;
+    std::int32_t first_block = 0;
+    std::int32_t tokens = 0;
+    bool operator==(const KvSpan&) const = default;
+};
+
+// To a worker that has them: give the KV of these layers and positions to the new attempt at
+// another worker, or, where that is the same one, let the new attempt share the pages. Blocks that
+// members share travel once. Answered by the receiver with KvArrived; by either with KvRefused.
+struct SendKv {
+    RequestId request;
+    std::uint32_t attempt = 0;       // that has them
+    std::uint32_t next_attempt = 0;  // that gets them
+    std::uint32_t round = 0;         // from 1: of this migration
+    WorkerId to;
+    LayerRange layers;
+    std::vector<KvSpan> spans;
+    bool held = false;  // the request waits for it: goes before what others only copy ahead
+    bool operator==(const SendKv&) const = default;
+};
+
+// A block of a member, and which of the blocks that travel with the message has its content.
+struct KvPlace {
+    std::uint32_t member = 0;
+    std::int32_t block = 0;
+    std::uint32_t content = 0;
+    bool operator==(const KvPlace&) const = default;
+};
+
+// Worker to worker: a part of what SendKv asked for. The payload has a row for each block, of the
+// pages of all layers in order; a page is what the engine says it is (LayersReady::kv_format).
+struct KvBlocks {
+    SequenceKey key;  // member 0 of the new attempt
+    std::uint32_t round = 0;
+    LayerRange layers;
+    std::uint32_t part = 0;
+    std::uint32_t parts = 1;      // of this round and these layers
+    std::vector<KvSpan> spans;    // of the whole round
+    std::vector<KvPlace> places;  // of this part
+    PayloadRef payload;           // not encoded
+    bool operator==(const KvBlocks&) const = default;
+};
+
+using WorkerMessage = std::variant<AssignLayers, StageInputs, FreeSequences, ForkSequences,
+                                   SwapSequences, ReserveKv, SendKv, KvBlocks>;
+
+// ---- worker -> coordinator
+// ------------------------------------------------------------------------
+
+struct ProducedToken {
+    SequenceKey key;
+    std::int32_t position = 0;  // of this token in the sequence
+    Token token = 0;
+    float logprob = 0;                    // filled when asked for
+    std::vector<spec::TokenLogprob> top;  // best first
+    bool operator==(const ProducedToken&) const = default;
+};
+
+struct TokensProduced {
+    std::vector<ProducedToken> tokens;
+    // Of the prompt, with their log-probabilities; in order of their positions for each sequence,
+    // and all before its first token in tokens.
+    std::vector<ProducedToken> scored = {};
+    bool empty() const { return tokens.empty() && scored.empty(); }
+    bool operator==(const TokensProduced&) const = default;
+};
+
+// The assignment is in force: layers loaded, pages ready.
+struct LayersReady {
+    std::uint64_t epoch = 0;
+    LayerRange layers;
+    std::int64_t total_pages = 0;
+    std::int64_t swap_pages = 0;  // room for so many in host memory
+    // How the engine lays out a page of KV, in its words: pages move between workers of one format.
+    // Empty: they do not move.
+    std::string kv_format = {};
+    double kv_page_bytes = 0;   // of a page that goes to another worker; 0: not known
+    double kv_bytes_per_s = 0;  // the most that it sends of them; 0: not known
+    bool operator==(const LayersReady&) const = default;
+};
+
+struct LayersFailed {
+    std::uint64_t epoch = 0;
+    std::string reason;
+    bool operator==(const LayersFailed&) const = default;
+};
+
+enum class StuckCause : std::uint8_t {
+    failed,           // it ends with the reason; another time it may go well
+    out_of_pages,     // it can be tried again later: the coordinator preempts
+    no_swap_space,    // it stays where it is; it can be preempted by recompute
+    prefix_lost,      // SequenceStart::cached is not here (any more): start it anew without
+    invalid_request,  // it ends with the reason, and would so everywhere
+};
+inline constexpr StuckCause kLastStuckCause = StuckCause::invalid_request;
+
+// A sequence cannot go on here.
+struct SequenceStuck {
+    SequenceKey key;
+    StuckCause cause = StuckCause::failed;
+    std::string reason;
+    bool operator==(const SequenceStuck&) const = default;
+};
+
+// Sent every report interval: corrects the coordinator's KV estimate (FEATURES H16) and lets it
+// free what should not be here any more.
+struct WorkerReport {
+    std::int64_t used_pages = 0;  // by sequences; pages kept only for the prefix cache are free
+    std::int64_t total_pages = 0;
+    std::int64_t waiting_rows = 0;
+    std::int64_t batches = 0;  // since start
+    std::int64_t rows = 0;     // since start
+    std::int64_t busy_ns = 0;  // since start
+    std::vector<SequenceKey> held;
+    std::int64_t cached_pages = 0;   // kept for the prefix cache only
+    std::int64_t swapped_pages = 0;  // in host memory
+    bool operator==(const WorkerReport&) const = default;
+};
+
+// Answers to ReserveKv and SendKv; key: member 0 of the new attempt.
+struct KvReserved {
+    SequenceKey key;
+    bool operator==(const KvReserved&) const = default;
+};
+struct KvArrived {  // all of this round and these layers is in its pages
+    SequenceKey key;
+    std::uint32_t round = 0;
+    LayerRange layers;
+    bool operator==(const KvArrived&) const = default;
+};
+struct KvRefused {
+    SequenceKey key;
+    std::string reason;
+    bool operator==(const KvRefused&) const = default;
+};
+
+// The link between the sender and this worker broke: rows between them may be lost. down: and it
+// has not come back; said again with every report until it has, which is said without.
+struct PeerLost {
+    WorkerId peer;
+    bool down = false;
+    std::string endpoint = {};  // of the peer, as the sender knows it; with down
+    bool operator==(const PeerLost&) const = default;
+};
+
+using CoordinatorMessage = std::variant<TokensProduced, LayersReady, LayersFailed, SequenceStuck,
+                                        WorkerReport, KvReserved, KvArrived, KvRefused, PeerLost>;
+
+}  // namespace helix::core

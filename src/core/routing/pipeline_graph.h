@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/protocol/types.h"
+#include "spec/placement.h"
+
+namespace helix::core {
+
+// May this worker run these layers for the request that is being routed?
+using StageFits = std::function<bool(WorkerId, LayerRange)>;
+
+struct PipelineNode {
+    WorkerId worker;
+    LayerRange layers;  // that it holds; empty = it takes no part
+};
+
+// A link that a request may take. from, to: indices into the graph's nodes, or kCoordinator.
+struct PipelineEdge {
+    std::int32_t from = spec::kCoordinator;
+    std::int32_t to = spec::kCoordinator;
+    double flow_tokens_per_s = 0;      // planned; 0 = the plan does not use it
+    double bandwidth_bytes_per_s = 0;  // 0 = not known
+    double latency_s = 0;
+};
+
+// A request's way as edge indices, from the coordinator to the coordinator; empty = none.
+using Path = std::vector<std::int32_t>;
+
+// The ways that requests can take through a placement. A stage runs all its worker's layers that
+// are not run yet, so what a stage runs follows from the edge into it.
+//
+// Promise: every path's stages concatenate to exactly [0, L).
+class PipelineGraph {
+  public:
+    PipelineGraph() = default;
+    // Edges that cannot be part of a pipeline (FEATURES H3) are left out; of several between the
+    // same two the first stays, with the flow of all.
+    PipelineGraph(std::int32_t n_layers, std::vector<PipelineNode> nodes,
+                  const std::vector<PipelineEdge>& edges);
+    // The same nodes with only the edges that the plan uses.
+    PipelineGraph planned() const;
+
+    std::int32_t n_layers() const { return n_layers_; }
+    const std::vector<PipelineNode>& nodes() const { return nodes_; }
+    const std::vector<PipelineEdge>& edges() const { return edges_; }
+    const PipelineEdge& edge(std::int32_t e) const { return edges_[static_cast<std::size_t>(e)]; }
+    // Edges out of a node or of kCoordinator, in the order they were given.
+    const std::vector<std::int32_t>& out(std::int32_t node) const {
+        return out_[static_cast<std::size_t>(node + 1)];
+    }
+    // Node indices by falling end. Ends rise along every edge: in this order all that comes after a
+    // node comes before it.
+    const std::vector<std::int32_t>& last_first() const { return last_first_; }
+    // Index of the worker's node, or -1 for a worker that is not here.
+    std::int32_t node_of(WorkerId worker) const;
+
+    // What the edge's head runs for a request that comes over it; not for an edge that ends.
+    Stage stage(const PipelineEdge& edge) const;
+    // Do these edges join, from the coordinator to the coordinator?
+    bool is_path(const Path& path) const;
+    Pipeline pipeline(const Path& path) const;  // is_path(path)
+    // The pipeline's edges; empty if it is no way through this graph.
+    Path path(const Pipeline& pipeline) const;
+
+    // Stages of the shortest pipeline; 0 when there is none.
+    std::int32_t min_depth() const;
+    // Is there any pipeline all of whose stages fit?
+    bool reachable(const StageFits& fits) const;
+
+  private:
+    std::int32_t position_after(std::int32_t node) const;  // first layer not run yet
+    bool possible(const PipelineEdge& edge) const;
+
+    std::int32_t n_layers_ = 0;
+    std::vector<PipelineNode> nodes_;
+    std::vector<PipelineEdge> edges_;
+    std::vector<std::vector<std::int32_t>> out_ = {{}};  // by node + 1
+    std::vector<std::int32_t> last_first_;
+    std::vector<std::int32_t> node_of_worker_;  // by worker id
+};
+
+// Which edges a request may take so that it never meets a dead end: those whose stage fits and from
+// whose head the end can be reached through stages that fit. Good for one request; what is asked
+// for again is remembered. Graph and fits must outlive it.
+class LookAhead {
+  public:
+    LookAhead(const PipelineGraph& graph, const StageFits& fits);
+    bool open(std::int32_t edge);
+
+  private:
+    enum class Reach : char { unknown, yes, no };
+    bool leads_to_end(std::int32_t node);
+
+    const PipelineGraph& graph_;
+    const StageFits& fits_;
+    std::vector<Reach> reach_;  // by node
+};
+
+}  // namespace helix::core

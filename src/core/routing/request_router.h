@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "core/protocol/messages.h"
+#include "core/routing/pipeline_graph.h"
+
+// A scheduler: which way each request takes. docs/schedulers.md shows how to write one.
+
+namespace helix::core {
+
+struct RoutedRequest {
+    RequestId id;
+    TimePoint now;
+    std::int64_t rows = 0;  // to run first: the prompt, and after a preemption its output so far
+    std::int32_t priority = 0;
+};
+
+// What the coordinator knows of a worker at this moment.
+struct WorkerLoad {
+    std::int64_t requests = 0;             // running, whose pipeline uses it
+    double kv_pages = 0;                   // that they are expected to need, or more if it said so
+    std::int64_t total_pages = 0;          // of its KV memory
+    const WorkerReport* report = nullptr;  // its last, up to a report interval old; never null
+};
+using WorkerLoads = std::function<WorkerLoad(WorkerId)>;
+
+struct RouterSetup {
+    PipelineGraph graph;     // planned edges first, then links that the plan does not use
+    std::uint64_t seed = 0;  // of all its randomness
+};
+
+// Picks a way for every request of one placement; with a new placement comes a new router.
+// Deterministic: equal setups and calls give equal answers. Randomness comes from the seed, time
+// from the events.
+class RequestRouter {
+  public:
+    explicit RequestRouter(PipelineGraph graph) : graph_(std::move(graph)) {}
+    RequestRouter(const RequestRouter&) = delete;
+    RequestRouter& operator=(const RequestRouter&) = delete;
+    virtual ~RequestRouter() = default;
+
+    // The ways it knows: edge indices everywhere below are this graph's.
+    const PipelineGraph& graph() const { return graph_; }
+
+    // A path all of whose stages fit. Must find one whenever can_route(fits) says that there is
+    // one; empty otherwise, and then the request waits.
+    virtual Path route(const RoutedRequest& request, const StageFits& fits,
+                       const WorkerLoads& loads) = 0;
+    // Could a request be routed through stages that fit? By this, too, the coordinator knows what
+    // can never fit.
+    virtual bool can_route(const StageFits& fits) const { return graph_.reachable(fits); }
+
+    // What becomes of it. A request that an earlier router started takes part from its next token
+    // on, unless its way does not exist any more.
+
+    // So many rows go along: the first pass, then one row per token.
+    virtual void on_sent(const Path& /*path*/, std::int64_t /*rows*/) {}
+    // These rows came back as a token, so long after they were sent.
+    virtual void on_returned(const Path& /*path*/, std::int64_t /*rows*/, Duration /*took*/) {}
+    // The request leaves the path: done, cancelled or preempted, with so many rows under way.
+    virtual void on_ended(const Path& /*path*/, std::int64_t /*rows*/) {}
+    virtual void on_report(WorkerId /*worker*/, const WorkerReport& /*report*/) {}
+
+  private:
+    PipelineGraph graph_;
+};
+
+// A router that decides hop by hop, between edges that cannot lead it into a dead end.
+class HopRouter : public RequestRouter {
+  public:
+    using RequestRouter::RequestRouter;
+    Path route(const RoutedRequest& request, const StageFits& fits, const WorkerLoads& loads) final;
+
+  protected:
+    // One of these, all out of the same node (or of the coordinator: the first hop); never empty.
+    virtual std::int32_t choose(const RoutedRequest& request, std::span<const std::int32_t> edges,
+                                const WorkerLoads& loads) = 0;
+};
+
+using RouterFactory = std::function<std::unique_ptr<RequestRouter>(RouterSetup)>;
+
+// A factory for routers that are made from a RouterSetup.
+template <typename Router>
+RouterFactory router_factory() {
+    return [](RouterSetup setup) { return std::make_unique<Router>(std::move(setup)); };
+}
+
+}  // namespace helix::core

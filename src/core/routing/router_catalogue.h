@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/routing/request_router.h"
+
+namespace helix::core {
+
+struct RouterKind {
+    std::string name;          // as --scheduler takes it
+    std::string description;   // one line
+    bool beyond_plan = false;  // also takes links that the plan does not use
+    RouterFactory make;
+};
+
+// The schedulers of this program, each in one file of core/routing/routers/.
+RouterKind max_flow_router();
+RouterKind swarm_router();
+RouterKind random_router();
+RouterKind shortest_queue_router();
+RouterKind separate_router();
+RouterKind freest_router();
+
+// All of them; a new one is one more line in router_catalogue.cc.
+const std::vector<RouterKind>& router_kinds();
+
+// Error: an unknown name; lists those there are.
+base::Result<RouterKind> find_router(const std::string& name);
+
+// For --help: "name: description", one a line.
+std::string list_routers();
+
+}  // namespace helix::core

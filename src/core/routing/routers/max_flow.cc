@@ -1,0 +1,56 @@
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "core/routing/router_catalogue.h"
+
+namespace helix::core {
+namespace {
+
+constexpr double kTie = 1e-6;
+
+// Interleaved weighted round robin over the out-edges of every node, weight = planned flow
+// (FEATURES H13, H14): the edge that would carry the least rows for its flow. Over many requests
+// the share of an edge among its node's edges goes to its share of the flow when every stage fits.
+class MaxFlowRouter final : public HopRouter {
+  public:
+    explicit MaxFlowRouter(const RouterSetup& setup)
+        : HopRouter(setup.graph.planned()), load_(graph().edges().size(), 0) {}
+
+    void on_sent(const Path& path, std::int64_t rows) override {
+        for (const std::int32_t e : path) {
+            load_[static_cast<std::size_t>(e)] +=
+                static_cast<double>(rows) / graph().edge(e).flow_tokens_per_s;
+        }
+    }
+
+  private:
+    std::int32_t choose(const RoutedRequest& request, std::span<const std::int32_t> edges,
+                        const WorkerLoads&) override {
+        CHECK(request.rows > 0);
+        const auto weight = static_cast<double>(request.rows);
+        std::int32_t best = -1;
+        double best_cost = 0;
+        for (const std::int32_t e : edges) {
+            const double more = weight / graph().edge(e).flow_tokens_per_s;
+            const double cost = load_[static_cast<std::size_t>(e)] + more;
+            // Ties, up to rounding, go to the first edge: no bursts, equal on every machine.
+            if (best < 0 || cost < best_cost - kTie * more) {
+                best = e;
+                best_cost = cost;
+            }
+        }
+        return best;
+    }
+
+    std::vector<double> load_;  // by edge: rows sent / flow
+};
+
+}  // namespace
+
+RouterKind max_flow_router() {
+    return {"helix", "shares every node's requests out by the planned flow (max-flow IWRR)", false,
+            router_factory<MaxFlowRouter>()};
+}
+
+}  // namespace helix::core

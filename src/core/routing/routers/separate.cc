@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/routing/router_catalogue.h"
+
+namespace helix::core {
+namespace {
+
+constexpr double kLeastLaneFlow = 1e-9;
+constexpr double kLaneTie = 1e-6;
+
+// Separate pipelines: requests are dealt to whole pipelines that share no worker, by what each can
+// carry. Of any plan the widest pipeline is taken, then the widest of the workers that are left,
+// and so on; workers beyond stay idle. On a placement made of separate pipelines this is what the
+// max-flow router does.
+class SeparateRouter final : public RequestRouter {
+  public:
+    explicit SeparateRouter(const RouterSetup& setup) : RequestRouter(setup.graph.planned()) {
+        std::vector<bool> taken(graph().nodes().size(), false);
+        while (add_widest(taken)) {
+        }
+        // In the order of the plan's edges, so that ties fall as they do elsewhere.
+        std::sort(lanes_.begin(), lanes_.end(),
+                  [](const Lane& a, const Lane& b) { return a.path.front() < b.path.front(); });
+    }
+
+    Path route(const RoutedRequest& request, const StageFits& fits, const WorkerLoads&) override {
+        const auto weight = static_cast<double>(request.rows);
+        const Lane* best = nullptr;
+        double best_cost = 0;
+        for (const Lane& lane : lanes_) {
+            if (!holds(lane, fits)) continue;
+            const double more = weight / lane.tokens_per_s;
+            if (best == nullptr || lane.load + more < best_cost - kLaneTie * more) {
+                best = &lane;
+                best_cost = lane.load + more;
+            }
+        }
+        return best == nullptr ? Path{} : best->path;
+    }
+
+    bool can_route(const StageFits& fits) const override {
+        return std::any_of(lanes_.begin(), lanes_.end(),
+                           [&](const Lane& lane) { return holds(lane, fits); });
+    }
+
+    void on_sent(const Path& path, std::int64_t rows) override {
+        for (Lane& lane : lanes_) {
+            if (!path.empty() && lane.path.front() == path.front()) {
+                lane.load += static_cast<double>(rows) / lane.tokens_per_s;
+            }
+        }
+    }
+
+  private:
+    struct Lane {
+        Path path;
+        Pipeline pipeline;
+        double tokens_per_s = 0;  // the least flow along it
+        double load = 0;          // rows sent / tokens_per_s
+    };
+
+    static bool holds(const Lane& lane, const StageFits& fits) {
+        return std::all_of(lane.pipeline.begin(), lane.pipeline.end(),
+                           [&](const Stage& stage) { return fits(stage.worker, stage.layers); });
+    }
+
+    // The path of the largest least flow through workers that are not taken; false without one.
+    bool add_widest(std::vector<bool>& taken) {
+        std::vector<double> width(taken.size(), 0);          // from a node to the end
+        std::vector<std::int32_t> onward(taken.size(), -1);  // edge
+        const auto widest = [&](std::int32_t from) {
+            std::pair<double, std::int32_t> best = {0, -1};
+            for (const std::int32_t e : graph().out(from)) {
+                const PipelineEdge& edge = graph().edge(e);
+                double through = edge.flow_tokens_per_s;
+                if (edge.to != spec::kCoordinator) {
+                    const auto to = static_cast<std::size_t>(edge.to);
+                    through = taken[to] ? 0 : std::min(through, width[to]);
+                }
+                if (through > best.first) best = {through, e};
+            }
+            return best;
+        };
+        for (const std::int32_t node : graph().last_first()) {
+            const auto n = static_cast<std::size_t>(node);
+            std::tie(width[n], onward[n]) = widest(node);
+        }
+        auto [tokens_per_s, next] = widest(spec::kCoordinator);
+        if (tokens_per_s <= kLeastLaneFlow) return false;
+        Lane lane;
+        lane.tokens_per_s = tokens_per_s;
+        while (true) {
+            lane.path.push_back(next);
+            const std::int32_t node = graph().edge(next).to;
+            if (node == spec::kCoordinator) break;
+            taken[static_cast<std::size_t>(node)] = true;
+            next = onward[static_cast<std::size_t>(node)];
+        }
+        lane.pipeline = graph().pipeline(lane.path);
+        lanes_.push_back(std::move(lane));
+        return true;
+    }
+
+    std::vector<Lane> lanes_;
+};
+
+}  // namespace
+
+RouterKind separate_router() {
+    return {"separate", "deals requests to pipelines that share no worker, by what each carries",
+            false, router_factory<SeparateRouter>()};
+}
+
+}  // namespace helix::core

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <functional>
+
+#include "core/routing/pipeline_graph.h"
+
+namespace helix::core {
+
+// How wide an edge is, for what is to go there; below 0: closed.
+using EdgeWidth = std::function<double(std::int32_t edge)>;
+
+struct WidePath {
+    Path path;         // empty: all ways are closed
+    double width = 0;  // of its narrowest edge
+};
+
+// The path whose narrowest edge is widest. Ties go to the edges that were given first.
+WidePath widest_path(const PipelineGraph& graph, const EdgeWidth& width);
+
+}  // namespace helix::core

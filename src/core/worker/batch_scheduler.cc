@@ -1,0 +1,236 @@
+// Which rows run next: iteration-level batching (FEATURES O1), decodes before prompts (O3), those
+// of high priority first, then by arrival.
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "core/batch/batch_limits.h"
+#include "core/kv/admission.h"
+#include "core/worker/worker_state.h"
+
+namespace helix::core {
+namespace {
+
+constexpr std::int64_t kTryOther = 200;  // batches
+
+class BatchBuilder {
+  public:
+    BatchBuilder(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
+                 std::vector<WorkerAction>& actions)
+        : state_(state), plan_(plan), batch_(batch), actions_(actions) {}
+
+    bool full() const {
+        return static_cast<std::int32_t>(plan_.chunks.size()) >= state_.config.max_batch_seqs;
+    }
+
+    // Adds up to max_rows rows of the sequence's oldest input; returns how many.
+    std::int32_t add(Sequence& seq, std::int32_t max_rows) {
+        const PendingRows& rows = seq.pending.front();
+        if (starts(seq) && swapping()) return 0;
+        std::int32_t count = rows.up_to(max_rows);
+        // Guesses that are more than any batch takes go alone.
+        if (count == 0 && plan_.chunks.empty()) count = rows.up_to(rows.size());
+        if (count == 0) return 0;
+        if (!fits(seq, count)) {
+            const std::int64_t end =
+                seq.table.writable_with(room_for(seq), seq.computed, state_.pool);
+            count = rows.up_to(std::min<std::int64_t>(count, end - seq.computed));
+        }
+        if (count <= 0) {
+            state_.report_stuck(seq, "no free KV page", actions_);
+            return 0;
+        }
+        state_.make_room(seq.table.pages_to_write(seq.computed, seq.computed + count, state_.pool));
+        seq.table.make_writable(seq.computed, seq.computed + count, state_.pool, plan_.copies);
+        seq.stuck = false;
+        seq.in_batch = true;
+        state_.round = std::max(state_.round, rows.turn.round);
+        BatchChunk& chunk = plan_.chunks.emplace_back();
+        fill(chunk, seq, rows, count);
+        batch_.chunks.push_back({&seq, chunk.first_position, count, chunk.output_row, chunk.sample,
+                                 chunk.drafts, chunk.draws, chunk.scored.size()});
+        return count;
+    }
+
+  private:
+    // Nothing new begins while others give way or wait to come back (FEATURES V10).
+    bool swapping() const { return !plan_.swap_out.empty() || !state_.returning.empty(); }
+    // Only the first rows of a new sequence leave the watermark's pages free.
+    static bool starts(const Sequence& seq) {
+        return seq.is_new() && !seq.is_decode(seq.pending.front());
+    }
+    bool fits(const Sequence& seq, std::int32_t count) const {
+        const KvBlockPool& pool = state_.pool;
+        const std::int64_t needed =
+            seq.table.pages_to_write(seq.computed, seq.computed + count, pool);
+        if (!starts(seq)) return can_append(needed, pool.free_pages());
+        return can_allocate(needed, pool.free_pages(), pool.total()) == KvRoom::ok;
+    }
+    std::int64_t room_for(const Sequence& seq) const {
+        const std::int64_t kept = starts(seq) ? kv_watermark(state_.pool.total()) : 0;
+        return state_.pool.free_pages() - kept;
+    }
+
+    void fill(BatchChunk& chunk, const Sequence& seq, const PendingRows& rows, std::int32_t count) {
+        chunk.key = seq.key;
+        chunk.layers = seq.layers;
+        chunk.first_position = rows.first_position;
+        chunk.tokens.assign(rows.tokens.begin(), rows.tokens.begin() + count);
+        if (seq.layers.begin > 0) {
+            chunk.input = rows.payload;
+            chunk.input.rows = static_cast<std::uint32_t>(count);
+        }
+        const bool whole = count == rows.size();
+        if (!seq.is_last_stage()) {
+            chunk.output_row = plan_.output_rows;
+            plan_.output_rows += count;
+        } else if (rows.sample && whole) {
+            chunk.sample = true;
+            chunk.drafts = rows.drafts;
+            chunk.draws = rows.draws;
+            chunk.sampling = seq.start->sampling;
+            chunk.prompt_tokens = seq.start->prompt_tokens;
+            if (chunk.sampling.needs_history()) {
+                chunk.history.assign(seq.history.begin(),
+                                     seq.history.begin() + rows.first_position + count);
+            }
+        }
+        if (seq.is_last_stage()) score(chunk, *seq.start, count);
+        if (state_.config.list_pages) chunk.pages = seq.table.flatten(seq.computed + count);
+    }
+
+    // The tokens of the prompt that follow the rows.
+    static void score(BatchChunk& chunk, const SequenceStart& start, std::int32_t rows) {
+        const auto all = static_cast<std::int64_t>(start.scored.size());
+        const std::int64_t first = chunk.first_position + 1;
+        const std::int64_t end = std::min(first + rows, all);
+        if (first >= end) return;
+        chunk.scored.assign(start.scored.begin() + first, start.scored.begin() + end);
+        chunk.sampling = start.sampling;
+    }
+
+    Worker::Impl& state_;
+    BatchPlan& plan_;
+    RunningBatch& batch_;
+    std::vector<WorkerAction>& actions_;
+};
+
+// Whether decodes that are about to be back should be in the batch (core/batch/round_trip.h).
+bool waits_for_others(Worker::Impl& state, const BatchPlan& plan, const BatchLimits& limits,
+                      std::vector<WorkerAction>& actions) {
+    if (!plan.swap_out.empty() || !plan.swap_in.empty()) return false;
+    const auto ready = static_cast<std::int64_t>(state.ready_decodes.entries().size());
+    if (ready >= std::min<std::int64_t>(limits.decodes, state.config.max_batch_seqs)) return false;
+    const auto until = state.round_trip.worth_waiting(state.now, limits.saved_by_gathering_s);
+    if (!until) return false;
+    if (state.wake_at != *until) actions.push_back(WakeAt{*until});
+    state.wake_at = *until;
+    return true;
+}
+
+std::int64_t decodes_ready(const Worker::Impl& state, std::int64_t most) {
+    return std::min(most, static_cast<std::int64_t>(state.ready_decodes.entries().size()));
+}
+
+std::int64_t rows_ready(const Worker::Impl& state, std::int64_t most) {
+    std::int64_t rows = 0;
+    for (const ReadyList::Entry& entry : state.ready_prefills.entries()) {
+        if (rows >= most) break;
+        rows += entry.sequence->pending.front().size();
+    }
+    return std::min(rows, most);
+}
+
+// Whether to run such rows alone, to see what they cost: because nothing like them was seen yet, or
+// not for long. Where both always wait nothing else would tell what sharing saves, nor how many
+// prompt rows decodes are worth.
+bool is_due(const CostFit& alone, std::int64_t rows, std::int64_t since) {
+    return since >= (alone.at(static_cast<double>(rows)) ? kTryOther : 1);
+}
+
+}  // namespace
+
+void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
+    if (batch.chunks.empty()) return;
+    // A batch pays the fixed cost of the layers that it runs at all: as if it had run every layer.
+    std::int32_t run = 0;
+    for (const RunningChunk& chunk : batch.chunks) {
+        run = std::max(run, chunk.sequence->layers.size());
+    }
+    if (run > 0) {
+        const double share = static_cast<double>(run) / static_cast<double>(layers.size());
+        costs.add(batch.decode_rows / share, batch.prefill_rows / share, took.seconds() / share);
+    }
+    const bool alone = batch.decode_rows <= 0;
+    since_alone = alone ? 0 : since_alone + 1;
+    since_decodes = batch.prefill_rows <= 0 ? 0 : since_decodes + 1;
+    since_shared = alone || batch.prefill_rows <= 0 ? since_shared + 1 : 0;
+    if (alone) {
+        prompts_turn_s -= took.seconds();
+    } else if (batch.prefill_rows <= 0) {
+        prompts_turn_s = config.prefill_share * took.seconds();
+    } else {
+        prompts_turn_s = 0;  // they had their share in it
+    }
+}
+
+void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
+                    std::vector<WorkerAction>& actions) {
+    if (state.ready_decodes.entries().empty() && state.ready_prefills.entries().empty()) return;
+    const BatchLimits limits =
+        batch_limits(state.config, state.costs, std::max<std::int32_t>(1, state.pipeline_groups),
+                     state.n_past_prompt);
+    BatchBuilder builder(state, plan, batch, actions);
+    const auto add_prefills = [&](std::int32_t rows_left) {
+        for (const ReadyList::Entry& entry : state.ready_prefills.entries()) {
+            if (rows_left <= 0 || builder.full()) break;
+            const std::int32_t added = builder.add(*entry.sequence, rows_left);
+            batch.prefill_rows += added * state.layer_share(*entry.sequence);
+            rows_left -= added;
+        }
+    };
+    std::int64_t decodes_added = 0;
+    const bool both =
+        !state.ready_decodes.entries().empty() && !state.ready_prefills.entries().empty();
+    const bool prompts_due =
+        limits.share && both &&
+        is_due(state.costs.prefills(), rows_ready(state, limits.mixed_rows), state.since_alone);
+    const bool decodes_due =
+        limits.share && both && !prompts_due &&
+        is_due(state.costs.decodes(), decodes_ready(state, limits.decodes), state.since_decodes);
+    // Where it saves nothing it is done now and then all the same, to see whether it does now.
+    const bool share =
+        limits.share ? !prompts_due && !decodes_due : state.since_shared >= kTryOther;
+    const bool prompts_turn = prompts_due || (!limits.share && !share && state.prompts_turn_s > 0);
+    if (!prompts_turn && waits_for_others(state, plan, limits, actions)) return;
+    if (prompts_due) {
+        add_prefills(limits.mixed_rows);  // what would have shared a batch
+    } else if (prompts_turn) {
+        add_prefills(std::min(limits.alone_rows, limits.mixed_rows));
+    }
+    if (plan.chunks.empty()) {
+        std::int32_t rows_left = state.config.max_batch_rows;
+        // A place is kept for a prompt that shares the batch, or decodes could fill it for ever.
+        const bool kept = share && !state.ready_prefills.entries().empty();
+        const std::int64_t places = state.config.max_batch_seqs - (kept ? 1 : 0);
+        const std::int64_t most = std::min(limits.decodes, std::max<std::int64_t>(1, places));
+        for (const ReadyList::Entry& entry : state.ready_decodes.entries()) {
+            if (rows_left <= 0 || builder.full() || decodes_added == most) break;
+            const std::int32_t added = builder.add(*entry.sequence, rows_left);
+            batch.decode_rows += added * state.layer_share(*entry.sequence);
+            rows_left -= added;
+            decodes_added += added > 0 ? 1 : 0;
+        }
+        if (decodes_added == 0) {
+            if (!prompts_turn) add_prefills(std::min(rows_left, limits.alone_rows));
+        } else if (share) {
+            add_prefills(std::min(rows_left, limits.mixed_rows));
+        }
+    }
+    if (plan.chunks.empty()) return;
+    const auto decode_chunks = static_cast<std::size_t>(decodes_added);
+    state.ready_decodes.drop_batched(decode_chunks);
+    state.ready_prefills.drop_batched(plan.chunks.size() - decode_chunks);
+}
+
+}  // namespace helix::core

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "core/kv/block_pool.h"
+#include "core/protocol/messages.h"
+
+namespace helix::core {
+
+// KV of one attempt of a request that waits at a worker until the attempt's first rows come
+// (FEATURES L3): pages of one range of layers, by member and block. Has a reference of its own to
+// each page that it lists. All its calls take the pool of those pages.
+class KvParcel {
+  public:
+    // key: member 0. spare: pages, each with a reference that becomes the parcel's.
+    KvParcel(const SequenceKey& key, LayerRange layers, std::span<const PageId> spare)
+        : key_(key), layers_(layers) {
+        add_spare(spare);
+    }
+
+    const SequenceKey& key() const { return key_; }
+    LayerRange layers() const { return layers_; }
+    bool taken() const { return taken_; }
+    std::vector<std::uint32_t> members() const;
+
+    // Parts of what one SendKv asked for. False: this one came before, or does not belong to the
+    // others.
+    enum class Part { fresh, repeated, foreign };
+    Part note_part(const KvBlocks& message);
+    // True when that was the last part of its round and layers to arrive.
+    bool note_arrived(std::uint32_t round, LayerRange layers);
+
+    // Takes spare pages for so many blocks of these layers; nothing when there are too few.
+    std::optional<std::vector<PageId>> take_spare(std::int64_t blocks, LayerRange layers);
+    void add_spare(std::span<const PageId> pages) {
+        spare_.insert(spare_.end(), pages.begin(), pages.end());
+        reserved_ += static_cast<std::int64_t>(pages.size());
+    }
+    std::int64_t reserved_pages() const { return reserved_; }  // spare and used
+    // Members of which nothing came yet share the blocks before their span with any other that has
+    // them: they are of the prompt.
+    void begin_members(const std::vector<KvSpan>& spans, KvBlockPool& pool);
+    // The block's pages of these layers are these from now on, each with a reference more. They
+    // have no content yet.
+    void place(std::uint32_t member, std::int32_t block, LayerRange layers,
+               std::span<const PageId> pages, KvBlockPool& pool);
+    // They hold the KV of the block's first tokens, if they are still the block's.
+    void fill(std::uint32_t member, std::int32_t block, LayerRange layers,
+              std::span<const PageId> pages, std::int32_t tokens);
+
+    // The pages of the member's first blocks, layers of a block together, if they hold all of its
+    // first tokens; empty if not.
+    std::vector<PageId> pages_of(std::uint32_t member, std::int32_t tokens,
+                                 std::int32_t block_size) const;
+    // The member has begun, or will not: its references go. With the first that begins go the spare
+    // pages too. True when nothing is left.
+    bool drop_member(std::uint32_t member, bool begun, KvBlockPool& pool);
+    void drop_all(KvBlockPool& pool);
+    // Every page, as often as it is listed.
+    std::vector<PageId> pages() const;
+
+    TimePoint last_heard;
+    std::uint64_t serial = 0;  // no other of this worker has it
+
+  private:
+    struct Held {
+        bool is_placed = false;
+        PageId page = 0;
+        std::int32_t tokens = 0;  // whose KV is in it
+    };
+    using Block = std::vector<Held>;  // by layer
+    struct Round {
+        std::uint32_t parts = 0;
+        std::uint32_t arrived = 0;
+        std::set<std::uint32_t> came;
+    };
+    std::size_t slot(std::int32_t layer) const {
+        return static_cast<std::size_t>(layer - layers_.begin);
+    }
+    void release(const Block& block, KvBlockPool& pool) const;
+
+    SequenceKey key_;
+    LayerRange layers_;
+    std::vector<PageId> spare_;
+    std::int64_t reserved_ = 0;
+    std::map<std::uint32_t, std::map<std::int32_t, Block>> members_;
+    std::map<std::tuple<std::uint32_t, std::int32_t, std::int32_t>, Round> rounds_;
+    bool taken_ = false;  // a member has begun: nothing more comes
+};
+
+// A part of a SendKv, with a reference to each page.
+struct KvExport {
+    std::uint64_t transfer = 0;  // 0: it waits
+    std::uint32_t attempt = 0;   // whose pages they are
+    WorkerId to;
+    KvBlocks message;
+    std::vector<PageId> pages;
+    bool held = false;
+};
+
+// An ImportKv that is under way; with a reference to each page.
+struct KvImport {
+    std::uint64_t transfer = 0;
+    std::uint64_t parcel = 0;  // its serial
+    KvBlocks message;
+    std::vector<PageId> pages;  // [content][layer]
+};
+
+}  // namespace helix::core

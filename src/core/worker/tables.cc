@@ -1,0 +1,124 @@
+// How a worker finds its sequences, the frames they need and those that are ready.
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "core/worker/worker_state.h"
+
+namespace helix::core {
+namespace {
+
+auto lower_bound(const std::vector<SequenceTable::Entry>& entries, const SequenceKey& key) {
+    return std::partition_point(
+        entries.begin(), entries.end(),
+        [&](const SequenceTable::Entry& entry) { return entry.first < key; });
+}
+
+}  // namespace
+
+// ---- sequences
+// ------------------------------------------------------------------------------------
+
+Sequence* SequenceTable::find(const SequenceKey& key) const {
+    const auto it = lower_bound(entries_, key);
+    return it != entries_.end() && it->first == key ? it->second.get() : nullptr;
+}
+
+std::vector<SequenceKey> SequenceTable::group(RequestId request) const {
+    std::vector<SequenceKey> keys;
+    for (auto it = lower_bound(entries_, {request, 0});
+         it != entries_.end() && it->first.request == request; ++it) {
+        keys.push_back(it->first);
+    }
+    return keys;
+}
+
+bool SequenceTable::has(RequestId request) const {
+    const auto it = lower_bound(entries_, {request, 0});
+    return it != entries_.end() && it->first.request == request;
+}
+
+Sequence& SequenceTable::add(std::unique_ptr<Sequence> sequence) {
+    const SequenceKey key = sequence->key;
+    const auto it = lower_bound(entries_, key);
+    CHECK(it == entries_.end() || it->first != key);
+    return *entries_.emplace(it, key, std::move(sequence))->second;
+}
+
+void SequenceTable::erase(const SequenceKey& key) {
+    const auto it = lower_bound(entries_, key);
+    CHECK(it != entries_.end() && it->first == key);
+    entries_.erase(it);
+}
+
+// ---- frames
+// ---------------------------------------------------------------------------------------
+
+namespace {
+
+template <typename Uses>
+auto find_use(Uses& uses, std::uint64_t buffer) {
+    return std::partition_point(uses.begin(), uses.end(),
+                                [&](const auto& use) { return use.buffer < buffer; });
+}
+
+}  // namespace
+
+void BufferUses::add(std::uint64_t buffer) {
+    const auto it = find_use(uses_, buffer);
+    if (it != uses_.end() && it->buffer == buffer) {
+        ++it->count;
+    } else {
+        uses_.insert(it, {buffer, 1});
+    }
+}
+
+bool BufferUses::release(std::uint64_t buffer) {
+    const auto it = find_use(uses_, buffer);
+    CHECK(it != uses_.end() && it->buffer == buffer);
+    if (--it->count > 0) return false;
+    uses_.erase(it);
+    return true;
+}
+
+bool BufferUses::contains(std::uint64_t buffer) const {
+    const auto it = find_use(uses_, buffer);
+    return it != uses_.end() && it->buffer == buffer;
+}
+
+// ---- what is ready
+// --------------------------------------------------------------------------------
+
+void ReadyList::add(Sequence& sequence) {
+    const Turn turn = sequence.pending.front().turn;
+    const auto after =
+        std::upper_bound(entries_.begin(), entries_.end(), turn,
+                         [](const Turn& value, const Entry& entry) { return value < entry.turn; });
+    entries_.insert(after, {turn, &sequence});
+}
+
+void ReadyList::remove(const Sequence& sequence) {
+    const auto it =
+        std::lower_bound(entries_.begin(), entries_.end(), sequence.pending.front().turn,
+                         [](const Entry& entry, const Turn& value) { return entry.turn < value; });
+    CHECK(it != entries_.end() && it->sequence == &sequence);
+    entries_.erase(it);
+}
+
+void ReadyList::drop_batched(std::size_t count) {
+    std::size_t seen = 0;
+    std::size_t kept = 0;
+    for (; count > 0; ++seen) {
+        CHECK(seen < entries_.size());
+        if (entries_[seen].sequence->in_batch) {
+            --count;
+        } else {
+            entries_[kept++] = entries_[seen];
+        }
+    }
+    const auto from = entries_.begin();
+    entries_.erase(from + static_cast<std::ptrdiff_t>(kept),
+                   from + static_cast<std::ptrdiff_t>(seen));
+}
+
+}  // namespace helix::core

@@ -1,0 +1,353 @@
+#include "core/worker/worker.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/check.h"
+#include "base/planted_bug.h"
+#include "core/worker/worker_state.h"
+
+namespace helix::core {
+
+using base::planted;
+using base::PlantedBug;
+
+namespace {
+
+// What goes to this worker.
+std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
+    auto at = outputs.end();
+    while (at != outputs.begin() && (at - 1)->first > worker) --at;
+    if (at != outputs.begin() && (at - 1)->first == worker) return (at - 1)->second.inputs;
+    return outputs.insert(at, {worker, {}})->second.inputs;
+}
+
+// How many of the tokens, the first of which is the chunk's, are its own.
+std::size_t tokens_of(const RunningChunk& chunk, std::span<const ProducedToken> tokens) {
+    const bool guessed = chunk.drafts > 0;
+    const auto most = static_cast<std::size_t>(guessed ? chunk.drafts + 1 : chunk.draws);
+    SequenceKey key = chunk.sequence->key;
+    std::size_t count = 0;
+    for (; count < most && count < tokens.size(); ++count) {
+        if (chunk.draws > 1) key.member = static_cast<std::uint32_t>(count);
+        if (tokens[count].key != key) break;
+    }
+    CHECK(guessed ? count >= 1 : count == most);
+    return count;
+}
+
+void append(std::vector<ProducedToken>& to, std::span<const ProducedToken> from) {
+    to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+Worker::Worker(WorkerId self, const WorkerConfig& config) : impl_(std::make_unique<Impl>()) {
+    CHECK(config.block_size > 0);
+    CHECK(config.n_layers > 0);
+    CHECK(config.prefill_share > 0);
+    CHECK(config.max_batch_rows > 0 && config.mixed_prefill_rows > 0 && config.max_batch_seqs > 0);
+    impl_->self = self;
+    impl_->config = config;
+}
+Worker::~Worker() = default;
+Worker::Worker(Worker&&) noexcept = default;
+Worker& Worker::operator=(Worker&&) noexcept = default;
+
+void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions) {
+    Impl& state = *impl_;
+    state.now = now;
+    if (std::holds_alternative<WorkerTick>(event)) {
+        state.drop_orphans(actions);
+        if (now - state.last_report >= state.config.report_interval) state.report(actions);
+    } else {
+        std::visit(
+            [&](const auto& e) {
+                if constexpr (!std::is_same_v<std::decay_t<decltype(e)>, WorkerTick>) {
+                    state.on(e, actions);
+                }
+            },
+            event);
+    }
+    state.run_next_batch(actions);
+}
+
+// ---- messages
+// -------------------------------------------------------------------------------------
+
+void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& actions) {
+    if (const auto* message = std::get_if<AssignLayers>(&event.message)) {
+        if (running || (moves_kv() && changes_layers(*message))) {
+            if (!deferred || deferred->epoch < message->epoch) deferred = *message;
+        } else {
+            assign(*message, actions);
+        }
+    } else if (const auto* inputs = std::get_if<StageInputs>(&event.message)) {
+        for (const StageInput& input : inputs->inputs) {
+            if (input.payload.buffer != 0) buffer_uses.add(input.payload.buffer);
+        }
+        for (const StageInput& input : inputs->inputs) accept(input, actions);
+    } else if (const auto* freed = std::get_if<FreeSequences>(&event.message)) {
+        if (planted(PlantedBug::free_ignored)) return;
+        for (const SequenceKey& key : freed->keys) {
+            bury(key);
+            free_sequence(key, actions);
+            free_parcel(key);
+        }
+    } else if (const auto* forked = std::get_if<ForkSequences>(&event.message)) {
+        on_fork(*forked, actions);
+    } else if (const auto* swapped = std::get_if<SwapSequences>(&event.message)) {
+        on_swap(*swapped, actions);
+    } else if (const auto* reserve = std::get_if<ReserveKv>(&event.message)) {
+        reserve_kv(*reserve, actions);
+    } else if (const auto* send = std::get_if<SendKv>(&event.message)) {
+        send_kv(*send, actions);
+    } else if (const auto* blocks = std::get_if<KvBlocks>(&event.message)) {
+        receive_kv(*blocks, actions);
+    }
+}
+
+void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>& actions) {
+    // One that was repeated or delayed changes nothing: its layers are being loaded, or were.
+    if (message.epoch < epoch || (loading && message.epoch == epoch)) return;
+    epoch = message.epoch;
+    pipeline_groups = message.pipeline_groups;
+    actions.push_back(ConnectPeers{message.peers});
+    if (loading) {  // the answer to the older LoadLayers will be ignored; ask again
+        start_loading(message, actions);
+        return;
+    }
+    if (ready && message.layers == layers) {
+        actions.push_back(SendToCoordinator{layers_ready()});
+        return;
+    }
+    start_loading(message, actions);
+}
+
+void Worker::Impl::assign_deferred(std::vector<WorkerAction>& actions) {
+    if (!deferred || running || (moves_kv() && changes_layers(*deferred))) return;
+    const AssignLayers message = std::move(*deferred);
+    deferred.reset();
+    assign(message, actions);
+}
+
+void Worker::Impl::start_loading(const AssignLayers& message, std::vector<WorkerAction>& actions) {
+    drop_everything(actions);
+    ready = false;
+    layers = message.layers;
+    pool = KvBlockPool();
+    host_pages = KvBlockPool();
+    costs = {};
+    loading = message;
+    actions.push_back(LoadLayers{message.epoch, message.layers});
+}
+
+void Worker::Impl::on(const LayersLoaded& event, std::vector<WorkerAction>& actions) {
+    if (!loading || loading->epoch != event.epoch) return;
+    loading.reset();
+    ready = true;
+    pool = KvBlockPool(event.total_pages);
+    host_pages = KvBlockPool(event.swap_pages);
+    kv_format = event.kv_format;
+    kv_page_bytes = event.kv_page_bytes;
+    kv_bytes_per_s = event.kv_bytes_per_s;
+    actions.push_back(SendToCoordinator{layers_ready()});
+}
+
+LayersReady Worker::Impl::layers_ready() const {
+    return {epoch,     layers,        pool.total(),  host_pages.total(),
+            kv_format, kv_page_bytes, kv_bytes_per_s};
+}
+
+void Worker::Impl::on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions) {
+    if (!loading || loading->epoch != event.epoch) return;
+    loading.reset();
+    layers = {};
+    actions.push_back(SendToCoordinator{LayersFailed{event.epoch, event.reason}});
+}
+
+// ---- batches
+// --------------------------------------------------------------------------------------
+
+void Worker::Impl::run_next_batch(std::vector<WorkerAction>& actions) {
+    if (running || !ready) return;
+    if (ready_decodes.entries().empty() && ready_prefills.entries().empty() && leaving.empty() &&
+        returning.empty()) {
+        return;
+    }
+    BatchPlan plan;
+    RunningBatch batch;
+    batch.chunks = std::move(spare_chunks);
+    batch.chunks.clear();
+    plan_swaps(plan, batch, actions);
+    schedule_batch(*this, plan, batch, actions);
+    if (plan.chunks.empty() && plan.swap_out.empty() && plan.swap_in.empty()) {
+        spare_chunks = std::move(batch.chunks);
+        return;
+    }
+    plan.id = batch.id = next_batch++;
+    running = std::move(batch);
+    actions.push_back(RunBatch{std::move(plan)});
+}
+
+void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& actions) {
+    CHECK(running && running->id == event.id);
+    RunningBatch batch = std::move(*running);
+    running.reset();
+    ++batches_done;
+    busy_total_ns += event.took.ns;
+    note_cost(batch, event.took);
+
+    StageOutputs outputs;
+    TokensProduced produced;
+    std::span<const ProducedToken> tokens = event.tokens;
+    std::span<const ProducedToken> scored = event.scored;
+    for (const RunningChunk& chunk : batch.chunks) {
+        rows_done += chunk.count;
+        if (chunk.sample || chunk.scored > 0) {
+            const std::size_t count = chunk.sample ? tokens_of(chunk, tokens) : 0;
+            CHECK(chunk.scored <= scored.size());
+            const auto failed =
+                std::find_if(event.failed.begin(), event.failed.end(),
+                             [&](const auto& f) { return f.key == chunk.sequence->key; });
+            if (!chunk.sequence->ending && failed != event.failed.end()) {
+                end_with_reason(*chunk.sequence, failed->cause, failed->reason, actions);
+            } else if (!chunk.sequence->ending) {
+                append(produced.tokens, tokens.first(count));
+                append(produced.scored, scored.first(chunk.scored));
+                if (chunk.sample) note_left(*chunk.sequence, batch.id);
+            }
+            tokens = tokens.subspan(count);
+            scored = scored.subspan(chunk.scored);
+        }
+        finish_chunk(batch.id, chunk, outputs);
+    }
+    CHECK(tokens.empty() && scored.empty());
+
+    if (!produced.empty()) actions.push_back(SendToCoordinator{std::move(produced)});
+    for (auto& [peer, inputs] : outputs) actions.push_back(SendToPeer{peer, std::move(inputs)});
+    close_batch(batch, actions);
+    spare_chunks = std::move(batch.chunks);
+}
+
+void Worker::Impl::note_left(Sequence& sequence, std::uint64_t batch) {
+    if (!sequence.is_only_stage()) return;
+    sequence.away_in = batch;
+    sequence.left = now;
+    round_trip.leaves(batch, now);
+}
+
+void Worker::Impl::end_with_reason(Sequence& sequence, StuckCause cause, const std::string& reason,
+                                   std::vector<WorkerAction>& actions) {
+    actions.push_back(SendToCoordinator{SequenceStuck{sequence.key, cause, reason}});
+    bury(sequence.key);
+    sequence.ending = true;
+}
+
+void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actions) {
+    CHECK(running && running->id == event.id);
+    const RunningBatch batch = std::move(*running);
+    running.reset();
+    for (const RunningChunk& chunk : batch.chunks) {
+        end_with_reason(*chunk.sequence, StuckCause::failed, event.reason, actions);
+    }
+    // Nobody knows what became of their pages.
+    for (const SequenceKey& key : batch.moved) {
+        const Sequence* seq = sequences.find(key);
+        if (seq == nullptr || seq->ending) continue;
+        refuse(key, {true, StuckCause::failed, event.reason}, actions);
+        free_sequence(key, actions);
+    }
+    close_batch(batch, actions);
+}
+
+// The batch's sequences are free to run again or to go; what waited for its end happens.
+void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions) {
+    for (const RunningChunk& chunk : batch.chunks) {
+        Sequence& seq = *chunk.sequence;
+        seq.in_batch = false;
+        if (seq.pending.front().tokens.empty()) {
+            release_use(seq.pending.front().payload.buffer, actions);
+            seq.pending.pop_front();
+        }
+        if (!seq.pending.empty()) ready_list(seq).add(seq);
+        if (seq.ending) erase_sequence(seq, actions);
+    }
+    actions.push_back(ReleaseBuffer{batch.id});
+    for (const SwapSequences& message : std::exchange(swaps_deferred, {})) swap(message, actions);
+    assign_deferred(actions);
+}
+
+// Takes the chunk's rows off the sequence's oldest input and passes them on to the next stage.
+void Worker::Impl::finish_chunk(std::uint64_t batch, const RunningChunk& chunk,
+                                StageOutputs& outputs) {
+    Sequence& seq = *chunk.sequence;
+    PendingRows& rows = seq.pending.front();
+    CHECK(rows.first_position == chunk.first_position && seq.computed == chunk.first_position);
+    RowTokens done;
+    done.assign(rows.tokens.begin(), rows.tokens.begin() + chunk.count);
+    rows.tokens.erase_front(static_cast<std::size_t>(chunk.count));
+    rows.first_position += chunk.count;
+    if (rows.payload.buffer != 0) {
+        rows.payload.first_row += static_cast<std::uint32_t>(chunk.count);
+        rows.payload.rows -= static_cast<std::uint32_t>(chunk.count);
+    }
+    seq.computed += chunk.count;
+    note_past_prompt(seq);
+    if (config.prefix_cache) keep_prefix(seq);
+    if (seq.is_last_stage() || seq.ending) return;
+
+    StageInput next;
+    next.key = seq.key;
+    next.first_position = chunk.first_position;
+    next.tokens = std::move(done);
+    next.sample = rows.sample && rows.tokens.empty();
+    if (next.sample) {
+        next.drafts = rows.drafts;
+        next.draws = rows.draws;
+    }
+    if (chunk.first_position == seq.first_row) {
+        next.parent = seq.forked_from;
+        if (seq.forked_from < 0) next.start = seq.start;
+    }
+    next.payload = {batch, static_cast<std::uint32_t>(chunk.output_row),
+                    static_cast<std::uint32_t>(chunk.count)};
+    WorkerId to = *seq.next;
+    const Pipeline& pipeline = seq.start->pipeline;
+    if (planted(PlantedBug::stage_skipped) && epoch > 1) to = pipeline.back().worker;
+    inputs_for(to, outputs).push_back(std::move(next));
+}
+
+void Worker::Impl::report(std::vector<WorkerAction>& actions) {
+    last_report = now;
+    WorkerReport message;
+    message.used_pages = pool.used();
+    message.total_pages = pool.total();
+    message.cached_pages = pool.cached_only();
+    message.swapped_pages = host_pages.used();
+    message.batches = batches_done;
+    message.rows = rows_done;
+    message.busy_ns = busy_total_ns;
+    message.held.reserve(sequences.size());
+    for (const auto& [key, seq] : sequences) {
+        if (seq->ending) continue;
+        message.held.push_back(key);
+        seq->stuck = false;  // said again if it still holds: the coordinator may have been too busy
+        for (std::size_t i = 0; i < seq->pending.size(); ++i) {
+            message.waiting_rows += static_cast<std::int64_t>(seq->pending.at(i).tokens.size());
+        }
+    }
+    for (const auto& [key, parcel] : parcels) {
+        // Of a group some of which has begun: those that have not.
+        std::vector<std::uint32_t> members{0};
+        if (parcel.taken()) members = parcel.members();
+        for (const std::uint32_t member : members) {
+            message.held.push_back({key.request, key.attempt, member});
+        }
+    }
+    actions.push_back(SendToCoordinator{std::move(message)});
+    tell_unreached(actions);
+}
+
+}  // namespace helix::core

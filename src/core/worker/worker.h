@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/protocol/worker_actions.h"
+#include "core/protocol/worker_config.h"
+#include "core/protocol/worker_events.h"
+
+namespace helix::core {
+
+// One worker's policy: which rows run next and where their KV lives. Deterministic; no I/O.
+//
+// Promises: rows of a sequence run in order and once; a batch holds at most one chunk of a
+// sequence; decodes go before prefill chunks, by priority and arrival; pages of a freed sequence
+// are back in the pool before the next batch is planned; input for a superseded or freed sequence
+// is dropped silently.
+class Worker {
+  public:
+    Worker(WorkerId self, const WorkerConfig& config);
+    ~Worker();
+    Worker(Worker&&) noexcept;
+    Worker& operator=(Worker&&) noexcept;
+
+    void step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions);
+
+    struct Impl;
+    const Impl& impl() const { return *impl_; }  // for Invariants
+
+  private:
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace helix::core

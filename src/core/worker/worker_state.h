@@ -1,0 +1,422 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/batch/batch_costs.h"
+#include "core/batch/round_trip.h"
+#include "core/kv/block_pool.h"
+#include "core/kv/block_table.h"
+#include "core/kv/prefix_cache.h"
+#include "core/worker/kv_parcels.h"
+#include "core/worker/worker.h"
+
+// The state behind core::Worker; only its own .cc files and Invariants include this.
+
+namespace helix::core {
+
+// When an input's rows are due. Requests of several sequences have one row in each round, so that a
+// thousand choices of one request do not go before what others wait for; all others are in the
+// round under way. Within a round by arrival, but those of high priority go before up to so many
+// that came earlier. No more, so that nobody waits for ever. Every input has its own.
+struct Turn {
+    std::uint64_t round = 0;
+    std::uint64_t order = 0;
+    auto operator<=>(const Turn&) const = default;
+};
+inline constexpr std::uint64_t kPriorityLead = 1024;
+inline std::uint64_t turn(std::uint64_t arrival, bool high_priority) {
+    return high_priority ? 2 * arrival : 2 * (arrival + kPriorityLead) + 1;
+}
+
+// Rows that arrived and are not computed yet: positions [first_position, first_position +
+// tokens.size()).
+struct PendingRows {
+    std::int32_t first_position = 0;
+    RowTokens tokens;
+    bool sample = false;
+    std::int32_t drafts = 0;  // as in StageInput
+    std::int32_t draws = 1;
+    PayloadRef payload;
+    Turn turn;  // among all inputs of this worker
+
+    std::int32_t size() const { return static_cast<std::int32_t>(tokens.size()); }
+    // The most of them, up to count, that one batch may take: the guesses and the row before them
+    // stay together.
+    std::int32_t up_to(std::int64_t count) const {
+        if (count >= size()) return size();
+        const std::int64_t certain = drafts > 0 ? size() - 1 - drafts : size();
+        return static_cast<std::int32_t>(std::min(count, certain));
+    }
+};
+
+// A queue of them, oldest first; hardly ever longer than one, which lies inside it.
+class PendingQueue {
+  public:
+    bool empty() const { return size_ == 0; }
+    std::size_t size() const { return size_; }
+    PendingRows& front() { return first_; }
+    const PendingRows& front() const { return first_; }
+    const PendingRows& at(std::size_t i) const { return i == 0 ? first_ : others_[i - 1]; }
+    void push_back(PendingRows rows) {
+        if (size_++ == 0) {
+            first_ = std::move(rows);
+        } else {
+            others_.push_back(std::move(rows));
+        }
+    }
+    void pop_front() {
+        --size_;
+        if (others_.empty()) return;
+        first_ = std::move(others_.front());
+        others_.erase(others_.begin());
+    }
+
+  private:
+    PendingRows first_;
+    std::size_t size_ = 0;
+    std::vector<PendingRows> others_;
+};
+
+// What every row touches comes first and lies together: a large cluster's sequences do not fit a
+// processor's cache.
+struct Sequence {
+    SequenceKey key;
+    std::int32_t arrived = 0;  // rows that came, computed or not
+    // Rows whose KV is in our pages (or will be when the batch finishes).
+    std::int32_t computed = 0;
+    std::int32_t certain = 0;       // of those that came, the ones before the first guess
+    std::int32_t first_row = 0;     // the first that came: those before it are shared
+    std::int32_t forked_from = -1;  // the member
+    std::int32_t prompt_tokens = 0;
+    LayerRange layers;
+    std::optional<WorkerId> next;  // the stage after ours; none: ours is the last
+    bool keeps_history = false;
+    bool in_batch = false;
+    bool ending = false;        // freed while in a batch: goes when the batch has finished
+    bool stuck = false;         // the coordinator was told that pages are missing
+    bool past_prompt = false;   // counted in Worker::Impl::n_past_prompt
+    bool swapped = false;       // its table lists pages of host memory; its rows wait
+    std::uint64_t away_in = 0;  // the batch whose token of it is on a round trip; 0: none is
+    TimePoint left;             // when that began
+    PendingQueue pending;
+    BlockTable table;
+    base::SharedValue<SequenceStart> start;
+    std::vector<Token> history;  // all tokens that arrived, by position, if keeps_history
+    std::vector<base::Hash128> blocks_kept;  // hashes of the full blocks; with a prefix cache
+
+    // stage: ours in start's pipeline. cached: there is a prefix cache.
+    Sequence(const SequenceKey& k, base::SharedValue<SequenceStart> s, std::size_t stage,
+             std::int32_t block_size, bool cached)
+        : key(k),
+          prompt_tokens(s->prompt_tokens),
+          layers(s->pipeline[stage].layers),
+          table(layers, block_size),
+          start(std::move(s)) {
+        if (stage + 1 < start->pipeline.size()) {
+            next = start->pipeline[stage + 1].worker;
+        } else {
+            keeps_history = start->sampling.needs_history();
+        }
+        keeps_history = keeps_history || cached;
+    }
+    // A member of the parent's group that begins with its first tokens, which are computed.
+    Sequence(Sequence& parent, const SequenceKey& k, std::int32_t tokens, KvBlockPool& pool)
+        : key(k),
+          arrived(tokens),
+          computed(tokens),
+          certain(tokens),
+          first_row(tokens),
+          forked_from(static_cast<std::int32_t>(parent.key.member)),
+          prompt_tokens(parent.prompt_tokens),
+          layers(parent.layers),
+          next(parent.next),
+          keeps_history(parent.keeps_history),
+          swapped(parent.swapped),
+          table(parent.table.fork(tokens, pool)),
+          start(parent.start) {
+        if (keeps_history) history.assign(parent.history.begin(), parent.history.begin() + tokens);
+        blocks_kept = parent.blocks_kept;
+        blocks_kept.resize(std::min(blocks_kept.size(), table.full_blocks(tokens)));
+    }
+
+    // Its start's cached tokens are in its table.
+    void begin_after_cached() {
+        arrived = computed = certain = first_row = start->cached_tokens();
+        if (keeps_history) history = start->cached;
+    }
+    bool is_last_stage() const { return !next.has_value(); }
+    // Its tokens come back here.
+    bool is_only_stage() const { return is_last_stage() && layers.begin == 0; }
+    // One row that extends the text, with the guesses after it, as against a piece of a prompt.
+    bool is_decode(const PendingRows& rows) const {
+        return rows.sample && rows.size() == 1 + rows.drafts && rows.first_position > 0;
+    }
+    // Whether it is in a list of those that are ready.
+    bool is_ready() const { return !pending.empty() && !in_batch && !swapped; }
+    bool is_new() const { return computed == first_row && forked_from < 0; }
+};
+
+// A worker's sequences in order of their keys; they stay where they are while they live. Sorted
+// because a worker has a few hundred, looked up for every row that arrives.
+class SequenceTable {
+  public:
+    using Entry = std::pair<SequenceKey, std::unique_ptr<Sequence>>;
+    Sequence* find(const SequenceKey& key) const;             // null if there is none
+    std::vector<SequenceKey> group(RequestId request) const;  // of every attempt
+    Sequence& add(std::unique_ptr<Sequence> sequence);        // its key is new
+    void erase(const SequenceKey& key);                       // it is here
+    bool has(RequestId request) const;                        // a sequence of any attempt
+    bool empty() const { return entries_.empty(); }
+    std::size_t size() const { return entries_.size(); }
+    auto begin() const { return entries_.begin(); }
+    auto end() const { return entries_.end(); }
+
+  private:
+    std::vector<Entry> entries_;
+};
+
+// Received frames of activations, each with the number of inputs that still need it.
+class BufferUses {
+  public:
+    void add(std::uint64_t buffer);
+    bool release(std::uint64_t buffer);  // it is in use; true if that was its last use
+    bool contains(std::uint64_t buffer) const;
+    bool empty() const { return uses_.empty(); }
+
+  private:
+    struct Use {
+        std::uint64_t buffer = 0;
+        std::int64_t count = 0;
+    };
+    std::vector<Use> uses_;  // by rising buffer
+};
+
+// Sequences that have rows to run, by the turn of their oldest rows. A sequence is in one list
+// exactly while it has pending rows and is not in a batch.
+class ReadyList {
+  public:
+    struct Entry {
+        Turn turn;
+        Sequence* sequence = nullptr;
+    };
+    void add(Sequence& sequence);
+    void remove(const Sequence& sequence);  // it is in the list, with the same oldest rows
+    // Those that went into a batch: so many, among the first.
+    void drop_batched(std::size_t count);
+    const std::vector<Entry>& entries() const { return entries_; }
+
+  private:
+    std::vector<Entry> entries_;
+};
+
+// What the batch under way was made of. Its sequences stay until it has finished.
+struct RunningChunk {
+    Sequence* sequence = nullptr;
+    std::int32_t first_position = 0;
+    std::int32_t count = 0;
+    std::int32_t output_row = -1;
+    bool sample = false;
+    std::int32_t drafts = 0;
+    std::int32_t draws = 1;
+    std::size_t scored = 0;  // tokens of the prompt
+};
+struct RunningBatch {
+    std::uint64_t id = 0;
+    std::vector<RunningChunk> chunks;
+    std::vector<SequenceKey> moved;  // swapped in or out in it
+    // Rows of decodes and of prompts, each as the share of the worker's layers that it runs.
+    double decode_rows = 0;
+    double prefill_rows = 0;
+};
+
+// Why a sequence cannot begin or go on here. Without a reason nobody needs to be told.
+struct Refusal {
+    bool refused = false;
+    StuckCause cause = StuckCause::failed;
+    std::string reason;
+};
+
+// What goes to the next stages, by rising worker.
+using StageOutputs = std::vector<std::pair<WorkerId, StageInputs>>;
+
+struct Worker::Impl {
+    WorkerId self;
+    WorkerConfig config;
+
+    LayerRange layers;
+    bool ready = false;                    // layers loaded
+    std::optional<AssignLayers> loading;   // LoadLayers is under way
+    std::optional<AssignLayers> deferred;  // came while a batch ran, or KV moved
+    std::uint64_t epoch = 0;               // of the newest assignment taken up
+    std::int32_t pipeline_groups = 1;
+    std::map<WorkerId, std::string> unreached;  // peers, and where they were looked for
+
+    KvBlockPool pool;
+    std::string kv_format;  // of its pages
+    double kv_page_bytes = 0;
+    double kv_bytes_per_s = 0;
+    PrefixCache prefixes;
+    KvBlockPool host_pages;                          // for swapped sequences
+    std::vector<PageSwap> leaving;                   // to be swapped out by the next batch,
+    std::vector<SequenceKey> leavers;                // and whose pages they are
+    std::deque<std::vector<SequenceKey>> returning;  // groups to swap in, oldest first
+    std::vector<SwapSequences> swaps_deferred;       // until the batch under way has finished
+    SequenceTable sequences;
+    ReadyList ready_decodes;
+    ReadyList ready_prefills;
+    std::int64_t n_past_prompt = 0;      // sequences past their prompt, with rows here now or not
+    std::deque<SequenceKey> tombstones;  // freed lately: late rows for them are dropped
+    std::set<SequenceKey> tombstone_set;
+
+    BufferUses buffer_uses;
+    std::optional<RunningBatch> running;
+    std::vector<RunningChunk> spare_chunks;  // memory of an earlier batch
+    std::uint64_t next_batch = kFirstBatch;
+    std::uint64_t next_arrival = 0;
+    std::uint64_t round = 0;                          // of the rows that ran last
+    std::map<RequestId, std::uint64_t> group_rounds;  // the next of each that has several sequences
+
+    TimePoint now;  // of the step
+    TimePoint last_report;
+    std::int64_t batches_done = 0;
+    std::int64_t rows_done = 0;
+    std::int64_t busy_total_ns = 0;
+    BatchCosts costs;                // of the layers held now
+    std::int64_t since_shared = 0;   // batches since one had decodes and prompt rows
+    std::int64_t since_alone = 0;    // since one had prompt rows only
+    std::int64_t since_decodes = 0;  // since one had decodes only
+    double prompts_turn_s = 0;       // prompt rows go before decodes for so long
+    RoundTrip round_trip;
+    TimePoint wake_at;  // that was asked for
+
+    void on(const MessageArrived& event, std::vector<WorkerAction>& actions);
+    LayersReady layers_ready() const;
+    void on(const LayersLoaded& event, std::vector<WorkerAction>& actions);
+    void on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions);
+    void on(const BatchFinished& event, std::vector<WorkerAction>& actions);
+    void note_left(Sequence& sequence, std::uint64_t batch);
+    void end_with_reason(Sequence& sequence, StuckCause cause, const std::string& reason,
+                         std::vector<WorkerAction>& actions);
+    void on(const BatchFailed& event, std::vector<WorkerAction>& actions);
+
+    // Live migration (worker_migration.cc).
+    std::map<SequenceKey, KvParcel> parcels;  // by member 0 of their attempts
+    std::vector<KvExport> exports;            // under way: held ones, and one other
+    std::vector<KvImport> imports;            // under way
+    std::uint64_t next_transfer = 1;
+    bool moves_kv() const {
+        return !imports.empty() ||
+               std::any_of(exports.begin(), exports.end(),
+                           [](const KvExport& one) { return one.transfer != 0; });
+    }
+    bool changes_layers(const AssignLayers& message) const {
+        return !ready || message.layers != layers;
+    }
+    // It waits for transfers to end: no more begin.
+    bool layers_will_change() const { return deferred && changes_layers(*deferred); }
+    void reserve_kv(const ReserveKv& message, std::vector<WorkerAction>& actions);
+    void send_kv(const SendKv& message, std::vector<WorkerAction>& actions);
+    void receive_kv(const KvBlocks& message, std::vector<WorkerAction>& actions);
+    std::string cannot_reserve(const ReserveKv& message) const;
+    std::string cannot_send(const SendKv& message) const;
+    std::string cannot_send(const SendKv& message, const KvSpan& span) const;
+    void share_kv(const SendKv& message, std::vector<WorkerAction>& actions);
+    void export_kv(const SendKv& message);
+    void start_exports(std::vector<WorkerAction>& actions);
+    std::string import_kv(const KvBlocks& message, std::vector<WorkerAction>& actions);
+    void note_written(KvParcel& parcel, const KvImport& import,
+                      std::vector<WorkerAction>& actions) const;
+    // The sequence takes over what waits for it; false if that is not all that it needs.
+    bool adopt(Sequence& sequence);
+    void free_parcel(const SequenceKey& key);
+    void drop_older_parcels(const SequenceKey& key);
+    void drop_orphans(std::vector<WorkerAction>& actions);
+    void drop_all_parcels();
+    template <typename Predicate>
+    void drop_exports(Predicate drop) {  // of those that wait
+        std::erase_if(exports, [&](const KvExport& one) {
+            if (one.transfer != 0 || !drop(one)) return false;
+            pool.release(one.pages);
+            return true;
+        });
+    }
+    void on(const KvExported& event, std::vector<WorkerAction>& actions);
+    void on(const KvImported& event, std::vector<WorkerAction>& actions);
+    void on(const PeerBroken& event, std::vector<WorkerAction>& actions);
+    void tell_unreached(std::vector<WorkerAction>& actions) const;
+
+    void assign(const AssignLayers& message, std::vector<WorkerAction>& actions);
+    void assign_deferred(std::vector<WorkerAction>& actions);
+    void start_loading(const AssignLayers& message, std::vector<WorkerAction>& actions);
+    void accept(const StageInput& input, std::vector<WorkerAction>& actions);
+    // Creates the sequence of its first rows, or says why not.
+    Refusal begin(const StageInput& input, std::vector<WorkerAction>& actions);
+    Refusal admit(const StageInput& input, std::vector<WorkerAction>& actions);
+    // Makes a member of the parent's group that begins with its first tokens.
+    Refusal fork(const SequenceKey& parent, const SequenceKey& child, std::int32_t tokens);
+    void on_fork(const ForkSequences& message, std::vector<WorkerAction>& actions);
+    // The sequence goes back to so many rows; those behind were wrong guesses.
+    void roll_back(Sequence& sequence, std::int32_t rows);
+    Turn next_turn(const Sequence& sequence);  // of rows that come now
+    void refuse(const SequenceKey& key, const Refusal& refusal, std::vector<WorkerAction>& actions);
+    void note_past_prompt(Sequence& sequence) {
+        const bool past = sequence.computed >= sequence.prompt_tokens;
+        if (sequence.past_prompt == past) return;
+        sequence.past_prompt = past;
+        n_past_prompt += past ? 1 : -1;
+    }
+    // What is wrong with the pages that the sequence is to begin with.
+    Refusal find_pages(Sequence& sequence);
+    // Begins the sequence with the blocks of its start's cached tokens, if all of them are kept.
+    bool share_prefix(Sequence& sequence);
+    // Keeps the blocks that were filled.
+    void keep_prefix(Sequence& sequence);
+    // There are so many pages to allocate, all of which are free.
+    void make_room(std::int64_t pages) { prefixes.make_room(pages, pool); }
+    void on_swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
+    void swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
+    void swap_out(const std::vector<Sequence*>& group, std::vector<WorkerAction>& actions);
+    // Takes from the keys those whose sequences live and are swapped, or are not.
+    std::vector<Sequence*> live(const std::vector<SequenceKey>& keys, bool swapped) const;
+    // Puts what is to be swapped into the plan: out, or else in what there is room for.
+    void plan_swaps(BatchPlan& plan, RunningBatch& batch, std::vector<WorkerAction>& actions);
+    bool swap_in(const std::vector<Sequence*>& group, BatchPlan& plan);
+    // Where one of a group waits to be swapped in, the other does too.
+    void return_with(const SequenceKey& one, const SequenceKey& other);
+    void report_stuck(Sequence& sequence, const char* reason, std::vector<WorkerAction>& actions);
+    void free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions);
+    void erase_sequence(Sequence& sequence, std::vector<WorkerAction>& actions);
+    void drop_everything(std::vector<WorkerAction>& actions);
+    void bury(const SequenceKey& key);
+    void release_use(std::uint64_t buffer, std::vector<WorkerAction>& actions);
+
+    ReadyList& ready_list(const Sequence& sequence) {
+        return sequence.is_decode(sequence.pending.front()) ? ready_decodes : ready_prefills;
+    }
+    // What part of this worker's layers the sequence runs.
+    double layer_share(const Sequence& sequence) const {
+        return static_cast<double>(sequence.layers.size()) / static_cast<double>(layers.size());
+    }
+    void finish_chunk(std::uint64_t batch, const RunningChunk& chunk, StageOutputs& outputs);
+    void close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions);
+    void run_next_batch(std::vector<WorkerAction>& actions);
+    void note_cost(const RunningBatch& batch, Duration took);
+    void report(std::vector<WorkerAction>& actions);
+};
+
+// Fills plan, and batch beside it, with the rows that run next and takes pages for them; chunks
+// stay empty when nothing can. Adds a SequenceStuck for each sequence whose next row finds no page
+// and whose coordinator does not know yet.
+void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
+                    std::vector<WorkerAction>& actions);
+
+}  // namespace helix::core

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/protocol/types.h"
+
+// A decoder made of hashes: what a row becomes depends on its token, its position, every layer it
+// passed in order, and the keys of all earlier positions at each layer. Anything wrong in chunking,
+// paging, routing or ordering changes the tokens.
+
+namespace helix::sim {
+
+std::uint64_t toy_embed(core::Token token, std::int32_t position);
+// What a row writes to a layer's KV page.
+std::uint64_t toy_key(std::uint64_t row, std::int32_t layer);
+// A row after a layer; keys_digest is the sum of the keys of positions 0..own at this layer.
+std::uint64_t toy_layer(std::uint64_t row, std::int32_t layer, std::uint64_t keys_digest);
+core::Token toy_sample(std::uint64_t row, std::uint64_t seed, std::int32_t position,
+                       std::int32_t vocab);
+
+// The n likeliest tokens after a row, best first (their probabilities need not add up to 1).
+std::vector<spec::TokenLogprob> toy_top(std::uint64_t row, std::int32_t n, std::int32_t vocab);
+
+// The rows of these tokens past all layers, computed plainly.
+std::vector<std::uint64_t> toy_rows(const std::vector<core::Token>& tokens, std::int32_t n_layers);
+
+// The oracle: prompt -> n_output tokens, computed plainly, without any of core.
+std::vector<core::Token> toy_generate(const std::vector<core::Token>& prompt, std::int32_t n_output,
+                                      std::int32_t n_layers, std::uint64_t seed,
+                                      std::int32_t vocab);
+
+}  // namespace helix::sim
