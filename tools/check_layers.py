@@ -10,6 +10,7 @@ import sys
 BANNED_IN_PURE = {"thread", "mutex", "chrono", "random", "atomic", "unordered_map", "unordered_set",
                   "iostream", "condition_variable", "future", "ctime"}
 PURE_BY_RULE = {"spec", "core", "wire"}
+NO_CIRCLES = {"core"}  # rooms whose units may not include each other in a circle
 MAX_LINES = 800
 MODULE = re.compile(r"^helix_module\((\w+)\s*(.*?)\)\s*$")
 PART = re.compile(r"^helix_part\((\w+)\s+(\w+)\s*(?:DEPS\s+(.*?))?\)\s*$")
@@ -107,6 +108,41 @@ def check_parts(room, parts, root):
     return found
 
 
+def unit_of(path):
+    """A header and its source are one unit; so is what a class keeps behind a pointer: worker, worker_state."""
+    stem = re.sub(r"\.(h|cc)$", "", path)
+    return re.sub(r"_(impl|state)$", "", stem)
+
+
+def check_cycles(root):
+    """Units of a room, folders or not, may not include each other in a circle."""
+    source = root / "src"
+    units = {}
+    for path in sorted(path for room in NO_CIRCLES for path in (source / room).rglob("*")):
+        if path.suffix not in (".h", ".cc"):
+            continue
+        name = unit_of(path.relative_to(source).as_posix())
+        includes = (INCLUDE.match(line) for line in path.read_text(encoding="utf-8").splitlines())
+        units.setdefault(name, set()).update(
+            unit_of(match.group(2)) for match in includes if match and match.group(1) == '"')
+    found, done = [], set()
+
+    def visit(unit, path):
+        if unit in path:
+            circle = path[path.index(unit):] + [unit]
+            found.append("circle of includes: " + " -> ".join(circle))
+            return
+        if unit in done or unit not in units:
+            return
+        for other in sorted(units[unit] - {unit}):
+            visit(other, path + [unit])
+        done.add(unit)
+
+    for unit in sorted(units):
+        visit(unit, [])
+    return found
+
+
 def check(root):
     rooms = read_rooms(root / "CMakeLists.txt")
     if not rooms:
@@ -128,6 +164,7 @@ def check(root):
             found += check_parts(room, parts, root)
         except ValueError as error:
             return [f"CMakeLists.txt: {room}: {error}"]
+    found += check_cycles(root)
     known = set(rooms)
     for path in sorted((root / "src").glob("*/")):
         if path.is_dir() and path.name not in known:

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "core/coordinator/coordinator_state.h"
+#include "core/coordinator/coordinator_impl.h"
 #include "core/worker/worker_state.h"
 
 namespace helix::core {
@@ -24,8 +24,8 @@ std::string pipeline_rule(const Coordinator::Impl& state, const RequestState& re
         if (stage.layers.begin != next || stage.layers.empty()) return who + ": stages do not join";
         next = stage.layers.end;
         if (!seen.insert(stage.worker).second) return who + ": a worker twice in one pipeline";
-        const auto worker = state.workers.find(stage.worker);
-        if (worker == state.workers.end()) return who + ": runs on a lost worker";
+        const auto worker = state.fleet.find(stage.worker);
+        if (worker == state.fleet.end()) return who + ": runs on a lost worker";
         if (!worker->second.layers.contains(stage.layers)) {
             return who + ": runs layers its worker does not hold";
         }
@@ -60,7 +60,7 @@ std::string group_rule(const RequestState& request) {
         const bool may_wait =
             waits || request.swapped || group.beams.has_value() || member.output.empty();
         if (member.rows_going == 0 && !may_wait) return who + ": a member that stands still";
-        const bool held = Coordinator::Impl::is_held(request);
+        const bool held = Migrations::is_held(request);
         if (group.beams && !held && member.rows_going == 0 && member.top.empty()) {
             return who + ": a beam that waits for nothing";
         }
@@ -68,133 +68,10 @@ std::string group_rule(const RequestState& request) {
     return "";
 }
 
-// Of a request that moves; adds the workers that are charged for the new pipeline only.
-std::string move_rule(const Coordinator::Impl& state, const RequestState& request,
-                      std::size_t& stages) {
-    const Migration& move = *request.migration;
-    const std::string who = "request " + std::to_string(request.request.id.value);
-    if (!request.running || request.swapped) return who + ": moves, but does not run";
-    if (!state.migrating.contains(request.request.id)) return who + ": moves, but is not listed";
-    if (move.attempt <= request.attempt || move.attempt > request.last_attempt) {
-        return who + ": moves as an attempt that is over";
-    }
-    const bool goes =
-        request.group ? std::any_of(request.group->members.begin(), request.group->members.end(),
-                                    [](const auto& m) { return m.rows_going > 0; })
-                      : request.rows_going > 0;
-    if (move.held_since && goes) return who + ": held with rows under way";
-    if (move.held_since && move.phase != MigrationPhase::last_round) {
-        return who + ": held before its last round";
-    }
-    std::int32_t next = 0;
-    for (const Stage& stage : move.pipeline) {
-        if (stage.layers.begin != next) return who + ": the stages that it moves to do not join";
-        next = stage.layers.end;
-        const auto worker = state.workers.find(stage.worker);
-        if (worker == state.workers.end()) return who + ": moves to a lost worker";
-        if (!worker->second.layers.contains(stage.layers)) {
-            return who + ": moves to a worker that does not hold the layers";
-        }
-        const auto charge = worker->second.kv.charges().find(request.request.id);
-        if (charge == worker->second.kv.charges().end() || charge->second == 0) {
-            return who + ": moves without a KV charge";
-        }
-        if (std::none_of(request.pipeline.begin(), request.pipeline.end(),
-                         [&](const Stage& old) { return old.worker == stage.worker; })) {
-            ++stages;
-        }
-    }
-    if (next != state.config.n_layers) return who + ": moves to a pipeline that does not end";
-    std::int32_t layers = 0;
-    for (const Migration::Transfer& transfer : move.transfers) {
-        layers += transfer.layers.size();
-        if (transfer.is_local()) continue;
-        for (const WorkerId end : {transfer.from, transfer.to}) {
-            const bool handovers = move.begun_for == MigrationReason::handover;
-            if (state.migrations_at(end, handovers) > state.most_migrations(handovers)) {
-                return "too many migrations at worker " + std::to_string(end.value);
-            }
-        }
-    }
-    return layers == state.config.n_layers ? ""
-                                           : who + ": not all layers are copied, or some twice";
-}
-
 std::string links_rule(const Coordinator::Impl& state) {
-    for (const auto& [one, other] : state.link_health.all_down()) {
-        if (state.workers.contains(one) && state.workers.contains(other)) continue;
+    for (const auto& [one, other] : state.links.all_down()) {
+        if (state.fleet.contains(one) && state.fleet.contains(other)) continue;
         return "a link is down whose end is not here";
-    }
-    return "";
-}
-
-std::string clients_rule(const Coordinator::Impl& state) {
-    std::map<std::uint64_t, ClientUse> counted;
-    std::int64_t tokens = 0;
-    for (const auto& [id, request] : state.requests) {
-        ClientUse& use = counted[request.request.client];
-        if (request.running) {
-            use.sequences += Coordinator::Impl::sequences_of(request);
-            continue;
-        }
-        const auto prompt = static_cast<std::int64_t>(request.request.prompt.size());
-        ++use.waiting;
-        use.waiting_tokens += prompt;
-        tokens += prompt;
-    }
-    if (tokens != state.queued_tokens) return "waiting tokens miscounted";
-    if (counted.size() != state.clients.size()) return "clients miscounted";
-    for (const auto& [client, use] : counted) {
-        const auto found = state.clients.find(client);
-        if (found == state.clients.end() || found->second.waiting != use.waiting ||
-            found->second.waiting_tokens != use.waiting_tokens ||
-            found->second.sequences != use.sequences) {
-            return "what a client has is miscounted";
-        }
-    }
-    return "";
-}
-
-// Who runs where only prompts are computed, and has its first token, is to be handed over.
-std::string handover_rule(const Coordinator::Impl& state) {
-    for (const auto& [key, id] : state.handovers) {
-        const RequestState* request = state.requests.by_id(id);
-        if (request == nullptr || !request->running || queue_key(*request) != key) {
-            return "a request is to be handed over that does not run";
-        }
-    }
-    if (!state.any_roles) return "";
-    for (const auto& [id, request] : state.requests) {
-        const bool due =
-            request.running && request.prompt_rows == 0 && state.is_where_prompts_are(request);
-        if (due && !state.handovers.contains(queue_key(request))) {
-            return "request " + std::to_string(id.value) +
-                   ": runs where prompts are computed, and nobody hands it over";
-        }
-    }
-    return "";
-}
-
-std::string swap_rule(const Coordinator::Impl& state) {
-    std::map<WorkerId, std::int64_t> used;
-    for (const auto& [key, id] : state.swapped) {
-        const auto it = state.requests.by_id(id);
-        if (it == nullptr || !it->swapped || !it->running || queue_key(*it) != key) {
-            return "a swapped request that is not";
-        }
-        for (const Stage& stage : it->pipeline) {
-            used[stage.worker] += it->swapped_blocks * stage.layers.size();
-        }
-    }
-    for (const auto& [id, worker] : state.workers) {
-        if (worker.swap_used != used[id]) return "swap space does not add up";
-    }
-    for (const auto& [id, said] : state.swapped_in) {
-        const RequestState* request = state.requests.by_id(id);
-        if (request == nullptr || !request->running) return "swapped in, but does not run";
-    }
-    if (state.preempted_in_step && state.swapped_in_in_step) {
-        return "swapped in and preempted in one step";
     }
     return "";
 }
@@ -315,17 +192,6 @@ std::string writing_rule(const Worker::Impl& state) {
     return "";
 }
 
-bool counts_sequences(const Coordinator::Impl& state) {
-    std::int64_t all = 0;
-    std::int64_t in_groups = 0;
-    for (const auto& [id, request] : state.requests) {
-        if (!request.running) continue;
-        all += Coordinator::Impl::sequences_of(request);
-        in_groups += request.group ? Coordinator::Impl::sequences_of(request) : 0;
-    }
-    return all == state.sequences_running && in_groups == state.group_sequences_running;
-}
-
 std::string page_rule(const Worker::Impl& state) {
     std::vector<std::uint32_t> pages(state.pool.untouched(), 0);
     std::vector<std::uint32_t> host_pages(state.host_pages.untouched(), 0);
@@ -350,60 +216,30 @@ std::string page_rule(const Worker::Impl& state) {
 
 std::string broken_invariant(const Coordinator& coordinator) {
     const Coordinator::Impl& state = coordinator.impl();
-    std::int64_t unaccepted = 0;
-    std::size_t waiting = 0;
+    for (const std::string& broken :
+         {state.fleet.check(), state.queue.check(state.requests), state.swaps.check(),
+          state.roles.check(state.requests), state.migrations.check(), state.preempter.check(),
+          links_rule(state)}) {
+        if (!broken.empty()) return broken;
+    }
     std::size_t charges = 0;
-    std::size_t stages = 0;
-    std::size_t swapped = 0;
-    std::size_t moving = 0;
-    std::size_t high = 0;
+    std::size_t stages = state.migrations.extra_charges();
     for (const auto& [id, request] : state.requests) {
-        const auto it = state.waiting.find(queue_key(request));
-        const bool waits = it != state.waiting.end() && it->second == id;
-        if (waits == request.running) {
-            return "request " + std::to_string(id.value) + ": neither or both waiting and running";
-        }
-        waiting += waits ? 1 : 0;
-        unaccepted += request.accepted ? 0 : 1;
         stages += request.pipeline.size();
-        swapped += request.swapped ? 1 : 0;
         const std::string group = group_rule(request);
         if (!group.empty()) return group;
-        if (request.migration) {
-            ++moving;
-            const std::string move = move_rule(state, request, stages);
-            if (!move.empty()) return move;
-        }
         if (!request.running) continue;
-        high += is_high(request) ? 1U : 0U;
         if (!request.accepted) return "a request runs that was not accepted";
         for (const Stage& stage : request.pipeline) {
-            const bool alone = state.workers.at(stage.worker).kv.requests() == 1;
+            const bool alone = state.fleet.at(stage.worker).kv.requests() == 1;
             if (is_suspect(request) && !alone) return "a suspect does not run alone";
         }
         const std::string rule = pipeline_rule(state, request);
         if (!rule.empty()) return rule;
     }
-    if (waiting != state.waiting.size()) return "the queue holds an unknown request";
-    if (moving != state.migrating.size()) return "a request is listed as moving that does not";
-    if (swapped != state.swapped.size()) return "a swapped request is not listed";
-    if (!counts_sequences(state)) return "running sequences miscounted";
-    const std::string clients = clients_rule(state);
-    if (!clients.empty()) return clients;
-    if (high != state.high_running.size()) return "high priority miscounted";
-    for (const auto rule : {links_rule, handover_rule, swap_rule}) {
-        const std::string broken = rule(state);
-        if (!broken.empty()) return broken;
-    }
-    if (unaccepted != state.unaccepted) return "unaccepted requests miscounted";
-    for (const auto& [id, worker] : state.workers) {
-        std::int64_t sum = 0;
-        for (const auto& [request, pages] : worker.kv.charges()) sum += pages;
-        if (sum != worker.kv.charged()) return "KV charges do not add up";
-        charges += worker.kv.requests();
-    }
+    for (const auto& [id, worker] : state.fleet) charges += worker.kv.requests();
     if (charges != stages) return "a KV charge without its stage";
-    if (!state.outbox.empty()) return "rows were left unsent";
+    if (state.out.has_rows()) return "rows were left unsent";
     return "";
 }
 
@@ -444,13 +280,7 @@ std::string broken_invariant(const Worker& worker) {
 }
 
 std::vector<RequestId> handovers_due(const Coordinator& coordinator) {
-    const Coordinator::Impl& state = coordinator.impl();
-    std::vector<RequestId> due;
-    for (const auto& [key, id] : state.handovers) {
-        const RequestState& request = *state.requests.by_id(id);
-        if (state.can_hand_over(request) && state.is_where_prompts_are(request)) due.push_back(id);
-    }
-    return due;
+    return coordinator.impl().handover.waiting();
 }
 
 std::string held_when_idle(const Coordinator& coordinator) {
@@ -458,11 +288,12 @@ std::string held_when_idle(const Coordinator& coordinator) {
     if (!state.requests.empty()) {
         return "request " + std::to_string(state.requests.begin()->first.value) + " is still here";
     }
-    if (!state.waiting.empty() || state.unaccepted != 0) return "the queue is not empty";
+    if (!state.queue.waiting().empty() || state.queue.unaccepted() != 0)
+        return "the queue is not empty";
     if (state.prompts.in_flight() != 0) return "the window still counts prompts in flight";
-    if (!state.migrating.empty()) return "a request still moves";
-    if (state.sequences_running != 0) return "sequences are counted that do not run";
-    for (const auto& [id, worker] : state.workers) {
+    if (!state.migrations.all().empty()) return "a request still moves";
+    if (state.queue.sequences_running() != 0) return "sequences are counted that do not run";
+    for (const auto& [id, worker] : state.fleet) {
         if (worker.swap_used != 0) return "swap space is still taken";
         if (worker.kv.requests() != 0) {
             return "worker " + std::to_string(id.value) + " is still charged with KV pages";
@@ -489,8 +320,8 @@ std::string held_when_idle(const Worker& worker) {
 }
 
 std::string ledgers_differ(const Coordinator& coordinator, WorkerId id, const Worker& worker) {
-    const auto found = coordinator.impl().workers.find(id);
-    if (found == coordinator.impl().workers.end()) return "the coordinator does not know it";
+    const auto found = coordinator.impl().fleet.find(id);
+    if (found == coordinator.impl().fleet.end()) return "the coordinator does not know it";
     const WorkerState& theirs = found->second;
     const Worker::Impl& own = worker.impl();
     if (!theirs.ready) return "";  // left out of the placement

@@ -191,16 +191,16 @@ TEST_F(OneLaneFull, AWorkerThatKeepsRefusingIsLeftAlone) {
     pass(10);
     const WorkerId refuser =
         cluster.request(1).pipeline[0].worker == WorkerId{0} ? WorkerId{1} : WorkerId{0};
-    const WorkerState& worker = cluster.coordinator().impl().workers.at(refuser);
-    EXPECT_GE(worker.moves_failed, 3);
-    EXPECT_FALSE(cluster.coordinator().impl().takes_moves(refuser));
+    const Coordinator::Impl& state = cluster.coordinator().impl();
+    EXPECT_GE(state.fleet.at(refuser).moves_failed, 3);
+    EXPECT_FALSE(state.fleet.takes_moves(state.out.now(), refuser));
     // Somebody who asks for it is not refused for that.
     refuses = false;
     const Pipeline there = {{refuser, {0, 4}}};
     act(cluster.step(MoveRequest{{1}, there}));
     act(cluster.tokens(1, {5}));
     EXPECT_EQ(committed(), 1U);
-    EXPECT_TRUE(cluster.coordinator().impl().takes_moves(refuser));
+    EXPECT_TRUE(state.fleet.takes_moves(state.out.now(), refuser));
 }
 
 class BalanceOff : public OneLaneFull {

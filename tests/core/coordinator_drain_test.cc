@@ -98,7 +98,7 @@ class ElasticCluster : public ScriptedCluster {
         });
     }
     const WorkerState& worker(std::uint32_t id) const {
-        return coordinator().impl().workers.at({id});
+        return coordinator().impl().fleet.at({id});
     }
 
   private:

@@ -172,7 +172,7 @@ TEST_F(KvLinks, AMoveUnderWayIsGivenUpAndItsPagesAreFreed) {
         freed = freed || (free != nullptr && free->keys == std::vector<SequenceKey>{key});
     }
     EXPECT_TRUE(freed);
-    EXPECT_EQ(cluster_.coordinator().impl().workers.at(other(1)).kv.requests(), 0U);
+    EXPECT_EQ(cluster_.coordinator().impl().fleet.at(other(1)).kv.requests(), 0U);
     EXPECT_EQ(cluster_.request(1).attempt, before) << "it decodes where it is";
     EXPECT_EQ(cluster_.view().links_down.size(), 1U);
     EXPECT_FALSE(find<PlanCluster>(after).has_value());

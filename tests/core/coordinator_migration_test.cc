@@ -71,7 +71,7 @@ class MigrationTest : public ::testing::Test {
         return say(new_stage(1), KvArrived{moving, round, {2, 4}});
     }
     std::int64_t charged(std::uint32_t worker) const {
-        return cluster.coordinator().impl().workers.at({worker}).kv.charged();
+        return cluster.coordinator().impl().fleet.at({worker}).kv.charged();
     }
 
     ScriptedCluster cluster;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/coordinator/coordinator_state.h"
+#include "core/coordinator/coordinator_impl.h"
 #include "core/moving_cluster.h"
 #include "core/timed_cluster.h"
 
@@ -262,7 +262,7 @@ TEST(RolesOfWorkers, WhereOnlyPromptsAreComputedLittleMoreThanThePromptIsCharged
     cluster.run(base::from_ms(5));
     ASSERT_EQ(place_of(cluster, 1), 0U);
     const auto charged = [&](std::uint32_t worker) {
-        return cluster.coordinator().impl().workers.at({worker}).kv.charged();
+        return cluster.coordinator().impl().fleet.at({worker}).kv.charged();
     };
     EXPECT_EQ(charged(0), 4 * 12);  // 160 + 32 tokens
     cluster.run(base::from_seconds(1));

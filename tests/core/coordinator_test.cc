@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "core/coordinator/coordinator_state.h"
+#include "core/coordinator/coordinator_impl.h"
 #include "core/find_action.h"
 #include "core/invariants.h"
 

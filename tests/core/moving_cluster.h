@@ -14,7 +14,7 @@
 
 #include "base/random.h"
 #include "core/coordinator/coordinator.h"
-#include "core/coordinator/coordinator_state.h"
+#include "core/coordinator/coordinator_impl.h"
 #include "core/invariants.h"
 #include "core/worker/worker.h"
 

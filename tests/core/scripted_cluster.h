@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/coordinator/coordinator.h"
-#include "core/coordinator/coordinator_state.h"
+#include "core/coordinator/coordinator_impl.h"
 #include "core/find_action.h"
 #include "core/invariants.h"
 

@@ -82,6 +82,14 @@ class CheckLayers(unittest.TestCase):
         self.assert_found({"core/kv/a.h": ""}, ["cycle"],
                           CMAKE + "helix_part(core kv DEPS worker)\nhelix_part(core worker DEPS kv)\n")
 
+    def test_units_that_include_each_other(self):
+        self.assert_found({"core/a.h": '#include "core/b.h"\n', "core/b.h": "", "core/b.cc": '#include "core/a.h"\n'},
+                          ["circle", "core/a -> core/b -> core/a"])
+
+    def test_what_is_behind_a_pointer_belongs_to_its_class(self):
+        self.assertEqual(self.violations({"core/a_state.h": '#include "core/a.h"\n', "core/a.h": "",
+                                          "core/a.cc": '#include "core/a_state.h"\n'}), [])
+
     def test_include_without_path(self):
         self.assert_found({"core/a.cc": '#include "a.h"\n'}, ["core/a.cc:1"])
 

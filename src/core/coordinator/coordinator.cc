@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "core/coordinator/coordinator_state.h"
+#include "core/coordinator/coordinator_impl.h"
 
 namespace helix::core {
 
@@ -21,38 +21,27 @@ Coordinator& Coordinator::operator=(Coordinator&&) noexcept = default;
 
 void Coordinator::step(TimePoint now, const CoordinatorEvent& event,
                        std::vector<CoordinatorAction>& actions) {
-    impl_->step_at = now;
-    impl_->preempted_in_step = impl_->swapped_in_in_step = false;
-    std::visit([&](const auto& e) { impl_->on(now, e, actions); }, event);
-    impl_->advance_pending(now, actions);
-    impl_->hand_over(now, actions);
-    impl_->dispatch(now, actions);
-    impl_->flush_outbox(actions);
+    impl_->out.begin(now, actions);
+    impl_->step(now, event);
+    impl_->out.end();
 }
 
 std::uint64_t Coordinator::epoch() const {
-    return impl_->epoch_in_force;
+    return impl_->placements.epoch();
 }
 
 const RememberedPlacement* Coordinator::placement_in_force() const {
-    return impl_->in_force ? &*impl_->in_force : nullptr;
+    return impl_->restore.in_force();
 }
 
 std::vector<RememberedDrain> Coordinator::drains() const {
-    std::map<std::string, bool> all;
-    for (const auto& [name, drain] : impl_->drains_to_come) all[name] = drain.remove;
-    for (const auto& [id, worker] : impl_->workers) {
-        if (worker.draining) all[worker.joined.node.name] = worker.remove;
-    }
-    std::vector<RememberedDrain> drains;
-    for (const auto& [name, remove] : all) drains.push_back({name, remove});
-    return drains;
+    return impl_->drains.all();
 }
 
 ClusterView Coordinator::view() const {
     const Impl& state = *impl_;
     ClusterView view;
-    for (const auto& [id, worker] : state.workers) {
+    for (const auto& [id, worker] : state.fleet) {
         WorkerView w;
         w.worker = id;
         w.node = worker.joined.node;
@@ -71,32 +60,32 @@ ClusterView Coordinator::view() const {
         w.remove = worker.remove;
         w.drained = worker.drained;
         w.drain_refused = worker.drain_refused;
-        w.drain_waits = state.drain_waits(worker);
+        w.drain_waits = state.drains.drain_waits(worker);
         view.workers.push_back(std::move(w));
     }
-    view.flows = state.flows;
-    view.epoch = state.epoch_in_force;
-    view.serving = state.epoch_in_force != 0 && state.capacity_tokens() > 0;
-    view.waiting = static_cast<std::int64_t>(state.waiting.size());
-    view.swapped = static_cast<std::int64_t>(state.swapped.size());
+    view.flows = state.placements.flows();
+    view.epoch = state.placements.epoch();
+    view.serving = state.placements.epoch() != 0 && state.room.capacity_tokens() > 0;
+    view.waiting = static_cast<std::int64_t>(state.queue.waiting().size());
+    view.swapped = static_cast<std::int64_t>(state.swaps.all().size());
     view.running = static_cast<std::int64_t>(state.requests.size()) - view.waiting - view.swapped;
-    view.preemptions = state.preemptions;
-    view.failovers = state.failovers;
-    view.links_down = state.link_health.all_down();
-    for (const auto& [name, drain] : state.drains_to_come) {
+    view.preemptions = state.preempter.preemptions();
+    view.failovers = state.life.failovers();
+    view.links_down = state.links.all_down();
+    for (const auto& [name, drain] : state.drains.to_come()) {
         view.drained_away.push_back({name, drain.remove});
     }
-    view.roles_kept = state.roles_said;
-    view.migrating = static_cast<std::int64_t>(state.migrating.size());
-    view.migrations = state.migrations;
-    view.finished = state.finished;
-    view.failed = state.failed;
-    view.rejected = state.rejected;
-    view.prefix_queried_tokens = state.prefix_queried_tokens;
-    view.prefix_hit_tokens = state.prefix_hit_tokens;
-    view.drafts = state.drafts;
-    view.draft_tokens = state.draft_tokens;
-    view.accepted_draft_tokens = state.accepted_draft_tokens;
+    view.roles_kept = state.roles.said();
+    view.migrating = static_cast<std::int64_t>(state.migrations.all().size());
+    view.migrations = state.migrations.counts();
+    view.finished = state.life.finished();
+    view.failed = state.life.failed();
+    view.rejected = state.life.rejected();
+    view.prefix_queried_tokens = state.prefixes.queried_tokens();
+    view.prefix_hit_tokens = state.prefixes.hit_tokens();
+    view.drafts = state.speculation.drafts();
+    view.draft_tokens = state.speculation.draft_tokens();
+    view.accepted_draft_tokens = state.speculation.accepted_draft_tokens();
     return view;
 }
 

@@ -1,16 +1,8 @@
-// What a worker says, held against what the coordinator knows before anything is believed.
-//
-// Messages may be lost, come twice and come late: what any of that can make of the messages of a
-// sound worker is ignored where it comes too late, and is no contradiction. What no loss,
-// repetition or delay explains is one: a token that nobody asked for, an answer to what was never
-// said, a number that cannot be. A worker that contradicts itself is cut off, with the reason: its
-// session ends, and its requests go on elsewhere as after a death. So behind this file nobody has
-// to ask whether a message makes sense.
+#include "core/coordinator/entrance.h"
 
+#include <algorithm>
 #include <cmath>
-
-#include "base/planted_bug.h"
-#include "core/coordinator/coordinator_state.h"
+#include <utility>
 
 namespace helix::core {
 namespace {
@@ -28,11 +20,6 @@ bool is_amount(double value) {
     return std::isfinite(value) && 0 <= value && value <= kMostBytes;
 }
 
-std::string of_request(const SequenceKey& key) {
-    return " (request " + std::to_string(key.request.value) + ", attempt " +
-           std::to_string(key.attempt) + ", member " + std::to_string(key.member) + ")";
-}
-
 // Members that the attempt which runs may have.
 std::uint32_t members_of(const RequestState& state) {
     if (!state.group) return 1;
@@ -42,35 +29,7 @@ std::uint32_t members_of(const RequestState& state) {
 
 }  // namespace
 
-// ---- sequences
-// ------------------------------------------------------------------------------------
-
-// The request, if it runs as this attempt. What is said of any other has come too late, or somebody
-// made the worker believe that there is such a one: it is ignored.
-const RequestState* Coordinator::Impl::running_as(const SequenceKey& key) const {
-    const RequestState* state = requests.by_id(key.request);
-    return state != nullptr && state->running && state->attempt == key.attempt ? state : nullptr;
-}
-
-std::string Coordinator::Impl::wrong_token(WorkerId worker, const RequestState& state,
-                                           const ProducedToken& token) const {
-    const auto known = [&](Token id) {
-        return id >= 0 && (config.vocab_size == 0 || id < config.vocab_size);
-    };
-    if (state.pipeline.back().worker != worker) {
-        return "drew a token for a request that does not end there" + of_request(token.key);
-    }
-    if (token.key.member >= members_of(state)) {
-        return "drew a token for a member that there never was" + of_request(token.key);
-    }
-    if (!known(token.token)) return "drew a token that the vocabulary does not have";
-    for (const spec::TokenLogprob& one : token.top) {
-        if (!known(one.token)) return "listed a token that the vocabulary does not have";
-    }
-    return "";
-}
-
-std::string Coordinator::Impl::contradiction(WorkerId worker, const TokensProduced& message) const {
+std::string Entrance::contradiction(WorkerId worker, const TokensProduced& message) const {
     for (const ProducedToken& token : message.tokens) {
         const RequestState* state = running_as(token.key);
         std::string wrong = state == nullptr ? "" : wrong_token(worker, *state, token);
@@ -90,49 +49,7 @@ std::string Coordinator::Impl::contradiction(WorkerId worker, const TokensProduc
     return "";
 }
 
-// The i-th of a message, of the attempt that runs.
-std::string Coordinator::Impl::unasked(const RequestState& state,
-                                       const std::vector<ProducedToken>& tokens, std::size_t i) {
-    if (base::planted(base::PlantedBug::lies_believed)) return "";
-    if (state.group) return unasked_of_group(state, tokens, i);
-    const ProducedToken& token = tokens[i];
-    if (token.position < length(state)) return "";  // it comes twice
-    if (token.position == length(state) && (state.rows_going > 0 || state.draws_on)) return "";
-    return "drew a token that nobody asked for" + of_request(token.key);
-}
-
-std::string Coordinator::Impl::unasked_of_group(const RequestState& state,
-                                                const std::vector<ProducedToken>& tokens,
-                                                std::size_t i) {
-    SequenceGroup& group = *state.group;
-    const ProducedToken& token = tokens[i];
-    const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());
-    if (group.beams && token.top.empty()) {
-        return "answered a beam without log-probabilities" + of_request(token.key);
-    }
-    if (!group.forked) {
-        // All members are drawn at once: some of them alone could never go on.
-        const auto draws = group.beams ? 1U : static_cast<std::uint32_t>(state.request.n);
-        for (std::uint32_t member = 0; member < draws; ++member) {
-            const SequenceKey key{state.request.id, state.attempt, member};
-            if (i + member >= tokens.size() || tokens[i + member].key != key ||
-                tokens[i + member].position != prompt) {
-                return "drew other tokens after a prompt than it was asked for" +
-                       of_request(token.key);
-            }
-        }
-        return "";
-    }
-    const GroupMember* member = group.find(token.key.member);
-    if (member == nullptr) return "";  // its choice has ended
-    const auto next = prompt + static_cast<std::int32_t>(member->output.size());
-    if (token.position < next) return "";  // it comes twice, or is drawn anew
-    const bool asked = member->rows_going > 0 || member->output.empty() || !member->top.empty();
-    if (token.position == next && asked) return "";
-    return "drew a token that nobody asked for" + of_request(token.key);
-}
-
-std::string Coordinator::Impl::contradiction(WorkerId worker, const SequenceStuck& message) const {
+std::string Entrance::contradiction(WorkerId worker, const SequenceStuck& message) const {
     if (message.cause > kLastStuckCause) return "gave a cause that there is not";
     const RequestState* state = running_as(message.key);
     if (state == nullptr) return "";
@@ -148,11 +65,8 @@ std::string Coordinator::Impl::contradiction(WorkerId worker, const SequenceStuc
     return "";
 }
 
-// ---- layers and reports
-// -----------------------------------------------------------------------------
-
-std::string Coordinator::Impl::contradiction(WorkerId worker, const LayersReady& message) const {
-    const WorkerState& state = workers.at(worker);
+std::string Entrance::contradiction(WorkerId worker, const LayersReady& message) const {
+    const WorkerState& state = fleet_.at(worker);
     if (message.epoch > state.assigned_epoch) return "answered an assignment that it never got";
     if (!is_count(message.total_pages, kMostPages) || !is_count(message.swap_pages, kMostPages)) {
         return "has a number of KV pages that cannot be";
@@ -170,8 +84,8 @@ std::string Coordinator::Impl::contradiction(WorkerId worker, const LayersReady&
     return "";
 }
 
-std::string Coordinator::Impl::contradiction(WorkerId worker, const LayersFailed& message) const {
-    const WorkerState& state = workers.at(worker);
+std::string Entrance::contradiction(WorkerId worker, const LayersFailed& message) const {
+    const WorkerState& state = fleet_.at(worker);
     if (message.epoch > state.assigned_epoch) return "answered an assignment that it never got";
     if (state.ready && message.epoch == state.said.epoch) {
         return "could not load what it had loaded";
@@ -179,7 +93,7 @@ std::string Coordinator::Impl::contradiction(WorkerId worker, const LayersFailed
     return "";
 }
 
-std::string Coordinator::Impl::contradiction(WorkerId, const WorkerReport& message) const {
+std::string Entrance::contradiction(WorkerId, const WorkerReport& message) const {
     const bool counts = is_count(message.total_pages, kMostPages) &&
                         is_count(message.used_pages, message.total_pages) &&
                         is_count(message.cached_pages, message.total_pages) &&
@@ -190,31 +104,14 @@ std::string Coordinator::Impl::contradiction(WorkerId, const WorkerReport& messa
     return counts ? "" : "reported numbers that cannot be";
 }
 
-// ---- migrations and links
-// ---------------------------------------------------------------------------
-
-std::string Coordinator::Impl::wrong_move(WorkerId worker, const SequenceKey& key,
-                                          bool source_too) const {
-    const RequestState* state = requests.by_id(key.request);
-    const bool moves =
-        state != nullptr && state->migration && state->migration->attempt == key.attempt;
-    if (!moves || stage_at(state->migration->pipeline, worker) != nullptr) return "";
-    if (source_too && stage_at(state->pipeline, worker) != nullptr) return "";
-    return "answered for a migration that it has no part in" + of_request(key);
-}
-
-std::string Coordinator::Impl::contradiction(WorkerId worker, const KvReserved& message) const {
+std::string Entrance::contradiction(WorkerId worker, const KvReserved& message) const {
     return wrong_move(worker, message.key, false);
 }
 
-std::string Coordinator::Impl::contradiction(WorkerId worker, const KvRefused& message) const {
-    return wrong_move(worker, message.key, true);
-}
-
-std::string Coordinator::Impl::contradiction(WorkerId worker, const KvArrived& message) const {
+std::string Entrance::contradiction(WorkerId worker, const KvArrived& message) const {
     std::string wrong = wrong_move(worker, message.key, false);
     if (!wrong.empty()) return wrong;
-    const RequestState* state = requests.by_id(message.key.request);
+    const RequestState* state = requests_.by_id(message.key.request);
     if (state == nullptr || !state->migration || state->migration->attempt != message.key.attempt) {
         return "";
     }
@@ -227,18 +124,46 @@ std::string Coordinator::Impl::contradiction(WorkerId worker, const KvArrived& m
     return asked ? "" : "received KV that nobody sent" + of_request(message.key);
 }
 
-std::string Coordinator::Impl::contradiction(WorkerId worker, const PeerLost& message) const {
+std::string Entrance::contradiction(WorkerId worker, const KvRefused& message) const {
+    return wrong_move(worker, message.key, true);
+}
+
+std::string Entrance::contradiction(WorkerId worker, const PeerLost& message) const {
     return message.peer == worker ? "does not reach itself" : "";
 }
 
-// ---- the end of its session
-// -------------------------------------------------------------------------
+// The request, if it runs as this attempt. What is said of any other has come too late, or somebody
+// made the worker believe that there is such a one: it is ignored.
+const RequestState* Entrance::running_as(const SequenceKey& key) const {
+    const RequestState* state = requests_.by_id(key.request);
+    return state != nullptr && state->running && state->attempt == key.attempt ? state : nullptr;
+}
 
-void Coordinator::Impl::cut_off(TimePoint now, WorkerId worker, const std::string& why,
-                                std::vector<CoordinatorAction>& actions) {
-    actions.push_back(CutOffWorker{worker, why});
-    lose_worker(now, worker, "was cut off: it " + why, Loss::cut_off, actions);
-    want_plan(now);
+std::string Entrance::wrong_token(WorkerId worker, const RequestState& state,
+                                  const ProducedToken& token) const {
+    const auto known = [&](Token id) {
+        return id >= 0 && (config_.vocab_size == 0 || id < config_.vocab_size);
+    };
+    if (state.pipeline.back().worker != worker) {
+        return "drew a token for a request that does not end there" + of_request(token.key);
+    }
+    if (token.key.member >= members_of(state)) {
+        return "drew a token for a member that there never was" + of_request(token.key);
+    }
+    if (!known(token.token)) return "drew a token that the vocabulary does not have";
+    for (const spec::TokenLogprob& one : token.top) {
+        if (!known(one.token)) return "listed a token that the vocabulary does not have";
+    }
+    return "";
+}
+
+std::string Entrance::wrong_move(WorkerId worker, const SequenceKey& key, bool source_too) const {
+    const RequestState* state = requests_.by_id(key.request);
+    const bool moves =
+        state != nullptr && state->migration && state->migration->attempt == key.attempt;
+    if (!moves || stage_at(state->migration->pipeline, worker) != nullptr) return "";
+    if (source_too && stage_at(state->pipeline, worker) != nullptr) return "";
+    return "answered for a migration that it has no part in" + of_request(key);
 }
 
 }  // namespace helix::core

@@ -1,17 +1,17 @@
-// How a migration ends: held, committed or given up (core/coordinator/migration.cc).
+// How a migration ends: held, committed or given up.
+
+#include "core/coordinator/migrations.h"
 
 #include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "base/check.h"
 #include "base/planted_bug.h"
-#include "core/coordinator/coordinator_state.h"
 
 namespace helix::core {
-
-using base::planted;
-using base::PlantedBug;
-
 namespace {
 
 // The reservation is confirmed so often within MigrationConfig::timeout: workers take KV that they
@@ -41,10 +41,9 @@ bool all_back(const RequestState& state) {
 }  // namespace
 
 // ---- held
-// -----------------------------------------------------------------------------------------
+// ----------------------------------------------------------------------------------------
 
-bool Coordinator::Impl::hold(TimePoint now, RequestState& state,
-                             std::vector<CoordinatorAction>& actions) {
+bool Migrations::hold(TimePoint now, RequestState& state) {
     if (!state.migration || state.migration->phase != MigrationPhase::last_round) return false;
     if (state.migration->held_since || !all_back(state)) return true;
     // It would wait for the draft model's answer.
@@ -52,42 +51,41 @@ bool Coordinator::Impl::hold(TimePoint now, RequestState& state,
     state.migration->held_since = now;
     const std::vector<KvSpan> rest = spans_to_send(state, true);
     const bool complete = std::all_of(rest.begin(), rest.end(), [&](const KvSpan& span) {
-        return span.tokens <= span.first_block * config.block_size;
+        return span.tokens <= span.first_block * config_.block_size;
     });
     if (complete) {
-        commit(now, state, actions);
+        commit(now, state);
     } else {
-        send_round(now, state, rest, actions);
+        send_round(now, state, rest);
     }
     return true;
 }
 
 // ---- committed
-// ------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------
 
-void Coordinator::Impl::commit(TimePoint now, RequestState& state,
-                               std::vector<CoordinatorAction>& actions) {
+void Migrations::commit(TimePoint now, RequestState& state) {
     const std::unique_ptr<Migration> move = std::move(state.migration);
     const RequestId id = state.request.id;
-    migrating.erase(id);
-    ++migrations.of(move->begun_for, MigrationPhase::committed);
+    migrating_.erase(id);
+    ++counts_.of(move->begun_for, MigrationPhase::committed);
     // What the old pipeline has computed its prefix caches keep.
-    remember_prefix(state, length(state) - 1);
-    if (planted(PlantedBug::committed_by_both) && !state.group) {
-        send_decode(state, {});
+    prefixes_.remember_prefix(state, length(state) - 1);
+    if (base::planted(base::PlantedBug::committed_by_both) && !state.group) {
+        speculation_.send_decode(state, {});
     } else {
-        to_stages(state, FreeSequences{keys_at_workers(state)}, actions);
+        stages_.to_stages(state, FreeSequences{stages_.keys_at_workers(state)});
     }
     // Of choices that have ended rows may still be under way.
-    router->on_ended(state.path, std::exchange(state.rows_going, 0));
+    placements_.router()->on_ended(state.path, std::exchange(state.rows_going, 0));
     for (const Stage& stage : state.pipeline) {
         if (stage_at(move->pipeline, stage.worker) == nullptr)
-            workers.at(stage.worker).kv.remove(id);
+            fleet_.at(stage.worker).kv.remove(id);
     }
     for (const Migration::Transfer& transfer : move->transfers) {
         if (transfer.is_local()) continue;
-        workers.at(transfer.to).moves_failed = 0;
-        workers.at(transfer.to).takes_again.clear();
+        fleet_.at(transfer.to).moves_failed = 0;
+        fleet_.at(transfer.to).takes_again.clear();
     }
     state.attempt = move->attempt;
     state.pipeline = move->pipeline;
@@ -97,20 +95,20 @@ void Coordinator::Impl::commit(TimePoint now, RequestState& state,
     state.moved = true;
     state.moves_again.clear();
     state.last_progress = now;
-    note_place(state);
+    roles_.note_place(state);
     send_first_rows(now, state);
-    actions.push_back(RequestRouted{id, state.pipeline, state.attempt, length(state) - 1});
-    actions.push_back(MigrationEnded{
-        id, MigrationPhase::committed, "", static_cast<std::int32_t>(move->round), move->tokens,
-        move->pages, now - move->began, now - *move->held_since, move->begun_for});
+    out_.push(RequestRouted{id, state.pipeline, state.attempt, length(state) - 1});
+    out_.push(MigrationEnded{id, MigrationPhase::committed, "",
+                             static_cast<std::int32_t>(move->round), move->tokens, move->pages,
+                             now - move->began, now - *move->held_since, move->begun_for});
 }
 
-void Coordinator::Impl::send_first_rows(TimePoint now, RequestState& state) {
+void Migrations::send_first_rows(TimePoint now, RequestState& state) {
     const std::vector<Token>& prompt = state.request.prompt;
     const auto begin = [&](const std::vector<Token>& output, std::int32_t sent) {
         SequenceStart start{state.pipeline, static_cast<std::int32_t>(prompt.size()),
-                            sampling_of(state)};
-        if (planted(PlantedBug::sampling_not_migrated)) ++start.sampling.seed;
+                            stages_.sampling_of(state)};
+        if (base::planted(base::PlantedBug::sampling_not_migrated)) ++start.sampling.seed;
         start.cached = prompt;
         start.cached.insert(start.cached.end(), output.begin(),
                             output.begin() + (sent - start.prompt_tokens));
@@ -121,102 +119,87 @@ void Coordinator::Impl::send_first_rows(TimePoint now, RequestState& state) {
         for (GroupMember& member : state.group->members) {
             member.parent = -1;
             SequenceStart start = begin(member.output, member.sent);
-            send_member(now, state, member).start = std::move(start);
+            stages_.send_member(now, state, member).start = std::move(start);
         }
         return;
     }
     SequenceStart start = begin(state.output, length(state) - 1);
-    send_decode(state, {}).start = std::move(start);
+    speculation_.send_decode(state, {}).start = std::move(start);
 }
 
 // ---- given up
-// -------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------
 
-void Coordinator::Impl::drop_migration(RequestState& state, const std::string& reason,
-                                       std::vector<CoordinatorAction>& actions) {
+void Migrations::drop_migration(RequestState& state, const std::string& reason) {
     const std::unique_ptr<Migration> move = std::move(state.migration);
     const RequestId id = state.request.id;
-    migrating.erase(id);
-    ++migrations.of(move->begun_for, move->phase);
+    migrating_.erase(id);
+    ++counts_.of(move->begun_for, move->phase);
     const FreeSequences parcel{{{id, move->attempt}}};
     for (const Stage& stage : move->pipeline) {
-        WorkerState& worker = workers.at(stage.worker);
+        WorkerState& worker = fleet_.at(stage.worker);
         const Stage* old = stage_at(state.pipeline, stage.worker);
         if (old == nullptr) {
             worker.kv.remove(id);
         } else {
-            worker.kv.set(id, expected_pages(state, *old));
+            worker.kv.set(id, room_.expected_pages(state, *old));
         }
-        if (!worker.gone) actions.push_back(SendToWorker{stage.worker, parcel});
+        if (!worker.gone) out_.to_worker(stage.worker, parcel);
     }
     // What the others still have to send for it, they need not.
     for (const Stage& stage : state.pipeline) {
-        if (stage_at(move->pipeline, stage.worker) != nullptr || workers.at(stage.worker).gone)
+        if (stage_at(move->pipeline, stage.worker) != nullptr || fleet_.at(stage.worker).gone)
             continue;
-        actions.push_back(SendToWorker{stage.worker, parcel});
+        out_.to_worker(stage.worker, parcel);
     }
-    const Duration held = move->held_since ? step_at - *move->held_since : Duration{};
-    actions.push_back(MigrationEnded{id, move->phase, reason,
-                                     static_cast<std::int32_t>(move->round), move->tokens,
-                                     move->pages, step_at - move->began, held, move->begun_for});
-    if (move->begun_for == MigrationReason::handover) note_handover_failed(state);
+    const Duration held = move->held_since ? out_.now() - *move->held_since : Duration{};
+    out_.push(MigrationEnded{id, move->phase, reason, static_cast<std::int32_t>(move->round),
+                             move->tokens, move->pages, out_.now() - move->began, held,
+                             move->begun_for});
+    if (move->begun_for == MigrationReason::handover) roles_.note_handover_failed(state);
 }
 
-void Coordinator::Impl::abort_migration(TimePoint now, RequestState& state,
-                                        const std::string& reason,
-                                        std::vector<CoordinatorAction>& actions) {
+void Migrations::abort_migration(TimePoint now, RequestState& state, const std::string& reason) {
     const bool held = is_held(state);
-    drop_migration(state, reason, actions);
+    drop_migration(state, reason);
     if (!state.group) {
-        if (held) continue_decoding(now, state, actions);
+        if (held) speculation_.continue_decoding(now, state);
         return;
     }
     // Those that came back before the others were waiting for them.
     const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());
     for (GroupMember& member : state.group->members) {
         const auto all = prompt + static_cast<std::int32_t>(member.output.size());
-        if (member.rows_going == 0 && member.sent < all) send_member(now, state, member);
+        if (member.rows_going == 0 && member.sent < all) stages_.send_member(now, state, member);
     }
 }
 
-void Coordinator::Impl::fail_migration(TimePoint now, RequestState& state,
-                                       const std::vector<WorkerId>& by, const std::string& reason,
-                                       std::vector<CoordinatorAction>& actions) {
-    const BalanceConfig& how = config.balance;
+void Migrations::fail_migration(TimePoint now, RequestState& state, const std::vector<WorkerId>& by,
+                                const std::string& reason) {
+    const BalanceConfig& how = config_.balance;
     state.moves_again.failed(now, how.retry_first, how.retry_longest);
     for (const WorkerId id : by) {
-        const auto it = workers.find(id);
-        if (it == workers.end() || ++it->second.moves_failed < how.worker_failures) continue;
+        const auto it = fleet_.find(id);
+        if (it == fleet_.end() || ++it->second.moves_failed < how.worker_failures) continue;
         it->second.takes_again.failed(now, how.retry_first, how.retry_longest);
     }
-    abort_migration(now, state, reason, actions);
+    abort_migration(now, state, reason);
 }
 
-void Coordinator::Impl::forget_failed_moves() {
-    for (auto& [id, worker] : workers) {
-        worker.moves_failed = 0;
-        worker.takes_again.clear();
-    }
-    for (auto& [id, state] : requests) state.moves_again.clear();
-}
-
-void Coordinator::Impl::abort_migrations_to(TimePoint now, WorkerId worker,
-                                            const std::string& reason,
-                                            std::vector<CoordinatorAction>& actions) {
-    const std::set<RequestId> all = migrating;
+void Migrations::abort_migrations_to(TimePoint now, WorkerId worker, const std::string& reason) {
+    const std::set<RequestId> all = migrating_;
     for (const RequestId id : all) {
-        RequestState& state = requests.at(id);
+        RequestState& state = requests_.at(id);
         if (stage_at(state.migration->pipeline, worker) == nullptr) continue;
         if (stage_at(state.pipeline, worker) != nullptr) continue;
-        abort_migration(now, state, reason, actions);
+        abort_migration(now, state, reason);
     }
 }
 
-bool Coordinator::Impl::give_up_move_to(TimePoint now, WorkerId worker,
-                                        std::vector<CoordinatorAction>& actions) {
+bool Migrations::give_up_move_to(TimePoint now, WorkerId worker) {
     RequestState* last = nullptr;
-    for (const RequestId id : migrating) {
-        RequestState& state = requests.at(id);
+    for (const RequestId id : migrating_) {
+        RequestState& state = requests_.at(id);
         const auto& transfers = state.migration->transfers;
         const bool comes = std::any_of(
             transfers.begin(), transfers.end(),
@@ -225,15 +208,14 @@ bool Coordinator::Impl::give_up_move_to(TimePoint now, WorkerId worker,
         if (last == nullptr || queue_key(*last) < queue_key(state)) last = &state;
     }
     if (last == nullptr) return false;
-    fail_migration(now, *last, {worker}, "others need the pages", actions);
+    fail_migration(now, *last, {worker}, "others need the pages");
     return true;
 }
 
-void Coordinator::Impl::fail_migrations_over(TimePoint now, WorkerId one, WorkerId other,
-                                             std::vector<CoordinatorAction>& actions) {
-    const std::set<RequestId> moving = migrating;
+void Migrations::fail_migrations_over(TimePoint now, WorkerId one, WorkerId other) {
+    const std::set<RequestId> moving = migrating_;
     for (const RequestId id : moving) {
-        RequestState& state = requests.at(id);
+        RequestState& state = requests_.at(id);
         const auto& transfers = state.migration->transfers;
         const auto over = std::find_if(transfers.begin(), transfers.end(),
                                        [&](const Migration::Transfer& transfer) {
@@ -243,31 +225,94 @@ void Coordinator::Impl::fail_migrations_over(TimePoint now, WorkerId one, Worker
         const bool copies = over != transfers.end();
         if (!copies && !neighbours(state.migration->pipeline, one, other)) continue;
         fail_migration(now, state, {copies ? over->to : other},
-                       "the link between its workers broke", actions);
+                       "the link between its workers broke");
     }
 }
 
-void Coordinator::Impl::end_late_migrations(TimePoint now,
-                                            std::vector<CoordinatorAction>& actions) {
-    const MigrationConfig& how = config.migration;
-    const std::set<RequestId> moving = migrating;
+void Migrations::end_late_migrations(TimePoint now) {
+    const MigrationConfig& how = config_.migration;
+    const std::set<RequestId> moving = migrating_;
     for (const RequestId id : moving) {
-        RequestState& state = requests.at(id);
+        RequestState& state = requests_.at(id);
         const Migration& move = *state.migration;
         if (move.held_since && now - *move.held_since > move.patience) {
-            fail_migration(now, state, awaited(move), "the last of it did not arrive in time",
-                           actions);
+            fail_migration(now, state, awaited(move), "the last of it did not arrive in time");
         } else if (!move.held_since && now - move.heard > move.patience) {
-            fail_migration(now, state, awaited(move), "a worker did not answer in time", actions);
+            fail_migration(now, state, awaited(move), "a worker did not answer in time");
         } else if (!move.held_since && (now - move.asked) * kAskedInTimeout >= how.timeout) {
-            reserve(now, state, actions);
+            reserve(now, state);
         }
     }
 }
 
-void Coordinator::Impl::restart(RequestState& state, std::vector<CoordinatorAction>& actions) {
-    leave_pipeline(state, actions);
-    enqueue(state);
+// ---- invariants
+// ----------------------------------------------------------------------------------
+
+std::string Migrations::check() const {
+    std::size_t moving = 0;
+    for (const auto& [id, request] : requests_) {
+        if (!request.migration) continue;
+        ++moving;
+        std::string broken = check(request);
+        if (!broken.empty()) return broken;
+    }
+    return moving == migrating_.size() ? "" : "a request is listed as moving that does not";
+}
+
+std::string Migrations::check(const RequestState& request) const {
+    const Migration& move = *request.migration;
+    const std::string who = "request " + std::to_string(request.request.id.value);
+    if (!request.running || request.swapped) return who + ": moves, but does not run";
+    if (!migrating_.contains(request.request.id)) return who + ": moves, but is not listed";
+    if (move.attempt <= request.attempt || move.attempt > request.last_attempt) {
+        return who + ": moves as an attempt that is over";
+    }
+    const bool goes =
+        request.group ? std::any_of(request.group->members.begin(), request.group->members.end(),
+                                    [](const auto& m) { return m.rows_going > 0; })
+                      : request.rows_going > 0;
+    if (move.held_since && goes) return who + ": held with rows under way";
+    if (move.held_since && move.phase != MigrationPhase::last_round) {
+        return who + ": held before its last round";
+    }
+    std::int32_t next = 0;
+    for (const Stage& stage : move.pipeline) {
+        if (stage.layers.begin != next) return who + ": the stages that it moves to do not join";
+        next = stage.layers.end;
+        const auto worker = fleet_.find(stage.worker);
+        if (worker == fleet_.end()) return who + ": moves to a lost worker";
+        if (!worker->second.layers.contains(stage.layers)) {
+            return who + ": moves to a worker that does not hold the layers";
+        }
+        const auto charge = worker->second.kv.charges().find(request.request.id);
+        if (charge == worker->second.kv.charges().end() || charge->second == 0) {
+            return who + ": moves without a KV charge";
+        }
+    }
+    if (next != config_.n_layers) return who + ": moves to a pipeline that does not end";
+    std::int32_t layers = 0;
+    for (const Migration::Transfer& transfer : move.transfers) {
+        layers += transfer.layers.size();
+        if (transfer.is_local()) continue;
+        for (const WorkerId end : {transfer.from, transfer.to}) {
+            const bool handovers = move.begun_for == MigrationReason::handover;
+            if (migrations_at(end, handovers) > most_migrations(handovers)) {
+                return "too many migrations at worker " + std::to_string(end.value);
+            }
+        }
+    }
+    return layers == config_.n_layers ? "" : who + ": not all layers are copied, or some twice";
+}
+
+std::size_t Migrations::extra_charges() const {
+    std::size_t count = 0;
+    for (const RequestId id : migrating_) {
+        const RequestState& request = *requests_.by_id(id);
+        for (const Stage& stage : request.migration->pipeline) {
+            count += stage_at(request.pipeline, stage.worker) == nullptr ? 1U : 0U;
+        }
+    }
+    return count;
 }
 
 }  // namespace helix::core

@@ -1,11 +1,10 @@
-// After a restart: the placement that the coordinator before us had in force is put in force again,
-// without planning, as soon as those that held it are back; those that it was emptying are emptied
-// on.
+#include "core/coordinator/restore.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 #include <utility>
-
-#include "core/coordinator/coordinator_state.h"
 
 namespace helix::core {
 
@@ -63,9 +62,9 @@ bool has_lost_memory(std::int64_t bytes, const RememberedPlacement::Holder& hold
 
 }  // namespace
 
-LayerRange Coordinator::Impl::held_before(const WorkerState& worker) const {
-    if (!remembered) return {};
-    for (const RememberedPlacement::Holder& holder : remembered->holders) {
+LayerRange Restore::held_before(const WorkerState& worker) const {
+    if (!remembered_) return {};
+    for (const RememberedPlacement::Holder& holder : remembered_->holders) {
         if (holder.worker != worker.joined.node.name) continue;
         const bool given_others = worker.assigned_epoch != 0 && worker.layers != holder.layers;
         return given_others ? LayerRange{} : holder.layers;
@@ -73,18 +72,18 @@ LayerRange Coordinator::Impl::held_before(const WorkerState& worker) const {
     return {};
 }
 
-bool Coordinator::Impl::is_placed(WorkerId id) const {
-    if (in_router(id)) return true;
-    return epoch_in_force == 0 && !held_before(workers.at(id)).empty();
+bool Restore::is_placed(WorkerId id) const {
+    if (placements_.in_router(id)) return true;
+    return placements_.epoch() == 0 && !held_before(fleet_.at(id)).empty();
 }
 
-bool Coordinator::Impl::awaits_remembered(TimePoint now, std::vector<CoordinatorAction>& actions) {
-    if (!remembered || restore_over) return false;
+Restore::Progress Restore::advance(TimePoint now) {
+    if (!remembered_ || restore_over_) return {};
     std::map<std::string, const WorkerState*> here;
-    for (const auto& [id, worker] : workers) here[worker.joined.node.name] = &worker;
+    for (const auto& [id, worker] : fleet_) here[worker.joined.node.name] = &worker;
     std::vector<std::string> missing;
     std::string why_not;
-    for (const RememberedPlacement::Holder& holder : remembered->holders) {
+    for (const RememberedPlacement::Holder& holder : remembered_->holders) {
         if (holder.layers.empty()) continue;
         const auto found = here.find(holder.worker);
         if (found == here.end()) {
@@ -96,29 +95,51 @@ bool Coordinator::Impl::awaits_remembered(TimePoint now, std::vector<Coordinator
         }
     }
     if (why_not.empty() && missing.empty()) {
-        restore(now, actions);
-        return true;
+        return {.awaits = true, .restored = true, .improvable = restore()};
     }
-    if (why_not.empty() && !restore_until) {
-        restore_until = now + config.rejoin_wait;
-        actions.push_back(Report{"the placement from before the restart needs " + listed(missing) +
-                                     ", too: waiting for up to " +
-                                     std::to_string(config.rejoin_wait.ns / 1'000'000) + " ms",
-                                 false});
+    if (why_not.empty() && !restore_until_) {
+        restore_until_ = now + config_.rejoin_wait;
+        out_.push(Report{"the placement from before the restart needs " + listed(missing) +
+                             ", too: waiting for up to " +
+                             std::to_string(config_.rejoin_wait.ns / 1'000'000) + " ms",
+                         false});
     }
-    if (why_not.empty() && now < *restore_until) return true;
-    restore_over = true;
+    if (why_not.empty() && now < *restore_until_) return {.awaits = true};
+    restore_over_ = true;
     if (why_not.empty()) why_not = "still without " + listed(missing);
-    actions.push_back(
+    out_.push(
         Report{"the placement from before the restart is not used as it was: " + why_not, true});
-    return false;
+    return {};
 }
 
-void Coordinator::Impl::restore(TimePoint now, std::vector<CoordinatorAction>& actions) {
+void Restore::remember_in_force() {
+    RememberedPlacement next;
+    const auto name_of_end = [&](std::int32_t id) -> std::string {
+        if (id == spec::kCoordinator) return "";
+        return fleet_.at({static_cast<std::uint32_t>(id)}).joined.node.name;
+    };
+    for (const WorkerId id : placements_.pending()->workers) {
+        const WorkerState& worker = fleet_.at(id);
+        next.holders.push_back(
+            {worker.joined.node.name, worker.layers, worker.joined.node.memory_bytes});
+    }
+    for (const spec::LinkFlow& flow : placements_.flows()) {
+        next.flows.push_back({name_of_end(flow.from), name_of_end(flow.to), flow.tokens_per_s});
+    }
+    in_force_ = std::move(next);
+    restore_over_ = true;
+    if (!remembered_) return;
+    std::erase_if(remembered_->holders, [&](const RememberedPlacement::Holder& before) {
+        return std::any_of(in_force_->holders.begin(), in_force_->holders.end(),
+                           [&](const auto& holder) { return holder.worker == before.worker; });
+    });
+}
+
+bool Restore::restore() {
     PendingPlacement next;
     std::map<std::string, std::int32_t> index = {{"", spec::kCoordinator}};
     bool improvable = false;  // with strangers, or because somebody is to leave
-    for (const auto& [id, worker] : workers) {
+    for (const auto& [id, worker] : fleet_) {
         if (worker.failed || (worker.draining && held_before(worker).empty())) continue;
         const std::string& name = worker.joined.node.name;
         index[name] = static_cast<std::int32_t>(next.workers.size());
@@ -126,43 +147,18 @@ void Coordinator::Impl::restore(TimePoint now, std::vector<CoordinatorAction>& a
         next.placement.layers.push_back(held_before(worker));
         next.changed.insert(id);
         improvable = improvable || worker.draining ||
-                     std::none_of(remembered->holders.begin(), remembered->holders.end(),
+                     std::none_of(remembered_->holders.begin(), remembered_->holders.end(),
                                   [&](const auto& h) { return h.worker == name; });
     }
-    for (const RememberedPlacement::Flow& flow : remembered->flows) {
+    for (const RememberedPlacement::Flow& flow : remembered_->flows) {
         const auto from = index.find(flow.from);
         const auto to = index.find(flow.to);
         if (from == index.end() || to == index.end()) continue;  // held nothing, and is not here
         next.flows.push_back({from->second, to->second, flow.tokens_per_s});
     }
-    actions.push_back(Report{"the placement from before the restart is taken up again", false});
-    pending = std::move(next);
-    capacity_cache.reset();
-    plan_wanted = improvable;
-    plan_wanted_since = now;
-}
-
-void Coordinator::Impl::remember_in_force() {
-    RememberedPlacement next;
-    const auto name_of = [&](std::int32_t id) -> std::string {
-        if (id == spec::kCoordinator) return "";
-        return workers.at({static_cast<std::uint32_t>(id)}).joined.node.name;
-    };
-    for (const WorkerId id : pending->workers) {
-        const WorkerState& worker = workers.at(id);
-        next.holders.push_back(
-            {worker.joined.node.name, worker.layers, worker.joined.node.memory_bytes});
-    }
-    for (const spec::LinkFlow& flow : flows) {
-        next.flows.push_back({name_of(flow.from), name_of(flow.to), flow.tokens_per_s});
-    }
-    in_force = std::move(next);
-    restore_over = true;
-    if (!remembered) return;
-    std::erase_if(remembered->holders, [&](const RememberedPlacement::Holder& before) {
-        return std::any_of(in_force->holders.begin(), in_force->holders.end(),
-                           [&](const auto& holder) { return holder.worker == before.worker; });
-    });
+    out_.push(Report{"the placement from before the restart is taken up again", false});
+    placements_.set_pending(std::move(next));
+    return improvable;
 }
 
 }  // namespace helix::core

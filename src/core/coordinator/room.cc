@@ -1,63 +1,95 @@
-// What accepted requests may still need, and whether the placements to come have it: a worker is
-// not emptied, and no placement begins, while that would leave one of them without a place. New
-// requests are measured by the smaller of the two.
+#include "core/coordinator/room.h"
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
-#include "core/coordinator/coordinator_state.h"
 #include "core/kv/admission.h"
 
 namespace helix::core {
 
-// As workers are now: those that are drained too, but not those that are about to load.
-bool Coordinator::Impl::holds_now(std::int64_t blocks, bool drained_too) const {
-    return router->can_route([&](WorkerId id, LayerRange layers) {
-        const auto it = workers.find(id);
-        if (it == workers.end() || !it->second.ready || !it->second.layers.contains(layers))
-            return false;
-        if (pending && pending->step.contains(id)) return false;
-        if (it->second.draining && !drained_too) return false;
-        return blocks * layers.size() <= most_pages(id);
+namespace {
+
+using spec::NodeRole;
+
+// Tokens that come where only prompts are computed until the request has been handed over.
+constexpr std::int64_t kBeforeMove = 32;
+
+}  // namespace
+
+bool Room::holds(std::int64_t blocks) const {
+    return placements_.router()->can_route([&](WorkerId worker, LayerRange layers) {
+        return placements_.usable(worker, layers) &&
+               blocks * layers.size() <= fleet_.most_pages(worker);
     });
 }
 
-// Workers that have not loaded their new layers are believed to have what the planner says.
-bool Coordinator::Impl::pending_holds(std::int64_t blocks) const {
-    if (pending->ways == nullptr) return true;  // the first one, from before a restart
-    return pending->ways->can_route([&](WorkerId id, LayerRange layers) {
-        const std::int64_t total = pages_in_pending(id);
-        return blocks * layers.size() <= total - kv_watermark(total);
+const PlacementAbility& Room::ability() const {
+    const bool known = derived_ && derived_->fleet == fleet_.version() &&
+                       derived_->placements == placements_.version();
+    if (!known) {
+        const PlacementAbility now = {capacity_tokens(), find_roles_kept()};
+        derived_ = Derived{fleet_.version(), placements_.version(), now};
+    }
+    return derived_->ability;
+}
+
+bool Room::roles_kept() const {
+    return fleet_.any_roles() && placements_.epoch() != 0 && ability().roles;
+}
+
+bool Room::only_prefills(WorkerId worker) const {
+    return fleet_.any_roles() && fleet_.has_role(worker, NodeRole::prefill) && roles_kept();
+}
+
+bool Room::prefilled_apart(const RequestState& state) const {
+    if (!roles_kept()) return false;
+    const std::int64_t full = demand_.blocks_needed(state, state.max_output);
+    return placements_.router()->can_route([&](WorkerId worker, LayerRange layers) {
+        return placements_.usable(worker, layers) && !fleet_.has_role(worker, NodeRole::decode) &&
+               full * layers.size() <= fleet_.most_pages(worker);
     });
 }
 
-std::int64_t Coordinator::Impl::pages_in_pending(WorkerId id) const {
-    const auto at = std::find(pending->workers.begin(), pending->workers.end(), id);
-    const auto i = static_cast<std::size_t>(at - pending->workers.begin());
-    const std::int64_t has = workers.at(id).kv.total();
-    if (!pending->changed.contains(id)) return has;
-    if (i < pending->kv_pages.size()) return pending->kv_pages[i];
-    return has > 0 ? has : std::numeric_limits<std::int32_t>::max();
+std::int64_t Room::expected_pages(const RequestState& state, const Stage& stage) const {
+    std::int64_t blocks = demand_.expected_blocks(state, state.prefix.cached);
+    if (only_prefills(stage.worker)) {
+        const auto so_far = static_cast<std::int64_t>(state.group ? state.group->longest_output()
+                                                                  : state.output.size());
+        const std::int64_t output = std::min<std::int64_t>(state.max_output, so_far + kBeforeMove);
+        blocks = std::min(blocks, demand_.blocks_needed(state, output) -
+                                      state.prefix.cached / config_.block_size);
+    }
+    return blocks * stage.layers.size();
 }
 
-std::int64_t Coordinator::Impl::blocks_to_end(const RequestState& state) const {
-    if (state.running) return blocks_needed(state, state.max_output);
-    if (state.request.max_tokens > 0) return blocks_needed(state, state.request.max_tokens);
-    const std::size_t longest = state.group ? state.group->longest_output() : state.output.size();
-    return blocks_needed(state, static_cast<std::int64_t>(longest) + 1);
+std::int32_t Room::output_limit(const RequestState& state, std::int64_t capacity_now) const {
+    const auto prompt = static_cast<std::int64_t>(state.request.prompt.size());
+    const std::int64_t room = capacity_now - prompt;
+    std::int64_t high = std::min<std::int64_t>(
+        state.request.max_tokens > 0 ? state.request.max_tokens : room, room);
+    if (!state.group || high <= 0 || holds(demand_.blocks_needed(state, high))) {
+        return static_cast<std::int32_t>(high);
+    }
+    std::int64_t low = 0;  // the prompt alone fits
+    while (low + 1 < high) {
+        const std::int64_t middle = (low + high) / 2;
+        (holds(demand_.blocks_needed(state, middle)) ? low : high) = middle;
+    }
+    return static_cast<std::int32_t>(low);
 }
 
-std::optional<RequestId> Coordinator::Impl::left_without_room(const HoldsBlocks& later) const {
+std::optional<RequestId> Room::left_without_room(const HoldsBlocks& later) const {
     std::int64_t most = 0;
-    for (const auto& [id, state] : requests) {
-        if (state.accepted) most = std::max(most, blocks_to_end(state));
+    for (const auto& [id, state] : requests_) {
+        if (state.accepted) most = std::max(most, demand_.blocks_to_end(state));
     }
     if (most == 0 || later(most)) return {};
     std::optional<RequestId> found;
     std::int64_t need = 0;
-    for (const auto& [id, state] : requests) {
+    for (const auto& [id, state] : requests_) {
         if (!state.accepted) continue;
-        const std::int64_t blocks = blocks_to_end(state);
+        const std::int64_t blocks = demand_.blocks_to_end(state);
         // What has no place as it is loses none.
         if (blocks <= need || later(blocks) || !holds_now(blocks, true)) continue;
         found = id;
@@ -66,37 +98,60 @@ std::optional<RequestId> Coordinator::Impl::left_without_room(const HoldsBlocks&
     return found;
 }
 
-bool Coordinator::Impl::waits_for_room(std::vector<CoordinatorAction>& actions) {
-    if (pending->waits_for && requests.contains(*pending->waits_for)) return true;
-    const bool told = pending->waits_for.has_value();
-    pending->waits_for.reset();
-    if (epoch_in_force == 0 || capacity() == 0) return false;
-    pending->waits_for =
+bool Room::waits_for_room() {
+    PendingPlacement& next = placements_.transition();
+    if (next.waits_for && requests_.contains(*next.waits_for)) return true;
+    const bool told = next.waits_for.has_value();
+    next.waits_for.reset();
+    if (placements_.epoch() == 0 || capacity() == 0) return false;
+    next.waits_for =
         left_without_room([this](std::int64_t blocks) { return pending_holds(blocks); });
-    if (pending->waits_for && !told) {
-        actions.push_back(
-            Report{"a new placement waits: " + waits_text(*pending->waits_for), false});
+    if (next.waits_for && !told) {
+        out_.push(Report{"a new placement waits: " + waits_text(*next.waits_for), false});
     }
-    return pending->waits_for.has_value();
+    return next.waits_for.has_value();
 }
 
-std::string Coordinator::Impl::waits_text(RequestId id) const {
-    const RequestState& state = *requests.by_id(id);
+std::string Room::waits_text(RequestId id) const {
+    const RequestState& state = *requests_.by_id(id);
     return "a request of up to " +
-           std::to_string(blocks_to_end(state) * static_cast<std::int64_t>(config.block_size)) +
+           std::to_string(demand_.blocks_to_end(state) *
+                          static_cast<std::int64_t>(config_.block_size)) +
            " tokens has to end first: nothing else could hold it";
 }
 
 // A request accepted now must also fit what comes next.
-bool Coordinator::Impl::holds_later(std::int64_t blocks) const {
-    if (pending && !pending_holds(blocks)) return false;
-    return !drains_wait_for || holds_now(blocks, false);
+bool Room::holds_later(std::int64_t blocks) const {
+    if (placements_.pending() && !pending_holds(blocks)) return false;
+    return !fleet_.drain_waits_for() || holds_now(blocks, false);
 }
 
-std::int64_t Coordinator::Impl::lasting_capacity(std::int64_t capacity_now) const {
-    if (!pending && !drains_wait_for) return capacity_now;
+// As workers are now: those that are drained too, but not those that are about to load.
+bool Room::holds_now(std::int64_t blocks, bool drained_too) const {
+    return placements_.router()->can_route([&](WorkerId id, LayerRange layers) {
+        const auto it = fleet_.find(id);
+        if (it == fleet_.end() || !it->second.ready || !it->second.layers.contains(layers))
+            return false;
+        if (placements_.pending() && placements_.pending()->step.contains(id)) return false;
+        if (it->second.draining && !drained_too) return false;
+        return blocks * layers.size() <= fleet_.most_pages(id);
+    });
+}
+
+// Workers that have not loaded their new layers are believed to have what the planner says.
+bool Room::pending_holds(std::int64_t blocks) const {
+    const PendingPlacement& next = *placements_.pending();
+    if (next.ways == nullptr) return true;  // the first one, from before a restart
+    return next.ways->can_route([&](WorkerId id, LayerRange layers) {
+        const std::int64_t total = pages_in_pending(id);
+        return blocks * layers.size() <= total - kv_watermark(total);
+    });
+}
+
+std::int64_t Room::lasting_capacity(std::int64_t capacity_now) const {
+    if (!placements_.pending() && !fleet_.drain_waits_for()) return capacity_now;
     std::int64_t low = 0;
-    std::int64_t high = blocks_for(capacity_now);
+    std::int64_t high = demand_.blocks_for(capacity_now);
     while (low < high) {
         const std::int64_t middle = (low + high + 1) / 2;
         if (holds_later(middle)) {
@@ -105,7 +160,42 @@ std::int64_t Coordinator::Impl::lasting_capacity(std::int64_t capacity_now) cons
             high = middle - 1;
         }
     }
-    return std::min<std::int64_t>(low * config.block_size, capacity_now);
+    return std::min<std::int64_t>(low * config_.block_size, capacity_now);
+}
+
+std::int64_t Room::capacity_tokens() const {
+    std::int64_t low = 0;
+    std::int64_t high = demand_.blocks_for(config_.context_length);
+    if (!holds(1)) return 0;
+    while (low < high) {
+        const std::int64_t middle = (low + high + 1) / 2;
+        if (holds(middle)) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return std::min<std::int64_t>(low * config_.block_size, config_.context_length);
+}
+
+std::int64_t Room::pages_in_pending(WorkerId id) const {
+    const PendingPlacement& next = *placements_.pending();
+    const auto at = std::find(next.workers.begin(), next.workers.end(), id);
+    const auto i = static_cast<std::size_t>(at - next.workers.begin());
+    const std::int64_t has = fleet_.at(id).kv.total();
+    if (!next.changed.contains(id)) return has;
+    if (i < next.kv_pages.size()) return next.kv_pages[i];
+    return has > 0 ? has : std::numeric_limits<std::int32_t>::max();
+}
+
+bool Room::find_roles_kept() const {
+    if (!fleet_.any_roles()) return false;
+    const auto path_without = [&](NodeRole role) {
+        return placements_.router()->can_route([&](WorkerId worker, LayerRange layers) {
+            return placements_.usable(worker, layers) && !fleet_.has_role(worker, role);
+        });
+    };
+    return path_without(NodeRole::decode) && path_without(NodeRole::prefill);
 }
 
 }  // namespace helix::core

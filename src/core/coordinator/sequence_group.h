@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/coordinator/beam_search.h"
-#include "core/coordinator/coordinator.h"
+#include "core/protocol/request.h"
 
 namespace helix::core {
 

@@ -1,25 +1,11 @@
-// Requests that move to another pipeline while they run (FEATURES L2, L3): which way, and the
-// copying up to the last round. How it ends is in coordinator_migration_end.cc.
-//
-// The coordinator owns the request: every token goes through it, and rows go out from nowhere else.
-// So a migration takes effect by one decision here: from now on the next attempt runs on the new
-// pipeline. Its first rows tell the new stages; what the old attempt may still say is ignored as
-// after any other change of attempt. Nobody else takes part in the decision, so that no lost or
-// late message makes two owners of one.
-//
-//   reserving   every stage of the new pipeline has pages for what comes (ReserveKv, KvReserved)
-//   copying     in rounds, while the request decodes: the full blocks that no round has sent yet,
-//               of each layer from its old holder to its new one (SendKv, KvArrived)
-//   last_round  no row is sent any more; when all are back, what is left is copied
-//   committed   the first row of the new attempt: the last token
-//
-// Until then the old pipeline has everything: whatever goes wrong, the request goes on there.
+#include "core/coordinator/migrations.h"
 
 #include <algorithm>
-#include <utility>
+#include <map>
+#include <memory>
+#include <string>
 
 #include "base/check.h"
-#include "core/coordinator/coordinator_state.h"
 #include "core/protocol/migration_rate.h"
 
 namespace helix::core {
@@ -39,17 +25,32 @@ std::vector<Migration::Transfer> transfers_between(const Pipeline& from, const P
     return transfers;
 }
 
-std::string worker_text(WorkerId worker) {
-    return "worker " + std::to_string(worker.value);
-}
-
 }  // namespace
 
 // ---- whether and where to
-// -------------------------------------------------------------------------
+// ------------------------------------------------------------------------
 
-std::string Coordinator::Impl::why_unmovable(const RequestState& state) const {
-    if (!config.migration.enabled) return "migration is off";
+void Migrations::on(TimePoint now, const MoveRequest& event) {
+    const auto refuse = [&](const std::string& why) {
+        ++counts_.of(MigrationReason::asked, MigrationPhase::reserving);
+        out_.push(MigrationEnded{event.id, MigrationPhase::reserving, why});
+    };
+    const auto it = requests_.find(event.id);
+    if (it == requests_.end()) return refuse("there is no such request");
+    RequestState& state = it->second;
+    std::string why = why_unmovable(state);
+    if (!why.empty()) return refuse(why);
+    if (placements_.router() == nullptr) return refuse("no placement is in force");
+    const Path path =
+        event.to.empty() ? other_path(now, state) : placements_.router()->graph().path(event.to);
+    if (event.to.empty() && path.empty()) return refuse("no other pipeline has room for it");
+    why = why_not_to(state, path, MigrationReason::asked);
+    if (!why.empty()) return refuse(why);
+    CHECK(begin_migration(now, state, path, MigrationReason::asked));
+}
+
+std::string Migrations::why_unmovable(const RequestState& state) const {
+    if (!config_.migration.enabled) return "migration is off";
     if (state.migration) return "it is on its way already";
     if (!state.running) return "it does not run";
     if (state.swapped) return "it is in host memory";
@@ -66,10 +67,10 @@ std::string Coordinator::Impl::why_unmovable(const RequestState& state) const {
     return state.output.empty() ? "it has no token yet" : "";
 }
 
-std::int32_t Coordinator::Impl::migrations_at(WorkerId worker, bool handovers_only) const {
+std::int32_t Migrations::migrations_at(WorkerId worker, bool handovers_only) const {
     std::int32_t count = 0;
-    for (const RequestId id : migrating) {
-        const Migration& move = *requests.by_id(id)->migration;
+    for (const RequestId id : migrating_) {
+        const Migration& move = *requests_.by_id(id)->migration;
         if ((move.begun_for == MigrationReason::handover) != handovers_only) continue;
         const auto& transfers = move.transfers;
         const bool here = std::any_of(
@@ -81,12 +82,11 @@ std::int32_t Coordinator::Impl::migrations_at(WorkerId worker, bool handovers_on
     return count;
 }
 
-Duration Coordinator::Impl::time_to_copy(WorkerId from, WorkerId to, std::int64_t pages,
-                                         bool held) const {
-    const WorkerState& source = workers.at(from);
+Duration Migrations::time_to_copy(WorkerId from, WorkerId to, std::int64_t pages, bool held) const {
+    const WorkerState& source = fleet_.at(from);
     double measured = 0;
     for (const WorkerId end : {from, to}) {
-        for (const spec::LinkSpec& link : workers.at(end).joined.links) {
+        for (const spec::LinkSpec& link : fleet_.at(end).joined.links) {
             const bool ours = link.from == static_cast<std::int32_t>(from.value) &&
                               link.to == static_cast<std::int32_t>(to.value);
             if (ours && measured == 0) measured = link.bandwidth_bytes_per_s;
@@ -101,14 +101,14 @@ Duration Coordinator::Impl::time_to_copy(WorkerId from, WorkerId to, std::int64_
 
 // A worker sends one after the other, what is waited for before the rest; workers send at the same
 // time.
-Duration Coordinator::Impl::time_to_copy(const Migration& move) const {
+Duration Migrations::time_to_copy(const Migration& move) const {
     const bool held = move.held_since.has_value();
     std::map<WorkerId, Duration> times;
     for (const Migration::Transfer& transfer : move.transfers) {
         if (!transfer.is_local()) times[transfer.from];
     }
-    for (const RequestId id : migrating) {
-        const Migration& other = *requests.by_id(id)->migration;
+    for (const RequestId id : migrating_) {
+        const Migration& other = *requests_.by_id(id)->migration;
         if (other.held_since.has_value() != held) continue;
         for (const Migration::Transfer& transfer : other.transfers) {
             const auto time = times.find(transfer.from);
@@ -122,36 +122,36 @@ Duration Coordinator::Impl::time_to_copy(const Migration& move) const {
     return longest;
 }
 
-std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage& stage,
-                                          MigrationReason reason) const {
+std::string Migrations::why_not_at(const RequestState& state, const Stage& stage,
+                                   MigrationReason reason) const {
     const std::string who = worker_text(stage.worker);
-    const auto found = workers.find(stage.worker);
-    if (found != workers.end() && found->second.draining) return who + " is being emptied";
-    if (!keeps_apart(state, stage.worker)) return who + " runs one request alone";
-    if (!usable(stage.worker, stage.layers)) return who + " does not hold the layers";
-    if (only_prefills(stage.worker)) return who + " only computes prompts";
+    const auto found = fleet_.find(stage.worker);
+    if (found != fleet_.end() && found->second.draining) return who + " is being emptied";
+    if (!suspects_.keeps_apart(state, stage.worker)) return who + " runs one request alone";
+    if (!placements_.usable(stage.worker, stage.layers)) return who + " does not hold the layers";
+    if (room_.only_prefills(stage.worker)) return who + " only computes prompts";
     const WorkerState& worker = found->second;
-    const std::int64_t most = blocks_needed(state, state.max_output) * stage.layers.size();
-    if (most > most_pages(stage.worker)) return who + " has too little KV memory";
+    const std::int64_t most = demand_.blocks_needed(state, state.max_output) * stage.layers.size();
+    if (most > fleet_.most_pages(stage.worker)) return who + " has too little KV memory";
     // Of a worker that it runs on already only what comes on top.
     const auto charge = worker.kv.charges().find(state.request.id);
     const std::int64_t has = charge == worker.kv.charges().end() ? 0 : charge->second;
-    const std::int64_t more = expected_blocks(state, 0) * stage.layers.size() - has;
-    if (more > 0 && !worker.kv.can_add(more, config.kv_high_water)) {
+    const std::int64_t more = demand_.expected_blocks(state, 0) * stage.layers.size() - has;
+    if (more > 0 && !worker.kv.can_add(more, config_.kv_high_water)) {
         return who + " has no room";
     }
     for (const Stage& old : state.pipeline) {
         if (old.worker == stage.worker || intersect(old.layers, stage.layers).empty()) continue;
-        if (link_down(old.worker, stage.worker)) {
+        if (placements_.link_down(old.worker, stage.worker)) {
             return worker_text(old.worker) + " does not reach " + who;
         }
-        if (worker.kv_format.empty() || worker.kv_format != workers.at(old.worker).kv_format) {
+        if (worker.kv_format.empty() || worker.kv_format != fleet_.at(old.worker).kv_format) {
             return who + " keeps its KV in another format than " + worker_text(old.worker);
         }
-        const std::int64_t last = config.migration.last_round_blocks + 1;
-        const std::int64_t pages = std::min<std::int64_t>(last, blocks_held(state)) *
+        const std::int64_t last = config_.migration.last_round_blocks + 1;
+        const std::int64_t pages = std::min<std::int64_t>(last, demand_.blocks_held(state)) *
                                    intersect(old.layers, stage.layers).size();
-        if (time_to_copy(old.worker, stage.worker, pages, true) > config.migration.hold_timeout) {
+        if (time_to_copy(old.worker, stage.worker, pages, true) > config_.migration.hold_timeout) {
             return "the link from " + worker_text(old.worker) + " to " + who + " is too slow";
         }
         for (const WorkerId end : {old.worker, stage.worker}) {
@@ -164,10 +164,11 @@ std::string Coordinator::Impl::why_not_at(const RequestState& state, const Stage
     return "";
 }
 
-std::string Coordinator::Impl::why_not_to(const RequestState& state, const Path& path,
-                                          MigrationReason reason) const {
-    if (router == nullptr || !router->graph().is_path(path)) return "there is no such way";
-    const Pipeline to = router->graph().pipeline(path);
+std::string Migrations::why_not_to(const RequestState& state, const Path& path,
+                                   MigrationReason reason) const {
+    if (placements_.router() == nullptr || !placements_.router()->graph().is_path(path))
+        return "there is no such way";
+    const Pipeline to = placements_.router()->graph().pipeline(path);
     if (to == state.pipeline) return "it runs there";
     for (const Stage& stage : to) {
         const std::string why = why_not_at(state, stage, reason);
@@ -176,18 +177,21 @@ std::string Coordinator::Impl::why_not_to(const RequestState& state, const Path&
     return "";
 }
 
-Path Coordinator::Impl::other_path(TimePoint now, const RequestState& state) {
+Path Migrations::other_path(TimePoint now, const RequestState& state) {
     const RoutedRequest request{state.request.id, now, length(state), state.request.priority};
     const auto ask = [&](const Stage* avoided) {
         const StageFits fits = [&](WorkerId worker, LayerRange layers) {
             if (avoided != nullptr && worker == avoided->worker) return false;
-            if (stage_at(state.pipeline, worker) == nullptr && !takes_moves(worker)) return false;
+            if (stage_at(state.pipeline, worker) == nullptr && !fleet_.takes_moves(now, worker))
+                return false;
             return why_not_at(state, {worker, layers}, MigrationReason::asked).empty();
         };
-        return router->route(request, fits, [&](WorkerId worker) { return load_of(worker); });
+        return placements_.router()->route(request, fits,
+                                           [&](WorkerId worker) { return fleet_.load_of(worker); });
     };
     Path path = ask(nullptr);
-    if (!path.empty() && router->graph().pipeline(path) != state.pipeline) return path;
+    if (!path.empty() && placements_.router()->graph().pipeline(path) != state.pipeline)
+        return path;
     // It would choose this one again; what is left without one of its stages?
     for (const Stage& stage : state.pipeline) {
         path = ask(&stage);
@@ -196,56 +200,43 @@ Path Coordinator::Impl::other_path(TimePoint now, const RequestState& state) {
     return {};
 }
 
-void Coordinator::Impl::on(TimePoint now, const MoveRequest& event,
-                           std::vector<CoordinatorAction>& actions) {
-    const auto refuse = [&](const std::string& why) {
-        ++migrations.of(MigrationReason::asked, MigrationPhase::reserving);
-        actions.push_back(MigrationEnded{event.id, MigrationPhase::reserving, why});
-    };
-    const auto it = requests.find(event.id);
-    if (it == requests.end()) return refuse("there is no such request");
-    RequestState& state = it->second;
-    std::string why = why_unmovable(state);
-    if (!why.empty()) return refuse(why);
-    if (router == nullptr) return refuse("no placement is in force");
-    const Path path = event.to.empty() ? other_path(now, state) : router->graph().path(event.to);
-    if (event.to.empty() && path.empty()) return refuse("no other pipeline has room for it");
-    why = why_not_to(state, path, MigrationReason::asked);
-    if (!why.empty()) return refuse(why);
-    CHECK(begin_migration(now, state, path, MigrationReason::asked, actions));
-}
-
 // ---- reserving
-// ------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------
 
-bool Coordinator::Impl::begin_migration(TimePoint now, RequestState& state, const Path& path,
-                                        MigrationReason reason,
-                                        std::vector<CoordinatorAction>& actions) {
+bool Migrations::begin_migration(TimePoint now, RequestState& state, const Path& path,
+                                 MigrationReason reason) {
     if (!movable(state) || !why_not_to(state, path, reason).empty()) return false;
     state.migration = std::make_unique<Migration>();
     Migration& move = *state.migration;
     move.begun_for = reason;
     move.attempt = ++state.last_attempt;
     move.path = path;
-    move.pipeline = router->graph().pipeline(path);
+    move.pipeline = placements_.router()->graph().pipeline(path);
     move.transfers = transfers_between(state.pipeline, move.pipeline);
     for (const Stage& stage : move.pipeline) move.unreserved.push_back(stage.worker);
     move.began = move.heard = now;
-    move.patience = config.migration.timeout;
-    migrating.insert(state.request.id);
+    move.patience = config_.migration.timeout;
+    migrating_.insert(state.request.id);
     charge_move(state);
-    reserve(now, state, actions);
+    reserve(now, state);
     return true;
 }
 
+void Migrations::charge(RequestState& state) {
+    for (const Stage& stage : state.pipeline) {
+        fleet_.at(stage.worker).kv.set(state.request.id, room_.expected_pages(state, stage));
+    }
+    if (state.migration) charge_move(state);
+}
+
 // A worker of both pipelines has the KV of the layers that stay there once.
-void Coordinator::Impl::charge_move(const RequestState& state) {
+void Migrations::charge_move(const RequestState& state) {
     for (const Stage& stage : state.migration->pipeline) {
-        KvEstimate& kv = workers.at(stage.worker).kv;
-        const std::int64_t pages = expected_blocks(state, 0) * stage.layers.size();
+        KvEstimate& kv = fleet_.at(stage.worker).kv;
+        const std::int64_t pages = demand_.expected_blocks(state, 0) * stage.layers.size();
         const Stage* old = stage_at(state.pipeline, stage.worker);
         if (old != nullptr) {
-            kv.set(state.request.id, std::max(pages, expected_pages(state, *old)));
+            kv.set(state.request.id, std::max(pages, room_.expected_pages(state, *old)));
         } else if (kv.charges().contains(state.request.id)) {
             kv.set(state.request.id, pages);
         } else {
@@ -255,23 +246,22 @@ void Coordinator::Impl::charge_move(const RequestState& state) {
 }
 
 // Said again it asks for more where the request has grown, and confirms what there is.
-void Coordinator::Impl::reserve(TimePoint now, RequestState& state,
-                                std::vector<CoordinatorAction>& actions) {
+void Migrations::reserve(TimePoint now, RequestState& state) {
     Migration& move = *state.migration;
-    const std::int64_t has = blocks_held(state);
+    const std::int64_t has = demand_.blocks_held(state);
     const std::int64_t sequences = state.group ? state.group->sequences(state.request) : 1;
-    const std::int64_t soon = std::min(expected_blocks(state, 0), has + kBlocksAhead * sequences);
+    const std::int64_t soon =
+        std::min(demand_.expected_blocks(state, 0), has + kBlocksAhead * sequences);
     move.reserved_blocks = std::max({move.reserved_blocks, has, soon});
     move.asked = now;
     for (const Stage& stage : move.pipeline) {
         const ReserveKv message{
             {state.request.id, move.attempt}, stage.layers, move.reserved_blocks};
-        actions.push_back(SendToWorker{stage.worker, message});
+        out_.to_worker(stage.worker, message);
     }
 }
 
-void Coordinator::Impl::on_reserved(TimePoint now, WorkerId worker, const KvReserved& message,
-                                    std::vector<CoordinatorAction>& actions) {
+void Migrations::on_reserved(TimePoint now, WorkerId worker, const KvReserved& message) {
     RequestState* state = moving_as(message.key);
     if (state == nullptr) return;
     Migration& move = *state->migration;
@@ -279,26 +269,26 @@ void Coordinator::Impl::on_reserved(TimePoint now, WorkerId worker, const KvRese
     move.heard = now;
     if (!move.unreserved.empty()) return;
     move.phase = MigrationPhase::copying;
-    copy_more(now, *state, actions);
+    copy_more(now, *state);
 }
 
-RequestState* Coordinator::Impl::moving_as(const SequenceKey& key) {
-    const auto it = requests.find(key.request);
-    if (it == requests.end() || !it->second.migration) return nullptr;
+RequestState* Migrations::moving_as(const SequenceKey& key) {
+    const auto it = requests_.find(key.request);
+    if (it == requests_.end() || !it->second.migration) return nullptr;
     return it->second.migration->attempt == key.attempt ? &it->second : nullptr;
 }
 
 // ---- copying
-// --------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------
 
 // What every stage has computed for sure and no round has sent. Beams come and go while it decodes,
 // so before the last round only their prompt is sent, under the name of one of them.
-std::vector<KvSpan> Coordinator::Impl::spans_to_send(const RequestState& state, bool last) const {
+std::vector<KvSpan> Migrations::spans_to_send(const RequestState& state, bool last) const {
     const Migration& move = *state.migration;
     std::vector<KvSpan> spans;
     const auto add = [&](std::uint32_t member, std::int32_t first, std::int32_t tokens) {
-        const std::int32_t end = last ? tokens : tokens / config.block_size * config.block_size;
-        if (last || end > first * config.block_size) spans.push_back({member, first, end});
+        const std::int32_t end = last ? tokens : tokens / config_.block_size * config_.block_size;
+        if (last || end > first * config_.block_size) spans.push_back({member, first, end});
     };
     const auto sent_of = [&](std::uint32_t member) {
         const auto it = move.sent_blocks.find(member);
@@ -327,62 +317,57 @@ std::vector<KvSpan> Coordinator::Impl::spans_to_send(const RequestState& state, 
 }
 
 // The round before is over, or it is the first.
-void Coordinator::Impl::copy_more(TimePoint now, RequestState& state,
-                                  std::vector<CoordinatorAction>& actions) {
+void Migrations::copy_more(TimePoint now, RequestState& state) {
     Migration& move = *state.migration;
     const std::vector<KvSpan> spans = spans_to_send(state, false);
     std::int32_t most = 0;
     for (const KvSpan& span : spans) {
-        most = std::max(most, span.tokens / config.block_size - span.first_block);
+        most = std::max(most, span.tokens / config_.block_size - span.first_block);
     }
-    const auto before_last = static_cast<std::uint32_t>(std::max(0, config.migration.max_rounds));
-    if (most > config.migration.last_round_blocks && move.round < before_last) {
-        return send_round(now, state, spans, actions);
+    const auto before_last = static_cast<std::uint32_t>(std::max(0, config_.migration.max_rounds));
+    if (most > config_.migration.last_round_blocks && move.round < before_last) {
+        return send_round(now, state, spans);
     }
     move.phase = MigrationPhase::last_round;
-    hold(now, state, actions);
+    hold(now, state);
 }
 
-void Coordinator::Impl::send_round(TimePoint now, RequestState& state,
-                                   const std::vector<KvSpan>& spans,
-                                   std::vector<CoordinatorAction>& actions) {
+void Migrations::send_round(TimePoint now, RequestState& state, const std::vector<KvSpan>& spans) {
     Migration& move = *state.migration;
-    if (blocks_held(state) > move.reserved_blocks) reserve(now, state, actions);
+    if (demand_.blocks_held(state) > move.reserved_blocks) reserve(now, state);
     ++move.round;
     std::int64_t layers = 0;
     for (Migration::Transfer& transfer : move.transfers) {
         transfer.arrived = false;
         if (!transfer.is_local()) layers += transfer.layers.size();
-        actions.push_back(
-            SendToWorker{transfer.from,
-                         SendKv{state.request.id, state.attempt, move.attempt, move.round,
-                                transfer.to, transfer.layers, spans, move.held_since.has_value()}});
+        out_.push(SendToWorker{transfer.from, SendKv{state.request.id, state.attempt, move.attempt,
+                                                     move.round, transfer.to, transfer.layers,
+                                                     spans, move.held_since.has_value()}});
     }
     // The prompt's full blocks are those of all members.
     const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());
-    const std::int32_t shared = prompt / config.block_size;
+    const std::int32_t shared = prompt / config_.block_size;
     std::int64_t blocks = 0;
     for (const KvSpan& span : spans) {
         const bool first = &span == &spans.front();
         const std::int32_t from =
             first || !state.group ? span.first_block : std::max(span.first_block, shared);
-        move.sent_blocks[span.member] = span.tokens / config.block_size;
-        if (span.tokens <= from * config.block_size) continue;
-        move.tokens += span.tokens - from * config.block_size;
-        blocks += blocks_for(span.tokens) - from;
+        move.sent_blocks[span.member] = span.tokens / config_.block_size;
+        if (span.tokens <= from * config_.block_size) continue;
+        move.tokens += span.tokens - from * config_.block_size;
+        blocks += demand_.blocks_for(span.tokens) - from;
     }
     move.pages += blocks * layers;
     for (Migration::Transfer& transfer : move.transfers) {
         transfer.pages = blocks * transfer.layers.size();
     }
     const Duration least =
-        move.held_since ? config.migration.hold_timeout : config.migration.timeout;
-    const double needed = time_to_copy(move).seconds() * config.migration.time_factor;
+        move.held_since ? config_.migration.hold_timeout : config_.migration.timeout;
+    const double needed = time_to_copy(move).seconds() * config_.migration.time_factor;
     move.patience = std::max(least, base::from_seconds(needed));
 }
 
-void Coordinator::Impl::on_arrived(TimePoint now, WorkerId worker, const KvArrived& message,
-                                   std::vector<CoordinatorAction>& actions) {
+void Migrations::on_arrived(TimePoint now, WorkerId worker, const KvArrived& message) {
     RequestState* state = moving_as(message.key);
     if (state == nullptr) return;
     Migration& move = *state->migration;
@@ -398,15 +383,14 @@ void Coordinator::Impl::on_arrived(TimePoint now, WorkerId worker, const KvArriv
                      [](const Migration::Transfer& one) { return one.arrived; })) {
         return;
     }
-    if (move.held_since) return commit(now, *state, actions);
-    if (move.phase == MigrationPhase::copying) copy_more(now, *state, actions);
+    if (move.held_since) return commit(now, *state);
+    if (move.phase == MigrationPhase::copying) copy_more(now, *state);
 }
 
-void Coordinator::Impl::on_refused(TimePoint now, WorkerId worker, const KvRefused& message,
-                                   std::vector<CoordinatorAction>& actions) {
+void Migrations::on_refused(TimePoint now, WorkerId worker, const KvRefused& message) {
     RequestState* state = moving_as(message.key);
     if (state == nullptr) return;
-    fail_migration(now, *state, {worker}, worker_text(worker) + ": " + message.reason, actions);
+    fail_migration(now, *state, {worker}, worker_text(worker) + ": " + message.reason);
 }
 
 }  // namespace helix::core

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/coordinator/admission_queue.h"
+#include "core/coordinator/coordinator_config.h"
+#include "core/coordinator/fleet.h"
+#include "core/coordinator/kv_demand.h"
+#include "core/coordinator/migration_pairing.h"
+#include "core/coordinator/migrations.h"
+#include "core/coordinator/path_choice.h"
+#include "core/coordinator/placements.h"
+#include "core/coordinator/preempter.h"
+#include "core/coordinator/prompt_window.h"
+#include "core/coordinator/request_table.h"
+#include "core/coordinator/room.h"
+#include "core/coordinator/swaps.h"
+
+namespace helix::core {
+
+// The way that is being cleared for the request that waits first (core/coordinator/balance.cc).
+struct RoomInMaking {
+    RequestId waiting;
+    TimePoint since;                // it has found no room
+    Pipeline pipeline;              // that is cleared; empty: none yet
+    std::vector<RequestId> moving;  // off it
+};
+// Running requests that move so that memory is used evenly and what waits finds room: the loads as
+// the pure policies want them (core/coordinator/migration_pairing.h,
+// core/coordinator/defragment.h), and their moves.
+class Balancer {
+  public:
+    Balancer(const CoordinatorConfig& config, const Fleet& fleet, RequestTable& requests,
+             const AdmissionQueue& queue, const PromptWindow& prompts, const Placements& placements,
+             const Room& room, const KvDemand& demand, const PathChoice& paths, const Swaps& swaps,
+             Migrations& migrations, const Preempter& preempter)
+        : config_(config),
+          fleet_(fleet),
+          requests_(requests),
+          queue_(queue),
+          prompts_(prompts),
+          placements_(placements),
+          room_(room),
+          demand_(demand),
+          paths_(paths),
+          swaps_(swaps),
+          migrations_(migrations),
+          preempter_(preempter) {}
+
+    void balance(TimePoint now);
+    // The request that waits first, if nothing but room keeps it waiting; else null.
+    RequestState* head_without_room();
+    BalanceView balance_view(TimePoint now) const;
+
+  private:
+    void make_room(TimePoint now);
+    MayTake may_move(TimePoint now, MigrationReason reason) const;
+    void even_out(TimePoint now);
+
+    const CoordinatorConfig& config_;
+    const Fleet& fleet_;
+    RequestTable& requests_;
+    const AdmissionQueue& queue_;
+    const PromptWindow& prompts_;
+    const Placements& placements_;
+    const Room& room_;
+    const KvDemand& demand_;
+    const PathChoice& paths_;
+    const Swaps& swaps_;
+    Migrations& migrations_;
+    const Preempter& preempter_;
+    TimePoint next_balance_;
+    RoomInMaking clearing_;
+};
+
+}  // namespace helix::core

@@ -1,0 +1,132 @@
+#include "core/coordinator/dispatcher.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+
+namespace helix::core {
+
+void Dispatcher::on(TimePoint now, const Submitted& event) {
+    const Request& request = event.request;
+    CHECK(!requests_.contains(request.id));
+    CHECK(request.n >= 1 && (!request.beam || request.beam->width >= request.n));
+    CHECK(!request.score_prompt || request.sampling.n_logprobs >= 0);
+    const auto prompt = static_cast<std::int32_t>(request.prompt.size());
+    const auto refuse = [&](RejectReason reason, const std::string& message,
+                            std::int32_t retry_after_s) {
+        life_.note_rejected();
+        out_.push(RejectRequest{request.id, reason, message, retry_after_s});
+    };
+    if (prompt == 0) return refuse(RejectReason::never_fits, "the prompt has no tokens", 0);
+    if (prompt + std::max(request.max_tokens, 1) > config_.context_length) {
+        return refuse(RejectReason::too_long,
+                      "the prompt has " + std::to_string(prompt) + " tokens and " +
+                          std::to_string(std::max(request.max_tokens, 1)) +
+                          " are asked for; the model's context is " +
+                          std::to_string(config_.context_length) + " tokens",
+                      0);
+    }
+    const std::string full = queue_.queue_is_full(request);
+    if (!full.empty()) return refuse(RejectReason::queue_full, full, 1);
+    RequestState state;
+    state.request = request;
+    state.last_progress = now;
+    if (request.is_group()) state.group = std::make_unique<SequenceGroup>(request);
+    queue_.enter(state, demand_.tokens_asked(state));
+    requests_.emplace(request.id, std::move(state));
+}
+
+// Starts waiting requests in order until the first that finds no pipeline with room: a later,
+// smaller one does not overtake, or the large one would starve.
+void Dispatcher::dispatch(TimePoint now) {
+    preempter_.swap_in(now);
+    if (placements_.epoch() == 0 || queue_.waiting().empty()) return;
+    const std::int64_t capacity_now = room_.capacity();
+    if (capacity_now == 0) return;  // a worker is missing; a plan is on its way
+    const std::int64_t lasting = room_.lasting_capacity(capacity_now);
+    stalls_.note_served(now);
+    bool blocked = (placements_.pending() && placements_.pending()->disrupts) ||
+                   preempter_.preempted_in_step() || !swaps_.all().empty();
+    if (!blocked && suspects_.quarantine()) start_suspect(now, capacity_now, lasting);
+    std::set<std::uint64_t> held_back;  // clients
+    bool groups_held_back = false;
+    for (auto it = queue_.waiting().begin();
+         it != queue_.waiting().end() && !(blocked && queue_.unaccepted() == 0);) {
+        RequestState& state = requests_.at(it->second);
+        ++it;
+        if (!state.accepted && !admit(state, lasting)) continue;
+        // Other groups have to end first, and then they come in their order; requests of one
+        // sequence need not wait for them.
+        if (state.group && (groups_held_back || queue_.over_the_groups_share(state))) {
+            groups_held_back = true;
+            continue;
+        }
+        // So with its client's; those of others go on.
+        const std::uint64_t client = state.request.client;
+        if (held_back.contains(client) || queue_.over_its_share(state)) {
+            held_back.insert(client);
+            continue;
+        }
+        const std::int64_t more = queue_.sequences_of(state);
+        // What is more by itself runs alone.
+        blocked = blocked || (queue_.sequences_running() > 0 &&
+                              queue_.sequences_running() + more > config_.max_running);
+        if (blocked) continue;  // go on only to accept or refuse the others
+        if (!prompts_.open()) {
+            prompts_.note_blocked();
+            blocked = true;
+            continue;
+        }
+        if (!stalls_.still_fits(now, state, capacity_now, lasting)) continue;
+        // One that waits for a place of its own holds up nobody elsewhere.
+        if (is_suspect(state) && !suspects_.set_apart(now, state)) continue;
+        Path path = paths_.route(now, state);
+        blocked = path.empty() && !is_suspect(state);
+        if (path.empty()) continue;
+        life_.start(now, state, std::move(path));
+    }
+}
+
+bool Dispatcher::admit(RequestState& state, std::int64_t capacity_now) {
+    const std::int64_t wanted = static_cast<std::int64_t>(state.request.prompt.size()) +
+                                std::max(state.request.max_tokens, 1);
+    if (wanted > capacity_now) {
+        life_.reject(state.request.id, RejectReason::never_fits,
+                     "prompt and answer may take " + std::to_string(wanted) +
+                         " tokens; the KV memory of this placement holds " +
+                         std::to_string(capacity_now) + " for one request");
+        return false;
+    }
+    const std::int32_t least = std::max(state.request.max_tokens, 1);
+    const std::int64_t all = demand_.blocks_needed(state, least);
+    if (state.group && (!room_.holds(all) || !room_.holds_later(all))) {
+        life_.reject(state.request.id, RejectReason::never_fits,
+                     "prompt and " + std::to_string(state.group->sequences(state.request)) +
+                         (state.group->beams ? " beams" : " answers") + " of up to " +
+                         std::to_string(least) +
+                         " tokens are more than the KV memory of this placement" +
+                         " holds for one request; ask for fewer or shorter ones");
+        return false;
+    }
+    state.accepted = true;
+    queue_.forget_unaccepted();
+    out_.push(AcceptRequest{state.request.id});
+    return true;
+}
+
+void Dispatcher::start_suspect(TimePoint now, std::int64_t capacity_now, std::int64_t lasting) {
+    RequestState& state = requests_.at(suspects_.quarantine()->id);
+    const bool full = queue_.sequences_running() > 0 &&
+                      queue_.sequences_running() + queue_.sequences_of(state) > config_.max_running;
+    if (state.running || full || !prompts_.open()) return;
+    if (!stalls_.still_fits(now, state, capacity_now, lasting) || !suspects_.set_apart(now, state))
+        return;
+    Path path = paths_.route(now, state);
+    if (!path.empty()) life_.start(now, state, std::move(path));
+}
+
+}  // namespace helix::core

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "core/protocol/coordinator_actions.h"
+#include "core/protocol/messages.h"
+
+namespace helix::core {
+
+// What one step of the coordinator says: its actions, in order, and rows for first stages, of which
+// each worker gets one message when the step ends.
+class Outbox {
+  public:
+    // A step begins; its actions are added to these until it ends.
+    void begin(TimePoint now, std::vector<CoordinatorAction>& actions) {
+        now_ = now;
+        actions_ = &actions;
+    }
+    void end();
+
+    // Of the step under way, or of the last.
+    TimePoint now() const { return now_; }
+
+    void push(CoordinatorAction action) { actions_->push_back(std::move(action)); }
+    void to_worker(WorkerId worker, WorkerMessage message) {
+        push(SendToWorker{worker, std::move(message)});
+    }
+    // The scored tokens of this request that are being said: those of one message go together.
+    ScoreTokens& scores_of(RequestId id);
+
+    // It is valid until the next rows to this worker.
+    StageInput& add_rows(WorkerId first_stage, StageInput rows);
+    template <typename Which>
+    void drop_unsent(WorkerId first_stage, const Which& which) {  // rows of this step
+        const auto box = rows_.find(first_stage);
+        if (box != rows_.end()) std::erase_if(box->second.inputs, which);
+    }
+    void forget(WorkerId worker) { rows_.erase(worker); }
+    bool has_rows() const { return !rows_.empty(); }
+
+  private:
+    TimePoint now_;
+    std::vector<CoordinatorAction>* actions_ = nullptr;
+    std::map<WorkerId, StageInputs> rows_;
+};
+
+}  // namespace helix::core

@@ -1,0 +1,65 @@
+#include "core/coordinator/path_choice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace helix::core {
+namespace {
+
+constexpr std::int64_t kPagesFromGroups = 8;  // an eighth of a worker's KV memory
+
+}  // namespace
+
+// What the request says of itself is looked up when a stage is asked about.
+StageFits PathChoice::fits_for(const RequestState& state) const {
+    const std::int64_t full = demand_.blocks_needed(state, state.max_output);
+    const bool apart = room_.prefilled_apart(state);
+    return [this, full, apart, &state](WorkerId worker, LayerRange layers) {
+        if (!placements_.usable(worker, layers) || full * layers.size() > fleet_.most_pages(worker))
+            return false;
+        if (!suspects_.keeps_apart(state, worker)) return false;
+        if (apart && fleet_.has_role(worker, spec::NodeRole::decode)) return false;
+        const std::int64_t kept = std::max(is_high(state) ? 0 : headroom_pages(worker),
+                                           pages_left_by_groups(state, worker));
+        const KvEstimate& kv = fleet_.at(worker).kv;
+        const bool idle = kv.requests() == 0;
+        return kv.can_add(room_.expected_pages(state, {worker, layers}) + (idle ? 0 : kept),
+                          config_.kv_high_water);
+    };
+}
+
+Path PathChoice::route(TimePoint now, RequestState& state) {
+    const std::vector<PrefixHit> hits = prefixes_.prefix_hits(state);
+    const StageFits fits = fits_for(state);
+    Path path = prefixes_.prefer_prefix(state, hits, fits);
+    if (path.empty()) {
+        const RoutedRequest request{state.request.id, now, length(state), state.request.priority};
+        const WorkerLoads loads = [&](WorkerId worker) { return fleet_.load_of(worker); };
+        if (room_.roles_kept())
+            path = placements_.router()->route(request, roles_.prefill_only(fits), loads);
+        if (path.empty()) path = placements_.router()->route(request, fits, loads);
+        for (const PrefixHit& hit : hits) {
+            if (hit.path == path) state.prefix.cached = hit.blocks * config_.block_size;
+        }
+    }
+    CHECK(path.empty() || placements_.router()->graph().is_path(path));
+    return path;
+}
+
+std::int64_t PathChoice::headroom_pages(WorkerId worker) const {
+    const WorkerState& state = fleet_.at(worker);
+    const auto& charges = state.kv.charges();
+    const bool here = std::any_of(queue_.high_running().begin(), queue_.high_running().end(),
+                                  [&](RequestId id) { return charges.contains(id); });
+    if (!here) return 0;
+    return static_cast<std::int64_t>(config_.balance.headroom *
+                                     static_cast<double>(state.kv.total()));
+}
+
+std::int64_t PathChoice::pages_left_by_groups(const RequestState& state, WorkerId worker) const {
+    return state.group ? fleet_.at(worker).kv.total() / kPagesFromGroups : 0;
+}
+
+}  // namespace helix::core

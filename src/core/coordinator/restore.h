@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/coordinator/coordinator_config.h"
+#include "core/coordinator/fleet.h"
+#include "core/coordinator/outbox.h"
+#include "core/coordinator/placements.h"
+
+namespace helix::core {
+
+// After a restart: the placement that the coordinator before us had in force is put in force again,
+// without planning, as soon as those that held it are back.
+class Restore {
+  public:
+    Restore(const CoordinatorConfig& config, Outbox& out, const Fleet& fleet,
+            Placements& placements)
+        : config_(config),
+          out_(out),
+          fleet_(fleet),
+          placements_(placements),
+          remembered_(config.remembered) {}
+
+    // What the worker had before the restart and was not told to give up since.
+    LayerRange held_before(const WorkerState& worker) const;
+    // In the placement in force or, before the first, in the one from before the restart.
+    bool is_placed(WorkerId id) const;
+    struct Progress {
+        bool awaits = false;      // nothing is planned: see restored, or some are still waited for
+        bool restored = false;    // it is the pending placement now
+        bool improvable = false;  // and a plan may make it better
+    };
+    Progress advance(TimePoint now);
+    void remember_in_force();  // the pending placement's
+
+    // The last that was put in force; null before the first.
+    const RememberedPlacement* in_force() const { return in_force_ ? &*in_force_ : nullptr; }
+
+  private:
+    bool restore();  // true: a plan may make it better
+
+    const CoordinatorConfig& config_;
+    Outbox& out_;
+    const Fleet& fleet_;
+    Placements& placements_;
+    // From before the restart; without those that have a part in a placement of ours.
+    std::optional<RememberedPlacement> remembered_;
+    std::optional<TimePoint> restore_until_;  // set while workers are waited for
+    bool restore_over_ = false;               // a placement is in force, or it was given up
+    std::optional<RememberedPlacement> in_force_;
+};
+
+}  // namespace helix::core

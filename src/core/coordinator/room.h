@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/coordinator/coordinator_config.h"
+#include "core/coordinator/fleet.h"
+#include "core/coordinator/kv_demand.h"
+#include "core/coordinator/outbox.h"
+#include "core/coordinator/placements.h"
+#include "core/coordinator/request_table.h"
+
+namespace helix::core {
+
+// What the workers of the placement in force can do together.
+struct PlacementAbility {
+    std::int64_t tokens = 0;  // of one request
+    bool roles = false;       // they keep to their roles
+};
+// What one request can have in the placement in force and in what comes next: a worker is not
+// emptied, and no placement begins, while that would leave an accepted request without a place. New
+// requests are measured by the smaller of the two.
+class Room {
+  public:
+    using HoldsBlocks = std::function<bool(std::int64_t)>;  // for one request, per layer
+
+    Room(const CoordinatorConfig& config, Outbox& out, const Fleet& fleet,
+         const RequestTable& requests, Placements& placements, const KvDemand& demand)
+        : config_(config),
+          out_(out),
+          fleet_(fleet),
+          requests_(requests),
+          placements_(placements),
+          demand_(demand) {}
+
+    // Could one request have so many blocks per layer in the placement in force?
+    bool holds(std::int64_t blocks) const;
+    const PlacementAbility& ability() const;
+    bool roles_kept() const;                    // the same, remembered as capacity() is
+    bool only_prefills(WorkerId worker) const;  // and roles are kept
+    // Is there a path of workers that may prefill, and that could ever hold the request?
+    bool prefilled_apart(const RequestState& state) const;
+    std::int64_t expected_pages(const RequestState& state, const Stage& stage) const;
+    // The most output it can have, of what it asks for; needs capacity() tokens.
+    std::int32_t output_limit(const RequestState& state, std::int64_t capacity_now) const;
+    // An accepted request that has a place as things are, and then would have none.
+    std::optional<RequestId> left_without_room(const HoldsBlocks& later) const;
+    bool waits_for_room();  // the pending placement
+    std::string waits_text(RequestId id) const;
+    bool holds_later(std::int64_t blocks) const;
+    bool holds_now(std::int64_t blocks, bool drained_too) const;
+    bool pending_holds(std::int64_t blocks) const;
+    // Of capacity(), what one request will also have in what comes next.
+    std::int64_t lasting_capacity(std::int64_t capacity_now) const;
+    // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
+    std::int64_t capacity_tokens() const;
+
+    // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
+    std::int64_t capacity() const { return ability().tokens; }
+
+  private:
+    std::int64_t pages_in_pending(WorkerId id) const;
+    bool find_roles_kept() const;
+
+    const CoordinatorConfig& config_;
+    Outbox& out_;
+    const Fleet& fleet_;
+    const RequestTable& requests_;
+    Placements& placements_;
+    const KvDemand& demand_;
+    struct Derived {
+        std::uint64_t fleet = 0;  // of these versions
+        std::uint64_t placements = 0;
+        PlacementAbility ability;
+    };
+    mutable std::optional<Derived> derived_;
+};
+
+}  // namespace helix::core

@@ -1,0 +1,59 @@
+#include "core/coordinator/stage_sender.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace helix::core {
+
+void StageSender::going(RequestState& state, std::int64_t rows) {
+    state.rows_going = rows;
+    placements_.router()->on_sent(state.path, rows);
+}
+
+void StageSender::to_stages(const RequestState& state, const WorkerMessage& message) const {
+    for (const Stage& stage : state.pipeline) {
+        if (fleet_.at(stage.worker).gone) continue;
+        out_.to_worker(stage.worker, message);
+    }
+}
+
+std::vector<SequenceKey> StageSender::keys_at_workers(const RequestState& state) {
+    if (!state.group || !state.group->forked) return {key_of(state, 0)};
+    std::vector<SequenceKey> keys;
+    for (const GroupMember& member : state.group->members) {
+        keys.push_back(key_of(state, member.number));
+    }
+    // What a migration brought waits under the name of member 0.
+    if (state.moved && state.group->find(0) == nullptr) keys.push_back(key_of(state, 0));
+    return keys;
+}
+
+spec::SamplingParams StageSender::sampling_of(const RequestState& state) {
+    spec::SamplingParams sampling = state.request.sampling;
+    if (state.request.beam) {
+        sampling.n_logprobs = std::max(sampling.n_logprobs, 2 * state.request.beam->width);
+    }
+    return sampling;
+}
+
+StageInput& StageSender::send_member(TimePoint now, RequestState& state, GroupMember& member) {
+    const std::int32_t prompt = prompt_tokens(state);
+    const auto all = prompt + static_cast<std::int32_t>(member.output.size());
+    CHECK(member.sent >= prompt && member.sent < all);
+    StageInput input;
+    input.key = key_of(state, member.number);
+    input.first_position = member.sent;
+    input.tokens.assign(member.output.begin() + (member.sent - prompt), member.output.end());
+    input.sample = true;
+    input.parent = std::exchange(member.parent, -1);
+    member.rows_going = all - member.sent;
+    member.sent = all;
+    member.sent_at = now;
+    state.rows_going += member.rows_going;
+    placements_.router()->on_sent(state.path, member.rows_going);
+    return out_.add_rows(state.pipeline.front().worker, std::move(input));
+}
+
+}  // namespace helix::core

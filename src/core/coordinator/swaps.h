@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "core/coordinator/coordinator_config.h"
+#include "core/coordinator/fleet.h"
+#include "core/coordinator/kv_demand.h"
+#include "core/coordinator/outbox.h"
+#include "core/coordinator/request_table.h"
+#include "core/coordinator/stage_sender.h"
+
+namespace helix::core {
+
+// Requests whose KV pages are in host memory, and the room that they take there.
+class Swaps {
+  public:
+    Swaps(const CoordinatorConfig& config, Fleet& fleet, const KvDemand& demand,
+          const StageSender& stages, RequestTable& requests)
+        : config_(config), fleet_(fleet), demand_(demand), stages_(stages), requests_(requests) {}
+
+    bool can_swap_out(const RequestState& state) const;
+    void end_swap(RequestState& state);  // on its way in, or out of the pipeline
+    void repeat_swap_in(TimePoint now);
+
+    void swap_out(RequestState& state);
+    // Its workers are told to bring it back.
+    void tell_back(TimePoint now, const RequestState& state);
+    void forget(RequestId id) { swapped_in_.erase(id); }
+    const std::map<QueueKey, RequestId>& all() const { return swapped_; }
+    // What does not add up, in words; empty: all does.
+    std::string check() const;
+
+  private:
+    const CoordinatorConfig& config_;
+    Fleet& fleet_;
+    const KvDemand& demand_;
+    const StageSender& stages_;
+    RequestTable& requests_;
+    std::map<QueueKey, RequestId> swapped_;      // come back before any of the waiting starts
+    std::map<RequestId, TimePoint> swapped_in_;  // run again, and when their workers were told last
+};
+
+}  // namespace helix::core

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/coordinator/admission_queue.h"
+#include "core/coordinator/coordinator_config.h"
+#include "core/coordinator/fleet.h"
+#include "core/coordinator/kv_demand.h"
+#include "core/coordinator/migrations.h"
+#include "core/coordinator/outbox.h"
+#include "core/coordinator/placements.h"
+#include "core/coordinator/prefix_routing.h"
+#include "core/coordinator/prompt_window.h"
+#include "core/coordinator/request_life.h"
+#include "core/coordinator/request_table.h"
+#include "core/coordinator/roles.h"
+#include "core/coordinator/speculation.h"
+#include "core/coordinator/stage_sender.h"
+#include "core/coordinator/suspects.h"
+
+namespace helix::core {
+
+// What comes back: tokens of single sequences, of choices and of beams, and what is sent next.
+class TokenFlow {
+  public:
+    TokenFlow(Outbox& out, RequestTable& requests, AdmissionQueue& queue, PromptWindow& prompts,
+              const Placements& placements, KvDemand& demand, PrefixRouting& prefixes,
+              StageSender& stages, Speculation& speculation, Roles& roles, Suspects& suspects,
+              Migrations& migrations, RequestLife& life)
+        : out_(out),
+          requests_(requests),
+          queue_(queue),
+          prompts_(prompts),
+          placements_(placements),
+          demand_(demand),
+          prefixes_(prefixes),
+          stages_(stages),
+          speculation_(speculation),
+          roles_(roles),
+          suspects_(suspects),
+          migrations_(migrations),
+          life_(life) {}
+
+    // What is wrong with the message, of the worker; empty: nothing, and all of it was taken.
+    std::string on_tokens(TimePoint now, WorkerId worker, const TokensProduced& message);
+    void on(const Ended& event);
+    void resume_group(TimePoint now, RequestState& state);
+
+  private:
+    void on_scored(WorkerId worker, const std::vector<ProducedToken>& tokens);
+    // A token came before the log-probabilities of the prompt, of which some were lost: another
+    // attempt gets the others, or, after some, the request ends with an error.
+    bool came_unscored(TimePoint now, RequestState& state);
+    // Asked of each token when it is about to be taken, since those before it change the answer.
+    static std::string unasked(const RequestState& state, const std::vector<ProducedToken>& tokens,
+                               std::size_t i);
+    static std::string unasked_of_group(const RequestState& state,
+                                        const std::vector<ProducedToken>& tokens, std::size_t i);
+    // All stages have the prompt: there are members now.
+    void fork_group(TimePoint now, RequestState& state);
+    // These may end the request.
+    void on_group_token(TimePoint now, RequestState& state, const ProducedToken& token);
+    void on_choice_token(TimePoint now, RequestState& state, GroupMember& member,
+                         const ProducedToken& token);
+    void end_choice(RequestState& state, const GroupMember& member, FinishReason reason);
+    // Once every running beam has its answer.
+    void advance_beams(TimePoint now, RequestState& state);
+    void finish_beams(RequestState& state);
+
+    Outbox& out_;
+    RequestTable& requests_;
+    AdmissionQueue& queue_;
+    PromptWindow& prompts_;
+    const Placements& placements_;
+    KvDemand& demand_;
+    PrefixRouting& prefixes_;
+    StageSender& stages_;
+    Speculation& speculation_;
+    Roles& roles_;
+    Suspects& suspects_;
+    Migrations& migrations_;
+    RequestLife& life_;
+};
+
+}  // namespace helix::core
