@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 MODEL ?=
 BUILD := build/release
 
-.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check tidy layers asan tsan fuzz clean help
+.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check tidy layers words asan tsan fuzz clean help
 
 all: build
 
@@ -75,6 +75,9 @@ tidy:
 
 layers:
 	@python3 tools/check_layers.py .
+
+words:
+	@python3 tools/check_words.py .
 
 asan:
 	@cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && ctest --preset asan

@@ -37,6 +37,7 @@ mkdir -p build
 [ -d ../shared/data ] || echo "no vocabularies and models of others beside the checkout (../shared/data): tests that need them are skipped"
 step format format
 step layers python3 tools/check_layers.py .
+step words python3 tools/check_words.py .
 step "configure release" configure release
 step "build release" build release
 step tidy tools/tidy.py build/release
