@@ -10,8 +10,8 @@
 #include "api/completion_request.h"
 #include "core/protocol/messages.h"
 
-// The bytes of answers (FEATURES 4.3, 4.4): one writer for one request, so that all that is
-// constant in its chunks is put together once.
+// The bytes of answers, streamed and whole, in the shapes that OpenAI's clients expect. Each
+// request has a writer of its own, so that what is constant in its chunks is put together once.
 
 namespace helix::api {
 

@@ -18,7 +18,7 @@
 #include "base/time.h"
 #include "net/http_server.h"
 
-// The OpenAI-compatible HTTP interface (FEATURES section 4) in front of a Service.
+// The OpenAI-compatible HTTP interface in front of a Service.
 
 namespace helix::api {
 

@@ -12,7 +12,8 @@
 
 namespace helix::api {
 
-// An OpenAI error (FEATURES 4.5). param names the field that is wrong; "" and code "" become null.
+// An error in the form of the OpenAI API. param names the field that is wrong; "" and code ""
+// become null.
 struct ApiError {
     int status = 400;
     std::string message;

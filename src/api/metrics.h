@@ -11,8 +11,8 @@
 #include "core/coordinator/coordinator.h"
 #include "store/job_store.h"
 
-// What /metrics shows: vLLM's names (FEATURES 4.6), so that its dashboards and routers work here,
-// and ours.
+// What /metrics shows: vLLM's names, so that dashboards and routers made for it work here, and
+// names of our own for the rest.
 
 namespace helix::api {
 

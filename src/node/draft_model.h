@@ -23,9 +23,9 @@ struct DraftModelOptions {
     std::int32_t block_size = 16;  // tokens of a KV page
 };
 
-// A small model that guesses how texts go on, greedily, for a large one with the same vocabulary
-// (FEATURES O4). It keeps the KV of the texts that it was asked about, also of guesses that turn
-// out to be right. For one thread at a time.
+// A small model that drafts how texts go on, greedily, for a large one with the same vocabulary. It
+// keeps the KV of the texts that it was asked about, also of drafts that turn out to be right. Used
+// by one thread at a time.
 class DraftModel {
   public:
     // invalid: a model that cannot be run here, or whose vocabulary is not that of served.

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-// Where more workers come from when the cluster scales (FEATURES L15).
+// Where more workers come from when the cluster scales.
 
 namespace helix::node {
 

@@ -15,8 +15,8 @@ const char* to_string(NodeRole role);
 std::optional<NodeRole> parse_role(std::string_view text);  // none: it is no role's name
 inline constexpr const char* kRoleNames = "\"prefill\", \"decode\" or \"both\"";
 
-// One machine of a cluster: a vertex pair of the flow graph (FEATURES H1). Indices into
-// ClusterSpec::nodes name nodes everywhere in plan; runtime worker ids are mapped outside.
+// One machine of a cluster: two vertices of the flow graph. Indices into ClusterSpec::nodes name
+// nodes everywhere in plan; runtime worker ids are mapped outside.
 struct NodeSpec {
     std::string name;  // unique in the cluster
     std::string type;  // machine type: a key of measured tables or of the catalogue ("A100", "cpu")

@@ -13,7 +13,7 @@ struct Placement {
     std::vector<LayerRange> layers;
 };
 
-// Tokens per second planned over one directed link (FEATURES H4).
+// Tokens per second planned over one directed link.
 struct LinkFlow {
     std::int32_t from = kCoordinator;
     std::int32_t to = kCoordinator;

@@ -63,8 +63,8 @@ class ProfileTables final : public CostModel {
     std::map<std::string, Machine> machines_;
 };
 
-// T_j of each machine type, [j] from 0 (T_0 = 0), for one mix of machines: the paper's rule depends
-// on the mix (PAPER.md 1.3). Reads directory/<model>_node_throughput.csv.
+// T_j of each machine type, [j] from 0 (T_0 = 0), for one mix of machines: by the published rule
+// T_j depends on the whole mix. Reads directory/<model>_node_throughput.csv.
 using TypeThroughput = std::map<std::string, std::vector<double>>;
 base::Result<TypeThroughput> read_node_throughput(const std::string& directory,
                                                   const std::string& model, const std::string& mix);

@@ -24,7 +24,7 @@ struct OutputGrammar {
 };
 
 // How the next token is drawn. A draw depends only on the logits, these fields, the tokens so far
-// and the position (FEATURES 4.2; STYLE B.8c), so a request can be resumed anywhere.
+// and the position, so a request can be resumed anywhere.
 struct SamplingParams {
     float temperature = 1.0F;  // 0 = greedy; ties go to the lowest token id
     float top_p = 1.0F;

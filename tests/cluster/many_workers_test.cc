@@ -13,7 +13,7 @@ namespace {
 const std::string kProfiles = kPaperData + "/profiles";
 const std::string kVocabulary = HELIX_DATA_DIR "/models/stories260K.gguf";
 
-// FEATURES: the high-heterogeneity cluster of the paper, 42 nodes of seven kinds.
+// The high-heterogeneity cluster of the paper, 42 nodes of seven kinds.
 const std::vector<std::pair<std::string, int>> kMachines = {
     {"A100", 4}, {"V100", 6}, {"L4", 8}, {"T4", 10}, {"L4x2", 4}, {"T4x2", 6}, {"T4x4", 4}};
 

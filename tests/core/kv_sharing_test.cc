@@ -1,4 +1,4 @@
-// Pages with several users: references, fork, copy-on-write (FEATURES V2-V4).
+// Pages with several users: references, fork, copy-on-write.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Blocks that are kept for later sequences (FEATURES V20).
+// Blocks that are kept for later sequences.
 
 #include "core/kv/prefix_cache.h"
 

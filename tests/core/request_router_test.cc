@@ -253,7 +253,7 @@ TEST(MaxFlowRouter, SharesFollowTheFlowWithoutBursts) {
         last = first;
     }
     EXPECT_NEAR(count[0] / 4000.0, 0.75, 0.01);
-    EXPECT_LE(longest, 3);  // FEATURES H14: weights 3:1 never run more than 3 of a kind
+    EXPECT_LE(longest, 3);  // weights 3:1 never send more than 3 in a row the same way
 }
 
 TEST(MaxFlowRouter, SharesFollowTheFlowOnRandomLayouts) {

@@ -1,5 +1,5 @@
 // Requests that move between workers again and again, by drawn plans: what their batches read is
-// what was written for them, and nothing is left behind (FEATURES L2-L5).
+// what was written for them, and nothing is left behind.
 
 #include <gtest/gtest.h>
 

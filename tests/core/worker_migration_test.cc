@@ -1,5 +1,4 @@
-// KV that leaves a worker and comes to one (FEATURES L2-L5, L18, L19). 2 layers, blocks of 4
-// tokens.
+// KV that leaves a worker and comes to one. 2 layers, blocks of 4 tokens.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Who runs first where not all fit into a batch (FEATURES L16).
+// Who runs first where not all fit into a batch.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Sequences in host memory (FEATURES V7, V9, V10). 2 layers, blocks of 4 tokens.
+// Sequences in host memory. 2 layers, blocks of 4 tokens.
 
 #include <gtest/gtest.h>
 

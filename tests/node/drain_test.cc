@@ -1,4 +1,4 @@
-// Real workers that leave and join while a real model answers (FEATURES L11).
+// Real workers that leave and join while a real model answers.
 
 #include <gmock/gmock.h>
 

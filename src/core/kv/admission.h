@@ -4,7 +4,7 @@
 
 namespace helix::core {
 
-// When a worker's KV pages allow what is asked of it (FEATURES V5-V7). All counts are pages.
+// When a worker's KV pages allow what is asked of it. The rules are vLLM's. All counts are pages.
 
 // Kept free of new sequences, so that those that run do not have to be preempted at once.
 std::int64_t kv_watermark(std::int64_t total);

@@ -7,8 +7,8 @@
 #include "base/hash.h"
 #include "core/protocol/types.h"
 
-// The names of full blocks of tokens, in the coordinator's index and the workers' caches (FEATURES
-// V20).
+// The names of full blocks of tokens, in the coordinator's index and the workers' caches: the hash
+// of a block's tokens and of all tokens before it.
 
 namespace helix::core {
 

@@ -9,8 +9,8 @@
 namespace helix::core {
 
 // The pages of one worker's KV memory: one pool for all its layers, page = block_size tokens x one
-// layer (FEATURES H18, V1), each with the number of those that use it (V2). Hands out the lowest
-// free ids first after a reset, then the most recently freed, so equal histories give equal tables.
+// layer. Each page has the number of those that use it. After a reset the lowest free ids are
+// handed out first, then the most recently freed, so equal histories give equal tables.
 class KvBlockPool {
   public:
     explicit KvBlockPool(std::int64_t total_pages = 0);

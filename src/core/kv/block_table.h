@@ -11,8 +11,8 @@
 namespace helix::core {
 
 // Where one sequence's KV lives on one worker: for each of the layers it runs there, the pages of
-// its logical blocks in order (FEATURES V1). All layers grow together. Tables may share blocks:
-// what is written is the writer's alone (V3).
+// its logical blocks in order. All layers grow together. Tables may share blocks; before a table
+// writes to a shared one it gets a copy of its own.
 class BlockTable {
   public:
     BlockTable(LayerRange layers, std::int32_t block_size);
@@ -29,8 +29,8 @@ class BlockTable {
     // copies to make before the rows are written.
     void make_writable(std::int64_t from, std::int64_t to, KvBlockPool& pool,
                        std::vector<PageCopy>& copies);
-    // A table with the blocks that hold the first tokens, of which there are enough; allocates
-    // nothing (FEATURES V4).
+    // A table that shares the blocks which hold the first tokens; this one must hold that many.
+    // Allocates nothing.
     BlockTable fork(std::int64_t tokens, KvBlockPool& pool);
     // Others may refer to pages of this table from now on, which it then does not write.
     void note_shared() { may_share_ = true; }

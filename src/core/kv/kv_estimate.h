@@ -7,10 +7,10 @@
 
 namespace helix::core {
 
-// What the coordinator believes a worker's KV pool holds (FEATURES H16): for every request that
-// runs there the pages of its expected final length on the layers it really uses, never less than
-// what the worker itself reports. The reference tests with all of the node's layers; the router
-// knows the layers that would really run, so we charge those.
+// What the coordinator believes a worker's KV pool holds: for every request that runs there the
+// pages of its expected final length, on the layers that it really uses, and never less than what
+// the worker itself reports. The published implementation charges all of a node's layers when it
+// decides on admission; our router knows which layers would run, so only those are charged.
 class KvEstimate {
   public:
     void reset(std::int64_t total_pages);

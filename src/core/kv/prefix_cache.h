@@ -13,10 +13,10 @@
 
 namespace helix::core {
 
-// Blocks of KV pages kept for later sequences that begin with the same tokens (FEATURES V20). A
-// block goes by the hash of the layers and of all tokens up to its end. The cache has references of
-// its own to its pages; those that nobody else uses it gives up when pages are needed, the least
-// recently used first, and of one sequence the later blocks before the earlier.
+// Blocks of KV pages kept for later sequences that begin with the same tokens. A block goes by the
+// hash of the layers and of all tokens up to its end. The cache has references of its own to its
+// pages; those that nobody else uses it gives up when pages are needed, the least recently used
+// first, and of one sequence the later blocks before the earlier.
 class PrefixCache {
   public:
     // What the first block's hash (core/kv/block_hash.h) comes after.

@@ -47,8 +47,8 @@ struct PageSwap {
 };
 
 // One run of the engine: pages are swapped out, swapped in and copied, in this order; then every
-// chunk goes through its layers, layer by layer, in ascending order. Never swaps out and in at once
-// (FEATURES V10). May have no chunks when it has pages to move.
+// chunk goes through its layers, layer by layer, in ascending order. No plan swaps out and in at
+// once. It may have no chunks when it has pages to move.
 struct BatchPlan {
     // Also names the batch's output buffer; from kFirstBatch up, so that it never meets the number
     // of a received frame (the world counts those from 1).

@@ -131,7 +131,7 @@ struct WorkerDrained {
     WorkerId worker;
     bool remove = false;
 };
-// There is too little room: start one more worker (auto-scaling, FEATURES L15). One that is not
+// Auto-scaling: there is too little room, so one more worker is to be started. A worker that is not
 // needed any more is drained and removed.
 struct AddWorker {};
 // The worker contradicted itself (core/coordinator/entrance.cc): end its session. It counts as lost

@@ -57,13 +57,13 @@ struct SequenceStart {
     Pipeline pipeline;
     std::int32_t prompt_tokens = 0;
     spec::SamplingParams sampling;
-    // The first tokens, whose KV every stage is believed to hold already (prefix cache, FEATURES
-    // V20): whole blocks, fewer than all tokens. The first rows are those that follow.
+    // The first tokens, whose KV every stage is believed to hold already (prefix cache): whole
+    // blocks, fewer than all tokens. The first rows are those that follow.
     std::vector<Token> cached = {};
     // The prompt, if the log-probabilities of its tokens are asked for (those of the first token do
     // not exist), with sampling.n_logprobs others each; else empty. The last stage answers them.
     std::vector<Token> scored = {};
-    bool high_priority = false;  // its rows go before those of others (FEATURES L16)
+    bool high_priority = false;  // its rows go before those of others
     std::int32_t cached_tokens() const { return static_cast<std::int32_t>(cached.size()); }
     bool operator==(const SequenceStart&) const = default;
 };
@@ -101,8 +101,7 @@ struct FreeSequences {
 };
 
 // New members of the parent's group: each begins with the parent's first tokens, whose KV they
-// share until they write (FEATURES V3, V4). Every stage has computed these tokens. Nothing is
-// allocated.
+// share until they write. Every stage has computed these tokens. Nothing is allocated.
 struct ForkSequences {
     SequenceKey parent;
     std::int32_t tokens = 0;
@@ -110,16 +109,16 @@ struct ForkSequences {
     bool operator==(const ForkSequences&) const = default;
 };
 
-// Moves what the sequences have in KV pages to host memory, or back (FEATURES V7, V9). While they
-// are out their rows wait. Answered by SequenceStuck where there is no room (no_swap_space for out,
-// out_of_pages for in: it is tried again when pages are free).
+// Moves what the sequences have in KV pages to host memory, or back. While they are out their rows
+// wait. Answered by SequenceStuck where there is no room (no_swap_space for out, out_of_pages for
+// in: it is tried again when pages are free).
 struct SwapSequences {
     bool out = true;
     std::vector<SequenceKey> keys;
     bool operator==(const SwapSequences&) const = default;
 };
 
-// ---- live migration (FEATURES L2, L3; core/coordinator/migration.cc)
+// ---- live migration (core/coordinator/migration.cc)
 // -----------------------------------------------------------------------------------------
 
 // A request moves to another pipeline as its next attempt. Its KV goes ahead, worker to worker, and
@@ -244,8 +243,8 @@ struct SequenceStuck {
     bool operator==(const SequenceStuck&) const = default;
 };
 
-// Sent every report interval: corrects the coordinator's KV estimate (FEATURES H16) and lets it
-// free what should not be here any more.
+// Sent every report interval: corrects the coordinator's KV estimate and lets it free what should
+// not be here any more.
 struct WorkerReport {
     std::int64_t used_pages = 0;  // by sequences; pages kept only for the prefix cache are free
     std::int64_t total_pages = 0;

@@ -32,13 +32,13 @@ struct Request {
     std::uint64_t client = 0;        // whose it is: any number for each client; 0: not known
     std::int32_t guesses = -1;       // tokens to guess ahead at most; -1: as SpeculationConfig says
     std::vector<Token> prediction;  // what the output may be like: guesses are looked up there, too
-    // So many answers: drawn apart (FEATURES V15; the draws of one choice depend on its number), or
-    // with beam the best of the search, which has a width of at least n.
+    // The number of answers. Without beam they are drawn apart, and the draws of an answer depend
+    // on its number; with beam they are the best of the search, which has a width of at least n.
     std::int32_t n = 1;
     std::optional<BeamSearch> beam = {};
     // The log-probabilities of the prompt's tokens are asked for; needs sampling.n_logprobs.
     bool score_prompt = false;
-    // What it takes more than one sequence to answer (FEATURES V14).
+    // True for a request that takes more than one sequence to answer.
     bool is_group() const { return n > 1 || beam.has_value(); }
 };
 

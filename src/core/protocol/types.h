@@ -27,8 +27,8 @@ using PageId = std::uint32_t;
 struct SequenceKey {
     RequestId request;
     std::uint32_t attempt = 0;
-    // Of the request's sequence group (FEATURES V14): 0 begins with the prompt, the others are
-    // forked from earlier ones. Numbers are not used again within an attempt.
+    // The number of the sequence within its request. Member 0 begins with the prompt, the others
+    // are forked from earlier members. Numbers are not used again within an attempt.
     std::uint32_t member = 0;
     auto operator<=>(const SequenceKey&) const = default;
 };

@@ -20,7 +20,8 @@ struct WorkerConfig {
     bool prefix_cache = false;  // keep full blocks for later sequences with the same first tokens
     bool list_pages = true;     // fill BatchChunk::pages; an engine without KV memory needs none
     std::int32_t transfer_pages = 512;  // of KV in one message to another worker
-    // KV that came for a sequence which then did not is given back (FEATURES L4).
+    // KV that arrived for a sequence is given back when the sequence does not follow within this
+    // time.
     Duration orphan_timeout = base::from_seconds(10);
 };
 

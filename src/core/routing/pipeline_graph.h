@@ -36,8 +36,9 @@ using Path = std::vector<std::int32_t>;
 class PipelineGraph {
   public:
     PipelineGraph() = default;
-    // Edges that cannot be part of a pipeline (FEATURES H3) are left out; of several between the
-    // same two the first stays, with the flow of all.
+    // Edges that cannot be part of a pipeline are left out: the second node's layers must begin no
+    // later than where the first one's end, and must end after it. Of several edges between the
+    // same two nodes the first stays, with the flow of all.
     PipelineGraph(std::int32_t n_layers, std::vector<PipelineNode> nodes,
                   const std::vector<PipelineEdge>& edges);
     // The same nodes with only the edges that the plan uses.

@@ -1,5 +1,5 @@
-// Which rows run next: iteration-level batching (FEATURES O1), decodes before prompts (O3), those
-// of high priority first, then by arrival.
+// Which rows run next. A batch is formed anew for every run of the engine (iteration-level
+// batching), with decodes before prompts, high priority first, then by arrival.
 
 #include <algorithm>
 
@@ -53,7 +53,7 @@ class BatchBuilder {
     }
 
   private:
-    // Nothing new begins while others give way or wait to come back (FEATURES V10).
+    // Nothing new begins while others give way or wait to come back.
     bool swapping() const { return !plan_.swap_out.empty() || !state_.returning.empty(); }
     // Only the first rows of a new sequence leave the watermark's pages free.
     static bool starts(const Sequence& seq) {

@@ -14,9 +14,9 @@
 
 namespace helix::core {
 
-// KV of one attempt of a request that waits at a worker until the attempt's first rows come
-// (FEATURES L3): pages of one range of layers, by member and block. Has a reference of its own to
-// each page that it lists. All its calls take the pool of those pages.
+// KV of one attempt of a request that waits at a worker until the attempt's first rows come: pages
+// of one range of layers, by member and block. Has a reference of its own to each page that it
+// lists. All its calls take the pool of those pages.
 class KvParcel {
   public:
     // key: member 0. spare: pages, each with a reference that becomes the parcel's.

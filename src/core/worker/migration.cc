@@ -1,4 +1,4 @@
-// KV that moves between workers (FEATURES L2-L5, L18, L19).
+// The worker's side of live migration: KV that moves between workers.
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-// Sequences whose KV pages are in host memory (FEATURES V7, V9, V10).
+// Sequences whose KV pages are in host memory.
 
 #include <algorithm>
 #include <map>

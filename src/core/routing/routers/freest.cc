@@ -12,9 +12,9 @@ namespace {
 constexpr double kPlenty = 0.5;
 constexpr int kLevels = 3;
 
-// Llumnix' dispatch to where there is most room (FEATURES L13), for pipelines: among the ways all
-// of whose stages have plenty the flow plan decides, as in max_flow.cc; if there is none, among
-// those that have half as much, and so on.
+// Llumnix' dispatch to where there is most room, for pipelines: among the ways all of whose stages
+// have plenty the flow plan decides, as in max_flow.cc; if there is none, among those that have
+// half as much, and so on.
 class FreestRouter final : public RequestRouter {
   public:
     explicit FreestRouter(RouterSetup setup)
