@@ -1,4 +1,4 @@
-// A scheduler in one file (docs/schedulers.md): of two links drawn at random it takes the one whose
+// A router in one file (docs/routers.md): of two links drawn at random it takes the one whose
 // worker has the larger share of its KV memory free. Two choices are nearly as even as asking all
 // workers, and stay good when what is known of them is old (Mitzenmacher 1996).
 

@@ -8,7 +8,7 @@
 #include "core/protocol/messages.h"
 #include "core/routing/pipeline_graph.h"
 
-// A scheduler: which way each request takes. docs/schedulers.md shows how to write one.
+// A router: which way each request takes. docs/routers.md shows how to write one.
 
 namespace helix::core {
 
