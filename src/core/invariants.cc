@@ -68,7 +68,7 @@ std::string group_rule(const RequestState& request) {
     return "";
 }
 
-// Of a request that moves; adds the workers that are charged for the new pipeline only.
+// The rules of a request that moves; adds the workers that are charged for the new pipeline only.
 std::string move_rule(const Coordinator::Impl& state, const RequestState& request,
                       std::size_t& stages) {
     const Migration& move = *request.migration;
@@ -155,7 +155,8 @@ std::string clients_rule(const Coordinator::Impl& state) {
     return "";
 }
 
-// Who runs where only prompts are computed, and has its first token, is to be handed over.
+// A request that runs where only prompts are computed, and has its first token, is to be handed
+// over.
 std::string handover_rule(const Coordinator::Impl& state) {
     for (const auto& [key, id] : state.handovers) {
         const RequestState* request = state.requests.by_id(id);
@@ -235,7 +236,8 @@ std::string ready_rule(const ReadyList& list, bool decodes) {
     return "";
 }
 
-// Every page of the pool is referred to as often as it is listed. what: by whom, for the report.
+// Every page of the pool is referred to as often as it is listed. what says by whom, for the
+// report.
 std::string count_rule(const KvBlockPool& pool, const std::vector<std::uint32_t>& listed,
                        const std::string& what) {
     std::int64_t used = 0;
@@ -255,8 +257,7 @@ std::string count_rule(const KvBlockPool& pool, const std::vector<std::uint32_t>
     return "";
 }
 
-// Of the KV that is moved to and from other workers: the pages that it refers to are added to
-// listed.
+// The rules of KV that moves to and from other workers; adds the pages that it refers to to listed.
 std::string moved_rule(const Worker::Impl& state, std::vector<std::uint32_t>& listed) {
     const auto add = [&](const std::vector<PageId>& pages) {
         for (const PageId page : pages) {
@@ -298,7 +299,7 @@ std::string moved_rule(const Worker::Impl& state, std::vector<std::uint32_t>& li
     return "";
 }
 
-// What the batch under way writes nobody else reads meanwhile.
+// Nobody else reads meanwhile what the batch under way writes.
 std::string writing_rule(const Worker::Impl& state) {
     if (!state.running || state.exports.empty()) return "";
     std::set<PageId> sent;

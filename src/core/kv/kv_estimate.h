@@ -18,7 +18,7 @@ class KvEstimate {
 
     void add(RequestId request, std::int64_t pages);
     void remove(RequestId request);
-    // It needs so many from now on; 0 = it is swapped out, but still here.
+    // The request needs this many pages from now on; 0: it is swapped out, but still here.
     void set(RequestId request, std::int64_t pages);
     void set_reported(std::int64_t used_pages) { reported_ = used_pages; }
 
@@ -28,7 +28,8 @@ class KvEstimate {
     std::size_t swapped() const { return swapped_; }
     const std::map<RequestId, std::int64_t>& charges() const { return charges_; }
 
-    // Would another request stay under the high-water mark? A pool nobody uses takes whatever fits.
+    // Whether another request would stay under the high-water mark. A pool that nobody uses takes
+    // whatever fits.
     bool can_add(std::int64_t pages, double high_water) const;
 
   private:

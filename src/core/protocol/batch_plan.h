@@ -33,13 +33,14 @@ struct BatchChunk {
 
 constexpr std::uint64_t kFirstBatch = std::uint64_t{1} << 63;
 
-// A page's content is copied.
+// The content of one page is copied to another.
 struct PageCopy {
     PageId from = 0;
     PageId to = 0;
     bool operator==(const PageCopy&) const = default;
 };
-// Between a page and a slot of the host memory for swapped pages (slots are numbered from 0).
+// A page's content moves to or from a slot of the host memory for swapped pages (slots count from
+// 0).
 struct PageSwap {
     PageId page = 0;
     std::uint32_t slot = 0;
@@ -50,8 +51,8 @@ struct PageSwap {
 // chunk goes through its layers, layer by layer, in ascending order. No plan swaps out and in at
 // once. It may have no chunks when it has pages to move.
 struct BatchPlan {
-    // Also names the batch's output buffer; from kFirstBatch up, so that it never meets the number
-    // of a received frame (the world counts those from 1).
+    // Names the batch's output buffer, too. Counts from kFirstBatch up, so that it never meets the
+    // number of a received frame (the world counts those from 1).
     std::uint64_t id = 0;
     std::vector<BatchChunk> chunks;
     std::int32_t output_rows = 0;

@@ -22,8 +22,8 @@ using RequestId = base::Id<struct RequestIdTag>;
 using WorkerId = base::Id<struct WorkerIdTag, std::uint32_t>;
 using PageId = std::uint32_t;
 
-// One sequence of one try at running a request. What carries an older attempt is ignored everywhere
-// (fencing).
+// Names one sequence of one attempt to run a request. Whatever carries an older attempt is ignored
+// everywhere (fencing).
 struct SequenceKey {
     RequestId request;
     std::uint32_t attempt = 0;

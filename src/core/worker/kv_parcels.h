@@ -15,7 +15,7 @@
 namespace helix::core {
 
 // KV of one attempt of a request that waits at a worker until the attempt's first rows come: pages
-// of one range of layers, by member and block. Has a reference of its own to each page that it
+// of one range of layers, by member and block. It has a reference of its own to each page that it
 // lists. All its calls take the pool of those pages.
 class KvParcel {
   public:

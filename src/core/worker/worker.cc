@@ -15,7 +15,7 @@ using base::PlantedBug;
 
 namespace {
 
-// What goes to this worker.
+// The inputs that go to this worker.
 std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
     auto at = outputs.end();
     while (at != outputs.begin() && (at - 1)->first > worker) --at;
@@ -23,7 +23,7 @@ std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
     return outputs.insert(at, {worker, {}})->second.inputs;
 }
 
-// How many of the tokens, the first of which is the chunk's, are its own.
+// The first of the tokens is the chunk's; returns how many are.
 std::size_t tokens_of(const RunningChunk& chunk, std::span<const ProducedToken> tokens) {
     const bool guessed = chunk.drafts > 0;
     const auto most = static_cast<std::size_t>(guessed ? chunk.drafts + 1 : chunk.draws);
@@ -109,7 +109,8 @@ void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& ac
 }
 
 void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>& actions) {
-    // One that was repeated or delayed changes nothing: its layers are being loaded, or were.
+    // An assignment that was repeated or delayed changes nothing: its layers are being loaded, or
+    // were.
     if (message.epoch < epoch || (loading && message.epoch == epoch)) return;
     epoch = message.epoch;
     pipeline_groups = message.pipeline_groups;
@@ -252,7 +253,7 @@ void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actio
     for (const RunningChunk& chunk : batch.chunks) {
         end_with_reason(*chunk.sequence, StuckCause::failed, event.reason, actions);
     }
-    // Nobody knows what became of their pages.
+    // Nobody knows what became of the pages of those that were being moved.
     for (const SequenceKey& key : batch.moved) {
         const Sequence* seq = sequences.find(key);
         if (seq == nullptr || seq->ending) continue;
@@ -262,7 +263,8 @@ void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actio
     close_batch(batch, actions);
 }
 
-// The batch's sequences are free to run again or to go; what waited for its end happens.
+// The batch's sequences are free to run again or to go, and what waited for the batch's end
+// happens.
 void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions) {
     for (const RunningChunk& chunk : batch.chunks) {
         Sequence& seq = *chunk.sequence;
@@ -333,13 +335,14 @@ void Worker::Impl::report(std::vector<WorkerAction>& actions) {
     for (const auto& [key, seq] : sequences) {
         if (seq->ending) continue;
         message.held.push_back(key);
-        seq->stuck = false;  // said again if it still holds: the coordinator may have been too busy
+        seq->stuck =
+            false;  // it is said again if it still holds: the coordinator may have been too busy
         for (std::size_t i = 0; i < seq->pending.size(); ++i) {
             message.waiting_rows += static_cast<std::int64_t>(seq->pending.at(i).tokens.size());
         }
     }
     for (const auto& [key, parcel] : parcels) {
-        // Of a group some of which has begun: those that have not.
+        // The members of the group that have not begun.
         std::vector<std::uint32_t> members{0};
         if (parcel.taken()) members = parcel.members();
         for (const std::uint32_t member : members) {
