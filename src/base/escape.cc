@@ -13,7 +13,7 @@ struct Piece {
     bool plain = false;
 };
 
-// Of characters that only change how others are shown.
+// Whether a character only changes how others are shown.
 bool is_hidden(std::uint32_t c) {
     return (c >= 0x80 && c < 0xA0) || (c >= 0x200B && c <= 0x200F) ||
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-// Text from outside on its way to a terminal or a log.
+// Makes text from outside safe to show on a terminal or in a log.
 
 namespace helix::base {
 
@@ -11,7 +11,7 @@ namespace helix::base {
 // ESC and the C1 range included), bytes that are no UTF-8, and marks that change the direction of
 // writing, as \xNN by byte, \n, \r or \t. Other text, UTF-8 included, stays as it is.
 std::string escaped(std::string_view text);
-// The same, but line ends stay: for texts of several lines.
+// The same, but line ends stay. For texts of several lines.
 std::string escaped_lines(std::string_view text);
 
 }  // namespace helix::base

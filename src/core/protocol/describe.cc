@@ -70,7 +70,7 @@ std::string reason_text(RejectReason reason) {
     return "?";
 }
 
-// rows: a StageInput or BatchChunk.
+// rows is a StageInput or a BatchChunk.
 template <typename Rows>
 std::string sample_text(const Rows& rows) {
     std::string text = "+sample";

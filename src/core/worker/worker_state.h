@@ -393,7 +393,7 @@ struct Worker::Impl {
     // there is room.
     void plan_swaps(BatchPlan& plan, RunningBatch& batch, std::vector<WorkerAction>& actions);
     bool swap_in(const std::vector<Sequence*>& group, BatchPlan& plan);
-    // If the sequence `one` waits to be swapped in, the other waits with its group.
+    // If `one` waits to be swapped in with its group, `other` waits with them.
     void return_with(const SequenceKey& one, const SequenceKey& other);
     void report_stuck(Sequence& sequence, const char* reason, std::vector<WorkerAction>& actions);
     void free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions);
