@@ -71,7 +71,7 @@ class [[nodiscard]] Result {
 
 using Status = Result<Ok>;
 
-// Makes the most common kind of error.
+// An error of the most common kind.
 inline Error invalid(std::string message) {
     return {Errc::invalid, std::move(message)};
 }

@@ -8,7 +8,8 @@
 
 namespace helix::spec {
 
-// Which layers each node holds; empty range = the node is left out. Parallel to ClusterSpec::nodes.
+// Which layers each node holds, parallel to ClusterSpec::nodes. A node with an empty range is left
+// out.
 struct Placement {
     std::vector<LayerRange> layers;
 };

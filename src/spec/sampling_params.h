@@ -30,12 +30,12 @@ struct SamplingParams {
     float top_p = 1.0F;
     std::int32_t top_k = 0;  // 0 = off
     float min_p = 0.0F;
-    float repetition_penalty = 1.0F;  // over prompt and output, as vLLM
+    float repetition_penalty = 1.0F;  // over prompt and output, as in vLLM
     float frequency_penalty = 0.0F;   // over output
     float presence_penalty = 0.0F;    // over output
     std::vector<std::pair<Token, float>> logit_bias;
     std::uint64_t seed = 0;
-    std::int32_t n_logprobs = -1;  // -1 = none; k = the sampled token's and the k best
+    std::int32_t n_logprobs = -1;  // -1 = none; k = that of the sampled token and the k best
     OutputGrammar grammar;
 
     bool operator==(const SamplingParams&) const = default;
