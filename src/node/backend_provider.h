@@ -16,7 +16,7 @@ namespace helix::node {
 struct BackendRequest {
     wire::Welcome model;
     std::int64_t memory_bytes = 0;
-    std::int64_t swap_bytes = 0;  // besides, for KV pages that are swapped out
+    std::int64_t swap_bytes = 0;  // memory besides, for KV pages that are swapped out
     std::int32_t threads = 0;
     // The model's weights; may block for a transfer of the header. Called on the engine's thread.
     std::function<base::Result<std::shared_ptr<model::WeightSource>>()> weights;
@@ -33,10 +33,10 @@ class BackendProvider {
   public:
     virtual ~BackendProvider() = default;
     virtual std::string name() const = 0;
-    // Tensor parallel, each with threads of its own.
+    // The number of tensor-parallel ranks, each with threads of its own.
     virtual std::int32_t ranks() const { return 1; }
     virtual base::Result<std::unique_ptr<engine::Backend>> make(const BackendRequest& request) = 0;
-    // How fast this machine is with this model; under a second.
+    // Measures how fast this machine is with this model, in less than a second.
     virtual base::Result<SelfProfile> profile(const BackendRequest& request) = 0;
 };
 

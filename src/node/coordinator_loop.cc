@@ -62,14 +62,14 @@ void CoordinatorServer::take_submissions() {
     }
     for (const core::CoordinatorEvent& event : events) {
         step(event);
-        // Whoever asked looks at once how it goes.
+        // Whoever asked for a drain looks at once how it goes.
         if (!std::holds_alternative<core::DrainWorker>(event)) continue;
         last_view_ = {};
         keep_drains();
     }
 }
 
-// As the backends count them: what weights leave of the memory.
+// Counts as the backends do: what the weights leave of the memory.
 std::vector<std::int64_t> CoordinatorServer::expected_pages(
     const core::PlanCluster& question, const spec::Placement& placement) const {
     const spec::ModelSpec& model = options_.model.spec;
@@ -203,7 +203,7 @@ void CoordinatorServer::take_link_events() {
     }
 }
 
-// Anyone can knock as often as they like; the log is ours.
+// Strangers may come as often as they like, but do not fill the log.
 void CoordinatorServer::log_stranger(const std::string& text) {
     if (strangers_log_.take(now())) LOG_WARN("{}", text);
 }
@@ -230,7 +230,7 @@ void CoordinatorServer::on_message(const std::string& connection, net::Received 
     }
     const auto* hello = std::get_if<wire::Hello>(&*message);
     if (hello != nullptr) return on_hello(connection, *hello, received.public_key);
-    // Of a worker that was lost meanwhile, or a stranger: it has to start anew.
+    // The message is of a worker that was lost meanwhile, or of a stranger: it has to start anew.
     const Status sent = send(connection, wire::Refused{"say Hello first", false});
     if (!sent.ok()) LOG_DEBUG("refuse: {}", sent.error().message);
 }
@@ -370,7 +370,7 @@ Status CoordinatorServer::send(const std::string& connection, const wire::Messag
 }
 
 void CoordinatorServer::send_weights(const std::string& connection, const WeightAnswer& answer) {
-    // Nothing is copied, however slow the worker takes it.
+    // Nothing is copied, however slowly the worker takes it.
     const Status sent = send(connection, answer.message, answer.data);
     if (sent.ok() || sent.error().code != Errc::overloaded) return;
     if (owed_.size() < kMostOwed) {
@@ -401,7 +401,7 @@ void CoordinatorServer::perform() {
             } else if (const auto* drained = std::get_if<core::WorkerDrained>(&action)) {
                 on_drained(*drained);
             } else if (const auto* liar = std::get_if<core::CutOffWorker>(&action)) {
-                // Core has said why, and counts it as lost.
+                // core has said why, and counts the worker as lost.
                 const std::string connection = roster_.connection_of(liar->worker);
                 socket_->ban(connection);
                 lose(connection, liar->reason);

@@ -38,7 +38,8 @@ class MadeUpWeights final : public model::WeightSource {
     }
 
   private:
-    // Random rows: rows that are all the same would send every token to the same experts.
+    // The router's rows are random: rows that are all the same would send every token to the same
+    // experts.
     static void make_up_router(const model::TensorInfo& info, std::vector<std::byte>& bytes) {
         base::Random random(1);
         std::vector<float> values(static_cast<std::size_t>(info.row_length() * info.rows()));
@@ -77,7 +78,7 @@ Result<SelfProfile> CpuProvider::profile(const BackendRequest& request) {
     TRY(const model::ModelConfig config, model::read_model_config(*weights));
     const spec::ModelSpec& shape = request.model.model;
     const std::int32_t block_size = request.model.block_size;
-    // A middle layer: no embedding, no head.
+    // Takes a middle layer, which needs no embedding and no head.
     const std::int32_t layer = shape.n_layers > 2 ? 1 : 0;
     TRY(engine::CpuOptions options, engine_options(request));
     const std::int64_t page_bytes = shape.kv_bytes_per_token_layer * block_size;

@@ -14,7 +14,7 @@ struct CpuProviderOptions {
     int ranks = 1;          // tensor parallel, see engine::CpuOptions
 };
 
-// engine::CpuBackend.
+// Provides an engine::CpuBackend.
 class CpuProvider final : public BackendProvider {
   public:
     explicit CpuProvider(CpuProviderOptions options = {}) : options_(std::move(options)) {}
@@ -22,8 +22,8 @@ class CpuProvider final : public BackendProvider {
     std::string name() const override { return "cpu"; }
     std::int32_t ranks() const override { return options_.ranks; }
     base::Result<std::unique_ptr<engine::Backend>> make(const BackendRequest& request) override;
-    // Runs a middle layer of the model's shape, filled with made-up weights: no transfer but the
-    // header.
+    // Runs a middle layer of the model's shape, filled with made-up weights, so that only the
+    // header is transferred.
     base::Result<SelfProfile> profile(const BackendRequest& request) override;
 
   private:

@@ -82,7 +82,7 @@ EngineEvent EngineThread::perform(const ProfileTask& /*task*/) {
             profile->prefill_s_per_token_layer /= speed_;
         }
         return EngineProfiled{std::move(profile)};
-    } catch (const std::exception& exception) {  // a library's, or no memory
+    } catch (const std::exception& exception) {  // from a library, or for lack of memory
         return EngineProfiled{Error{Errc::unavailable, exception.what()}};
     }
 }

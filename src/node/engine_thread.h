@@ -17,7 +17,7 @@
 
 namespace helix::node {
 
-// What the engine has done.
+// What the engine has done, in the order of the tasks.
 struct EngineProfiled {
     base::Result<SelfProfile> profile;
 };
@@ -28,7 +28,7 @@ struct EngineLoaded {
     std::int64_t read_bytes = 0;  // of weights; what was held already is not read again
     base::Duration took;
     std::int64_t swap_pages = 0;
-    // For pages that move to and from other workers; null where they do not.
+    // Gives access to pages that move to and from other workers; null where they do not move.
     std::shared_ptr<engine::Backend> backend;
 };
 struct EngineRan {
@@ -52,7 +52,7 @@ class EngineThread {
 
     void profile();
     void load(std::uint64_t epoch, spec::LayerRange layers);
-    // buffers: every payload that the plan names.
+    // buffers has every payload that the plan names.
     void run(core::BatchPlan plan, std::map<std::uint64_t, net::Frame> buffers);
     std::vector<EngineEvent> take_events();
 
@@ -78,7 +78,7 @@ class EngineThread {
     std::shared_ptr<BackendProvider> provider_;
     BackendRequest request_;
     double speed_;
-    // The thread's; others read and write KV pages that no batch uses.
+    // Used by the thread; others only read and write KV pages that no batch uses.
     KeptModel& kept_;
     const net::Wakeup& done_;
     std::mutex mutex_;

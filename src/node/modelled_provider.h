@@ -11,7 +11,7 @@ namespace helix::node {
 // Workers that take a modelled machine's time (engine::ModelledBackend).
 class ModelledProvider final : public BackendProvider {
   public:
-    // node.type and its measured times say which machine; time_scale 0.1 = ten times faster.
+    // node.type and its measured times say which machine it is; time_scale 0.1 is ten times faster.
     ModelledProvider(spec::NodeSpec node, std::shared_ptr<const spec::CostModel> cost,
                      double time_scale)
         : node_(std::move(node)), cost_(std::move(cost)), time_scale_(time_scale) {}

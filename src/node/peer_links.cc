@@ -19,7 +19,8 @@ using base::Status;
 
 namespace {
 
-// Until a link that was opened must be connected; each further try has twice as long.
+// The time within which a link that was opened must be connected; each further try has twice as
+// long.
 constexpr base::Duration kConnectWithin = base::from_ms(2000);
 constexpr base::Duration kConnectAtMost = base::from_ms(8000);
 
@@ -237,8 +238,8 @@ void PeerLinks::watch(Link& link, base::TimePoint now) {
     }
 }
 
-// Whatever waited in the old socket is of requests that go on elsewhere; and the other side wants
-// to be greeted on each connection.
+// Whatever waited in the old socket belongs to requests that go on elsewhere, and the other side
+// wants to be greeted on each connection.
 void PeerLinks::reopen(Link& link, base::TimePoint now) {
     const Status opened = open(link, now);
     if (!opened.ok()) LOG_WARN("worker {}: {}", link.peer.worker.value, opened.error().message);

@@ -43,7 +43,7 @@ Result<double> time_plan(engine::Backend& backend, core::BatchPlan plan,
         const base::TimePoint before = now();
         TRY(const engine::BatchResult result, backend.run(plan, payload));
         seconds.push_back((now() - before).seconds());
-        if (seconds.back() > 2 * kEach.seconds()) break;  // slow enough to be measured by one
+        if (seconds.back() > 2 * kEach.seconds()) break;  // slow enough to be measured by one run
     }
     std::nth_element(seconds.begin(),
                      seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),

@@ -9,13 +9,13 @@
 
 namespace helix::node {
 
-// What measure_layer() asks of the backend it measures.
+// What measure_layer() needs of the backend that it measures.
 constexpr std::int32_t kProfileSequences = 8;
 constexpr std::int32_t kProfilePrompt = 64;  // tokens before the one decoded
-// Activations to measure with: random, for rows that are all the same would all go to the same
+// Random activations to measure with, since rows that are all the same would all go to the same
 // experts.
 std::vector<float> profile_rows(std::int64_t rows, std::int64_t hidden);
-// Pages that hold the measured sequences, for one layer.
+// The pages of one layer that hold the measured sequences.
 std::int32_t profile_pages(std::int32_t block_size);
 
 // Times one loaded layer: a decode of one sequence, of eight, and a prompt. About 0.3 s, less than

@@ -26,10 +26,10 @@ using base::Status;
 
 constexpr base::Duration kWorkerTickEvery = base::from_ms(100);
 constexpr base::Duration kWelcomeWithin = base::from_ms(5000);
-// A link that broke may come back at once; then nobody has to go around it.
+// A link that broke may come back within this time; then nobody has to go around it.
 constexpr base::Duration kBrokenGrace = base::from_ms(500);
 constexpr base::Duration kProbeAgain = base::from_ms(3000);
-constexpr int kMostWorkerMessagesAtOnce = 4096;  // before the engine gets its turn
+constexpr int kMostWorkerMessagesAtOnce = 4096;  // that are handled before the engine gets its turn
 // Links between processes of one machine, where nobody measures them.
 constexpr double kSameHostBytesPerS = 2e9;
 constexpr double kSameHostLatencyS = 50e-6;
@@ -332,7 +332,8 @@ void WorkerSession::on_profile_request(const wire::ProfileRequest& request) {
 void WorkerSession::on_profiled(const Result<SelfProfile>& profile) {
     if (!profile.ok()) {
         send(wire::Goodbye{"cannot measure itself: " + profile.error().message});
-        // What its options ask for does not suit the model: asking again would not help.
+        // Error invalid means that the worker's options do not suit the model, so trying again
+        // would not help.
         const bool final = profile.error().code == base::Errc::invalid;
         return end(final ? SessionEnd::refused : SessionEnd::lost,
                    "cannot measure this machine: " + profile.error().message);
@@ -454,7 +455,7 @@ void WorkerSession::step(const core::WorkerEvent& event) {
 
 void WorkerSession::perform() {
     std::vector<core::WorkerAction> actions = std::exchange(actions_, {});
-    core::TokensProduced tokens;  // of all that happened in this turn: one message
+    core::TokensProduced tokens;  // all tokens of this turn go in one message
     for (core::WorkerAction& action : actions) {
         if (auto* run = std::get_if<core::RunBatch>(&action)) {
             start_batch(std::move(run->plan));

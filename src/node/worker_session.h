@@ -42,8 +42,8 @@ struct SessionResult {
     bool joined = false;  // it had been let in
 };
 
-// One incarnation of a worker, from Hello to the end: performs the actions of a core::Worker. When
-// it ends all requests and KV that it held are gone; kept has the weights, for the next one.
+// One incarnation of a worker, from Hello to the end. Performs the actions of a core::Worker. When
+// it ends, all requests and KV that it held are gone; `kept` has the weights for the next one.
 class WorkerSession {
   public:
     WorkerSession(const WorkerOptions& options, const CoordinatorPlace& place,
@@ -86,7 +86,7 @@ class WorkerSession {
     void flush_peers();
     void send_to_peer(core::WorkerId peer, core::StageInputs inputs);
     void send(const wire::Message& message, const net::Frame& payload = {});
-    // On the engine's thread.
+    // Called on the engine's thread.
     base::Result<std::shared_ptr<model::WeightSource>> weights();
     base::Result<std::shared_ptr<model::WeightSource>> open_weights();
 
@@ -123,8 +123,8 @@ class WorkerSession {
 
     std::unique_ptr<EngineThread> engine_;    // its thread uses kept_
     std::unique_ptr<KvMover> mover_;          // its thread, too
-    std::optional<base::TimePoint> wake_at_;  // a tick besides
-    double kv_bytes_per_s_ = 0;               // the most that it sends, once layers are loaded
+    std::optional<base::TimePoint> wake_at_;  // when a further tick is due
+    double kv_bytes_per_s_ = 0;               // the most KV that it sends, once layers are loaded
 };
 
 // This machine, as Hello tells it.
