@@ -10,8 +10,7 @@
 namespace helix::api {
 
 // Reads typed fields out of a JSON object. The first thing that is wrong becomes error(), which
-// names the field; absent and null fields leave the output as it is. Unknown fields are nobody's
-// business.
+// names the field; absent and null fields leave the output as it is. Unknown fields are ignored.
 class FieldReader {
   public:
     using Json = nlohmann::ordered_json;
@@ -40,7 +39,7 @@ class FieldReader {
     std::optional<ApiError> error_;
 };
 
-// A whole number, also when written as 3.0; nothing when value is anything else or beyond 64 bits.
+// A whole number, even when written as 3.0; nothing when value is anything else or beyond 64 bits.
 std::optional<std::int64_t> as_integer(const nlohmann::ordered_json& value);
 
 // "a string", "an array", ...: for messages.

@@ -90,7 +90,7 @@ net::HttpResponse one(const base::Result<Record>& record) {
     return record.ok() ? json_response(to_json(*record)) : refusal(record.error());
 }
 
-// records: one more than limit when there are more.
+// records has one more than limit when there are more.
 template <typename Record>
 net::HttpResponse list_response(std::vector<Record> records, std::int64_t limit) {
     const bool more = static_cast<std::int64_t>(records.size()) > limit;
@@ -125,13 +125,13 @@ std::optional<ApiError> read_list(const net::HttpRequest& request, std::int64_t 
     return {};
 }
 
-// When it is asked, and how much may be kept.
+// The time of a request, and how much may be kept.
 struct Terms {
     std::int64_t now = 0;
     std::int64_t max_kept_bytes = 0;
 };
 
-// Whether there is room for so much more.
+// The refusal if there is no room for this much more.
 std::optional<net::HttpResponse> no_room(const JobStore& store, const Terms& terms,
                                          std::size_t more) {
     const auto kept = store.bytes_kept();
@@ -194,8 +194,8 @@ net::HttpResponse delete_file(JobStore& store, const std::string& id) {
 
 // ---- batches
 
-// "24h", as OpenAI has it; here also other numbers of minutes, hours and days. Nothing when it is
-// none, or more than a year.
+// Reads "24h", as OpenAI has it, and other numbers of minutes, hours and days. Nothing for anything
+// else, or for more than a year.
 std::optional<std::int64_t> window_seconds(std::string_view text) {
     constexpr std::int64_t kYear = std::int64_t{365} * 24 * 3600;
     std::int64_t number = 0;
@@ -246,7 +246,7 @@ net::HttpResponse create_batch(JobStore& store, const net::HttpRequest& request,
         return error_response(
             bad_field("input_file_id", "'input_file_id': this file's purpose is not batch"));
     }
-    // Its results will take about as much as what they answer.
+    // The results will take about as much room as the requests.
     if (auto full = no_room(store, terms, static_cast<std::size_t>(file->bytes))) {
         return *std::move(full);
     }
@@ -288,7 +288,7 @@ std::optional<Target> target_of(std::string_view path) {
     return target;
 }
 
-// Empty: there is no such method here.
+// Empty if the target has no such method.
 Jobs::Work work_for(const Target& target, std::string_view method, const Terms& terms) {
     const std::string& id = target.id;
     const bool get = method == "GET" || method == "HEAD";

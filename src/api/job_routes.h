@@ -10,7 +10,7 @@
 
 namespace helix::api {
 
-// path: without /v1.
+// path has no /v1 before it.
 bool is_job_path(std::string_view path);
 // Answers one request whose key was checked.
 void route_job(ApiContext& context, const std::shared_ptr<net::HttpExchange>& exchange,

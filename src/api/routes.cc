@@ -23,13 +23,13 @@ namespace helix::api {
 namespace {
 
 using Exchange = std::shared_ptr<net::HttpExchange>;
-using nlohmann::json;                 // of answers
-using Json = nlohmann::ordered_json;  // of requests: templates show the order
+using nlohmann::json;                 // for answers
+using Json = nlohmann::ordered_json;  // for requests, since templates show the order
 
 net::HttpResponse loading() {
     net::HttpResponse response;
     response.status = 503;
-    // llama-server's shape, which tools that wait for a model look for.
+    // The shape is llama-server's, which tools that wait for a model look for.
     response.body =
         R"({"error":{"code":503,"message":"Loading model","type":"unavailable_error","param":null}})";
     response.headers = {{"retry-after", "1"}};
@@ -175,7 +175,7 @@ void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
         prepared->share = std::move(input.share);
         auto error = prepare_completion(c->options, *c->codec, endpoint, std::move(input.body),
                                         *input.dropped, *prepared);
-        if (error) *prepared = {};  // here, where it keeps nobody waiting
+        if (error) *prepared = {};  // destroyed here, where nobody has to wait for it
         return Then([c, exchange, prepared, error = std::move(error)] {
             if (error) return c->respond(*exchange, error_response(*error));
             std::make_shared<Completion>(*c, exchange, std::move(*prepared))->start();
