@@ -38,7 +38,7 @@ const TensorTypeInfo* tensor_type_info(TensorType type);
 const TensorType* tensor_type_by_name(std::string_view name);
 // "f32, f16, ...": every type we read.
 std::string tensor_type_names();
-// The name ggml gives a type number, also of types we do not read; nullptr when it has none.
+// The name that ggml gives a type number, even of types we do not read; nullptr when it has none.
 const char* ggml_type_name(std::uint32_t number);
 
 // Reference conversions of whole blocks, exact as the formats define them. bytes holds a whole
