@@ -38,7 +38,7 @@ bool is_tuple(const Sequence& sequence) {
     return sequence.kind == SequenceKind::tuple || sequence.kind == SequenceKind::group;
 }
 
-// list with list, tuple with tuple, range with range.
+// Whether two sequences can be compared: list with list, tuple with tuple, range with range.
 bool same_family(const Sequence& a, const Sequence& b) {
     return a.kind == b.kind || (is_tuple(a) && is_tuple(b));
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kMaxPrecision = 300;
 
-// How one place is to be written; the union of what % and {} can say.
+// How one place is to be written: all that % and {} can say.
 struct FormatSpec {
     std::string fill = " ";
     char align = 0;  // < > ^ =, 0: by type
@@ -174,7 +174,7 @@ class PercentFormatter {
             at_ = next;
             if (at_ < text_.size()) TRY_VOID(write_place());
         }
-        // A mapping may be left over, as Python allows it.
+        // A mapping need not be used up, as in Python.
         const bool leftover =
             used_ < items_.size() && !(single_ && used_ == 0 && !arguments_.is<Undefined>());
         if (leftover) return base::invalid("not all arguments converted during string formatting");
