@@ -46,7 +46,7 @@ std::vector<float> random_floats(int n) {
     return values;
 }
 
-// Every layer's pages, filled; page b of layer l is number l * blocks + b.
+// The pages of every layer, filled. Page b of layer l has the number l * blocks + b.
 base::Result<AlignedBuffer> make_pages(const ops::Kernels& kernels, const ops::KvLayout& layout,
                                        const Size& size, int blocks) {
     const auto page = static_cast<std::size_t>(layout.page_bytes());

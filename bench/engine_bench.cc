@@ -43,7 +43,7 @@ double middle_of(std::vector<double> values) {
     return values[values.size() / 2];
 }
 
-// By the clock on the wall, and per second that a thread really ran times the threads.
+// Speed by the clock on the wall, and per second that a thread really ran, times the threads.
 struct Speed {
     double wall = 0;
     double cpu = 0;
@@ -81,7 +81,7 @@ HELIX_WIDEST std::uint64_t read_asking(const Line* lines, std::int64_t n) {
     return sum[0] + sum[7];
 }
 
-// Leaves that to the CPU.
+// Reads without asking ahead, which leaves that to the CPU.
 HELIX_WIDEST std::uint64_t read_plainly(const Line* lines, std::int64_t n) {
     Line sum = {};
     for (std::int64_t i = 0; i < n; ++i) sum += lines[i];
@@ -248,7 +248,7 @@ struct Limits {
     double bytes;       // that a batch reads
     double values;      // that a token is multiplied by
 
-    // tokens: of a batch.
+    // tokens is the number of tokens of a batch.
     void print(const char* what, int size, int tokens, const Measured& measured) const {
         const Speed& speed = measured.tokens;
         const double compute = operations > 0 ? operations / (2 * values) : 1e30;

@@ -41,7 +41,7 @@ base::Result<Problem> load(const std::string& cluster, const std::string& model,
     return problem;
 }
 
-// The first m machines, and 6 m layers.
+// The problem of the first m machines and 6 m layers.
 base::Result<Problem> part_of_ablation(std::int32_t m) {
     TRY(Problem part, load("ablation10", "llama1-30b", "ablation10"));
     part.model.n_layers = 6 * m;

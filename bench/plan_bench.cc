@@ -1,4 +1,4 @@
-// Time of a max flow and what the search finds, on the published clusters.
+// Measures the time of a max flow, and what the search finds, on the published clusters.
 //     plan_bench [MILLISECONDS]     budget of each search, 1000 if not given
 
 #include <chrono>

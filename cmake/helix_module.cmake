@@ -34,7 +34,8 @@ function(helix_together target)
         return()
     endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HELIX_UNITY_BATCH})
-    # A class behind a pointer may hold types of its source's own, which is no header here either.
+    # A class behind a pointer may hold types that only its source file knows; that file is no
+    # header in a unity build either.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 

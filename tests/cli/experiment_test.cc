@@ -260,7 +260,7 @@ TEST_F(ExperimentTest, AQuickLiveRunWritesItsPage) {
     }
 }
 
-// The same of the page on machines for prompts.
+// The same for the page on machines for prompts.
 TEST_F(ExperimentTest, AQuickDisaggregationRunWritesItsPage) {
     ExperimentOptions options;
     options.time_share = 0.005;

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A service that takes so many requests and refuses the rest.
+// A service that takes a number of requests and refuses the rest.
 class PickyService final : public api::Service {
   public:
     explicit PickyService(int takes) : inner_(milliseconds(2), "abc"), left_(takes) {}
@@ -123,7 +123,7 @@ TEST_F(LoadRunTest, AnOpenLoopSendsWhenDueWhateverIsUnderWay) {
     plan.arrivals = draw_load({100, 0}, LengthSource({8, 8}, {10, 10}), 20, 1e9, 1);
     const LoadResult result = run(plan);
     ASSERT_EQ(result.requests.size(), 20U);
-    // Each takes 0.2 s, and they come every 10 ms.
+    // Each request takes 0.2 s, and one comes every 10 ms.
     std::size_t under_way = 0;
     for (const RequestRecord& request : result.requests) {
         EXPECT_GE(request.sent_s, request.scheduled_s);
@@ -181,7 +181,7 @@ TEST_F(LoadRunTest, AServerThatGoesAwayEndsTheStreamAndThenNoConnection) {
     });
     const LoadResult result = run(closed(1, 3, {3000, 3000}));
     admin.join();
-    // It says so, unless it has no time to.
+    // The error says so, unless the server has no time to.
     const std::string& kind = result.requests[0].failure->kind;
     EXPECT_TRUE(kind == "stream error" || kind == "cut off") << kind;
     EXPECT_EQ(result.requests[1].failure->kind, "connect");

@@ -72,7 +72,7 @@ TEST(ManyWorkersSlow, FortyTwoModelledWorkersStartAndServe) {
     constexpr double kIdle_s = 5;
     std::this_thread::sleep_for(std::chrono::duration<double>(kIdle_s));
     for (const auto& worker : workers) cpu_s += worker->cpu_seconds();
-    // 0.5 to 0.7 on two slow shared cores; a loop that spins takes all there are.
+    // On two slow shared cores it is 0.5 to 0.7; a loop that spins takes all cores there are.
     EXPECT_LT(cpu_s / kIdle_s, 1.2) << "cores used by 42 idle workers";
     for (const auto& worker : workers) EXPECT_TRUE(worker->running());
 }

@@ -60,7 +60,7 @@ class BalanceTest : public ::testing::Test {
             }
         }
     }
-    // So many balance intervals; every running request has a token in each.
+    // Lets this many balance intervals pass; every running request has a token in each.
     void pass(int intervals) {
         for (int i = 0; i < intervals; ++i) {
             cluster.wait(base::from_ms(600));
@@ -150,7 +150,7 @@ TEST_F(OneLaneFull, TheShorterRequestMovesAndNoneMovesBack) {
     EXPECT_EQ(ends.size(), 1U);
 }
 
-// Twice a second it would be 200 tries.
+// With a try twice a second it would be 200 tries.
 TEST_F(OneLaneFull, AMoveThatFailsIsTriedAgainLaterAndLater) {
     refuses = true;
     std::vector<std::size_t> tries;  // after 6, 30, 60 and 120 s
@@ -163,7 +163,7 @@ TEST_F(OneLaneFull, AMoveThatFailsIsTriedAgainLaterAndLater) {
     EXPECT_LE(tries[3], 9U * 2);
     EXPECT_GT(tries[3], tries[1]);
     EXPECT_EQ(committed(), 0U);
-    // What has moved in the end begins anew.
+    // A request that has moved in the end begins anew.
     refuses = false;
     pass(60);
     EXPECT_EQ(committed(), 1U);
@@ -185,7 +185,7 @@ TEST_F(OneLaneFull, ItIsTriedAtOnceWhenAWorkerHasJoined) {
     EXPECT_EQ(committed(), 1U);
 }
 
-// Not each request has to find out by itself.
+// It is not up to each request to find out by itself.
 TEST_F(OneLaneFull, AWorkerThatKeepsRefusingIsLeftAlone) {
     refuses = true;
     pass(10);
@@ -194,7 +194,7 @@ TEST_F(OneLaneFull, AWorkerThatKeepsRefusingIsLeftAlone) {
     const WorkerState& worker = cluster.coordinator().impl().workers.at(refuser);
     EXPECT_GE(worker.moves_failed, 3);
     EXPECT_FALSE(cluster.coordinator().impl().takes_moves(refuser));
-    // Somebody who asks for it is not refused for that.
+    // A move that somebody asks for is not refused because of that.
     refuses = false;
     const Pipeline there = {{refuser, {0, 4}}};
     act(cluster.step(MoveRequest{{1}, there}));
@@ -228,11 +228,12 @@ class Headroom : public BalanceTest {
     Headroom() : BalanceTest(half()) {}
 };
 
-// Beside a request of high priority half the memory stays free of others, not of its like.
+// Beside a request of high priority half the memory stays free of others, but not of requests like
+// it.
 TEST_F(Headroom, OthersKeepAwayFromHighPriority) {
     submit(request(1, 40, 1));
     const std::uint32_t lane = cluster.lane(1);
-    // 17 blocks each; 50 of 90 are kept, 15 are in use: one fits beside it.
+    // Each takes 17 blocks. 50 of 90 are kept free and 15 are in use, so one fits beside it.
     for (std::uint64_t id = 2; id <= 8; ++id) submit(request(id, 50));
     std::size_t beside = 0;
     for (std::uint64_t id = 2; id <= 8; ++id) {
@@ -240,7 +241,7 @@ TEST_F(Headroom, OthersKeepAwayFromHighPriority) {
     }
     EXPECT_EQ(beside, 1U);
     EXPECT_FALSE(cluster.request(8).running);
-    // One of high priority overtakes those that wait and takes that room.
+    // A request of high priority overtakes those that wait and takes that room.
     submit(request(9, 50, 1));
     EXPECT_TRUE(cluster.request(9).running);
     EXPECT_EQ(cluster.lane(9), lane);

@@ -217,7 +217,7 @@ TEST_F(GrammarCluster, GuessingAheadDrawsTheSameTokens) {
     EXPECT_GT(view.accepted_draft_tokens, 0);
 }
 
-// As after a preemption: prompt and output so far come in one piece, to a worker that has seen
+// As after a preemption, prompt and output so far come in one piece to a worker that has seen
 // nothing of them.
 TEST_F(GrammarCluster, ARecomputedSequenceGoesOnWithTheSameToken) {
     const auto weights = demo_weights();

@@ -165,8 +165,8 @@ TEST_F(ModelCluster, ALocalFileIsUsedOnlyWhenItIsTheSameModel) {
     EXPECT_EQ(answers[0], answers[1]);
 }
 
-// The planner's bytes of a token are those of the workers' pages: in q8 a worker has as many more
-// of them as they are smaller.
+// The planner counts the bytes of the workers' pages: in q8 a worker has as many more pages as they
+// are smaller.
 TEST_F(ModelCluster, WorkersKeepTheirKvAsTheCoordinatorPlannedIt) {
     model::SynthOptions synth;
     synth.path = (dir_ / "tiny.gguf").string();

@@ -19,7 +19,7 @@ struct BatchChunk {
     std::int32_t output_row = -1;    // first row in the batch's output buffer; -1 = nothing goes on
     bool sample = false;             // last stage: head and sampler on the last row
     std::int32_t drafts = 0;         // as in StageInput: sampled after each row from
-                                     // tokens.size() - 1 - drafts on, up to the first wrong guess
+                                     // tokens.size() - 1 - drafts on, up to the first wrong draft
     std::int32_t draws = 1;          // as in StageInput: for members 0 ... draws - 1
     spec::SamplingParams sampling;   // valid when sample or scored
     std::vector<Token> scored;       // last stage: the tokens that follow the first rows, whose
