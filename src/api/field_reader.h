@@ -17,7 +17,7 @@ class FieldReader {
     explicit FieldReader(const Json& object, std::string prefix = {})
         : object_(object), prefix_(std::move(prefix)) {}
 
-    // nullptr when absent or null.
+    // The field's value, or nullptr when it is absent or null.
     const Json* find(const char* name) const;
     void number(const char* name, double low, double high, float& out);
     template <typename Int>
@@ -42,7 +42,7 @@ class FieldReader {
 // A whole number, even when written as 3.0; nothing when value is anything else or beyond 64 bits.
 std::optional<std::int64_t> as_integer(const nlohmann::ordered_json& value);
 
-// "a string", "an array", ...: for messages.
+// The kind of a value for messages: "a string", "an array", ...
 std::string kind_of(const nlohmann::ordered_json& value);
 
 }  // namespace helix::api

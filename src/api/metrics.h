@@ -50,7 +50,7 @@ class PrometheusText {
     std::string out_;
 };
 
-// name="value" with the value escaped.
+// A label name="value" with the value escaped.
 std::string metric_label(std::string_view name, std::string_view value);
 
 enum class Outcome { stop, length, abort, error };

@@ -12,14 +12,15 @@
 
 namespace helix::api {
 
-// "serving", "loading", "idle" (no layers), "draining", "drained", "removing", "removed".
+// The state of a worker: "serving", "loading", "idle" (it has no layers), "draining", "drained",
+// "removing" or "removed".
 std::string node_state(const core::WorkerView& worker);
 
 // The body of GET /helix/nodes. data has the workers that are here, drained_away the names of
 // others that stay drained.
 nlohmann::json nodes_json(const core::ClusterView& view);
 
-// Null if no worker has this name.
+// The worker of this name, or null.
 const core::WorkerView* find_node(const core::ClusterView& view, std::string_view name);
 
 // Whether a worker was drained, is not here, and will be drained when it comes back.

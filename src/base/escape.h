@@ -7,9 +7,9 @@
 
 namespace helix::base {
 
-// text with everything that could do more than be read written out: control characters (line ends,
-// ESC and the C1 range included), bytes that are no UTF-8, and marks that change the direction of
-// writing, as \xNN by byte, \n, \r or \t. Other text, UTF-8 included, stays as it is.
+// The text with everything written out that could do more than be read: control characters (line
+// ends, ESC and the C1 range included), bytes that are no UTF-8, and marks that change the
+// direction of writing, as \xNN by byte, \n, \r or \t. Other text, UTF-8 included, stays as it is.
 std::string escaped(std::string_view text);
 // The same, but line ends stay. For texts of several lines.
 std::string escaped_lines(std::string_view text);

@@ -19,7 +19,7 @@ namespace helix::base {
 // An open regular file. Reading is safe from any thread.
 class RegularFile {
   public:
-    // not_found: there is none; invalid: it is no regular file.
+    // Error not_found: there is no such file. Error invalid: it is no regular file.
     static Result<std::unique_ptr<const RegularFile>> open(const std::string& path);
     ~RegularFile();
     RegularFile(const RegularFile&) = delete;

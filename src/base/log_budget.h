@@ -17,8 +17,8 @@ class LogBudget {
 
     // Whether a line may be written now. If not, it is counted.
     bool take(TimePoint now);
-    // "and 1,234 more in the last minute", once the minute is over in which lines were held back;
-    // "" otherwise. Call it now and then, even when nothing happens.
+    // A text like "and 1,234 more in the last minute" once the minute is over in which lines were
+    // held back; "" otherwise. Call it now and then, even when nothing happens.
     std::string take_summary(TimePoint now);
 
   private:

@@ -55,7 +55,7 @@ inline std::string describe_json(const GgufFile& file) {
     return describe_json(collect_info(file));
 }
 
-// "1.10 B", "637.4 MiB".
+// Numbers for people: "1.10 B", "637.4 MiB".
 std::string human_count(std::int64_t count);
 std::string human_bytes(std::int64_t bytes);
 

@@ -73,9 +73,9 @@ base::Result<ModelConfig> read_model_config(WeightSource& source);
 // The planner's view of the model; a header is enough for it. layer_bytes is the largest layer's; K
 // and V are in 16-bit floats.
 base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file);
-// general.name, else the file's name without its ending.
+// The model's name: general.name, else the file's name without its ending.
 std::string model_name(const GgufFile& file);
-// 7 for "blk.7.ffn_up.weight", -1 for a tensor outside the layers.
+// The layer of a tensor: 7 for "blk.7.ffn_up.weight", -1 for a tensor outside the layers.
 std::int32_t layer_of_tensor(std::string_view name);
 
 }  // namespace helix::model

@@ -25,7 +25,7 @@ struct DecoderTraits {
 // Architecture::read for a decoder with these traits.
 base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits& traits);
 
-// "llama.rope.freq_base"
+// The whole key of a model's metadata, like "llama.rope.freq_base".
 std::string metadata_key(const DecoderTraits& traits, std::string_view rest);
 base::Error wrong_metadata(const GgufFile& file, std::string_view key, const std::string& text);
 

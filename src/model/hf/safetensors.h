@@ -36,7 +36,7 @@ class SafetensorsFile {
         std::vector<std::byte> image, std::string label);
 
     const std::string& label() const { return label_; }
-    // By name. Every tensor is f32, f16 or bf16.
+    // The tensors by name. Every one is f32, f16 or bf16.
     const std::map<std::string, SafeTensor, std::less<>>& tensors() const { return tensors_; }
     const SafeTensor* find(std::string_view name) const;
     // Any thread. Fills `to` with a part of a tensor's bytes, which must lie within it.

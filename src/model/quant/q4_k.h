@@ -55,7 +55,7 @@ struct GroupSteps {
 };
 GroupSteps fit_groups(const float* values, float top);
 
-// round(value / unit), from 0 to top.
+// The rounded value / unit, limited to 0 ... top.
 std::uint8_t nearest_level(float value, float unit, long top);
 
 extern const Format kQ4K;
