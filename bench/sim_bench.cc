@@ -26,8 +26,8 @@
 #include "cli/problem_option.h"
 #include "cli/simulate_setup.h"
 #include "plan/flow/flow_graph.h"
-#include "plan/generate.h"
 #include "plan/pack/block_pack.h"
+#include "plan/problem/generate.h"
 #include "sim/cluster/helix_world.h"
 #include "sim/load/synthetic_trace.h"
 #include "sim/published/reference_world.h"
@@ -183,7 +183,7 @@ base::Result<spec::PlacementFile> plan_regions(const cli::Problem& problem, std:
             cluster.nodes.push_back(problem.cluster.nodes[n]);
             capacities.nodes.push_back(problem.capacities.nodes[n]);
         }
-        const auto plan = plan::best_blocks(cluster, problem.model, capacities, options);
+        const auto plan = plan::best_blocks({cluster, problem.model, capacities}, options);
         if (!plan) return base::invalid(fmt::format("{}: the model does not fit", name));
         for (std::size_t i = 0; i < members.size(); ++i) {
             file.placement.layers[members[i]] = plan->placement.layers[i];

@@ -4,9 +4,9 @@
 
 #include "cli/experiment_page.h"
 #include "cli/experiment_published.h"
-#include "plan/mip/milp.h"
-#include "plan/mip/milp_program.h"
-#include "plan/mip/prune.h"
+#include "plan/milp/milp.h"
+#include "plan/milp/milp_program.h"
+#include "plan/milp/prune.h"
 
 // The paper's ablations (6.8): pruned links, initial values, and how good the planner's answers
 // are.
@@ -194,7 +194,7 @@ ProgramSize program_size(const Problem& problem, int prune, bool partial) {
         for (const spec::LinkSpec& link : problem.cluster.links)
             links.emplace_back(link.from, link.to);
     }
-    const plan::MilpProgram milp(problem.cluster, problem.model, problem.capacities, links,
+    const plan::MilpProgram milp({problem.cluster, problem.model, problem.capacities}, links,
                                  {.partial = partial});
     return {milp.program().columns.size(), milp.program().rows.size()};
 }

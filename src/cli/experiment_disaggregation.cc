@@ -10,7 +10,7 @@
 #include "base/machine.h"
 #include "base/random.h"
 #include "cli/experiment_page.h"
-#include "plan/capacity.h"
+#include "plan/problem/capacity.h"
 #include "sim/cluster/helix_world.h"
 #include "sim/load/synthetic_trace.h"
 #include "spec/catalogue.h"

@@ -14,7 +14,7 @@
 #include "cli/plan_changes.h"
 #include "cli/plan_judge.h"
 #include "cli/plan_output.h"
-#include "plan/mip/paper_program.h"
+#include "plan/paper_program.h"
 
 namespace helix::cli {
 namespace {
@@ -173,7 +173,7 @@ base::Result<plan::MilpReport> ExperimentSession::solve(const std::string& clust
     options.milp.stop.asked = [] { return false; };
     options.milp.stop.time_limit_s = options_.solver_budget_s;
     options.milp.stop.idle_s = program.stop_after_idle_s;
-    return plan::solve_paper_program(problem->cluster, problem->model, problem->capacities,
+    return plan::solve_paper_program({problem->cluster, problem->model, problem->capacities},
                                      options);
 }
 

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "cli/experiment_case.h"
 #include "cli/experiment_data.h"
-#include "plan/mip/milp.h"
+#include "plan/milp/milp.h"
 #include "plan/report/plan_report.h"
 
 namespace helix::cli {

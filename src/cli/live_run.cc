@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "cli/live_watch.h"
 #include "core/routing/router_catalogue.h"
-#include "plan/capacity.h"
+#include "plan/problem/capacity.h"
 #include "sim/load/synthetic_trace.h"
 #include "spec/model_shape.h"
 

@@ -11,9 +11,10 @@
 #include "cli/size_option.h"
 #include "plan/change/cluster_change.h"
 #include "plan/change/replan.h"
-#include "plan/change/replan_apart.h"
 #include "plan/change/what_if.h"
-#include "plan/plan_apart.h"
+#include "plan/plan_evaluate.h"
+#include "plan/problem/roles.h"
+#include "plan/replan_apart.h"
 #include "plan/report/plan_json.h"
 #include "spec/cluster_file.h"
 #include "spec/units.h"
@@ -63,13 +64,13 @@ plan::PredictFunction predictor(const PlanArguments& a) {
                 const spec::Placement& placement) {
         const auto problem = make_problem(a.problem, cluster);
         if (!problem.ok()) return 0.0;
-        const plan::PerformanceModel model(problem->cluster, problem->model, capacities,
+        const plan::PerformanceModel model({problem->cluster, problem->model, capacities},
                                            problem->costs(), plan::PerformanceOptions{});
         plan::ThroughputOptions options;
         options.models = {&model};
         options.flow.partial = !a.no_partial;
-        const auto split =
-            plan::split_placement(problem->cluster, problem->model, capacities, placement, options);
+        const auto split = plan::split_placement({problem->cluster, problem->model, capacities},
+                                                 placement, options);
         return split ? split->estimates.front().decode_tokens_per_s : 0.0;
     };
 }
@@ -182,9 +183,9 @@ base::Result<std::vector<double>> flows_by_role(const Problem& before,
     std::vector<double> flows;
     for (const plan::RolePart& part : plan::role_parts(before.cluster)) {
         TRY(const plan::PlanReport stays,
-            plan::evaluate_placement(part.cluster, before.model,
-                                     plan::capacities_of_part(before.capacities, part),
-                                     plan::placement_of_part(current, part), flow));
+            plan::evaluate_placement(
+                {part.cluster, before.model, plan::capacities_of_part(before.capacities, part)},
+                plan::placement_of_part(current, part), flow));
         flows.push_back(stays.max_flow_tokens_per_s);
     }
     return flows;
@@ -211,7 +212,7 @@ base::Result<plan::ReplanApart> replan_roles(const PlanSession& session, const P
         };
         return options;
     };
-    return plan::replan_apart(problem.cluster, problem.model, problem.capacities, start,
+    return plan::replan_apart({problem.cluster, problem.model, problem.capacities}, start,
                               options_of);
 }
 
@@ -268,7 +269,7 @@ base::Status run_replan(const PlanSession& session) {
     }
     plan::ReplanOptions options = replan_options(session, session.budget_s);
     TRY(const plan::PlanReport stays,
-        plan::evaluate_placement(before.cluster, before.model, before.capacities, current,
+        plan::evaluate_placement({before.cluster, before.model, before.capacities}, current,
                                  options.flow));
     options.price_per_byte =
         plan::move_price(stays.max_flow_tokens_per_s, kDiskBytesPerS, horizon_s);
@@ -279,9 +280,9 @@ base::Status run_replan(const PlanSession& session) {
         };
     }
     TRY(const plan::ReplanReport found,
-        plan::replan(problem.cluster, problem.model, problem.capacities, start, options));
+        plan::replan({problem.cluster, problem.model, problem.capacities}, start, options));
     TRY(plan::PlanReport report,
-        plan::evaluate_placement(problem.cluster, problem.model, problem.capacities,
+        plan::evaluate_placement({problem.cluster, problem.model, problem.capacities},
                                  found.placement, options.flow));
     report.warnings = std::move(warnings);
     return show_replan(session, problem, report, found.diff, {found.flow_before});

@@ -7,7 +7,7 @@
 
 #include "model/model_config.h"
 #include "model/weight_source.h"
-#include "plan/predict/typical_throughput.h"
+#include "plan/problem/typical_throughput.h"
 #include "spec/cluster_file.h"
 #include "spec/model_shape.h"
 #include "spec/roofline_cost.h"

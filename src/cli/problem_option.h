@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "cli/command.h"
-#include "plan/capacity.h"
+#include "plan/problem/capacity.h"
 #include "spec/cluster_spec.h"
 #include "spec/cost_model.h"
 #include "spec/model_spec.h"

@@ -6,7 +6,8 @@
 #include <set>
 
 #include "plan/flow/flow_graph.h"
-#include "plan/roles.h"
+#include "plan/problem/problem.h"
+#include "plan/problem/roles.h"
 #include "plan/search/throughput_search.h"
 #include "spec/json_place.h"
 #include "spec/text_file.h"
@@ -65,11 +66,11 @@ base::Status match_types(const std::string& path, const spec::ClusterSpec& clust
 std::vector<spec::LinkFlow> planned_split(const Problem& problem, const spec::Placement& placement,
                                           const plan::FlowOptions& flow) {
     const std::vector<plan::PerformanceModel> models =
-        plan::robust_models(problem.cluster, problem.model, problem.capacities, problem.costs());
+        plan::robust_models({problem.cluster, problem.model, problem.capacities}, problem.costs());
     plan::ThroughputOptions options;
     for (const plan::PerformanceModel& model : models) options.models.push_back(&model);
     options.flow = flow;
-    auto split = plan::split_placement(problem.cluster, problem.model, problem.capacities,
+    auto split = plan::split_placement({problem.cluster, problem.model, problem.capacities},
                                        placement, options);
     return split ? std::move(split->flows) : std::vector<spec::LinkFlow>{};
 }
@@ -84,16 +85,17 @@ base::Result<bool> is_replay(const std::string& path) {
 
 base::Status add_flows(const Problem& problem, spec::PlacementFile& file, bool needed) {
     const auto fits =
-        plan::check_placement(problem.cluster, problem.model, problem.capacities, file.placement);
+        plan::check_placement({problem.cluster, problem.model, problem.capacities}, file.placement);
     if (!fits.ok()) {
         if (needed) return fits.error();
         return base::Ok{};
     }
     plan::FlowOptions options{.partial = true, .convention = plan::Convention::reference};
     if (!file.links.empty()) options.only_links = file.links;
-    const plan::FlowPlan flow = plan::plan_flow(
-        problem.cluster, plan::build_flow_graph(problem.cluster, problem.model, problem.capacities,
-                                                file.placement, options));
+    const plan::FlowPlan flow =
+        plan::plan_flow(problem.cluster,
+                        plan::build_flow_graph({problem.cluster, problem.model, problem.capacities},
+                                               file.placement, options));
     // Of groups that are kept apart (roles) no split is searched for: it would mix them.
     const bool apart = plan::keeps_roles(problem.cluster, problem.model, file.placement);
     if (file.flows.empty() && file.links.empty() && !apart) {
@@ -159,7 +161,7 @@ base::Result<std::string> needs_published_policy(const std::string& path, const 
     if (scheduler != "separate" || !problem.tables) return std::string();
     TRY(const spec::PlacementFile file, read_simulated_layout(path, problem));
     const auto fits =
-        plan::check_placement(problem.cluster, problem.model, problem.capacities, file.placement);
+        plan::check_placement({problem.cluster, problem.model, problem.capacities}, file.placement);
     return fits.ok() ? std::string() : fits.error().message;
 }
 

@@ -9,7 +9,7 @@
 #include "node/clock.h"
 #include "plan/change/placement_diff.h"
 #include "plan/change/replan.h"
-#include "plan/roles.h"
+#include "plan/problem/roles.h"
 #include "spec/placement_file.h"
 
 namespace helix::node {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "paper_data.h"
+#include "plan/planner.h"
 #include "plan_fixtures.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"

@@ -1,5 +1,5 @@
 // The planner's bound on how long an answer stands still when a machine dies
-// (plan/bounds/stall_bound.h), against what clients of the simulated cluster see.
+// (plan/losses/stall_bound.h), against what clients of the simulated cluster see.
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/random.h"
-#include "plan/bounds/stall_bound.h"
+#include "plan/losses/stall_bound.h"
 #include "sim/cluster/client_watch.h"
 #include "sim/cluster/world.h"
 #include "sim/flat_cost.h"
@@ -136,7 +136,7 @@ Measured lose_one(std::uint64_t seed, const std::vector<spec::LayerRange>& layer
     const plan::CapacityTable capacities =
         plan::capacity_from_costs(cluster, model, cost, {}, plan::MemoryRule{});
     const std::vector<plan::Stall> stalls =
-        plan::stalls_after_losses(cluster, model, capacities, {layers}, {}, rule);
+        plan::stalls_after_losses({cluster, model, capacities}, {layers}, {}, rule);
     Measured measured;
     measured.longest_s = gaps.longest;
     for (const plan::Stall& stall : stalls) {

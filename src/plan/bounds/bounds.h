@@ -1,8 +1,6 @@
 #pragma once
 
-#include "plan/capacity.h"
-#include "spec/cluster_spec.h"
-#include "spec/model_spec.h"
+#include "plan/problem/problem.h"
 
 namespace helix::plan {
 
@@ -15,7 +13,6 @@ struct Bounds {
     double best = 0;
 };
 
-Bounds flow_bounds(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                   const CapacityTable& capacities);
+Bounds flow_bounds(const Problem& problem);
 
 }  // namespace helix::plan

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/change/replan.h"
+#include "plan/problem/problem.h"
 
 namespace helix::plan {
 namespace {
@@ -46,17 +47,14 @@ RegionPart part_of(const spec::ClusterSpec& cluster, const CapacityTable& capaci
 
 }  // namespace
 
-base::Result<ReplanReport> replan_regions(const spec::ClusterSpec& cluster,
-                                          const spec::ModelSpec& model,
-                                          const CapacityTable& capacities,
-                                          const spec::Placement& current,
+base::Result<ReplanReport> replan_regions(const Problem& problem, const spec::Placement& current,
                                           const std::vector<std::string>& regions,
                                           const ReplanOptions& options) {
-    TRY_VOID(check_placement(cluster, model, capacities, current));
-    const RegionPart part = part_of(cluster, capacities, current, regions);
+    TRY_VOID(check_placement(problem, current));
+    const RegionPart part = part_of(problem.cluster, problem.capacities, current, regions);
     if (part.origin.empty()) {
-        return base::invalid(fmt::format("replan: no machine of {} is in region {}", cluster.name,
-                                         fmt::join(regions, ", ")));
+        return base::invalid(fmt::format("replan: no machine of {} is in region {}",
+                                         problem.cluster.name, fmt::join(regions, ", ")));
     }
     const auto whole = [&](const spec::Placement& placement) {
         spec::Placement all = current;
@@ -70,10 +68,11 @@ base::Result<ReplanReport> replan_regions(const spec::ClusterSpec& cluster,
             return options.objective(whole(placement));
         };
     }
-    TRY(ReplanReport report, replan(part.cluster, model, part.capacities, part.current, own));
+    TRY(ReplanReport report,
+        replan({part.cluster, problem.model, part.capacities}, part.current, own));
     report.placement = whole(report.placement);
-    report.diff =
-        placement_diff(cluster, model, current, report.placement, options.disk_bytes_per_s);
+    report.diff = placement_diff(problem.cluster, problem.model, current, report.placement,
+                                 options.disk_bytes_per_s);
     return report;
 }
 

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "plan/capacity.h"
 #include "plan/flow/flow_network.h"
+#include "plan/problem/problem.h"
 #include "spec/cluster_spec.h"
-#include "spec/model_spec.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
@@ -57,13 +56,8 @@ struct FlowGraph {
 };
 
 // The placement must pass check_placement.
-FlowGraph build_flow_graph(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                           const CapacityTable& capacities, const spec::Placement& placement,
+FlowGraph build_flow_graph(const Problem& problem, const spec::Placement& placement,
                            const FlowOptions& options);
-
-// Ranges lie in [0, L) and fit each node's memory; says which node does not and why.
-base::Status check_placement(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                             const CapacityTable& capacities, const spec::Placement& placement);
 
 // One pipeline of a flow: the nodes in order, and its share. Node k runs [layers[k-1].end,
 // layers[k].end).

@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "plan/capacity.h"
 #include "plan/flow/flow_graph.h"
 #include "plan/flow/traffic.h"
-#include "plan/predict/lengths.h"
+#include "plan/problem/lengths.h"
+#include "plan/problem/problem.h"
 #include "spec/cluster_spec.h"
 #include "spec/cost_model.h"
-#include "spec/model_spec.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
@@ -107,8 +106,7 @@ struct PerformanceScratch {
 class PerformanceModel {
   public:
     // Takes what it needs from costs; the other references must outlive it.
-    PerformanceModel(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                     const CapacityTable& capacities, const spec::CostModel& costs,
+    PerformanceModel(const Problem& problem, const spec::CostModel& costs,
                      const PerformanceOptions& options);
     ~PerformanceModel();
     PerformanceModel(PerformanceModel&&) noexcept;
@@ -133,10 +131,7 @@ class PerformanceModel {
 // can be poor under another (single24 70B: tuned to ours 516 tokens/s under ours and 227 under the
 // published one; to the published one 415 and 339; to both 438 and 326), so that searches maximise
 // the geometric mean of both predictions.
-std::vector<PerformanceModel> robust_models(const spec::ClusterSpec& cluster,
-                                            const spec::ModelSpec& model,
-                                            const CapacityTable& capacities,
-                                            const spec::CostModel& costs,
+std::vector<PerformanceModel> robust_models(const Problem& problem, const spec::CostModel& costs,
                                             const PerformanceOptions& options = {});
 
 // "the KV memory of layers 24-27", "L4-3 (busy 97 % of the time)", "the link a -> b".

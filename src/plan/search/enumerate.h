@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "plan/search/evaluator.h"
+#include "plan/flow/evaluator.h"
 #include "spec/placement.h"
 
 namespace helix::plan {

@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "base/random.h"
-#include "plan/block_types.h"
+#include "plan/flow/evaluator.h"
 #include "plan/pack/block_pack.h"
-#include "plan/search/evaluator.h"
+#include "plan/problem/node_types.h"
 
 namespace helix::plan {
 namespace {
@@ -183,27 +183,27 @@ std::optional<Placement> pack(const std::vector<NodeType>& types, std::int32_t n
 
 }  // namespace
 
-SearchResult search_large(const ClusterSpec& cluster, const ModelSpec& model,
-                          const CapacityTable& capacities, const FlowOptions& flow,
+SearchResult search_large(const Problem& problem, const FlowOptions& flow,
                           const ScaleOptions& options) {
-    const auto n = static_cast<std::int32_t>(cluster.nodes.size());
-    CHECK(capacities.nodes.size() == cluster.nodes.size() && n > 0);
-    const std::vector<std::int32_t> group = link_groups(cluster, model, fastest(capacities));
+    const auto n = static_cast<std::int32_t>(problem.cluster.nodes.size());
+    CHECK(problem.capacities.nodes.size() == problem.cluster.nodes.size() && n > 0);
+    const std::vector<std::int32_t> group =
+        link_groups(problem.cluster, problem.model, fastest(problem.capacities));
     const std::int32_t n_groups = 1 + *std::max_element(group.begin(), group.end());
     // Jobs: all nodes together, then each cell.
-    const std::vector<NodeType> all = node_types(cluster, model, capacities, {});
+    const std::vector<NodeType> all = node_types(problem, {});
     std::vector<std::vector<NodeType>> types(at(n_groups) + 1);
     types[0] = all;
-    for (NodeType& type : node_types(cluster, model, capacities, group))
+    for (NodeType& type : node_types(problem, group))
         types[at(type.group) + 1].push_back(std::move(type));
     std::vector<std::optional<Placement>> found(types.size());
     const auto job = [&](int k) {
         const auto j = static_cast<std::size_t>(k);
-        double upper = capped_bound(types[j], model.n_layers);
+        double upper = capped_bound(types[j], problem.model.n_layers);
         if (j == 0 && options.upper_bound > 0) upper = std::min(upper, options.upper_bound);
-        found[j] = pack(types[j], n, model.n_layers, upper, options);
+        found[j] = pack(types[j], n, problem.model.n_layers, upper, options);
         if (j == 0 && found[j] && n_groups > 1) {
-            Dealer(all, group, n_groups, model.n_layers, *found[j])
+            Dealer(all, group, n_groups, problem.model.n_layers, *found[j])
                 .deal(options.exchanges, options.seed, options.stop);
         }
     };
@@ -213,13 +213,13 @@ SearchResult search_large(const ClusterSpec& cluster, const ModelSpec& model,
     } else {
         for (int k = 0; k < jobs; ++k) job(k);
     }
-    Placement cells{std::vector<LayerRange>(cluster.nodes.size())};
+    Placement cells{std::vector<LayerRange>(problem.cluster.nodes.size())};
     for (std::size_t j = 1; j < found.size(); ++j) {
         for (std::size_t i = 0; found[j] && i < cells.layers.size(); ++i) {
             if (!found[j]->layers[i].empty()) cells.layers[i] = found[j]->layers[i];
         }
     }
-    const Evaluator evaluator(cluster, model, capacities, flow);
+    const Evaluator evaluator(problem, flow);
     std::vector<Placement> starts{std::move(cells)};
     if (found[0]) starts.push_back(std::move(*found[0]));
     SearchOptions search;
@@ -233,39 +233,39 @@ SearchResult search_large(const ClusterSpec& cluster, const ModelSpec& model,
     return search_placement(evaluator, starts, search);
 }
 
-SearchResult repair_large(const ClusterSpec& cluster, const ModelSpec& model,
-                          const CapacityTable& capacities, const FlowOptions& flow,
+SearchResult repair_large(const Problem& problem, const FlowOptions& flow,
                           const Placement& placement, std::int32_t lost,
                           const ScaleOptions& options) {
-    CHECK(placement.layers.size() == cluster.nodes.size());
-    CHECK(lost >= 0 && at(lost) < cluster.nodes.size());
-    std::vector<std::int32_t> group = link_groups(cluster, model, fastest(capacities));
+    CHECK(placement.layers.size() == problem.cluster.nodes.size());
+    CHECK(lost >= 0 && at(lost) < problem.cluster.nodes.size());
+    std::vector<std::int32_t> group =
+        link_groups(problem.cluster, problem.model, fastest(problem.capacities));
     const auto flow_of_cell = [&] {
-        const Part cell = part_of(cluster, capacities, group, group[at(lost)], -1);
-        return Evaluator(cell.cluster, model, cell.capacities, flow)
+        const Part cell = part_of(problem.cluster, problem.capacities, group, group[at(lost)], -1);
+        return Evaluator({cell.cluster, problem.model, cell.capacities}, flow)
             .flow(cell.of(placement).layers);
     };
     if (flow_of_cell() <= 0) std::fill(group.begin(), group.end(), 0);
-    const Part part = part_of(cluster, capacities, group, group[at(lost)], lost);
+    const Part part = part_of(problem.cluster, problem.capacities, group, group[at(lost)], lost);
     SearchResult result;
     result.most_flow = placement;
     result.most_flow.layers[at(lost)] = {};
     if (!part.nodes.empty()) {
-        const Evaluator evaluator(part.cluster, model, part.capacities, flow);
+        const Evaluator evaluator({part.cluster, problem.model, part.capacities}, flow);
         SearchOptions search;
         search.seed = options.seed;
         search.iterations = options.iterations;
         search.stop = options.stop;
         search.executor = options.executor;
         search.flow_tolerance = 0;
-        search.upper_bound =
-            capped_bound(node_types(part.cluster, model, part.capacities, {}), model.n_layers);
+        search.upper_bound = capped_bound(
+            node_types({part.cluster, problem.model, part.capacities}, {}), problem.model.n_layers);
         const SearchResult found = search_placement(evaluator, {part.of(placement)}, search);
         result.iterations = found.iterations;
         for (std::size_t k = 0; k < part.nodes.size(); ++k)
             result.most_flow.layers[at(part.nodes[k])] = found.most_flow.layers[k];
     }
-    result.flow = Evaluator(cluster, model, capacities, flow).flow(result.most_flow.layers);
+    result.flow = Evaluator(problem, flow).flow(result.most_flow.layers);
     return result;
 }
 

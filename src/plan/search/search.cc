@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "plan/flow/target_flow.h"
 #include "plan/search/anneal.h"
 #include "plan/search/enumerate.h"
 #include "plan/search/moves.h"
-#include "plan/search/target_flow.h"
 
 namespace helix::plan {
 namespace {
