@@ -207,7 +207,8 @@ void search(const std::string& name, const Problem& problem, double seconds, std
     options.run_all = run_all;
     options.judge = [&](const spec::Placement& placement,
                         const std::vector<spec::LinkFlow>& flows) {
-        return simulate(problem, placement, flows, 600, 0);
+        const double rate = simulate(problem, placement, flows, 600, 0);
+        return plan::Judgement{.decode_tokens_per_s = rate, .merit = rate};
     };
     const plan::ThroughputResult result = plan::search_throughput(
         {problem.cluster, problem.tables.model(), problem.capacities}, problem.starts, options);
@@ -221,8 +222,9 @@ void search(const std::string& name, const Problem& problem, double seconds, std
     for (std::uint64_t stream = 1; stream <= 3; ++stream)
         others += simulate(problem, best.placement, best.flows, 600, stream) / 3;
     std::printf("%-14s %8.1f %8.1f %8.1f %8.1f %6.1f %9lld %6d %6.1f s\n", name.c_str(), best.score,
-                best.judged, others, best.flow_tokens_per_s, best.estimates.front().depth,
-                static_cast<long long>(result.iterations), result.judged, took);
+                best.judgement.decode_tokens_per_s, others, best.flow_tokens_per_s,
+                best.estimates.front().depth, static_cast<long long>(result.iterations),
+                result.judged, took);
 }
 
 }  // namespace

@@ -6,6 +6,10 @@
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 
+// "The paper" is, in all of this room, "Helix: Serving Large Language Models over Heterogeneous
+// GPUs and Network via Max-Flow" (ASPLOS 2025); "published" is what its artifact contains: layouts,
+// measured tables, a scheduler and a simulator.
+
 namespace helix::plan {
 
 // Which layers go on which machine, and what flows where. Every path over `flows` from the

@@ -418,7 +418,7 @@ TEST(Milp, AStartThatDoesNotFitIsAnError) {
         milp_placement({problem.cluster, problem.model, problem.capacities}, options).ok());
 }
 
-// FEATURES H11: rounding the relaxation is no method. Its starts are all 0 (that opens every link a
+// Rounding the relaxation is no method. Its starts are all 0 (that opens every link a
 // little), so the rounded placement leaves layers bare.
 TEST(Milp, ARoundedRelaxationHasNoFlow) {
     CapacityTable capacities;

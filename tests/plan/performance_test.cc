@@ -184,8 +184,8 @@ TEST(PerformanceModel, FastAndFullPredictionsAgree) {
     }
 }
 
-// Published layouts and what the published simulator makes of them (offline, 70B; PAPER.md 5, 6 and
-// THROUGHPUT.md 2), all on every valid link or the published ones.
+// Layouts for LLaMA 70B and the decode tokens/s that the published simulator gives them when as
+// much is offered as they serve, on every valid link or on the published ones.
 struct Simulated {
     const char* layout;
     bool all_links;

@@ -185,8 +185,8 @@ TEST(SearchThroughput, TheJudgeHasTheLastWord) {
     EXPECT_TRUE(result.shortlist[0].placement.layers[2].empty());
 }
 
-// THROUGHPUT.md 0: the published layout serves 252 tokens/s there, placements found with minutes of
-// search 312; the predictor is within 10 % at that end.
+// The published layout serves 252 tokens/s in the published simulator, placements found with
+// minutes of search 312; the predictor is within 10 % at that end.
 TEST(SearchThroughput, LeavesThePublishedPlacementFarBehindInSeconds) {
     const ReferenceProblem problem = reference_problem("single24");
     const PerformanceModel predictor({problem.cluster, problem.model(), problem.capacities},

@@ -9,7 +9,7 @@
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 
-// The configuration bound (OPTIMISER.md section 4, B3), with and without partial inference.
+// The configuration bound on the flow of any placement, with and without partial inference.
 //
 // In a placement of flow F every layer is held by nodes whose T sum to at least F. Call the set of
 // holders of a layer its cover: a multiset of (type, j), j = how many layers that node holds. A

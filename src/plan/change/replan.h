@@ -37,8 +37,8 @@ struct ReplanReport {
     std::int64_t iterations = 0;
 };
 
-// As if the whole cluster stood still while bytes are read at this speed, and that loss were spread
-// over horizon_s.
+// A price per byte: as if the whole cluster stood still while bytes are read at this speed, and
+// that loss were spread over horizon_s.
 double move_price(double tokens_per_s, double bytes_per_s, double horizon_s);
 
 // A placement near the current one: the search starts there, and whatever moves must be worth its

@@ -22,11 +22,12 @@ class Evaluator {
     Evaluator(const Problem& problem, const FlowOptions& options);
 
     double flow(std::span<const spec::LayerRange> layers) const;
-    // Sum of T over the holders of each layer, [L]; the smallest bounds the flow from above.
+    // Writes the sum of T over the holders of each layer, [L]; the smallest bounds the flow from
+    // above.
     void coverage(std::span<const spec::LayerRange> layers, std::vector<double>& per_layer) const;
     // Expected number of stages, from sizes alone: each layer costs 1 / (mean size of its holders).
     double depth_estimate(std::span<const spec::LayerRange> layers) const;
-    // Tokens of KV at the layer that has least.
+    // The tokens whose KV fits at the layer that has least room for it.
     double least_kv_tokens(std::span<const spec::LayerRange> layers) const;
     bool flow_is_least_coverage() const { return partial_ && !links_bind_; }
 
@@ -38,7 +39,7 @@ class Evaluator {
     const NodeCapacity& node(std::int32_t i) const {
         return problem_.capacities.nodes[static_cast<std::size_t>(i)];
     }
-    // Of this problem; each user needs one of its own.
+    // A TargetFlow of this problem; each user needs one of its own.
     TargetFlow target_flow() const { return {problem_, options_}; }
 
   private:

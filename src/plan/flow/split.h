@@ -44,8 +44,8 @@ class Splitter {
         std::vector<double> coverage;
     };
 
-    // Into flows: what each link carries, in tokens/s, as much as the machines and links bear with
-    // these shares. Returns that flow; 0 when no pipeline is complete.
+    // Writes into flows what each link carries, in tokens/s, as much as the machines and links bear
+    // with these shares. Returns that flow; 0 when no pipeline is complete.
     double split(std::span<const spec::LayerRange> layers, Scratch& scratch,
                  std::vector<spec::LinkFlow>& flows) const;
 
@@ -63,7 +63,7 @@ class Splitter {
     std::vector<double> link_weight_;
 };
 
-// Of a placement with these flows; more is better.
+// How good a placement is with these flows; more is better.
 using SplitScore = std::function<double(std::span<const spec::LinkFlow>)>;
 
 // Changes the weights of single links while the score rises, at most max_scores tries; links that

@@ -75,7 +75,8 @@ class TargetFlow {
     std::int32_t hub(std::int32_t group, std::int32_t boundary) const;
     std::int32_t virtual_hub(std::int32_t boundary) const { return hub(n_groups_, boundary); }
 
-    // Reduced distances from the source into the potentials; false if the sink is out of reach.
+    // Adds the reduced distances from the source to the potentials; false if the sink is out of
+    // reach.
     bool raise_potentials();
     Units push(std::int32_t vertex, Units limit);
 

@@ -23,8 +23,8 @@ struct Robustness {
     double worst_share() const { return machine.share < link.share ? machine.share : link.share; }
 };
 
-// Exact: a maximum flow for each part that carries some (others cannot matter). The placement must
-// pass check_placement.
+// The figures are exact: a maximum flow is solved for each part that carries some (others cannot
+// matter). The placement must pass check_placement.
 Robustness single_losses(const Problem& problem, const spec::Placement& placement,
                          const FlowOptions& options);
 

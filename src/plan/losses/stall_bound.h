@@ -8,8 +8,8 @@
 #include "plan/problem/problem.h"
 #include "spec/placement.h"
 
-// How long an answer may stand still when a machine that serves it dies (RELIABILITY P4). Nothing
-// of it is lost: it goes on with the next token on what is left of the cluster.
+// How long an answer may stand still when a machine that serves it dies. Nothing of it is
+// lost: it goes on with the next token on what is left of the cluster.
 //
 //   bound = detection + replacement + recompute
 //

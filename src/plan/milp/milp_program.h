@@ -10,11 +10,12 @@
 #include "plan/problem/problem.h"
 #include "spec/placement.h"
 
-// Placement for the largest flow as a mixed-integer program, the paper's formulation (FEATURES H5,
-// H6). Columns: s_i first layer of node i; b_ik it holds k layers; f_uv flow over a link; d_uv the
-// link is valid; with partial inference also c1_uv (s_v <= e_u) and c2_uv (e_u < e_v) of links
-// between nodes. e_i = s_i + sum k b_ik. Rows: one size a node, ends within L, what flows in flows
-// out, throughput of the size, flow only over valid links, validity.
+// Placement for the largest flow as a mixed-integer program, the paper's formulation. Columns: s_i
+// is the first layer of node i; b_ik says that it holds k layers; f_uv is the flow over a link;
+// d_uv says that the link is valid; with partial inference there are also c1_uv (s_v <= e_u) and
+// c2_uv (e_u < e_v) of links between nodes. e_i = s_i + sum k b_ik. Rows: a node has one size, it
+// ends within L, what flows in flows out, no node carries more than the throughput of its size,
+// flow runs only over valid links, and what makes a link valid.
 
 namespace helix::plan {
 

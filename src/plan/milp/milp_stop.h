@@ -5,8 +5,9 @@
 
 namespace helix::plan {
 
-// When a running MILP search is good enough (FEATURES H10). Each criterion has its own switch: a
-// value of 0 or less turns it off. Seconds are those of `now_s`.
+// When a running MILP search is good enough, the paper's third speed-up of its program; the
+// defaults of all but idle_s are those of its artifact. Each criterion has its own switch: a value
+// of 0 or less turns it off. Seconds are those of `now_s`.
 struct MilpStopOptions {
     double near_bound = 0.995;           // stop at best >= near_bound * upper bound
     double good_enough = 0.95;           // stop at best >= good_enough * upper bound ...

@@ -14,7 +14,7 @@ struct PruneOptions {
     double threshold_bytes_per_s = 0;
 };
 
-// The paper's first speed-up (FEATURES H8): every node keeps its fastest links to other nodes; a
+// The paper's first speed-up of its program: every node keeps its fastest links to other nodes; a
 // link stays, both ways, if either end keeps it. The coordinator keeps its fastest links out and
 // in. Equal links are taken by name ("link-3-17", smaller node first) in reverse alphabetical
 // order, as the published plans had it: in a uniform network what survives is arbitrary. A link

@@ -13,11 +13,11 @@
 #include "plan/problem/problem.h"
 #include "spec/placement.h"
 
-// Block packing (OPTIMISER.md section 2 (a)): for a target flow choose blocks, each able to carry
-// it alone, whose lengths sum to L and whose nodes are there. Blocks come from column generation,
-// the choice from an integer program with a row for each type of node, so it is the number of types
-// that matters, not of nodes. Links are not looked at: where they bind, block_order.h puts the
-// blocks in an order that they allow.
+// Block packing: for a target flow choose blocks, each able to carry it alone, whose lengths sum to
+// L and whose nodes are there. Blocks come from column generation, the choice from an integer
+// program with a row for each type of node, so it is the number of types that matters, not of
+// nodes. Links are not looked at: where they bind, block_links.h puts the blocks in an order that
+// they allow.
 
 namespace helix::plan {
 

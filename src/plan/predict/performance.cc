@@ -13,12 +13,14 @@
 namespace helix::plan {
 namespace {
 
-// The published scheduler's rules (PAPER.md 3.1, 3.5): a query comes while the fullest layer is
-// below kFeed, a node takes it while it is below kHighWater, links with little flow are not used.
+// The rules of the published scheduler: a request comes while the fullest layer is below kFeed of
+// its KV memory, a node takes it while it is below kHighWater, and links with less than kLeastShare
+// of what leaves their sender are not used.
 constexpr double kFeed = 0.8;
 constexpr double kHighWater = 0.85;
 constexpr double kLeastShare = 0.05;
-// Residents hold less than their final length: measured against residency (THROUGHPUT.md 3).
+// Residents hold less than their final length: the mean over the time that they are resident, as a
+// share of it, in runs of the published simulator.
 constexpr double kMeanContext = 0.955;
 
 constexpr double kNextToNothing = 1e-6;  // tokens/s

@@ -47,20 +47,21 @@ struct MemoryRule {
     // The share of a node's memory that stays free for KV, unless one full-context sequence needs
     // less.
     double kv_reserve = 0.2;
-    // FEATURES H7: layers take at most half of the memory, whatever the context length.
+    // The paper's rule instead: layers take at most half of the memory, whatever the context
+    // length.
     bool half_of_memory = false;
 };
 
-// From a cost model: a node with j layers is busy j * s seconds for each token, s = the mean of
-// prefill and decode seconds per token and layer weighted by the workload, so T(j) = 1 / (j s). The
-// decode batch is what the KV memory holds, at least 1, at most workload.decode_batch. Nodes that
-// share a host were each measured alone; their table does not know of each other.
+// The capacities by a cost model. A node with j layers is busy j * s seconds for each token, s =
+// the mean of prefill and decode seconds per token and layer weighted by the workload, so T(j) = 1
+// / (j s). The decode batch is what the KV memory holds, at least 1, at most workload.decode_batch.
+// Nodes that share a host were each measured alone; their table does not know of each other.
 CapacityTable capacity_from_costs(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                                   const spec::CostModel& costs, const Workload& workload,
                                   const MemoryRule& rule);
 
-// The paper's figures: T_j of a machine mix (spec::read_node_throughput), layer limits and KV room
-// from the measured tables. Errors: a machine type that one of them lacks.
+// The capacities that the paper plans with: T_j of a machine mix (spec::read_node_throughput),
+// layer limits and KV room from the measured tables. Errors: a machine type that one of them lacks.
 base::Result<CapacityTable> capacity_from_tables(const spec::ClusterSpec& cluster,
                                                  const spec::ProfileTables& tables,
                                                  const spec::TypeThroughput& throughput);

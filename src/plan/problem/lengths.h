@@ -22,11 +22,11 @@ struct LengthMoments {
     double prompt_spread() const { return prompt_prompt / (prompt * prompt); }
 };
 
-// Every request as long as the next.
+// The moments where every request is as long as the next.
 LengthMoments fixed_lengths(double prompt, double output);
 
-// From a table with the columns prompt_tokens, output_tokens and at least one row. Errors: a
-// missing column, a length below 1.
+// Reads them from a table with the columns prompt_tokens, output_tokens and at least one row.
+// Errors: a missing column, a length below 1.
 base::Result<LengthMoments> read_lengths(const std::string& path);
 
 }  // namespace helix::plan

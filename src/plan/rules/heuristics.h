@@ -32,14 +32,15 @@ std::optional<spec::Placement> replicated_placement(const CapacityTable& capacit
 // 0 .. n-1 in an order drawn by seed: in which nodes might join.
 std::vector<std::int32_t> shuffled_order(std::int32_t n, std::uint64_t seed);
 
-// Petals (FEATURES H23): the nodes, in joining order, each take their most layers where the sorted
-// throughputs of the layers are lexicographically smallest.
+// What Petals does (Borzunov et al., 2023): the nodes, in joining order, each take their most
+// layers where the sorted throughputs of the layers are lexicographically smallest.
 std::optional<spec::Placement> petals_placement(const CapacityTable& capacities,
                                                 std::int32_t n_layers,
                                                 std::span<const std::int32_t> order);
 
-// Swarm (FEATURES H21): equal stages; the nodes, fastest first, each go to the stage with the least
-// throughput. n_stages = 0: as few as let the weakest node that holds anything hold one.
+// What SWARM does (Ryabinin et al., 2023), as the paper adapts it: equal stages; the nodes, fastest
+// first, each go to the stage with the least throughput. n_stages = 0: as few as let the weakest
+// node that holds anything hold one.
 std::optional<spec::Placement> swarm_placement(const CapacityTable& capacities,
                                                std::int32_t n_layers, std::int32_t n_stages);
 std::int32_t swarm_stages(const CapacityTable& capacities, std::int32_t n_layers);

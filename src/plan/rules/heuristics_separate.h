@@ -9,8 +9,8 @@
 #include "plan/problem/problem.h"
 #include "spec/placement.h"
 
-// What operators of mixed clusters do without a planner: pipelines of equal machines, side by side
-// (FEATURES H26, H27).
+// What operators of mixed clusters do without a planner: pipelines of equal machines, side by side.
+// The paper compares itself with both ("separate pipelines", SP and SP+).
 
 namespace helix::plan {
 

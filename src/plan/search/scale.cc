@@ -35,7 +35,7 @@ double fastest(const CapacityTable& capacities) {
     return most;
 }
 
-// OPTIMISER's B2 for some types: the largest F with sum max_j j min(T(j), F) >= F L.
+// Bounds::capped for some types of nodes: the largest F with sum max_j j min(T(j), F) >= F L.
 double capped_bound(const std::vector<NodeType>& types, std::int32_t n_layers) {
     const auto enough = [&](double flow) {
         double token_layers = 0;
