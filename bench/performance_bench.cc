@@ -204,7 +204,7 @@ void search(const std::string& name, const Problem& problem, double seconds, std
     options.seed = seed;
     options.iterations = 1'000'000'000;
     options.stop = [&] { return elapsed() > seconds; };
-    options.run_all = run_all;
+    options.executor = run_all;
     options.judge = [&](const spec::Placement& placement,
                         const std::vector<spec::LinkFlow>& flows) {
         const double rate = simulate(problem, placement, flows, 600, 0);

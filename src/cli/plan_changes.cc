@@ -13,6 +13,7 @@
 #include "plan/change/replan.h"
 #include "plan/change/what_if.h"
 #include "plan/plan_evaluate.h"
+#include "plan/problem/cluster_part.h"
 #include "plan/problem/roles.h"
 #include "plan/replan_apart.h"
 #include "plan/report/plan_json.h"
@@ -181,7 +182,7 @@ base::Result<std::vector<double>> flows_by_role(const Problem& before,
                                                 const spec::Placement& current,
                                                 const plan::FlowOptions& flow) {
     std::vector<double> flows;
-    for (const plan::RolePart& part : plan::role_parts(before.cluster)) {
+    for (const plan::ClusterPart& part : plan::role_parts(before.cluster)) {
         TRY(const plan::PlanReport stays,
             plan::evaluate_placement(
                 {part.cluster, before.model, plan::capacities_of_part(before.capacities, part)},
@@ -198,7 +199,7 @@ base::Result<plan::ReplanApart> replan_roles(const PlanSession& session, const P
     const plan::FlowOptions flow = replan_options(session, 0).flow;
     TRY(const std::vector<double> flows, flows_by_role(before, current, flow));
     const plan::PredictFunction predict = predictor(session.arguments);
-    const auto options_of = [&](const plan::RolePart& part, int which) {
+    const auto options_of = [&](const plan::ClusterPart& part, int which) {
         // The second has what the first leaves.
         plan::ReplanOptions options =
             replan_options(session, session.budget_s * (which == 0 ? 0.5 : 1));

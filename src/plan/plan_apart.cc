@@ -10,14 +10,12 @@
 namespace helix::plan {
 namespace {
 
-using spec::ClusterSpec;
-using spec::ModelSpec;
 using spec::Placement;
 
 constexpr double kFlowShareOfPart = 0.25;  // of the time of a part of a plan
 
 // A part takes its share of the time that it finds left.
-PlanOptions options_of_part(const PlanOptions& options, const RolePart& part, int which,
+PlanOptions options_of_part(const PlanOptions& options, const ClusterPart& part, int which,
                             std::size_t parts) {
     PlanOptions own = options;
     if (options.flow.only_links)
@@ -34,7 +32,7 @@ PlanOptions options_of_part(const PlanOptions& options, const RolePart& part, in
     return own;
 }
 
-std::string names(const RolePart& part) {
+std::string names(const ClusterPart& part) {
     constexpr std::size_t kMost = 4;
     std::string text;
     for (std::size_t i = 0; i < std::min(kMost, part.cluster.nodes.size()); ++i) {
@@ -46,7 +44,7 @@ std::string names(const RolePart& part) {
 
 }  // namespace
 
-RolePlans plan_parts(const std::vector<RolePart>& parts, const PlanPart& plan_part) {
+RolePlans plan_parts(const std::vector<ClusterPart>& parts, const PlanPart& plan_part) {
     RolePlans made;
     for (std::size_t p = 0; p < parts.size(); ++p) {
         auto report = plan_part(parts[p], static_cast<int>(p));
@@ -66,20 +64,16 @@ RolePlans plan_parts(const std::vector<RolePart>& parts, const PlanPart& plan_pa
     return made;
 }
 
-Placement join_placements(const std::vector<RolePart>& parts,
+Placement join_placements(const std::vector<ClusterPart>& parts,
                           const std::vector<PlanReport>& reports, std::size_t n_nodes) {
     Placement all;
     all.layers.resize(n_nodes);
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-        for (std::size_t i = 0; i < parts[p].origin.size(); ++i) {
-            all.layers[static_cast<std::size_t>(parts[p].origin[i])] =
-                reports[p].placement.layers[i];
-        }
-    }
+    for (std::size_t p = 0; p < parts.size(); ++p)
+        put_placement(parts[p], reports[p].placement, all);
     return all;
 }
 
-std::vector<spec::LinkFlow> join_flows(const std::vector<RolePart>& parts,
+std::vector<spec::LinkFlow> join_flows(const std::vector<ClusterPart>& parts,
                                        const std::vector<PlanReport>& reports) {
     std::vector<spec::LinkFlow> all;
     for (std::size_t p = 0; p < parts.size(); ++p) {
@@ -96,7 +90,7 @@ std::vector<spec::LinkFlow> join_flows(const std::vector<RolePart>& parts,
     return all;
 }
 
-base::Result<PlanReport> join_reports(const Problem& problem, const std::vector<RolePart>& parts,
+base::Result<PlanReport> join_reports(const Problem& problem, const std::vector<ClusterPart>& parts,
                                       const std::vector<PlanReport>& reports,
                                       const FlowOptions& flow, const PerformanceModel* predictor) {
     TRY(PlanReport joined,
@@ -116,9 +110,9 @@ base::Result<PlanReport> join_reports(const Problem& problem, const std::vector<
 std::optional<PlanReport> plan_apart(const Problem& problem, const spec::CostModel* costs,
                                      const PlanOptions& options, const PlanCluster& plan_cluster,
                                      std::vector<std::string>& warnings) {
-    const std::vector<RolePart> parts = role_parts(problem.cluster);
+    const std::vector<ClusterPart> parts = role_parts(problem.cluster);
     if (parts.empty()) return std::nullopt;
-    const auto plan_part = [&](const RolePart& part, int which) -> base::Result<PlanReport> {
+    const auto plan_part = [&](const ClusterPart& part, int which) -> base::Result<PlanReport> {
         const CapacityTable own = capacities_of_part(problem.capacities, part);
         PlanOptions how = options_of_part(options, part, which, parts.size());
         how.capacities = &own;

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "plan/options.h"
 #include "plan/predict/performance.h"
+#include "plan/problem/cluster_part.h"
 #include "plan/problem/problem.h"
 #include "plan/problem/roles.h"
 #include "plan/report/plan_report.h"
@@ -32,23 +33,23 @@ std::optional<PlanReport> plan_apart(const Problem& problem, const spec::CostMod
 
 // Plans each part with plan_part. Where one part has no plan that serves, there are no reports, and
 // the warnings say why.
-using PlanPart = std::function<base::Result<PlanReport>(const RolePart& part, int which)>;
+using PlanPart = std::function<base::Result<PlanReport>(const ClusterPart& part, int which)>;
 struct RolePlans {
     std::vector<PlanReport> reports;  // parallel to the parts; empty: roles cannot be kept
     std::vector<std::string> warnings;
 };
-RolePlans plan_parts(const std::vector<RolePart>& parts, const PlanPart& plan_part);
+RolePlans plan_parts(const std::vector<ClusterPart>& parts, const PlanPart& plan_part);
 
 // Plans of the parts as one of the whole cluster. The predictor may be null: then nothing is
 // predicted.
-base::Result<PlanReport> join_reports(const Problem& problem, const std::vector<RolePart>& parts,
+base::Result<PlanReport> join_reports(const Problem& problem, const std::vector<ClusterPart>& parts,
                                       const std::vector<PlanReport>& reports,
                                       const FlowOptions& flow, const PerformanceModel* predictor);
 
 // Placements and flows of the parts, on the whole cluster.
-spec::Placement join_placements(const std::vector<RolePart>& parts,
+spec::Placement join_placements(const std::vector<ClusterPart>& parts,
                                 const std::vector<PlanReport>& reports, std::size_t n_nodes);
-std::vector<spec::LinkFlow> join_flows(const std::vector<RolePart>& parts,
+std::vector<spec::LinkFlow> join_flows(const std::vector<ClusterPart>& parts,
                                        const std::vector<PlanReport>& reports);
 
 }  // namespace helix::plan

@@ -377,7 +377,7 @@ class Planner {
         search.seed = options_.seed;
         search.iterations = options_.throughput_iterations;
         search.stop = options_.stop;
-        search.run_all = options_.executor;
+        search.executor = options_.executor;
         search.judge = options_.judge;
         ThroughputResult found = search_throughput(problem_, starts, search);
         const std::string method = add_kept_apart(search, found);

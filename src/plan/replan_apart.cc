@@ -38,12 +38,12 @@ base::Result<ReplanReport> plan_anew(const Problem& problem, const Placement& cu
 base::Result<ReplanApart> replan_apart(const Problem& problem, const Placement& current,
                                        const ReplanPartOptions& options) {
     TRY_VOID(check_placement(problem, current));
-    const std::vector<RolePart> parts = role_parts(problem.cluster);
+    const std::vector<ClusterPart> parts = role_parts(problem.cluster);
     CHECK(!parts.empty());
     ReplanApart apart;
     FlowOptions flow;
     double disk_bytes_per_s = 0;
-    const auto plan_part = [&](const RolePart& part, int which) -> base::Result<PlanReport> {
+    const auto plan_part = [&](const ClusterPart& part, int which) -> base::Result<PlanReport> {
         ReplanOptions how = options(part, which);
         flow = how.flow;
         disk_bytes_per_s = how.disk_bytes_per_s;

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "plan/change/replan.h"
+#include "plan/problem/cluster_part.h"
 #include "plan/problem/problem.h"
 #include "plan/problem/roles.h"
 #include "plan/report/plan_report.h"
@@ -22,7 +23,7 @@ struct ReplanApart {
 };
 
 // How a part is planned; its price and objective are the part's own.
-using ReplanPartOptions = std::function<ReplanOptions(const RolePart& part, int which)>;
+using ReplanPartOptions = std::function<ReplanOptions(const ClusterPart& part, int which)>;
 
 // The cluster has role_parts(). Where nothing that serves is near the part's current placement (it
 // was made for machines without roles), that part is planned anew. Errors: the current placement

@@ -32,7 +32,7 @@ spec::ClusterSpec five() {
 }
 
 ReplanPartOptions same_for_all(const ReplanOptions& options) {
-    return [options](const RolePart&, int) { return options; };
+    return [options](const ClusterPart&, int) { return options; };
 }
 
 TEST(ReplanApart, NothingMovesWhereThatIsTooDear) {

@@ -149,7 +149,7 @@ TEST(SearchThroughput, ResultDoesNotDependOnHowTheTasksRun) {
     const auto starts = simple_starts(small.capacities, 6);
     const auto one =
         search_throughput({small.cluster, small.model, small.capacities}, starts, options);
-    options.run_all = [](int n, const std::function<void(int)>& task) {
+    options.executor = [](int n, const std::function<void(int)>& task) {
         std::vector<std::thread> threads;
         for (int k = n - 1; k >= 0; --k) threads.emplace_back(task, k);
         for (std::thread& thread : threads) thread.join();

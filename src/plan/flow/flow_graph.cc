@@ -17,7 +17,6 @@ using spec::ClusterSpec;
 using spec::kCoordinator;
 using spec::LayerRange;
 using spec::LinkSpec;
-using spec::ModelSpec;
 using spec::NodeSpec;
 using spec::Placement;
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/index.h"
-
 namespace helix::plan {
 namespace {
 
@@ -11,32 +9,14 @@ using spec::ClusterSpec;
 using spec::NodeRole;
 using spec::Placement;
 
-using Links = std::vector<std::pair<std::int32_t, std::int32_t>>;
-
-using base::at;
-
-constexpr std::int32_t kOutside = -2;
-
-RolePart part_of(const ClusterSpec& cluster, bool prefill) {
-    RolePart part;
-    part.cluster = cluster;
+ClusterPart part_of_role(const ClusterSpec& cluster, bool prefill) {
+    std::vector<bool> keep;
+    for (const spec::NodeSpec& node : cluster.nodes)
+        keep.push_back((node.role == NodeRole::prefill) == prefill);
+    ClusterPart part = part_of(cluster, keep);
     part.cluster.name += prefill ? " (prefill)" : " (decode)";
-    part.cluster.nodes.clear();
-    part.cluster.links.clear();
-    std::vector<std::int32_t> index(cluster.nodes.size() + 1, kOutside);  // [node + 1]
-    index[0] = spec::kCoordinator;
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-        if ((cluster.nodes[i].role == NodeRole::prefill) != prefill) continue;
-        index[i + 1] = static_cast<std::int32_t>(part.origin.size());
-        part.origin.push_back(static_cast<std::int32_t>(i));
-        part.cluster.nodes.push_back(cluster.nodes[i]);
-        part.cluster.nodes.back().role = NodeRole::both;  // among themselves they are alike
-    }
-    for (spec::LinkSpec link : cluster.links) {
-        link.from = index[static_cast<std::size_t>(link.from + 1)];
-        link.to = index[static_cast<std::size_t>(link.to + 1)];
-        if (link.from != kOutside && link.to != kOutside) part.cluster.links.push_back(link);
-    }
+    for (spec::NodeSpec& node : part.cluster.nodes)
+        node.role = NodeRole::both;  // among themselves they are alike
     return part;
 }
 
@@ -53,11 +33,11 @@ bool covers(const ClusterSpec& cluster, std::int32_t n_layers, const Placement& 
 
 }  // namespace
 
-std::vector<RolePart> role_parts(const ClusterSpec& cluster) {
+std::vector<ClusterPart> role_parts(const ClusterSpec& cluster) {
     const auto prefill = std::count_if(cluster.nodes.begin(), cluster.nodes.end(),
                                        [](const auto& n) { return n.role == NodeRole::prefill; });
     if (prefill == 0 || prefill == static_cast<std::ptrdiff_t>(cluster.nodes.size())) return {};
-    return {part_of(cluster, true), part_of(cluster, false)};
+    return {part_of_role(cluster, true), part_of_role(cluster, false)};
 }
 
 bool keeps_roles(const ClusterSpec& cluster, const spec::ModelSpec& model,
@@ -85,33 +65,6 @@ std::vector<std::string> role_warnings(const ClusterSpec& cluster) {
             "too"};
     }
     return {};
-}
-
-Links links_of_part(const Links& links, const RolePart& part) {
-    const auto index = [&](std::int32_t node) {
-        const auto it = std::find(part.origin.begin(), part.origin.end(), node);
-        return it == part.origin.end() ? spec::kCoordinator
-                                       : static_cast<std::int32_t>(it - part.origin.begin());
-    };
-    Links own;
-    for (const auto& [from, to] : links) {
-        const bool known_from = from == spec::kCoordinator || index(from) != spec::kCoordinator;
-        const bool known_to = to == spec::kCoordinator || index(to) != spec::kCoordinator;
-        if (known_from && known_to) own.emplace_back(index(from), index(to));
-    }
-    return own;
-}
-
-CapacityTable capacities_of_part(const CapacityTable& capacities, const RolePart& part) {
-    CapacityTable own;
-    for (const std::int32_t i : part.origin) own.nodes.push_back(capacities.nodes[at(i)]);
-    return own;
-}
-
-Placement placement_of_part(const Placement& placement, const RolePart& part) {
-    Placement own;
-    for (const std::int32_t i : part.origin) own.layers.push_back(placement.layers[at(i)]);
-    return own;
 }
 
 }  // namespace helix::plan

@@ -9,15 +9,14 @@
 #include "base/random.h"
 #include "plan/flow/evaluator.h"
 #include "plan/pack/block_pack.h"
+#include "plan/problem/cluster_part.h"
 #include "plan/problem/node_types.h"
 
 namespace helix::plan {
 namespace {
 
 using spec::ClusterSpec;
-using spec::kCoordinator;
 using spec::LayerRange;
-using spec::ModelSpec;
 using spec::Placement;
 
 constexpr double kPackTolerance = 0.003;
@@ -57,41 +56,13 @@ double capped_bound(const std::vector<NodeType>& types, std::int32_t n_layers) {
     return high;
 }
 
-// The part of a problem that some nodes are.
-struct Part {
-    ClusterSpec cluster;
-    CapacityTable capacities;
-    std::vector<std::int32_t> nodes;  // of the whole cluster
-
-    Placement of(const Placement& whole) const {
-        Placement placement;
-        for (const std::int32_t i : nodes) placement.layers.push_back(whole.layers[at(i)]);
-        return placement;
-    }
-};
-
-Part part_of(const ClusterSpec& cluster, const CapacityTable& capacities,
-             const std::vector<std::int32_t>& group, std::int32_t which, std::int32_t without) {
-    Part part;
-    part.cluster.name = cluster.name;
-    std::vector<std::int32_t> index(group.size(), -2);
-    for (std::int32_t i = 0; at(i) < group.size(); ++i) {
-        if (group[at(i)] != which || i == without) continue;
-        index[at(i)] = static_cast<std::int32_t>(part.nodes.size());
-        part.nodes.push_back(i);
-        part.cluster.nodes.push_back(cluster.nodes[at(i)]);
-        part.capacities.nodes.push_back(capacities.nodes[at(i)]);
-    }
-    const auto end = [&](std::int32_t node) {
-        return node == kCoordinator ? kCoordinator : index[at(node)];
-    };
-    for (spec::LinkSpec link : cluster.links) {
-        link.from = end(link.from);
-        link.to = end(link.to);
-        if (link.from >= kCoordinator && link.to >= kCoordinator)
-            part.cluster.links.push_back(link);
-    }
-    return part;
+// The nodes of one group without one of them; -1: with all.
+ClusterPart part_of_group(const ClusterSpec& cluster, const std::vector<std::int32_t>& group,
+                          std::int32_t which, std::int32_t without) {
+    std::vector<bool> keep(group.size());
+    for (std::int32_t i = 0; at(i) < group.size(); ++i)
+        keep[at(i)] = group[at(i)] == which && i != without;
+    return part_of(cluster, keep);
 }
 
 // Deals the nodes of each type to the slots (ranges) that the type has in a plan.
@@ -208,11 +179,7 @@ SearchResult search_large(const Problem& problem, const FlowOptions& flow,
         }
     };
     const auto jobs = static_cast<int>(n_groups > 1 ? types.size() : 1);
-    if (options.executor) {
-        options.executor(jobs, job);
-    } else {
-        for (int k = 0; k < jobs; ++k) job(k);
-    }
+    run_jobs(options.executor, jobs, job);
     Placement cells{std::vector<LayerRange>(problem.cluster.nodes.size())};
     for (std::size_t j = 1; j < found.size(); ++j) {
         for (std::size_t i = 0; found[j] && i < cells.layers.size(); ++i) {
@@ -241,29 +208,30 @@ SearchResult repair_large(const Problem& problem, const FlowOptions& flow,
     std::vector<std::int32_t> group =
         link_groups(problem.cluster, problem.model, fastest(problem.capacities));
     const auto flow_of_cell = [&] {
-        const Part cell = part_of(problem.cluster, problem.capacities, group, group[at(lost)], -1);
-        return Evaluator({cell.cluster, problem.model, cell.capacities}, flow)
-            .flow(cell.of(placement).layers);
+        const ClusterPart cell = part_of_group(problem.cluster, group, group[at(lost)], -1);
+        const CapacityTable capacities = capacities_of_part(problem.capacities, cell);
+        return Evaluator({cell.cluster, problem.model, capacities}, flow)
+            .flow(placement_of_part(placement, cell).layers);
     };
     if (flow_of_cell() <= 0) std::fill(group.begin(), group.end(), 0);
-    const Part part = part_of(problem.cluster, problem.capacities, group, group[at(lost)], lost);
+    const ClusterPart part = part_of_group(problem.cluster, group, group[at(lost)], lost);
     SearchResult result;
     result.most_flow = placement;
     result.most_flow.layers[at(lost)] = {};
-    if (!part.nodes.empty()) {
-        const Evaluator evaluator({part.cluster, problem.model, part.capacities}, flow);
+    if (!part.origin.empty()) {
+        const CapacityTable capacities = capacities_of_part(problem.capacities, part);
+        const Problem own{part.cluster, problem.model, capacities};
         SearchOptions search;
         search.seed = options.seed;
         search.iterations = options.iterations;
         search.stop = options.stop;
         search.executor = options.executor;
         search.flow_tolerance = 0;
-        search.upper_bound = capped_bound(
-            node_types({part.cluster, problem.model, part.capacities}, {}), problem.model.n_layers);
-        const SearchResult found = search_placement(evaluator, {part.of(placement)}, search);
+        search.upper_bound = capped_bound(node_types(own, {}), problem.model.n_layers);
+        const SearchResult found =
+            search_placement(Evaluator(own, flow), {placement_of_part(placement, part)}, search);
         result.iterations = found.iterations;
-        for (std::size_t k = 0; k < part.nodes.size(); ++k)
-            result.most_flow.layers[at(part.nodes[k])] = found.most_flow.layers[k];
+        put_placement(part, found.most_flow, result.most_flow);
     }
     result.flow = Evaluator(problem, flow).flow(result.most_flow.layers);
     return result;

@@ -208,14 +208,6 @@ class LaneSearch {
   private:
     bool out_of_time() const { return options_.stop && options_.stop(); }
 
-    void run_all(int n, const std::function<void(int)>& task) {
-        if (options_.run_all) {
-            options_.run_all(n, task);
-        } else {
-            for (int k = 0; k < n; ++k) task(k);
-        }
-    }
-
     void add_starts() {
         for (const Placement& start : starts_) {
             if (auto candidate = judges_[0].finish(start.layers, builder_))
@@ -296,7 +288,8 @@ class LaneSearch {
 
     void anneal_round(int round, std::int64_t length) {
         std::vector<Cycle> cycles = plan_round(round, length);
-        run_all(kThroughputLanes, [&](int lane) { anneal(cycles[at(lane)], judges_[at(lane)]); });
+        run_jobs(options_.executor, kThroughputLanes,
+                 [&](int lane) { anneal(cycles[at(lane)], judges_[at(lane)]); });
         for (Cycle& cycle : cycles) {
             result_.iterations += cycle.done;
             for (Known& known : cycle.found) add(std::move(known));
@@ -365,7 +358,7 @@ class LaneSearch {
                 break;
             chosen.push_back(&known);
         }
-        run_all(static_cast<int>(chosen.size()), [&](int k) {
+        run_jobs(options_.executor, static_cast<int>(chosen.size()), [&](int k) {
             if (out_of_time()) return;
             ThroughputCandidate& candidate = chosen[at(k)]->candidate;
             candidate.judgement = options_.judge(candidate.placement, candidate.flows);

@@ -9,6 +9,7 @@
 #include "plan/losses/robustness.h"
 #include "plan/predict/performance.h"
 #include "plan/problem/problem.h"
+#include "plan/search/executor.h"
 #include "plan/search/pareto.h"
 #include "spec/placement.h"
 
@@ -42,11 +43,11 @@ struct ThroughputOptions {
     std::function<bool()> stop;           // asked between rounds and every few tries
     std::size_t shortlist = 30;
 
-    // Runs task(0) .. task(n - 1), in any order or at once; without it, one after the other. The
-    // result does not depend on it unless stop interferes.
-    std::function<void(int n, const std::function<void(int)>& task)> run_all;
+    // Without one the jobs run one after the other. The result does not depend on it unless stop
+    // interferes.
+    Executor executor;
 
-    // Judges a plan. Called from run_all's tasks. Without it the predictions decide.
+    // Judges a plan. Called from the executor's jobs. Without it the predictions decide.
     Judge judge;
     std::int32_t most_judged = 200;
 };
