@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-// Text from outside on its way to a terminal or a log.
+// Text from outside on its way to a terminal, a log or a page.
 
 namespace helix::base {
 
@@ -13,5 +13,9 @@ namespace helix::base {
 std::string escaped(std::string_view text);
 // The same, but line ends stay: for texts of several lines.
 std::string escaped_lines(std::string_view text);
+
+// text as content or as a quoted attribute of HTML, SVG and XML: & < > and both quotes become
+// entities (numeric ones for the quotes, as Jinja writes them). Everything else stays.
+std::string escaped_markup(std::string_view text);
 
 }  // namespace helix::base

@@ -87,7 +87,7 @@ bool write_offline(const ExperimentSession& session, ExperimentPage& page, const
                   "TTFT s",
                   "TPOT s",
                   "refused"};
-    sim::BarChart chart;
+    view::BarChart chart;
     chart.title = table.title;
     chart.unit = "decode tokens/s";
     chart.series = {{"published", {}}, {"ours, published policy", {}}, {"our policy", {}}};
@@ -137,10 +137,10 @@ void write_online(const ExperimentSession& session, ExperimentPage& page, const 
                   "TTFT s (mean / p50 / p95)",
                   "published TPOT p50",
                   "TPOT s"};
-    sim::ShareChart first;
+    view::ShareChart first;
     first.title = table.title;
     first.unit = "seconds to the first token";
-    sim::ShareChart next;
+    view::ShareChart next;
     next.title = table.title;
     next.unit = "seconds per token after it";
     for (const std::string& method : methods_of(place)) {

@@ -89,9 +89,9 @@ base::Status write_defragmentation(const ExperimentOptions& options, ExperimentP
                   "time blocked by scatter, %",
                   "preemptions / 1000",
                   "moves"};
-    sim::LineChart chart{
+    view::LineChart chart{
         "Free memory that the first in the queue cannot use (seed 1)", "s", "% of all memory", {}};
-    sim::BarChart bars{"Mean time to the first token", "s", {"long prompts", "all"}, {}};
+    view::BarChart bars{"Mean time to the first token", "s", {"long prompts", "all"}, {}};
     for (const System& system : kSystems) {
         const std::vector<LiveResult>& runs = grid.at(system.name);
         const auto count = [&](std::uint64_t sim::SimReport::*part) {

@@ -278,7 +278,7 @@ void write_table(const std::vector<Row>& rows, const LengthLoad& load, Experimen
 
 void draw_tpot(const std::vector<Row>& rows, const LengthLoad& load, const char* name,
                ExperimentPage& page) {
-    sim::BarChart chart;
+    view::BarChart chart;
     chart.title = fmt::format("99th percentile from token to token, {}", load.title);
     chart.unit = "milliseconds";
     const auto group_of = [](const Case& one) {
@@ -294,7 +294,7 @@ void draw_tpot(const std::vector<Row>& rows, const LengthLoad& load, const char*
             chart.groups.push_back(group);
     }
     for (const int prefill : {0, 3, 4}) {
-        sim::BarChart::Series series;
+        view::BarChart::Series series;
         series.name = prefill == 0 ? "without roles" : fmt::format("{} prefill", prefill);
         series.values.assign(chart.groups.size(), -1);
         for (const Row* row : shown) {

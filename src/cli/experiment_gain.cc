@@ -88,7 +88,7 @@ base::Status write_gain(ExperimentSession& session, ExperimentPage& page) {
     online.head = {"cluster",       "system",       "75 % of",
                    "offered tok/s", "decode tok/s", "TTFT s (mean / p50 / p95)",
                    "TPOT s",        "refused"};
-    sim::BarChart chart{"Placement and policy together, offline", "decode tokens/s", {}, {}};
+    view::BarChart chart{"Placement and policy together, offline", "decode tokens/s", {}, {}};
     chart.series = {{"published Helix", {}}, {"our plan, our policy", {}}};
     bool planned = false;
     for (const GainRow& row : gain_rows()) {

@@ -36,16 +36,16 @@ void ExperimentPage::picture(const std::string& name, const std::string& title, 
     pictures_.emplace_back(file, std::move(svg));
 }
 
-void ExperimentPage::bars(const std::string& name, const sim::BarChart& chart) {
-    picture(name, chart.title, sim::draw_bars(chart));
+void ExperimentPage::bars(const std::string& name, const view::BarChart& chart) {
+    picture(name, chart.title, view::draw_bars(chart));
 }
 
-void ExperimentPage::shares(const std::string& name, const sim::ShareChart& chart) {
-    picture(name, chart.title, sim::draw_shares(chart));
+void ExperimentPage::shares(const std::string& name, const view::ShareChart& chart) {
+    picture(name, chart.title, view::draw_shares(chart));
 }
 
-void ExperimentPage::lines(const std::string& name, const sim::LineChart& chart) {
-    picture(name, chart.title, sim::draw_lines(chart));
+void ExperimentPage::lines(const std::string& name, const view::LineChart& chart) {
+    picture(name, chart.title, view::draw_lines(chart));
 }
 
 base::Status ExperimentPage::write(const std::string& directory) const {
@@ -92,9 +92,10 @@ std::string latency_cell(const sim::LatencySummary& latency) {
     return fmt::format("{:.2f} / {:.2f} / {:.2f}", latency.mean, latency.p50, latency.p95);
 }
 
-sim::ShareChart::Series latency_curve(const std::string& name, const sim::LatencySummary& latency) {
+view::ShareChart::Series latency_curve(const std::string& name,
+                                       const sim::LatencySummary& latency) {
     constexpr int kPoints = 100;
-    sim::ShareChart::Series series;
+    view::ShareChart::Series series;
     series.name = name;
     if (!latency.samples) return series;
     for (int i = 0; i < kPoints; ++i) {

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "cli/experiment_session.h"
-#include "sim/report/svg_chart.h"
+#include "view/draw/svg_chart.h"
 
 namespace helix::cli {
 
@@ -26,9 +26,9 @@ class ExperimentPage {
     void text(const std::string& paragraph);
     void table(ExperimentTable table);
     // name: of the file, after the stem and a dash.
-    void bars(const std::string& name, const sim::BarChart& chart);
-    void shares(const std::string& name, const sim::ShareChart& chart);
-    void lines(const std::string& name, const sim::LineChart& chart);
+    void bars(const std::string& name, const view::BarChart& chart);
+    void shares(const std::string& name, const view::ShareChart& chart);
+    void lines(const std::string& name, const view::LineChart& chart);
 
     const std::vector<ExperimentTable>& tables() const { return tables_; }
     const std::string& markdown() const { return markdown_; }
@@ -92,6 +92,6 @@ std::string error_cell(double ours, double theirs);  // "+1.8 %"
 // mean / p50 / p95.
 std::string latency_cell(const sim::LatencySummary& latency);
 // Points of the curve of a distribution, for charts.
-sim::ShareChart::Series latency_curve(const std::string& name, const sim::LatencySummary& latency);
+view::ShareChart::Series latency_curve(const std::string& name, const sim::LatencySummary& latency);
 
 }  // namespace helix::cli

@@ -92,7 +92,7 @@ base::Status write_priorities(const ExperimentOptions& options, ExperimentPage& 
                   "TPOT s (mean / p50 / p99)",
                   "P99 TPOT s (spread)",
                   "stall s, p99"};
-    sim::BarChart chart{"P99 TTFT of high priority", "s", {}, {}};
+    view::BarChart chart{"P99 TTFT of high priority", "s", {}, {}};
     for (const double background : kBackground) {
         chart.series.push_back({fmt::format("{:g} others/s", background), {}});
         for (const std::size_t kind : {std::size_t{1}, std::size_t{0}}) {

@@ -79,7 +79,7 @@ Errors write_offline(const ExperimentSession& session, ExperimentPage& page) {
                   "TTFT s (measured / ours)",
                   "TPOT s (measured / ours)"};
     Errors errors;
-    sim::BarChart chart{"Predictions of the real system, offline", "decode tokens/s", {}, {}};
+    view::BarChart chart{"Predictions of the real system, offline", "decode tokens/s", {}, {}};
     chart.series = {{"measured", {}}, {"published simulator", {}}, {"ours", {}}};
     for (const MeasuredSystem& system : measured_systems()) {
         const auto& same = session.result(offline(system, ExperimentPolicy::published));

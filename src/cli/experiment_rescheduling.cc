@@ -112,14 +112,14 @@ base::Status write_rescheduling(const ExperimentOptions& options, ExperimentPage
                   "s lost / 1000 requests",
                   "tokens again / request",
                   "moves"};
-    sim::BarChart lost{"Time lost to preemption", "s per 1000 requests", {}, {}};
-    sim::BarChart ttft{"P99 time to the first token", "s", {}, {}};
+    view::BarChart lost{"Time lost to preemption", "s per 1000 requests", {}, {}};
+    view::BarChart ttft{"P99 time to the first token", "s", {}, {}};
     for (std::size_t s = 0; s < 3; ++s) {
         lost.series.push_back({kReschedulingSystems[s].name, {}});
         ttft.series.push_back({kReschedulingSystems[s].name, {}});
     }
     for (const ArrivalLoad& load : kArrivalLoads) {
-        for (sim::BarChart* chart : {&lost, &ttft}) {
+        for (view::BarChart* chart : {&lost, &ttft}) {
             chart->groups.push_back(fmt::format(
                 "{}{:g}/s, CV {:g}", std::string_view(load.lengths) == "power law" ? "" : "conv. ",
                 load.per_s, load.cv));

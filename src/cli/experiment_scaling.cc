@@ -169,8 +169,8 @@ ExperimentTable scaling_table(const LiveGrid& grid) {
 }
 
 // Of those that balance.
-sim::LineChart machines_chart(const LiveGrid& grid, double day_s) {
-    sim::LineChart chart{"Machines paid for, and load (seed 1)", "s", "machines, requests/s", {}};
+view::LineChart machines_chart(const LiveGrid& grid, double day_s) {
+    view::LineChart chart{"Machines paid for, and load (seed 1)", "s", "machines, requests/s", {}};
     for (const ScalingSystem& system : systems()) {
         if (!system.scale || !system.balance) continue;
         std::vector<std::pair<double, double>> machines;

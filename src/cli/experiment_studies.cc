@@ -57,7 +57,7 @@ base::Status write_placement(ExperimentSession& session, ExperimentPage& page) {
                   "our policy",
                   "TTFT s"};
     bool planned = false;
-    std::vector<sim::BarChart> charts;
+    std::vector<view::BarChart> charts;
     for (const PlacementRow& row : placement_rows()) {
         const auto& theirs = session.result(placement_case(row, ExperimentPolicy::published));
         const auto& ours = session.result(placement_case(row, ExperimentPolicy::own));
@@ -85,7 +85,7 @@ base::Status write_placement(ExperimentSession& session, ExperimentPage& page) {
             ours.error.empty() ? ours.report.decode_tokens_per_s : -1);
     }
     page.table(std::move(table));
-    for (sim::BarChart& chart : charts) {
+    for (view::BarChart& chart : charts) {
         const std::string cluster = chart.title;
         chart.title = "Layouts on " + cluster;
         page.bars("placement-" + cluster, chart);

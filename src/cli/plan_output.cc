@@ -4,10 +4,10 @@
 
 #include <cstdio>
 
-#include "plan/report/picture.h"
 #include "plan/report/plan_json.h"
-#include "plan/report/plan_svg.h"
 #include "spec/text_file.h"
+#include "view/plan/plan_picture.h"
+#include "view/plan/plan_svg.h"
 
 namespace helix::cli {
 
@@ -37,7 +37,7 @@ base::Status write_plan_files(const PlanArguments& a, const Problem& problem,
     }
     if (!a.svg.empty()) {
         TRY_VOID(spec::write_text_file(
-            a.svg, plan::draw_plan_svg(problem.cluster, problem.model, report)));
+            a.svg, view::draw_plan_svg(problem.cluster, problem.model, report)));
     }
     return base::Ok{};
 }
@@ -47,7 +47,7 @@ base::Status show_plan(const PlanArguments& a, const Problem& problem,
     TRY_VOID(write_plan_files(a, problem, report));
     const std::string shown =
         a.json ? plan::plan_to_json(problem.cluster, problem.model, report, seconds) + "\n"
-               : plan::draw_plan(problem.cluster, problem.model, report,
+               : view::draw_plan(problem.cluster, problem.model, report,
                                  {.colours = isatty(STDOUT_FILENO) != 0, .flows = true}) +
                      plan::describe_stalls(report.stalls, {}) +
                      (report.milp ? "\n" + plan::describe_milp(*report.milp) : std::string());

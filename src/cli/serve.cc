@@ -31,11 +31,11 @@
 #include "net/key.h"
 #include "net/open_files.h"
 #include "node/coordinator_server.h"
-#include "plan/report/picture.h"
-#include "plan/report/plan_svg.h"
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
 #include "text/vocabulary.h"
+#include "view/plan/plan_picture.h"
+#include "view/plan/plan_svg.h"
 #include "wire/codec.h"
 
 namespace helix::cli {
@@ -310,14 +310,14 @@ std::string draw_plan(node::CoordinatorServer& coordinator, const spec::ModelSpe
                "(/helix/cluster shows it)\n";
     }
     if (!last) return "no placement yet\n";
-    return plan::draw_plan(last->cluster, model, last->report, plan::PictureOptions{}) +
+    return view::draw_plan(last->cluster, model, last->report, view::PictureOptions{}) +
            plan::describe_stalls(last->report.stalls, {});
 }
 std::string draw_plan_svg(const node::CoordinatorServer& coordinator,
                           const spec::ModelSpec& model) {
     const auto last = coordinator.last_plan();
     if (!last) return "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n";
-    return plan::draw_plan_svg(last->cluster, model, last->report);
+    return view::draw_plan_svg(last->cluster, model, last->report);
 }
 
 // What `helix worker` is told besides where to join, when it is started here.

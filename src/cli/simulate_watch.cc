@@ -1,7 +1,7 @@
 #include "cli/simulate_watch.h"
 
-#include "sim/report/html_report.h"
 #include "spec/text_file.h"
+#include "view/run/html_report.h"
 
 namespace helix::cli {
 namespace {
@@ -58,10 +58,11 @@ base::Status SimulateWatch::finish(sim::SimReport& report, const std::string& ti
     report.detail = detail_->detail();
     if (trace_) TRY_VOID(trace_->finish(end_));
     if (!recorder_) return base::Ok{};
-    const sim::ReportInfo info{.title = title,
-                               .facts = std::move(facts),
-                               .max_flow_tokens_per_s = report.max_flow_tokens_per_s};
-    return spec::write_text_file(options_.html, sim::html_report(recorder_->recording(end_), info));
+    const view::ReportInfo info{.title = title,
+                                .facts = std::move(facts),
+                                .max_flow_tokens_per_s = report.max_flow_tokens_per_s};
+    return spec::write_text_file(options_.html,
+                                 view::html_report(recorder_->recording(end_), info));
 }
 
 }  // namespace helix::cli

@@ -13,7 +13,5 @@ Result<std::string> to_repr(const Value& value, Budget& budget);
 // The shortest digits that read back as this number, as Python's repr(float) writes them.
 std::string float_repr(double number);
 std::string quoted_text(std::string_view text);
-// & < > " ' as HTML entities.
-std::string escape_html(std::string_view text);
 
 }  // namespace helix::text::jinja

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/escape.h"
 #include "text/template/access.h"
 #include "text/template/operators.h"
 #include "text/template/repr.h"
@@ -252,7 +253,8 @@ class PercentFormatter {
                 TRY(std::string shown,
                     spec.type == 's' ? to_text(value, budget_) : to_repr(value, budget_));
                 const auto* text = value.get<Text>();
-                if (markup_ && !(text != nullptr && text->markup)) shown = escape_html(shown);
+                if (markup_ && !(text != nullptr && text->markup))
+                    shown = base::escaped_markup(shown);
                 return write_text(std::move(shown), spec, budget_);
             }
             case 'd':
@@ -467,7 +469,7 @@ class BraceFormatter {
         }
         TRY(std::string written, format_value(value, spec, budget_));
         const auto* text = value.get<Text>();
-        if (markup_ && !(text != nullptr && text->markup)) written = escape_html(written);
+        if (markup_ && !(text != nullptr && text->markup)) written = base::escaped_markup(written);
         return out_.append(written);
     }
 

@@ -1,37 +1,23 @@
+#include "view/draw/figures.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 
-#include "sim/report/html_report_parts.h"
-#include "spec/cluster_spec.h"
+#include "base/escape.h"
+
 #include "spec/units.h"
 
-namespace helix::sim::html {
+namespace helix::view {
 
-std::string escape_html(std::string_view text) {
-    std::string out;
-    for (const char c : text) {
-        switch (c) {
-            case '&':
-                out += "&amp;";
-                break;
-            case '<':
-                out += "&lt;";
-                break;
-            case '>':
-                out += "&gt;";
-                break;
-            case '"':
-                out += "&quot;";
-                break;
-            case '\'':
-                out += "&#39;";
-                break;
-            default:
-                out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-        }
-    }
-    return out;
+std::string markup(std::string_view text) {
+    std::string plain(text);
+    std::replace_if(
+        plain.begin(), plain.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; },
+        ' ');
+    return base::escaped_markup(plain);
 }
 
 std::string format_count(double value) {
@@ -59,11 +45,6 @@ std::string format_seconds(double seconds) {
     return text;
 }
 
-std::string node_name(const Recording& r, std::int32_t node) {
-    if (node == spec::kCoordinator) return "coordinator";
-    return r.nodes.at(static_cast<std::size_t>(node)).name;
-}
-
 std::vector<double> round_ticks(double low, double high, int n) {
     if (!(high > low)) return {low};
     const double raw = (high - low) / n;
@@ -83,4 +64,4 @@ std::vector<double> round_ticks(double low, double high, int n) {
     return ticks;
 }
 
-}  // namespace helix::sim::html
+}  // namespace helix::view

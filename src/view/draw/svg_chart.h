@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace helix::sim {
+namespace helix::view {
 
 // Charts as SVG pictures of one file without scripts or outside references, for documents: readable
 // on light and dark pages, labelled axes, texts escaped. Equal charts give equal bytes.
@@ -48,4 +48,4 @@ struct LineChart {
 };
 std::string draw_lines(const LineChart& chart);
 
-}  // namespace helix::sim
+}  // namespace helix::view

@@ -6,7 +6,7 @@
 
 #include "sim/report/recording.h"
 
-namespace helix::sim {
+namespace helix::view {
 
 // What the recording does not know about itself.
 struct ReportInfo {
@@ -17,6 +17,6 @@ struct ReportInfo {
 
 // The run as one HTML page that needs nothing else: no network, no fonts, no other files. Light and
 // dark; for a handful of machines as for a thousand.
-std::string html_report(const Recording& recording, const ReportInfo& info);
+std::string html_report(const sim::Recording& recording, const ReportInfo& info);
 
-}  // namespace helix::sim
+}  // namespace helix::view

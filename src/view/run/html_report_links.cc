@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "sim/report/html_report_parts.h"
 #include "spec/units.h"
+#include "view/run/html_report_parts.h"
 
-namespace helix::sim::html {
+namespace helix::view::html {
 namespace {
 
 constexpr std::size_t kTableRows = 12;
@@ -30,14 +30,14 @@ std::string sparkline(const Series& series) {
 }
 
 std::string table_row(const Recording& r, const LinkRecord& link) {
-    const auto cell = [](const std::string& text) { return "<td>" + escape_html(text) + "</td>"; };
+    const auto cell = [](const std::string& text) { return "<td>" + markup(text) + "</td>"; };
     const double window_s = std::max(r.window_s(), 1e-9);
     std::string out = fmt::format(
         "<tr><th scope=\"row\">{} <span class=\"to\">→</span> {}</th><td>{}</td>"
         "<td><span class=\"gauge\"><i style=\"width:{:.1f}%\"></i></span>{}</td>",
-        escape_html(node_name(r, link.from)), escape_html(node_name(r, link.to)),
+        markup(node_name(r, link.from)), markup(node_name(r, link.to)),
         sparkline(link.busy_over_time), std::min(100.0, link.busy * 100),
-        escape_html(format_percent(link.busy)));
+        markup(format_percent(link.busy)));
     out += cell(format_percent(link.busiest));
     out += cell(spec::format_bandwidth(link.carried_bytes / window_s));
     out += cell(link.bytes_per_s > 0 ? spec::format_bandwidth(link.bytes_per_s) : "–");
@@ -120,4 +120,4 @@ std::string links_section(const Recording& r, PageData& /*data*/) {
     return out + "</section>\n";
 }
 
-}  // namespace helix::sim::html
+}  // namespace helix::view::html

@@ -1,18 +1,15 @@
-#include "sim/report/svg_chart.h"
+#include "view/draw/svg_chart.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 
-#include "sim/report/html_report_parts.h"
+#include "view/draw/figures.h"
 
-namespace helix::sim {
+namespace helix::view {
 namespace {
-
-using html::escape_html;
 
 constexpr double kLeft = 64;
 constexpr double kRight = 16;
@@ -26,10 +23,6 @@ constexpr double kGroupText = 7;  // and below a group
 constexpr double kBetweenGroups = 26;
 constexpr double kLegendEntry = 7.2;  // per character
 
-// Distinct for people who do not see all colours (after Okabe and Ito).
-constexpr std::array<const char*, 8> kColours = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
-                                                 "#56b4e9", "#d55e00", "#8c6bb1", "#7f7f7f"};
-
 // Ink that a grey page of either kind sets off.
 constexpr const char* kStyle =
     "<style>text{font:12px system-ui,sans-serif;fill:#333}.t{font-weight:600;font-size:14px}"
@@ -38,7 +31,7 @@ constexpr const char* kStyle =
     "@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>\n";
 
 const char* colour(std::size_t series) {
-    return kColours[series % kColours.size()];
+    return kPalette[series % kPalette.size()];
 }
 
 class Picture {
@@ -47,7 +40,7 @@ class Picture {
         const double height = kPlotBottom + kBelow;
         add("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {:.0f} {:.0f}\" "
             "width=\"{:.0f}\" height=\"{:.0f}\" role=\"img\" aria-label=\"{}\">\n{}",
-            width, height, width, height, escape_html(title), kStyle);
+            width, height, width, height, markup(title), kStyle);
         text(kLeft, 20, "start", "t", title);
     }
     template <typename... Args>
@@ -56,7 +49,7 @@ class Picture {
     }
     void text(double x, double y, const char* anchor, const char* style, std::string_view words) {
         add("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" class=\"{}\">{}</text>\n", x, y,
-            anchor, style, escape_html(words));
+            anchor, style, markup(words));
     }
     void legend(const std::vector<std::string>& names) {
         double x = kLeft;
@@ -77,7 +70,7 @@ class Picture {
         const double middle = (kPlotTop + kPlotBottom) / 2;
         add("<text transform=\"translate(14 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}"
             "</text>\n",
-            middle, escape_html(unit));
+            middle, markup(unit));
     }
     void base_line() {
         add("<line class=\"a\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>\n", kLeft,
@@ -148,8 +141,8 @@ std::string draw_bars(const BarChart& chart) {
     const auto y = [&](double value) { return kPlotBottom - value / most * kPlotHeight; };
     Picture picture(width, chart.title);
     picture.legend(names_of(chart.series));
-    for (const double tick : html::round_ticks(0, most, 5)) {
-        picture.level(y(tick), html::format_count(tick));
+    for (const double tick : round_ticks(0, most, 5)) {
+        picture.level(y(tick), format_count(tick));
     }
     picture.vertical_unit(chart.unit);
     for (std::size_t g = 0; g < chart.groups.size(); ++g) {
@@ -162,8 +155,7 @@ std::string draw_bars(const BarChart& chart) {
                 "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
                 "fill=\"{}\"><title>{}, {}: {}</title></rect>",
                 x + 1, y(values[g]), bar - 2, kPlotBottom - y(values[g]), colour(s),
-                escape_html(chart.groups[g]), escape_html(chart.series[s].name),
-                bar_label(values[g]));
+                markup(chart.groups[g]), markup(chart.series[s].name), bar_label(values[g]));
             picture.text(x + bar / 2, y(values[g]) - 4, "middle", "v", bar_label(values[g]));
         }
         picture.text(middle, kPlotBottom + 18, "middle", "k", chart.groups[g]);
@@ -175,7 +167,7 @@ std::string draw_bars(const BarChart& chart) {
 namespace {
 
 void x_axis(Picture& picture, double right, double most, const std::string& unit) {
-    for (const double tick : html::round_ticks(0, most, 8)) {
+    for (const double tick : round_ticks(0, most, 8)) {
         const double x = kLeft + tick / most * (right - kLeft);
         picture.add(
             "<line class=\"a\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" y2=\"{2:.1f}\"/>", x,
@@ -195,7 +187,7 @@ void curve(Picture& picture, std::size_t series, const std::string& name,
     }
     if (path.empty()) return;
     picture.add("<path class=\"c\" stroke=\"{}\" d=\"{}\"><title>{}</title></path>\n",
-                colour(series), path, escape_html(name));
+                colour(series), path, markup(name));
 }
 
 template <typename Series>
@@ -242,8 +234,8 @@ std::string draw_lines(const LineChart& chart) {
     const double right = width - kRight;
     Picture picture(width, chart.title);
     picture.legend(names_of(chart.series));
-    for (const double tick : html::round_ticks(0, most_y, 5)) {
-        picture.level(kPlotBottom - tick / most_y * kPlotHeight, html::format_count(tick));
+    for (const double tick : round_ticks(0, most_y, 5)) {
+        picture.level(kPlotBottom - tick / most_y * kPlotHeight, format_count(tick));
     }
     const auto scale = [&](const std::pair<double, double>& point) {
         return std::pair(kLeft + point.first / most_x * (right - kLeft),
@@ -258,4 +250,4 @@ std::string draw_lines(const LineChart& chart) {
     return picture.finish();
 }
 
-}  // namespace helix::sim
+}  // namespace helix::view

@@ -1,4 +1,4 @@
-#include "sim/report/svg_chart.h"
+#include "view/draw/svg_chart.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-namespace helix::sim::svg_chart_test {
+namespace helix::view::svg_chart_test {
 namespace {
 
 std::size_t count_of(const std::string& text, const std::string& what) {
@@ -105,4 +105,4 @@ TEST(SvgChart, LinesGoThroughTheirPoints) {
 }
 
 }  // namespace
-}  // namespace helix::sim::svg_chart_test
+}  // namespace helix::view::svg_chart_test

@@ -4,10 +4,10 @@
 #include <iterator>
 #include <map>
 
-#include "sim/report/html_report_parts.h"
 #include "spec/cluster_spec.h"
+#include "view/run/html_report_parts.h"
 
-namespace helix::sim::html {
+namespace helix::view::html {
 namespace {
 
 constexpr double kWidth = 1200;
@@ -34,7 +34,7 @@ void add(std::string& out, fmt::format_string<Args...> text, Args&&... args) {
     fmt::format_to(std::back_inserter(out), text, std::forward<Args>(args)...);
 }
 
-std::string describe(const Timeline& t) {
+std::string describe(const sim::Timeline& t) {
     std::string text = fmt::format("request {}: {} prompt tokens, {} output tokens", t.request,
                                    t.prompt_tokens, t.output_tokens);
     if (t.admitted_s >= 0) text += ", waited " + format_seconds(t.admitted_s - t.created_s);
@@ -61,7 +61,7 @@ void draw_bar(std::string& out, const Span& x, double from_s, double to_s, doubl
 std::string overview(const Recording& r, std::size_t chosen) {
     double from_s = r.timelines.front().created_s;
     double to_s = from_s;
-    for (const Timeline& t : r.timelines) {
+    for (const sim::Timeline& t : r.timelines) {
         to_s = std::max(to_s, t.ended_s >= 0 ? t.ended_s : r.end_s);
     }
     const Span x{from_s, to_s, kLinesLeft, kLinesRight};
@@ -76,10 +76,10 @@ std::string overview(const Recording& r, std::size_t chosen) {
         add(out,
             "<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"0\" y2=\"{:.1f}\"/><text "
             "class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
-            at, at, bottom, at, bottom + 18, escape_html(format_seconds(tick)));
+            at, at, bottom, at, bottom + 18, markup(format_seconds(tick)));
     }
     for (std::size_t i = 0; i < r.timelines.size(); ++i) {
-        const Timeline& t = r.timelines[i];
+        const sim::Timeline& t = r.timelines[i];
         const double y = kRow * static_cast<double>(i) + 4;
         const double end_s = t.ended_s >= 0 ? t.ended_s : r.end_s;
         const double admitted_s = t.admitted_s >= 0 ? t.admitted_s : end_s;
@@ -88,8 +88,8 @@ std::string overview(const Recording& r, std::size_t chosen) {
             "<g class=\"request{}\" data-request=\"{}\" tabindex=\"0\"><title>{}</title><rect "
             "class=\"pick\" x=\"0\" y=\"{:.1f}\" width=\"{}\" height=\"{}\"/><text class=\"name\" "
             "x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">#{} · {} + {} tokens</text>",
-            i == chosen ? " on" : "", i, escape_html(describe(t)), y - 4, kWidth, kRow,
-            kLinesLeft - 12, y + 11, t.request, t.prompt_tokens, t.output_tokens);
+            i == chosen ? " on" : "", i, markup(describe(t)), y - 4, kWidth, kRow, kLinesLeft - 12,
+            y + 11, t.request, t.prompt_tokens, t.output_tokens);
         draw_bar(out, x, t.created_s, admitted_s, y, "waiting");
         draw_bar(out, x, admitted_s, first_s, y, "prompt");
         draw_bar(out, x, first_s, end_s, y, "decode");
@@ -105,7 +105,7 @@ std::string overview(const Recording& r, std::size_t chosen) {
 
 class StagePainter {
   public:
-    StagePainter(const Recording& r, const Timeline& t) : r_(r), t_(t) {
+    StagePainter(const Recording& r, const sim::Timeline& t) : r_(r), t_(t) {
         std::size_t next = 0;
         for (const NodeRecord& node : r.nodes) {
             if (styles_.try_emplace(node.type, next % 6).second) ++next;
@@ -117,9 +117,9 @@ class StagePainter {
             "<svg class=\"plot stages\" id=\"stages-{}\"{} viewBox=\"0 0 {} {}\" role=\"img\" "
             "aria-label=\"{}\">\n",
             index, shown ? "" : " style=\"display:none\"", kWidth, kDetailHeight,
-            escape_html(describe(t_)));
+            markup(describe(t_)));
         if (t_.admitted_s < 0) {
-            add(out_, "<text x=\"62\" y=\"40\">{}</text>\n", escape_html(describe(t_)));
+            add(out_, "<text x=\"62\" y=\"40\">{}</text>\n", markup(describe(t_)));
             return out_ + "</svg>\n";
         }
         const double first_s = t_.first_token_s >= 0 ? t_.first_token_s : end_s();
@@ -147,7 +147,7 @@ class StagePainter {
 
     void panel(const Span& x, const std::string& title) {
         add(out_, "<text class=\"title\" x=\"{:.1f}\" y=\"14\">{}: {}</text>\n", x.left,
-            escape_html(title), escape_html(format_seconds(x.to_s - x.from_s)));
+            markup(title), markup(format_seconds(x.to_s - x.from_s)));
         for (const double layer : round_ticks(0, r_.n_layers, 5)) {
             const double at = y(static_cast<std::int32_t>(layer));
             add(out_,
@@ -158,7 +158,7 @@ class StagePainter {
         for (const double tick : round_ticks(0, x.to_s - x.from_s, 5)) {
             add(out_,
                 "<text class=\"tick\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
-                x.at(x.from_s + tick), kBottom + 20, escape_html(format_seconds(tick)));
+                x.at(x.from_s + tick), kBottom + 20, markup(format_seconds(tick)));
         }
         slices(x);
         for (const double token_s : t_.token_s) {
@@ -172,7 +172,7 @@ class StagePainter {
     void slices(const Span& x) {
         std::int32_t layer = 0;  // where the request is
         double since_s = t_.admitted_s;
-        for (const TimelineSlice& s : t_.slices) {
+        for (const sim::TimelineSlice& s : t_.slices) {
             if (s.begin_s >= since_s && s.end_s > x.from_s && s.begin_s < x.to_s) {
                 stay(x, since_s, s.begin_s, layer, "wait");
             }
@@ -194,7 +194,7 @@ class StagePainter {
             style, x.at(from_s), x.at(to_s), y(layer), y(layer));
     }
 
-    void box(const Span& x, const TimelineSlice& s) {
+    void box(const Span& x, const sim::TimelineSlice& s) {
         const NodeRecord& node = r_.nodes.at(static_cast<std::size_t>(s.node));
         const double left = x.at(s.begin_s);
         const double width = std::max(1.2, x.at(s.end_s) - left);
@@ -204,18 +204,18 @@ class StagePainter {
         add(out_,
             "<rect class=\"t{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\">"
             "<title>{}: layers {}-{}, {}</title></rect>",
-            style, left, top, width, height, escape_html(node.name), s.layers.begin,
-            s.layers.end - 1, escape_html(format_seconds(s.end_s - s.begin_s)));
+            style, left, top, width, height, markup(node.name), s.layers.begin, s.layers.end - 1,
+            markup(format_seconds(s.end_s - s.begin_s)));
         constexpr double kLetter = 6.5;
         if (width > kLetter * static_cast<double>(node.name.size()) + 6 && height > 14) {
             add(out_, "<text class=\"inside\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", left + 4,
-                top + height / 2 + 4, escape_html(node.name));
+                top + height / 2 + 4, markup(node.name));
         }
         out_ += '\n';
     }
 
     const Recording& r_;
-    const Timeline& t_;
+    const sim::Timeline& t_;
     std::map<std::string, std::size_t> styles_;
     std::string out_;
 };
@@ -225,7 +225,7 @@ class StagePainter {
 std::string timelines_section(const Recording& r, PageData& /*data*/) {
     if (r.timelines.empty()) return "";
     const auto first = std::find_if(r.timelines.begin(), r.timelines.end(),
-                                    [](const Timeline& t) { return t.first_token_s >= 0; });
+                                    [](const sim::Timeline& t) { return t.first_token_s >= 0; });
     const auto chosen =
         static_cast<std::size_t>(first == r.timelines.end() ? 0 : first - r.timelines.begin());
     std::string out =
@@ -235,7 +235,7 @@ std::string timelines_section(const Recording& r, PageData& /*data*/) {
         "class=\"decode\"></i>decoding</span></span></div>\n" +
         overview(r, chosen);
     const bool any = std::any_of(r.timelines.begin(), r.timelines.end(),
-                                 [](const Timeline& t) { return !t.slices.empty(); });
+                                 [](const sim::Timeline& t) { return !t.slices.empty(); });
     if (any) {
         out +=
             "<h3>Through the layers <small>the chosen request: boxes compute (coloured by machine "
@@ -247,4 +247,4 @@ std::string timelines_section(const Recording& r, PageData& /*data*/) {
     return out + "</section>\n";
 }
 
-}  // namespace helix::sim::html
+}  // namespace helix::view::html

@@ -1,4 +1,4 @@
-#include "plan/report/picture.h"
+#include "view/plan/plan_picture.h"
 
 #include <fmt/format.h>
 
@@ -10,57 +10,17 @@
 
 #include "base/check.h"
 #include "spec/units.h"
+#include "view/draw/terminal.h"
 
-namespace helix::plan {
+namespace helix::view {
 namespace {
 
 using spec::kCoordinator;
 using spec::LayerRange;
 
-constexpr std::size_t kColumns = 100;
 constexpr std::size_t kMostName = 16;
 constexpr std::size_t kMostType = 8;
 constexpr std::int32_t kStripColumns = 40;
-
-constexpr const char* kBold = "\x1b[1m";
-constexpr const char* kDim = "\x1b[2m";
-constexpr const char* kStrip = "\x1b[36m";
-constexpr const char* kLimit = "\x1b[33m";
-constexpr const char* kPlain = "\x1b[0m";
-
-bool starts_character(char c) {
-    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-}
-
-std::size_t width(std::string_view text) {
-    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts_character));
-}
-
-// The characters of text; control characters become '?'.
-std::vector<std::string> characters(std::string_view text) {
-    std::vector<std::string> out;
-    for (const char c : text) {
-        if (starts_character(c) || out.empty()) out.emplace_back();
-        out.back() += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-    }
-    return out;
-}
-
-// Exactly `columns` wide: filled with spaces, or cut in the middle, as names often differ at their
-// ends.
-std::string fitted(std::string_view text, std::size_t columns) {
-    const std::vector<std::string> all = characters(text);
-    std::string out;
-    if (all.size() <= columns) {
-        for (const std::string& character : all) out += character;
-        return out + std::string(columns - all.size(), ' ');
-    }
-    const std::size_t tail = columns / 2;
-    for (std::size_t c = 0; c + tail + 1 < columns; ++c) out += all[c];
-    out += "…";
-    for (std::size_t c = all.size() - tail; c < all.size(); ++c) out += all[c];
-    return out;
-}
 
 // Less than one is not none.
 std::string few(double n) {
@@ -70,20 +30,20 @@ std::string few(double n) {
 class Painter {
   public:
     Painter(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-            const PlanReport& report, const PictureOptions& options)
+            const plan::PlanReport& report, const PictureOptions& options)
         : cluster_(cluster), model_(model), report_(report), options_(options) {
         for (const spec::NodeSpec& node : cluster.nodes) {
-            name_columns_ = std::max(name_columns_, std::min(width(node.name), kMostName));
+            name_columns_ = std::max(name_columns_, std::min(text_width(node.name), kMostName));
         }
         // A column for the types, if they tell machines apart.
         for (const spec::NodeSpec& node : cluster.nodes) {
             if (node.type != cluster.nodes.front().type) {
-                type_columns_ = std::max(type_columns_, std::min(width(node.type), kMostType));
+                type_columns_ = std::max(type_columns_, std::min(text_width(node.type), kMostType));
             }
         }
         if (type_columns_ > 0) {
             type_columns_ = std::max({std::string_view("type").size(), type_columns_,
-                                      std::min(width(cluster.nodes.front().type), kMostType)});
+                                      std::min(text_width(cluster.nodes.front().type), kMostType)});
         }
         // Few layers get two columns each, many share one.
         const auto most = kStripColumns - static_cast<std::int32_t>(type_columns_);
@@ -100,8 +60,8 @@ class Painter {
     }
 
   private:
-    std::string painted(const char* colour, const std::string& text) const {
-        return options_.colours ? colour + text + kPlain : text;
+    std::string painted(TextStyle style, const std::string& text) const {
+        return options_.colours ? styled(style, text) : text;
     }
 
     // In the order of the layers; machines without any at the end.
@@ -121,43 +81,28 @@ class Painter {
         const auto used =
             std::count_if(report_.placement.layers.begin(), report_.placement.layers.end(),
                           [](LayerRange range) { return !range.empty(); });
-        out_ += painted(kBold, cluster_.name.empty()
-                                   ? model_.name
-                                   : fmt::format("{} on {}", model_.name, cluster_.name)) +
-                fmt::format(": {} layers over {} of {} machine{}\n\n", model_.n_layers, used,
-                            cluster_.nodes.size(), cluster_.nodes.size() == 1 ? "" : "s");
+        out_ +=
+            painted(TextStyle::bold, cluster_.name.empty()
+                                         ? model_.name
+                                         : fmt::format("{} on {}", model_.name, cluster_.name)) +
+            fmt::format(": {} layers over {} of {} machine{}\n\n", model_.n_layers, used,
+                        cluster_.nodes.size(), cluster_.nodes.size() == 1 ? "" : "s");
         const std::string last = std::to_string(model_.n_layers - 1);
         const auto gap = static_cast<std::size_t>(strip_columns_) -
                          std::min(last.size() + 1, std::size_t(strip_columns_));
         const std::string scale = strip_columns_ > 4
                                       ? "0" + std::string(gap, ' ') + last
                                       : std::string(static_cast<std::size_t>(strip_columns_), ' ');
-        out_ += painted(kDim, fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}  {:>4}",
-                                          fitted("machine", name_columns_), type_column("type"),
-                                          "layers", scale, "memory", "tokens/s", "load")) +
+        out_ += painted(TextStyle::dim,
+                        fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}  {:>4}",
+                                    fitted("machine", name_columns_), type_column("type"), "layers",
+                                    scale, "memory", "tokens/s", "load")) +
                 "\n";
     }
 
-    // Each column is two halves; a half is full if at least half of its layers are held.
     std::string strip(LayerRange range) const {
-        std::string out;
-        const double per_half = static_cast<double>(model_.n_layers) / (2.0 * strip_columns_);
-        const auto held = [&](std::int32_t half) {
-            const double from = std::max(half * per_half, static_cast<double>(range.begin));
-            const double to = std::min((half + 1) * per_half, static_cast<double>(range.end));
-            return to - from >= per_half / 2 - 1e-9;
-        };
-        bool inside = false;
-        for (std::int32_t column = 0; column < strip_columns_; ++column) {
-            const bool left = held(2 * column);
-            const bool right = held(2 * column + 1);
-            if (options_.colours && (left || right) != inside) {
-                inside = !inside;
-                out += inside ? kStrip : kPlain;
-            }
-            out += left && right ? "█" : left ? "▌" : right ? "▐" : "·";
-        }
-        return inside && options_.colours ? out + kPlain : out;
+        return range_strip({.columns = strip_columns_, .length = model_.n_layers}, range.begin,
+                           range.end, options_.colours);
     }
 
     std::string memory(std::size_t i) const {
@@ -184,18 +129,22 @@ class Painter {
         const std::string name = fitted(cluster_.nodes[i].name, name_columns_);
         const std::string type = type_column(cluster_.nodes[i].type);
         if (range.empty()) {
-            out_ += painted(kDim, fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}", name, type, "-",
-                                              strip(range), memory(i), "not used")) +
-                    "\n";
+            out_ +=
+                painted(TextStyle::dim, fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}", name, type,
+                                                    "-", strip(range), memory(i), "not used")) +
+                "\n";
             return;
         }
         const std::string layers = range.size() == 1
                                        ? std::to_string(range.begin)
                                        : fmt::format("{}-{}", range.begin, range.end - 1);
         const double load = report_.node_flow[i] / report_.node_tokens_per_s[i] * 100;
-        out_ += fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}  ", painted(kBold, name), type, layers,
-                            strip(range), memory(i), rate_text(report_.node_tokens_per_s[i])) +
-                painted(limits(i) ? kLimit : kPlain, fmt::format("{:>3.0f}%", load)) + "\n";
+        out_ +=
+            fmt::format("{}{}  {:>7}  {}  {:>15}  {:>8}  ", painted(TextStyle::bold, name), type,
+                        layers, strip(range), memory(i), rate_text(report_.node_tokens_per_s[i])) +
+            painted(limits(i) ? TextStyle::warning : TextStyle::plain,
+                    fmt::format("{:>3.0f}%", load)) +
+            "\n";
     }
 
     std::string name(std::int32_t node) const {
@@ -209,7 +158,7 @@ class Painter {
     void draw_flows() {
         const std::size_t sender_columns =
             std::max(name_columns_, std::string_view("coordinator").size());
-        out_ += "\n" + painted(kDim, "tokens/s over each link") + "\n";
+        out_ += "\n" + painted(TextStyle::dim, "tokens/s over each link") + "\n";
         std::vector<std::int32_t> senders{kCoordinator};
         for (const std::size_t i : drawing_order()) senders.push_back(static_cast<std::int32_t>(i));
         for (const std::int32_t sender : senders) {
@@ -219,7 +168,7 @@ class Painter {
                 if (flow.from != sender) continue;
                 const std::string item =
                     fmt::format("{} {}", name(flow.to), rate_text(flow.tokens_per_s));
-                if (used != 0 && used + 2 + width(item) > kColumns) {
+                if (used != 0 && used + 2 + text_width(item) > kTerminalColumns) {
                     line += ",\n" + std::string(sender_columns + 3, ' ');
                     used = 0;
                 }
@@ -230,18 +179,19 @@ class Painter {
                     used += 2;
                 }
                 line += item;
-                used += width(item);
+                used += text_width(item);
             }
             if (line.empty()) continue;
-            out_ += painted(kBold, fitted(name(sender), sender_columns)) + " → " + line + "\n";
+            out_ += painted(TextStyle::bold, fitted(name(sender), sender_columns)) + " → " + line +
+                    "\n";
         }
     }
 
     void draw_summary() {
         out_ += "\n";
         if (report_.prediction) draw_prediction();
-        out_ += painted(kBold, fmt::format("max flow {} tokens/s",
-                                           rate_text(report_.max_flow_tokens_per_s))) +
+        out_ += painted(TextStyle::bold, fmt::format("max flow {} tokens/s",
+                                                     rate_text(report_.max_flow_tokens_per_s))) +
                 fmt::format(" of at most {} ({}), {:.1f} stages a token, found by {}\n",
                             rate_text(report_.upper_bound_tokens_per_s),
                             report_.proven_optimal ? "proven optimal"
@@ -249,28 +199,28 @@ class Painter {
                             report_.mean_depth, report_.method);
         const std::string text =
             (report_.max_flow_tokens_per_s > 0 ? "limited by " : "") + report_.min_cut_text;
-        out_ += painted(kLimit, wrapped(text)) + "\n";
+        out_ += painted(TextStyle::warning, wrapped(text)) + "\n";
         draw_memory_and_losses();
         if (!report_.pareto.empty()) draw_choices();
         for (const std::string& warning : report_.warnings)
-            out_ += painted(kLimit, wrapped("warning: " + warning)) + "\n";
+            out_ += painted(TextStyle::warning, wrapped("warning: " + warning)) + "\n";
         for (const std::string& note : report_.notes) out_ += wrapped(note) + "\n";
     }
 
     void draw_prediction() {
-        const Prediction& seen = *report_.prediction;
+        const plan::Prediction& seen = *report_.prediction;
         std::string judged;
         if (report_.judged_tokens_per_s > 0) {
             judged = fmt::format(" ({} in the simulator, best of {} plans that it ran)",
                                  rate_text(report_.judged_tokens_per_s), report_.judged_plans);
         }
-        out_ += painted(kBold, fmt::format("predicted {} decode tokens/s",
-                                           rate_text(seen.decode_tokens_per_s))) +
+        out_ += painted(TextStyle::bold, fmt::format("predicted {} decode tokens/s",
+                                                     rate_text(seen.decode_tokens_per_s))) +
                 judged + "\n" +
                 fmt::format("first token after {}, then one every {}; {} requests at a time\n",
                             spec::format_duration(seen.ttft_s), spec::format_duration(seen.tpot_s),
                             few(seen.resident));
-        out_ += painted(kLimit, wrapped("limited by " + report_.limit_text)) + "\n\n";
+        out_ += painted(TextStyle::warning, wrapped("limited by " + report_.limit_text)) + "\n\n";
     }
 
     void draw_memory_and_losses() {
@@ -278,10 +228,10 @@ class Painter {
             out_ += fmt::format("KV memory for {:.0f} tokens of context\n",
                                 std::floor(report_.least_kv_tokens));
         }
-        const auto left = [&](const Loss& loss) {
+        const auto left = [&](const plan::Loss& loss) {
             return fmt::format("{} {:.0f} %", loss.part, loss.share * 100);
         };
-        const Robustness& robust = report_.robustness;
+        const plan::Robustness& robust = report_.robustness;
         if (!robust.machine.part.empty()) {
             out_ += wrapped("flow left after the worst loss of a machine, " + left(robust.machine) +
                             ", of a link, " + left(robust.link)) +
@@ -292,11 +242,11 @@ class Painter {
     // Plans that are better in something; people may want another than we took.
     void draw_choices() {
         out_ += "\n" +
-                painted(kDim,
+                painted(TextStyle::dim,
                         "choices:   flow  predicted  simulated  stages  KV tokens  left after "
                         "a loss") +
                 "\n";
-        for (const PlanReport::Choice& choice : report_.pareto) {
+        for (const plan::PlanReport::Choice& choice : report_.pareto) {
             out_ += fmt::format(
                 "{:>7}  {:>6}  {:>9}  {:>9}  {:>6.1f}  {:>9.0f}  {:>13.0f} %\n",
                 choice.chosen ? "this" : "", rate_text(choice.merits.flow_tokens_per_s),
@@ -306,30 +256,9 @@ class Painter {
         }
     }
 
-    // At spaces, so that no line is longer than the picture.
-    static std::string wrapped(const std::string& text) {
-        std::string out;
-        std::size_t used = 0;
-        for (std::size_t begin = 0; begin < text.size();) {
-            const std::size_t space = std::min(text.find(' ', begin), text.size());
-            const std::string_view word = std::string_view(text).substr(begin, space - begin);
-            if (used != 0 && used + 1 + width(word) > kColumns) {
-                out += "\n  ";
-                used = 2;
-            } else if (used != 0) {
-                out += ' ';
-                ++used;
-            }
-            out += word;
-            used += width(word);
-            begin = space + 1;
-        }
-        return out;
-    }
-
     const spec::ClusterSpec& cluster_;
     const spec::ModelSpec& model_;
-    const PlanReport& report_;
+    const plan::PlanReport& report_;
     const PictureOptions& options_;
     std::size_t name_columns_ = std::string_view("machine").size();
     std::size_t type_columns_ = 0;  // 0 = no such column
@@ -345,11 +274,11 @@ std::string rate_text(double tokens_per_s) {
 }
 
 std::string draw_plan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                      const PlanReport& report, const PictureOptions& options) {
+                      const plan::PlanReport& report, const PictureOptions& options) {
     CHECK(report.placement.layers.size() == cluster.nodes.size());
     CHECK(report.node_flow.size() == cluster.nodes.size());
     CHECK(report.node_tokens_per_s.size() == cluster.nodes.size());
     return Painter(cluster, model, report, options).draw();
 }
 
-}  // namespace helix::plan
+}  // namespace helix::view

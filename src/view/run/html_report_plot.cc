@@ -5,9 +5,9 @@
 #include <cmath>
 #include <iterator>
 
-#include "sim/report/html_report_parts.h"
+#include "view/run/html_report_parts.h"
 
-namespace helix::sim::html {
+namespace helix::view::html {
 namespace {
 
 constexpr double kPlotLeft = 62;
@@ -36,7 +36,7 @@ class Svg {
     Svg(const char* id, double width, double height, const std::string& label) {
         add("<svg class=\"plot\" data-plot=\"{}\" viewBox=\"0 0 {} {}\" role=\"img\" "
             "aria-label=\"{}\">\n",
-            id, width, height, escape_html(label));
+            id, width, height, markup(label));
     }
     template <typename... Args>
     void add(fmt::format_string<Args...> text, Args&&... args) {
@@ -53,13 +53,13 @@ class Svg {
         add("<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", left,
             right, at, at);
         add("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-            left - 8, at + 4, escape_html(label));
+            left - 8, at + 4, markup(label));
     }
     void vertical_tick(double at, double bottom, const std::string& label) {
         add("<line class=\"grid\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", at,
             at, bottom, bottom + 5);
         add("<text class=\"tick\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", at,
-            bottom + 19, escape_html(label));
+            bottom + 19, markup(label));
     }
     void line(const std::vector<std::pair<double, double>>& points, const char* style, bool filled,
               double base) {
@@ -115,8 +115,7 @@ void draw_window(Svg& svg, const Recording& r, const Scale& x, double top, doubl
         svg.add(
             "<g class=\"mark\"><title>{}: {}</title><line x1=\"{:.1f}\" x2=\"{:.1f}\" "
             "y1=\"{:.1f}\" y2=\"{:.1f}\"/><path d=\"M{:.1f} {:.1f}l-5 -8h10z\"/></g>\n",
-            escape_html(format_seconds(at_s - r.begin_s)), escape_html(text), at, at, top, bottom,
-            at, top);
+            markup(format_seconds(at_s - r.begin_s)), markup(text), at, at, top, bottom, at, top);
     }
 }
 
@@ -133,7 +132,7 @@ double highest(const TimePlot& plot) {
 std::string legend(const std::vector<PlotSeries>& series) {
     std::string out = "<span class=\"legend\">";
     for (const PlotSeries& s : series) {
-        out += fmt::format("<span><i class=\"{}\"></i>{}</span>", s.style, escape_html(s.name));
+        out += fmt::format("<span><i class=\"{}\"></i>{}</span>", s.style, markup(s.name));
     }
     return out + "</span>";
 }
@@ -206,7 +205,7 @@ std::vector<double> log_ticks(double low, double high) {
     return ticks;
 }
 
-Scale cdf_scale(const Distribution& values, double limit_s, double right) {
+Scale cdf_scale(const sim::Distribution& values, double limit_s, double right) {
     constexpr std::array<double, 3> kEnds = {0.002, 0.5, 0.998};
     const std::vector<double> ends = values.quantiles(kEnds);
     double low = ends[0];
@@ -243,7 +242,7 @@ void draw_percentiles(Svg& svg, const CdfPlot& plot, const Scale& x, const Scale
             "<text class=\"value\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">p{:.0f} "
             "{}</text>\n",
             at + (left ? -9 : 9), text_y, left ? "end" : "start", kShares[i] * 100,
-            escape_html(format_seconds(values[i])));
+            markup(format_seconds(values[i])));
     }
 }
 
@@ -272,7 +271,7 @@ std::string cdf_plot(const CdfPlot& plot, PageData& data) {
             "<text class=\"limit\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">limit "
             "{}</text>\n",
             at + (left ? -5 : 5), bottom - 6, left ? "end" : "start",
-            escape_html(format_seconds(plot.limit_s)));
+            markup(format_seconds(plot.limit_s)));
     }
     const std::vector<double> shares = cdf_shares();
     const std::vector<double> values = plot.values.quantiles(shares);
@@ -295,4 +294,4 @@ std::string cdf_plot(const CdfPlot& plot, PageData& data) {
     return svg.finish();
 }
 
-}  // namespace helix::sim::html
+}  // namespace helix::view::html

@@ -1,4 +1,4 @@
-#include "plan/report/picture.h"
+#include "view/plan/plan_picture.h"
 
 #include <gtest/gtest.h>
 
@@ -8,13 +8,19 @@
 #include <string>
 
 #include "paper_data.h"
-#include "plan_fixtures.h"
+#include "plan/plan_fixtures.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
 
-namespace helix::plan::picture_test {
+namespace helix::view::plan_picture_test {
 namespace {
+
+using plan::cluster_of;
+using plan::kGigabit;
+using plan::link_all;
+using plan::machine;
+using plan::small_model;
 
 const std::string kGolden = std::string(HELIX_SOURCE_DIR) + "/tests/golden/plan_picture_";
 
@@ -52,7 +58,7 @@ spec::ClusterSpec three_machines() {
 TEST(PlanPicture, ThreeMachines) {
     const auto cluster = three_machines();
     const auto model = small_model(22);
-    const auto report = plan(cluster, model, {});
+    const auto report = plan::plan(cluster, model, {});
     ASSERT_TRUE(report.ok()) << report.error().message;
     expect_golden("three", draw_plan(cluster, model, *report, {}));
 }
@@ -60,7 +66,7 @@ TEST(PlanPicture, ThreeMachines) {
 TEST(PlanPicture, ColoursChangeNothingButTheColours) {
     const auto cluster = three_machines();
     const auto model = small_model(22);
-    const auto report = plan(cluster, model, {});
+    const auto report = plan::plan(cluster, model, {});
     ASSERT_TRUE(report.ok()) << report.error().message;
     std::string coloured = draw_plan(cluster, model, *report, {.colours = true, .flows = true});
     ASSERT_NE(coloured.find("\x1b["), std::string::npos);
@@ -80,10 +86,10 @@ TEST(PlanPicture, ManyMachinesWithLongNamesAndIdleOnes) {
     link_all(cluster, kGigabit, 0.001);
     spec::ModelSpec model = small_model(80);
     model.activation_bytes_per_token = 16384;
-    PlanOptions options;
+    plan::PlanOptions options;
     options.method =
-        Method::replicated;  // no search: the picture must not hang on rounding in exp()
-    const auto report = plan(cluster, model, options);
+        plan::Method::replicated;  // no search: the picture must not hang on rounding in exp()
+    const auto report = plan::plan(cluster, model, options);
     ASSERT_TRUE(report.ok()) << report.error().message;
     expect_golden("many", draw_plan(cluster, model, *report, {}));
 }
@@ -92,10 +98,10 @@ TEST(PlanPicture, APlacementThatCarriesNothingIsStillDrawn) {
     auto cluster = three_machines();
     const auto model = small_model(22);
     cluster.links.clear();
-    PlanOptions options;
-    options.method = Method::manual;
+    plan::PlanOptions options;
+    options.method = plan::Method::manual;
     options.manual.layers = {{0, 4}, {4, 18}, {18, 22}};
-    const auto report = plan(cluster, model, options);
+    const auto report = plan::plan(cluster, model, options);
     ASSERT_TRUE(report.ok()) << report.error().message;
     EXPECT_EQ(report->max_flow_tokens_per_s, 0);
     expect_golden("broken", draw_plan(cluster, model, *report, {}));
@@ -103,7 +109,7 @@ TEST(PlanPicture, APlacementThatCarriesNothingIsStillDrawn) {
 
 TEST(PlanPicture, LessThanOneRequestAtATimeIsNotNone) {
     const auto cluster = cluster_of({machine("only", 40, 1e-4)});
-    auto report = plan(cluster, small_model(32), {});
+    auto report = plan::plan(cluster, small_model(32), {});
     ASSERT_TRUE(report.ok()) << report.error().message;
     report->prediction.emplace();
     report->prediction->resident = 0.34;
@@ -121,12 +127,12 @@ TEST(PlanPicture, PublishedClusterFitsTheTerminal) {
     const auto throughput =
         spec::read_node_throughput(data + "/profiles", "llama2-70b", "highhet42");
     ASSERT_TRUE(cluster.ok() && tables.ok() && throughput.ok());
-    const auto capacities = capacity_from_tables(*cluster, *tables, *throughput);
+    const auto capacities = plan::capacity_from_tables(*cluster, *tables, *throughput);
     ASSERT_TRUE(capacities.ok());
-    PlanOptions options;
+    plan::PlanOptions options;
     options.capacities = &*capacities;
     options.iterations = 2000;
-    const auto report = plan(*cluster, tables->model(), options);
+    const auto report = plan::plan(*cluster, tables->model(), options);
     ASSERT_TRUE(report.ok()) << report.error().message;
     const std::string picture = draw_plan(*cluster, tables->model(), *report, {});
     expect_at_most_100_columns(picture);
@@ -134,4 +140,4 @@ TEST(PlanPicture, PublishedClusterFitsTheTerminal) {
 }
 
 }  // namespace
-}  // namespace helix::plan::picture_test
+}  // namespace helix::view::plan_picture_test

@@ -1,4 +1,4 @@
-#include "sim/report/html_report.h"
+#include "view/run/html_report.h"
 
 #include <gtest/gtest.h>
 
@@ -9,21 +9,21 @@
 #include <set>
 
 #include "sim/fake_world.h"
-#include "sim/report/html_report_parts.h"
 #include "sim/report/recorder.h"
+#include "view/run/html_report_parts.h"
 
-namespace helix::sim::html_report_test {
+namespace helix::view::html_report_test {
 namespace {
 
-Recording record(const FakeWorldConfig& config) {
-    FakeWorld world(config, nullptr);
-    RecorderOptions options;
+sim::Recording record(const sim::FakeWorldConfig& config) {
+    sim::FakeWorld world(config, nullptr);
+    sim::RecorderOptions options;
     options.window_begin = {base::from_seconds(config.run_s * 0.1).ns};
     options.window_end = {base::from_seconds(config.run_s).ns};
     options.ttft_limit_s = 2;
     options.tpot_limit_s = 0.15;
-    Recorder recorder(world.cluster(), world.placement(), config.n_layers, world.kv_capacity(),
-                      options);
+    sim::Recorder recorder(world.cluster(), world.placement(), config.n_layers, world.kv_capacity(),
+                           options);
     world.watch(&recorder);
     recorder.mark({base::from_seconds(config.run_s * 0.5).ns}, "a mark <here>");
     world.run();
@@ -61,7 +61,7 @@ class WellFormed {
              at = text.find('&', at + 1)) {
             const std::string_view after = text.substr(at, 8);
             const auto is = [&](std::string_view entity) { return after.starts_with(entity); };
-            if (!is("&amp;") && !is("&lt;") && !is("&gt;") && !is("&quot;") && !is("&#39;"))
+            if (!is("&amp;") && !is("&lt;") && !is("&gt;") && !is("&#34;") && !is("&#39;"))
                 return "a bare & in: " + std::string(after);
         }
         return text.find('>') == std::string_view::npos ? "" : "a bare > in: " + std::string(text);
@@ -138,8 +138,8 @@ void show(const std::string& name, const std::string& page) {
     if (folder != nullptr) std::ofstream(std::string(folder) + "/" + name + ".html") << page;
 }
 
-FakeWorldConfig small() {
-    FakeWorldConfig config;
+sim::FakeWorldConfig small() {
+    sim::FakeWorldConfig config;
     config.nodes = 8;
     config.run_s = 40;
     config.most_running = 20;
@@ -147,7 +147,7 @@ FakeWorldConfig small() {
 }
 
 TEST(HtmlReport, IsWellFormedAndNeedsNothingElse) {
-    FakeWorldConfig config;
+    sim::FakeWorldConfig config;
     config.nodes = 42;
     config.stages = 6;
     config.n_layers = 60;
@@ -177,32 +177,32 @@ TEST(HtmlReport, TheCheckerFindsWhatIsMalformed) {
 }
 
 TEST(HtmlReport, ShowsTheNumbersOfTheRecording) {
-    const Recording r = record(small());
+    const sim::Recording r = record(small());
     const std::string page = html_report(r, {"fake", {{"Scheduler", "helix"}}, 123});
     const auto has = [&](const std::string& text) {
         EXPECT_NE(page.find(text), std::string::npos) << text;
     };
-    has(tile("Decode throughput", html::format_count(r.decode_tokens_per_s)));
-    has(html::format_count(r.prompt_tokens_per_s) + " tok/s of prompts · max flow 123");
-    has(tile("Requests finished", html::format_count(static_cast<double>(r.finished))));
-    has("p99 " + html::format_seconds(r.ttft.quantile(0.99)));
-    has("p95 " + html::format_seconds(r.tpot.quantile(0.95)));
-    has(tile("Goodput", html::format_count(r.goodput_per_s)));
-    has(tile("Busiest link", html::format_percent(r.links.front().busy)));
+    has(tile("Decode throughput", format_count(r.decode_tokens_per_s)));
+    has(format_count(r.prompt_tokens_per_s) + " tok/s of prompts · max flow 123");
+    has(tile("Requests finished", format_count(static_cast<double>(r.finished))));
+    has("p99 " + format_seconds(r.ttft.quantile(0.99)));
+    has("p95 " + format_seconds(r.tpot.quantile(0.95)));
+    has(tile("Goodput", format_count(r.goodput_per_s)));
+    has(tile("Busiest link", format_percent(r.links.front().busy)));
     has("<dt>Scheduler</dt><dd>helix</dd>");
     const nlohmann::json data = data_of(page);
     const auto& decode = data["plots"]["decode"]["points"];
     ASSERT_EQ(decode.size(), r.decode_over_time.size());
     for (std::size_t b = 0; b < decode.size(); ++b) {
-        EXPECT_EQ(decode[b][2][0], html::format_count(r.decode_over_time[b]));
+        EXPECT_EQ(decode[b][2][0], format_count(r.decode_over_time[b]));
     }
     // Two characters of base 36 for each bucket, in thousandths.
     ASSERT_EQ(data["nodes"]["rows"].size(), r.nodes.size());
     for (const auto& row : data["nodes"]["rows"]) {
         const std::string title = row["title"];
-        const auto node = std::find_if(r.nodes.begin(), r.nodes.end(), [&](const NodeRecord& n) {
-            return title.starts_with(n.name + " · ");
-        });
+        const auto node = std::find_if(
+            r.nodes.begin(), r.nodes.end(),
+            [&](const sim::NodeRecord& n) { return title.starts_with(n.name + " · "); });
         ASSERT_NE(node, r.nodes.end()) << title;
         const std::string busy = row["busy"];
         ASSERT_EQ(busy.size(), 2 * node->busy_over_time.size());
@@ -212,12 +212,12 @@ TEST(HtmlReport, ShowsTheNumbersOfTheRecording) {
             EXPECT_NEAR(shown, node->busy_over_time[b] * 1000, 0.501);
         }
     }
-    for (const Timeline& t : r.timelines) has(">#" + std::to_string(t.request) + " · ");
+    for (const sim::Timeline& t : r.timelines) has(">#" + std::to_string(t.request) + " · ");
     EXPECT_EQ(data["nodes"]["holders"], std::vector<int>(32, 2));
 }
 
 TEST(HtmlReport, NamesCannotBreakThePage) {
-    Recording r = record(small());
+    sim::Recording r = record(small());
     const std::string evil = "</script><script>alert('x')</script>\"&\n<b>";
     r.nodes[0].name = evil;
     r.nodes[1].type = evil;
@@ -237,9 +237,9 @@ TEST(HtmlReport, NamesCannotBreakThePage) {
 TEST(HtmlReport, ARunWithoutAnythingIsAPageToo) {
     spec::ClusterSpec cluster;
     cluster.nodes.resize(3);
-    RecorderOptions options;
+    sim::RecorderOptions options;
     options.window_end = {base::from_seconds(10).ns};
-    Recorder recorder(cluster, spec::Placement{{{0, 4}, {4, 8}, {}}}, 8, {}, options);
+    sim::Recorder recorder(cluster, spec::Placement{{{0, 4}, {4, 8}, {}}}, 8, {}, options);
     const std::string page =
         html_report(recorder.recording({base::from_seconds(10).ns}), {"empty", {}, 0});
     EXPECT_EQ(WellFormed(page).complaint(), "");
@@ -249,7 +249,7 @@ TEST(HtmlReport, ARunWithoutAnythingIsAPageToo) {
 }
 
 TEST(HtmlReport, AThousandMachinesFitInTwoMegabytes) {
-    FakeWorldConfig config;
+    sim::FakeWorldConfig config;
     config.nodes = 1000;
     config.stages = 10;
     config.n_layers = 80;
@@ -263,24 +263,24 @@ TEST(HtmlReport, AThousandMachinesFitInTwoMegabytes) {
 }
 
 TEST(HtmlReport, NumbersReadWell) {
-    EXPECT_EQ(html::format_count(0), "0");
-    EXPECT_EQ(html::format_count(3.0712), "3.07");
-    EXPECT_EQ(html::format_count(60), "60");
-    EXPECT_EQ(html::format_count(252.08), "252.1");
-    EXPECT_EQ(html::format_count(300), "300");
-    EXPECT_EQ(html::format_count(999.97), "1,000");
-    EXPECT_EQ(html::format_count(154701), "154,701");
-    EXPECT_EQ(html::format_count(-1234567), "-1,234,567");
-    EXPECT_EQ(html::format_percent(0), "0\u00a0%");
-    EXPECT_EQ(html::format_percent(0.0001), "<0.1\u00a0%");
-    EXPECT_EQ(html::format_percent(0.0456), "4.6\u00a0%");
-    EXPECT_EQ(html::format_percent(0.9951), "100\u00a0%");
-    EXPECT_EQ(html::format_seconds(0), "0\u00a0s");
-    EXPECT_EQ(html::format_seconds(0.0815), "81.5\u00a0ms");
-    EXPECT_EQ(html::round_ticks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
-    EXPECT_EQ(html::round_ticks(31, 95, 4), (std::vector<double>{40, 60, 80}));
-    EXPECT_EQ(html::round_ticks(5, 5, 4), (std::vector<double>{5}));
+    EXPECT_EQ(format_count(0), "0");
+    EXPECT_EQ(format_count(3.0712), "3.07");
+    EXPECT_EQ(format_count(60), "60");
+    EXPECT_EQ(format_count(252.08), "252.1");
+    EXPECT_EQ(format_count(300), "300");
+    EXPECT_EQ(format_count(999.97), "1,000");
+    EXPECT_EQ(format_count(154701), "154,701");
+    EXPECT_EQ(format_count(-1234567), "-1,234,567");
+    EXPECT_EQ(format_percent(0), "0\u00a0%");
+    EXPECT_EQ(format_percent(0.0001), "<0.1\u00a0%");
+    EXPECT_EQ(format_percent(0.0456), "4.6\u00a0%");
+    EXPECT_EQ(format_percent(0.9951), "100\u00a0%");
+    EXPECT_EQ(format_seconds(0), "0\u00a0s");
+    EXPECT_EQ(format_seconds(0.0815), "81.5\u00a0ms");
+    EXPECT_EQ(round_ticks(0, 10, 5), (std::vector<double>{0, 2, 4, 6, 8, 10}));
+    EXPECT_EQ(round_ticks(31, 95, 4), (std::vector<double>{40, 60, 80}));
+    EXPECT_EQ(round_ticks(5, 5, 4), (std::vector<double>{5}));
 }
 
 }  // namespace
-}  // namespace helix::sim::html_report_test
+}  // namespace helix::view::html_report_test

@@ -6,9 +6,9 @@
 #include <map>
 #include <numeric>
 
-#include "sim/report/html_report_parts.h"
+#include "view/run/html_report_parts.h"
 
-namespace helix::sim::html {
+namespace helix::view::html {
 namespace {
 
 constexpr std::size_t kTypeStyles = 6;  // t0 to t5 in the style sheet
@@ -84,7 +84,7 @@ std::string labels(const Recording& r, const std::vector<std::size_t>& order, do
         fmt::format_to(std::back_inserter(out),
                        "<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
                        kLabelWidth - 14, each ? top + row / 2 + 4 : top + 10,
-                       escape_html(text.size() > kShown ? text.substr(0, kShown) + ".." : text));
+                       markup(text.size() > kShown ? text.substr(0, kShown) + ".." : text));
     }
     return out + "</svg>\n";
 }
@@ -137,12 +137,17 @@ std::string type_legend(const Recording& r) {
         std::size_t n = 0;
         for (const NodeRecord& node : r.nodes) n += node.type == type ? 1U : 0U;
         out += fmt::format("<span><i class=\"t{}\"></i>{} × {}</span>", style, n,
-                           escape_html(type.empty() ? "machine" : type));
+                           markup(type.empty() ? "machine" : type));
     }
     return out + "</span>";
 }
 
 }  // namespace
+
+std::string node_name(const Recording& r, std::int32_t node) {
+    if (node == spec::kCoordinator) return "coordinator";
+    return r.nodes.at(static_cast<std::size_t>(node)).name;
+}
 
 std::string nodes_section(const Recording& r, PageData& data) {
     if (r.nodes.empty()) return "";
@@ -200,4 +205,4 @@ std::string nodes_section(const Recording& r, PageData& data) {
     return out;
 }
 
-}  // namespace helix::sim::html
+}  // namespace helix::view::html

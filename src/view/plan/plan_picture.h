@@ -6,7 +6,7 @@
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 
-namespace helix::plan {
+namespace helix::view {
 
 struct PictureOptions {
     bool colours = false;  // ANSI
@@ -20,6 +20,6 @@ std::string rate_text(double tokens_per_s);
 // speed; the flow of each link; flow, bound, gap and what limits it. UTF-8, at most 100 columns,
 // ends with a newline.
 std::string draw_plan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                      const PlanReport& report, const PictureOptions& options);
+                      const plan::PlanReport& report, const PictureOptions& options);
 
-}  // namespace helix::plan
+}  // namespace helix::view

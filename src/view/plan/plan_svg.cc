@@ -1,68 +1,40 @@
-#include "plan/report/plan_svg.h"
+#include "view/plan/plan_svg.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "base/check.h"
-#include "plan/report/picture.h"
-#include "spec/units.h"
+#include "view/draw/figures.h"
+#include "view/plan/plan_picture.h"
 
-namespace helix::plan {
+namespace helix::view {
 namespace {
 
 using spec::kCoordinator;
 using spec::LayerRange;
 
-constexpr double kWidth = 1120;
+constexpr double kPlanWidth = 1120;
 constexpr double kStripLeft = 190;
 constexpr double kStripRight = 930;
-constexpr double kTop = 96;
-constexpr double kRow = 26;
-constexpr double kBar = 16;
+constexpr double kPlanTop = 96;
+constexpr double kMachineRow = 26;
+constexpr double kMachineBar = 16;
 constexpr double kRegionGap = 30;
 constexpr double kWidestFlow = 12;
 constexpr std::size_t kMostFoot = 160;  // characters of a line
 
-// Distinct for people who do not see all colours (after Okabe and Ito).
-constexpr std::array<const char*, 8> kColours = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
-                                                 "#56b4e9", "#d55e00", "#8c6bb1", "#7f7f7f"};
-
-std::string escaped(const std::string& text) {
-    std::string out;
-    for (const char c : text) {
-        switch (c) {
-            case '&':
-                out += "&amp;";
-                break;
-            case '<':
-                out += "&lt;";
-                break;
-            case '>':
-                out += "&gt;";
-                break;
-            case '"':
-                out += "&quot;";
-                break;
-            default:
-                out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-        }
-    }
-    return out;
-}
-
 class SvgPainter {
   public:
     SvgPainter(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-               const PlanReport& report)
+               const plan::PlanReport& report)
         : cluster_(cluster), model_(model), report_(report), row_y_(cluster.nodes.size(), 0.0) {
         for (const spec::NodeSpec& node : cluster.nodes) {
-            const auto next = kColours[colour_.size() % kColours.size()];
+            const auto next = kPalette[colour_.size() % kPalette.size()];
             colour_.emplace(node.type, next);
         }
     }
@@ -85,7 +57,7 @@ class SvgPainter {
             "@media (prefers-color-scheme: dark) {{ text {{ fill: #ddd; }} .dim {{ fill: #999; }} "
             ".ground {{ fill: #16181c; }} }}</style>\n"
             "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n{2}</svg>\n",
-            kWidth, height_, out_);
+            kPlanWidth, height_, out_);
     }
 
   private:
@@ -104,7 +76,7 @@ class SvgPainter {
         };
         std::stable_sort(order_.begin(), order_.end(),
                          [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
-        double y = kTop;
+        double y = kPlanTop;
         const std::string* region = nullptr;
         for (const std::size_t i : order_) {
             const std::string& here = cluster_.nodes[i].region;
@@ -115,7 +87,7 @@ class SvgPainter {
             }
             region = &here;
             row_y_[i] = y;
-            y += kRow;
+            y += kMachineRow;
         }
         height_ = y + 64;
     }
@@ -123,11 +95,11 @@ class SvgPainter {
     double x(double layer) const {
         return kStripLeft + (kStripRight - kStripLeft) * layer / model_.n_layers;
     }
-    double middle(std::size_t i) const { return row_y_[i] + kBar / 2; }
+    double middle(std::size_t i) const { return row_y_[i] + kMachineBar / 2; }
 
     void text(double at_x, double at_y, const std::string& what, const char* more = "") {
         out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\"{}>{}</text>\n", at_x, at_y, more,
-                            escaped(what));
+                            markup(what));
     }
 
     void head() {
@@ -157,12 +129,12 @@ class SvgPainter {
             out_ += fmt::format(
                 "<line class=\"grid\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.1f}\" "
                 "y2=\"{2:.1f}\"/>\n",
-                x(layer), kTop - 8, bottom);
-            text(x(layer), kTop - 14, std::to_string(layer),
+                x(layer), kPlanTop - 8, bottom);
+            text(x(layer), kPlanTop - 14, std::to_string(layer),
                  " class=\"dim\" text-anchor=\"middle\"");
         }
-        text(16, kTop - 14, "machine", " class=\"dim\"");
-        text(kStripRight + 14, kTop - 14, "load, of tokens/s", " class=\"dim\"");
+        text(16, kPlanTop - 14, "machine", " class=\"dim\"");
+        text(kStripRight + 14, kPlanTop - 14, "load, of tokens/s", " class=\"dim\"");
     }
 
     void label_region(const std::string& name, double y) {
@@ -175,7 +147,7 @@ class SvgPainter {
         const double y = row_y_[i];
         out_ += fmt::format(
             "<rect class=\"track\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\"/>\n",
-            kStripLeft, y, kStripRight - kStripLeft, kBar);
+            kStripLeft, y, kStripRight - kStripLeft, kMachineBar);
         std::string name = node.name;
         if (!node.type.empty() && node.type != node.name) name += " · " + node.type;
         text(16, y + 12.5, name, range.empty() ? " class=\"dim\"" : "");
@@ -191,10 +163,10 @@ class SvgPainter {
             out_ += fmt::format(
                 "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" rx=\"2\" "
                 "fill=\"{}\" fill-opacity=\"{}\"/>\n",
-                left, y, w, kBar, colour_.at(node.type), opacity);
+                left, y, w, kMachineBar, colour_.at(node.type), opacity);
         };
         out_ += fmt::format("<g><title>{}: layers {} to {}, {} of {} tokens/s</title>\n",
-                            escaped(name), range.begin, range.end - 1,
+                            markup(name), range.begin, range.end - 1,
                             rate_text(report_.node_flow[i]), rate_text(speed));
         rect(bar_width, "0.35");
         rect(bar_width * load, "1");
@@ -230,7 +202,7 @@ class SvgPainter {
             "stroke=\"#888\" stroke-opacity=\"0.55\" stroke-width=\"{5:.1f}\" fill=\"none\">"
             "<title>{6} to {7}: {8} tokens/s</title></path>\n",
             where, y1, where + bend, where - bend, y2, wide,
-            escaped(cluster_.nodes[at(flow.from)].name), escaped(cluster_.nodes[at(flow.to)].name),
+            markup(cluster_.nodes[at(flow.from)].name), markup(cluster_.nodes[at(flow.to)].name),
             rate_text(flow.tokens_per_s));
     }
 
@@ -249,7 +221,7 @@ class SvgPainter {
 
     const spec::ClusterSpec& cluster_;
     const spec::ModelSpec& model_;
-    const PlanReport& report_;
+    const plan::PlanReport& report_;
     std::map<std::string, const char*> colour_;
     std::vector<std::size_t> order_;
     std::vector<double> row_y_;
@@ -261,11 +233,11 @@ class SvgPainter {
 }  // namespace
 
 std::string draw_plan_svg(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                          const PlanReport& report) {
+                          const plan::PlanReport& report) {
     CHECK(report.placement.layers.size() == cluster.nodes.size());
     CHECK(report.node_flow.size() == cluster.nodes.size());
     CHECK(report.node_tokens_per_s.size() == cluster.nodes.size());
     return SvgPainter(cluster, model, report).draw();
 }
 
-}  // namespace helix::plan
+}  // namespace helix::view

@@ -1,19 +1,15 @@
-#include "sim/report/html_report.h"
+#include "view/run/html_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "sim/report/html_report_parts.h"
+#include "view/run/html_report_parts.h"
 
-namespace helix::sim {
+namespace helix::view {
 namespace {
 
-using html::escape_html;
-using html::format_count;
-using html::format_percent;
-using html::format_seconds;
 using html::PageData;
 using html::PlotSeries;
 
@@ -22,24 +18,24 @@ std::string tile(const std::string& name, const std::string& value, const std::s
     return fmt::format(
         "<div class=\"tile\"><div class=\"name\">{}</div><div class=\"value\">{}<small>{}</small>"
         "</div><div class=\"below\">{}</div></div>\n",
-        escape_html(name), escape_html(value), escape_html(unit), escape_html(below));
+        markup(name), markup(value), markup(unit), markup(below));
 }
 
-std::string latency_tile(const std::string& name, const Distribution& values) {
+std::string latency_tile(const std::string& name, const sim::Distribution& values) {
     if (values.count() == 0) return tile(name, "–", "", "no samples");
     constexpr std::array<double, 3> kShares = {0.5, 0.95, 0.99};
     const std::vector<double> at = values.quantiles(kShares);
     const std::string text = format_seconds(at[0]);
-    const std::size_t space = text.find(html::kNoBreak);
+    const std::size_t space = text.find(kNoBreak);
     return tile(name, text.substr(0, space),
                 space == std::string::npos
                     ? ""
-                    : text.substr(space + std::string_view(html::kNoBreak).size()) + " median",
+                    : text.substr(space + std::string_view(kNoBreak).size()) + " median",
                 fmt::format("mean {} · p95 {} · p99 {}", format_seconds(values.mean()),
                             format_seconds(at[1]), format_seconds(at[2])));
 }
 
-std::string goodput_tile(const Recording& r) {
+std::string goodput_tile(const sim::Recording& r) {
     if (r.ttft_limit_s <= 0 && r.tpot_limit_s <= 0) return "";
     std::string limits;
     if (r.ttft_limit_s > 0) limits = "TTFT " + format_seconds(r.ttft_limit_s);
@@ -52,14 +48,14 @@ std::string goodput_tile(const Recording& r) {
                 fmt::format("{} of finished within {}", format_percent(share), limits));
 }
 
-std::string machine_tiles(const Recording& r) {
+std::string machine_tiles(const sim::Recording& r) {
     double busy = 0;
     double used = 0;
     double capacity = 0;
     double n = 0;
-    const NodeRecord* busiest = nullptr;
-    const NodeRecord* fullest = nullptr;
-    for (const NodeRecord& node : r.nodes) {
+    const sim::NodeRecord* busiest = nullptr;
+    const sim::NodeRecord* fullest = nullptr;
+    for (const sim::NodeRecord& node : r.nodes) {
         if (node.layers.empty()) continue;
         busy += node.busy;
         ++n;
@@ -80,7 +76,7 @@ std::string machine_tiles(const Recording& r) {
     return out;
 }
 
-std::string tiles(const Recording& r, const ReportInfo& info) {
+std::string tiles(const sim::Recording& r, const ReportInfo& info) {
     std::string below = format_count(r.prompt_tokens_per_s) + " tok/s of prompts";
     if (info.max_flow_tokens_per_s > 0) {
         below += " · max flow " + format_count(info.max_flow_tokens_per_s);
@@ -100,18 +96,17 @@ std::string tiles(const Recording& r, const ReportInfo& info) {
                 format_count(r.mean_waiting) + " waiting");
     out += machine_tiles(r);
     if (!r.links.empty()) {
-        const LinkRecord& link = r.links.front();
+        const sim::LinkRecord& link = r.links.front();
         out += tile("Busiest link", format_percent(link.busy), "",
                     html::node_name(r, link.from) + " → " + html::node_name(r, link.to));
     }
     return out + "</div>\n";
 }
 
-std::string facts(const Recording& r, const ReportInfo& info) {
+std::string facts(const sim::Recording& r, const ReportInfo& info) {
     std::string out = "<dl class=\"facts\">";
     const auto add = [&](const std::string& name, const std::string& value) {
-        out +=
-            fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", escape_html(name), escape_html(value));
+        out += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", markup(name), markup(value));
     };
     for (const auto& [name, value] : info.facts) add(name, value);
     add("Machines", fmt::format("{}", r.nodes.size()));
@@ -127,7 +122,7 @@ std::string card(const std::string& title, const std::string& aside, const std::
            "</section>\n";
 }
 
-std::string throughput(const Recording& r, PageData& data) {
+std::string throughput(const sim::Recording& r, PageData& data) {
     const std::vector<PlotSeries> decode = {{"decodes", "s1", r.decode_over_time, true}};
     const std::vector<PlotSeries> prompt = {{"prompts", "s2", r.prompt_over_time, true}};
     const std::vector<PlotSeries> requests = {{"waiting", "s3", r.waiting_over_time, false},
@@ -141,8 +136,8 @@ std::string throughput(const Recording& r, PageData& data) {
                 html::time_plot(r, {"requests", 1200, 170, requests, format_count}, data));
 }
 
-std::string latencies(const Recording& r, PageData& data) {
-    const auto note = [](const Distribution& d) {
+std::string latencies(const sim::Recording& r, PageData& data) {
+    const auto note = [](const sim::Distribution& d) {
         return fmt::format("<p class=\"note\">{} samples{}</p>",
                            format_count(static_cast<double>(d.count())),
                            d.exact() ? "" : ", percentiles within 0.2 %");
@@ -155,11 +150,11 @@ std::string latencies(const Recording& r, PageData& data) {
            "</div>\n";
 }
 
-std::string kv_memory(const Recording& r, PageData& data) {
-    PlotSeries fullest{"fullest machine", "s2", Series(r.decode_over_time.size(), 0.0), false};
-    PlotSeries mean{"all machines", "s1", Series(r.decode_over_time.size(), 0.0), true};
+std::string kv_memory(const sim::Recording& r, PageData& data) {
+    PlotSeries fullest{"fullest machine", "s2", sim::Series(r.decode_over_time.size(), 0.0), false};
+    PlotSeries mean{"all machines", "s1", sim::Series(r.decode_over_time.size(), 0.0), true};
     double capacity = 0;
-    for (const NodeRecord& node : r.nodes) {
+    for (const sim::NodeRecord& node : r.nodes) {
         capacity += node.kv_capacity;
         for (std::size_t b = 0; b < mean.values.size(); ++b) {
             fullest.values[b] = std::max(fullest.values[b], node.kv_over_time.at(b));
@@ -175,9 +170,9 @@ std::string kv_memory(const Recording& r, PageData& data) {
 
 }  // namespace
 
-std::string html_report(const Recording& recording, const ReportInfo& info) {
+std::string html_report(const sim::Recording& recording, const ReportInfo& info) {
     PageData data = PageData::object();
-    std::string body = "<header><div><h1>" + escape_html(info.title) +
+    std::string body = "<header><div><h1>" + markup(info.title) +
                        "</h1><button type=\"button\" id=\"theme\" title=\"light or dark\" "
                        "aria-label=\"light or dark\">◐</button></div>\n" +
                        facts(recording, info) + "</header>\n<main>\n";
@@ -196,9 +191,9 @@ std::string html_report(const Recording& recording, const ReportInfo& info) {
     }
     return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta "
            "name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" +
-           escape_html(info.title) + "</title>\n<style>\n" + html::style_sheet() +
+           markup(info.title) + "</title>\n<style>\n" + html::style_sheet() +
            "</style>\n</head>\n<body>\n" + body + "<script type=\"application/json\" id=\"data\">" +
            json + "</script>\n<script>\n" + html::script() + "</script>\n</body>\n</html>\n";
 }
 
-}  // namespace helix::sim
+}  // namespace helix::view

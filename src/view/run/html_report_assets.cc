@@ -1,6 +1,6 @@
-#include "sim/report/html_report_parts.h"
+#include "view/run/html_report_parts.h"
 
-namespace helix::sim::html {
+namespace helix::view::html {
 
 // s1 to s4 are series, t0 to t5 machine types (after Okabe and Ito, told apart without all
 // colours), h0 to h4 the ramp of the heat maps.
@@ -293,4 +293,4 @@ const char* script() {
     return kScript;
 }
 
-}  // namespace helix::sim::html
+}  // namespace helix::view::html

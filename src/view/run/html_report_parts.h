@@ -1,30 +1,27 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "sim/report/distribution.h"
 #include "sim/report/recording.h"
+#include "view/draw/figures.h"
 
-// The pieces of html_report.cc. Text in markup passes through escape_html(); what scripts need goes
+// The pieces of html_report.cc. Text in it passes through markup(); what scripts need goes
 // through the page's data and is escaped there.
 
-namespace helix::sim::html {
+namespace helix::view::html {
 
-constexpr const char* kNoBreak = "\u00a0";  // between a number and its unit
+using sim::LinkRecord;
+using sim::NodeRecord;
+using sim::Recording;
+using sim::Series;
 
-std::string escape_html(std::string_view text);
-// "1,234", "252.1", "3.07": for people, at least three significant digits.
-std::string format_count(double value);
-std::string format_percent(double share);  // "0.4 %", "97 %", with kNoBreak
-std::string format_seconds(double seconds);
 std::string node_name(const Recording& r, std::int32_t node);
-
-// Round numbers inside [low, high], about n of them.
-std::vector<double> round_ticks(double low, double high, int n);
 
 // Data for the page's script, under "plots", "nodes" ...
 using PageData = nlohmann::json;
@@ -51,7 +48,7 @@ std::string legend(const std::vector<PlotSeries>& series);
 struct CdfPlot {
     const char* id;
     const char* style;
-    const Distribution& values;
+    const sim::Distribution& values;
     double limit_s = 0;  // 0 = none
 };
 std::string cdf_plot(const CdfPlot& plot, PageData& data);
@@ -63,4 +60,4 @@ std::string timelines_section(const Recording& r, PageData& data);
 const char* style_sheet();
 const char* script();
 
-}  // namespace helix::sim::html
+}  // namespace helix::view::html
