@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/problem_option.h"
-#include "cli/simulate_setup.h"
+#include "lab/problem/problem.h"
+#include "lab/simulation/simulation_setup.h"
 #include "plan/flow/flow_graph.h"
 #include "plan/generate.h"
 #include "plan/pack/block_pack.h"
