@@ -19,7 +19,7 @@ function(helix_module name)
     set_property(GLOBAL APPEND PROPERTY HELIX_ROOMS ${name})
 endfunction()
 
-# helix_part(ROOM PART [DEPS part...]): read by tools/check_layers.py alone; the compiler sees no parts.
+# helix_part(ROOM PART [DEPS part...] [ROOMS room...]): read by tools/check_layers.py alone; the compiler sees no parts.
 function(helix_part room part)
     if(NOT IS_DIRECTORY ${CMAKE_SOURCE_DIR}/src/${room}/${part})
         message(FATAL_ERROR "helix_part: there is no src/${room}/${part}")

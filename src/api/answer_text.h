@@ -10,7 +10,7 @@
 #include "api/completion_request.h"
 #include "core/protocol/messages.h"
 
-// The bytes of answers (FEATURES 4.3, 4.4): one writer for one request, so that all that is
+// The bytes of answers: one writer for one request, so that all that is
 // constant in its chunks is put together once.
 
 namespace helix::api {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +17,7 @@
 #include "base/time.h"
 #include "net/http_server.h"
 
-// The OpenAI-compatible HTTP interface (FEATURES section 4) in front of a Service.
+// The OpenAI-compatible HTTP interface in front of a Service. What it answers: api/routes.cc.
 
 namespace helix::api {
 
@@ -38,12 +37,12 @@ struct ModelInfo {
     }
 };
 
-// One more thing to GET, made by the program around the API; its path decides who may. body runs on
-// any thread, several times at once.
-struct ExtraPage {
-    std::string content_type;
-    std::function<std::string()> body;
-    bool heavy = false;  // takes longer than it takes to write down what is known
+// Pages that the program around the API makes; one without a function is not there. plan and
+// plan_svg are called on any thread, several times at once.
+struct ExtraPages {
+    std::function<std::string()> join;      // JSON: where workers connect
+    std::function<std::string()> plan;      // text: the placement in force, drawn
+    std::function<std::string()> plan_svg;  // the same as a picture
 };
 
 // Files and batches (docs/api.md).
@@ -64,8 +63,8 @@ struct ApiOptions {
     base::Duration ping_interval = base::from_seconds(15);
     std::size_t recent_requests = 256;
     std::string version = "0.1.0";
-    std::map<std::string, ExtraPage, std::less<>> pages;  // by path
-    std::optional<JobOptions> jobs;                       // absent: no files, no batches
+    ExtraPages pages;
+    std::optional<JobOptions> jobs;  // absent: no files, no batches
     ServerLimits limits;
     RequestLimits request_limits;  // those of the model are filled in
     // Both are asked on several threads.

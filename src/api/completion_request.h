@@ -14,7 +14,7 @@
 #include "core/coordinator/beam_search.h"
 #include "spec/sampling_params.h"
 
-// The bodies of /v1/chat/completions and /v1/completions, checked (FEATURES 4.2).
+// The bodies of /v1/chat/completions and /v1/completions, checked.
 
 namespace helix::api {
 

@@ -12,7 +12,7 @@
 
 namespace helix::api {
 
-// An OpenAI error (FEATURES 4.5). param names the field that is wrong; "" and code "" become null.
+// An OpenAI error. param names the field that is wrong; "" and code "" become null.
 struct ApiError {
     int status = 400;
     std::string message;

@@ -11,7 +11,7 @@
 #include "core/coordinator/coordinator.h"
 #include "store/job_store.h"
 
-// What /metrics shows: vLLM's names (FEATURES 4.6), so that its dashboards and routers work here,
+// What /metrics shows: vLLM's names, so that its dashboards and routers work here,
 // and ours.
 
 namespace helix::api {

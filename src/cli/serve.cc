@@ -329,17 +329,6 @@ std::vector<std::string> scaled_worker(const ServeArguments& a) {
     return arguments;
 }
 
-// For who opens the address in a browser.
-std::string start_page(const std::string& model) {
-    return fmt::format(
-        "Helix serves {} here: OpenAI's API under /v1, like POST /v1/chat/completions\n\n"
-        "/helix/plan       which layers are on which machine; /helix/plan.svg draws it\n"
-        "/helix/cluster    workers, KV memory, recent requests and their pipelines, as JSON\n"
-        "/metrics          for Prometheus\n"
-        "/health/ready     may requests come?\n",
-        model);
-}
-
 // With addresses that other machines can use, one a line where there are several.
 void tell_addresses(const ServeArguments& a, const std::string& host, std::uint16_t port,
                     const std::string& model) {
@@ -357,19 +346,12 @@ void tell_addresses(const ServeArguments& a, const std::string& host, std::uint1
     }
 }
 
-// They draw on the coordinator and the model, which must live as long.
-void add_pages(api::ApiOptions& options, node::CoordinatorServer& coordinator,
-               const Served& served) {
-    options.pages["/"] = {"text/plain; charset=utf-8",
-                          [name = options.model.id] { return start_page(name); }};
-    options.pages["/helix/join"] = {"application/json",
-                                    [&coordinator] { return coordinator.join_json(); }};
-    options.pages["/helix/plan"] = {
-        "text/plain; charset=utf-8",
-        [&coordinator, &m = served.model.spec] { return draw_plan(coordinator, m); }, true};
-    options.pages["/helix/plan.svg"] = {
-        "image/svg+xml",
-        [&coordinator, &m = served.model.spec] { return draw_plan_svg(coordinator, m); }, true};
+// They use the coordinator and the model, which must live as long.
+api::ExtraPages extra_pages(node::CoordinatorServer& coordinator, const Served& served) {
+    const spec::ModelSpec& model = served.model.spec;
+    return {.join = [&coordinator] { return coordinator.join_json(); },
+            .plan = [&coordinator, &model] { return draw_plan(coordinator, model); },
+            .plan_svg = [&coordinator, &model] { return draw_plan_svg(coordinator, model); }};
 }
 
 void wait_for_interrupt() {
@@ -404,7 +386,7 @@ base::Status serve(const ServeArguments& a) {
     with_pages.access.host_names.push_back(named.host);
     TRY(with_pages.jobs, job_options(a));
     TRY(with_pages.limits.max_request_bytes, parse_size("--request-memory", a.request_memory));
-    add_pages(with_pages, *coordinator, served);
+    with_pages.pages = extra_pages(*coordinator, served);
     const std::string model_id = with_pages.model.id;
     TRY(const auto api,
         api::ApiServer::start(std::move(with_pages), *coordinator, std::move(codec)));

@@ -75,6 +75,12 @@ class CheckLayers(unittest.TestCase):
     def test_part_that_includes_the_top(self):
         self.assert_found({"core/kv/a.h": '#include "core/top.h"\n'}, ["core/kv/a.h:1", "top"], self.PARTS)
 
+    def test_part_that_includes_a_room_beyond_its_own(self):
+        cmake = CMAKE + "helix_part(core kv ROOMS base)\nhelix_part(core worker DEPS kv)\n"
+        above = {"core/worker/b.h": '#include "spec/a.h"\n#include "core/kv/a.h"\n'}
+        self.assertEqual(self.violations({"core/kv/a.h": '#include "base/b.h"\n', **above}, cmake), [])
+        self.assert_found({"core/kv/a.h": '#include "spec/b.h"\n', **above}, ["core/kv/a.h:1", "spec"], cmake)
+
     def test_unlisted_part(self):
         self.assert_found({"core/misc/a.h": ""}, ["src/core/misc"], self.PARTS)
 

@@ -1,4 +1,4 @@
-#include "api/job_routes.h"
+#include "api/handlers.h"
 
 #include <fmt/format.h>
 
@@ -13,9 +13,10 @@
 #include "api/field_reader.h"
 #include "api/jobs.h"
 #include "api/preparation.h"
+#include "net/http_server.h"
 #include "net/multipart.h"
 
-namespace helix::api {
+namespace helix::api::handle {
 namespace {
 
 using nlohmann::json;
@@ -150,7 +151,7 @@ std::optional<net::HttpResponse> no_room(const JobStore& store, const Terms& ter
 
 // ---- files
 
-net::HttpResponse upload(JobStore& store, const net::HttpRequest& request, const Terms& terms) {
+net::HttpResponse keep_file(JobStore& store, const net::HttpRequest& request, const Terms& terms) {
     const auto form = net::parse_form(request.header("content-type"), request.body_text());
     if (!form.ok()) return refusal(form.error());
     const net::FormPart* file = nullptr;
@@ -176,7 +177,7 @@ net::HttpResponse upload(JobStore& store, const net::HttpRequest& request, const
     return one(store.add_file(name, *purpose, file->content, terms.now));
 }
 
-net::HttpResponse list_files(JobStore& store, const net::HttpRequest& request) {
+net::HttpResponse files_response(JobStore& store, const net::HttpRequest& request) {
     store::ListQuery query;
     if (const auto error = read_list(request, kMostFiles, kMostFiles, query)) {
         return error_response(*error);
@@ -186,7 +187,7 @@ net::HttpResponse list_files(JobStore& store, const net::HttpRequest& request) {
     return files.ok() ? list_response(std::move(files).value(), limit) : refusal(files.error());
 }
 
-net::HttpResponse delete_file(JobStore& store, const std::string& id) {
+net::HttpResponse remove_file(JobStore& store, const std::string& id) {
     const base::Status removed = store.remove_file(id);
     if (!removed.ok()) return refusal(removed.error());
     return json_response({{"id", id}, {"object", "file"}, {"deleted", true}});
@@ -236,8 +237,8 @@ std::optional<ApiError> read_batch(const net::HttpRequest& request, std::int64_t
     return fields.error();
 }
 
-net::HttpResponse create_batch(JobStore& store, const net::HttpRequest& request,
-                               const Terms& terms) {
+net::HttpResponse start_batch(JobStore& store, const net::HttpRequest& request,
+                              const Terms& terms) {
     store::NewBatch batch;
     if (const auto error = read_batch(request, terms.now, batch)) return error_response(*error);
     const auto file = store.file(batch.input_file);
@@ -253,7 +254,7 @@ net::HttpResponse create_batch(JobStore& store, const net::HttpRequest& request,
     return one(store.add_batch(batch, terms.now));
 }
 
-net::HttpResponse list_batches(JobStore& store, const net::HttpRequest& request) {
+net::HttpResponse batches_response(JobStore& store, const net::HttpRequest& request) {
     store::ListQuery query;
     if (const auto error = read_list(request, kDefaultBatches, kMostBatches, query)) {
         return error_response(*error);
@@ -264,58 +265,12 @@ net::HttpResponse list_batches(JobStore& store, const net::HttpRequest& request)
                         : refusal(batches.error());
 }
 
-// ---- dispatch
+// ---- handlers
 
-// What a path names: "/files", "/files/{id}", "/files/{id}/content".
-struct Target {
-    bool files = false;
-    std::string id;
-    std::string action;
-};
+using Request = net::HttpRequest;
 
-std::optional<Target> target_of(std::string_view path) {
-    Target target;
-    target.files = path.starts_with("/files");
-    path.remove_prefix(target.files ? 6 : 8);
-    if (path.empty()) return target;
-    path.remove_prefix(1);
-    const std::size_t slash = path.find('/');
-    target.id = path.substr(0, slash);
-    if (slash != std::string_view::npos) target.action = path.substr(slash + 1);
-    const std::string_view known = target.files ? "content" : "cancel";
-    const bool bare = slash == std::string_view::npos;
-    if (target.id.empty() || (!bare && target.action != known)) return {};
-    return target;
-}
-
-// Empty: there is no such method here.
-Jobs::Work work_for(const Target& target, std::string_view method, const Terms& terms) {
-    const std::string& id = target.id;
-    const bool get = method == "GET" || method == "HEAD";
-    const bool post = method == "POST";
-    using Request = net::HttpRequest;
-    if (target.id.empty() && target.files) {
-        if (post) return [terms](JobStore& s, const Request& r) { return upload(s, r, terms); };
-        if (get) return list_files;
-    } else if (target.id.empty()) {
-        if (post)
-            return [terms](JobStore& s, const Request& r) { return create_batch(s, r, terms); };
-        if (get) return list_batches;
-    } else if (target.files && target.action.empty()) {
-        if (get) return [id](JobStore& s, const Request&) { return one(s.file(id)); };
-        if (method == "DELETE") {
-            return [id](JobStore& s, const Request&) { return delete_file(s, id); };
-        }
-    } else if (target.files) {
-        return {};  // a content, which is only downloaded
-    } else if (target.action.empty()) {
-        if (get) return [id](JobStore& s, const Request&) { return one(s.batch(id)); };
-    } else if (post) {
-        return [id, now = terms.now](JobStore& s, const Request&) {
-            return one(s.cancel_batch(id, now));
-        };
-    }
-    return {};
+Terms terms_of(const ApiContext& context) {
+    return {context.options.unix_time(), context.options.jobs->max_kept_bytes};
 }
 
 ApiError jobs_off() {
@@ -329,42 +284,57 @@ ApiError jobs_off() {
 
 }  // namespace
 
-bool is_job_path(std::string_view path) {
-    for (const std::string_view root : {"/files", "/batches"}) {
-        if (path == root || (path.starts_with(root) && path[root.size()] == '/')) return true;
-    }
-    return false;
+void upload_file(ApiContext& context, const Exchange& exchange, Words) {
+    context.jobs->ask(exchange, [terms = terms_of(context)](JobStore& store, const Request& r) {
+        return keep_file(store, r, terms);
+    });
 }
 
-void route_job(ApiContext& context, const std::shared_ptr<net::HttpExchange>& exchange,
-               std::string_view path) {
-    const net::HttpRequest& request = exchange->request();
-    if (context.jobs == nullptr) {
-        context.respond(*exchange, error_response(jobs_off()));
-        return;
-    }
-    const auto target = target_of(path);
-    if (!target) {
-        context.respond(
-            *exchange,
-            error_response({404, fmt::format("There is no {} {}.", request.method, request.path),
-                            "invalid_request_error", "", "not_found", 0}));
-        return;
-    }
-    const bool get = request.method == "GET" || request.method == "HEAD";
-    if (target->files && target->action == "content" && get) {
-        return context.jobs->download(exchange, target->id);
-    }
-    Jobs::Work work = work_for(*target, request.method,
-                               {context.options.unix_time(), context.options.jobs->max_kept_bytes});
-    if (!work) {
-        context.respond(
-            *exchange,
-            error_response({405, fmt::format("{} does not take {}.", request.path, request.method),
-                            "invalid_request_error", "", "method_not_allowed", 0}));
-        return;
-    }
-    context.jobs->ask(exchange, std::move(work));
+void list_files(ApiContext& context, const Exchange& exchange, Words) {
+    context.jobs->ask(exchange, files_response);
 }
 
-}  // namespace helix::api
+void get_file(ApiContext& context, const Exchange& exchange, Words words) {
+    context.jobs->ask(exchange, [id = std::string(words[0])](JobStore& store, const Request&) {
+        return one(store.file(id));
+    });
+}
+
+void delete_file(ApiContext& context, const Exchange& exchange, Words words) {
+    context.jobs->ask(exchange, [id = std::string(words[0])](JobStore& store, const Request&) {
+        return remove_file(store, id);
+    });
+}
+
+void download_file(ApiContext& context, const Exchange& exchange, Words words) {
+    context.jobs->download(exchange, std::string(words[0]));
+}
+
+void create_batch(ApiContext& context, const Exchange& exchange, Words) {
+    context.jobs->ask(exchange, [terms = terms_of(context)](JobStore& store, const Request& r) {
+        return start_batch(store, r, terms);
+    });
+}
+
+void list_batches(ApiContext& context, const Exchange& exchange, Words) {
+    context.jobs->ask(exchange, batches_response);
+}
+
+void get_batch(ApiContext& context, const Exchange& exchange, Words words) {
+    context.jobs->ask(exchange, [id = std::string(words[0])](JobStore& store, const Request&) {
+        return one(store.batch(id));
+    });
+}
+
+void cancel_batch(ApiContext& context, const Exchange& exchange, Words words) {
+    context.jobs->ask(exchange, [id = std::string(words[0]), now = context.options.unix_time()](
+                                    JobStore& store, const Request&) {
+        return one(store.cancel_batch(id, now));
+    });
+}
+
+void jobs_are_off(ApiContext& context, const Exchange& exchange) {
+    context.respond(*exchange, error_response(jobs_off()));
+}
+
+}  // namespace helix::api::handle
