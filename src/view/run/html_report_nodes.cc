@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "spec/cluster_spec.h"
 #include "view/run/html_report_parts.h"
 
 namespace helix::view::html {
