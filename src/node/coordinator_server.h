@@ -115,7 +115,23 @@ class CoordinatorServer final : public api::Service {
     void keep_placement();
     void keep_drains();
     void tell_stall_bound();
-    void perform_for_clients(core::CoordinatorAction& action);
+    // One for each of core's actions: a new one does not compile without.
+    void carry_out(core::SendToWorker action);
+    void carry_out(core::PlanCluster question);
+    void carry_out(core::ProposeDrafts question);
+    void carry_out(const core::ForgetDrafts& ended);
+    void carry_out(const core::AddWorker& action);
+    void carry_out(const core::WorkerDrained& drained);
+    void carry_out(const core::CutOffWorker& liar);
+    void carry_out(const core::MigrationEnded& over);
+    void carry_out(const core::Report& report);
+    void carry_out(const core::AcceptRequest& accepted);
+    void carry_out(const core::RejectRequest& rejection);
+    void carry_out(const core::RequestRouted& routed);
+    void carry_out(const core::ScoreTokens& scored);
+    void carry_out(const core::StreamToken& token);
+    void carry_out(const core::FinishChoice& ended);
+    void carry_out(const core::FinishRequest& finish);
     void flush_workers();
     base::Status send(const std::string& connection, const wire::Message& message,
                       const net::Frame& payload = {});

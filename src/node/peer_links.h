@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/log_budget.h"
@@ -43,8 +44,10 @@ class PeerLinks {
     base::Status send(base::TimePoint now, core::WorkerId peer, const wire::Message& message,
                       const net::Frame& payload);
 
+    // All that peers may say once they have said who they are; a Pong only answers a Ping of ours.
+    using PeerMessage = std::variant<core::StageInputs, core::KvBlocks, wire::Ping, wire::Pong>;
     struct Arrived {
-        wire::Message message;
+        PeerMessage message;
         net::Frame payload;
         std::string connection;  // for reply()
         std::optional<core::WorkerId>

@@ -79,8 +79,16 @@ class WorkerSession {
     void step(const core::WorkerEvent& event);
 
     void perform();
-    bool perform_kv(core::WorkerAction& action);
-    void export_kv(core::ExportKv action);
+    // One for each of core's actions: a new one does not compile without.
+    void carry_out(const core::ConnectPeers& action);
+    void carry_out(const core::LoadLayers& action);
+    void carry_out(core::RunBatch action);
+    void carry_out(core::SendToPeer action);
+    void carry_out(core::SendToCoordinator action);
+    void carry_out(const core::ReleaseBuffer& action);
+    void carry_out(core::ExportKv action);
+    void carry_out(core::ImportKv action);
+    void carry_out(const core::WakeAt& action);
     double migration_bytes_per_s(core::WorkerId to) const;
     void start_batch(core::BatchPlan plan);
     void flush_peers();
@@ -113,6 +121,7 @@ class WorkerSession {
     std::uint64_t next_buffer_ = 1;
     std::vector<std::uint64_t> released_;
     std::map<core::WorkerId, core::StageInputs> to_peers_;
+    core::TokensProduced produced_;  // of all that happened in this turn: one message
 
     std::vector<wire::ProbePeer> probe_peers_;
     wire::ProfileReport report_;

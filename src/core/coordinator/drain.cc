@@ -59,8 +59,8 @@ void Coordinator::Impl::refuse_drains(const std::string& reason,
         plan_wanted = true;
         capacity_cache.reset();
         actions.push_back(Report{
-            "worker " + it->second.joined.node.name + " is not drained: without it " + reason,
-            true});
+            "worker " + it->second.joined.node.name + " is not drained: without it " + reason, true,
+            ReportCause::drain_refused});
     }
     plan_without.clear();
 }
@@ -81,10 +81,13 @@ void Coordinator::Impl::drain_as_before(TimePoint now, WorkerState& worker,
     worker.remove = known->second.remove;
     worker.needed = known->second.needed;
     worker.drain_since = now;
-    const std::string when = known->second.before_restart ? " the restart" : " it was lost";
+    const bool restarted = known->second.before_restart;
     drains_to_come.erase(known);
-    actions.push_back(
-        Report{"worker " + worker.joined.node.name + " is drained, as before" + when, false});
+    actions.push_back(Report{"worker " + worker.joined.node.name + " is drained, as before" +
+                                 (restarted ? " the restart" : " it was lost"),
+                             false,
+                             restarted ? ReportCause::drained_as_before_the_restart
+                                       : ReportCause::drained_as_before_it_was_lost});
 }
 
 void Coordinator::Impl::advance_drains(TimePoint now, std::vector<CoordinatorAction>& actions) {

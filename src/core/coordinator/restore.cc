@@ -135,7 +135,8 @@ void Coordinator::Impl::restore(TimePoint now, std::vector<CoordinatorAction>& a
         if (from == index.end() || to == index.end()) continue;  // held nothing, and is not here
         next.flows.push_back({from->second, to->second, flow.tokens_per_s});
     }
-    actions.push_back(Report{"the placement from before the restart is taken up again", false});
+    actions.push_back(Report{"the placement from before the restart is taken up again", false,
+                             ReportCause::placement_taken_up_again});
     pending = std::move(next);
     capacity_cache.reset();
     plan_wanted = improvable;

@@ -101,7 +101,7 @@ void Coordinator::Impl::tell_roles(std::vector<CoordinatorAction>& actions) {
         Report{std::string("roles are not kept: the workers that may ") +
                    (prefill ? "decode" : "prefill") +
                    " do not hold the whole model; every worker computes prompts and what follows",
-               true});
+               true, ReportCause::roles_not_kept});
 }
 
 // ---- where a request starts

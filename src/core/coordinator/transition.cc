@@ -341,7 +341,7 @@ void Coordinator::Impl::put_in_force(std::vector<CoordinatorAction>& actions) {
     remember_in_force();
     pending.reset();
     capacity_cache.reset();
-    actions.push_back(Report{text, false});
+    actions.push_back(Report{text, false, ReportCause::placement_in_force});
 }
 
 }  // namespace helix::core

@@ -73,10 +73,21 @@ struct PlanCluster {
     std::vector<WorkerId> workers;
     spec::Placement current;  // what they hold now; what stays need not be loaded
 };
+// What a report is about, for programs; the text is for people alone.
+enum class ReportCause : std::uint8_t {
+    other,                          // nothing that a program asks for
+    placement_in_force,             // a placement serves from now on
+    placement_taken_up_again,       // the remembered one of before the coordinator's restart
+    roles_not_kept,                 // one group has no complete pipeline: every worker does all
+    drain_refused,                  // no placement was found without the worker
+    drained_as_before_the_restart,  // a worker joined that an earlier coordinator drained
+    drained_as_before_it_was_lost,  // a worker came back that was being drained
+};
 // For people: "worker 3 joined", "placement 2 in force", ...
 struct Report {
     std::string text;
     bool warning = false;
+    ReportCause cause = ReportCause::other;
 };
 
 // Guess with the draft model how the request's text goes on; answer Drafted. The text from position
@@ -131,8 +142,8 @@ struct WorkerDrained {
     WorkerId worker;
     bool remove = false;
 };
-// There is too little room: start one more worker (auto-scaling, FEATURES L15). One that is not
-// needed any more is drained and removed.
+// There is too little room: start one more worker (auto-scaling). One that is not needed any more
+// is drained and removed.
 struct AddWorker {};
 // The worker contradicted itself (core/coordinator/entrance.cc): end its session. It counts as lost
 // already; nothing it may still say is heard.

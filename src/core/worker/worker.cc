@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "base/check.h"
+#include "base/overloaded.h"
 #include "base/planted_bug.h"
 #include "core/worker/worker_state.h"
 
@@ -58,53 +61,53 @@ Worker& Worker::operator=(Worker&&) noexcept = default;
 void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions) {
     Impl& state = *impl_;
     state.now = now;
-    if (std::holds_alternative<WorkerTick>(event)) {
-        state.drop_orphans(actions);
-        if (now - state.last_report >= state.config.report_interval) state.report(actions);
-    } else {
-        std::visit(
-            [&](const auto& e) {
-                if constexpr (!std::is_same_v<std::decay_t<decltype(e)>, WorkerTick>) {
-                    state.on(e, actions);
-                }
-            },
-            event);
-    }
+    std::visit([&](const auto& one) { state.on(one, actions); }, event);
     state.run_next_batch(actions);
 }
 
 // ---- messages
 // -------------------------------------------------------------------------------------
 
+void Worker::Impl::on(const WorkerTick&, std::vector<WorkerAction>& actions) {
+    drop_orphans(actions);
+    if (now - last_report >= config.report_interval) report(actions);
+}
+
 void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& actions) {
-    if (const auto* message = std::get_if<AssignLayers>(&event.message)) {
-        if (running || (moves_kv() && changes_layers(*message))) {
-            if (!deferred || deferred->epoch < message->epoch) deferred = *message;
-        } else {
-            assign(*message, actions);
-        }
-    } else if (const auto* inputs = std::get_if<StageInputs>(&event.message)) {
-        for (const StageInput& input : inputs->inputs) {
-            if (input.payload.buffer != 0) buffer_uses.add(input.payload.buffer);
-        }
-        for (const StageInput& input : inputs->inputs) accept(input, actions);
-    } else if (const auto* freed = std::get_if<FreeSequences>(&event.message)) {
-        if (planted(PlantedBug::free_ignored)) return;
-        for (const SequenceKey& key : freed->keys) {
-            bury(key);
-            free_sequence(key, actions);
-            free_parcel(key);
-        }
-    } else if (const auto* forked = std::get_if<ForkSequences>(&event.message)) {
-        on_fork(*forked, actions);
-    } else if (const auto* swapped = std::get_if<SwapSequences>(&event.message)) {
-        on_swap(*swapped, actions);
-    } else if (const auto* reserve = std::get_if<ReserveKv>(&event.message)) {
-        reserve_kv(*reserve, actions);
-    } else if (const auto* send = std::get_if<SendKv>(&event.message)) {
-        send_kv(*send, actions);
-    } else if (const auto* blocks = std::get_if<KvBlocks>(&event.message)) {
-        receive_kv(*blocks, actions);
+    std::visit(base::Overloaded{
+                   [&](const AssignLayers& message) { on_assign(message, actions); },
+                   [&](const StageInputs& message) { on_inputs(message, actions); },
+                   [&](const FreeSequences& message) { on_free(message, actions); },
+                   [&](const ForkSequences& message) { on_fork(message, actions); },
+                   [&](const SwapSequences& message) { on_swap(message, actions); },
+                   [&](const ReserveKv& message) { reserve_kv(message, actions); },
+                   [&](const SendKv& message) { send_kv(message, actions); },
+                   [&](const KvBlocks& message) { receive_kv(message, actions); },
+               },
+               event.message);
+}
+
+void Worker::Impl::on_assign(const AssignLayers& message, std::vector<WorkerAction>& actions) {
+    if (running || (moves_kv() && changes_layers(message))) {
+        if (!deferred || deferred->epoch < message.epoch) deferred = message;
+    } else {
+        assign(message, actions);
+    }
+}
+
+void Worker::Impl::on_inputs(const StageInputs& message, std::vector<WorkerAction>& actions) {
+    for (const StageInput& input : message.inputs) {
+        if (input.payload.buffer != 0) buffer_uses.add(input.payload.buffer);
+    }
+    for (const StageInput& input : message.inputs) accept(input, actions);
+}
+
+void Worker::Impl::on_free(const FreeSequences& message, std::vector<WorkerAction>& actions) {
+    if (planted(PlantedBug::free_ignored)) return;
+    for (const SequenceKey& key : message.keys) {
+        bury(key);
+        free_sequence(key, actions);
+        free_parcel(key);
     }
 }
 

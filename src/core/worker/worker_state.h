@@ -298,7 +298,11 @@ struct Worker::Impl {
     RoundTrip round_trip;
     TimePoint wake_at;  // that was asked for
 
+    void on(const WorkerTick& event, std::vector<WorkerAction>& actions);
     void on(const MessageArrived& event, std::vector<WorkerAction>& actions);
+    void on_assign(const AssignLayers& message, std::vector<WorkerAction>& actions);
+    void on_inputs(const StageInputs& message, std::vector<WorkerAction>& actions);
+    void on_free(const FreeSequences& message, std::vector<WorkerAction>& actions);
     LayersReady layers_ready() const;
     void on(const LayersLoaded& event, std::vector<WorkerAction>& actions);
     void on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions);

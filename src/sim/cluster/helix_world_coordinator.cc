@@ -75,7 +75,7 @@ void HelixWorld::perform(core::CoordinatorAction& action) {
             step_coordinator(core::Drafted{question->id, question->first + known, {}});
         }
     } else if (const auto* said = std::get_if<core::Report>(&action)) {
-        if (!serving_ && said->text.find("in force:") != std::string::npos) {
+        if (!serving_ && said->cause == core::ReportCause::placement_in_force) {
             serving_ = true;
             counts_.ready_s = base::Duration{now_.ns}.seconds();
         }

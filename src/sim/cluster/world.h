@@ -256,6 +256,7 @@ class World {
     void perform(const core::SendToWorker& action);
     void answer(const core::PlanCluster& request);
     void perform_for_client(const core::CoordinatorAction& action);
+    void note_report(core::ReportCause cause);
     void stream(const core::StreamToken& action);
     void score(const core::ScoreTokens& action);
     void finish(const core::FinishChoice& action);

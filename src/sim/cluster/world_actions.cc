@@ -170,18 +170,28 @@ void World::perform_for_client(const core::CoordinatorAction& action) {
     } else if (const auto* liar = std::get_if<core::CutOffWorker>(&action)) {
         cut_off(*liar);
     } else if (const auto* report = std::get_if<core::Report>(&action)) {
-        if (report->text.find(" is not drained: ") != std::string::npos)
-            probes_.hit(Probe::drain_refused);
-        if (report->text.starts_with("roles are not kept")) probes_.hit(Probe::roles_not_kept);
-        if (report->text.find("before the restart is taken up again") != std::string::npos)
-            probes_.hit(Probe::placement_taken_up_again);
-        if (report->text.ends_with(" is drained, as before the restart"))
-            probes_.hit(Probe::drained_as_before_the_restart);
-        if (report->text.ends_with(" is drained, as before it was lost"))
-            probes_.hit(Probe::drained_as_before_it_was_lost);
-        if (!report->text.starts_with("placement ")) return;
-        if (!lost_since_placement_) probes_.hit(Probe::placement_replaced_while_serving);
-        lost_since_placement_ = false;
+        note_report(report->cause);
+    }
+}
+
+void World::note_report(core::ReportCause cause) {
+    switch (cause) {
+        case core::ReportCause::placement_in_force:
+            if (!lost_since_placement_) probes_.hit(Probe::placement_replaced_while_serving);
+            lost_since_placement_ = false;
+            break;
+        case core::ReportCause::placement_taken_up_again:
+            return probes_.hit(Probe::placement_taken_up_again);
+        case core::ReportCause::roles_not_kept:
+            return probes_.hit(Probe::roles_not_kept);
+        case core::ReportCause::drain_refused:
+            return probes_.hit(Probe::drain_refused);
+        case core::ReportCause::drained_as_before_the_restart:
+            return probes_.hit(Probe::drained_as_before_the_restart);
+        case core::ReportCause::drained_as_before_it_was_lost:
+            return probes_.hit(Probe::drained_as_before_it_was_lost);
+        case core::ReportCause::other:
+            break;
     }
 }
 
