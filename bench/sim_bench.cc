@@ -28,9 +28,9 @@
 #include "plan/flow/flow_graph.h"
 #include "plan/generate.h"
 #include "plan/pack/block_pack.h"
-#include "sim/cluster/helix_world.h"
 #include "sim/load/synthetic_trace.h"
 #include "sim/published/reference_world.h"
+#include "sim/throughput/helix_run.h"
 
 namespace {
 

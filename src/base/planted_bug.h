@@ -6,7 +6,8 @@
 #include <string_view>
 
 // Bugs that are put into core on purpose, to see whether the tests find them. In every build but
-// that of helix_swarm_planted, planted() is a constant false and the compiler leaves no trace.
+// that of helix_cluster_fuzz_planted, planted() is a constant false and the compiler leaves no
+// trace.
 
 namespace helix::base {
 
@@ -87,7 +88,7 @@ inline bool plant(std::string_view) {
     return false;
 }
 inline std::string planted_bug_names() {
-    return "none (use helix_swarm_planted)";
+    return "none (use helix_cluster_fuzz_planted)";
 }
 #endif
 

@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "cli/simulate_setup.h"
-#include "sim/cluster/helix_world.h"
-#include "sim/load/peak_search.h"
 #include "sim/published/reference_world.h"
+#include "sim/throughput/helix_run.h"
+#include "sim/throughput/peak_search.h"
 
 namespace helix::cli {
 namespace {

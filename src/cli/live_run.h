@@ -11,8 +11,8 @@
 
 #include "base/result.h"
 #include "core/coordinator/coordinator.h"
-#include "sim/cluster/helix_world.h"
 #include "sim/report/latency_stats.h"
+#include "sim/throughput/helix_run.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 #include "spec/roofline_cost.h"

@@ -9,11 +9,11 @@
 
 #include "base/machine.h"
 #include "cli/simulate_setup.h"
-#include "sim/cluster/helix_world.h"
 #include "sim/load/load.h"
 #include "sim/load/synthetic_trace.h"
 #include "sim/published/reference_setup.h"
 #include "sim/published/reference_world.h"
+#include "sim/throughput/helix_run.h"
 
 namespace helix::cli {
 namespace {

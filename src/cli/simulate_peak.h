@@ -2,9 +2,9 @@
 
 #include "base/result.h"
 #include "cli/simulate_load.h"
-#include "sim/cluster/helix_world.h"
-#include "sim/load/peak_search.h"
 #include "sim/published/reference_setup.h"
+#include "sim/throughput/helix_run.h"
+#include "sim/throughput/peak_search.h"
 
 // The peak of a simulated cluster, with a line on the terminal that says how the search gets on.
 

@@ -5,9 +5,9 @@
 #include "base/result.h"
 #include "cli/problem_option.h"
 #include "cli/simulate_load.h"
-#include "sim/cluster/helix_world.h"
 #include "sim/published/reference_setup.h"
 #include "sim/published/reference_world.h"
+#include "sim/throughput/helix_run.h"
 #include "spec/placement.h"
 #include "spec/placement_file.h"
 

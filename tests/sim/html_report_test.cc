@@ -8,15 +8,15 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/fake_world.h"
+#include "sim/fake_cluster.h"
 #include "sim/report/html_report_parts.h"
 #include "sim/report/recorder.h"
 
 namespace helix::sim::html_report_test {
 namespace {
 
-Recording record(const FakeWorldConfig& config) {
-    FakeWorld world(config, nullptr);
+Recording record(const FakeClusterConfig& config) {
+    FakeCluster world(config, nullptr);
     RecorderOptions options;
     options.window_begin = {base::from_seconds(config.run_s * 0.1).ns};
     options.window_end = {base::from_seconds(config.run_s).ns};
@@ -138,8 +138,8 @@ void show(const std::string& name, const std::string& page) {
     if (folder != nullptr) std::ofstream(std::string(folder) + "/" + name + ".html") << page;
 }
 
-FakeWorldConfig small() {
-    FakeWorldConfig config;
+FakeClusterConfig small() {
+    FakeClusterConfig config;
     config.nodes = 8;
     config.run_s = 40;
     config.most_running = 20;
@@ -147,7 +147,7 @@ FakeWorldConfig small() {
 }
 
 TEST(HtmlReport, IsWellFormedAndNeedsNothingElse) {
-    FakeWorldConfig config;
+    FakeClusterConfig config;
     config.nodes = 42;
     config.stages = 6;
     config.n_layers = 60;
@@ -249,7 +249,7 @@ TEST(HtmlReport, ARunWithoutAnythingIsAPageToo) {
 }
 
 TEST(HtmlReport, AThousandMachinesFitInTwoMegabytes) {
-    FakeWorldConfig config;
+    FakeClusterConfig config;
     config.nodes = 1000;
     config.stages = 10;
     config.n_layers = 80;

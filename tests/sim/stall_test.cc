@@ -9,8 +9,8 @@
 
 #include "base/random.h"
 #include "plan/bounds/stall_bound.h"
-#include "sim/cluster/client_watch.h"
-#include "sim/cluster/world.h"
+#include "sim/faults/client_watch.h"
+#include "sim/faults/faulty_cluster.h"
 #include "sim/flat_cost.h"
 
 namespace helix::sim::stall_test {
@@ -75,13 +75,13 @@ Measured lose_one(std::uint64_t seed, const std::vector<spec::LayerRange>& layer
     model.activation_bytes_per_token = 8192;
     model.kv_bytes_per_token_layer = 1000;
     model.context_length = 1000;
-    WorldConfig how;
+    FaultyClusterConfig how;
     how.coordinator.n_layers = how.worker.n_layers = kLayers;
     how.coordinator.context_length = model.context_length;
     how.load_s = kLoadSeconds;
     how.silent_limit_s = 2;
     how.check_invariants = false;  // the other tests do
-    World world(
+    FaultyCluster world(
         how,
         [&](const core::PlanCluster& request) -> core::CoordinatorEvent {
             core::Planned planned;

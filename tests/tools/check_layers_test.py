@@ -41,7 +41,7 @@ class CheckLayers(unittest.TestCase):
                                           "sim/a.cc": '#include "core/a.h"\n#include <thread>\n'}), [])
 
     def test_upward_include(self):
-        self.assert_found({"core/a.h": '#pragma once\n#include "sim/cluster/world.h"\n'}, ["core/a.h:2", "sim"])
+        self.assert_found({"core/a.h": '#pragma once\n#include "sim/faults/faulty_cluster.h"\n'}, ["core/a.h:2", "sim"])
 
     def test_include_of_an_unlisted_room(self):
         self.assert_found({"base/a.h": '#include "spec/b.h"\n'}, ["base/a.h:1", "spec"])

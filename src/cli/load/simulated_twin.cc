@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
-#include "sim/cluster/helix_world.h"
+#include "sim/throughput/helix_run.h"
 #include "spec/json_place.h"
 
 namespace helix::cli {
