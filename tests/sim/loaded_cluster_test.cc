@@ -231,7 +231,7 @@ TEST(LoadedCluster, LoadBeginsWhenTheSlowestMachineHasLoaded) {
     EXPECT_GT(loaded->decode_tokens_per_s, 0.7 * at_once->decode_tokens_per_s);
 }
 
-TEST(HelixNetwork, MessagesQueueOnLinksAndShareNicsAndTrunks) {
+TEST(ModelledNetwork, MessagesQueueOnLinksAndShareNicsAndTrunks) {
     spec::ClusterSpec cluster;
     for (const char* region : {"a", "a", "b", "b"}) {
         spec::NodeSpec node;
@@ -241,7 +241,7 @@ TEST(HelixNetwork, MessagesQueueOnLinksAndShareNicsAndTrunks) {
     }
     cluster.links = {{0, 2, 1000, 0.5}, {0, 3, 1000, 0.5}, {1, 3, 1000, 0.5}, {0, 1, 1000, 0}};
     cluster.trunks = {{"a", "b", 500, 0}};
-    HelixNetwork network(cluster);
+    ModelledNetwork network(cluster);
     const auto seconds = [](const Passage& p) { return static_cast<double>(p.arrives.ns) * 1e-9; };
     EXPECT_NEAR(seconds(network.send(0, 1, 1000, {})), 1.0, 1e-9);
     EXPECT_NEAR(seconds(network.send(0, 1, 1000, {})), 2.0, 1e-9);  // behind the first
@@ -252,12 +252,12 @@ TEST(HelixNetwork, MessagesQueueOnLinksAndShareNicsAndTrunks) {
 
 // What waits for the receiver's NIC, or a trunk, keeps the link no longer: else one link would be
 // busy several times over.
-TEST(HelixNetwork, ALinkIsBusyOnlyWhileItSends) {
+TEST(ModelledNetwork, ALinkIsBusyOnlyWhileItSends) {
     spec::ClusterSpec cluster;
     cluster.nodes.resize(2);
     cluster.nodes[1].nic_in_bytes_per_s = 100;
     cluster.links = {{0, 1, 1000, 0.5}};
-    HelixNetwork network(cluster);
+    ModelledNetwork network(cluster);
     base::TimePoint free{};
     for (int i = 0; i < 10; ++i) {
         const Passage passage = network.send(0, 1, 1000, {});

@@ -13,13 +13,17 @@
 #include "base/random.h"
 #include "core/coordinator/coordinator.h"
 #include "core/worker/worker.h"
+#include "sim/cluster/cluster_driver.h"
+#include "sim/cluster/sim_cluster.h"
+#include "sim/cluster/virtual_clock.h"
 #include "sim/faults/client_watch.h"
 #include "sim/faults/fault_network.h"
 #include "sim/faults/fault_plan.h"
+#include "sim/faults/faulty_carrier.h"
 #include "sim/faults/move_ledger.h"
 #include "sim/faults/probes.h"
+#include "sim/faults/toy_compute.h"
 #include "sim/faults/toy_drafts.h"
-#include "sim/faults/toy_engine.h"
 #include "spec/cost_model.h"
 
 namespace helix::sim {
@@ -47,7 +51,7 @@ struct FaultyClusterConfig {
     // Rows for a worker reach it also when it has been restarted since (it listens at the same
     // address again).
     bool peers_keep_address = false;
-    // Called with the first broken rule; the world then stands still. Without it: CHECK.
+    // Called with the first broken rule; the cluster then stands still. Without it: CHECK.
     std::function<void(const std::string&)> on_broken = {};
 };
 
@@ -103,40 +107,26 @@ struct FaultCounts {
     void add(const FaultCounts& other);
 };
 
-// A message that is sent, and what becomes of it.
-struct Letter {
-    std::int64_t number = 0;  // from 1: since the postman came
-    std::int32_t from = 0;    // worker id, or spec::kCoordinator
-    std::int32_t to = 0;
-    const char* what = "";
-};
-struct Fate {
-    bool lost = false;
-    bool twice = false;
-    double late_s = 0;  // more than it takes; others overtake it
-};
-
-// The same Coordinator and Worker that node runs, under virtual time: modelled links (FIFO,
-// latency, bandwidth), modelled compute, and every fault of sim/faults/fault_plan.h.
-// Single-threaded and deterministic: equal calls give equal digests. Invariants are checked after
-// every step.
+// A SimCluster that computes the toy model over a network with faults, driven by faults and by
+// clients: every fault of sim/faults/fault_plan.h can happen to it, and what its clients get is
+// known beforehand. Equal calls give equal digests. Invariants are checked after every step.
 //
 // As in node, a worker has sessions: what comes from another session than the one the coordinator
 // has let in is refused, and a worker that hears so starts again as a new incarnation.
-class FaultyCluster {
+class FaultyCluster final : private ClusterDriver {
   public:
     using Plan = std::function<core::CoordinatorEvent(const core::PlanCluster&)>;
 
-    // plan answers PlanCluster with Planned or NotPlanned; cost must outlive the world.
+    // plan answers PlanCluster with Planned or NotPlanned; cost must outlive the cluster.
     FaultyCluster(const FaultyClusterConfig& config, Plan plan, const spec::CostModel& cost);
-    ~FaultyCluster();
+    ~FaultyCluster() override;
 
     // Joins now. kv_pages: pages of the pool when it holds any layers.
     core::WorkerId add_worker(const spec::NodeSpec& node, std::int64_t kv_pages);
     // It stops at once; what it has sent arrives while the coordinator does not know.
     void kill(core::WorkerId worker, double told_after_s = 0);
     void rejoin(core::WorkerId worker);  // as a new incarnation
-    void tell(const core::CoordinatorEvent& event) { coordinator_event(event); }  // as an operator
+    void tell(const core::CoordinatorEvent& event) { cluster_.tell(event); }  // as an operator
     void pause(core::WorkerId worker);
     void resume(core::WorkerId worker);
     void declare_lost(core::WorkerId worker);  // though it lives
@@ -145,10 +135,11 @@ class FaultyCluster {
     // hear that they do not count.
     void kill_coordinator(double told_after_s);
     void start_coordinator();
-    FaultNetwork& network() { return network_; }
+    FaultNetwork& network() { return carrier_.network(); }
     // When the batches that have begun so far are through, slow machines' too.
     core::TimePoint last_batch_end() const { return last_batch_end_; }
-    void mend(std::int32_t from, std::int32_t to);  // network().cut(from, to, ...) ends
+    // network().cut(from, to, ...) ends.
+    void mend(std::int32_t from, std::int32_t to) { carrier_.mend(from, to); }
     // Each fault begins at its time and ends after its duration; times count from now.
     void run_faults(const FaultPlan& plan);
     // All faults of run_faults end now and none begins any more; everyone is up or starts again.
@@ -158,13 +149,13 @@ class FaultyCluster {
     core::RequestId submit(core::Request request, std::int32_t poison_at = -1);
     void cancel(core::RequestId id);
 
-    core::TimePoint now() const { return now_; }
+    core::TimePoint now() const { return clock_.now(); }
     void run_for(double seconds);
     // Until every request has ended, at most so long; false when one has not.
     bool run_until_idle(double max_seconds);
 
     const std::map<core::RequestId, Outcome>& outcomes() const { return outcomes_; }
-    core::ClusterView view() const { return coordinator_.view(); }
+    core::ClusterView view() const { return coordinator().view(); }
     const core::Worker* worker(core::WorkerId id) const;
     std::int64_t pages_in_use() const;
     // With no request in the system for a while: what is still held somewhere, or what coordinator
@@ -173,7 +164,9 @@ class FaultyCluster {
     // Called with a line for each action that coordinator ("c") and workers ("w0") ask for.
     void set_trace(std::function<void(const std::string&)> trace) { trace_ = std::move(trace); }
     // Decides about every message from now on. May begin faults.
-    void set_postman(std::function<Fate(const Letter&)> postman) { postman_ = std::move(postman); }
+    void set_postman(std::function<Fate(const Letter&)> postman) {
+        carrier_.set_postman(std::move(postman));
+    }
     void set_watch(ClientWatch* watch) { watch_ = watch; }
     // Of every event so far: equal for equal runs.
     std::uint64_t digest() const { return digest_; }
@@ -184,27 +177,53 @@ class FaultyCluster {
 
   private:
     struct Machine;
-    enum class Kind { assign, rows, free, tokens, ready, stuck, report, fork, swap, kv };
+    static Machine& ours(SimMachine& machine);
 
-    // time and cores (world.cc)
+    // ---- what the cluster asks its driver (faulty_cluster_actions.cc)
+    void check(const std::string& broken) override;
+    core::CoordinatorEvent plan(const core::PlanCluster& question) override;
+    std::optional<core::Drafted> draft(const core::ProposeDrafts& question) override;
+    void on(const core::AcceptRequest& action) override;
+    void on(const core::RejectRequest& action) override;
+    void on(const core::RequestRouted& action) override;
+    void on(const core::ScoreTokens& action) override;
+    void on(const core::StreamToken& action) override;
+    void on(const core::FinishChoice& action) override;
+    void on(const core::FinishRequest& action) override;
+    void on(const core::ForgetDrafts& action) override;
+    void on(const core::MigrationEnded& action) override;
+    void on(const core::WorkerDrained& action) override;
+    void on(const core::AddWorker& action) override;
+    void on(const core::CutOffWorker& action) override;
+    void on(const core::Report& action) override;
+    void before_step(const core::CoordinatorEvent& event) override;
+    void after_step(const core::CoordinatorEvent& event) override;
+    void asked(const core::CoordinatorAction& action) override;
+    void asked(const SimMachine& machine, const core::WorkerAction& action) override;
+    void sends(SimMachine& machine, const core::WorkerMessage& message) override;
+    bool says(SimMachine& machine, core::CoordinatorMessage& message) override;
+    bool hears(SimMachine& machine, const SimMessage& message) override;
+    bool takes(SimMachine& machine, const SimMessage& message) override;
+    bool begins_batch(SimMachine& machine, const core::BatchPlan& plan) override;
+    void batch_begun(SimMachine& machine, const core::BatchPlan& plan,
+                     base::TimePoint end) override;
+
+    // time (faulty_cluster.cc)
     void at(core::TimePoint when, std::function<void()> what);
     void after(double seconds, std::function<void()> what);
-    void coordinator_event(const core::CoordinatorEvent& event);
+    const core::Coordinator& coordinator() const { return cluster_.coordinator(); }
     void worker_event(core::WorkerId id, std::uint64_t incarnation, const core::WorkerEvent& event);
-    void check_sound(const std::string& broken);
     void tick();
     void check_handovers();
     void trace(const std::string& who, const std::string& what) const;
 
-    // sessions and faults (world_faults.cc)
+    // sessions and faults (faulty_cluster_faults.cc)
     void stop(Machine& machine);
     void start(Machine& machine);
     void hello(core::WorkerId id, std::uint64_t incarnation);
     void join(Machine& machine);
     void start_again(Machine& machine);
     void end_session(core::WorkerId id, std::uint64_t incarnation, const std::string& reason);
-    void from_worker(core::WorkerId id, std::uint64_t incarnation,
-                     const core::CoordinatorMessage& message);
     void refuse(core::WorkerId id, std::uint64_t incarnation);
     void lose_silent();
     void cut_off(core::RequestId id, Outcome& outcome);
@@ -214,16 +233,15 @@ class FaultyCluster {
     void tell_broken(const Fault& cut);
     void tell_down_later(std::int32_t from, std::int32_t to);
     void tell_broken(std::int32_t at, std::int32_t peer);
-    void release(std::vector<FaultNetwork::Arrival> arrivals);
 
-    // requests that workers die of (world_poison.cc)
+    // requests that workers die of (faulty_cluster_poison.cc)
     // Does the sequence run on this worker, as far as the coordinator knows?
     bool runs_at(const Machine& machine, const core::SequenceKey& key) const;
     bool poisons(const Machine& machine, const core::BatchChunk& chunk) const;
     bool dies_of(Machine& machine, const core::BatchPlan& plan);
     void note_lost(core::WorkerId id);
 
-    // workers that lie (world_lies.cc)
+    // workers that lie (faulty_cluster_lies.cc)
     void keep_lying(std::uint64_t fault, core::WorkerId id, double per_second);
     void begin_lies(Machine& machine, bool wrong_draws);
     void end_lies(Machine& machine, bool wrong_draws);
@@ -236,84 +254,52 @@ class FaultyCluster {
     void lie_to_peer(Machine& machine);
     std::optional<core::CoordinatorMessage> twist(Machine& machine,
                                                   core::CoordinatorMessage message);
-    void cut_off(const core::CutOffWorker& action);
 
-    // moves and drains (world_moves.cc)
+    // moves and drains (faulty_cluster_moves.cc)
     void keep_moving(std::uint64_t fault, double per_second);
     void move_any();
     core::Pipeline any_pipeline();
     void set_drain(Machine& machine);  // as its faults want it
     void dismiss(core::WorkerId id, std::uint64_t incarnation);
-    void note_routed(const core::RequestRouted& action);
-    void note_migration(const core::MigrationEnded& over);
-    void note_drained(const core::WorkerDrained& action);
     void probe_reason(const core::MigrationEnded& over);
     void probe_kv(const core::KvBlocks& message);
     void probe_answer(const core::CoordinatorMessage& message);
 
-    // what the cores ask for (world_actions.cc)
-    void perform(const core::CoordinatorAction& action);
-    void perform(const core::SendToWorker& action);
-    void answer(const core::PlanCluster& request);
-    void perform_for_client(const core::CoordinatorAction& action);
-    void note_report(core::ReportCause cause);
-    void stream(const core::StreamToken& action);
-    void score(const core::ScoreTokens& action);
-    void finish(const core::FinishChoice& action);
-    void finish(const core::FinishRequest& action);
-    void perform(Machine& machine, const core::WorkerAction& action);
-    void send(std::int32_t from, std::int32_t to, double bytes, Kind kind,
-              std::function<void()> deliver);
-    void deliver_rows(core::WorkerId to, std::uint64_t incarnation, core::StageInputs inputs,
-                      ToyRows rows);
-    void run_batch(Machine& machine, const core::BatchPlan& plan);
-    void send_rows(Machine& machine, const core::SendToPeer& action);
-    void export_kv(Machine& machine, const core::ExportKv& action);
-    void end_export(Machine& machine, const core::ExportKv& action, const ToyRows& content);
-    void deliver_kv(core::WorkerId to, std::uint64_t incarnation, core::KvBlocks message,
-                    ToyRows content);
-    void import_kv(Machine& machine, const core::ImportKv& action);
+    // rare paths (faulty_cluster_actions.cc)
     void probe_tokens(const core::TokensProduced& message);
     void probe_end(const Outcome& outcome);
-    static Kind kind_of(const core::CoordinatorMessage& message);
 
     FaultyClusterConfig config_;
     Plan plan_;
-    const spec::CostModel& cost_;
-    core::Coordinator coordinator_;  // one that never was told anything while it is down
-    bool coordinator_up_ = true;
+    VirtualClock clock_;
+    Probes probes_;
+    FaultyCarrier carrier_;
+    ToyCompute compute_;
+    std::map<core::WorkerId, std::unique_ptr<Machine>> machines_;
+    SimCluster cluster_;
     std::int32_t coordinator_kills_ = 0;  // faults that keep it down
     std::optional<core::RememberedPlacement> remembered_;
-    std::uint64_t life_ = 0;           // of the coordinator: rises with each death
     std::uint64_t first_request_ = 1;  // of this life
-    FaultNetwork network_;
     ToyDrafts drafts_;
-    std::map<core::WorkerId, std::unique_ptr<Machine>> machines_;
     std::map<core::RequestId, Outcome> outcomes_;
-    std::map<std::pair<core::TimePoint, std::uint64_t>, std::function<void()>> events_;
     std::function<void(const std::string&)> trace_;
-    std::function<Fate(const Letter&)> postman_;
-    std::int64_t letters_ = 0;
     ClientWatch* watch_ = nullptr;
-    core::TimePoint now_;
     core::TimePoint last_batch_end_;
-    std::uint64_t next_event_ = 0;
     std::uint64_t next_request_ = 1;
     std::uint64_t digest_ = 0;
     std::size_t open_ = 0;
-    std::uint64_t epoch_sent_ = 0;
     std::map<std::uint64_t, Fault> faults_;  // under way
     std::uint64_t next_fault_ = 0;
     std::uint64_t fault_round_ = 0;  // calm() ends one
     // Links whose senders know that they are cut.
     std::set<std::pair<std::int32_t, std::int32_t>> told_down_;
     FaultCounts counts_;
-    Probes probes_;
     MoveLedger moves_;
     base::Random choices_;  // which requests move, and where to
     base::Random lies_;
     std::map<core::RequestId, core::TimePoint> handover_due_since_;
     std::optional<core::WorkerId> losing_;
+    bool reported_ = false;             // the step under way is of a worker's report
     std::int64_t losses_ = 0;           // of workers, as the coordinator heard
     bool lost_since_placement_ = true;  // or none yet
     bool broken_ = false;

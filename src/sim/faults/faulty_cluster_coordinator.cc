@@ -16,30 +16,28 @@ constexpr double kNoticeAgainSeconds = 0.1;  // of one that stands still
 }  // namespace
 
 void FaultyCluster::kill_coordinator(double told_after_s) {
-    if (!coordinator_up_) return;
-    const core::ClusterView view = coordinator_.view();
+    if (!cluster_.coordinator_up()) return;
+    const core::ClusterView view = coordinator().view();
     ++counts_.coordinator_kills;
     counts_.failovers += view.failovers;
     if (view.running > 0) probes_.hit(Probe::coordinator_killed_while_serving);
     if (view.migrating > 0) probes_.hit(Probe::coordinator_killed_while_migrating);
-    if (network_.any_cut()) probes_.hit(Probe::coordinator_killed_while_cut);
+    if (carrier_.network().any_cut()) probes_.hit(Probe::coordinator_killed_while_cut);
     for (const core::WorkerView& worker : view.workers) {
         if (!worker.ready && !worker.layers.empty())
             probes_.hit(Probe::coordinator_killed_while_loading);
         if (worker.draining) probes_.hit(Probe::coordinator_killed_while_draining);
     }
-    coordinator_up_ = false;
-    ++life_;
     // What it has written down; some begin without.
-    if (const core::RememberedPlacement* last = coordinator_.placement_in_force()) {
+    if (const core::RememberedPlacement* last = coordinator().placement_in_force()) {
         remembered_ = *last;
     }
     core::CoordinatorConfig next = config_.coordinator;
     if (choices_.chance(0.5)) {
         next.remembered = remembered_;
-        next.remembered_drains = coordinator_.drains();
+        next.remembered_drains = coordinator().drains();
     }
-    coordinator_ = core::Coordinator(next);
+    cluster_.kill_coordinator(next);
     moves_.forget();
     lost_since_placement_ = true;
     for (auto& [id, outcome] : outcomes_) {
@@ -50,7 +48,7 @@ void FaultyCluster::kill_coordinator(double told_after_s) {
         machine->epoch_sent = 0;
         machine->falsely_lost = false;
         machine->last_hello.reset();
-        if (!machine->alive || !machine->welcome) continue;
+        if (!machine->alive() || !machine->welcome) continue;
         const double after_s = told_after_s * choices_.uniform();
         after(after_s, [this, worker = id, incarnation = machine->incarnation] {
             lose_coordinator(worker, incarnation);
@@ -61,17 +59,17 @@ void FaultyCluster::kill_coordinator(double told_after_s) {
 // Its connection is gone.
 void FaultyCluster::cut_off(core::RequestId id, Outcome& outcome) {
     outcome.ended = outcome.cut_off = true;
-    outcome.ended_at = now_;
+    outcome.ended_at = now();
     ++counts_.cut_off;
     --open_;
     drafts_.forget(id);
-    if (watch_ != nullptr) watch_->cut_off(now_, id);
+    if (watch_ != nullptr) watch_->cut_off(now(), id);
 }
 
 void FaultyCluster::start_coordinator() {
-    if (coordinator_up_) return;
-    coordinator_up_ = true;
-    next_request_ = core::first_request((now_ - core::TimePoint{}).ns / 1000).value;
+    if (cluster_.coordinator_up()) return;
+    cluster_.start_coordinator();
+    next_request_ = core::first_request((now() - core::TimePoint{}).ns / 1000).value;
     first_request_ = next_request_;
     if (trace_) trace("c", "starts again");
 }
@@ -79,7 +77,7 @@ void FaultyCluster::start_coordinator() {
 // The worker hears that the link is down: all that it has it had for the one that is gone.
 void FaultyCluster::lose_coordinator(core::WorkerId id, std::uint64_t incarnation) {
     Machine& machine = *machines_.at(id);
-    if (!machine.alive || machine.incarnation != incarnation) return;  // it knows, or has died
+    if (!machine.alive() || machine.incarnation != incarnation) return;  // it knows, or has died
     if (machine.pauses > 0) {
         return after(kNoticeAgainSeconds,
                      [this, id, incarnation] { lose_coordinator(id, incarnation); });
@@ -92,7 +90,7 @@ void FaultyCluster::start_again(Machine& machine) {
     stop(machine);
     after(kRestartSeconds, [this, id = machine.id] {
         Machine& again = *machines_.at(id);
-        if (!again.alive && again.kills == 0) start(again);
+        if (!again.alive() && again.kills == 0) start(again);
     });
 }
 

@@ -13,9 +13,10 @@ namespace helix::sim {
 // -------------------------------------------------------------------------------------
 
 core::WorkerId FaultyCluster::add_worker(const spec::NodeSpec& node, std::int64_t kv_pages) {
-    const core::WorkerId id{static_cast<std::uint32_t>(machines_.size())};
     auto machine = std::make_unique<Machine>();
-    machine->id = id;
+    cluster_.add(*machine);
+    const core::WorkerId id = machine->id;
+    machine->vertex = vertex(id);
     machine->node = node;
     if (node.name.empty()) machine->node.name = fmt::format("w{}", id.value);
     machine->kv_pages = kv_pages;
@@ -26,7 +27,7 @@ core::WorkerId FaultyCluster::add_worker(const spec::NodeSpec& node, std::int64_
 
 void FaultyCluster::kill(core::WorkerId id, double told_after_s) {
     Machine& machine = *machines_.at(id);
-    CHECK(machine.alive);
+    CHECK(machine.alive());
     const std::uint64_t incarnation = machine.incarnation;
     ++counts_.kills;
     stop(machine);
@@ -39,23 +40,16 @@ void FaultyCluster::kill(core::WorkerId id, double told_after_s) {
 
 void FaultyCluster::rejoin(core::WorkerId id) {
     Machine& machine = *machines_.at(id);
-    CHECK(!machine.alive);
+    CHECK(!machine.alive());
     start(machine);
 }
 
 void FaultyCluster::stop(Machine& machine) {
-    machine.alive = machine.welcome = false;
-    machine.worker.reset();
-    machine.engine.reset();
-    machine.buffers.clear();
-    machine.inbox.clear();
+    cluster_.stop(machine);
 }
 
 void FaultyCluster::start(Machine& machine) {
-    ++machine.incarnation;
-    machine.alive = true;
-    machine.worker = std::make_unique<core::Worker>(machine.id, config_.worker);
-    machine.engine = std::make_unique<ToyEngine>(config_.worker.block_size, config_.vocab);
+    cluster_.start(machine);
     hello(machine.id, machine.incarnation);
 }
 
@@ -67,9 +61,8 @@ void FaultyCluster::pause(core::WorkerId id) {
 void FaultyCluster::resume(core::WorkerId id) {
     Machine& machine = *machines_.at(id);
     if (--machine.pauses > 0) return;
-    std::vector<std::function<void()>> inbox = std::exchange(machine.inbox, {});
-    if (inbox.size() >= 3) probes_.hit(Probe::resumed_with_a_full_inbox);
-    for (const auto& what : inbox) what();
+    if (machine.inbox.size() >= 3) probes_.hit(Probe::resumed_with_a_full_inbox);
+    cluster_.resume(machine);
 }
 
 // ---- sessions
@@ -77,11 +70,11 @@ void FaultyCluster::resume(core::WorkerId id) {
 
 void FaultyCluster::hello(core::WorkerId id, std::uint64_t incarnation) {
     Machine& machine = *machines_.at(id);
-    if (!machine.alive || machine.incarnation != incarnation) return;
-    bool deaf = network_.is_cut(vertex(id), spec::kCoordinator) ||
-                network_.is_cut(spec::kCoordinator, vertex(id)) || machine.pauses > 0;
+    if (!machine.alive() || machine.incarnation != incarnation) return;
+    bool deaf = carrier_.network().is_cut(vertex(id), spec::kCoordinator) ||
+                carrier_.network().is_cut(spec::kCoordinator, vertex(id)) || machine.pauses > 0;
     const bool taken = machine.session != 0 && !config_.hello_replaces;
-    deaf = deaf || !coordinator_up_;
+    deaf = deaf || !cluster_.coordinator_up();
     if (!deaf && taken) probes_.hit(Probe::hello_refused_while_old_one_counts);
     if (deaf || taken) {
         return after(kHelloRetrySeconds, [this, id, incarnation] { hello(id, incarnation); });
@@ -97,7 +90,7 @@ void FaultyCluster::join(Machine& machine) {
     if (machine.falsely_lost) probes_.hit(Probe::rejoined_after_false_loss);
     machine.falsely_lost = false;
     machine.session = machine.incarnation;
-    machine.last_heard = now_;
+    machine.last_heard = now();
     machine.epoch_sent = 0;
     machine.welcome = true;
     core::WorkerJoined joined;
@@ -115,10 +108,10 @@ void FaultyCluster::join(Machine& machine) {
     link(spec::kCoordinator, vertex(machine.id));
     link(vertex(machine.id), spec::kCoordinator);
     machine.last_hello = joined;
-    coordinator_event(joined);
+    cluster_.tell(joined);
     // It may know of a drain that was called off while the machine was away.
     if (machine.drains + machine.removes == 0) {
-        coordinator_event(core::DrainWorker{machine.id, false, true});
+        cluster_.tell(core::DrainWorker{machine.id, false, true});
     }
 }
 
@@ -127,60 +120,61 @@ void FaultyCluster::end_session(core::WorkerId id, std::uint64_t incarnation,
     Machine& machine = *machines_.at(id);
     if (machine.session != incarnation) return;  // known already
     machine.session = 0;
-    if (machine.alive && machine.incarnation == incarnation) {
+    if (machine.alive() && machine.incarnation == incarnation) {
         machine.falsely_lost = true;
         probes_.hit(Probe::lost_while_alive);
         if (machine.pauses > 0) probes_.hit(Probe::lost_while_paused);
     }
-    for (const core::WorkerView& worker : coordinator_.view().workers) {
+    for (const core::WorkerView& worker : coordinator().view().workers) {
         if (worker.worker == id && !worker.ready && !worker.layers.empty()) {
             probes_.hit(Probe::lost_while_loading);
         }
     }
     lost_since_placement_ = true;
     note_lost(id);
-    const std::int64_t before = coordinator_.view().failovers;
+    const std::int64_t before = coordinator().view().failovers;
     losing_ = id;
-    coordinator_event(core::WorkerLost{id, reason});
+    cluster_.tell(core::WorkerLost{id, reason});
     losing_.reset();
-    if (coordinator_.view().failovers > before) probes_.hit(Probe::failed_over);
+    if (coordinator().view().failovers > before) probes_.hit(Probe::failed_over);
 }
 
-void FaultyCluster::from_worker(core::WorkerId id, std::uint64_t incarnation,
-                                const core::CoordinatorMessage& message) {
-    if (!coordinator_up_) return;
-    Machine& machine = *machines_.at(id);
+bool FaultyCluster::hears(SimMachine& from, const SimMessage& message) {
+    Machine& machine = ours(from);
+    const std::uint64_t incarnation = message.incarnation;
     if (machine.session != incarnation) {
         probes_.hit(Probe::old_incarnation_refused);
-        if (life_ > 0 && machine.incarnation == incarnation) {
+        if (cluster_.coordinator_deaths() > 0 && machine.incarnation == incarnation) {
             probes_.hit(Probe::coordinator_back_before_it_was_missed);
         }
-        return refuse(id, incarnation);
+        refuse(machine.id, incarnation);
+        return false;
     }
-    machine.last_heard = now_;
-    const auto* stuck = std::get_if<core::SequenceStuck>(&message);
+    machine.last_heard = now();
+    const auto& said = std::get<core::CoordinatorMessage>(message.content);
+    const auto* stuck = std::get_if<core::SequenceStuck>(&said);
     const auto held = stuck == nullptr ? outcomes_.end() : outcomes_.find(stuck->key.request);
     if (held != outcomes_.end()) held->second.was_stuck = true;
-    coordinator_event(core::FromWorker{id, message});
+    return true;
 }
 
 // Core counts it as lost already. A sound worker never gives cause for it.
-void FaultyCluster::cut_off(const core::CutOffWorker& action) {
+void FaultyCluster::on(const core::CutOffWorker& action) {
     Machine& machine = *machines_.at(action.worker);
     ++counts_.liars_cut_off;
     probes_.hit(Probe::liar_cut_off);
     if (machine.lied_as != machine.session)
-        check_sound("a sound worker was cut off: it " + action.reason);
+        check("a sound worker was cut off: it " + action.reason);
     lost_since_placement_ = true;
     refuse(action.worker, std::exchange(machine.session, 0));
 }
 
 // It hears that it does not count any more, and starts again.
 void FaultyCluster::refuse(core::WorkerId id, std::uint64_t incarnation) {
-    if (network_.is_cut(spec::kCoordinator, vertex(id))) return;
+    if (carrier_.network().is_cut(spec::kCoordinator, vertex(id))) return;
     after(config_.link_latency_s, [this, id, incarnation] {
         Machine& machine = *machines_.at(id);
-        if (!machine.alive || machine.incarnation != incarnation || machine.pauses > 0) return;
+        if (!machine.alive() || machine.incarnation != incarnation || machine.pauses > 0) return;
         start_again(machine);
     });
 }
@@ -189,7 +183,7 @@ void FaultyCluster::lose_silent() {
     if (config_.silent_limit_s <= 0) return;
     for (auto& [id, machine] : machines_) {
         if (machine->session == 0) continue;
-        if ((now_ - machine->last_heard).seconds() <= config_.silent_limit_s) continue;
+        if ((now() - machine->last_heard).seconds() <= config_.silent_limit_s) continue;
         probes_.hit(Probe::lost_by_silence);
         end_session(id, machine->session, "stopped answering");
     }
@@ -197,7 +191,7 @@ void FaultyCluster::lose_silent() {
 
 void FaultyCluster::declare_lost(core::WorkerId id) {
     const Machine& machine = *machines_.at(id);
-    if (!machine.alive || machine.session != machine.incarnation) return;
+    if (!machine.alive() || machine.session != machine.incarnation) return;
     ++counts_.false_losses;
     end_session(id, machine.session, "was lost (its connection broke)");
 }
@@ -207,7 +201,7 @@ void FaultyCluster::declare_lost(core::WorkerId id) {
 
 void FaultyCluster::run_faults(const FaultPlan& plan) {
     for (const Fault& fault : plan) {
-        at(now_ + core::Duration{fault.at_us * 1000}, [this, fault, round = fault_round_] {
+        at(now() + core::Duration{fault.at_us * 1000}, [this, fault, round = fault_round_] {
             if (round != fault_round_) return;
             const std::uint64_t number = next_fault_++;
             faults_.emplace(number, fault);
@@ -216,7 +210,7 @@ void FaultyCluster::run_faults(const FaultPlan& plan) {
             if (fault.kind == FaultKind::lie) {
                 keep_lying(number, {static_cast<std::uint32_t>(fault.a)}, fault.amount);
             }
-            at(now_ + core::Duration{fault.for_us * 1000}, [this, number] {
+            at(now() + core::Duration{fault.for_us * 1000}, [this, number] {
                 const auto found = faults_.extract(number);
                 if (!found.empty()) end(found.mapped());
             });
@@ -238,28 +232,28 @@ void FaultyCluster::begin(const Fault& fault) {
     switch (fault.kind) {
         case FaultKind::kill:
             ++who().kills;
-            if (who().alive) kill(who().id, fault.amount);
+            if (who().alive()) kill(who().id, fault.amount);
             break;
         case FaultKind::pause:
             pause(who().id);
             break;
         case FaultKind::cut:
             ++counts_.cuts;
-            network_.cut(fault.a, fault.b, fault.drops);
+            carrier_.network().cut(fault.a, fault.b, fault.drops);
             if (fault.drops) tell_down_later(fault.a, fault.b);
             break;
         case FaultKind::slow_link:
-            network_.slow(fault.a, fault.b, fault.amount);
+            carrier_.network().slow(fault.a, fault.b, fault.amount);
             break;
         case FaultKind::slow_node:
             ++who().slows;
             who().slow = fault.amount;
             break;
         case FaultKind::lose:
-            network_.lose(fault.amount);
+            carrier_.network().lose(fault.amount);
             break;
         case FaultKind::duplicate:
-            network_.duplicate(fault.amount);
+            carrier_.network().duplicate(fault.amount);
             break;
         case FaultKind::declare_lost:
             declare_lost(who().id);
@@ -269,7 +263,7 @@ void FaultyCluster::begin(const Fault& fault) {
                 core::WorkerJoined old = *who().last_hello;
                 --old.incarnation;
                 probes_.hit(Probe::old_hello_ignored);
-                coordinator_event(old);
+                cluster_.tell(old);
             }
             break;
         case FaultKind::move:
@@ -289,7 +283,7 @@ void FaultyCluster::begin(const Fault& fault) {
             break;
         case FaultKind::break_link:
             ++counts_.links_broken;
-            network_.break_link(fault.a, fault.b);
+            carrier_.network().break_link(fault.a, fault.b);
             tell_broken(fault.a, fault.b);
             tell_broken(fault.b, fault.a);
             break;
@@ -303,7 +297,7 @@ void FaultyCluster::end(const Fault& fault) {
     if (trace_) trace("!", "over: " + to_text(fault));
     switch (fault.kind) {
         case FaultKind::kill:
-            if (--who().kills == 0 && !who().alive) start(who());
+            if (--who().kills == 0 && !who().alive()) start(who());
             break;
         case FaultKind::pause:
             resume(who().id);
@@ -313,23 +307,23 @@ void FaultyCluster::end(const Fault& fault) {
             tell_broken(fault);
             break;
         case FaultKind::slow_link:
-            network_.not_slow(fault.a, fault.b);
+            carrier_.network().not_slow(fault.a, fault.b);
             break;
         case FaultKind::slow_node:
             if (--who().slows == 0) who().slow = 1;
             break;
         case FaultKind::lose:
-            network_.not_lose();
+            carrier_.network().not_lose();
             break;
         case FaultKind::duplicate:
-            network_.not_duplicate();
+            carrier_.network().not_duplicate();
             break;
         case FaultKind::drain:
             --who().drains;
             set_drain(who());
             break;
         case FaultKind::remove:
-            if (--who().removes == 0 && !who().alive && who().kills == 0) start(who());
+            if (--who().removes == 0 && !who().alive() && who().kills == 0) start(who());
             set_drain(who());
             break;
         case FaultKind::kill_coordinator:
@@ -349,7 +343,8 @@ void FaultyCluster::end(const Fault& fault) {
 // The connection is there again; what was under way on it is not.
 void FaultyCluster::tell_broken(const Fault& cut) {
     if (cut.a == spec::kCoordinator || cut.b == spec::kCoordinator) return;
-    const bool told = !network_.is_cut(cut.a, cut.b) && told_down_.erase({cut.a, cut.b}) > 0;
+    const bool told =
+        !carrier_.network().is_cut(cut.a, cut.b) && told_down_.erase({cut.a, cut.b}) > 0;
     if (cut.drops || told) tell_broken(cut.a, cut.b);
 }
 
@@ -357,7 +352,7 @@ void FaultyCluster::tell_broken(const Fault& cut) {
 void FaultyCluster::tell_down_later(std::int32_t from, std::int32_t to) {
     if (from == spec::kCoordinator || to == spec::kCoordinator) return;
     after(kDownSeconds, [this, from, to] {
-        if (!network_.is_cut(from, to)) return;
+        if (!carrier_.network().is_cut(from, to)) return;
         probes_.hit(Probe::link_told_down);
         told_down_.insert({from, to});
         const Machine& machine = *machines_.at({static_cast<std::uint32_t>(from)});
@@ -372,16 +367,6 @@ void FaultyCluster::tell_broken(std::int32_t at, std::int32_t peer) {
     probes_.hit(Probe::link_came_back);
     worker_event(machine.id, machine.incarnation,
                  core::PeerBroken{{static_cast<std::uint32_t>(peer)}});
-}
-
-void FaultyCluster::mend(std::int32_t from, std::int32_t to) {
-    std::vector<FaultNetwork::Arrival> arrivals = network_.mend(now_, from, to);
-    if (!arrivals.empty()) probes_.hit(Probe::held_back_then_delivered);
-    release(std::move(arrivals));
-}
-
-void FaultyCluster::release(std::vector<FaultNetwork::Arrival> arrivals) {
-    for (FaultNetwork::Arrival& arrival : arrivals) at(arrival.when, std::move(arrival.deliver));
 }
 
 }  // namespace helix::sim

@@ -25,7 +25,7 @@ std::int64_t any_number(base::Random& random, std::int64_t near) {
 void FaultyCluster::keep_lying(std::uint64_t fault, core::WorkerId id, double per_second) {
     if (!faults_.contains(fault)) return;
     Machine& machine = *machines_.at(id);
-    if (machine.alive && machine.welcome && machine.pauses == 0) tell_lie(machine);
+    if (machine.alive() && machine.welcome && machine.pauses == 0) tell_lie(machine);
     after(1 / std::max(per_second, 0.01), [=, this] { keep_lying(fault, id, per_second); });
 }
 
@@ -41,7 +41,7 @@ void FaultyCluster::begin_lies(Machine& machine, bool wrong_draws) {
 void FaultyCluster::end_lies(Machine& machine, bool wrong_draws) {
     --machine.lies;
     machine.draws_wrong -= wrong_draws ? 1 : 0;
-    if (!machine.alive) return;
+    if (!machine.alive()) return;
     kill(machine.id);
     if (machine.kills == 0) start(machine);
 }
@@ -161,10 +161,13 @@ void FaultyCluster::tell_lie(Machine& machine) {
         trace("w" + std::to_string(machine.id.value),
               "lies: " + core::describe(core::WorkerAction{core::SendToCoordinator{lie}}));
     }
-    send(vertex(machine.id), spec::kCoordinator, 64, Kind::report,
-         [this, id = machine.id, incarnation = machine.incarnation, said = std::move(lie)] {
-             from_worker(id, incarnation, said);
-         });
+    carrier_.send({machine.id,
+                   machine.incarnation,
+                   std::move(lie),
+                   vertex(machine.id),
+                   spec::kCoordinator,
+                   {}},
+                  FaultyCarrier::Kind::report);
 }
 
 // Rows and KV that nobody can use. What would be taken for another worker's is left to wrong_draws.
@@ -174,10 +177,11 @@ void FaultyCluster::lie_to_peer(Machine& machine) {
     core::SequenceKey key = any_key();
     key.request = {next_request_ + 1000 + lies_.below(4)};
     const auto deliver = [&](core::WorkerMessage message) {
-        send(vertex(machine.id), static_cast<std::int32_t>(to), 64, Kind::rows,
-             [this, to, incarnation = machines_.at({to})->incarnation, said = std::move(message)] {
-                 worker_event({to}, incarnation, core::MessageArrived{said});
-             });
+        carrier_.send(
+            vertex(machine.id), static_cast<std::int32_t>(to), 64, FaultyCarrier::Kind::rows,
+            [this, to, incarnation = machines_.at({to})->incarnation, said = std::move(message)] {
+                worker_event({to}, incarnation, core::MessageArrived{said});
+            });
     };
     if (lies_.chance(0.5)) {
         core::KvBlocks blocks;

@@ -40,12 +40,12 @@ void FaultyCluster::move_any() {
     move.id = choices_.chance(0.02) ? core::RequestId{choices_.below(next_request_ + 1)}
                                     : open[choices_.below(open.size())];
     if (choices_.chance(0.6)) move.to = any_pipeline();
-    coordinator_event(move);
+    cluster_.tell(move);
 }
 
 // Some way through the layers as the workers hold them; none (the best one) where they hold none.
 core::Pipeline FaultyCluster::any_pipeline() {
-    const core::ClusterView view = coordinator_.view();
+    const core::ClusterView view = coordinator().view();
     core::Pipeline pipeline;
     for (std::int32_t next = 0; next < config_.coordinator.n_layers;) {
         std::vector<const core::WorkerView*> holders;
@@ -61,7 +61,7 @@ core::Pipeline FaultyCluster::any_pipeline() {
     return pipeline;
 }
 
-void FaultyCluster::note_routed(const core::RequestRouted& action) {
+void FaultyCluster::on(const core::RequestRouted& action) {
     Outcome& outcome = outcomes_.at(action.id);
     const MoveLedger::Move* move = moves_.of(action.id);
     const bool moved = move != nullptr && move->attempt == action.attempt;
@@ -81,17 +81,17 @@ void FaultyCluster::note_routed(const core::RequestRouted& action) {
                                  static_cast<std::int64_t>(outcome.tokens.size()) -
                                  action.cached_tokens;
     probes_.hit(Probe::preempted);
-    if (network_.any_cut()) probes_.hit(Probe::preempted_while_cut);
+    if (carrier_.network().any_cut()) probes_.hit(Probe::preempted_while_cut);
 }
 
-void FaultyCluster::note_migration(const core::MigrationEnded& over) {
+void FaultyCluster::on(const core::MigrationEnded& over) {
     const auto found = outcomes_.find(over.id);
     const MoveLedger::Move* open = moves_.of(over.id);
     const MoveLedger::Move move = open == nullptr ? MoveLedger::Move{} : *open;
     const std::int64_t refused = moves_.counts().refused;
-    check_sound(moves_.end(over, found == outcomes_.end() ? 0 : found->second.attempt));
+    check(moves_.end(over, found == outcomes_.end() ? 0 : found->second.attempt));
     if (moves_.counts().refused > refused) return probes_.hit(Probe::move_refused);
-    if (found == outcomes_.end()) return check_sound("a request moved that is not there");
+    if (found == outcomes_.end()) return check("a request moved that is not there");
     const Outcome& outcome = found->second;
     const bool handover = over.begun_for == core::MigrationReason::handover;
     if (over.phase != core::MigrationPhase::committed) {
@@ -110,7 +110,7 @@ void FaultyCluster::note_migration(const core::MigrationEnded& over) {
         return;
     }
     probes_.hit(Probe::migrated);
-    if (network_.any_cut()) probes_.hit(Probe::migrated_while_cut);
+    if (carrier_.network().any_cut()) probes_.hit(Probe::migrated_while_cut);
     if (outcome.is_group) {
         probes_.hit(outcome.has_beams ? Probe::migrated_beams : Probe::migrated_group);
     }
@@ -174,16 +174,16 @@ void FaultyCluster::set_drain(Machine& machine) {
     drain.off = machine.removes + machine.drains == 0;
     drain.name = machine.node.name;
     if (drain.off) probes_.hit(Probe::drain_called_off);
-    coordinator_event(drain);
+    cluster_.tell(drain);
 }
 
-void FaultyCluster::note_drained(const core::WorkerDrained& action) {
+void FaultyCluster::on(const core::WorkerDrained& action) {
     ++counts_.drained;
     probes_.hit(Probe::drained);
-    for (const core::WorkerView& worker : coordinator_.view().workers) {
+    for (const core::WorkerView& worker : coordinator().view().workers) {
         if (worker.worker != action.worker) continue;
         if (worker.running > 0 || worker.estimated_pages > 0)
-            return check_sound("a worker was called drained that is not empty");
+            return check("a worker was called drained that is not empty");
     }
     const Machine& machine = *machines_.at(action.worker);
     if (!action.remove) return;
@@ -194,7 +194,7 @@ void FaultyCluster::note_drained(const core::WorkerDrained& action) {
 
 void FaultyCluster::dismiss(core::WorkerId id, std::uint64_t incarnation) {
     Machine& machine = *machines_.at(id);
-    if (!machine.alive || machine.incarnation != incarnation || machine.removes == 0) return;
+    if (!machine.alive() || machine.incarnation != incarnation || machine.removes == 0) return;
     probes_.hit(Probe::removed);
     stop(machine);
     end_session(id, incarnation, "left");

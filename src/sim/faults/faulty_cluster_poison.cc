@@ -19,7 +19,8 @@ bool FaultyCluster::runs_at(const Machine& machine, const core::SequenceKey& key
     const auto found = outcomes_.find(key.request);
     if (found == outcomes_.end()) return false;  // a lie
     const Outcome& outcome = found->second;
-    if (outcome.ended || machine.session != machine.incarnation || !coordinator_up_) return false;
+    if (outcome.ended || machine.session != machine.incarnation || !cluster_.coordinator_up())
+        return false;
     return key.attempt == outcome.attempt && key.attempt != outcome.freed_attempt;
 }
 
@@ -41,7 +42,7 @@ bool FaultyCluster::dies_of(Machine& machine, const core::BatchPlan& plan) {
     });
     after(0, [this, id = machine.id, incarnation = machine.incarnation, chunk = *poison, alone] {
         Machine& dead = *machines_.at(id);
-        if (!dead.alive || dead.incarnation != incarnation) return;
+        if (!dead.alive() || dead.incarnation != incarnation) return;
         probes_.hit(Probe::killed_by_poison);
         ++counts_.poisoned;
         if (poisons(dead, chunk)) {
@@ -50,17 +51,17 @@ bool FaultyCluster::dies_of(Machine& machine, const core::BatchPlan& plan) {
             // The one before, and another that it had no part in, which let it go on.
             const bool acquitted = losses_ - std::exchange(outcome.losses_then, losses_) >= 2;
             if (killed > core::kMostDeaths && !acquitted) {
-                check_sound("a request killed a fourth worker, though no other died");
+                check("a request killed a fourth worker, though no other died");
             }
             if (killed >= core::kMostDeaths && !alone) {
-                check_sound("a request killed a third worker, which ran others beside it");
+                check("a request killed a third worker, which ran others beside it");
             }
         }
         kill(id);
     });
     after(kUpAgainSeconds, [this, id = machine.id] {
         Machine& again = *machines_.at(id);
-        if (!again.alive && again.kills == 0 && again.removes == 0) start(again);
+        if (!again.alive() && again.kills == 0 && again.removes == 0) start(again);
     });
     return true;
 }

@@ -9,7 +9,7 @@
 
 namespace helix::sim {
 
-// The draft model of the simulated world: it knows what the toy model will say, and is wrong now
+// The draft model of the simulated cluster: it knows what the toy model will say, and is wrong now
 // and then, on purpose. Equal questions get equal answers.
 class ToyDrafts {
   public:

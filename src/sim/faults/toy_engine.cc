@@ -28,9 +28,9 @@ void ToyEngine::move_pages(const core::BatchPlan& plan) {
         std::copy_n(page(keys_, copy.from), size, page(keys_, copy.to));
 }
 
-ToyRows ToyEngine::read_pages(std::span<const core::PageId> pages) const {
+Rows ToyEngine::read_pages(std::span<const core::PageId> pages) const {
     const auto size = static_cast<std::size_t>(block_size_);
-    ToyRows content;
+    Rows content;
     for (const core::PageId page : pages) {
         CHECK((page + 1) * size <= keys_.size());
         const auto first = keys_.begin() + static_cast<std::ptrdiff_t>(page * size);
@@ -85,7 +85,7 @@ std::uint64_t ToyEngine::run_row(const core::BatchChunk& chunk, std::size_t inde
 }
 
 ToyEngine::Outcome ToyEngine::run(const core::BatchPlan& plan,
-                                  const std::map<std::uint64_t, ToyRows>& buffers) {
+                                  const std::map<std::uint64_t, Rows>& buffers) {
     Outcome outcome;
     outcome.output.resize(static_cast<std::size_t>(plan.output_rows));
     move_pages(plan);

@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "core/protocol/batch_plan.h"
+#include "sim/cluster/compute.h"
 #include "spec/cost_model.h"
 
 namespace helix::sim {
-
-// Rows of activations in the simulated world: one number each (sim/faults/toy_model.h).
-using ToyRows = std::vector<std::uint64_t>;
 
 // A worker's engine in virtual time: runs the toy model over real page ids, and says how long a
 // machine with that cost model would have taken.
@@ -24,13 +22,13 @@ class ToyEngine {
     // tokens: as core::BatchFinished wants them. output: plan.output_rows rows.
     struct Outcome {
         std::vector<core::ProducedToken> tokens;
-        ToyRows output;
+        Rows output;
         std::vector<core::ProducedToken> scored;
     };
-    Outcome run(const core::BatchPlan& plan, const std::map<std::uint64_t, ToyRows>& buffers);
+    Outcome run(const core::BatchPlan& plan, const std::map<std::uint64_t, Rows>& buffers);
 
     // What is in the pages: of each all its positions.
-    ToyRows read_pages(std::span<const core::PageId> pages) const;
+    Rows read_pages(std::span<const core::PageId> pages) const;
     void write_pages(std::span<const core::PageId> pages, std::span<const std::uint64_t> content);
 
   private:

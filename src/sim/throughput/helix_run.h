@@ -11,29 +11,17 @@
 #include "sim/load/load.h"
 #include "sim/report/observer.h"
 #include "sim/report/report.h"
+#include "sim/throughput/costed_compute.h"
 #include "spec/cluster_spec.h"
 #include "spec/cost_model.h"
 #include "spec/model_spec.h"
 #include "spec/placement.h"
 
 // Our own policy in virtual time: the very core::Coordinator and core::Worker that node runs, on
-// modelled machines and links, under load. What World is to faults, this is to throughput: it holds
-// no activations and samples nothing, so that a day on many machines takes minutes.
+// modelled machines and links, under load. What FaultyCluster is to faults, this is to throughput:
+// it holds no activations and samples nothing, so that a day on many machines takes minutes.
 
 namespace helix::sim {
-
-// What a batch costs besides CostModel::layer_s, as the published simulator counts it.
-struct BatchOverheads {
-    // One decode alone in its batch takes twice the table's time.
-    bool lone_decode_doubles = true;
-    // Every row's activation is copied into the batch and onto the device.
-    double copy_bytes_per_s = 1 / (1 / 4e9 + 1 / 5e9);
-    // Mean of what passes after a batch until the machine's threads see it and can start another:
-    // exponentially distributed, drawn anew for each batch. Worlds of different seeds part within
-    // seconds, as real clusters do.
-    double wake_s = 0;
-    std::uint64_t wake_seed = 0;
-};
 
 // Workers of a simulated cluster report every 2 s: reports cost the simulator more than the
 // program.

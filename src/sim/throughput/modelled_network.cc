@@ -7,7 +7,7 @@
 
 namespace helix::sim {
 
-HelixNetwork::HelixNetwork(const spec::ClusterSpec& cluster)
+ModelledNetwork::ModelledNetwork(const spec::ClusterSpec& cluster)
     : n_vertices_(cluster.nodes.size() + 1), pairs_(n_vertices_ * n_vertices_) {
     const auto server = [](double bytes_per_s) {
         return Server{bytes_per_s > 0 ? 1 / bytes_per_s : 0, {}};
@@ -36,7 +36,8 @@ HelixNetwork::HelixNetwork(const spec::ClusterSpec& cluster)
     }
 }
 
-Passage HelixNetwork::send(std::int32_t from, std::int32_t to, double bytes, base::TimePoint now) {
+Passage ModelledNetwork::send(std::int32_t from, std::int32_t to, double bytes,
+                              base::TimePoint now) {
     Pair& route = pairs_[index(from, to)];
     if (route.trunk == kNoLink) return {now, now, now, now};
     Passage passage{now, now, now, now};

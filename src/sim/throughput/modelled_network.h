@@ -19,9 +19,9 @@ struct Passage {
 // the regions and the receiver's NIC, each a queue of its own speed; it has passed when the slowest
 // has let it through, and arrives the link's latency later. Pairs without a link exchange small
 // messages at once (the coordinator and a worker always have a connection).
-class HelixNetwork {
+class ModelledNetwork {
   public:
-    explicit HelixNetwork(const spec::ClusterSpec& cluster);
+    explicit ModelledNetwork(const spec::ClusterSpec& cluster);
     // from, to: nodes or spec::kCoordinator.
     Passage send(std::int32_t from, std::int32_t to, double bytes, base::TimePoint now);
     bool has_link(std::int32_t from, std::int32_t to) const {
