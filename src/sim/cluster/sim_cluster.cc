@@ -1,5 +1,6 @@
 #include "sim/cluster/sim_cluster.h"
 
+#include <memory>
 #include <utility>
 #include <variant>
 

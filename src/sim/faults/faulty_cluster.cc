@@ -1,6 +1,9 @@
 #include "sim/faults/faulty_cluster.h"
 
+#include <fmt/format.h>
+
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "base/log.h"

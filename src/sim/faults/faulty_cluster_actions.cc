@@ -4,7 +4,6 @@
 #include <utility>
 #include <variant>
 
-#include "base/check.h"
 #include "base/overloaded.h"
 #include "base/random.h"
 #include "sim/faults/faulty_machine.h"

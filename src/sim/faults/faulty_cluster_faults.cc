@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "sim/faults/faulty_machine.h"

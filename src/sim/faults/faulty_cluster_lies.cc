@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "core/protocol/describe.h"
 #include "sim/faults/faulty_machine.h"

@@ -7,8 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "base/check.h"
-
 namespace helix::sim {
 namespace {
 

@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "base/check.h"
-#include "base/overloaded.h"
 #include "base/random.h"
 #include "sim/throughput/loaded_cluster.h"
 
