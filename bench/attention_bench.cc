@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/aligned_buffer.h"
-#include "engine/ops/attention.h"
-#include "engine/ops/kv_store.h"
+#include "engine/cpu/attention_cpu.h"
+#include "engine/cpu/kv_store_cpu.h"
+#include "engine/host/aligned_buffer.h"
 #include "engine/ops/kv_type.h"
 
 namespace {

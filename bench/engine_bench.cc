@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/aligned_buffer.h"
 #include "engine/cpu_backend.h"
+#include "engine/host/aligned_buffer.h"
+#include "engine/host/thread_pool.h"
 #include "engine/ops/kv_type.h"
-#include "engine/thread_pool.h"
 #include "model/local_weights.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 #include "model/weight_source.h"
 #include "wire/messages.h"
 

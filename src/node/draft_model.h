@@ -10,7 +10,7 @@
 #include "core/coordinator/coordinator.h"
 #include "core/kv/block_pool.h"
 #include "core/kv/block_table.h"
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 #include "model/gguf.h"
 
 namespace helix::node {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 #include "model/counted_weights.h"
 #include "node/weight_fetcher.h"
 #include "wire/messages.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/worker/worker.h"
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 #include "net/zmq_frame.h"
 #include "net/zmq_transport.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 #include "spec/layer_range.h"
 
 namespace helix::node {

@@ -1,6 +1,6 @@
 #include "node/modelled_provider.h"
 
-#include "engine/modelled_backend.h"
+#include "engine/modelled/modelled_backend.h"
 
 namespace helix::node {
 

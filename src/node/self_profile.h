@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 #include "node/backend_provider.h"
 
 namespace helix::node {

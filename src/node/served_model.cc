@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/modelled_backend.h"
+#include "engine/modelled/modelled_backend.h"
 #include "model/model_config.h"
 #include "node/wire_weights.h"
 

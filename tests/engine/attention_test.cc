@@ -1,11 +1,11 @@
-#include "engine/ops/attention.h"
+#include "engine/cpu/attention_cpu.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "engine/ops/kv_store.h"
+#include "engine/cpu/kv_store_cpu.h"
 #include "engine/ops/kv_type.h"
 #include "op_helpers.h"
 

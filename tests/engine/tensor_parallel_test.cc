@@ -10,7 +10,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/aligned_buffer.h"
+#include "engine/host/aligned_buffer.h"
 #include "engine/ops/kv_type.h"
 #include "op_helpers.h"
 #include "runner.h"

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/modelled_backend.h"
+#include "engine/modelled/modelled_backend.h"
 #include "node/coordinator_server.h"
 #include "node/cpu_provider.h"
 #include "node/modelled_provider.h"

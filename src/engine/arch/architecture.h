@@ -5,11 +5,11 @@
 #include <span>
 
 #include "base/result.h"
-#include "engine/ops/attention.h"
-#include "engine/ops/kernels.h"
+#include "engine/cpu/attention_cpu.h"
+#include "engine/device/weight_loader.h"
+#include "engine/host/thread_pool.h"
+#include "engine/kernels/kernels.h"
 #include "engine/ops/kv_layout.h"
-#include "engine/thread_pool.h"
-#include "engine/weight_loader.h"
 #include "model/model_config.h"
 
 namespace helix::engine {

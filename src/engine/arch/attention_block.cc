@@ -1,5 +1,5 @@
 #include "engine/arch/blocks.h"
-#include "engine/ops/kv_store.h"
+#include "engine/cpu/kv_store_cpu.h"
 #include "engine/ops/rope.h"
 
 namespace helix::engine {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "engine/arch/architecture.h"
-#include "engine/ops/attention.h"
-#include "engine/ops/matmul.h"
-#include "engine/ops/packed_matrix.h"
-#include "engine/weight_loader.h"
+#include "engine/cpu/attention_cpu.h"
+#include "engine/cpu/matmul_cpu.h"
+#include "engine/device/weight_loader.h"
+#include "engine/kernels/packed_matrix.h"
 #include "model/model_config.h"
 
 // The parts that decoder layers are put together from. Each is its weights for one layer, and a
