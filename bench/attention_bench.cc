@@ -71,7 +71,7 @@ base::Status measure(ops::Isa isa, ops::KvType type, const Size& size) {
     const auto q = random_floats(size.heads * size.head_dim);
     std::vector<float> out(q.size());
     ThreadPool pool(1);
-    ops::Attention attention;
+    ops::PagedAttention attention;
     std::vector<double> us;
     for (int round = 0; round < kRounds; ++round) {
         const double start = cpu_seconds();

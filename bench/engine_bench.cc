@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "engine/host/aligned_buffer.h"
 #include "engine/host/thread_pool.h"
 #include "engine/ops/kv_type.h"
@@ -278,7 +278,7 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
             read_values += static_cast<double>(tensor.rows() * tensor.row_length());
         }
     }
-    auto backend = engine::CpuBackend::create(
+    auto backend = engine::make_cpu_backend(
         std::shared_ptr<model::WeightSource>(std::move(*weights)), *config, options);
     if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.error().message.c_str()), 1;
     const double start = cpu_seconds();

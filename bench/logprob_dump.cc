@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "engine/ops/kv_type.h"
 #include "model/local_weights.h"
 
@@ -115,7 +115,7 @@ int run(const std::string& path, int windows, int length, const std::string& tex
         given = std::move(*read);
         windows = static_cast<int>(given.size());
     }
-    auto backend = engine::CpuBackend::create(
+    auto backend = engine::make_cpu_backend(
         std::shared_ptr<model::WeightSource>(std::move(*weights)), *config, options);
     if (!backend.ok()) return fail(backend.error());
     auto pages = (*backend)->load({0, config->n_layers});

@@ -10,7 +10,7 @@
 
 #include "base/machine.h"
 #include "cli/size_option.h"
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "node/cpu_provider.h"
 #include "node/modelled_provider.h"
 #include "spec/profile_tables.h"

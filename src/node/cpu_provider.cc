@@ -69,7 +69,7 @@ Result<std::unique_ptr<engine::Backend>> CpuProvider::make(const BackendRequest&
     options.memory_bytes = request.memory_bytes;
     options.swap_bytes = request.swap_bytes;
     options.filter = std::make_shared<GrammarFilter>(weights);
-    return engine::CpuBackend::create(weights, config, options);
+    return engine::make_cpu_backend(weights, config, options);
 }
 
 Result<SelfProfile> CpuProvider::profile(const BackendRequest& request) {
@@ -85,7 +85,7 @@ Result<SelfProfile> CpuProvider::profile(const BackendRequest& request) {
     options.memory_bytes = 8 * (shape.layer_bytes + (layer == 0 ? shape.embedding_bytes : 0)) +
                            4 * profile_pages(block_size) * page_bytes + (std::int64_t{16} << 20);
     TRY(const std::unique_ptr<engine::Backend> backend,
-        engine::CpuBackend::create(std::make_shared<MadeUpWeights>(weights), config, options));
+        engine::make_cpu_backend(std::make_shared<MadeUpWeights>(weights), config, options));
     TRY(const std::int64_t pages, backend->load({layer, layer + 1}));
     if (pages < profile_pages(block_size)) {
         return Error{Errc::unavailable, "no memory to measure one layer"};

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "node/backend_provider.h"
 
 namespace helix::node {

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "model/model_config.h"
 #include "model/weight_source.h"
 #include "text/vocabulary.h"
@@ -89,7 +89,7 @@ Result<std::unique_ptr<DraftModel>> DraftModel::open(const DraftModelOptions& op
     cpu.memory_bytes =
         2 * (spec.n_layers * spec.layer_bytes + spec.embedding_bytes + spec.head_bytes) +
         pages * spec.kv_bytes_per_token_layer * options.block_size + (std::int64_t{16} << 20);
-    TRY(auto backend, engine::CpuBackend::create(weights, config, cpu));
+    TRY(auto backend, engine::make_cpu_backend(weights, config, cpu));
     TRY(const std::int64_t loaded, backend->load({0, spec.n_layers}));
     return std::unique_ptr<DraftModel>(new DraftModel(std::move(backend), spec.n_layers,
                                                       std::min(pages, loaded), options.block_size));

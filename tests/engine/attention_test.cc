@@ -107,7 +107,7 @@ std::vector<float> attend(ops::Isa isa, ThreadPool& pool, const ops::KvLayout& l
                           const Case& c, const Sequence& s, const std::vector<float>& q,
                           int first_position, std::int64_t rows) {
     std::vector<float> out(q.size());
-    ops::Attention attention;
+    ops::PagedAttention attention;
     const ops::AttentionRows sequence[] = {{0, rows, first_position, s.table.data()}};
     attention.run(ops::kernels(isa), pool, layout, {c.n_heads, c.window}, sequence, q.data(),
                   out.data());

@@ -1,8 +1,12 @@
+#include "engine/cpu/attention_cpu.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
-#include "engine/cpu/attention_cpu.h"
+#include "engine/cpu/cpu_device.h"
+#include "engine/cpu/cpu_memory.h"
+#include "engine/cpu/kv_memory.h"
 
 namespace helix::engine::ops {
 namespace {
@@ -23,9 +27,9 @@ auto kernel_for(const Kernels& kernels, KvType type) {
 
 }  // namespace
 
-void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout,
-                    const AttentionShape& shape, std::span<const AttentionRows> sequences,
-                    const float* q, float* out) {
+void PagedAttention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout,
+                         const AttentionShape& shape, std::span<const AttentionRows> sequences,
+                         const float* q, float* out) {
     const int group = shape.n_heads / layout.n_kv_heads;
     const std::int64_t width = static_cast<std::int64_t>(shape.n_heads) * layout.head_dim;
     tasks_.clear();
@@ -81,3 +85,23 @@ void Attention::run(const Kernels& kernels, ThreadPool& pool, const KvLayout& la
 }
 
 }  // namespace helix::engine::ops
+
+namespace helix::engine {
+
+void CpuDevice::attention(const ops::Attention& op) {
+    const auto& kv = static_cast<const KvMemory&>(op.kv);
+    pages_.clear();
+    for (const ops::SequenceRows& s : op.sequences) {
+        for (const core::PageId page : s.pages) pages_.push_back(kv.page(page));
+    }
+    sequences_.clear();
+    const std::byte* const* pages = pages_.data();
+    for (const ops::SequenceRows& s : op.sequences) {
+        sequences_.push_back({s.first_row, s.rows, s.first_position, pages});
+        pages += s.pages.size();
+    }
+    attention_.run(kernels_, pool_, kv.layout(), {op.n_heads, op.window}, sequences_, data_of(op.q),
+                   data_of(op.out));
+}
+
+}  // namespace helix::engine

@@ -27,7 +27,7 @@ struct AttentionShape {
 // its own that are within the window, whose keys and values are in the pages. Query heads h share
 // KV head h / (n_heads / n_kv_heads). q, out: [rows, n_heads, head_dim]. Each head's rank attends;
 // layout and pool have the same ranks.
-class Attention {
+class PagedAttention {
   public:
     void run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout,
              const AttentionShape& shape, std::span<const AttentionRows> sequences, const float* q,

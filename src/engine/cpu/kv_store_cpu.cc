@@ -1,7 +1,12 @@
+#include "engine/cpu/kv_store_cpu.h"
+
 #include <cstring>
 #include <vector>
 
-#include "engine/cpu/kv_store_cpu.h"
+#include "base/index.h"
+#include "engine/cpu/cpu_device.h"
+#include "engine/cpu/cpu_memory.h"
+#include "engine/cpu/kv_memory.h"
 #include "model/quant/half.h"
 
 namespace helix::engine::ops {
@@ -85,3 +90,28 @@ void kv_store(const Kernels& kernels, const KvLayout& layout, int rank, const fl
 }
 
 }  // namespace helix::engine::ops
+
+namespace helix::engine {
+
+// Each rank stores its own heads.
+void CpuDevice::kv_store(const ops::KvStore& op) {
+    auto& kv = static_cast<KvMemory&>(op.kv);
+    const ops::KvLayout& layout = kv.layout();
+    row_sequence_.clear();
+    for (const ops::SequenceRows& s : op.sequences)
+        row_sequence_.insert(row_sequence_.end(), base::size_of(s.rows), &s);
+    const std::int64_t width = std::int64_t{layout.n_kv_heads} * layout.head_dim;
+    const std::int64_t rank_width = std::int64_t{layout.rank_heads()} * layout.head_dim;
+    const float* keys = data_of(op.keys);
+    const float* values = data_of(op.values);
+    pool_.run_ranks(std::ssize(row_sequence_), [&](int rank, std::int64_t row, int) {
+        const ops::SequenceRows& s = *row_sequence_[base::at(row)];
+        const auto position = s.first_position + static_cast<std::int32_t>(row - s.first_row);
+        std::byte* page = kv.page(s.pages[base::at(position / layout.block_size)]);
+        const std::int64_t at = row * width + rank * rank_width;
+        ops::kv_store(kernels_, layout, rank, keys + at, values + at, position % layout.block_size,
+                      page);
+    });
+}
+
+}  // namespace helix::engine

@@ -1,8 +1,11 @@
+#include "engine/cpu/matmul_cpu.h"
+
 #include <algorithm>
 
 #include "base/check.h"
 #include "base/index.h"
-#include "engine/cpu/matmul_cpu.h"
+#include "engine/cpu/cpu_device.h"
+#include "engine/cpu/cpu_memory.h"
 
 namespace helix::engine::ops {
 namespace {
@@ -126,3 +129,17 @@ void matmul(const Kernels& kernels, ThreadPool& pool, MatmulRows& rows,
 }
 
 }  // namespace helix::engine::ops
+
+namespace helix::engine {
+
+void CpuDevice::matmul(const ops::Matmul& op) {
+    jobs_.clear();
+    for (const ops::Projection& to : op.to) {
+        const auto& matrix = static_cast<const CpuMatrix&>(to.matrix);
+        jobs_.push_back({&matrix.packed(), {data_of(to.y), matrix.shape().rows, to.accumulate}});
+    }
+    matmul_rows_.set(data_of(op.x), op.rows, op.to[0].matrix.shape().cols);
+    ops::matmul(kernels_, pool_, matmul_rows_, jobs_);
+}
+
+}  // namespace helix::engine

@@ -1,6 +1,8 @@
 #include "engine/device/weight_loader.h"
 
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,72 +17,48 @@ base::Result<const model::TensorInfo*> WeightLoader::find(std::string_view name)
     return info;
 }
 
-void WeightLoader::expect(std::int64_t bytes) {
-    expected_bytes_ = bytes;
-    memory_ = nullptr;
-}
-
-// Where there are several memory nodes, a matrix has pages of its own: parts of it belong to one
-// node or the other.
-std::shared_ptr<ops::MatrixMemory> WeightLoader::memory() {
-    if (memory_ == nullptr && expected_bytes_ > 0 && !pool_.several_nodes()) {
-        auto memory = ops::MatrixMemory::allocate(expected_bytes_);
-        if (memory.ok()) memory_ = std::move(*memory);  // otherwise each will ask for its own
-    }
-    return memory_;
-}
-
 base::Result<std::int64_t> WeightLoader::bytes(std::string_view name) const {
     TRY(const model::TensorInfo* info, find(name));
     if (info->shape.size() < 2) return static_cast<std::int64_t>(info->bytes);
     const std::int64_t count = info->shape.size() > 2 ? info->shape[2] : 1;
-    return count *
-           ops::PackedMatrix::packed_bytes(info->type, info->rows() / count, info->row_length());
+    return device_.matrix_bytes({info->type, count, info->rows() / count, info->row_length()});
 }
 
-base::Result<ops::PackedMatrix> WeightLoader::matrix(std::string_view name, std::int64_t rows,
-                                                     std::int64_t cols) {
+base::Result<std::unique_ptr<Matrix>> WeightLoader::make(const model::TensorInfo& info,
+                                                         const MatrixShape& shape) {
+    TRY(const std::span<const std::byte> data, source_.tensor(info.name));
+    auto made = device_.make_matrix(shape, data);
+    source_.release(info.name);
+    if (!made.ok()) {
+        return base::Error{made.error().code,
+                           fmt::format("tensor {}: {}", info.name, made.error().message)};
+    }
+    return made;
+}
+
+base::Result<std::unique_ptr<Matrix>> WeightLoader::matrix(std::string_view name, std::int64_t rows,
+                                                           std::int64_t cols) {
     TRY(const model::TensorInfo* info, find(name));
     if (info->rows() != rows || info->row_length() != cols) {
         return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found", name,
                                          rows, cols, info->rows(), info->row_length()));
     }
-    TRY(const std::span<const std::byte> data, source_.tensor(name));
-    auto packed = ops::PackedMatrix::pack(info->type, rows, cols, data, pool_, memory());
-    source_.release(name);
-    if (!packed.ok()) {
-        return base::Error{packed.error().code,
-                           fmt::format("tensor {}: {}", name, packed.error().message)};
-    }
-    return packed;
+    return make(*info, {info->type, 1, rows, cols});
 }
 
-base::Result<std::vector<ops::PackedMatrix>> WeightLoader::matrices(std::string_view name,
-                                                                    std::int64_t count,
-                                                                    std::int64_t rows,
-                                                                    std::int64_t cols) {
+base::Result<std::unique_ptr<Matrix>> WeightLoader::matrices(std::string_view name,
+                                                             std::int64_t count, std::int64_t rows,
+                                                             std::int64_t cols) {
     TRY(const model::TensorInfo* info, find(name));
     if (info->shape != std::vector<std::int64_t>{cols, rows, count}) {
         return base::invalid(fmt::format("tensor {}: shape [{}, {}, {}] expected, [{}] found", name,
                                          cols, rows, count, fmt::join(info->shape, ", ")));
     }
-    TRY(const std::span<const std::byte> data, source_.tensor(name));
-    const std::size_t each = data.size() / static_cast<std::size_t>(count);
-    std::vector<ops::PackedMatrix> all;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-        auto packed = ops::PackedMatrix::pack(info->type, rows, cols, data.subspan(i * each, each),
-                                              pool_, memory());
-        if (!packed.ok()) {
-            return base::Error{packed.error().code, fmt::format("tensor {}, matrix {}: {}", name, i,
-                                                                packed.error().message)};
-        }
-        all.push_back(std::move(*packed));
-    }
-    source_.release(name);
-    return all;
+    return make(*info, {info->type, count, rows, cols});
 }
 
-base::Result<std::vector<float>> WeightLoader::vector(std::string_view name, std::int64_t size) {
+base::Result<std::unique_ptr<Buffer>> WeightLoader::vector(std::string_view name,
+                                                           std::int64_t size) {
     TRY(const model::TensorInfo* info, find(name));
     TRY(const std::span<const std::byte> data, source_.tensor(name));
     std::vector<float> values(static_cast<std::size_t>(size));
@@ -91,7 +69,9 @@ base::Result<std::vector<float>> WeightLoader::vector(std::string_view name, std
     }
     std::memcpy(values.data(), data.data(), data.size());
     source_.release(name);
-    return values;
+    TRY(auto buffer, device_.make_buffer(size));
+    TRY_VOID(device_.write(*buffer, 0, values));
+    return buffer;
 }
 
 }  // namespace helix::engine

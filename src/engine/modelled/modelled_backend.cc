@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "base/random.h"
-#include "engine/cpu/kv_memory.h"
+#include "engine/backend/page_moves.h"
 
 namespace helix::engine {
 namespace {

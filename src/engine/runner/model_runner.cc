@@ -1,16 +1,15 @@
-#include "engine/cpu_backend.h"
+#include "engine/runner/model_runner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/index.h"
-#include "base/machine.h"
+#include "engine/backend/page_moves.h"
+#include "engine/kernels/kernels.h"
 #include "engine/ops/kv_type.h"
 #include "engine/ops/rope.h"
 
@@ -23,15 +22,6 @@ constexpr const char* kHead = "output.weight";
 constexpr std::int64_t kScoredRows = 64;  // that the head gets at once: their logits stay small
 
 using base::size_of;
-
-void resize(std::vector<float>& buffer, std::int64_t size) {
-    if (buffer.size() < size_of(size)) buffer.resize(size_of(size));
-}
-
-// Cores that a thread can be pinned to are numbered below it.
-int machine_cores() {
-    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 base::Status check_config(const model::ModelConfig& c) {
     if (c.n_layers <= 0 || c.hidden <= 0 || c.n_heads <= 0 || c.n_kv_heads <= 0 ||
@@ -53,93 +43,60 @@ base::Status check_config(const model::ModelConfig& c) {
     return base::Ok{};
 }
 
-ThreadPlaces places(const CpuOptions& options) {
-    return place_threads(options.threads, options.ranks, options.cpus,
-                         options.ranks > 1 ? read_numa_nodes() : NumaNodes());
-}
-
 }  // namespace
 
-base::Status check_ranks(int ranks, int threads, const model::ModelConfig& config) {
-    if (ranks < 1) return base::invalid(fmt::format("{} tensor parallel ranks: at least 1", ranks));
-    if (config.n_kv_heads % ranks != 0) {
-        return base::invalid(
-            fmt::format("{} tensor parallel ranks cannot share the model's {} key-value heads "
-                        "evenly",
-                        ranks, config.n_kv_heads));
-    }
-    if (ranks > threads) {
-        return base::invalid(fmt::format(
-            "{} tensor parallel ranks need a thread each; there are {}", ranks, threads));
-    }
-    return base::Ok{};
-}
-
-base::Result<std::unique_ptr<Backend>> CpuBackend::create(
-    std::shared_ptr<model::WeightSource> weights, model::ModelConfig config, CpuOptions options) {
-    CHECK(weights != nullptr);
+base::Result<std::unique_ptr<Backend>> ModelRunner::create(
+    std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
+    std::unique_ptr<Device> device, RunnerOptions options) {
+    CHECK(weights != nullptr && device != nullptr);
     TRY_VOID(check_config(config));
     if (options.block_size < 1)
         return base::invalid(fmt::format("block size {}: at least 1", options.block_size));
-    if (options.threads < 0) return base::invalid(fmt::format("{} threads", options.threads));
     if (options.memory_bytes < 0 || options.swap_bytes < 0)
         return base::invalid("the memory budget is negative");
-    if (options.isa && !ops::supported(*options.isa)) {
-        return base::invalid(fmt::format("this machine has no {}", ops::to_string(*options.isa)));
-    }
-    const int cores = machine_cores();
-    for (const int cpu : options.cpus) {
-        if (cpu < 0 || cpu >= cores)
-            return base::invalid(fmt::format("core {}: this machine has {}", cpu, cores));
-    }
-    if (options.threads == 0)
-        options.threads =
-            options.cpus.empty() ? base::usable_threads() : static_cast<int>(options.cpus.size());
-    TRY_VOID(check_ranks(options.ranks, options.threads, config));
     TRY(auto architecture, make_architecture(config));
-    return std::unique_ptr<Backend>(new CpuBackend(std::move(weights), std::move(config),
-                                                   std::move(options), std::move(architecture)));
+    return std::unique_ptr<Backend>(new ModelRunner(std::move(weights), std::move(config),
+                                                    std::move(device), std::move(options),
+                                                    std::move(architecture)));
 }
 
-CpuBackend::CpuBackend(std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
-                       CpuOptions options, std::unique_ptr<Architecture> architecture)
+ModelRunner::ModelRunner(std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
+                         std::unique_ptr<Device> device, RunnerOptions options,
+                         std::unique_ptr<Architecture> architecture)
     : weights_(std::move(weights)),
       config_(std::move(config)),
       options_(std::move(options)),
+      device_(std::move(device)),
       architecture_(std::move(architecture)),
-      kernels_(ops::kernels(options_.isa.value_or(ops::best_isa()))),
-      pool_(places(options_)),
-      kv_layout_{options_.kv_type,    config_.n_kv_heads, config_.head_dim,
-                 options_.block_size, options_.ranks,     0},
-      samplers_(size_of(options_.threads), Sampler(kernels_)) {}
+      kv_page_{options_.kv_type, config_.n_kv_heads, config_.head_dim, options_.block_size},
+      samplers_(size_of(device_->host_threads().size()), Sampler(ops::kernels(ops::best_isa()))) {}
 
-CpuBackend::~CpuBackend() {
+ModelRunner::~ModelRunner() {
     drop_embedding();
 }
 
 // ---- pages that move
 // ------------------------------------------------------------------------------
 
-std::string CpuBackend::kv_format() const {
-    const ops::KvLayout& layout = kv_layout_;
-    return fmt::format("{} {}x{}x{}", ops::to_string(layout.type), layout.block_size,
-                       layout.n_kv_heads, layout.head_dim);
+std::string ModelRunner::kv_format() const {
+    return fmt::format("{} {}x{}x{}", ops::to_string(kv_page_.type), kv_page_.block_size,
+                       kv_page_.n_kv_heads, kv_page_.head_dim);
 }
 
-base::Status CpuBackend::read_pages(std::span<const core::PageId> pages,
-                                    std::span<std::byte> bytes) const {
-    TRY_VOID(check_pages(pages, kv_.pages(), bytes.size()));
+base::Status ModelRunner::read_pages(std::span<const core::PageId> pages,
+                                     std::span<std::byte> bytes) const {
+    TRY_VOID(check_pages(pages, this->pages(), bytes.size()));
     for (std::size_t i = 0; i < pages.size(); ++i) {
-        kv_.read(pages[i], kv_layout_, bytes.data() + i * size_of(kv_page_bytes()));
+        TRY_VOID(kv_->read(pages[i], bytes.data() + i * size_of(kv_page_bytes())));
     }
     return base::Ok{};
 }
 
-base::Status CpuBackend::write_pages(std::span<const core::PageId> pages,
-                                     std::span<const std::byte> bytes) {
-    TRY_VOID(check_pages(pages, kv_.pages(), bytes.size()));
+base::Status ModelRunner::write_pages(std::span<const core::PageId> pages,
+                                      std::span<const std::byte> bytes) {
+    TRY_VOID(check_pages(pages, this->pages(), bytes.size()));
     for (std::size_t i = 0; i < pages.size(); ++i) {
-        kv_.write(pages[i], kv_layout_, bytes.data() + i * size_of(kv_page_bytes()));
+        TRY_VOID(kv_->write(pages[i], bytes.data() + i * size_of(kv_page_bytes())));
     }
     return base::Ok{};
 }
@@ -147,8 +104,8 @@ base::Status CpuBackend::write_pages(std::span<const core::PageId> pages,
 // ---- loading
 // --------------------------------------------------------------------------------------
 
-base::Result<std::int64_t> CpuBackend::weight_bytes(const WeightLoader& loader,
-                                                    spec::LayerRange layers) const {
+base::Result<std::int64_t> ModelRunner::weight_bytes(const WeightLoader& loader,
+                                                     spec::LayerRange layers) const {
     std::int64_t sum = 0;
     for (std::int32_t l = layers.begin; l < layers.end; ++l) {
         TRY(const std::int64_t bytes, architecture_->layer_bytes(loader, l));
@@ -166,7 +123,7 @@ base::Result<std::int64_t> CpuBackend::weight_bytes(const WeightLoader& loader,
     return sum;
 }
 
-base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange layers) {
+base::Status ModelRunner::load_weights(WeightLoader& loader, spec::LayerRange layers) {
     for (std::int32_t l = 0; l < config_.n_layers; ++l) {
         if (!layers.contains(l)) architecture_->drop_layer(l);
     }
@@ -176,7 +133,7 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
     // In this order: what is large is unpacked beside little else, and a tied head is packed while
     // the embedding is in use, so that a source that makes or fetches it does so once.
     if (layers.begin == 0 && embedding_.empty()) TRY_VOID(load_embedding());
-    if (needs_head && output_norm_.empty()) {
+    if (needs_head && output_norm_ == nullptr) {
         TRY(head_, loader.matrix(config_.tied_embeddings ? kEmbedding : kHead, config_.vocab,
                                  config_.hidden));
         TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
@@ -187,12 +144,12 @@ base::Status CpuBackend::load_weights(WeightLoader& loader, spec::LayerRange lay
     return base::Ok{};
 }
 
-void CpuBackend::drop_head() {
-    head_ = {};
-    output_norm_.clear();
+void ModelRunner::drop_head() {
+    head_ = nullptr;
+    output_norm_ = nullptr;
 }
 
-base::Status CpuBackend::load_embedding() {
+base::Status ModelRunner::load_embedding() {
     const model::TensorInfo* info = weights_->file().find_tensor(kEmbedding);
     CHECK(info != nullptr);
     if (info->row_length() != config_.hidden || info->rows() != config_.vocab) {
@@ -206,19 +163,19 @@ base::Status CpuBackend::load_embedding() {
     return base::Ok{};
 }
 
-void CpuBackend::drop_embedding() {
+void ModelRunner::drop_embedding() {
     if (!embedding_.empty()) weights_->release(kEmbedding);
     embedding_ = {};
 }
 
-void CpuBackend::drop_kv() {
+void ModelRunner::drop_kv() {
     layers_ = {};
-    kv_.clear();
+    kv_ = nullptr;
 }
 
-base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
+base::Result<std::int64_t> ModelRunner::load(spec::LayerRange layers) {
     drop_kv();
-    WeightLoader loader(*weights_, pool_);
+    WeightLoader loader(*weights_, *device_);
     if (layers.empty()) {
         for (std::int32_t l = 0; l < config_.n_layers; ++l) architecture_->drop_layer(l);
         drop_head();
@@ -231,8 +188,8 @@ base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
     }
     TRY(const std::int64_t weights, weight_bytes(loader, layers));
     const std::int64_t budget =
-        options_.memory_bytes > 0 ? options_.memory_bytes : base::usable_memory_bytes() / 5 * 4;
-    const std::int64_t page = kv_layout_.page_bytes();
+        options_.memory_bytes > 0 ? options_.memory_bytes : device_->memory_bytes();
+    const std::int64_t page = kv_page_.page_bytes();
     const std::int64_t least = weights + layers.size() * page;
     if (least > budget) {
         return base::Error{
@@ -242,13 +199,14 @@ base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
                         layers.begin, layers.end, weights, layers.size() * page, budget,
                         least - budget)};
     }
-    loader.expect(weights);
-    TRY_VOID(load_weights(loader, layers));
+    device_->expect_matrices(weights);
+    const base::Status loaded = load_weights(loader, layers);
+    device_->expect_matrices(0);
+    TRY_VOID(loaded);
     constexpr std::int64_t kMaxPages = 1LL << 31;
     const std::int64_t pages = std::min((budget - weights) / page, kMaxPages);
     const std::int64_t swap_pages = std::min(options_.swap_bytes / page, kMaxPages);
-    TRY_VOID(kv_.allocate(pages, swap_pages, options_.ranks, kv_layout_.rank_page_bytes()));
-    kv_layout_.rank_stride = kv_.rank_stride();
+    TRY(kv_, device_->make_kv_arena(kv_page_, pages, swap_pages));
     layers_ = layers;
     return pages;
 }
@@ -256,8 +214,8 @@ base::Result<std::int64_t> CpuBackend::load(spec::LayerRange layers) {
 // ---- running
 // --------------------------------------------------------------------------------------
 
-base::Status CpuBackend::check_chunk(const core::BatchChunk& chunk,
-                                     const core::BatchPlan& plan) const {
+base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
+                                      const core::BatchPlan& plan) const {
     const auto bad = [&](std::string what) {
         return base::invalid(
             fmt::format("request {} in batch {}: {}", chunk.key.request.value, plan.id, what));
@@ -276,7 +234,7 @@ base::Status CpuBackend::check_chunk(const core::BatchChunk& chunk,
                                chunk.first_position + rows));
     }
     for (const core::PageId page : chunk.pages) {
-        if (page >= kv_.pages()) return bad(fmt::format("page {} of {}", page, kv_.pages()));
+        if (page >= pages()) return bad(fmt::format("page {} of {}", page, pages()));
     }
     for (const std::span<const spec::Token> tokens :
          {std::span<const spec::Token>(chunk.tokens.begin(), chunk.tokens.end()),
@@ -309,18 +267,19 @@ base::Status CpuBackend::check_chunk(const core::BatchChunk& chunk,
     return base::Ok{};
 }
 
-base::Status CpuBackend::copy_input(const core::BatchChunk& chunk, const PayloadRows& payload,
-                                    float* rows) const {
+base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchChunk& chunk,
+                                                             const PayloadRows& payload) {
     const std::int64_t hidden = config_.hidden;
     const std::int64_t n = std::ssize(chunk.tokens);
     if (chunk.layers.begin == 0) {
         const std::int64_t row_bytes = std::ssize(embedding_) / config_.vocab;
+        embedded_.resize(size_of(n * hidden));
         for (std::int64_t r = 0; r < n; ++r) {
             const auto at = size_of(chunk.tokens[size_of(r)] * row_bytes);
             model::dequantize_row(embedding_type_, embedding_.subspan(at, size_of(row_bytes)),
-                                  rows + r * hidden);
+                                  embedded_.data() + r * hidden);
         }
-        return base::Ok{};
+        return std::span<const float>(embedded_);
     }
     const std::span<const float> input = payload(chunk.input);
     if (std::ssize(input) != n * hidden) {
@@ -328,13 +287,12 @@ base::Status CpuBackend::copy_input(const core::BatchChunk& chunk, const Payload
             fmt::format("request {}: {} activations expected for {} rows, {} received",
                         chunk.key.request.value, n * hidden, n, input.size()));
     }
-    std::memcpy(rows, input.data(), input.size_bytes());
-    return base::Ok{};
+    return input;
 }
 
 // Makes the rows of exactly the chunks that run this layer active.
-base::Status CpuBackend::activate(const core::BatchPlan& plan, std::int32_t layer,
-                                  const PayloadRows& payload) {
+base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t layer,
+                                   const PayloadRows& payload) {
     const bool same = std::none_of(
         plan.chunks.begin(), plan.chunks.end(), [layer](const core::BatchChunk& chunk) {
             return chunk.layers.begin == layer || chunk.layers.end == layer;
@@ -349,132 +307,131 @@ base::Status CpuBackend::activate(const core::BatchPlan& plan, std::int32_t laye
     }
     const std::int64_t hidden = config_.hidden;
     const auto rope_dim = size_of(config_.rope_dim);
-    resize(next_hidden_, rows * hidden);
-    resize(rope_, rows * config_.rope_dim);
+    TRY_VOID(make_room(*device_, next_hidden_, rows * hidden));
+    TRY_VOID(make_room(*device_, angles_, rows * config_.rope_dim));
+    host_angles_.resize(size_of(rows) * rope_dim);
+    ranges_.clear();
     for (const ActiveChunk& next : next_active_) {
         const core::BatchChunk& chunk = *next.chunk;
-        float* to = next_hidden_.data() + next.first_row * hidden;
         if (chunk.layers.begin == layer) {
-            TRY_VOID(copy_input(chunk, payload, to));
+            TRY(const std::span<const float> input, input_rows(chunk, payload));
+            TRY_VOID(device_->write(*next_hidden_, next.first_row * hidden, input));
         } else {
             const auto old =
                 std::find_if(active_.begin(), active_.end(),
                              [&](const ActiveChunk& a) { return a.chunk == next.chunk; });
-            std::copy_n(hidden_.data() + old->first_row * hidden, std::ssize(chunk.tokens) * hidden,
-                        to);
+            ranges_.push_back({old->first_row, next.first_row, std::ssize(chunk.tokens)});
         }
         for (std::size_t r = 0; r < chunk.tokens.size(); ++r) {
-            ops::rope_table(
-                config_, chunk.first_position + static_cast<std::int32_t>(r),
-                std::span(rope_).subspan((size_of(next.first_row) + r) * rope_dim, rope_dim));
+            const std::size_t at = (size_of(next.first_row) + r) * rope_dim;
+            ops::rope_table(config_, chunk.first_position + static_cast<std::int32_t>(r),
+                            std::span(host_angles_).subspan(at, rope_dim));
         }
     }
+    if (!ranges_.empty()) device_->copy_rows({*hidden_, *next_hidden_, hidden, ranges_});
+    TRY_VOID(device_->write(*angles_, 0, host_angles_));
     std::swap(hidden_, next_hidden_);
     std::swap(active_, next_active_);
     return base::Ok{};
 }
 
-void CpuBackend::run_layer(std::int32_t layer) {
+base::Status ModelRunner::run_layer(std::int32_t layer) {
     sequences_.clear();
-    pages_.clear();
     std::int64_t rows = 0;
     for (const ActiveChunk& active : active_) {
         const core::BatchChunk& chunk = *active.chunk;
         const std::size_t blocks = chunk.pages.size() / size_of(chunk.layers.size());
         const std::size_t first = size_of(layer - chunk.layers.begin) * blocks;
-        for (std::size_t b = 0; b < blocks; ++b) {
-            pages_.push_back(kv_.page(chunk.pages[first + b]));
-        }
+        sequences_.push_back({active.first_row, std::ssize(chunk.tokens), chunk.first_position,
+                              std::span(chunk.pages).subspan(first, blocks)});
         rows += std::ssize(chunk.tokens);
     }
-    std::size_t at = 0;
-    for (const ActiveChunk& active : active_) {
-        const core::BatchChunk& chunk = *active.chunk;
-        sequences_.push_back(
-            {active.first_row, std::ssize(chunk.tokens), chunk.first_position, pages_.data() + at});
-        at += chunk.pages.size() / size_of(chunk.layers.size());
-    }
-    const Device device{kernels_, pool_, kv_layout_};
-    const LayerRows layer_rows{std::span(hidden_).first(size_of(rows * config_.hidden)),
-                               std::span(rope_).first(size_of(rows * config_.rope_dim)), sequences_,
-                               rows};
-    architecture_->run_layer(device, layer, layer_rows);
+    return architecture_->run_layer(*device_, layer, {*hidden_, *angles_, *kv_, sequences_, rows});
 }
 
 // Hands on the rows of the chunks whose last layer this was.
-void CpuBackend::finish_chunks(std::int32_t layer, BatchResult& result) {
+base::Status ModelRunner::finish_chunks(std::int32_t layer, BatchResult& result) {
     const std::int64_t hidden = config_.hidden;
+    ranges_.clear();
     for (const ActiveChunk& active : active_) {
         const core::BatchChunk& chunk = *active.chunk;
         if (chunk.layers.end != layer + 1) continue;
-        const float* rows = hidden_.data() + active.first_row * hidden;
         const std::int64_t n = std::ssize(chunk.tokens);
         if (chunk.output_row >= 0) {
-            std::copy_n(rows, n * hidden, result.output.data() + chunk.output_row * hidden);
+            TRY(const std::span<const float> rows,
+                device_->read(*hidden_, active.first_row * hidden, n * hidden));
+            std::copy(rows.begin(), rows.end(), result.output.begin() + chunk.output_row * hidden);
         }
-        if (!chunk.scored.empty()) score(chunk, rows, result);
+        if (!chunk.scored.empty()) TRY_VOID(score(chunk, active.first_row, result));
         if (chunk.sample) {
+            const std::int64_t last = chunk.drafts + 1;
             to_sample_.push_back({&chunk, n_head_rows_});
-            resize(last_rows_, (n_head_rows_ + chunk.drafts + 1) * hidden);
-            for (std::int64_t r = n - 1 - chunk.drafts; r < n; ++r) {
-                kernels_.rms_norm(rows + r * hidden, output_norm_.data(), hidden,
-                                  config_.norm_epsilon,
-                                  last_rows_.data() + n_head_rows_++ * hidden);
-            }
+            ranges_.push_back({active.first_row + n - last, n_head_rows_, last});
+            n_head_rows_ += last;
         }
     }
+    // Only the model's last layer is followed by sampling: here are all the rows of the batch.
+    if (ranges_.empty()) return base::Ok{};
+    return norm_for_head(ranges_, last_rows_, n_head_rows_);
 }
 
-void CpuBackend::score(const core::BatchChunk& chunk, const float* rows, BatchResult& result) {
+base::Status ModelRunner::norm_for_head(std::span<const ops::RowRange> ranges,
+                                        std::unique_ptr<Buffer>& to, std::int64_t rows) {
     const std::int64_t hidden = config_.hidden;
-    const std::int64_t vocab = config_.vocab;
+    TRY_VOID(make_room(*device_, to, rows * hidden));
+    device_->copy_rows({*hidden_, *to, hidden, ranges});
+    device_->rms_norm({*to, *output_norm_, *to, rows, hidden, config_.norm_epsilon});
+    return base::Ok{};
+}
+
+base::Status ModelRunner::score(const core::BatchChunk& chunk, std::int64_t first_row,
+                                BatchResult& result) {
     const std::int64_t n = std::ssize(chunk.scored);
     const std::size_t first_scored = result.scored.size();
     result.scored.resize(first_scored + size_of(n));
     base::Status status = base::Ok{};
     for (std::int64_t first = 0; first < n; first += kScoredRows) {
         const std::int64_t count = std::min(kScoredRows, n - first);
-        resize(scored_rows_, count * hidden);
-        for (std::int64_t r = 0; r < count; ++r) {
-            kernels_.rms_norm(rows + (first + r) * hidden, output_norm_.data(), hidden,
-                              config_.norm_epsilon, scored_rows_.data() + r * hidden);
-        }
-        apply_head(scored_rows_.data(), count);
+        const ops::RowRange range[] = {{first_row + first, 0, count}};
+        TRY_VOID(norm_for_head(range, scored_rows_, count));
+        TRY(const std::span<const float> logits, apply_head(*scored_rows_, count));
         const auto scored =
             std::span(result.scored).subspan(first_scored + size_of(first), size_of(count));
         const base::Status piece =
-            score_tokens(pool_, samplers_, chunk, first,
-                         std::span(logits_).first(size_of(count * vocab)), scored);
+            score_tokens(device_->host_threads(), samplers_, chunk, first, logits, scored);
         if (status.ok()) status = piece;
     }
     if (!status.ok()) result.failed.push_back({chunk.key, status.error().message});
+    return base::Ok{};
 }
 
-void CpuBackend::apply_head(const float* rows, std::int64_t n) {
-    resize(logits_, n * config_.vocab);
-    head_rows_.set(rows, n, config_.hidden);
-    const ops::MatmulJob head[] = {{&head_, {logits_.data(), config_.vocab, false}}};
-    ops::matmul(kernels_, pool_, head_rows_, head);
+base::Result<std::span<const float>> ModelRunner::apply_head(const Buffer& rows, std::int64_t n) {
+    TRY_VOID(make_room(*device_, logits_, n * config_.vocab));
+    const ops::Projection head[] = {{*head_, *logits_}};
+    device_->matmul({rows, n, head});
+    return device_->read(*logits_, 0, n * config_.vocab);
 }
 
-void CpuBackend::sample(BatchResult& result) {
-    const std::int64_t rows = n_head_rows_;
-    if (rows == 0) return;
-    apply_head(last_rows_.data(), rows);
-    DrawnTokens drawn =
-        draw_tokens(pool_, samplers_, to_sample_, logits_, config_.vocab, options_.filter.get());
+base::Status ModelRunner::sample(BatchResult& result) {
+    if (n_head_rows_ == 0) return base::Ok{};
+    TRY(const std::span<const float> logits, apply_head(*last_rows_, n_head_rows_));
+    DrawnTokens drawn = draw_tokens(device_->host_threads(), samplers_, to_sample_, logits,
+                                    config_.vocab, options_.filter.get());
     result.tokens = std::move(drawn.tokens);
     for (core::FailedSequence& failed : drawn.failed) {
         const bool known = std::any_of(result.failed.begin(), result.failed.end(),
                                        [&](const auto& f) { return f.key == failed.key; });
         if (!known) result.failed.push_back(std::move(failed));
     }
+    return base::Ok{};
 }
 
-base::Result<BatchResult> CpuBackend::run(const core::BatchPlan& plan, const PayloadRows& payload) {
+base::Result<BatchResult> ModelRunner::run(const core::BatchPlan& plan,
+                                           const PayloadRows& payload) {
     BatchResult result;
     for (const core::BatchChunk& chunk : plan.chunks) TRY_VOID(check_chunk(chunk, plan));
-    TRY_VOID(kv_.move(plan, pool_));
+    TRY_VOID(check_moves(plan, pages(), swap_pages()));
+    if (kv_ != nullptr) TRY_VOID(kv_->move(plan));
     if (plan.chunks.empty()) return result;
     spec::LayerRange all = plan.chunks.front().layers;
     for (const core::BatchChunk& chunk : plan.chunks) {
@@ -487,10 +444,10 @@ base::Result<BatchResult> CpuBackend::run(const core::BatchPlan& plan, const Pay
     for (std::int32_t layer = all.begin; layer < all.end; ++layer) {
         TRY_VOID(activate(plan, layer, payload));
         if (active_.empty()) continue;
-        run_layer(layer);
-        finish_chunks(layer, result);
+        TRY_VOID(run_layer(layer));
+        TRY_VOID(finish_chunks(layer, result));
     }
-    sample(result);
+    TRY_VOID(sample(result));
     return result;
 }
 
