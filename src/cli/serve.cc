@@ -207,7 +207,7 @@ base::Result<node::WorkerOptions> local_worker(const ServeArguments& a, const Se
     TRY_VOID(fill_backend(a.backend, worker));
     if (a.backend.tp > 1) {
         TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
-        TRY_VOID(check_tensor_parallel(a.backend, config));
+        TRY_VOID(check_tensor_parallel(worker, config));
     }
     worker.name = "local";
     TRY(worker.role, role_of(a.role));

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "core/protocol/batch_plan.h"
+#include "engine/backend/provider.h"
 #include "net/zmq_frame.h"
 #include "net/zmq_transport.h"
-#include "node/backend_provider.h"
 #include "node/kept_model.h"
 
 namespace helix::node {
 
 // What the engine has done.
 struct EngineProfiled {
-    base::Result<SelfProfile> profile;
+    base::Result<engine::SelfProfile> profile;
 };
 struct EngineLoaded {
     std::uint64_t epoch = 0;
@@ -44,8 +44,8 @@ class EngineThread {
   public:
     // speed below 1 slows batches down to that share (to try unequal machines on equal ones). kept,
     // with the backend, is the thread's as long as this lives.
-    EngineThread(std::shared_ptr<BackendProvider> provider, BackendRequest request, double speed,
-                 KeptModel& kept, const net::Wakeup& done);
+    EngineThread(std::shared_ptr<engine::BackendProvider> provider, engine::BackendRequest request,
+                 double speed, KeptModel& kept, const net::Wakeup& done);
     ~EngineThread();  // waits for the task at hand
     EngineThread(const EngineThread&) = delete;
     EngineThread& operator=(const EngineThread&) = delete;
@@ -75,8 +75,8 @@ class EngineThread {
     EngineEvent perform(const RunTask& task);
     base::Result<std::int64_t> load_layers(spec::LayerRange layers);
 
-    std::shared_ptr<BackendProvider> provider_;
-    BackendRequest request_;
+    std::shared_ptr<engine::BackendProvider> provider_;
+    engine::BackendRequest request_;
     double speed_;
     // The thread's; others read and write KV pages that no batch uses.
     KeptModel& kept_;

@@ -27,8 +27,8 @@ class KeptModel {
     // The engine thread's while there is one; null before it needed them.
     std::shared_ptr<model::CountedWeights> weights;
     std::shared_ptr<engine::Backend> backend;
-    // What the machine had free before the weights took their part; 0 = not asked yet.
-    std::int64_t free_memory_bytes = 0;
+    // What the device offered before the weights took their part; 0 = not asked yet.
+    std::int64_t offered_memory_bytes = 0;
 
   private:
     std::string of_;  // which model, encoded

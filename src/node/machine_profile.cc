@@ -6,8 +6,8 @@
 #include <array>
 
 #include "base/check.h"
+#include "engine/backend/self_profile.h"
 #include "node/clock.h"
-#include "node/self_profile.h"
 
 namespace helix::node {
 namespace {
@@ -52,7 +52,7 @@ class Profiler {
         }
         const auto most_rows = static_cast<std::size_t>(
             std::max({request_.most_prompt, request_.context, sequences_}));
-        rows_ = profile_rows(static_cast<std::int64_t>(most_rows), backend_.hidden_size());
+        rows_ = engine::profile_rows(static_cast<std::int64_t>(most_rows), backend_.hidden_size());
         TRY_VOID(fill());
         TRY_VOID(warm_up());
         TRY_VOID(measure());

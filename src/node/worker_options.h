@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "engine/backend/provider.h"
 #include "model/weight_source.h"
 #include "net/key.h"
 #include "net/zmq_transport.h"
-#include "node/backend_provider.h"
 #include "spec/cluster_spec.h"
 
 namespace helix::node {
@@ -29,7 +29,7 @@ struct WorkerOptions {
     bool prefix_cache = true;  // keep the KV of tokens that another request may begin with
     std::int32_t threads = 0;
     double speed = 1;  // below 1: slowed down to that share
-    std::shared_ptr<BackendProvider> backend;
+    std::shared_ptr<engine::BackendProvider> backend;
     std::optional<net::WorkerKey> key;
     bool insecure = false;
     std::string model_file;              // local weights, used when their hash is the served one's

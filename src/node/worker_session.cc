@@ -14,6 +14,7 @@
 #include "core/protocol/migration_rate.h"
 #include "model/manifest.h"
 #include "node/clock.h"
+#include "node/grammar_filter.h"
 #include "node/wire_weights.h"
 
 namespace helix::node {
@@ -94,15 +95,15 @@ wire::Hello WorkerSession::make_hello() const {
     hello.region = options_.region;
     hello.role = options_.role;
     hello.cores = options_.threads > 0 ? options_.threads : base::usable_threads();
-    if (kept_.free_memory_bytes == 0) {
-        const base::Allowance allowance = base::process_allowance();
-        kept_.free_memory_bytes = allowance.memory_bytes;
+    if (kept_.offered_memory_bytes == 0) {
+        const engine::DeviceMemory memory = options_.backend->memory();
+        kept_.offered_memory_bytes = memory.offered_bytes;
         LOG_INFO("{:.1f} GB of memory may be used, by {}; {} threads",
-                 static_cast<double>(allowance.memory_bytes) / 1e9, allowance.memory_bound,
-                 allowance.threads);
+                 static_cast<double>(memory.free_bytes) / 1e9, memory.bound,
+                 base::usable_threads());
     }
     hello.memory_bytes =
-        options_.memory_bytes > 0 ? options_.memory_bytes : kept_.free_memory_bytes / 5 * 4;
+        options_.memory_bytes > 0 ? options_.memory_bytes : kept_.offered_memory_bytes;
     hello.endpoint = peers_->endpoint();
     const std::size_t colon = hello.endpoint.rfind(':');
     if (options_.peer_port != 0) {
@@ -306,8 +307,20 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
         std::clamp<std::int64_t>(kTransferBytes / page_bytes, 1, config.transfer_pages));
     worker_.emplace(welcome.worker, config);
     peers_->set_self(welcome.worker, incarnation_);
-    BackendRequest request{welcome, hello_.memory_bytes, options_.swap_bytes, hello_.cores,
-                           [this] { return weights(); }};
+    engine::BackendRequest request{
+        .model = welcome.model,
+        .hidden_size = welcome.hidden_size,
+        .vocab_size = welcome.vocab_size,
+        .block_size = welcome.block_size,
+        .kv_type = welcome.kv_type,
+        .memory_bytes = hello_.memory_bytes,
+        .swap_bytes = options_.swap_bytes,
+        .threads = hello_.cores,
+        .weights = [this] { return weights(); },
+        .filter =
+            [](std::shared_ptr<model::WeightSource> source) {
+                return std::make_shared<GrammarFilter>(std::move(source));
+            }};
     kept_.begin(welcome);
     engine_ = std::make_unique<EngineThread>(options_.backend, std::move(request), options_.speed,
                                              kept_, wakeup_);
@@ -329,7 +342,7 @@ void WorkerSession::on_profile_request(const wire::ProfileRequest& request) {
     engine_->profile();
 }
 
-void WorkerSession::on_profiled(const Result<SelfProfile>& profile) {
+void WorkerSession::on_profiled(const Result<engine::SelfProfile>& profile) {
     if (!profile.ok()) {
         send(wire::Goodbye{"cannot measure itself: " + profile.error().message});
         // What its options ask for does not suit the model: asking again would not help.

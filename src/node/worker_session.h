@@ -69,7 +69,7 @@ class WorkerSession {
     void on_message(wire::Message message, net::Frame payload);
     void on_welcome(const wire::Welcome& welcome);
     void on_profile_request(const wire::ProfileRequest& request);
-    void on_profiled(const base::Result<SelfProfile>& profile);
+    void on_profiled(const base::Result<engine::SelfProfile>& profile);
     void probe(std::deque<std::int32_t> targets);
     void finish_probe();
     void on_ran(EngineRan ran);

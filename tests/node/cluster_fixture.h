@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "engine/cpu/cpu_provider.h"
 #include "engine/modelled/modelled_backend.h"
+#include "engine/modelled/modelled_provider.h"
 #include "node/coordinator_server.h"
-#include "node/cpu_provider.h"
-#include "node/modelled_provider.h"
 #include "node/worker_server.h"
 
 // A cluster of modelled workers in this process, over real sockets.
@@ -120,7 +120,7 @@ inline WorkerOptions cpu_worker(const std::string& name, const std::filesystem::
     options.name = name;
     options.memory_bytes = 64 << 20;
     options.threads = 1;
-    options.backend = std::make_shared<CpuProvider>();
+    options.backend = std::make_shared<engine::CpuProvider>();
     options.cache_dir = dir / "cache";
     return options;
 }
@@ -132,8 +132,8 @@ inline WorkerOptions modelled_worker(const std::string& name, std::int32_t layer
     // Weights of so many layers and some room for KV.
     options.memory_bytes = layers_of_memory * 1'200'000 + 300'000;
     options.threads = 1;
-    options.backend = std::make_shared<ModelledProvider>(spec::NodeSpec{},
-                                                         std::make_shared<FlatCost>(layer_s), 1.0);
+    options.backend = std::make_shared<engine::ModelledProvider>(
+        spec::NodeSpec{}, std::make_shared<FlatCost>(layer_s), 1.0);
     return options;
 }
 

@@ -1,16 +1,18 @@
-#include "node/self_profile.h"
+#include "engine/backend/self_profile.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 
 #include "base/random.h"
-#include "node/clock.h"
+#include "engine/backend/made_up_weights.h"
 
-namespace helix::node {
+namespace helix::engine {
 namespace {
 
 using base::Result;
 
-constexpr base::Duration kEach = base::from_ms(100);
+constexpr double kEach_s = 0.1;
 constexpr int kMostRuns = 25;
 constexpr std::uint64_t kProbeBuffer = 1;
 
@@ -33,17 +35,22 @@ core::BatchChunk make_chunk(std::int32_t sequence, std::int32_t layer, std::int3
     return chunk;
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 // The median of some runs.
-Result<double> time_plan(engine::Backend& backend, core::BatchPlan plan,
-                         const engine::PayloadRows& payload) {
+Result<double> time_plan(Backend& backend, core::BatchPlan plan, const PayloadRows& payload) {
     std::vector<double> seconds;
-    const base::TimePoint start = now();
-    for (int i = 0; i < kMostRuns && (i < 2 || now() - start < kEach); ++i) {
+    const auto start = Clock::now();
+    for (int i = 0; i < kMostRuns && (i < 2 || seconds_since(start) < kEach_s); ++i) {
         plan.id = core::kFirstBatch + static_cast<std::uint64_t>(i);
-        const base::TimePoint before = now();
-        TRY(const engine::BatchResult result, backend.run(plan, payload));
-        seconds.push_back((now() - before).seconds());
-        if (seconds.back() > 2 * kEach.seconds()) break;  // slow enough to be measured by one
+        const auto before = Clock::now();
+        TRY(const BatchResult result, backend.run(plan, payload));
+        seconds.push_back(seconds_since(before));
+        if (seconds.back() > 2 * kEach_s) break;  // slow enough to be measured by one
     }
     std::nth_element(seconds.begin(),
                      seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
@@ -64,10 +71,9 @@ std::int32_t profile_pages(std::int32_t block_size) {
     return kProfileSequences * blocks_per_sequence(block_size);
 }
 
-Result<SelfProfile> measure_layer(engine::Backend& backend, std::int32_t layer,
-                                  std::int32_t block_size) {
+Result<SelfProfile> measure_layer(Backend& backend, std::int32_t layer, std::int32_t block_size) {
     const std::vector<float> rows = profile_rows(kProfilePrompt, backend.hidden_size());
-    const engine::PayloadRows payload = [&](const core::PayloadRef& ref) {
+    const PayloadRows payload = [&](const core::PayloadRef& ref) {
         const std::size_t count = ref.rows * static_cast<std::size_t>(backend.hidden_size());
         return std::span<const float>(rows).first(count);
     };
@@ -87,4 +93,24 @@ Result<SelfProfile> measure_layer(engine::Backend& backend, std::int32_t layer,
     return profile;
 }
 
-}  // namespace helix::node
+Result<SelfProfile> profile_made_up_layer(const BackendRequest& request,
+                                          const MakeLayerBackend& make) {
+    TRY(const std::shared_ptr<model::WeightSource> weights, request.weights());
+    TRY(const model::ModelConfig config, model::read_model_config(*weights));
+    const spec::ModelSpec& shape = request.model;
+    const std::int32_t block_size = request.block_size;
+    const std::int32_t layer = shape.n_layers > 2 ? 1 : 0;
+    const std::int64_t page_bytes = shape.kv_bytes_per_token_layer * block_size;
+    // As a device holds them weights may be larger than stored ones.
+    const std::int64_t memory_bytes =
+        8 * (shape.layer_bytes + (layer == 0 ? shape.embedding_bytes : 0)) +
+        4 * profile_pages(block_size) * page_bytes + (std::int64_t{16} << 20);
+    TRY(const std::unique_ptr<Backend> backend,
+        make(std::make_shared<MadeUpWeights>(weights), config, memory_bytes));
+    TRY(const std::int64_t pages, backend->load({layer, layer + 1}));
+    if (pages < profile_pages(block_size))
+        return base::Error{base::Errc::unavailable, "no memory to measure one layer"};
+    return measure_layer(*backend, layer, block_size);
+}
+
+}  // namespace helix::engine

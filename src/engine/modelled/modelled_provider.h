@@ -2,22 +2,30 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "node/backend_provider.h"
+#include "engine/backend/provider.h"
 #include "spec/cost_model.h"
 
-namespace helix::node {
+namespace helix::engine {
 
-// Workers that take a modelled machine's time (engine::ModelledBackend).
+// A machine that takes a modelled one's time (ModelledBackend).
 class ModelledProvider final : public BackendProvider {
   public:
     // node.type and its measured times say which machine; time_scale 0.1 = ten times faster.
     ModelledProvider(spec::NodeSpec node, std::shared_ptr<const spec::CostModel> cost,
                      double time_scale)
         : node_(std::move(node)), cost_(std::move(cost)), time_scale_(time_scale) {}
+    // --profiles, --profile, --type and --time-scale.
+    static base::Result<std::shared_ptr<BackendProvider>> create(const BackendOptions& options);
 
     std::string name() const override { return "modelled"; }
-    base::Result<std::unique_ptr<engine::Backend>> make(const BackendRequest& request) override;
+    DeviceMemory memory() const override { return host_memory(); }
+    base::Status check(const model::ModelConfig& /*config*/,
+                       std::int32_t /*threads*/) const override {
+        return base::Ok{};
+    }
+    base::Result<std::unique_ptr<Backend>> make(const BackendRequest& request) override;
     base::Result<SelfProfile> profile(const BackendRequest& request) override;
 
   private:
@@ -26,4 +34,4 @@ class ModelledProvider final : public BackendProvider {
     double time_scale_;
 };
 
-}  // namespace helix::node
+}  // namespace helix::engine
