@@ -2,7 +2,7 @@
 # make test    everything that is checked, as CI does it
 # make test-all   the same with whole sweeps: more seeds, every pair of faults
 # make check ROOM=core    the tests of one room, quickly, after a change
-# make sim-night HOURS=8    the fault swarm on all cores; HOURS=0.01 for a quick try
+# make sim-night HOURS=8    the cluster fuzz on all cores; HOURS=0.01 for a quick try
 # make fuzz MINUTES=10    what reads bytes from outside gets any bytes, within limits of memory and time
 # make chaos N=1000    kills and stops workers of a real cluster N times under load and compares every answer
 # Each installs what it needs (Debian 12, root or sudo), builds and runs.
@@ -12,7 +12,7 @@ JOBS ?= $(shell nproc)
 MODEL ?=
 BUILD := build/release
 
-.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check tidy layers asan tsan fuzz clean help
+.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check tidy layers words asan tsan fuzz clean help
 
 all: build
 
@@ -57,8 +57,8 @@ bench:
 HOURS ?= 8
 sim-night:
 	@tools/install-deps.sh --test
-	@cmake --preset release $(CMAKE_ARGS) >/dev/null && cmake --build --preset release --target helix_swarm -j $(JOBS)
-	@python3 tests/swarm/night.py $(BUILD)/bin/helix_swarm $(HOURS) $(SEED)
+	@cmake --preset release $(CMAKE_ARGS) >/dev/null && cmake --build --preset release --target helix_cluster_fuzz -j $(JOBS)
+	@python3 tests/cluster_fuzz/night.py $(BUILD)/bin/helix_cluster_fuzz $(HOURS) $(SEED)
 
 N ?= 1000
 chaos: build
@@ -75,6 +75,9 @@ tidy:
 
 layers:
 	@python3 tools/check_layers.py .
+
+words:
+	@python3 tools/check_words.py .
 
 asan:
 	@cmake --preset asan >/dev/null && cmake --build --preset asan -j $(JOBS) && ctest --preset asan

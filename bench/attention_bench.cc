@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/aligned_buffer.h"
-#include "engine/ops/attention.h"
-#include "engine/ops/kv_store.h"
+#include "engine/cpu/attention_cpu.h"
+#include "engine/cpu/kv_store_cpu.h"
+#include "engine/host/aligned_buffer.h"
 #include "engine/ops/kv_type.h"
 
 namespace {
@@ -46,7 +46,7 @@ std::vector<float> random_floats(int n) {
     return values;
 }
 
-// Every layer's pages, filled; page b of layer l is number l * blocks + b.
+// The pages of every layer, filled. Page b of layer l has the number l * blocks + b.
 base::Result<AlignedBuffer> make_pages(const ops::Kernels& kernels, const ops::KvLayout& layout,
                                        const Size& size, int blocks) {
     const auto page = static_cast<std::size_t>(layout.page_bytes());
@@ -71,7 +71,7 @@ base::Status measure(ops::Isa isa, ops::KvType type, const Size& size) {
     const auto q = random_floats(size.heads * size.head_dim);
     std::vector<float> out(q.size());
     ThreadPool pool(1);
-    ops::Attention attention;
+    ops::PagedAttention attention;
     std::vector<double> us;
     for (int round = 0; round < kRounds; ++round) {
         const double start = cpu_seconds();

@@ -19,7 +19,7 @@ import re
 import subprocess
 import sys
 
-# What we want of a row: a share of what memory gives, or how many times the best peer.
+# What each row aims at: a share of what memory gives, or a multiple of the best peer.
 TARGETS = {"q8_0 decode 1": "95 %", "q4_0 decode 1": "95 %", "q4_k decode 1": "1x", "q6_k decode 1": "1x",
            "q8_0 decode 8": "2.5x", "q4_0 decode 8": "2x"}
 for quant in ("q8_0", "q4_0"):

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/aligned_buffer.h"
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
+#include "engine/host/aligned_buffer.h"
+#include "engine/host/thread_pool.h"
 #include "engine/ops/kv_type.h"
-#include "engine/thread_pool.h"
 #include "model/local_weights.h"
 
 namespace {
@@ -43,7 +43,7 @@ double middle_of(std::vector<double> values) {
     return values[values.size() / 2];
 }
 
-// By the clock on the wall, and per second that a thread really ran times the threads.
+// Speed by the clock on the wall, and per second that a thread really ran, times the threads.
 struct Speed {
     double wall = 0;
     double cpu = 0;
@@ -81,7 +81,7 @@ HELIX_WIDEST std::uint64_t read_asking(const Line* lines, std::int64_t n) {
     return sum[0] + sum[7];
 }
 
-// Leaves that to the CPU.
+// Reads without asking ahead, which leaves that to the CPU.
 HELIX_WIDEST std::uint64_t read_plainly(const Line* lines, std::int64_t n) {
     Line sum = {};
     for (std::int64_t i = 0; i < n; ++i) sum += lines[i];
@@ -248,7 +248,7 @@ struct Limits {
     double bytes;       // that a batch reads
     double values;      // that a token is multiplied by
 
-    // tokens: of a batch.
+    // tokens is the number of tokens of a batch.
     void print(const char* what, int size, int tokens, const Measured& measured) const {
         const Speed& speed = measured.tokens;
         const double compute = operations > 0 ? operations / (2 * values) : 1e30;
@@ -278,7 +278,7 @@ int run(const std::string& path, const engine::CpuOptions& options, int repeats,
             read_values += static_cast<double>(tensor.rows() * tensor.row_length());
         }
     }
-    auto backend = engine::CpuBackend::create(
+    auto backend = engine::make_cpu_backend(
         std::shared_ptr<model::WeightSource>(std::move(*weights)), *config, options);
     if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.error().message.c_str()), 1;
     const double start = cpu_seconds();

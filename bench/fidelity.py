@@ -34,13 +34,15 @@ WARMUP_S, WINDOW_S = 6, 24
 FIGURES = ("decode_tokens_per_s", "ttft_s.mean", "ttft_s.p50", "tpot_per_request_s.mean",
            "tpot_per_request_s.p50")
 
-# Milliseconds of one layer: a batch of decodes, each decode in it, a batch of prompts, each prompt token.
+# Milliseconds of one layer for a batch of decodes, for each decode in it, for a batch of prompts,
+# and for each prompt token.
 TYPES = {"big": (0.7, 0.006, 0.8, 0.010), "mid": (1.6, 0.015, 1.6, 0.025),
          "small": (4.0, 0.030, 4.0, 0.070)}
 MEMORY_GB = {"big": 24, "mid": 20, "small": 16, "core": 1}
 
-# Machines; who holds which layers, or None: `helix plan` says; how much slower than the tables, so that
-# the processes' own work does not count on a machine of few cores.
+# For each cluster: its machines; who holds which layers, or None if `helix plan` is to say; and how
+# much slower than the tables it runs, so that the processes' own work does not count on a machine
+# of few cores.
 CLUSTERS = {
     "equal": (["mid"] * 3, [(0, 16), (16, 32), (32, 48)], 1),
     "unequal": (["big", "mid", "mid", "small"], [(0, 30), (22, 48), (30, 48), (0, 22)], 1),

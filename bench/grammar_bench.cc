@@ -50,7 +50,7 @@ std::vector<Named> grammars() {
     };
 }
 
-// Of this thread on a core: what else runs on the machine is not counted.
+// The CPU time of this thread, so that what else runs on the machine does not count.
 double cpu_us() {
     timespec now{};
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -68,7 +68,7 @@ void print(const char* name, const char* what, std::vector<double> us) {
                 sum / static_cast<double>(us.size()), at(0.5), at(0.99), us.back());
 }
 
-// Random allowed tokens, such as end a text sooner or later.
+// Picks a random allowed token, such that a text ends sooner or later.
 spec::Token pick(const text::Tokenizer& tokenizer, const TokenMask& mask, base::Random& random) {
     std::vector<spec::Token> allowed;
     for (spec::Token t = 0; t < tokenizer.vocab_size(); ++t) {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "engine/ops/kv_type.h"
 #include "model/local_weights.h"
 
@@ -27,7 +27,7 @@ int fail(const base::Error& error) {
     return 1;
 }
 
-// One row; returns the token drawn after it and its distribution.
+// Runs one row; returns the token drawn after it, and its distribution.
 base::Result<core::ProducedToken> step(engine::Backend& backend, const model::ModelConfig& config,
                                        std::int32_t position, spec::Token token,
                                        std::uint64_t seed) {
@@ -55,7 +55,7 @@ base::Result<core::ProducedToken> step(engine::Backend& backend, const model::Mo
 
 using Texts = std::vector<std::vector<spec::Token>>;
 
-// The tokens of a file as dump() writes it.
+// Reads the tokens of a file that dump() wrote.
 base::Result<Texts> read_texts(const std::string& path, std::int32_t vocab) {
     std::ifstream in(path);
     Texts texts;
@@ -76,7 +76,7 @@ base::Result<Texts> read_texts(const std::string& path, std::int32_t vocab) {
     return texts;
 }
 
-// given: the texts, or empty.
+// given has the texts, or is empty.
 int dump(engine::Backend& backend, const model::ModelConfig& config, int windows, int length,
          const Texts& given) {
     std::vector<float> row(static_cast<std::size_t>(config.vocab));
@@ -115,7 +115,7 @@ int run(const std::string& path, int windows, int length, const std::string& tex
         given = std::move(*read);
         windows = static_cast<int>(given.size());
     }
-    auto backend = engine::CpuBackend::create(
+    auto backend = engine::make_cpu_backend(
         std::shared_ptr<model::WeightSource>(std::move(*weights)), *config, options);
     if (!backend.ok()) return fail(backend.error());
     auto pages = (*backend)->load({0, config->n_layers});

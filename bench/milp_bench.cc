@@ -10,8 +10,8 @@
 #include <string>
 
 #include "plan/bounds/bounds.h"
-#include "plan/mip/milp.h"
-#include "plan/search/heuristics.h"
+#include "plan/milp/milp.h"
+#include "plan/rules/heuristics.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"
 
@@ -41,7 +41,7 @@ base::Result<Problem> load(const std::string& cluster, const std::string& model,
     return problem;
 }
 
-// The first m machines, and 6 m layers.
+// The problem of the first m machines and 6 m layers.
 base::Result<Problem> part_of_ablation(std::int32_t m) {
     TRY(Problem part, load("ablation10", "llama1-30b", "ablation10"));
     part.model.n_layers = 6 * m;
@@ -84,7 +84,7 @@ base::Status bench(const std::string& label, const Problem& problem, const Varia
     options.formulation.cap_links = variant.cap;
     if (variant.tight) {
         options.formulation.flow_bound =
-            plan::flow_bounds(problem.cluster, problem.model, problem.capacities).best;
+            plan::flow_bounds({problem.cluster, problem.model, problem.capacities}).best;
         options.formulation.order_equals = true;
     }
     if (variant.prune) options.prune = prune;
@@ -94,7 +94,7 @@ base::Status bench(const std::string& label, const Problem& problem, const Varia
     options.stop.time_limit_s = limit_s;
     options.stop.now_s = cpu_s;
     TRY(const plan::MilpReport report,
-        plan::milp_placement(problem.cluster, problem.model, problem.capacities, options));
+        plan::milp_placement({problem.cluster, problem.model, problem.capacities}, options));
     const double found =
         report.incumbents.empty() ? report.seconds : report.incumbents.back().seconds;
     std::string end = report.proven() ? "proven" : to_string(report.stop_reason);

@@ -17,7 +17,7 @@
 #include "base/random.h"
 #include "plan/flow/split.h"
 #include "plan/predict/performance.h"
-#include "plan/search/heuristics.h"
+#include "plan/rules/heuristics.h"
 #include "plan/search/moves.h"
 #include "plan/search/throughput_search.h"
 #include "sim/published/reference_setup.h"
@@ -136,7 +136,7 @@ Sample random_sample(const Problem& problem, std::uint64_t seed) {
     base::Random random(seed);
     plan::Mover mover(problem.capacities, model.n_layers, random);
     const plan::FlowOptions options{.convention = plan::Convention::reference};
-    const plan::Splitter splitter(problem.cluster, model, problem.capacities, options, 763);
+    const plan::Splitter splitter({problem.cluster, model, problem.capacities}, options, 763);
     plan::Splitter::Scratch scratch;
     Sample sample;
     sample.placement = problem.starts[random.below(problem.starts.size())];
@@ -151,7 +151,7 @@ Sample random_sample(const Problem& problem, std::uint64_t seed) {
             sample.placement.layers = std::move(moved);
     }
     const plan::FlowPlan flow = plan::plan_flow(
-        problem.cluster, plan::build_flow_graph(problem.cluster, model, problem.capacities,
+        problem.cluster, plan::build_flow_graph({problem.cluster, model, problem.capacities},
                                                 sample.placement, options));
     sample.flow = flow.tokens_per_s;
     splitter.split(sample.placement.layers, scratch, sample.flows);
@@ -160,8 +160,9 @@ Sample random_sample(const Problem& problem, std::uint64_t seed) {
 }
 
 void rank(const std::string& name, const Problem& problem, int n, double seconds) {
-    const plan::PerformanceModel model(problem.cluster, problem.tables.model(), problem.capacities,
-                                       problem.tables, {.batching = plan::Batching::reference});
+    const plan::PerformanceModel model(
+        {problem.cluster, problem.tables.model(), problem.capacities}, problem.tables,
+        {.batching = plan::Batching::reference});
     std::vector<Sample> samples(static_cast<std::size_t>(n));
     run_all(n, [&](int k) {
         Sample& sample = samples[static_cast<std::size_t>(k)];
@@ -197,19 +198,20 @@ void search(const std::string& name, const Problem& problem, double seconds, std
         return std::chrono::duration<double>(Clock::now() - start).count();
     };
     const std::vector<plan::PerformanceModel> models = plan::robust_models(
-        problem.cluster, problem.tables.model(), problem.capacities, problem.tables);
+        {problem.cluster, problem.tables.model(), problem.capacities}, problem.tables);
     plan::ThroughputOptions options;
     for (const plan::PerformanceModel& model : models) options.models.push_back(&model);
     options.seed = seed;
     options.iterations = 1'000'000'000;
     options.stop = [&] { return elapsed() > seconds; };
-    options.run_all = run_all;
+    options.executor = run_all;
     options.judge = [&](const spec::Placement& placement,
                         const std::vector<spec::LinkFlow>& flows) {
-        return simulate(problem, placement, flows, 600, 0);
+        const double rate = simulate(problem, placement, flows, 600, 0);
+        return plan::Judgement{.decode_tokens_per_s = rate, .merit = rate};
     };
     const plan::ThroughputResult result = plan::search_throughput(
-        problem.cluster, problem.tables.model(), problem.capacities, problem.starts, options);
+        {problem.cluster, problem.tables.model(), problem.capacities}, problem.starts, options);
     if (result.shortlist.empty()) {
         std::printf("%-14s nothing found\n", name.c_str());
         return;
@@ -220,8 +222,9 @@ void search(const std::string& name, const Problem& problem, double seconds, std
     for (std::uint64_t stream = 1; stream <= 3; ++stream)
         others += simulate(problem, best.placement, best.flows, 600, stream) / 3;
     std::printf("%-14s %8.1f %8.1f %8.1f %8.1f %6.1f %9lld %6d %6.1f s\n", name.c_str(), best.score,
-                best.judged, others, best.flow_tokens_per_s, best.estimates.front().depth,
-                static_cast<long long>(result.iterations), result.judged, took);
+                best.judgement.decode_tokens_per_s, others, best.flow_tokens_per_s,
+                best.estimates.front().depth, static_cast<long long>(result.iterations),
+                result.judged, took);
 }
 
 }  // namespace

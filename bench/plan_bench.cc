@@ -1,4 +1,4 @@
-// Time of a max flow and what the search finds, on the published clusters.
+// Measures the time of a max flow, and what the search finds, on the published clusters.
 //     plan_bench [MILLISECONDS]     budget of each search, 1000 if not given
 
 #include <chrono>
@@ -7,9 +7,9 @@
 #include <string>
 
 #include "plan/bounds/bounds.h"
+#include "plan/flow/evaluator.h"
 #include "plan/planner.h"
-#include "plan/search/evaluator.h"
-#include "plan/search/heuristics.h"
+#include "plan/rules/heuristics.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"
 
@@ -51,10 +51,10 @@ base::Status bench(const std::string& cluster_name, const std::string& model,
     for (const bool partial : {false, true}) {
         plan::FlowOptions flow{
             .partial = partial, .convention = plan::Convention::paper, .only_links = {}};
-        const plan::Evaluator evaluator(cluster, shape, capacities, flow);
+        const plan::Evaluator evaluator({cluster, shape, capacities}, flow);
         const double full_us = mean_us([&] {
             plan::max_flow_value(
-                plan::build_flow_graph(cluster, shape, capacities, *swarm, flow).network);
+                plan::build_flow_graph({cluster, shape, capacities}, *swarm, flow).network);
         });
         const double quick_us = mean_us([&] { evaluator.flow(swarm->layers); });
         for (const double tolerance : {0.0, 0.02}) {

@@ -19,7 +19,7 @@ import time
 
 DOCS = pathlib.Path(__file__).resolve().parent.parent / "docs"
 
-# cluster, model, machine mix, the published flow and how long it took
+# Each is a cluster, a model, a machine mix, the published flow, and how long that took.
 INSTANCES = [
     ("ablation10", "llama1-30b", "ablation10", "286.59 (Gurobi, 3,803 s x 20 threads, proven)"),
     ("single24", "llama2-70b", "single24", "1289.56"),

@@ -42,7 +42,8 @@ WORKERS, CONTEXT, KV_TOKENS = 4, 2048, 2048
 SHORTEST, LONGEST = 16, 800
 CV, MEAN = 4, 150  # of the gaps between arrivals; tokens of prompts, and of answers
 GAP_S = 0.5  # between tokens: more is no usual step
-# Milliseconds of one layer: a batch of decodes, each decode in it, a batch of prompts, each prompt token.
+# Milliseconds of one layer for a batch of decodes, for each decode in it, for a batch of prompts,
+# and for each prompt token.
 DECODE_MS, EACH_DECODE_MS, PROMPT_MS, EACH_PROMPT_MS = 4.0, 0.03, 4.0, 0.07
 
 
@@ -157,7 +158,7 @@ async def measure(ports, how, requests):
             "moves": sum(c["migrations"]["committed"] for c in clusters)}
 
 
-# What of `helix serve` serves: how many servers, how requests come to them, options.
+# What serves: how many times `helix serve`, how requests come to these, and with which options.
 SYSTEMS = {"a queue at each machine, in turn": (WORKERS, "in turn", []),
            "a queue at each machine, fewest requests": (WORKERS, "fewest", []),
            "one queue": (1, "in turn", ["--no-balance"]),

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "plan/bounds/config_bound.h"
-#include "plan/capacity.h"
-#include "plan/generate.h"
+#include "plan/problem/capacity.h"
+#include "plan/problem/generate.h"
 #include "plan/search/scale.h"
 #include "spec/model_shape.h"
 #include "spec/roofline_cost.h"
@@ -54,16 +54,17 @@ base::Status bench(std::int32_t machines, double gbit) {
     plan::ScaleOptions options;
     options.stop = [&] { return since(began) > 50; };
     options.executor = two_threads;
-    options.upper_bound = plan::config_bound(cluster, model, capacities, {});
+    options.upper_bound = plan::config_bound({cluster, model, capacities}, {});
     const double bound_s = since(began);
-    const plan::SearchResult found = plan::search_large(cluster, model, capacities, flow, options);
+    const plan::SearchResult found =
+        plan::search_large({cluster, model, capacities}, flow, options);
     const double plan_s = since(began);
     std::int32_t lost = 0;
     while (found.most_flow.layers[static_cast<std::size_t>(lost)].empty()) ++lost;
     const auto again = Clock::now();
     options.stop = [&] { return since(again) > 1.8; };
     const plan::SearchResult repaired =
-        plan::repair_large(cluster, model, capacities, flow, found.most_flow, lost, options);
+        plan::repair_large({cluster, model, capacities}, flow, found.most_flow, lost, options);
     const double repair_s = since(again);
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);

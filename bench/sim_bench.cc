@@ -5,8 +5,8 @@
 //     sim_bench thousand [SECONDS [REQUESTS_PER_S [MODEL [WEIGHTS [STAGES [MACHINES]]]]]]
 //                             1,000 machines in ten regions, online; 3600 s of 100 requests/s of
 //                             llama2-70b if not given
-// Without arguments: the first three. Each line is a row of a Markdown table. The inputs of the
-// first three are the published clusters and layouts in HELIX_DATA_DIR.
+// Without arguments it runs the first three. Each line is a row of a Markdown table. The inputs of
+// the first three are the published clusters and layouts in HELIX_DATA_DIR.
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -23,14 +23,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/problem_option.h"
-#include "cli/simulate_setup.h"
+#include "lab/problem/problem.h"
+#include "lab/simulation/simulation_setup.h"
 #include "plan/flow/flow_graph.h"
-#include "plan/generate.h"
 #include "plan/pack/block_pack.h"
-#include "sim/cluster/helix_world.h"
+#include "plan/problem/generate.h"
 #include "sim/load/synthetic_trace.h"
 #include "sim/published/reference_world.h"
+#include "sim/throughput/helix_run.h"
 
 namespace {
 
@@ -96,8 +96,8 @@ cli::SimulatedLoad offline_load(double duration_s) {
     return load;
 }
 
-// Passes through one stage: of every token through every machine on its way, as if the warm-up were
-// like the window.
+// The number of passes of a token through a machine on its way, counted as if the warm-up were like
+// the window.
 double token_stages(const sim::SimReport& report, double seconds) {
     return (report.prompt_tokens_per_s + report.decode_tokens_per_s) * seconds * report.mean_depth;
 }
@@ -166,7 +166,7 @@ void print_thousand(const Thousand& asked, const sim::SimReport& report, const C
         static_cast<unsigned long long>(report.digest));
 }
 
-// Each region plans for itself by block packing, with at most so many stages; their flows add up.
+// Plans each region for itself by block packing, with at most this many stages; the flows add up.
 base::Result<spec::PlacementFile> plan_regions(const cli::Problem& problem, std::int32_t stages) {
     std::map<std::string, std::vector<std::size_t>> regions;
     for (std::size_t n = 0; n < problem.cluster.nodes.size(); ++n) {
@@ -183,7 +183,7 @@ base::Result<spec::PlacementFile> plan_regions(const cli::Problem& problem, std:
             cluster.nodes.push_back(problem.cluster.nodes[n]);
             capacities.nodes.push_back(problem.capacities.nodes[n]);
         }
-        const auto plan = plan::best_blocks(cluster, problem.model, capacities, options);
+        const auto plan = plan::best_blocks({cluster, problem.model, capacities}, options);
         if (!plan) return base::invalid(fmt::format("{}: the model does not fit", name));
         for (std::size_t i = 0; i < members.size(); ++i) {
             file.placement.layers[members[i]] = plan->placement.layers[i];
@@ -225,7 +225,7 @@ base::Status thousand(const Thousand& asked) {
     return base::Ok{};
 }
 
-// In a process of its own, so that the peak memory is its own.
+// Runs the job in a process of its own, so that the peak memory is its own.
 bool apart(const std::function<base::Status()>& job) {
     std::fflush(nullptr);
     const pid_t child = fork();

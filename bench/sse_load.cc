@@ -94,8 +94,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
         socket_.async_read_some(asio::buffer(buffer_),
                                 [self = shared_from_this()](const error_code& ec, std::size_t n) {
                                     if (ec) return self->done_ ? void() : self->fail();
-                                    // Chunk framing falls on line ends of its own, which the parser
-                                    // takes for lines it does not know.
+                                    // Chunk framing has line ends of its own, which the parser
+                                    // takes for lines that it does not know.
                                     self->parser_.push(std::string_view(self->buffer_.data(), n));
                                     if (!self->done_) self->receive();
                                 });
@@ -142,7 +142,7 @@ std::string percentiles(std::vector<double>& values) {
     return fmt::format("{:.1f} / {:.1f} / {:.1f}", at(0.5), at(0.99), values.back());
 }
 
-// Serves until the pipe's other end is closed; tells its port through it first.
+// Tells its port through the pipe, then serves until the pipe's other end is closed.
 int serve(const Options& options, int to_parent, int from_parent) {
     helix::net::raise_open_file_limit();
     helix::api::TimedService service(std::chrono::milliseconds(options.interval_ms),
@@ -160,7 +160,7 @@ int serve(const Options& options, int to_parent, int from_parent) {
     return 0;
 }
 
-// User and system seconds of a process so far, by /proc/PID/stat.
+// The user and system seconds of a process so far, from /proc/PID/stat.
 double cpu_seconds(pid_t pid) {
     std::ifstream file(fmt::format("/proc/{}/stat", pid));
     std::string text((std::istreambuf_iterator<char>(file)), {});

@@ -19,7 +19,7 @@ function(helix_module name)
     set_property(GLOBAL APPEND PROPERTY HELIX_ROOMS ${name})
 endfunction()
 
-# helix_part(ROOM PART [DEPS part...]): read by tools/check_layers.py alone; the compiler sees no parts.
+# helix_part(ROOM PART [DEPS part...] [ROOMS room...]): read by tools/check_layers.py alone; the compiler sees no parts.
 function(helix_part room part)
     if(NOT IS_DIRECTORY ${CMAKE_SOURCE_DIR}/src/${room}/${part})
         message(FATAL_ERROR "helix_part: there is no src/${room}/${part}")
@@ -34,7 +34,8 @@ function(helix_together target)
         return()
     endif()
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${HELIX_UNITY_BATCH})
-    # A class behind a pointer may hold types of its source's own, which is no header here either.
+    # A class behind a pointer may hold types that only its source file knows; that file is no
+    # header in a unity build either.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 

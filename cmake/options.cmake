@@ -44,8 +44,9 @@ if(HELIX_SANITIZE)
     target_link_options(helix_flags INTERFACE -fsanitize=${HELIX_SANITIZE})
     target_compile_definitions(helix_flags INTERFACE HELIX_SANITIZED)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND HELIX_SANITIZE MATCHES undefined)
-        # clang 14 cannot assemble coroutines with the check of function pointers' types; and that of an object's
-        # dynamic type opens a pipe, where tests have taken all descriptors away.
+        # clang 14 cannot assemble coroutines with the check of function pointers' types; and the
+        # check of an object's dynamic type opens a pipe, which fails where tests have taken all
+        # descriptors away.
         target_compile_options(helix_flags INTERFACE -fno-sanitize=function,vptr)
     endif()
 endif()

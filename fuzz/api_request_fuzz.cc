@@ -7,8 +7,8 @@
 #include "api/completion_request.h"
 #include "api/json_text.h"
 
-// Any body: no crash; an error that is itself valid JSON with a message; what is accepted is within
-// the limits that the cluster relies on.
+// Any body gives, without a crash, an error that is itself valid JSON with a message, or a request
+// within the limits that the cluster relies on.
 
 namespace {
 

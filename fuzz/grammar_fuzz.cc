@@ -8,8 +8,9 @@
 #include "text/grammar/matcher.h"
 #include "text/grammar/output_grammar.h"
 
-// Any GBNF or JSON schema: no crash and an error with a message; what compiles can be begun, and
-// from wherever a random walk over allowed bytes leads, some byte goes on or the text may end.
+// Any GBNF or JSON schema gives, without a crash, an error with a message, or compiles. What
+// compiles can be begun, and from wherever a random walk over allowed bytes leads, some byte goes
+// on or the text may end.
 
 namespace {
 

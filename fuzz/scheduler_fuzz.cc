@@ -6,8 +6,8 @@
 #include "../tests/core/scheduler_drive.h"
 #include "base/check.h"
 
-// Any bytes: forks, guesses, swaps, prefix hits and frees in any order leave every sequence its own
-// text and no page behind.
+// Whatever the bytes: forks, drafts, swaps, prefix hits and frees in any order leave every sequence
+// its own text, and no page behind.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     helix::core::test::SchedulerDrive drive(std::span(data, size));
     const std::string wrong = drive.run();

@@ -10,9 +10,9 @@
 #include "text/grammar/matcher.h"
 #include "text/grammar/output_grammar.h"
 
-// Any JSON schema or GBNF, with the budgets of a worker: whatever a mask allows, a matcher that
-// knows nothing of masks reads, and what it leaves out that matcher refuses; a budget ends a text
-// at the same token whether or not anything is kept.
+// Any JSON schema or GBNF, with the budgets of a worker: a matcher that knows nothing of masks
+// reads whatever a mask allows, and refuses what it leaves out. A budget ends a text at the same
+// token whether or not anything is kept.
 
 namespace {
 
@@ -25,7 +25,7 @@ void require(bool condition) {
     if (!condition) std::abort();
 }
 
-// All bytes, and some pieces of JSON.
+// A tokenizer for all bytes and some pieces of JSON.
 std::shared_ptr<const text::Tokenizer> small_tokenizer() {
     text::Vocabulary vocabulary;
     vocabulary.model = "llama";

@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "wire/codec.h"
 
-// Any bytes: an error, or a message that encodes and decodes to the same bytes again.
+// Any bytes give an error, or a message that encodes and decodes to the same bytes again.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     if (size < 2) return 0;
     const helix::wire::SessionLimits limits{data[0] % 33, data[1] % 65};

@@ -16,7 +16,7 @@ namespace {
 using helix::net::ZmtpLimits;
 using helix::net::ZmtpMeter;
 
-// "" = all passed.
+// The meter's error; "" when all passed.
 std::string verdict(std::span<const std::byte> data, std::size_t piece, const ZmtpLimits& limits,
                     std::uint64_t& messages) {
     ZmtpMeter meter(limits);

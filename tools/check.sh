@@ -18,7 +18,7 @@ format() { git ls-files '*.h' '*.cc' | xargs clang-format --dry-run -Werror; }
 configure() { cmake --preset "$1" >"build/$1.log" 2>&1 || { tail -20 "build/$1.log"; return 1; }; }
 build() { cmake --build --preset "$1" -j "$jobs" -- --quiet; }
 
-# ctest, and after a failure once more what failed, without the logs of what did not.
+# Runs ctest, and after a failure shows once more what failed, without the logs of what did not.
 tests() {
     ctest --preset "$@" && return
     echo "== failed in $1"
@@ -28,7 +28,7 @@ tests() {
     return 1
 }
 
-# Of the last run over the release build.
+# The tests that the last run over the release build skipped.
 skipped() {
     awk '/ Test: /{name = $NF} /SKIPPED/{print "skipped in " name ": " $4}' build/release/Testing/Temporary/LastTest.log
 }
@@ -37,6 +37,7 @@ mkdir -p build
 [ -d ../shared/data ] || echo "no vocabularies and models of others beside the checkout (../shared/data): tests that need them are skipped"
 step format format
 step layers python3 tools/check_layers.py .
+step words python3 tools/check_words.py .
 step "configure release" configure release
 step "build release" build release
 step tidy tools/tidy.py build/release
@@ -48,7 +49,7 @@ skipped
 step "ctest release (clusters of processes)" tests release -L slow
 skipped
 
-# The tree that all of this was said of.
+# Notes the tree that has passed all of this.
 if [ -z "$(git status --porcelain 2>/dev/null)" ]; then
     git rev-parse 'HEAD^{tree}' >build/checked
 fi

@@ -13,7 +13,7 @@ PURE_BY_RULE = {"spec", "core", "wire"}
 NO_CIRCLES = {"core"}  # rooms whose units may not include each other in a circle
 MAX_LINES = 800
 MODULE = re.compile(r"^helix_module\((\w+)\s*(.*?)\)\s*$")
-PART = re.compile(r"^helix_part\((\w+)\s+(\w+)\s*(?:DEPS\s+(.*?))?\)\s*$")
+PART = re.compile(r"^helix_part\((\w+)\s+(\w+)\s*(?:DEPS\s+(.*?))?\s*(?:ROOMS\s+(.*?))?\)\s*$")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
 
@@ -36,12 +36,14 @@ def read_rooms(cmake):
 
 
 def read_parts(cmake):
-    """room -> part -> (parts of the same room that it names,), from the helix_part() lines."""
+    """room -> part -> (parts of the same room that it names, rooms or nothing for all of the room's), from the
+    helix_part() lines."""
     parts = {}
     for line in cmake.read_text().splitlines():
         match = PART.match(line)
         if match:
-            parts.setdefault(match.group(1), {})[match.group(2)] = ((match.group(3) or "").split(),)
+            parts.setdefault(match.group(1), {})[match.group(2)] = (
+                (match.group(3) or "").split(), match.group(4) and match.group(4).split())
     return parts
 
 
@@ -86,8 +88,9 @@ def part_of(path, parts):
     return words[0] if parts and len(words) > 1 else None
 
 
-def check_parts(room, parts, root):
-    """A part includes those it names (and what they include); files beside the parts may include all of them."""
+def check_parts(room, parts, rooms, root):
+    """A part includes those it names (and what they include), and with ROOMS nothing but these of the other rooms;
+    files beside the parts may include all of them."""
     folder = root / "src" / room
     found = [f"src/{room}/{path.name}: not a part of {room} in CMakeLists.txt"
              for path in sorted(folder.glob("*/")) if path.is_dir() and path.name not in parts]
@@ -96,9 +99,17 @@ def check_parts(room, parts, root):
         if path.suffix not in (".h", ".cc") or part not in parts:
             continue
         allowed = closure(parts, part)
+        only = parts[part][1]
+        below = set().union(*(closure(rooms, name) for name in only)) | {room} if only else set(rooms)
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             match = INCLUDE.match(line)
-            if not match or not match.group(2).startswith(room + "/"):
+            if not match:
+                continue
+            outside = match.group(2).split("/")[0]
+            if outside in rooms and outside not in below:
+                found.append(f"{path.relative_to(root)}:{number}: {room}/{part} may not include {outside} "
+                             f"({match.group(2)})")
+            if not match.group(2).startswith(room + "/"):
                 continue
             other = part_of(match.group(2)[len(room) + 1:], parts)
             if other not in allowed:
@@ -161,7 +172,7 @@ def check(root):
             found.append(f"CMakeLists.txt: helix_part() of {room}, which is not a room")
             continue
         try:
-            found += check_parts(room, parts, root)
+            found += check_parts(room, parts, rooms, root)
         except ValueError as error:
             return [f"CMakeLists.txt: {room}: {error}"]
     found += check_cycles(root)

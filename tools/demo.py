@@ -158,7 +158,8 @@ class Processes:
         with open(self.folder / f"{name}.log", "a", encoding="utf-8") as log:
             log.write("$ helix " + " ".join(arguments) + "\n")
             log.flush()
-            # A session of its own, so that Ctrl-C reaches this script first and it can end them in order.
+            # Each process has a session of its own, so that Ctrl-C reaches this script first and it
+            # can end them in order.
             later = ["sh", "-c", f'sleep {delay_s}; exec "$0" "$@"'] if delay_s else []
             self.running[name] = subprocess.Popen(
                 later + [self.helix] + arguments, stdin=subprocess.DEVNULL, stdout=log,

@@ -1,4 +1,4 @@
-// A scheduler in one file (docs/schedulers.md): of two links drawn at random it takes the one whose
+// A router in one file (docs/routers.md): of two links drawn at random it takes the one whose
 // worker has the larger share of its KV memory free. Two choices are nearly as even as asking all
 // workers, and stay good when what is known of them is old (Mitzenmacher 1996).
 
@@ -14,7 +14,7 @@ class PowerOfTwoRouter final : public HopRouter {
         : HopRouter(std::move(setup.graph)), random_(setup.seed) {}
 
   private:
-    // edges: the ways on from where the request is, none of them into a dead end.
+    // edges are the ways on from where the request is. None of them leads into a dead end.
     std::int32_t choose(const RoutedRequest& /*request*/, std::span<const std::int32_t> edges,
                         const WorkerLoads& loads) override {
         const std::int32_t a = edges[random_.below(edges.size())];

@@ -19,7 +19,7 @@ namespace helix::api {
 namespace {
 
 constexpr base::Duration kLookEvery = base::from_ms(500);
-constexpr int kClientGone = 499;  // as nginx has it: the client went before there was a status
+constexpr int kClientGone = 499;  // nginx's status: the client left before there was one
 
 base::Result<int> open_file(const std::string& path) {
     const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -80,7 +80,7 @@ void AccessLog::write(std::string line) {
         const ssize_t n = ::write(fd_, rest.data(), rest.size());
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
-            // Said once: answering goes on.
+            // A failing log is told of once, and answering goes on.
             if (!failing_) LOG_ERROR("--access-log: {}: {}", path_, std::strerror(errno));
             failing_ = true;
             return;

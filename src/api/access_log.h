@@ -22,9 +22,9 @@ class AccessLog {
     AccessLog& operator=(const AccessLog&) = delete;
 
     void write(std::string line);
-    // A request that was refused before it was one.
+    // Logs a request that was refused before it was read as a whole.
     void write(const net::HttpRefused& refused);
-    // Now and then: opens the file anew when it was moved away, as log rotation does.
+    // To be called now and then: opens the file anew when it was moved away, as log rotation does.
     void on_tick(base::TimePoint now);
 
   private:

@@ -23,7 +23,7 @@ void append_comma(std::string& out) {
     if (!out.empty()) out += ',';
 }
 
-// "token":"...","logprob":x,"bytes":[...]
+// Writes "token":"...","logprob":x,"bytes":[...]
 void append_token_fields(std::string& out, const std::string& bytes, float logprob) {
     out += "\"token\":";
     append_json_string(out, bytes);

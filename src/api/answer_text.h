@@ -10,14 +10,14 @@
 #include "api/completion_request.h"
 #include "core/protocol/messages.h"
 
-// The bytes of answers (FEATURES 4.3, 4.4): one writer for one request, so that all that is
-// constant in its chunks is put together once.
+// The bytes of answers, streamed and whole, in the shapes that OpenAI's clients expect. Each
+// request has a writer of its own, so that what is constant in its chunks is put together once.
 
 namespace helix::api {
 
 struct Usage {
     std::int64_t prompt_tokens = 0;
-    std::int64_t cached_tokens = 0;  // of these; from the prefix cache
+    std::int64_t cached_tokens = 0;  // prompt tokens that came from the prefix cache
     std::int64_t completion_tokens = 0;
 };
 
@@ -26,10 +26,10 @@ class LogprobText {
   public:
     LogprobText(Endpoint endpoint, const TextCodec& codec) : endpoint_(endpoint), codec_(&codec) {}
     void add(const core::ProducedToken& token);
-    // The first token of a prompt, which has no log-probability. Of /v1/completions only.
+    // Adds the first token of a prompt, which has no log-probability. For /v1/completions only.
     void add_first(Token token);
     bool empty() const { return tokens_ == 0; }
-    // Of what take() would return, about.
+    // About how many bytes take() would return.
     std::size_t bytes() const {
         return content_.size() + texts_.size() + logprobs_.size() + tops_.size() + offsets_.size();
     }
@@ -40,7 +40,7 @@ class LogprobText {
   private:
     void add_chat(const core::ProducedToken& token);
     void add_plain(const core::ProducedToken& token);
-    void add_place(Token token);  // its text and where that begins
+    void add_place(Token token);  // the token's text, and where that begins
 
     Endpoint endpoint_;
     const TextCodec* codec_;
@@ -57,8 +57,8 @@ class LogprobText {
 struct WholeChoice {
     std::shared_ptr<const std::string> echo;  // of the prompt, before text; null = none
     std::string text;
-    // Where log-probabilities are asked for: of the prompt, from its first token on, which has
-    // none; and of the answer.
+    // If log-probabilities are asked for: those of the prompt, whose first token has none, and
+    // those of the answer.
     std::optional<Token> first;
     std::shared_ptr<const std::vector<core::ProducedToken>> scored;  // null = none
     std::vector<core::ProducedToken> tokens;
@@ -79,7 +79,8 @@ class AnswerText {
                     const Usage& usage) const;
     void usage_chunk(std::string& out, const Usage& usage) const;
 
-    // Long where there are many choices or log-probabilities. Any thread, as all of this class.
+    // The whole answer, which is long where there are many choices or log-probabilities. For any
+    // thread, like all of this class.
     std::string whole(const std::vector<WholeChoice>& choices, const TextCodec& codec,
                       const Usage& usage) const;
 
@@ -94,7 +95,7 @@ class AnswerText {
     bool include_usage_;
     bool continuous_usage_;
     std::string id_;
-    std::string chunk_head_;  // data: {"id":..., up to choices' value
+    std::string chunk_head_;  // data: {"id":..., up to the value of choices
     std::string whole_head_;
 };
 

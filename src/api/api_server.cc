@@ -43,7 +43,7 @@ struct ApiServer::Impl {
         for (const auto& completion : context.active) completion->on_tick(now);
     }
 
-    // Not on the HTTP server's thread.
+    // To be called on another thread than the HTTP server's.
     std::size_t answers_under_way() {
         std::promise<std::size_t> answer;
         context.post([&] { answer.set_value(context.active.size() + context.heavy.size()); });
@@ -71,8 +71,8 @@ namespace {
 constexpr std::chrono::milliseconds kDrainPoll(20);
 constexpr base::Duration kLastWords = base::from_seconds(1);  // for errors to reach slow clients
 
-// Files may be larger than other bodies, for those who may send them, and wait for their end on
-// disk.
+// Files may be larger than other bodies, from clients that may send them, and are kept on disk
+// while they arrive.
 void allow_files(ApiOptions& options, const std::shared_ptr<Guard>& guard) {
     if (!options.jobs) return;
     constexpr std::size_t kFormBytes = std::size_t{64} << 10U;  // around the file

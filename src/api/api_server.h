@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,16 +17,16 @@
 #include "base/time.h"
 #include "net/http_server.h"
 
-// The OpenAI-compatible HTTP interface (FEATURES section 4) in front of a Service.
+// The OpenAI-compatible HTTP interface in front of a Service. What it answers: api/routes.cc.
 
 namespace helix::api {
 
-// What /v1/models says of the model that is served; 0 = not said.
+// What /v1/models says of the model that is served. A field that is 0 is left out.
 struct ModelInfo {
     std::string id;
     std::vector<std::string> aliases;  // other names that requests may use
     std::int64_t created = 0;          // Unix seconds
-    std::int32_t context_length = 0;   // also the limit that requests are held to; must be said
+    std::int32_t context_length = 0;   // also the limit for requests; must not be 0
     std::int64_t n_params = 0;
     std::int64_t size_bytes = 0;
     std::int32_t hidden = 0;
@@ -38,12 +37,12 @@ struct ModelInfo {
     }
 };
 
-// One more thing to GET, made by the program around the API; its path decides who may. body runs on
-// any thread, several times at once.
-struct ExtraPage {
-    std::string content_type;
-    std::function<std::string()> body;
-    bool heavy = false;  // takes longer than it takes to write down what is known
+// Pages that the program around the API makes; one without a function is not there. plan and
+// plan_svg are called on any thread, several times at once.
+struct ExtraPages {
+    std::function<std::string()> join;      // JSON: where workers connect
+    std::function<std::string()> plan;      // text: the placement in force, drawn
+    std::function<std::string()> plan_svg;  // the same as a picture
 };
 
 // Files and batches (docs/api.md).
@@ -60,15 +59,15 @@ struct ApiOptions {
     ModelInfo model;
     std::vector<std::string> api_keys;  // and those of access; none at all = open to all
     AccessOptions access;
-    std::uint64_t seed = 0;  // of ids and of requests that bring no seed
+    std::uint64_t seed = 0;  // for ids, and for requests that bring no seed
     base::Duration ping_interval = base::from_seconds(15);
     std::size_t recent_requests = 256;
     std::string version = "0.1.0";
-    std::map<std::string, ExtraPage, std::less<>> pages;  // by path
-    std::optional<JobOptions> jobs;                       // absent: no files, no batches
+    ExtraPages pages;
+    std::optional<JobOptions> jobs;  // absent: no files, no batches
     ServerLimits limits;
     RequestLimits request_limits;  // those of the model are filled in
-    // Both are asked on several threads.
+    // Both clocks are asked on several threads.
     std::function<base::TimePoint()> clock;   // empty = the steady clock
     std::function<std::int64_t()> unix_time;  // seconds; empty = the system's clock
 };
@@ -83,11 +82,11 @@ class ApiServer {
     ApiServer& operator=(const ApiServer&) = delete;
 
     std::uint16_t port() const;
-    // Any thread. New completions are answered 503 and /health/ready says 503; those under way go
-    // on.
+    // Any thread. From now on new completions are answered 503 and /health/ready says 503; those
+    // under way go on.
     void drain();
     // Lets answers under way finish for up to grace; the rest end with an error, and in the
-    // service. Not from one of the service's callbacks.
+    // service. Must not be called from one of the service's callbacks.
     void stop(base::Duration grace = {});
 
     struct Impl;

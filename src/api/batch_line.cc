@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kEndpoints = {"/v1/chat/completions", "/v1/completions"};
 constexpr std::size_t kMaxCustomId = 512;
-// vLLM's field, where less is sooner. What a line brings orders the lines among themselves.
+// The priority in vLLM's field, where a lower number goes first. What a line brings orders the
+// lines among themselves.
 constexpr std::int64_t kBatchPriority = 1000;
 
 base::Hash128 hash_of(std::string_view batch, std::string_view id) {
@@ -31,7 +32,7 @@ BatchProblem wrong(std::string code, std::string param, std::string message) {
     return {std::move(code), std::move(message), std::move(param), 0};
 }
 
-// What the head of a line says; its body goes by.
+// Reads the head of a line and skips its body.
 class HeadScanner final : public nlohmann::json_sax<nlohmann::json> {
   public:
     struct Field {
@@ -104,7 +105,7 @@ class HeadScanner final : public nlohmann::json_sax<nlohmann::json> {
     }
 
   private:
-    // A value that is no string.
+    // Takes a value that is no string.
     bool other(bool is_null = false) {
         if (field_ != nullptr && !is_null) field_->wrong = true;
         field_ = nullptr;
@@ -113,7 +114,7 @@ class HeadScanner final : public nlohmann::json_sax<nlohmann::json> {
     }
 
     std::int64_t depth_ = 0;
-    Field* field_ = nullptr;    // of the name that was read last
+    Field* field_ = nullptr;    // the field of the name that was read last
     bool begins_body_ = false;  // that name is "body"
     bool in_body_ = false;
 };
@@ -203,7 +204,7 @@ std::optional<ApiError> prepare_line(std::string_view batch, LineRequest& reques
     if (stream) return bad_field("stream", "'stream': the answers of a batch are not streamed");
     body["priority"] = kBatchPriority + priority;
     if (fields.find("seed") == nullptr) {
-        // 53 bits: whole also for readers that know only floating point.
+        // The seed has 53 bits, so that readers which only know floating point read it exactly.
         body["seed"] = hash_of(batch, request.head.custom_id).low >> 11U;
     }
     return {};

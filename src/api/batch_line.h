@@ -9,7 +9,7 @@
 #include "api/error.h"
 #include "api/limits.h"
 
-// The lines of batch files: requests going in, answers coming out (OpenAI's Batch API).
+// The lines of batch files (OpenAI's Batch API): requests that go in and answers that come out.
 
 namespace helix::api {
 
@@ -22,7 +22,7 @@ struct BatchProblem {
 };
 nlohmann::json to_json(const BatchProblem& problem);
 
-// {"custom_id","method":"POST","url","body"}, without the body.
+// A line {"custom_id","method":"POST","url","body"} without its body.
 struct LineHead {
     std::string custom_id;
     std::string model;  // "" = none named
@@ -32,7 +32,7 @@ struct LineRequest {
     nlohmann::ordered_json body;
 };
 
-// May requests to this path ("/v1/completions") come in a batch?
+// Whether requests to this path ("/v1/completions") may come in a batch.
 bool is_batch_endpoint(std::string_view path);
 std::string list_batch_endpoints();
 
@@ -42,19 +42,19 @@ std::string list_batch_endpoints();
 std::optional<BatchProblem> read_head(std::string_view text, std::string_view endpoint,
                                       LineHead& head);
 
-// Of a line whose head was read. The error is the line's answer: its body is over a limit.
+// Reads a line whose head was read. The error is the line's answer: its body is over a limit.
 std::optional<ApiError> read_line(std::string_view text, const RequestLimits& limits,
                                   LineRequest& request);
 
-// Makes the body that of a request which runs behind all others that wait and says the same
-// however often it is run: where it names no seed it gets one, of the batch's id and the line's.
+// Makes the body that of a request which runs behind all others that wait, and which says the same
+// however often it is run: if it names no seed it gets one, made of the batch's id and the line's.
 // The error is the line's answer: it asks for what a batch cannot give.
 std::optional<ApiError> prepare_line(std::string_view batch, LineRequest& request);
 
-// The line of the output or error file, without its end. body: JSON.
+// The line of the output or error file, without its line end. body is JSON.
 std::string answer_line(std::string_view batch, std::int64_t line, std::string_view custom_id,
                         int status, std::string_view request_id, std::string_view body);
-// Of a request that was never run; code: "batch_expired", "batch_cancelled".
+// The line for a request that was never run. code is "batch_expired" or "batch_cancelled".
 std::string not_run_line(std::string_view batch, std::int64_t line, std::string_view custom_id,
                          std::string_view code, std::string_view message);
 

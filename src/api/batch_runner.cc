@@ -21,14 +21,14 @@ constexpr base::Duration kPoll = base::from_ms(200);
 constexpr base::Duration kAfterFailure = base::from_seconds(1);
 constexpr base::Duration kFirstRetry = base::from_ms(500);
 constexpr base::Duration kLastRetry = base::from_seconds(32);
-// A server error that comes so often is the line's answer. Only what happened while the cluster
-// served counts, and no refusals because it was full.
+// A server error that comes this often becomes the line's answer. Only what happened while the
+// cluster served counts, and no refusals because it was full.
 constexpr int kMaxAttempts = 8;
 constexpr std::int64_t kFetch = 256;
 constexpr std::int64_t kNotRunAtOnce = 1000;
 
 constexpr int kTooManyRequests = 429;
-// Processes that may die while a line is under way; the last of them with that line alone.
+// How many processes may die while a line is under way; the last of them runs that line alone.
 constexpr std::int64_t kMostDeaths = core::kMostDeaths;
 constexpr std::int64_t kDeathsBeforeAlone = core::kDeathsBeforeAlone;
 
@@ -94,7 +94,7 @@ base::Duration BatchRunner::advance() {
 Status BatchRunner::try_advance() {
     TRY_VOID(commit());
     TRY(const auto batches, store_.unfinished());
-    // What is wrong with one must not hold up the others.
+    // Trouble with one batch must not hold up the others.
     Status first = base::Ok{};
     for (const store::BatchRecord& batch : batches) {
         const Status status = advance_batch(batch, active_[batch.id]);
@@ -181,7 +181,7 @@ Status BatchRunner::run(const store::BatchRecord& batch, Active& active) {
                       active.waiting.empty();
     if (!over) return base::Ok{};
     wake_in({});
-    // An answer that came without being sent (a line that could not be) is not committed yet.
+    // A line that could not be sent has an answer that is not committed yet.
     TRY_VOID(commit());
     return store_.finalize_batch(batch.id, world_.unix_time());
 }
@@ -195,7 +195,7 @@ Status BatchRunner::fetch(const store::BatchRecord& batch, Active& active) const
     return base::Ok{};
 }
 
-// Nothing runs beside a line that processes died with.
+// Nothing runs beside a line that was under way when processes died.
 bool BatchRunner::may_send(const store::BatchLine& line, std::size_t chosen) const {
     const bool others = in_flight_ > 0 || chosen > 0;
     if (alone_ && others) return false;

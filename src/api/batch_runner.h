@@ -34,10 +34,10 @@ struct LineAnswer {
 class LineWorld {
   public:
     virtual ~LineWorld() = default;
-    // Runs it; there will be one LineAnswer, later, unless it is abandoned.
+    // Runs the line. There will be one LineAnswer later, unless the line is abandoned.
     virtual void send(const LineKey& key, const std::string& path, std::string body) = 0;
     virtual void abandon(const LineKey& key) = 0;
-    // Would a request run now?
+    // Whether a request would run now.
     virtual bool can_send() = 0;
     virtual bool serves(const std::string& model) = 0;
     virtual std::int64_t unix_time() = 0;
@@ -54,12 +54,13 @@ class BatchRunner {
         : store_(store), world_(world), limits_(limits), max_in_flight_(max_in_flight) {}
 
     void take(std::vector<LineAnswer> answers);
-    // Keeps what was taken, all in one transaction. Where it cannot be kept now (a full disk,
-    // perhaps) it is kept later.
+    // Stores the answers that were taken, all in one transaction. What cannot be stored now
+    // (perhaps the disk is full) is stored later.
     base::Status commit();
-    // The same, and nothing is under way any more: answers that still come are not waited for.
+    // The same, and after it nothing is under way any more: answers that still come are not waited
+    // for.
     base::Status stop();
-    // Does what can be done now, and commit() first. To be called again after the time returned,
+    // Calls commit(), then does what can be done now. Call it again after the time that it returns,
     // when answers have been taken, and when a batch was added or cancelled.
     base::Duration advance();
     std::int32_t in_flight() const { return in_flight_; }
@@ -85,13 +86,13 @@ class BatchRunner {
     base::Status validate(const store::BatchRecord& batch, Active& active);
     base::Status run(const store::BatchRecord& batch, Active& active);
     base::Status send_lines(const store::BatchRecord& batch, Active& active);
-    // What may be sent now; takes it from those that wait or were fetched.
+    // Chooses the lines that may be sent now and takes them from those that wait or were fetched.
     base::Status choose(const store::BatchRecord& batch, Active& active,
                         std::vector<store::BatchLine>& chosen);
     bool may_send(const store::BatchLine& line, std::size_t chosen) const;
     base::Status send(const store::BatchRecord& batch, Active& active, store::BatchLine line);
     base::Status fetch(const store::BatchRecord& batch, Active& active) const;
-    // With a line in the error file for each request that was not run.
+    // Ends a batch early, with a line in the error file for each request that was not run.
     base::Status end_early(const store::BatchRecord& batch, Active& active,
                            store::BatchStatus status);
     bool put_back(Active& active, const LineAnswer& answer);
@@ -107,7 +108,7 @@ class BatchRunner {
     std::map<std::string, Active> active_;
     bool alone_ = false;                      // what is in flight runs with nothing beside it
     std::vector<store::LineResult> results_;  // to be committed
-    std::vector<store::LineOfBatch> aside_;   // put back; to be committed, too
+    std::vector<store::LineOfBatch> aside_;   // lines that were put back; to be committed, too
     base::Duration pause_;
 };
 

@@ -18,7 +18,7 @@ bool is_blank(std::string_view text) {
 
 base::Result<bool> BatchValidator::step(const store::JobStore& store) {
     const std::int64_t from = offset_ + static_cast<std::int64_t>(text_.size());
-    if (from == 0) TRY_VOID(store.content_bytes(file_));  // a part that is missing shows here
+    if (from == 0) TRY_VOID(store.content_bytes(file_));  // fails if a part is missing
     TRY(const std::string part, store.read(file_, from, kPartBytes));
     text_ += part;
     take_lines();

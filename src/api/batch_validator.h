@@ -20,8 +20,8 @@ struct BatchLimits {
     RequestLimits request;           // of each line
 };
 
-// Reads a batch's input file a part at a time, so that whoever else waits for the store gets his
-// turn: every line must be a request to the batch's endpoint with a custom id of its own, all for
+// Reads a batch's input file a part at a time, so that others who wait for the store get their
+// turn. Every line must be a request to the batch's endpoint with a custom id of its own, all for
 // one model that is served. What its body asks for is judged when it runs.
 class BatchValidator {
   public:
@@ -32,7 +32,7 @@ class BatchValidator {
           limits_(limits),
           serves_(std::move(serves)) {}
 
-    // One part more; true: that was all.
+    // Reads one more part; true if that was all.
     base::Result<bool> step(const store::JobStore& store);
 
     const std::vector<BatchProblem>& problems() const { return problems_; }

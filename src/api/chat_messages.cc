@@ -69,7 +69,7 @@ MaybeError check_tool_calls(const std::string& field, const RequestLimits& limit
         if (!function.contains("name") || !function["name"].is_string()) {
             return wrong(where + ".name", "expected a string");
         }
-        // On the wire arguments are JSON inside a string; templates want the object.
+        // In the API arguments are JSON inside a string; templates want the object.
         const auto arguments = function.find("arguments");
         if (arguments == function.end() || !arguments->is_string()) continue;
         Json parsed;

@@ -17,7 +17,7 @@ namespace {
 
 using core::FinishReason;
 
-// Carries what the service says over to the server's thread.
+// Hands what the service says over to the server's thread.
 class PostingSink : public TokenSink {
   public:
     PostingSink(std::shared_ptr<Completion> completion, std::size_t prompt,
@@ -77,13 +77,13 @@ Outcome outcome_of(FinishReason reason) {
     return Outcome::error;
 }
 
-// What a log-probability takes: in memory, and as JSON.
+// What a log-probability takes in memory, and as JSON.
 constexpr std::int64_t kLogprobBytes = 96;
-// An answer of so many bytes is written at once; a longer one on another thread.
+// An answer of at most this many bytes is written at once; a longer one on another thread.
 constexpr std::int64_t kShortAnswerBytes = std::int64_t{64} << 10U;
-// Of log-probabilities that wait for text to go with.
+// The most bytes of log-probabilities that wait for text to go with.
 constexpr std::size_t kWaitingLogprobBytes = std::size_t{16} << 10U;
-// The share of the process grows by so many at least.
+// The share of the process's memory grows by at least this much.
 constexpr std::int64_t kShareStep = std::int64_t{16} << 10U;
 
 std::int64_t logprob_bytes(const core::ProducedToken& token) {
@@ -104,12 +104,12 @@ struct Completion::Choice {
     std::shared_ptr<RequestRecord> record;
     std::int64_t prompt_tokens = 0;
     std::int64_t tokens = 0;
-    double logprob = 0;             // of all its tokens; only where best_of needs it
+    double logprob = 0;             // sum over all its tokens; only where best_of needs it
     std::int64_t shown_tokens = 0;  // when the last chunk was made
     base::TimePoint routed_at;
     base::TimePoint first_token_at;
     base::TimePoint last_token_at;
-    bool of_first = false;  // counts the prompt, for all choices of it
+    bool of_first = false;  // whether it counts the prompt, for all choices of it
     bool started = false;   // its first chunk is out
     bool done = false;
 };
@@ -263,7 +263,7 @@ bool Completion::keep(std::int64_t bytes) {
 
 void Completion::emit(std::string_view events) {
     if (!opened_) {
-        // Others of its prompts are not accepted yet.
+        // Other prompts of the request are not accepted yet.
         if (keep(static_cast<std::int64_t>(events.size()))) pending_ += events;
         return;
     }
@@ -290,7 +290,7 @@ void Completion::routed(std::size_t prompt, const core::Pipeline& pipeline,
         }
         c.record->state = "running";
         c.record->pipeline = pipeline;
-        // Of the first try that got as far as a token.
+        // It counts for the first attempt that got as far as a token.
         if (c.tokens == 0) c.record->cached_tokens = cached_tokens;
     }
 }
@@ -323,7 +323,7 @@ void Completion::token(std::size_t prompt, std::int32_t choice, const core::Prod
     note_token(c);
     c.logprob += static_cast<double>(token.logprob);
     const bool may_stop = c.tokens >= request_.min_tokens;
-    // The token that ends the answer is counted, but is no part of its text.
+    // The token that ends the answer is counted but is no part of its text.
     if (may_stop && is_stop_token(token.token)) return;
     if (request_.wants_logprobs()) {
         if (request_.stream) {
@@ -350,7 +350,7 @@ void Completion::scored(std::size_t prompt, const std::vector<core::ProducedToke
     if (!request_.stream) {
         std::int64_t bytes = 0;
         for (const core::ProducedToken& token : tokens) bytes += logprob_bytes(token);
-        // Each choice shows them.
+        // Each choice shows the prompt's log-probabilities.
         if (!keep(bytes * request_.n)) return;
         auto& scored = prompts_[prompt].scored;
         if (scored == nullptr) scored = std::make_shared<std::vector<core::ProducedToken>>();
@@ -363,8 +363,8 @@ void Completion::scored(std::size_t prompt, const std::vector<core::ProducedToke
     }
 }
 
-// text "" still carries log-probabilities, once there is text to go with them; who counts tokens
-// while they come is told of each when it comes.
+// With text "" log-probabilities wait until there is text to go with them. Clients that ask for
+// usage in every chunk are told of each token when it comes.
 void Completion::show(std::size_t index, std::string text) {
     Choice& c = *choices_[index];
     if (!request_.stream) {
@@ -466,8 +466,8 @@ void Completion::complete_answer() {
     leave();
 }
 
-// Of the choices made for each prompt the n likeliest, by the sum of their log-probabilities; all,
-// in their order, where none is left out.
+// For each prompt the n most likely choices, by the sum of their log-probabilities; if none is left
+// out, all in their order.
 std::vector<WholeChoice> Completion::take_choices() {
     std::vector<WholeChoice> texts;
     const auto shown = static_cast<std::size_t>(request_.n);
@@ -516,7 +516,7 @@ void Completion::write_whole_answer() {
     context_.pool.add_owed(std::move(job));
 }
 
-// null: there was no memory to write it.
+// body is null if there was no memory to write it.
 void Completion::send_whole_answer(std::shared_ptr<const std::string> body) {
     if (over_) return;
     auto share = prepared_.share;

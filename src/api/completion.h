@@ -18,8 +18,8 @@
 namespace helix::api {
 
 // One request to one of the two completion endpoints, from its prepared prompts to the end of its
-// answer. Lives on the HTTP server's thread; what the service says arrives there through sinks that
-// post.
+// answer. It lives on the HTTP server's thread, where what the service says arrives through sinks
+// that post.
 //
 // Promises: the status line goes out only when the service has accepted every prompt; each choice
 // that the service began and did not end itself is given back to it, whatever happens to the
@@ -33,7 +33,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     void start();
     void on_tick(base::TimePoint now);
 
-    // From the service, by prompt; choice: of those of this prompt.
+    // What the service says, by prompt; choice counts those of this prompt.
     void accepted(std::size_t prompt);
     void routed(std::size_t prompt, const core::Pipeline& pipeline, std::int32_t cached_tokens);
     void token(std::size_t prompt, std::int32_t choice, const core::ProducedToken& token);
@@ -41,9 +41,9 @@ class Completion : public std::enable_shared_from_this<Completion> {
     void choice_finished(std::size_t prompt, std::int32_t choice, core::FinishReason reason);
     void finished(std::size_t prompt, core::FinishReason reason, const std::string& error);
     void rejected(std::size_t prompt, const core::RejectRequest& rejection);
-    // The client is.
+    // The client is gone.
     void gone();
-    // The server is: an answer that is not whole ends with an error that says so.
+    // The server shuts down: an answer that is not whole ends with an error that says so.
     void shut_down();
 
   private:
@@ -53,13 +53,13 @@ class Completion : public std::enable_shared_from_this<Completion> {
         core::RequestId id;
         std::size_t first = 0;  // of its choices
         bool accepted = false;
-        // For an answer that is sent whole.
+        // The prompt's log-probabilities, for an answer that is sent whole.
         std::shared_ptr<std::vector<core::ProducedToken>> scored;
     };
 
     void submit(std::vector<Token> tokens, std::size_t index);
     void add_choices(std::size_t prompt);
-    bool runs(const Prompt& prompt) const;  // one of its choices does
+    bool runs(const Prompt& prompt) const;  // whether one of its choices runs
     std::size_t made() const { return static_cast<std::size_t>(request_.made()); }
     bool is_stop_token(Token token) const;
     void open_stream();
@@ -72,11 +72,11 @@ class Completion : public std::enable_shared_from_this<Completion> {
     std::vector<WholeChoice> take_choices();
     void write_whole_answer();
     void send_whole_answer(std::shared_ptr<const std::string> body);
-    // Counts what is kept of the answer until it may be sent. False: that is too much, and the
-    // answer has ended with an error that says so.
+    // Counts what is kept part of the share that the answer takes until it may be sent. False if
+    // that is too much; then the answer has ended with an error that says so.
     bool keep(std::int64_t bytes);
     void fail(const ApiError& error);
-    // Ends what still runs in the service.
+    // Ends in the service the choices that still run.
     void end_choices(core::FinishReason reason, Outcome outcome);
     void leave();
     base::TimePoint now() const { return context_.options.clock(); }
@@ -95,7 +95,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     base::TimePoint arrived_;
     base::TimePoint last_write_;
     std::int64_t prompt_tokens_ = 0;
-    std::int64_t prepared_bytes_ = 0;  // of the share: what came before the answer
+    std::int64_t prepared_bytes_ = 0;  // part of the share that was taken before the answer
     std::int64_t kept_bytes_ = 0;      // of the answer
     bool opened_ = false;
     bool over_ = false;

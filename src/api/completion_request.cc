@@ -19,10 +19,10 @@ using MaybeError = std::optional<ApiError>;
 constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMinInt64 = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
-constexpr std::int32_t kDefaultCompletionTokens = 16;  // OpenAI's, of /v1/completions
+constexpr std::int32_t kDefaultCompletionTokens = 16;  // OpenAI's default for /v1/completions
 constexpr std::int32_t kMaxGuesses = 64;
 constexpr std::size_t kShownBytes = 100;  // of a value, in a message
-// Of one JSON text: the body, or the arguments of a tool call in it.
+// The limits of one JSON text: the body, or the arguments of a tool call in it.
 constexpr spec::JsonLimits kJsonLimits{.depth = 64, .elements = 2'000'000};
 
 std::string too_long_a_name(const RequestLimits& limits) {
@@ -86,7 +86,7 @@ void read_logit_bias(FieldReader& fields, const RequestLimits& limits, Completio
     }
 }
 
-// Reads token ids; false when one is none.
+// Reads token ids; false when one is not valid.
 bool read_tokens(const Json& array, const RequestLimits& limits, std::vector<Token>& out) {
     for (const Json& item : array) {
         const auto id = as_integer(item);
@@ -173,7 +173,7 @@ void read_stream(FieldReader& fields, CompletionRequest& request, MaybeError& ne
     nested = inner.error();
 }
 
-// llama.cpp's field, and OpenAI's predicted outputs.
+// Reads llama.cpp's field for drafts, and OpenAI's predicted outputs.
 void read_prediction(FieldReader& fields, CompletionRequest& request);
 
 void read_speculation(FieldReader& fields, const RequestLimits& limits,
@@ -278,7 +278,7 @@ void read_choices(FieldReader& fields, const RequestLimits& limits, CompletionRe
     }
 }
 
-// What is part of the interface but not of this server yet: said, not ignored.
+// What is part of the interface but not of this server is refused, not ignored.
 void refuse_unsupported(FieldReader& fields) {
     std::string suffix;
     fields.text("suffix", suffix);

@@ -14,7 +14,7 @@
 #include "core/coordinator/beam_search.h"
 #include "spec/sampling_params.h"
 
-// The bodies of /v1/chat/completions and /v1/completions, checked (FEATURES 4.2).
+// The bodies of /v1/chat/completions and /v1/completions, parsed and checked.
 
 namespace helix::api {
 
@@ -39,7 +39,7 @@ struct CompletionRequest {
     bool prompt_only = false;  // echoed, and nothing after it is shown; max_tokens is 1
 
     std::int32_t n = 1;                    // choices for each prompt
-    std::int32_t best_of = 1;              // at least n; of so many the n best are shown
+    std::int32_t best_of = 1;              // at least n; this many are made and the n best shown
     std::optional<core::BeamSearch> beam;  // best_of is its width
     spec::SamplingParams sampling;         // without the seed
     std::optional<std::uint64_t> seed;     // absent = any
@@ -52,7 +52,7 @@ struct CompletionRequest {
     std::int32_t priority = 0;  // higher first, as in core (vLLM's field means the opposite)
 
     // Speculation: it changes how fast tokens come, never which.
-    std::int32_t guesses = -1;  // tokens to guess ahead at most; -1 = as the server does
+    std::int32_t guesses = -1;  // tokens to draft ahead at most; -1 = the server decides
     std::string prediction;     // what the answer may be like; "" = none given
 
     bool stream = false;
@@ -61,23 +61,23 @@ struct CompletionRequest {
 
     bool wants_logprobs() const { return sampling.n_logprobs >= 0; }
     bool wants_prompt_logprobs() const { return echo && wants_logprobs(); }
-    // Choices that are made for each prompt, shown or not.
+    // The number of choices that are made for each prompt, shown or not.
     std::int32_t made() const { return beam ? n : best_of; }
 };
 
-// The error names the field; request is usable only when there is none.
+// Parses a body. The error names the field; request is usable only when there is none.
 std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_view body,
                                                  const RequestLimits& limits,
                                                  CompletionRequest& request);
 
-// A JSON object nested at most 64 deep, or the error.
+// Parses a JSON object nested at most 64 deep, or returns the error.
 std::optional<ApiError> parse_json_object(std::string_view body, nlohmann::ordered_json& object);
 
 // Checks messages and brings them into the form that ChatPrompt wants.
 std::optional<ApiError> normalise_messages(nlohmann::ordered_json& messages,
                                            const RequestLimits& limits);
 
-// metadata as text, "null" when there is none; the error names its limits.
+// Reads metadata as text, "null" when there is none. The error names its limits.
 class FieldReader;
 void read_metadata(FieldReader& fields, const RequestLimits& limits, std::string& text);
 

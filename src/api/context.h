@@ -21,7 +21,7 @@ namespace helix::api {
 
 class Completion;
 
-// The client that all lines of batches are.
+// The client that all lines of batches count as.
 inline constexpr const char* kBatchClient = "batches";
 
 // What all requests of one server share. Used on the HTTP server's thread only, but for what does
@@ -49,7 +49,7 @@ struct ApiContext {
         return pool;
     }
 
-    // Answers and counts.
+    // Answers the exchange and counts it.
     void respond(net::HttpExchange& exchange, const net::HttpResponse& response) {
         if (response.status >= 400) ++metrics.http_errors;
         exchange.respond(response);

@@ -72,7 +72,8 @@ ApiError from_error(const base::Error& error) {
         case Errc::internal:
             break;
     }
-    // Such messages name files and what a library said: nothing for who asks over the network.
+    // Such messages name files and what a library said, which is nothing for clients of the
+    // network.
     LOG_ERROR("{}", error.message);
     return internal_error();
 }

@@ -12,7 +12,8 @@
 
 namespace helix::api {
 
-// An OpenAI error (FEATURES 4.5). param names the field that is wrong; "" and code "" become null.
+// An error in the form of the OpenAI API. param names the field that is wrong; "" and code ""
+// become null.
 struct ApiError {
     int status = 400;
     std::string message;
@@ -25,24 +26,25 @@ struct ApiError {
 ApiError bad_field(std::string param, std::string message);
 ApiError model_not_found(std::string_view model);
 ApiError unavailable(std::string message, std::int32_t retry_after_s);
-// Says nothing of what it was: that is for the log.
+// An error that does not say what went wrong: that is for the log.
 ApiError internal_error();
-// What was run again and again, and killed what ran it each time: it is not worth another try.
+// The error of a request that killed whatever ran it, again and again, and is not worth another
+// try.
 ApiError kills_workers_error(std::string message);
 ApiError kills_server_error();
 bool kills_workers(std::string_view error_body);  // one of these two
 ApiError from_error(const base::Error& error);
-// The same of what the store says about a file's contents: where they are damaged it names them by
+// The same for what the store says about a file's contents. If they are damaged it names them by
 // the id that the client knows, and the client is told.
 ApiError from_store(const base::Error& error);
 ApiError from_rejection(const core::RejectRequest& rejection);
-// For what the HTTP server itself refuses.
+// The error for what the HTTP server itself refuses.
 ApiError from_status(int status, std::string_view message);
 
-// {"error":{"message","type","param","code"}}
+// The body {"error":{"message","type","param","code"}}.
 std::string error_json(const ApiError& error);
 net::HttpResponse error_response(const ApiError& error);
-// 200; what users named things need not be UTF-8, and is put right here.
+// An answer with status 200. Names that users gave need not be UTF-8 and are put right here.
 net::HttpResponse json_response(const nlohmann::json& body);
 
 }  // namespace helix::api

@@ -10,15 +10,14 @@
 namespace helix::api {
 
 // Reads typed fields out of a JSON object. The first thing that is wrong becomes error(), which
-// names the field; absent and null fields leave the output as it is. Unknown fields are nobody's
-// business.
+// names the field; absent and null fields leave the output as it is. Unknown fields are ignored.
 class FieldReader {
   public:
     using Json = nlohmann::ordered_json;
     explicit FieldReader(const Json& object, std::string prefix = {})
         : object_(object), prefix_(std::move(prefix)) {}
 
-    // nullptr when absent or null.
+    // The field's value, or nullptr when it is absent or null.
     const Json* find(const char* name) const;
     void number(const char* name, double low, double high, float& out);
     template <typename Int>
@@ -40,10 +39,10 @@ class FieldReader {
     std::optional<ApiError> error_;
 };
 
-// A whole number, also when written as 3.0; nothing when value is anything else or beyond 64 bits.
+// A whole number, even when written as 3.0; nothing when value is anything else or beyond 64 bits.
 std::optional<std::int64_t> as_integer(const nlohmann::ordered_json& value);
 
-// "a string", "an array", ...: for messages.
+// The kind of a value for messages: "a string", "an array", ...
 std::string kind_of(const nlohmann::ordered_json& value);
 
 }  // namespace helix::api

@@ -37,7 +37,7 @@ struct Authority {
     std::string port;
 };
 
-// "HOST", "HOST:PORT", "[v6]:PORT".
+// Parses "HOST", "HOST:PORT" or "[v6]:PORT".
 Authority parse_authority(std::string_view text, std::string_view usual_port) {
     Authority out;
     out.port = usual_port;
@@ -65,7 +65,7 @@ bool is_loopback_address(std::string_view peer) {
     return peer == "::1" || peer.starts_with("127.");
 }
 
-// From this machine, and not handed on by a proxy on it.
+// Whether a request comes from this machine, and was not handed on by a proxy on it.
 bool is_local(const HttpRequest& request) {
     if (!is_loopback_address(request.peer)) return false;
     for (const char* passed_on : {"forwarded", "x-forwarded-for", "x-real-ip", "via"}) {
@@ -74,7 +74,7 @@ bool is_local(const HttpRequest& request) {
     return true;
 }
 
-// Of the page that sent it and of the server that it was sent to.
+// Whether the page that sent it and the server that it was sent to have the same origin.
 bool is_same_origin(std::string_view origin, std::string_view host) {
     const bool secure = origin.starts_with("https://");
     if (!secure && !origin.starts_with("http://")) return false;
@@ -90,7 +90,7 @@ std::string media_type(std::string_view content_type) {
     return type;
 }
 
-// Of a request without a body: none was announced.
+// Whether a body was announced.
 bool has_body(const HttpRequest& request) {
     return !request.body_text().empty() || !request.header("transfer-encoding").empty() ||
            (!request.header("content-length").empty() && request.header("content-length") != "0");
@@ -175,15 +175,16 @@ Guard::Given Guard::look_up(const HttpRequest& request) const {
     given.admin = admin.has_value();
     if (api) given.label = *api;
     if (admin) given.label = *admin;
-    // Where no keys are asked for, clients send whatever their library makes them send.
+    // Where no keys are asked for a key is not wrong: clients send whatever their library makes
+    // them send.
     given.wrong =
         !given.api && !given.admin && (api_keys_.configured() || admin_keys_.configured());
     return given;
 }
 
-// A name that is not ours may be an attacker's that points here (DNS rebinding), so that a page of
-// his counts as ours in a browser. An address cannot be pointed elsewhere: a page of that origin
-// came from this server.
+// A name that is not ours may be an attacker's name that points here (DNS rebinding), so that the
+// attacker's page counts as ours in a browser. An address cannot be pointed elsewhere: a page of
+// that origin came from this server.
 bool Guard::is_known_host(std::string_view host) const {
     const std::string name = parse_authority(host, "").host;
     if (is_address(name) || name.ends_with(".localhost")) return true;
@@ -209,7 +210,7 @@ bool Guard::is_shared_with(std::string_view origin, std::string_view path) const
                cors_origins_.end();
 }
 
-// Web pages may send requests wherever they like; only their browser says that they did.
+// Web pages may send requests wherever they like, and only their browser says that they did.
 std::optional<ApiError> Guard::check_page(const HttpRequest& request) const {
     const std::string_view origin = request.header("origin");
     const std::string_view site = request.header("sec-fetch-site");
@@ -263,7 +264,7 @@ std::optional<ApiError> Guard::check_key(const HttpRequest& request, Access acce
     return refusal(401, "This needs the API key: the server has no admin key.", "invalid_api_key");
 }
 
-// What a page can send without asking first has other types.
+// What a page can send without a preflight has other types.
 std::optional<ApiError> Guard::check_type(const HttpRequest& request, Access access) const {
     const std::string type = media_type(request.header("content-type"));
     const bool upload = request.method == "POST" && without_version(request.path) == "/files";

@@ -18,7 +18,7 @@
 
 namespace helix::api {
 
-// Where it is asked, and from where; all is "" or empty at first.
+// Who may ask from where, and under which names.
 struct AccessOptions {
     std::vector<std::string> api_key_files;
     std::vector<std::string> admin_keys;
@@ -26,7 +26,7 @@ struct AccessOptions {
     // Names under which clients reach the server, besides its addresses, localhost and the name of
     // this machine.
     std::vector<std::string> host_names;
-    std::vector<std::string> cors_origins;  // of web pages that may use /v1
+    std::vector<std::string> cors_origins;  // origins of web pages that may use /v1
     std::string log;                        // a file for the access log; "-" = standard output
 };
 
@@ -37,34 +37,35 @@ enum class Access {
     internals,  // with a key of either kind, or from this machine
     admin,      // with an admin key; without any from this machine only
 };
-// path as it was sent, decoded; with or without "/v1" before it.
+// The access that a path asks for. path is decoded, with or without "/v1" before it.
 Access access_of(std::string_view method, std::string_view path);
 
-// Every path answers with "/v1" before it, too.
+// The path without "/v1", which may stand before every path.
 std::string_view without_version(std::string_view path);
 
 // What became of a request at the guard.
 struct Passage {
     Access access = Access::client;
     std::string key;                            // the label of the key that it brought; "" = none
-    std::string allow_origin;                   // of the web page that may read the answer
-    std::optional<net::HttpResponse> response;  // instead of what a route would say
+    std::string allow_origin;                   // origin of the web page that may read the answer
+    std::optional<net::HttpResponse> response;  // the answer, if no route is to see the request
 };
 
 class Guard {
   public:
-    // api_keys: given as they are, besides those of options. invalid or denied when a file of keys
+    // api_keys are keys besides those of options. Error invalid or denied when a file of keys
     // cannot be used.
     static base::Result<std::unique_ptr<Guard>> create(std::vector<std::string> api_keys,
                                                        const AccessOptions& options);
 
     Passage check(base::TimePoint now, const net::HttpRequest& request);
-    // Would a client's request with this head get past the keys? Asked before its body is there;
-    // counts nothing.
+    // Whether a client's request with this head would get past the keys. Asked before its body is
+    // there; counts nothing.
     bool admits_client(base::TimePoint now, const net::HttpRequest& head) const;
     // The label of the key that this request brings; "" = none, or none of ours.
     std::string key_of(const net::HttpRequest& request) const { return look_up(request).label; }
-    // Now and then: reads changed files of keys, and says in the log who was turned away.
+    // To be called now and then: reads changed files of keys, and says in the log who was turned
+    // away.
     void on_tick(base::TimePoint now);
 
   private:
@@ -78,7 +79,7 @@ class Guard {
 
     Given look_up(const net::HttpRequest& request) const;
     bool is_known_host(std::string_view host) const;
-    // May a page of this origin use this path?
+    // Whether a page of this origin may use this path.
     bool is_shared_with(std::string_view origin, std::string_view path) const;
     std::optional<ApiError> check_host(const net::HttpRequest& request) const;
     std::optional<ApiError> check_page(const net::HttpRequest& request) const;

@@ -21,7 +21,7 @@ ApiError no_memory() {
     return unavailable("The server has not enough memory for this request.", 1);
 }
 
-// What the standard library threw becomes an answer; everybody else goes on.
+// What the standard library throws becomes an answer, and everybody else goes on.
 Then guarded(ApiContext& context, const Exchange& exchange, const std::string& request_id,
              const HeavyWork& work, HeavyInput input) {
     const auto answer = [&](ApiError error) {
@@ -43,7 +43,7 @@ Then guarded(ApiContext& context, const Exchange& exchange, const std::string& r
     }
 }
 
-// Server's thread.
+// Runs on the server's thread.
 void conclude(ApiContext& context, const Handle& handle, const Then& then) {
     if (context.heavy.erase(handle) == 0) return;  // the server has answered by itself
     handle->exchange->on_gone({});

@@ -30,15 +30,15 @@ constexpr base::Duration kCountEvery = base::from_ms(250);
 constexpr std::size_t kMostPieceBytes = std::size_t{256} << 10U;
 
 // A file on its way to a client: one piece at a time is read, and written when the client has taken
-// the one before. One of the two threads has it.
+// the one before. At any time one of the two threads has it.
 struct Download {
     std::shared_ptr<net::HttpExchange> exchange;
     std::string file;
-    std::int64_t bytes = -1;  // in all; known with the first piece
-    std::int64_t read = 0;    // of them
+    std::int64_t bytes = -1;  // bytes in all; known with the first piece
+    std::int64_t read = 0;    // bytes that were read
     store::ContentPlace place;
     std::string piece;
-    std::size_t written = 0;  // of piece
+    std::size_t written = 0;  // bytes of piece that were written
     std::optional<base::Error> error;
 };
 
@@ -143,7 +143,7 @@ void Jobs::Impl::work() {
     if (!kept.ok()) LOG_ERROR("batches: {}", kept.error().message);
 }
 
-// For the metrics, now and then.
+// Counts for the metrics, now and then.
 void Jobs::Impl::count() {
     if (!uncounted || (counted.ns != 0 && now() - counted < kCountEvery)) return;
     uncounted = false;
@@ -158,7 +158,7 @@ void Jobs::Impl::count() {
     });
 }
 
-// The client was promised so many bytes: it gets them, or the connection ends early.
+// The client was promised a number of bytes: it gets them, or the connection ends early.
 base::Result<std::string> Jobs::Impl::next_piece(Download& download) const {
     if (download.bytes < 0) {
         TRY(download.bytes, store->content_bytes(download.file));
@@ -202,7 +202,7 @@ void Jobs::Impl::write_piece(const std::shared_ptr<Download>& download) {
     write_more(download);
 }
 
-// A line of a result may be longer than what may wait for a client.
+// A line of a result may be longer than what may wait for a client, so it is written in parts.
 void Jobs::Impl::write_more(const std::shared_ptr<Download>& download) {
     net::HttpExchange& exchange = *download->exchange;
     if (!exchange.open()) return;
@@ -219,7 +219,7 @@ void Jobs::Impl::write_more(const std::shared_ptr<Download>& download) {
 
 void Jobs::Impl::answer(const Ask& ask, net::HttpResponse response) const {
     context.post([c = &context, exchange = ask.exchange, response = std::move(response)] {
-        // Whoever has the answer may send the next file at once: this one takes no room any more.
+        // Whoever has the answer may send the next file at once, so this one takes no more room.
         exchange->take_body_share().reset();
         c->respond(*exchange, response);
     });
@@ -278,7 +278,7 @@ void Jobs::start() {
     impl_->thread = std::thread([impl = impl_.get()] { impl->work(); });
 }
 
-// False: it is too late, nobody takes it any more.
+// False if it is too late and nobody will take it.
 bool Jobs::Impl::push(Ask ask) {
     const std::lock_guard lock(mutex);
     if (stopping) return false;
@@ -316,7 +316,7 @@ void Jobs::stop() {
         impl_->changed.notify_all();
     }
     impl_->thread.join();
-    // No line is sent any more; those that were are with the HTTP server's thread.
+    // From here on no line is sent; those that were are with the HTTP server's thread.
     std::promise<void> given_back;
     impl_->context.post([&] {
         for (const auto& [key, exchange] : std::exchange(impl_->running, {})) exchange->abandon();

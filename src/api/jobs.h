@@ -19,21 +19,22 @@ class Jobs {
     using Work =
         std::function<net::HttpResponse(store::JobStore& store, const net::HttpRequest& request)>;
 
-    // context must outlive it; nothing of it is used before start().
+    // context must outlive the jobs; nothing of it is used before start().
     static base::Result<std::unique_ptr<Jobs>> open(ApiContext& context, JobOptions options);
     ~Jobs();
     Jobs(const Jobs&) = delete;
     Jobs& operator=(const Jobs&) = delete;
 
-    // Unfinished batches go on.
+    // Lets unfinished batches go on.
     void start();
-    // Answers the exchange with what work returns; work runs on the thread of the store. HTTP
-    // server's thread.
+    // Answers the exchange with what work returns; work runs on the thread of the store. To be
+    // called on the HTTP server's thread.
     void ask(const std::shared_ptr<net::HttpExchange>& exchange, Work work);
-    // Answers with a file's content, which is read as the client takes it. HTTP server's thread.
+    // Answers with a file's content, which is read as the client takes it. To be called on the HTTP
+    // server's thread.
     void download(const std::shared_ptr<net::HttpExchange>& exchange, const std::string& file);
-    // Gives the lines under way back to the service; they are run again after the next start. Not
-    // from the HTTP server's thread, which must still run.
+    // Gives the lines under way back to the service; they are run again after the next start. To be
+    // called on another thread than the HTTP server's, which must still run.
     void stop();
 
     struct Impl;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr base::Duration kForgetAfter = base::from_seconds(600);
 
-// The entry that has not changed for longest goes.
+// Drops the entry that has not changed for longest.
 template <typename Map, typename TimeOf>
 void make_room(Map& map, std::size_t most, const TimeOf& time_of) {
     if (map.size() < most) return;

@@ -10,9 +10,10 @@
 
 namespace helix::api {
 
-// Of one request. Counts and bytes, so that a request ends alike on every machine.
+// The limits of one request. They are counts and bytes, so that a request ends alike on every
+// machine.
 struct RequestLimits {
-    // Of the model that is served.
+    // From the model that is served.
     std::int32_t vocab_size = 0;
     std::int32_t context_length = 0;
 
@@ -41,17 +42,18 @@ struct RequestLimits {
     std::size_t max_stop_tokens = 1024;
     std::size_t max_biases = 4096;  // of logit_bias
     std::int32_t max_logprobs = 20;
-    // Log-probabilities of a prompt in a stream: tokens, times those asked for with each, times
+    // Log-probabilities of a prompt in a stream: its tokens, times those asked for with each, times
     // choices.
     std::int64_t max_streamed_prompt_logprobs = 16'384;
     std::size_t max_metadata = 16;
     std::size_t max_metadata_name_bytes = 64;
     std::size_t max_metadata_bytes = 512;  // of one value
-    // What is kept of an answer until it may be sent: all of one that is not streamed.
+    // What is kept of an answer until it may be sent; of an answer that is not streamed this is
+    // all.
     std::int64_t max_answer_bytes = std::int64_t{64} << 20U;
 };
 
-// Of the process, over all requests that are not over yet.
+// The limits of the process, over all requests that are not over yet.
 struct ServerLimits {
     std::int64_t max_requests = 16'384;
     std::int64_t max_request_bytes = std::int64_t{1} << 30U;
@@ -60,7 +62,7 @@ struct ServerLimits {
     int prepare_threads = 0;  // 0 = as many as the machine has cores to spare: from 2 to 8
 };
 
-// One row for each limit above: what a refusal calls it, its value, what it is of.
+// One row for each limit above: what a refusal calls it, its value, and what it limits.
 struct LimitRow {
     std::string name;
     std::int64_t value = 0;

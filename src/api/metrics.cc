@@ -17,7 +17,7 @@ constexpr double kLatencyBounds[] = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   1
                                      30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 constexpr double kCountBounds[] = {1, 2, 5, 10, 20};
 
-// 1, 2, 5, 10, 20, 50, ... up to longest.
+// The bounds 1, 2, 5, 10, 20, 50, ... up to longest.
 std::vector<double> length_bounds(std::int32_t longest) {
     std::vector<double> bounds;
     for (double decade = 1;; decade *= 10) {

@@ -11,14 +11,14 @@
 #include "core/coordinator/coordinator.h"
 #include "store/job_store.h"
 
-// What /metrics shows: vLLM's names (FEATURES 4.6), so that its dashboards and routers work here,
-// and ours.
+// What /metrics shows: vLLM's names, so that dashboards and routers made for it work here, and
+// names of our own for the rest.
 
 namespace helix::api {
 
 class Histogram {
   public:
-    // bounds rise; values above the last are counted too.
+    // bounds must rise; values above the last are counted, too.
     explicit Histogram(std::span<const double> bounds);
     void observe(double value);
 
@@ -34,10 +34,10 @@ class Histogram {
     std::uint64_t count_ = 0;
 };
 
-// Prometheus' text format 0.0.4.
+// Writes Prometheus' text format 0.0.4.
 class PrometheusText {
   public:
-    // labels: a="b",c="d", without braces; they go on every sample.
+    // labels are a="b",c="d" without braces; every sample gets them.
     explicit PrometheusText(std::string labels) : labels_(std::move(labels)) {}
     void family(std::string_view name, std::string_view type, std::string_view help);
     void sample(std::string_view name, double value, std::string_view more_labels = {});
@@ -50,13 +50,13 @@ class PrometheusText {
     std::string out_;
 };
 
-// name="value" with the value escaped.
+// A label name="value" with the value escaped.
 std::string metric_label(std::string_view name, std::string_view value);
 
 enum class Outcome { stop, length, abort, error };
 constexpr std::size_t kOutcomes = 4;
 
-// Counted on the server's thread. Seconds unless the name says otherwise.
+// What is counted on the server's thread. Histograms are in seconds unless the name says otherwise.
 struct Metrics {
     explicit Metrics(std::int32_t context_length);
 
@@ -76,7 +76,7 @@ struct Metrics {
     std::array<std::uint64_t, kOutcomes> outcomes{};
     std::uint64_t http_requests = 0;
     std::uint64_t http_errors = 0;  // answered 4xx or 5xx
-    // Of files and batches, where they are kept; at most a moment old.
+    // Counts of files and batches, where these are kept; at most a moment old.
     struct Jobs {
         store::JobCounts counts;
         std::int64_t lines_running = 0;
@@ -89,7 +89,7 @@ struct HeldNow {
     std::size_t connections = 0;
     std::size_t preparing = 0;       // requests that are read, or wait for it
     std::int64_t requests = 0;       // all that are not over
-    std::int64_t request_bytes = 0;  // of memory, that those hold
+    std::int64_t request_bytes = 0;  // memory that those hold
 };
 
 std::string metrics_text(const Metrics& metrics, const core::ClusterView& view,

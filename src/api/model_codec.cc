@@ -11,7 +11,8 @@
 namespace helix::api {
 namespace {
 
-// U+FDD0, a noncharacter: no text has it, and what does loses it.
+// The mark is U+FDD0, a noncharacter: proper text does not have it, and it is dropped from what
+// does.
 constexpr std::string_view kMark = "\xEF\xB7\x90";
 
 std::string without_marks(std::string_view text) {
@@ -35,7 +36,7 @@ class ModelOutput final : public TextOutput {
 
     std::string push(Token token, bool may_stop) override {
         const std::string text = detokenizer_.push(token);
-        // Before stop strings count, what the matcher holds back is let go.
+        // Before stop strings count, the matcher holds nothing back.
         return may_stop ? matcher_.feed(text) : matcher_.flush() + text;
     }
     std::string finish() override {
@@ -61,7 +62,7 @@ class ModelOutputs final : public TextOutputs {
 
   private:
     std::shared_ptr<const text::Tokenizer> tokenizer_;
-    text::StopMatcher fresh_;  // each choice begins with a copy
+    text::StopMatcher fresh_;  // each choice begins with a copy of it
     bool skip_special_;
 };
 
@@ -87,8 +88,8 @@ base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(
     return std::unique_ptr<const TextCodec>(std::move(codec));
 }
 
-// A mark after the first byte of each place where a control text begins, also inside another: so
-// none is left between two marks.
+// Puts a mark after the first byte of each place where a control text begins, even inside another
+// one, so that none is left between two marks.
 std::string ModelCodec::break_control_text(std::string_view written) const {
     std::string text = without_marks(written);
     auto match = control_texts_.find(text, 0);
@@ -114,7 +115,8 @@ nlohmann::ordered_json ModelCodec::guarded(const nlohmann::ordered_json& value) 
     }
     if (value.is_object()) {
         auto copy = nlohmann::ordered_json::object();
-        // Appended: [] would compare each name with all before it. Names stay apart but for marks.
+        // Members are appended, since [] would compare each name with all before it. Names that
+        // differ only by marks may become equal.
         auto& members = copy.get_ref<nlohmann::ordered_json::object_t&>();
         members.reserve(value.size());
         for (const auto& [key, item] : value.items()) {
@@ -145,7 +147,7 @@ base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& promp
     localtime_r(&now, &request.now);
     TRY(const std::string rendered, template_->render_chat(request));
 
-    // Most templates write the beginning-of-text token themselves: it is not put there twice.
+    // Most templates write the beginning-of-text token themselves, so it is not put there twice.
     const std::string bos = token_text(tokenizer_->bos());
     const bool has_bos = !bos.empty() && rendered.starts_with(bos);
     std::vector<Token> tokens;
@@ -157,7 +159,7 @@ base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& promp
         tokens.insert(tokens.end(), piece.begin(), piece.end());
         at = end + kMark.size();
     }
-    // Room for the answer: an end-of-text token that encode() added has no place here.
+    // The answer follows, so an end-of-text token that encode() added has no place here.
     if (tokenizer_->adds_eos() && !tokens.empty() && tokenizer_->eos() == tokens.back()) {
         tokens.pop_back();
     }

@@ -15,8 +15,8 @@
 
 namespace helix::api {
 
-// For models that were not trained to chat: what was said so far, one message a line, to be
-// continued.
+// The template for models that were not trained to chat: what was said so far, one message a line,
+// to be continued.
 constexpr const char* kPlainTemplate =
     "{% for message in messages %}{{ message.content }}{% if not loop.last %}{{ '\\n' }}{% endif %}"
     "{% endfor %}";
@@ -28,8 +28,9 @@ constexpr const char* kPlainTemplate =
 // two pieces, so that it comes out as ordinary text.
 class ModelCodec final : public TextCodec {
   public:
-    // chat_template: Jinja source in place of the file's own; "" = the file's, or kPlainTemplate
-    // where that has none. invalid: no usable vocabulary, or a template that cannot be parsed.
+    // chat_template is Jinja source in place of the file's own; "" means the file's, or
+    // kPlainTemplate where that has none. Error invalid: no usable vocabulary, or a template that
+    // cannot be parsed.
     static base::Result<std::unique_ptr<const TextCodec>> create(
         const model::GgufFile& file, const std::string& chat_template = "");
 
@@ -50,7 +51,8 @@ class ModelCodec final : public TextCodec {
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     std::shared_ptr<const text::ChatTemplate> template_;
-    // Else what a developer says goes to the template as the system's: the older name of the role.
+    // If false, a developer's message goes to the template as the system's, which is the older name
+    // of the role.
     bool knows_developers_ = false;
     std::vector<Token> end_tokens_;
     mutable std::mutex mutex_;

@@ -49,7 +49,7 @@ void read_json_schema(FieldReader& fields, const Json& format, CompletionRequest
     take_schema(fields, "response_format.json_schema.schema", *schema, request);
 }
 
-// As llama.cpp's server takes it: with a schema, too.
+// Reads a json_object with or without a schema, as llama.cpp's server does.
 void read_json_object(FieldReader& fields, const Json& format, CompletionRequest& request) {
     const auto schema = format.find("schema");
     if (schema != format.end()) {

@@ -5,8 +5,9 @@
 
 namespace helix::api {
 
-// response_format {text | json_object | json_schema} and grammar (GBNF), checked as far as the
-// workers will: a schema or grammar that is accepted here can be followed. At most one of them.
+// Reads response_format {text | json_object | json_schema} and grammar (GBNF), of which a request
+// may have one. They are checked as far as the workers will check them, so a schema or grammar that
+// is accepted here can be followed.
 void read_output_format(FieldReader& fields, CompletionRequest& request);
 
 }  // namespace helix::api

@@ -8,12 +8,13 @@
 namespace helix::api {
 namespace {
 
-// A value of a parsed body takes at most so many bytes besides its text: itself, its share of an
-// array that grows by doubling, and a string's or container's own block.
+// A value of a parsed body takes at most this many bytes besides its text: for itself, for its
+// share of an array that grows by doubling, and for a string's or container's own block.
 constexpr std::int64_t kJsonValueBytes = 96;
-// Messages are there as they came, as the template is given them, and as the template's own values.
+// Messages exist three times: as they came, as the template gets them, and as the template's own
+// values.
 constexpr std::int64_t kChatCopies = 3;
-// A choice: what the server keeps of it and writes of it in its log.
+// What the server keeps of a choice, and writes of it in its log.
 constexpr std::int64_t kChoiceBytes = 2048;
 
 std::optional<ApiError> check_length(const ApiOptions& options, const CompletionRequest& request,
@@ -118,7 +119,7 @@ class Preparation {
         return check_length(options_, request, out_.prompts.back().size());
     }
 
-    // What the workers would say of the first token that is drawn under it.
+    // Checks what the workers would say of the first token that is drawn under the grammar.
     std::optional<ApiError> check_grammar() const {
         const spec::OutputGrammar& grammar = out_.request.sampling.grammar;
         if (!grammar.present()) return {};
@@ -130,7 +131,7 @@ class Preparation {
         return error;
     }
 
-    // They go out with the first text of a choice, in one piece.
+    // The log-probabilities of a prompt go out with the first text of a choice, in one piece.
     std::optional<ApiError> check_prompt_logprobs() const {
         const CompletionRequest& request = out_.request;
         if (!request.stream || !request.wants_prompt_logprobs()) return {};

@@ -27,7 +27,7 @@ PreparePool::~PreparePool() {
 }
 
 void PreparePool::stop() {
-    Clients dropped;  // outside the lock: what they hold is others' business
+    Clients dropped;  // destroyed outside the lock, since what they hold may take long
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
@@ -77,9 +77,9 @@ std::optional<PreparePool::Job> PreparePool::make_room(const std::string& client
         std::max_element(clients_.begin(), clients_.end(), [](const auto& a, const auto& b) {
             return a.second.waiting.size() < b.second.waiting.size();
         });
-    // The newcomer would be one more.
+    // The new job's client would then have one more.
     if (most == clients_.end() || most->second.waiting.size() <= mine + 1) return {};
-    // What was owed stays.
+    // Owed jobs stay.
     auto& waiting = most->second.waiting;
     for (auto it = waiting.end(); it != waiting.begin();) {
         --it;
@@ -156,7 +156,7 @@ void PreparePool::work(bool small_only) {
             LOG_ERROR("a request's preparation: {}", e.what());
         }
         const std::string name = std::move(job.client);
-        job = {};  // what it held goes before others are let in
+        job = {};  // frees what it held before others are let in
         lock.lock();
         const auto done = clients_.find(name);
         --done->second.running;

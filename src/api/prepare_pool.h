@@ -28,15 +28,17 @@ class PreparePool {
     struct Options {
         int threads = 2;  // at least 2
         std::size_t max_waiting = 1024;
-        std::size_t small_bytes = std::size_t{64} << 10U;  // a job of so many is small
+        std::size_t small_bytes = std::size_t{64}
+                                  << 10U;  // a job of at most this many bytes is small
     };
     struct Job {
         std::string client;
-        std::size_t bytes = 0;  // that there are to work on
-        // Never beside another job of this client.
+        std::size_t bytes = 0;  // bytes that it works on
+        // It never runs beside another job of its client.
         bool alone = false;
         std::function<void()> run;  // on a thread of the pool
-        // In place of run, on any thread: it gave way to the job of a client with fewer waiting.
+        // Called in place of run, on any thread, if the job gave way to that of a client with fewer
+        // waiting.
         std::function<void(const base::Error& why)> refuse;
     };
     using Ticket = std::uint64_t;
@@ -46,19 +48,19 @@ class PreparePool {
     PreparePool(const PreparePool&) = delete;
     PreparePool& operator=(const PreparePool&) = delete;
 
-    // overloaded: too many wait, and no client has more waiting than this one.
+    // Adds a job. Error overloaded: too many wait, and no client has more waiting than this one.
     base::Result<Ticket> add(Job job);
-    // The end of something that was begun: never refused. refuse may be empty.
+    // Adds a job that ends something that was begun. It is never refused, so refuse may be empty.
     Ticket add_owed(Job job);
-    // True: it will not run and is gone. False: it runs, or did.
+    // True if the job is gone and will not run; false if it runs, or did.
     bool cancel(Ticket ticket);
-    // Waits for what runs; what waits is dropped, and all that comes later.
+    // Waits for the jobs that run. Those that wait are dropped, and so are all that come later.
     void stop();
 
     std::size_t waiting() const;
 
   private:
-    // Bytes that each later arrival of the same client counts more.
+    // Each later job of the same client counts as if it had this many bytes more.
     static constexpr std::uint64_t kArrivalBytes = std::uint64_t{16} << 10U;
     using Rank = std::pair<std::uint64_t, Ticket>;
     struct Client {
@@ -78,7 +80,8 @@ class PreparePool {
         return !small_only || job.bytes <= options_.small_bytes;
     }
     Ticket insert(Job job);
-    // Where somebody else has more waiting than client: his last job.
+    // Takes out the last job of a client that has more waiting than this client; none if there is
+    // no such client.
     std::optional<Job> make_room(const std::string& client);
     base::Error full() const;
 
@@ -93,7 +96,7 @@ class PreparePool {
     std::vector<std::thread> threads_;
 };
 
-// For a machine with so many cores: some stay with those who compute.
+// The number of threads for a machine with so many cores. Some cores are left to those who compute.
 int prepare_threads(unsigned cores);
 
 }  // namespace helix::api

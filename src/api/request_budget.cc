@@ -18,7 +18,7 @@ struct Use {
     std::int64_t bytes = 0;
 };
 
-// What one client may have of what there is for all.
+// What one client may have of a limit for all.
 std::int64_t share_of(std::int64_t all) {
     return all - all / 4;
 }
@@ -37,7 +37,7 @@ struct RequestBudget::Held {
     const std::int64_t max_bytes;
     std::mutex mutex = {};
     Use all = {};
-    std::map<std::string, Use> clients = {};  // that have any
+    std::map<std::string, Use> clients = {};  // clients that hold anything
 };
 
 RequestBudget::RequestBudget(std::int64_t max_requests, std::int64_t max_bytes)

@@ -9,23 +9,23 @@
 
 namespace helix::api {
 
-// What the requests that are not over hold of the process: their number and their bytes. Those of
-// one client hold at most three quarters of either. Any thread.
+// Limits what the requests that are not over hold of the process: their number and their bytes.
+// Those of one client hold at most three quarters of either. For any thread.
 class RequestBudget {
     struct Held;
 
   public:
     RequestBudget(std::int64_t max_requests, std::int64_t max_bytes);
 
-    // One request's part; gives it back when it goes.
+    // One request's part, which is given back when this is destroyed.
     class Share {
       public:
         ~Share();
         Share(const Share&) = delete;
         Share& operator=(const Share&) = delete;
         std::int64_t bytes() const { return bytes_; }
-        // overloaded: all together, or all of its client, would hold too much; too_large: this one
-        // alone. The share then stays as it is. One thread at a time.
+        // Errors: overloaded if all together, or all of its client, would hold too much; too_large
+        // if this one alone would. The share then stays as it is. For one thread at a time.
         base::Status resize(std::int64_t bytes);
 
       private:
@@ -37,7 +37,7 @@ class RequestBudget {
         std::int64_t bytes_ = 0;
     };
 
-    // Errors as of resize(), or overloaded: too many requests.
+    // Opens a share. Errors are those of resize(), and overloaded for too many requests.
     base::Result<std::shared_ptr<Share>> open(const std::string& client, std::int64_t bytes);
 
     std::int64_t requests() const;

@@ -39,8 +39,8 @@ json record_json(const RequestRecord& record) {
             {"pipeline", std::move(pipeline)}};
 }
 
-// Workers of one machine share a host: the id of the first of them. The machine's own id stays
-// here.
+// Workers of one machine share a host, which is shown as the id of the first of them: the machine's
+// own id is not told.
 std::uint32_t host_of(const core::ClusterView& view, const core::WorkerView& worker) {
     for (const core::WorkerView& other : view.workers) {
         if (!worker.node.host.empty() && other.node.host == worker.node.host) {
@@ -70,7 +70,7 @@ json worker_json(const core::ClusterView& view, const core::WorkerView& worker) 
             {"busy_s", static_cast<double>(worker.busy_ns) * 1e-9}};
 }
 
-// Of one reason, or of all.
+// Counts of one reason, or of all.
 template <typename CountOf>
 json outcomes_json(const CountOf& count) {
     using Phase = core::MigrationPhase;

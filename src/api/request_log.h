@@ -17,7 +17,7 @@ namespace helix::api {
 
 struct RequestRecord {
     std::string id;
-    core::RequestId request;  // of the service; other choices may share it
+    core::RequestId request;  // the service's id; other choices may share it
     std::size_t choice = 0;
     bool chat = true;
     bool stream = false;
@@ -36,11 +36,11 @@ struct RequestRecord {
 class RequestLog {
   public:
     explicit RequestLog(std::size_t capacity) : capacity_(capacity) {}
-    // The caller goes on to fill the record in.
+    // Adds a record, which the caller fills in.
     std::shared_ptr<RequestRecord> add();
-    // Newest first.
+    // All records, newest first.
     nlohmann::json to_json() const;
-    // The service's requests behind an id; none if it is not (or no more) in the log.
+    // The service's requests behind an id; none if the id is not, or no longer, in the log.
     std::vector<core::RequestId> find(std::string_view id) const;
 
   private:

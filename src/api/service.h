@@ -14,15 +14,15 @@
 
 namespace helix::api {
 
-// What a request's owner hears; called on the service's thread, in order, never after on_finish or
-// on_reject. Implementations must be quick and must not call back into the service.
+// Hears what becomes of a request. It is called on the service's thread, in order, and never after
+// on_finish or on_reject. Implementations must be quick and must not call back into the service.
 class TokenSink {
   public:
     virtual ~TokenSink() = default;
-    // The request will get an answer: it is queued or running. At most once, before everything else
-    // but on_reject; the coordinator's answer to Submitted held no RejectRequest for it.
+    // The request will get an answer: it is queued or running. Called at most once, and before
+    // everything else but on_reject.
     virtual void on_accepted() {}
-    // choice: below Request::n.
+    // choice is below Request::n.
     virtual void on_token(std::int32_t choice, const core::ProducedToken& token) = 0;
     // The log-probabilities of the prompt's next tokens: position 1 and so on.
     virtual void on_scored(const std::vector<core::ProducedToken>& /*tokens*/) {}
@@ -30,8 +30,8 @@ class TokenSink {
     virtual void on_choice_finish(std::int32_t choice, core::FinishReason reason) = 0;
     virtual void on_finish(core::FinishReason reason, const std::string& error) = 0;
     virtual void on_reject(const core::RejectRequest& rejection) = 0;
-    // It runs there, and so many tokens of its prompt (or, after a preemption, of what there is of
-    // prompt and answer) need not be computed.
+    // The request runs on this pipeline, and this many tokens of its prompt (or, after a
+    // preemption, of what there is of prompt and answer) need not be computed.
     virtual void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) = 0;
 };
 
@@ -42,11 +42,11 @@ class Service {
     virtual core::RequestId submit(core::Request request, std::shared_ptr<TokenSink> sink) = 0;
     // Any thread. The sink hears nothing after this returns, unless on_finish has already begun.
     virtual void end(core::RequestId id, core::FinishReason reason) = 0;
-    // Any thread. Only this choice of several is over; the sink may hear of it a last time.
+    // Any thread. Ends only this choice of several; the sink may hear of it a last time.
     virtual void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) = 0;
-    // Any thread. Shows in view(); a service without workers has none to drain.
+    // Any thread. Drains a worker, which view() shows; a service without workers has none to drain.
     virtual void drain(const core::DrainWorker& /*event*/) {}
-    // Any thread. Moves a running request to another pipeline, if one has room; shows in view().
+    // Any thread. Moves a running request to another pipeline, if one has room; view() shows it.
     virtual void move(core::RequestId /*id*/) {}
     // Any thread; at most a second old.
     virtual core::ClusterView view() = 0;

@@ -23,25 +23,25 @@ using spec::Token;
 class TextOutput {
   public:
     virtual ~TextOutput() = default;
-    // What may be shown now that token is known; often "" (half a character, or perhaps the
-    // beginning of a stop string). Stop strings count only where may_stop.
+    // What may be shown once token is known: often "", for half a character or perhaps the
+    // beginning of a stop string. Stop strings count only with may_stop.
     virtual std::string push(Token token, bool may_stop) = 0;
-    // The answer ends here: what was held back.
+    // What was held back; the answer ends here.
     virtual std::string finish() = 0;
-    // A stop string was found; push() returned all that came before it.
+    // Whether a stop string was found; push() has returned all that came before it.
     virtual bool stopped() const = 0;
 };
 
-// What the choices of a request share to put out their text. Any thread.
+// Makes the texts of a request's choices. For any thread.
 class TextOutputs {
   public:
     virtual ~TextOutputs() = default;
-    // For one more choice. The maker must live as long.
+    // The text of one more choice. The maker must outlive it.
     virtual std::unique_ptr<TextOutput> make() const = 0;
 };
 
-// Values outlive the call. messages: array of objects with role and content (a string or null), and
-// for tools tool_calls (arguments as objects) and tool_call_id.
+// The values must outlive the call. messages is an array of objects with role and content (a string
+// or null), and for tools tool_calls (arguments as objects) and tool_call_id.
 struct ChatPrompt {
     const nlohmann::ordered_json* messages = nullptr;
     const nlohmann::ordered_json* tools = nullptr;  // null = none
@@ -50,17 +50,18 @@ struct ChatPrompt {
     bool add_generation_prompt = true;
 };
 
-// Any thread, several at once.
+// For any thread, and several at once.
 class TextCodec {
   public:
     virtual ~TextCodec() = default;
     // An error is the caller's: the template refused the messages.
     virtual base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const = 0;
-    // A raw prompt: control tokens written out in it are control tokens, for whoever writes the
-    // whole prompt speaks for every role. add_special: begin it as the model's file says.
+    // Encodes a raw prompt. Control tokens written out in it are control tokens, since whoever
+    // writes the whole prompt speaks for every role. With add_special it begins as the model's file
+    // says.
     virtual std::vector<Token> encode(std::string_view text, bool add_special) const = 0;
-    // Whether some token may begin an answer under the grammar, which compiles. An error is the
-    // caller's, and names the limit where one is hit. Without a vocabulary there is nothing to say.
+    // Checks that some token may begin an answer under the grammar, which compiles. An error is the
+    // caller's fault, and names the limit if one was hit. Without a vocabulary nothing is checked.
     virtual base::Status check_grammar(const spec::OutputGrammar& /*grammar*/) const {
         return base::Ok{};
     }

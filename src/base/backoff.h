@@ -6,15 +6,16 @@
 
 namespace helix::base {
 
-// What failed is tried again later and later.
+// When to try again what failed: later and later.
 class Backoff {
   public:
-    // The next try is after a pause: first, then twice as long each time, at most longest.
+    // The next try comes after a pause, which is `first` and then twice as long each time, at most
+    // `longest`.
     void failed(TimePoint now, Duration first, Duration longest) {
         pause_ = std::min(pause_.ns == 0 ? first : pause_ + pause_, longest);
         next_ = now + pause_;
     }
-    // It could not even be tried: after the pause it had, or first.
+    // It could not even be tried: the next try comes after the same pause, or after `first`.
     void not_tried(TimePoint now, Duration first) { next_ = now + std::max(pause_, first); }
     bool may_try(TimePoint now) const { return now >= next_; }
     TimePoint next() const { return next_; }

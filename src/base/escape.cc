@@ -13,7 +13,7 @@ struct Piece {
     bool plain = false;
 };
 
-// Of characters that only change how others are shown.
+// Whether a character only changes how others are shown.
 bool is_hidden(std::uint32_t c) {
     return (c >= 0x80 && c < 0xA0) || (c >= 0x200B && c <= 0x200F) ||
            (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF;
@@ -67,6 +67,33 @@ std::string escaped(std::string_view text) {
 
 std::string escaped_lines(std::string_view text) {
     return escape(text, true);
+}
+
+std::string escaped_markup(std::string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    for (const char c : text) {
+        switch (c) {
+            case '&':
+                out += "&amp;";
+                break;
+            case '<':
+                out += "&lt;";
+                break;
+            case '>':
+                out += "&gt;";
+                break;
+            case '"':
+                out += "&#34;";
+                break;
+            case '\'':
+                out += "&#39;";
+                break;
+            default:
+                out += c;
+        }
+    }
+    return out;
 }
 
 }  // namespace helix::base

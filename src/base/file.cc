@@ -36,7 +36,7 @@ const char* kind_of(mode_t mode) {
 
 }  // namespace
 
-// Without O_NONBLOCK a pipe that nobody writes to would be waited for.
+// Without O_NONBLOCK, opening a pipe that nobody writes to would wait.
 Result<std::unique_ptr<const RegularFile>> RegularFile::open(const std::string& path) {
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (descriptor < 0) {
@@ -118,7 +118,7 @@ Result<std::vector<std::byte>> make_bytes(std::uint64_t bytes, std::string_view 
 
 namespace {
 
-// The mode says what the umask would have taken or left.
+// Sets the mode that the file is to have whatever the umask is.
 Status set_mode(const std::string& path, mode_t mode) {
     if (::chmod(path.c_str(), mode) != 0) return failed(path, "set the permissions");
     return Ok{};

@@ -10,27 +10,28 @@
 
 #include "base/result.h"
 
-// Files that users name. What they name may be a pipe, a device, a folder, of any size, and may
-// change while it is read: each is an Error that names the path, never a wait, and never a signal,
-// as reading a mapped file that was cut would be.
+// Files that users name. What they name may be a pipe, a device or a folder, may have any size, and
+// may change while it is read. All of this ends in an Error that names the path: never in a wait,
+// and never in a signal, as with a mapped file that becomes shorter.
 
 namespace helix::base {
 
 // An open regular file. Reading is safe from any thread.
 class RegularFile {
   public:
-    // not_found: there is none; invalid: it is no regular file.
+    // Error not_found: there is no such file. Error invalid: it is no regular file.
     static Result<std::unique_ptr<const RegularFile>> open(const std::string& path);
     ~RegularFile();
     RegularFile(const RegularFile&) = delete;
     RegularFile& operator=(const RegularFile&) = delete;
 
     const std::string& path() const { return path_; }
-    // When it was opened.
+    // Its size when it was opened.
     std::uint64_t bytes() const { return bytes_; }
-    // Fills `to` with what lies at offset. io: the file has become shorter, or cannot be read.
+    // Fills `to` with what lies at offset. Error io: the file has become shorter, or cannot be
+    // read.
     Status read(std::uint64_t offset, std::span<std::byte> to) const;
-    // The same, but the end of the file may come before; how much there was.
+    // The same, but the end of the file may come first. Returns how much there was.
     Result<std::size_t> read_some(std::uint64_t offset, std::span<std::byte> to) const;
 
   private:
@@ -46,8 +47,8 @@ class RegularFile {
 // limit.
 Result<std::string> read_file(const std::string& path, std::uint64_t max_bytes);
 
-// Memory for so many bytes, all zero, that a file or a peer says there are; unavailable, naming
-// what they are, when there is not so much.
+// Memory for as many bytes as a file or a peer announces, all zero. Error unavailable, which says
+// what they were for, when there is not so much memory.
 Result<std::vector<std::byte>> make_bytes(std::uint64_t bytes, std::string_view what);
 
 // Makes the folder, and those above it that are missing, for their owner only, whatever the umask
@@ -56,8 +57,8 @@ Status make_private_folder(const std::string& path);
 // Makes an empty file for its owner only, whatever the umask is; one that is there stays as it is.
 Status make_private_file(const std::string& path);
 
-// The whole file or, where it cannot be written, what was there before; for its owner only. Two
-// processes may write the same path.
+// Writes a file for its owner only. Afterwards it has the whole content or, where that could not be
+// written, what was there before. Two processes may write the same path.
 Status write_private_file(const std::string& path, std::span<const std::byte> bytes);
 
 }  // namespace helix::base

@@ -16,7 +16,7 @@ struct Hash128 {
 };
 
 Hash128 hash128(std::span<const std::byte> bytes);
-// 32 lower-case hexadecimal digits.
+// The hash as 32 lower-case hexadecimal digits.
 std::string to_hex(const Hash128& hash);
 
 }  // namespace helix::base

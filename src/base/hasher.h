@@ -7,7 +7,7 @@
 
 namespace helix::base {
 
-// hash128() of bytes that come one part after the other.
+// Computes hash128() of bytes that come one part after the other.
 class Hasher128 {
   public:
     Hasher128();

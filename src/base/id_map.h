@@ -10,8 +10,8 @@
 
 namespace helix::base {
 
-// From numbers to plain values, found in one or two looks whatever the size: a hash table with
-// linear probing. It has no order, so it cannot be walked through.
+// A map from numbers to plain values that finds one in one or two looks, whatever its size: a hash
+// table with linear probing. It has no order, so one cannot iterate over it.
 template <typename Value>
 class IdMap {
     static_assert(std::is_trivially_copyable_v<Value>);
@@ -25,7 +25,7 @@ class IdMap {
         const Slot& slot = slots_[place_of(id)];
         return slot.used ? &slot.value : nullptr;
     }
-    // id is new.
+    // id must be new.
     void insert(std::uint64_t id, Value value) {
         if ((size_ + 1) * 2 > slots_.size()) grow();
         Slot& slot = slots_[place_of(id)];
@@ -33,7 +33,7 @@ class IdMap {
         slot = {id, value, true};
         ++size_;
     }
-    // id is here. What was pushed on from its place moves back.
+    // id must be here. Entries that it had pushed to later places move back.
     void erase(std::uint64_t id) {
         CHECK(!slots_.empty());
         std::size_t hole = place_of(id);
@@ -61,7 +61,7 @@ class IdMap {
         return static_cast<std::size_t>(mix64(id)) & (slots_.size() - 1);
     }
     std::size_t next(std::size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
-    // Where id is or would be put.
+    // The place where id is, or would be put.
     std::size_t place_of(std::uint64_t id) const {
         std::size_t at = home_of(id);
         while (slots_[at].used && slots_[at].id != id) at = next(at);

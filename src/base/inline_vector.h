@@ -91,7 +91,8 @@ class InlineVector {
 
   private:
     bool on_heap() const { return capacity_ > kInline; }
-    // The other's elements; it is then empty. Our own memory was given back.
+    // Takes over the other's elements, which is then empty. Our own memory must have been given
+    // back.
     void take(InlineVector& other) noexcept {
         std::memcpy(&store_, &other.store_, sizeof store_);
         size_ = std::exchange(other.size_, 0);

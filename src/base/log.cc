@@ -48,7 +48,7 @@ bool log_enabled(LogLevel level) {
 }
 
 void log_line(LogLevel level, std::string_view text) {
-    // What strangers send us may be in it: one line stays one line.
+    // The text may hold what strangers sent, so it is escaped: one line stays one line.
     logger().log(to_spdlog(level), escaped(text));
 }
 

@@ -16,7 +16,7 @@ enum class LogLevel { debug, info, warn, error, off };
 void set_log_level(LogLevel level);
 bool log_enabled(LogLevel level);
 void log_line(LogLevel level, std::string_view text);
-// nullptr-free parse of "debug" ... "off"; false when the word is unknown.
+// Parses "debug" ... "off"; false when the word is unknown.
 bool parse_log_level(std::string_view word, LogLevel& level);
 
 }  // namespace helix::base

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t kMaxSystemFileBytes = std::uint64_t{16} << 20U;
 // Version 1 writes its largest number of pages where there is no limit.
 constexpr std::int64_t kHuge = std::int64_t{1} << 60;
-constexpr std::int64_t kPageBytes = 4096;  // of statm, where the system does not say
+constexpr std::int64_t kPageBytes = 4096;  // size of statm's pages, where the system does not say
 
 std::optional<std::int64_t> number_in(std::string_view text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
@@ -51,8 +51,8 @@ bool has_item(std::string_view list, std::string_view item) {
 // One hierarchy of control groups that this process is in.
 struct Hierarchy {
     bool second = false;  // version 2
-    std::string mounted;  // at this folder
-    std::string path;     // of this process' group below it, "" or "/..."
+    std::string mounted;  // the folder that it is mounted at
+    std::string path;     // path of this process' group below it: "" or "/..."
 };
 
 // The folders of a process' groups, its own first, the hierarchy's root last.
@@ -108,7 +108,7 @@ std::vector<Hierarchy> hierarchies(const FileContents& contents, std::string_vie
     return found;
 }
 
-// What "name value" lines say of these names, in sum.
+// The sum of the values that lines of "name value" give for these names.
 std::int64_t sum_of(const std::string& text, std::initializer_list<std::string_view> names) {
     std::int64_t sum = 0;
     std::istringstream lines(text);
@@ -160,7 +160,8 @@ void lower_by_machine(const FileContents& contents, const ProcessLimits& limits,
     lower(bound, limits.physical_bytes, "the machine");
 }
 
-// Of what a resource limit leaves: the pages of statm that count against it are used already.
+// Lowers the allowance to what the resource limits leave. The pages of statm that count against
+// them are used already.
 void lower_by_limits(const FileContents& contents, const ProcessLimits& limits, Bound& bound) {
     const std::vector<std::string> pages = words_of(contents("/proc/self/statm").value_or(""));
     const auto used = [&](std::size_t column) {
@@ -172,7 +173,7 @@ void lower_by_limits(const FileContents& contents, const ProcessLimits& limits, 
     if (limits.private_bytes < kHuge) lower(bound, limits.private_bytes - used(5), "RLIMIT_DATA");
 }
 
-// How many cores' time a group may use; nullopt: any.
+// How many cores' time a group may use; nullopt: no limit.
 std::optional<double> quota_of(const FileContents& contents, const std::string& group,
                                bool second) {
     std::optional<std::int64_t> quota;

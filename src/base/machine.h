@@ -26,20 +26,21 @@ struct ProcessLimits {
 };
 
 struct Allowance {
-    // That can still be taken: the least of what is free on the machine, what the control groups of
-    // this process leave (the lowest on the way to the root; pages of files count as free, as they
-    // do for the machine), and what its resource limits leave. Not below 0.
+    // Memory that can still be taken: the least of what is free on the machine, what the control
+    // groups of this process leave (the lowest on the way to the root; pages of files count as
+    // free, as they do for the machine), and what its resource limits leave. Not below 0.
     std::int64_t memory_bytes = 0;
     std::string memory_bound;  // "the machine", "the control group /sys/fs/...", "RLIMIT_AS"
-    // That can run at the same time: cores, or what the CPU quota allows, rounded down. At least 1.
+    // Threads that can run at the same time: cores, or what the CPU quota allows, rounded down. At
+    // least 1.
     int threads = 1;
 };
 
-// Of what these files say: /proc/meminfo, /proc/self/{cgroup,mountinfo,statm} and the control
-// groups', of version 1 and 2.
+// The allowance by what files say: /proc/meminfo, /proc/self/{cgroup,mountinfo,statm} and those of
+// the control groups, of version 1 and 2.
 Allowance read_allowance(const FileContents& contents, const ProcessLimits& limits);
 
-// Of this process, now.
+// The allowance of this process, now.
 Allowance process_allowance();
 inline std::int64_t usable_memory_bytes() {
     return process_allowance().memory_bytes;

@@ -6,7 +6,8 @@
 #include <string_view>
 
 // Bugs that are put into core on purpose, to see whether the tests find them. In every build but
-// that of helix_swarm_planted, planted() is a constant false and the compiler leaves no trace.
+// that of helix_cluster_fuzz_planted, planted() is a constant false and the compiler leaves no
+// trace.
 
 namespace helix::base {
 
@@ -24,7 +25,7 @@ enum class PlantedBug {
     timer_not_stopped,        // the stall timer of a request that left its pipeline goes on
     duplicate_rows_accepted,  // rows that came before are computed again
     free_ignored,             // a FreeSequences message does nothing
-    parcel_leaked_on_abort,   // KV that came for a move keeps its pages when the move is given up
+    parcel_leaked_on_abort,   // KV that came for a migration keeps its pages when that is given up
     sampling_not_migrated,    // a request that moved draws with another seed
     committed_by_both,        // the old pipeline goes on after a move was committed
     shared_page_written,      // a page that others share is written instead of a copy
@@ -87,7 +88,7 @@ inline bool plant(std::string_view) {
     return false;
 }
 inline std::string planted_bug_names() {
-    return "none (use helix_swarm_planted)";
+    return "none (use helix_cluster_fuzz_planted)";
 }
 #endif
 

@@ -19,7 +19,7 @@ constexpr std::uint64_t hash_pair(std::uint64_t a, std::uint64_t b) {
     return mix64(mix64(a) ^ b);
 }
 
-// [0, 1), 53 bits.
+// A number in [0, 1) with 53 bits.
 constexpr double unit_double(std::uint64_t bits) {
     return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
@@ -29,7 +29,7 @@ class Random {
     explicit Random(std::uint64_t seed) : seed_(seed) {}
     std::uint64_t next() { return hash_pair(seed_, counter_++); }
     double uniform() { return unit_double(next()); }
-    // [0, bound); bound > 0. Bias below 2^-32 for bounds below 2^32.
+    // A number in [0, bound), with bound > 0. The bias is below 2^-32 for bounds below 2^32.
     std::uint64_t below(std::uint64_t bound) {
         __extension__ using Wide = unsigned __int128;
         return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64);

@@ -7,14 +7,14 @@
 #include "base/check.h"
 
 // Result<T>: a value, or what the world did wrong. Ignoring one is a compile error ([[nodiscard]]).
-// Shaped like std::expected, to be replaced by it.
+// Shaped like std::expected of C++23, so that this can replace it.
 //
 //     TRY(auto spec, parse_cluster(text));      // declares spec, or returns the error
 //     TRY_VOID(file.sync());
 
 namespace helix::base {
 
-// Few kinds; each has one HTTP status (api/errors).
+// There are few kinds of error; each has one HTTP status (api/error.h).
 enum class Errc {
     invalid,      // bad input: a file, a body, an option
     not_found,    // no such file, model, worker
@@ -71,7 +71,7 @@ class [[nodiscard]] Result {
 
 using Status = Result<Ok>;
 
-// The commonest kind; the message is made with fmt::format or by joining.
+// An error of the most common kind.
 inline Error invalid(std::string message) {
     return {Errc::invalid, std::move(message)};
 }

@@ -5,7 +5,7 @@
 
 namespace helix::base {
 
-// An optional value that nobody changes any more, so that all its copies are one. Compares as the
+// An optional value that nobody changes any more, so that all copies share it. Compares as the
 // value does.
 template <typename T>
 class SharedValue {

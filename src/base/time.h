@@ -16,7 +16,7 @@ struct Duration {
 };
 
 struct TimePoint {
-    std::int64_t ns = 0;  // since an origin of the world's choice
+    std::int64_t ns = 0;  // since an origin that the world chooses
     constexpr auto operator<=>(const TimePoint&) const = default;
 };
 

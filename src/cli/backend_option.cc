@@ -1,25 +1,14 @@
 #include "cli/backend_option.h"
 
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <memory>
-#include <utility>
-
 #include <fmt/format.h>
 
-#include "base/machine.h"
 #include "cli/size_option.h"
-#include "engine/cpu_backend.h"
-#include "node/cpu_provider.h"
-#include "node/modelled_provider.h"
-#include "spec/profile_tables.h"
+#include "engine/backends.h"
 
 namespace helix::cli {
 
 void add_backend_options(CLI::App& command, BackendArguments& a) {
-    command.add_option("--backend", a.backend, "cpu, or modelled: real protocol, modelled time")
-        ->capture_default_str();
+    command.add_option("--backend", a.backend, engine::backend_kinds_help())->capture_default_str();
     command.add_option("--memory", a.memory, "for weights and KV cache, like 6GB [what is free]");
     command.add_option("--swap", a.swap,
                        "memory besides, for the KV cache of requests that give way, like 2GB [0]");
@@ -44,10 +33,9 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
                        "modelled time x this; 0.1 = ten times faster");
 }
 
-base::Status check_tensor_parallel(const BackendArguments& a, const model::ModelConfig& config) {
-    if (a.backend != "cpu") return base::Ok{};
-    const auto checked =
-        engine::check_ranks(a.tp, a.threads > 0 ? a.threads : base::usable_threads(), config);
+base::Status check_tensor_parallel(const node::WorkerOptions& options,
+                                   const model::ModelConfig& config) {
+    const auto checked = options.backend->check(config, options.threads);
     if (!checked.ok()) return base::invalid("--tp: " + checked.error().message);
     return base::Ok{};
 }
@@ -74,32 +62,8 @@ base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& option
     options.threads = a.threads;
     options.speed = a.speed;
     options.type = a.type;
-    if (a.backend == "cpu") {
-        node::CpuProviderOptions cpu;
-        if (!a.cpus.empty()) {
-            TRY(cpu.cpus, parse_cpu_list("--cpus", a.cpus));
-        }
-        cpu.ranks = a.tp;
-        options.backend = std::make_shared<node::CpuProvider>(std::move(cpu));
-        return base::Ok{};
-    }
-    if (a.backend != "modelled") {
-        return base::invalid("--backend: '" + a.backend + "' is neither cpu nor modelled");
-    }
-    if (a.tp != 1) return base::invalid("--tp: --backend modelled has no ranks");
-    if (a.profiles.empty() || a.profile.empty() || a.type.empty()) {
-        return base::invalid("--backend modelled needs --profiles DIR, --profile MODEL and --type");
-    }
-    if (!(a.time_scale > 0)) return base::invalid("--time-scale: expected a number above 0");
-    TRY(auto tables, spec::ProfileTables::read(a.profiles, a.profile));
-    spec::ClusterSpec self;
-    self.nodes.emplace_back();
-    self.nodes[0].name = a.type;
-    self.nodes[0].type = a.type;
-    TRY_VOID(tables.check(self));
-    options.backend = std::make_shared<node::ModelledProvider>(
-        self.nodes[0], std::make_shared<const spec::ProfileTables>(std::move(tables)),
-        a.time_scale);
+    TRY(options.backend, engine::make_backend_provider(a.backend, {a.tp, a.cpus, a.type, a.profiles,
+                                                                   a.profile, a.time_scale}));
     return base::Ok{};
 }
 

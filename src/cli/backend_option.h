@@ -31,8 +31,8 @@ struct BackendArguments {
 
 void add_backend_options(CLI::App& command, BackendArguments& arguments);
 // invalid: --tp does not suit the model. For whoever has it at hand; a worker that receives its
-// model is told when it measures itself.
-base::Status check_tensor_parallel(const BackendArguments& arguments,
+// model is told when it measures itself. options: filled.
+base::Status check_tensor_parallel(const node::WorkerOptions& options,
                                    const model::ModelConfig& config);
 // Fills memory, swap, migration rate, prefix cache, threads, speed, type and backend.
 base::Status fill_backend(const BackendArguments& arguments, node::WorkerOptions& options);

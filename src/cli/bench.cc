@@ -5,29 +5,30 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/load/api_client.h"
-#include "cli/load/load_report.h"
-#include "cli/load/load_run.h"
-#include "cli/load/request_plan.h"
-#include "cli/load/simulated_twin.h"
-#include "net/http_server.h"
+#include "lab/load/api_client.h"
+#include "lab/load/bench_load.h"
+#include "lab/load/bench_twin.h"
+#include "lab/load/load_report.h"
+#include "lab/load/load_run.h"
+#include "lab/load/request_plan.h"
 #include "net/open_files.h"
-#include "spec/profile_tables.h"
 #include "spec/units.h"
 
 namespace helix::cli {
 namespace {
 
 struct BenchArguments {
-    ApiTarget target;
+    lab::ApiTarget target;
     std::string endpoint = "completions";
     std::size_t requests = 0;
     std::string duration;
@@ -59,17 +60,6 @@ constexpr int kDefaultConcurrency = 8;
 constexpr std::size_t kDefaultRequests = 100;
 constexpr double kForever_s = 1e9;
 constexpr std::size_t kMostRequests = 10'000'000;
-constexpr std::uint64_t kWorlds = 13;    // to compare a measured load with
-constexpr std::size_t kOwnRequests = 8;  // that a client sends at most to learn how to ask
-
-// What to send, and how to say so.
-struct Load {
-    LoadPlan plan;
-    double warmup_s = 0;
-    double duration_s = 0;  // of the window; 0 = until all requests have ended
-    std::string described;
-    nlohmann::ordered_json json;
-};
 
 base::Status check_options(const BenchArguments& a) {
     const int kinds =
@@ -106,11 +96,11 @@ base::Result<std::optional<double>> optional_duration(const char* option, const 
     return std::optional(*seconds);
 }
 
-base::Result<LengthSource> length_source(const BenchArguments& a) {
-    if (!a.lengths.empty()) return LengthSource::read(a.lengths);
-    TRY(const LengthRange prompt, parse_length_range("--prompt-tokens", a.prompt_tokens));
-    TRY(const LengthRange output, parse_length_range("--output-tokens", a.output_tokens));
-    return LengthSource(prompt, output);
+base::Result<lab::LengthSource> length_source(const BenchArguments& a) {
+    if (!a.lengths.empty()) return lab::LengthSource::read(a.lengths);
+    TRY(const lab::LengthRange prompt, lab::parse_length_range("--prompt-tokens", a.prompt_tokens));
+    TRY(const lab::LengthRange output, lab::parse_length_range("--output-tokens", a.output_tokens));
+    return lab::LengthSource(prompt, output);
 }
 
 std::string describe_lengths(const BenchArguments& a) {
@@ -118,9 +108,9 @@ std::string describe_lengths(const BenchArguments& a) {
     return fmt::format("prompts of {} and answers of {} tokens", a.prompt_tokens, a.output_tokens);
 }
 
-base::Result<Load> make_load(const BenchArguments& a) {
+base::Result<lab::BenchLoad> make_load(const BenchArguments& a) {
     TRY_VOID(check_options(a));
-    Load load;
+    lab::BenchLoad load;
     load.plan.seed = a.seed;
     TRY(const auto warmup, optional_duration("--warmup", a.warmup));
     TRY(const auto duration, optional_duration("--duration", a.duration));
@@ -131,17 +121,18 @@ base::Result<Load> make_load(const BenchArguments& a) {
                               : duration     ? kMostRequests
                                              : kDefaultRequests;
     if (!a.trace.empty()) {
-        TRY(load.plan.arrivals, read_arrivals(a.trace));
+        TRY(load.plan.arrivals, lab::read_arrivals(a.trace));
         std::erase_if(load.plan.arrivals,
-                      [&](const LoadRequest& r) { return r.arrival_s >= send_for_s; });
+                      [&](const lab::LoadRequest& r) { return r.arrival_s >= send_for_s; });
         load.described = fmt::format("{} requests of {}", load.plan.arrivals.size(), a.trace);
         load.json = {{"kind", "trace"}, {"trace", a.trace}};
     } else {
-        TRY(const LengthSource lengths, length_source(a));
+        TRY(const lab::LengthSource lengths, length_source(a));
         load.json["kind"] = a.rate_per_s > 0 ? "open" : "closed";
         if (a.rate_per_s > 0) {
-            TRY(const double cv, parse_arrivals(a.arrivals));
-            load.plan.arrivals = draw_load({a.rate_per_s, cv}, lengths, count, send_for_s, a.seed);
+            TRY(const double cv, lab::parse_arrivals(a.arrivals));
+            load.plan.arrivals =
+                lab::draw_load({a.rate_per_s, cv}, lengths, count, send_for_s, a.seed);
             load.described = fmt::format("{} requests/s ({}), {}", a.rate_per_s, a.arrivals,
                                          describe_lengths(a));
             load.json["rate_per_s"] = a.rate_per_s;
@@ -166,41 +157,13 @@ base::Result<Load> make_load(const BenchArguments& a) {
     return load;
 }
 
-// Requests that the server must refuse, or prompts that cannot be written, before anything is sent.
-base::Status check_lengths(const BenchArguments& a, const ApiClient& client, Load& load) {
-    const std::int64_t context = client.context_length();
-    const auto too_long = [&](const LoadRequest& r) {
-        return context > 0 && std::int64_t{r.prompt_tokens} + r.output_tokens > context;
-    };
-    if (load.plan.concurrency > 0) {
-        if (context == 0 || load.plan.lengths->longest() <= context) return base::Ok{};
-        return base::invalid(fmt::format(
-            "requests may have {} tokens, but {} has a context of {}; ask for shorter ones",
-            load.plan.lengths->longest(), client.model(), context));
-    }
-    std::vector<LoadRequest>& arrivals = load.plan.arrivals;
-    const auto before = arrivals.size();
-    if (a.skip_too_long) std::erase_if(arrivals, too_long);
-    load.json["skipped_too_long"] = before - arrivals.size();
-    std::int64_t bad = 0;
-    for (const LoadRequest& request : arrivals) bad += too_long(request) ? 1 : 0;
-    if (bad > 0) {
-        return base::invalid(
-            fmt::format("{} of {} requests are longer than the context of {}, {} "
-                        "tokens; --skip-too-long leaves them out",
-                        bad, arrivals.size(), client.model(), context));
-    }
-    if (arrivals.empty()) return base::invalid("the load has no request");
-    return base::Ok{};
-}
-
 // A line on standard error, renewed on a terminal, every ten seconds elsewhere.
 class BenchProgress {
   public:
     ~BenchProgress() {
         if (shown_ && terminal_) std::fputs("\r\033[K", stderr);
     }
-    void show(const LoadProgress& p) {
+    void show(const lab::LoadProgress& p) {
         if (!terminal_ && p.seconds < next_s_) return;
         next_s_ = p.seconds + 10;
         shown_ = true;
@@ -224,133 +187,59 @@ class BenchProgress {
     std::size_t tokens_ = 0;
 };
 
-LoadResult measure(ApiClient& client, const LoadPlan& plan) {
+lab::LoadResult measure(lab::ApiClient& client, const lab::LoadPlan& plan) {
     std::atomic<bool> interrupted{false};
     const Interrupt interrupt([&] {
         interrupted = true;
         client.http().wake();
     });
     BenchProgress progress;
-    return run_load(client, plan, interrupted, [&](const LoadProgress& p) { progress.show(p); });
+    return lab::run_load(client, plan, interrupted,
+                         [&](const lab::LoadProgress& p) { progress.show(p); });
 }
 
-// What the simulator says of a cluster that serves.
-struct Twin {
-    spec::ProfileTables tables;
-    ServedCluster cluster;
-    TwinOptions options;
-};
-
-// Lone requests tell what a hop costs here.
-base::Status fit_twin(ApiClient& client, Twin& twin) {
-    LoneProbe probe;
-    probe.prompt_tokens = std::max(probe.prompt_tokens, client.least_prompt());
-    const LengthRange prompt{probe.prompt_tokens, probe.prompt_tokens};
-    const LengthRange output{probe.output_tokens, probe.output_tokens};
-    LoadPlan plan;
-    plan.concurrency = 1;
-    plan.lengths = LengthSource(prompt, output);
-    plan.count = static_cast<std::size_t>(probe.requests);
-    plan.duration_s = kForever_s;
-    const LoadResult lone = measure(client, plan);
-    if (lone.interrupted) {
-        return base::Error{base::Errc::unavailable, "interrupted before the load began"};
-    }
-    TRY(const auto pipelines, read_last_pipelines(client, plan.count));
-    for (const RequestRecord& request : lone.requests) {
-        twin.options.before.push_back(request.asked);
-        twin.options.before.back().arrival_s = request.sent_s;
-    }
-    return fit_to_lone(twin.cluster, twin.tables, lone, pipelines, twin.options);
-}
-
-LoadWindow window_of(const Load& load, const LoadResult& result) {
-    if (load.duration_s == 0 || result.interrupted) return {load.warmup_s, result.seconds};
-    return {load.warmup_s, load.warmup_s + load.duration_s};
-}
-
-// One run of a cluster under load is one of many that might have been: of several worlds whose
-// threads wake up at other times, the median is what to expect of it.
-base::Result<std::vector<Comparison>> compare_with_worlds(Twin& twin, const Load& load,
-                                                          const LoadReport& measured,
-                                                          const ServiceGoal& goal) {
-    // What a cluster learned from others' load is not known; from this one it would be the same.
-    if (twin.cluster.requests > kOwnRequests) twin.options.before = load.plan.arrivals;
-    std::vector<Comparison> compared;
-    std::vector<std::vector<double>> simulated;  // by figure and world
-    for (std::uint64_t world = 0; world < kWorlds; ++world) {
-        twin.options.seed = world;
-        TRY(const LoadResult one,
-            simulate_load(twin.cluster, twin.tables, twin.options, load.plan.arrivals));
-        compared = compare(measured, make_report(one, window_of(load, one), goal));
-        simulated.resize(compared.size());
-        for (std::size_t i = 0; i < compared.size(); ++i) {
-            simulated[i].push_back(compared[i].simulated);
-        }
-    }
-    for (std::size_t i = 0; i < compared.size(); ++i) {
-        const auto middle = simulated[i].begin() + kWorlds / 2;
-        std::nth_element(simulated[i].begin(), middle, simulated[i].end());
-        compared[i].simulated = *middle;
-    }
-    return compared;
-}
-
-base::Result<Twin> prepare_twin(const BenchArguments& a, ApiClient& client) {
-    TRY(auto tables, spec::ProfileTables::read(a.profiles, a.profile));
-    Twin twin{std::move(tables), {}, {}};
-    TRY(twin.cluster, read_served_cluster(client));
-    spec::ClusterSpec spec;
-    spec.nodes = twin.cluster.nodes;
-    const auto known = twin.tables.check(spec);
-    if (!known.ok()) {
-        return base::invalid(known.error().message + " (workers say their type with --type)");
-    }
-    if (twin.cluster.n_layers != twin.tables.model().n_layers) {
-        return base::invalid(fmt::format("the workers hold {} layers, but {} has {} in {}",
-                                         twin.cluster.n_layers, a.profile,
-                                         twin.tables.model().n_layers, a.profiles));
-    }
-    twin.options.block_size = a.block_size;
-    twin.options.context_length = client.context_length();
-    twin.options.time_scale = a.time_scale;
-    twin.options.row_bytes =
-        client.hidden_size() > 0
-            ? static_cast<double>(client.hidden_size()) * sizeof(float)
-            : static_cast<double>(twin.tables.model().activation_bytes_per_token);
-    TRY(twin.options.link_bytes_per_s, spec::parse_bandwidth(a.link_bandwidth));
-    TRY(const auto latency, optional_duration("--link-latency", a.link_latency));
+base::Result<lab::TwinSettings> twin_settings(const BenchArguments& a) {
+    lab::TwinSettings settings;
+    settings.profiles = a.profiles;
+    settings.model = a.profile;
+    settings.block_size = a.block_size;
+    settings.time_scale = a.time_scale;
+    TRY(settings.link_bytes_per_s, spec::parse_bandwidth(a.link_bandwidth));
+    TRY(settings.link_latency_s, optional_duration("--link-latency", a.link_latency));
     TRY(const auto delay, optional_duration("--answer-delay", a.answer_delay));
-    twin.options.link_latency_s = latency.value_or(0);
-    twin.options.answer_delay_s = delay.value_or(0);
-    if (!latency) TRY_VOID(fit_twin(client, twin));
-    return twin;
+    settings.answer_delay_s = delay.value_or(0);
+    return settings;
 }
 
 // A copy, whose limit and endpoint are set from their words.
-base::Result<ApiTarget> api_target(const BenchArguments& a) {
-    ApiTarget target = a.target;
+base::Result<lab::ApiTarget> api_target(const BenchArguments& a) {
+    lab::ApiTarget target = a.target;
     TRY(const auto timeout, optional_duration("--timeout", a.timeout));
     target.limit = std::chrono::milliseconds(static_cast<std::int64_t>(*timeout * 1e3));
     if (a.endpoint != "completions" && a.endpoint != "chat") {
         return base::invalid("--endpoint: '" + a.endpoint + "' is neither completions nor chat");
     }
-    target.endpoint = a.endpoint == "chat" ? LoadEndpoint::chat : LoadEndpoint::completions;
+    target.endpoint =
+        a.endpoint == "chat" ? lab::LoadEndpoint::chat : lab::LoadEndpoint::completions;
     return target;
 }
 
 base::Status run_bench(const BenchArguments& a) {
-    TRY(Load load, make_load(a));
-    ServiceGoal goal;
+    TRY(lab::BenchLoad load, make_load(a));
+    lab::ServiceGoal goal;
     TRY(goal.ttft_s, optional_duration("--slo-ttft", a.slo_ttft));
     TRY(goal.tpot_s, optional_duration("--slo-tpot", a.slo_tpot));
-    TRY(const ApiTarget target, api_target(a));
+    TRY(const lab::ApiTarget target, api_target(a));
     net::raise_open_file_limit();
-    TRY(const std::unique_ptr<ApiClient> client, ApiClient::connect(target));
-    TRY_VOID(check_lengths(a, *client, load));
-    std::optional<Twin> twin;
+    TRY(const std::unique_ptr<lab::ApiClient> client, lab::ApiClient::connect(target));
+    TRY_VOID(lab::check_lengths(*client, a.skip_too_long, load));
+    const lab::Measure measure_client = [&client](const lab::LoadPlan& plan) {
+        return measure(*client, plan);
+    };
+    std::optional<lab::Twin> twin;
     if (a.against_simulation) {
-        TRY(twin, prepare_twin(a, *client));
+        TRY(const lab::TwinSettings settings, twin_settings(a));
+        TRY(twin, lab::prepare_twin(settings, *client, measure_client));
     }
     if (!a.json) {
         std::fputs(
@@ -358,11 +247,11 @@ base::Status run_bench(const BenchArguments& a) {
             stdout);
         std::fflush(stdout);
     }
-    const LoadResult result = measure(*client, load.plan);
-    const LoadReport report = make_report(result, window_of(load, result), goal);
-    std::vector<Comparison> comparisons;
+    const lab::LoadResult result = measure_client(load.plan);
+    const lab::LoadReport report = lab::make_report(result, lab::window_of(load, result), goal);
+    std::vector<lab::Comparison> comparisons;
     if (twin && !result.interrupted) {
-        TRY(comparisons, compare_with_worlds(*twin, load, report, goal));
+        TRY(comparisons, lab::compare_with_worlds(*twin, load, report, goal));
     }
     if (twin) {
         load.json["link_latency_s"] = twin->options.link_latency_s;
@@ -371,19 +260,16 @@ base::Status run_bench(const BenchArguments& a) {
     load.json["url"] = target.url;
     load.json["model"] = client->model();
     load.json["endpoint"] = a.endpoint;
-    std::string shown = a.json ? report_json(report, goal, load.json.dump(), comparisons) + "\n"
-                               : report_text(report, goal);
-    if (!a.json && !comparisons.empty()) shown += comparison_text(comparisons);
+    std::string shown = a.json
+                            ? lab::report_json(report, goal, load.json.dump(), comparisons) + "\n"
+                            : lab::report_text(report, goal);
+    if (!a.json && !comparisons.empty()) shown += lab::comparison_text(comparisons);
     std::fputs(shown.c_str(), stdout);
     if (report.counted > 0 && report.failed == report.counted && !report.interrupted) {
         return base::Error{base::Errc::unavailable, "every request failed"};
     }
     return base::Ok{};
 }
-
-}  // namespace
-
-namespace {
 
 void add_simulation_options(CLI::App& bench, BenchArguments& a) {
     bench.add_flag("--against-simulation", a.against_simulation,

@@ -10,9 +10,9 @@
 #include "cli/plan_changes.h"
 #include "cli/plan_output.h"
 #include "cli/plan_progress.h"
-#include "cli/problem_option.h"
 #include "cli/size_option.h"
-#include "spec/units.h"
+#include "lab/planning/plan_session.h"
+#include "lab/problem/problem.h"
 
 namespace helix::cli {
 namespace {
@@ -26,18 +26,20 @@ base::Status run_plan(const PlanArguments& a) {
     std::atomic<bool> interrupted{false};
     const Interrupt interrupt([&] { interrupted = true; });
     PlanProgressLine line;
-    const PlanSession session{
-        .arguments = a,
+    TRY(const lab::PlanSettings settings, plan_settings(a));
+    const lab::PlanSession session{
+        .source = a.problem,
+        .settings = settings,
         .elapsed_s = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); },
         .interrupted = [&] { return interrupted.load(); },
         .progress = [&](const plan::PlanProgress& progress) { line.update(progress); },
         .budget_s = budget_s};
-    if (a.advise != 0) return run_advise(session);
-    if (!a.current.empty()) return run_replan(session);
+    if (a.advise != 0) return run_advise(a, session);
+    if (!a.current.empty()) return run_replan(a, session);
     if (!a.add.empty() || !a.remove.empty() || !a.link.empty() || !a.upgrade.empty()) {
-        return run_what_if(session);
+        return run_what_if(a, session);
     }
-    TRY(const Problem problem, load_problem(a.problem));
+    TRY(const lab::Problem problem, lab::load_problem(a.problem));
     TRY(const plan::PlanReport report, session.plan(problem, budget_s, nullptr));
     return show_plan(a, problem, report, session.elapsed_s());
 }

@@ -2,20 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <initializer_list>
+#include <span>
 
+#include "cli/problem_option.h"
 #include "cli/size_option.h"
 
 namespace helix::cli {
 namespace {
 
-using plan::Method;
 using plan::Objective;
 
 // The one of `values` that is called `word`.
 template <typename T>
-base::Result<T> named(const char* option, const std::string& word,
-                      std::initializer_list<T> values) {
+base::Result<T> named(const char* option, const std::string& word, std::span<const T> values) {
     std::string words;
     for (const T value : values) {
         if (word == plan::to_string(value)) return value;
@@ -24,17 +25,9 @@ base::Result<T> named(const char* option, const std::string& word,
     return base::invalid(fmt::format("{}: '{}' is none of {}", option, word, words));
 }
 
-// A layout of the cluster's nodes, with the links that it was made for.
-base::Status read_manual(const PlanArguments& a, const Problem& problem,
-                         plan::PlanOptions& options) {
-    if (a.placement.empty()) {
-        return base::invalid("--method manual: needs --placement FILE, the placement to judge");
-    }
-    TRY(spec::PlacementFile file, read_layout(a.placement, problem));
-    options.manual = std::move(file.placement);
-    if (!file.links.empty()) options.flow.only_links = std::move(file.links);
-    return base::Ok{};
-}
+constexpr std::array kObjectives = {Objective::throughput, Objective::latency, Objective::balanced,
+                                    Objective::flow};
+constexpr std::array kBatchings = {plan::Batching::helix, plan::Batching::reference};
 
 base::Status set_limits(const PlanArguments& a, plan::PlanOptions& options) {
     if (a.max_depth < 0) return base::invalid("--max-depth: expected a number of stages");
@@ -55,16 +48,13 @@ base::Status set_limits(const PlanArguments& a, plan::PlanOptions& options) {
 }
 
 base::Status set_load(const PlanArguments& a, plan::PlanOptions& options) {
-    if (!a.lengths.empty()) {
-        TRY(options.performance.lengths, plan::read_lengths(a.lengths));
-    }
     if (a.rate < 0) return base::invalid("--rate: expected requests per second");
     options.performance.requests_per_s = a.rate;
     if (a.batching == "both") {
         options.batchings = {plan::Batching::helix, plan::Batching::reference};
     } else {
         TRY(const plan::Batching batching,
-            named("--batching", a.batching, {plan::Batching::helix, plan::Batching::reference}));
+            named<plan::Batching>("--batching", a.batching, kBatchings));
         options.batchings = {batching};
         options.performance.batching = batching;
     }
@@ -94,34 +84,37 @@ base::Status set_milp(const PlanArguments& a, plan::PlanOptions& options) {
 
 }  // namespace
 
-base::Result<plan::PlanOptions> plan_options(const PlanArguments& a, const Problem& problem) {
-    plan::PlanOptions options;
-    options.capacities = &problem.capacities;
-    options.costs = &problem.costs();
+base::Result<lab::PlanSettings> plan_settings(const PlanArguments& a) {
+    lab::PlanSettings settings;
+    plan::PlanOptions& options = settings.options;
     options.flow.partial = !a.no_partial;
     if (a.convention != "paper" && a.convention != "reference") {
         return base::invalid("--convention: '" + a.convention + "' is neither paper nor reference");
     }
     options.flow.convention =
         a.convention == "paper" ? plan::Convention::paper : plan::Convention::reference;
-    TRY(options.method, named("--method", a.method,
-                              {Method::automatic, Method::search, Method::milp, Method::even,
-                               Method::replicated, Method::petals, Method::swarm, Method::separate,
-                               Method::separate_plus, Method::manual}));
-    TRY(options.objective,
-        named("--objective", a.objective,
-              {Objective::throughput, Objective::latency, Objective::balanced, Objective::flow}));
+    TRY(options.method, named("--method", a.method, lab::plan_methods()));
+    if (options.method == plan::Method::manual && a.placement.empty()) {
+        return base::invalid("--method manual: needs --placement FILE, the placement to judge");
+    }
+    TRY(options.objective, named<Objective>("--objective", a.objective, kObjectives));
     options.seed = a.seed;
     options.swarm_stages = a.swarm_stages;
     TRY_VOID(set_limits(a, options));
     TRY_VOID(set_load(a, options));
     TRY_VOID(set_milp(a, options));
-    if (options.method == Method::manual) TRY_VOID(read_manual(a, problem, options));
-    return options;
+    if (a.judge != "simulate" && a.judge != "none") {
+        return base::invalid("--judge: '" + a.judge + "' is neither simulate nor none");
+    }
+    settings.judge = a.judge == "simulate";
+    settings.placement = a.placement;
+    settings.lengths = a.lengths;
+    settings.threads = a.threads;
+    return settings;
 }
 
 void PlanArguments::add_to(CLI::App& command) {
-    problem.add_to(command);
+    add_problem_options(command, problem);
     command
         .add_option("--objective", objective,
                     "throughput (what users will get), latency, balanced, or flow (the paper's)")

@@ -6,14 +6,14 @@
 
 #include "base/result.h"
 #include "cli/command.h"
-#include "cli/problem_option.h"
-#include "plan/planner.h"
+#include "lab/planning/plan_session.h"
+#include "lab/problem/problem.h"
 
 namespace helix::cli {
 
 // What `helix plan` is asked.
 struct PlanArguments {
-    ProblemArguments problem;
+    lab::ProblemSource problem;
     std::string method = "auto";
     std::string objective = "throughput";
     std::string batching = "both";
@@ -56,8 +56,7 @@ struct PlanArguments {
     void add_to(CLI::App& command);
 };
 
-// Everything but the clock, the threads and the judge. The problem must outlive the options.
-base::Result<plan::PlanOptions> plan_options(const PlanArguments& arguments,
-                                             const Problem& problem);
+// What they say of how plans are made. Errors name the option.
+base::Result<lab::PlanSettings> plan_settings(const PlanArguments& arguments);
 
 }  // namespace helix::cli

@@ -16,7 +16,7 @@
 #include "cli/kv_option.h"
 #include "cli/progress.h"
 #include "cli/size_option.h"
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "model/gguf.h"
 #include "model/model_config.h"
 #include "model/weight_source.h"
@@ -153,7 +153,7 @@ base::Result<Subject> prepare(const ProfileArguments& a) {
         std::min(node::pages_to_profile(s.request), s.memory_bytes / kPageShare / s.page_bytes);
     options.memory_bytes = 8 * s.spec.layer_bytes * s.request.layers.size() +
                            8 * (s.spec.embedding_bytes + s.spec.head_bytes) + pages * s.page_bytes;
-    TRY(s.backend, engine::CpuBackend::create(std::move(source), s.config, options));
+    TRY(s.backend, engine::make_cpu_backend(std::move(source), s.config, options));
     TRY(const std::int64_t total, s.backend->load(s.request.layers));
     s.request.pages = std::min(total, pages);
     s.packed_layer_bytes = (options.memory_bytes - total * s.page_bytes) / s.request.layers.size();

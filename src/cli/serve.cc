@@ -31,11 +31,11 @@
 #include "net/key.h"
 #include "net/open_files.h"
 #include "node/coordinator_server.h"
-#include "plan/report/picture.h"
-#include "plan/report/plan_svg.h"
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
 #include "text/vocabulary.h"
+#include "view/plan/plan_picture.h"
+#include "view/plan/plan_svg.h"
 #include "wire/codec.h"
 
 namespace helix::cli {
@@ -207,7 +207,7 @@ base::Result<node::WorkerOptions> local_worker(const ServeArguments& a, const Se
     TRY_VOID(fill_backend(a.backend, worker));
     if (a.backend.tp > 1) {
         TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
-        TRY_VOID(check_tensor_parallel(a.backend, config));
+        TRY_VOID(check_tensor_parallel(worker, config));
     }
     worker.name = "local";
     TRY(worker.role, role_of(a.role));
@@ -310,14 +310,14 @@ std::string draw_plan(node::CoordinatorServer& coordinator, const spec::ModelSpe
                "(/helix/cluster shows it)\n";
     }
     if (!last) return "no placement yet\n";
-    return plan::draw_plan(last->cluster, model, last->report, plan::PictureOptions{}) +
+    return view::draw_plan(last->cluster, model, last->report, view::PictureOptions{}) +
            plan::describe_stalls(last->report.stalls, {});
 }
 std::string draw_plan_svg(const node::CoordinatorServer& coordinator,
                           const spec::ModelSpec& model) {
     const auto last = coordinator.last_plan();
     if (!last) return "<svg xmlns=\"http://www.w3.org/2000/svg\"/>\n";
-    return plan::draw_plan_svg(last->cluster, model, last->report);
+    return view::draw_plan_svg(last->cluster, model, last->report);
 }
 
 // What `helix worker` is told besides where to join, when it is started here.
@@ -327,17 +327,6 @@ std::vector<std::string> scaled_worker(const ServeArguments& a) {
         arguments.insert(arguments.end(), {"--quantize", a.weights.quantize});
     }
     return arguments;
-}
-
-// For who opens the address in a browser.
-std::string start_page(const std::string& model) {
-    return fmt::format(
-        "Helix serves {} here: OpenAI's API under /v1, like POST /v1/chat/completions\n\n"
-        "/helix/plan       which layers are on which machine; /helix/plan.svg draws it\n"
-        "/helix/cluster    workers, KV memory, recent requests and their pipelines, as JSON\n"
-        "/metrics          for Prometheus\n"
-        "/health/ready     may requests come?\n",
-        model);
 }
 
 // With addresses that other machines can use, one a line where there are several.
@@ -357,19 +346,12 @@ void tell_addresses(const ServeArguments& a, const std::string& host, std::uint1
     }
 }
 
-// They draw on the coordinator and the model, which must live as long.
-void add_pages(api::ApiOptions& options, node::CoordinatorServer& coordinator,
-               const Served& served) {
-    options.pages["/"] = {"text/plain; charset=utf-8",
-                          [name = options.model.id] { return start_page(name); }};
-    options.pages["/helix/join"] = {"application/json",
-                                    [&coordinator] { return coordinator.join_json(); }};
-    options.pages["/helix/plan"] = {
-        "text/plain; charset=utf-8",
-        [&coordinator, &m = served.model.spec] { return draw_plan(coordinator, m); }, true};
-    options.pages["/helix/plan.svg"] = {
-        "image/svg+xml",
-        [&coordinator, &m = served.model.spec] { return draw_plan_svg(coordinator, m); }, true};
+// They use the coordinator and the model, which must live as long.
+api::ExtraPages extra_pages(node::CoordinatorServer& coordinator, const Served& served) {
+    const spec::ModelSpec& model = served.model.spec;
+    return {.join = [&coordinator] { return coordinator.join_json(); },
+            .plan = [&coordinator, &model] { return draw_plan(coordinator, model); },
+            .plan_svg = [&coordinator, &model] { return draw_plan_svg(coordinator, model); }};
 }
 
 void wait_for_interrupt() {
@@ -404,7 +386,7 @@ base::Status serve(const ServeArguments& a) {
     with_pages.access.host_names.push_back(named.host);
     TRY(with_pages.jobs, job_options(a));
     TRY(with_pages.limits.max_request_bytes, parse_size("--request-memory", a.request_memory));
-    add_pages(with_pages, *coordinator, served);
+    with_pages.pages = extra_pages(*coordinator, served);
     const std::string model_id = with_pages.model.id;
     TRY(const auto api,
         api::ApiServer::start(std::move(with_pages), *coordinator, std::move(codec)));

@@ -81,7 +81,7 @@ base::Status check_options(const LoadArguments& a) {
     return base::Ok{};
 }
 
-base::Status read_timed_trace(const LoadArguments& a, SimulatedLoad& load) {
+base::Status read_timed_trace(const LoadArguments& a, lab::SimulatedLoad& load) {
     TRY(const sim::Trace trace, sim::read_trace(a.trace));
     if (trace.format == sim::TraceFormat::lengths) {
         return base::invalid(a.trace +
@@ -99,7 +99,7 @@ base::Status read_timed_trace(const LoadArguments& a, SimulatedLoad& load) {
     return base::Ok{};
 }
 
-base::Status draw_online(const LoadArguments& a, SimulatedLoad& load) {
+base::Status draw_online(const LoadArguments& a, lab::SimulatedLoad& load) {
     sim::OnlineLoad online;
     online.tokens_per_s = a.rate > 0 ? a.rate : kAnyRate;
     const std::string usual = a.arrival_counts.empty() ? "poisson" : "shuffled";
@@ -127,7 +127,7 @@ base::Status draw_online(const LoadArguments& a, SimulatedLoad& load) {
     return base::Ok{};
 }
 
-base::Status read_window(const LoadArguments& a, SimulatedLoad& load) {
+base::Status read_window(const LoadArguments& a, lab::SimulatedLoad& load) {
     TRY(load.warmup_s, read_duration("--warmup", a.warmup));
     load.duration_s = kDefaultDuration_s;
     if (!a.duration.empty()) {
@@ -147,9 +147,9 @@ base::Status read_window(const LoadArguments& a, SimulatedLoad& load) {
 
 }  // namespace
 
-base::Result<SimulatedLoad> read_load(const LoadArguments& a) {
+base::Result<lab::SimulatedLoad> read_load(const LoadArguments& a) {
     TRY_VOID(check_options(a));
-    SimulatedLoad load;
+    lab::SimulatedLoad load;
     load.population = a.population;
     load.seed = a.seed;
     load.described = "offline";

@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "cli/command.h"
-#include "sim/load/load.h"
+#include "lab/simulation/simulated_load.h"
 
 // What `helix simulate` asks of a cluster, from its options.
 
@@ -32,20 +31,7 @@ struct LoadArguments {
     void add_to(CLI::App& command);
 };
 
-struct SimulatedLoad {
-    sim::LengthSource lengths;
-    std::optional<sim::OnlineLoad> online;  // without it: offline
-    // Above 0: the rate of `online` is to become this share of the cluster's peak; until then it
-    // is a rate of no meaning.
-    double peak_share = 0;
-    double warmup_s = 0;
-    double duration_s = 0;
-    std::int32_t population = 0;  // offline, 0 = the policy's own
-    std::uint64_t seed = 0;
-    std::string described;  // for a report
-};
-
 // Errors name the option or the file.
-base::Result<SimulatedLoad> read_load(const LoadArguments& arguments);
+base::Result<lab::SimulatedLoad> read_load(const LoadArguments& arguments);
 
 }  // namespace helix::cli

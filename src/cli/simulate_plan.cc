@@ -8,30 +8,28 @@
 #include <cstdio>
 
 #include "cli/interrupt.h"
-#include "cli/plan_arguments.h"
-#include "cli/plan_changes.h"
-#include "cli/plan_output.h"
 #include "cli/plan_progress.h"
+#include "lab/planning/plan_session.h"
 #include "spec/units.h"
 
 namespace helix::cli {
 
-base::Result<spec::PlacementFile> plan_for_simulation(const ProblemArguments& arguments,
-                                                      const Problem& problem,
+base::Result<spec::PlacementFile> plan_for_simulation(const lab::ProblemSource& source,
+                                                      const lab::Problem& problem,
                                                       const std::string& budget) {
     using Clock = std::chrono::steady_clock;
     const auto budget_s = spec::parse_duration(budget);
     if (!budget_s.ok()) return base::invalid("--plan-budget: " + budget_s.error().message);
-    PlanArguments plan;
-    plan.problem = arguments;
-    plan.batching = "helix";
-    plan.judge = "none";
+    lab::PlanSettings settings;
+    settings.options.batchings = {plan::Batching::helix};
+    settings.judge = false;
     const auto began = Clock::now();
     std::atomic<bool> interrupted{false};
     const Interrupt interrupt([&] { interrupted = true; });
     PlanProgressLine line;
-    const PlanSession session{
-        .arguments = plan,
+    const lab::PlanSession session{
+        .source = source,
+        .settings = settings,
         .elapsed_s = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); },
         .interrupted = [&] { return interrupted.load(); },
         .progress = [&](const plan::PlanProgress& progress) { line.update(progress); },
@@ -50,7 +48,7 @@ base::Result<spec::PlacementFile> plan_for_simulation(const ProblemArguments& ar
     for (const std::string& text : report.warnings) {
         std::fputs(("warning: " + text + "\n").c_str(), stderr);
     }
-    spec::PlacementFile file = placement_file(problem, report);
+    spec::PlacementFile file = lab::placement_file(problem, report);
     file.placement.layers.resize(problem.cluster.nodes.size());
     file.links.clear();  // a scheduler that follows no plan may take every link
     return file;

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/numa_nodes.h"
+#include "engine/host/numa_nodes.h"
 #include "spec/units.h"
 
 namespace helix::cli {

@@ -8,13 +8,13 @@
 
 namespace helix::core {
 
-// What must hold after every event; empty when it does, else which rule is broken and where. Tests
-// and simulations call it after each step.
+// Checks what must hold after every event. Empty when all of it holds, else which rule is broken
+// and where. Tests and simulations call it after each step.
 std::string broken_invariant(const Coordinator& coordinator);
 std::string broken_invariant(const Worker& worker);
 
-// What must hold besides when no request has been in the system for a while: nothing is held, and
-// coordinator and worker tell the same of what the worker has. Empty, or what is wrong.
+// Checks what must hold besides when no request has been in the system for a while: nothing is
+// held, and coordinator and worker agree on what the worker has. Empty, or what is wrong.
 std::string held_when_idle(const Coordinator& coordinator);
 std::string held_when_idle(const Worker& worker);
 std::string ledgers_differ(const Coordinator& coordinator, WorkerId id, const Worker& worker);

@@ -25,7 +25,7 @@ class CountedWeights final : public WeightSource {
     }
     void release(std::string_view name) override { source_->release(name); }
 
-    // Of all tensors so far, each time they were asked for.
+    // The bytes of all tensors that were asked for so far, counted each time.
     std::int64_t bytes_read() const { return bytes_read_; }
 
   private:

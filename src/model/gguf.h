@@ -43,8 +43,9 @@ struct TensorInfo {
 class GgufFile {
   public:
     static base::Result<std::shared_ptr<const GgufFile>> open(const std::string& path);
-    // header: the bytes up to the tensor data, as header() of the original gives them; tensors have
-    // no data. A worker that receives weights over the wire starts from this.
+    // header has the bytes up to the tensor data, as header() of the original gives them. The
+    // tensors of such a file have no data. A worker that receives weights over the wire starts from
+    // this.
     static base::Result<std::shared_ptr<const GgufFile>> from_header(
         std::vector<std::byte> header, std::string label = "model header");
     // A whole file that is already in memory; label takes the place of the path in errors.
@@ -70,11 +71,11 @@ class GgufFile {
 
     const std::vector<TensorInfo>& tensors() const { return tensors_; }
     const TensorInfo* find_tensor(std::string_view name) const;
-    // Fills `to` with a part of a tensor's bytes, which must lie within it. Any thread. invalid
-    // when this was made from a header alone.
+    // Any thread. Fills `to` with a part of a tensor's bytes, which must lie within it. Error
+    // invalid when this was made from a header alone.
     base::Status read(const TensorInfo& tensor, std::uint64_t offset,
                       std::span<std::byte> to) const;
-    // All of them.
+    // Reads all bytes of a tensor.
     base::Result<std::vector<std::byte>> read(const TensorInfo& tensor) const;
     // Everything before the tensor data section.
     std::span<const std::byte> header() const;
@@ -90,7 +91,7 @@ class GgufFile {
     std::map<std::string, MetaValue, std::less<>> metadata_;
     std::vector<TensorInfo> tensors_;
     std::map<std::string, std::size_t, std::less<>> tensor_index_;
-    std::vector<std::byte> bytes_;  // of an image or a header all, of a file the header
+    std::vector<std::byte> bytes_;  // all of an image or a header; of a file only the header
     std::unique_ptr<const base::RegularFile> file_;
     std::size_t data_offset_ = 0;
 };

@@ -19,18 +19,18 @@ using gguf::ValueType;
 
 constexpr std::uint64_t kMaxKeyBytes = 65535;      // the format's limit
 constexpr std::uint64_t kMaxTensorNameBytes = 64;  // the format's limit
-// Keeps every sum of bytes and of elements within 63 bits, also when only the header is at hand.
+// Keeps every sum of bytes and of elements within 63 bits, even when only the header is at hand.
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 60;
 constexpr std::uint64_t kMaxAlignment = 1U << 20;
 constexpr std::uint64_t kFirstReadBytes = std::uint64_t{64} << 10U;
 // What an entry takes beside its name and value: nodes of maps, and strings.
 constexpr std::uint64_t kRecordBytes = 256;
-// The smallest records of their kinds: an 8-byte length each, then type and a one-byte value; or
-// dimension count, one dimension, type and offset.
+// The sizes of the smallest records of their kinds: an 8-byte length, then type and a one-byte
+// value; or an 8-byte length, then dimension count, one dimension, type and offset.
 constexpr std::uint64_t kMinMetadataBytes = 8 + 1 + 4 + 1;
 constexpr std::uint64_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
 
-// Bytes one array element takes at least; 0 for what cannot be an element.
+// The fewest bytes that an array element takes; 0 for what cannot be an element.
 std::uint64_t element_bytes(ValueType type) {
     switch (type) {
         case ValueType::u8:
@@ -109,7 +109,8 @@ base::Status GgufParser::need(std::uint64_t bytes, std::string_view what) {
         return fail(fmt::format("{} ends at byte {}, the limit for a header is {}", what, end,
                                 limits::kMaxHeaderBytes));
     }
-    // By doubling, so that few reads are needed and little is read of the tensors behind it.
+    // The header is read by doubling, so that few reads are needed and little is read of the
+    // tensors behind it.
     const std::size_t before = bytes_.size();
     const std::uint64_t wanted = std::max<std::uint64_t>({end, 2 * before, kFirstReadBytes});
     bytes_.resize(std::min({wanted, size_, limits::kMaxHeaderBytes}));

@@ -14,7 +14,8 @@ namespace helix::model {
 // Reads the header of a GGUF file into a GgufFile. Internal to GgufFile.
 class GgufParser {
   public:
-    // label_, header_only_ and bytes_ or file_ are set. What is behind the header is not read.
+    // The file must have label_, header_only_, and bytes_ or file_ set. What is behind the header
+    // is not read.
     explicit GgufParser(GgufFile& file);
     base::Status parse();
 
@@ -26,12 +27,13 @@ class GgufParser {
   private:
     template <typename T>
     base::Result<T> number(std::string_view what);
-    // Printable ASCII of 1 to max_length bytes.
+    // Reads a name of 1 to max_length bytes of printable ASCII.
     base::Result<std::string> name(std::string_view what, std::uint64_t max_length);
     base::Result<std::string> string(std::string_view what);
-    // The next so many bytes are there, and read.
+    // Makes sure that the next bytes are there, and read.
     base::Status need(std::uint64_t bytes, std::string_view what);
-    // So many more bytes of memory hold what the header says.
+    // Charges this many more bytes of memory for what the header says; an error when it is too
+    // much.
     base::Status charge(std::uint64_t bytes);
     // Refuses a count of records that cannot fit in what is left of the file.
     base::Status check_count(std::uint64_t count, std::uint64_t record_bytes,

@@ -35,11 +35,12 @@ using GgufValue =
 
 class GgufBuilder {
   public:
-    // A power of two of at least 8.
+    // alignment is a power of two of at least 8.
     explicit GgufBuilder(std::uint32_t alignment = 32);
     // Keys are written in the order they are set, each once.
     void set(std::string key, GgufValue value);
-    // 1 to 4 positive dimensions, the first one a multiple of the type's block size.
+    // The shape has 1 to 4 positive dimensions, of which the first is a multiple of the type's
+    // block size.
     void add_tensor(std::string name, TensorType type, std::vector<std::int64_t> shape);
 
     const std::vector<TensorInfo>& tensors() const { return tensors_; }
@@ -65,10 +66,10 @@ class GgufOutput {
     GgufOutput(const GgufOutput&) = delete;
     GgufOutput& operator=(const GgufOutput&) = delete;
 
-    // The next bytes of the tensor data. Not beyond the end of the tensor that is being written; a
-    // full one is padded, and the next call begins the next tensor.
+    // Appends the next bytes of the tensor data. They must not go beyond the end of the tensor that
+    // is being written. A full tensor is padded, and the next call begins the next one.
     base::Status append(std::span<const std::byte> bytes);
-    // All tensors are complete.
+    // Finishes the file. All tensors must be complete.
     base::Status finish();
 
   private:

@@ -15,7 +15,7 @@ base::Result<std::span<const std::byte>> HeldTensors::use(
     }
     TRY(Bytes bytes, make());
     const std::lock_guard lock(mutex_);
-    // Of two that made it at the same time the first keeps its copy.
+    // If two made it at the same time, the copy of the first is kept.
     Held& held = held_.try_emplace(std::string(name), Held{std::move(bytes), 0}).first->second;
     ++held.uses;
     return std::span<const std::byte>(held.bytes);

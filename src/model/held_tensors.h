@@ -14,14 +14,14 @@
 
 namespace helix::model {
 
-// Tensors that were read or made and are in use: each once, however many use it, until the last
-// release(). They are copies, so that nothing that happens to a file reaches those who use them.
-// Any thread.
+// Tensors that were read or made and are in use: one copy of each, however many use it, until the
+// last release(). Since they are copies, nothing that happens to a file reaches those who use them.
+// For any thread.
 class HeldTensors {
   public:
     using Bytes = std::vector<std::byte>;
 
-    // make is called when nobody has it.
+    // Begins to use a tensor; make is called when nobody uses it yet.
     base::Result<std::span<const std::byte>> use(std::string_view name,
                                                  const std::function<base::Result<Bytes>()>& make);
     void release(std::string_view name);

@@ -49,7 +49,7 @@ std::vector<TypeShare> type_shares(const GgufFile& file) {
     return shares;
 }
 
-// Of experts that a token does not use.
+// The parameters of experts that a token does not use.
 std::int64_t idle_parameters(const GgufFile& file, const ModelConfig& config) {
     std::int64_t idle = 0;
     for (const TensorInfo& tensor : file.tensors()) {

@@ -28,9 +28,8 @@ struct ModelInfo {
     std::int64_t file_bytes = 0;  // header and tensors
     std::int64_t tensors = 0;
     std::int64_t parameters = 0;
-    std::int64_t active_parameters =
-        0;                         // of them, used by one token; fewer where there are experts
-    std::vector<TypeShare> types;  // most bytes first
+    std::int64_t active_parameters = 0;  // those that one token uses; fewer where there are experts
+    std::vector<TypeShare> types;        // most bytes first
     // Set when this program can run the model, else problem says why not.
     std::optional<ModelConfig> config;
     spec::ModelSpec spec;
@@ -41,11 +40,12 @@ struct ModelInfo {
     bool chat_template = false;
 };
 
-// Also for files that cannot be run (a vocabulary alone, another architecture).
+// Collects what can be told, even of files that cannot be run: a vocabulary alone, or another
+// architecture.
 ModelInfo collect_info(WeightSource& source);
 ModelInfo collect_info(const GgufFile& file);
 
-// Aligned lines for people; one JSON object for programs.
+// As aligned lines for people, or as one JSON object for programs.
 std::string describe_text(const ModelInfo& info);
 std::string describe_json(const ModelInfo& info);
 inline std::string describe_text(const GgufFile& file) {
@@ -55,7 +55,7 @@ inline std::string describe_json(const GgufFile& file) {
     return describe_json(collect_info(file));
 }
 
-// "1.10 B", "637.4 MiB".
+// Numbers for people: "1.10 B", "637.4 MiB".
 std::string human_count(std::int64_t count);
 std::string human_bytes(std::int64_t bytes);
 

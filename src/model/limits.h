@@ -16,10 +16,10 @@ inline constexpr std::int64_t kMaxFeedForward = 1 << 22;
 inline constexpr std::int64_t kMaxVocabulary = 1 << 24;
 inline constexpr std::int64_t kMaxExperts = 1 << 14;
 inline constexpr std::int64_t kMaxContext = 1 << 24;
-// Tensors that a model is made of, each expert's of each layer counted.
+// Tensors that a model is made of. Each expert's tensors in each layer count.
 inline constexpr std::int64_t kMaxTensors = 1 << 20;
 inline constexpr std::int64_t kMaxShards = 4096;  // files that an index names
-// Bytes before the tensors' data, and of what is kept of them.
+// Bytes before the tensors' data, and bytes of what is kept of them.
 inline constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{256} << 20U;
 inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = std::uint64_t{32} << 20U;
 

@@ -9,16 +9,16 @@
 
 namespace helix::model {
 
-// Weights from a file: read when they are asked for, and kept while they are in use. A file that is
-// cut meanwhile gives an error that names it. Any thread.
+// Weights from a file, which are read when they are asked for and kept while they are in use. A
+// file that is cut meanwhile gives an error that names it. For any thread.
 class LocalWeights final : public WeightSource {
   public:
     static base::Result<std::unique_ptr<LocalWeights>> open(const std::string& path);
-    // file has data.
+    // file must have data.
     explicit LocalWeights(std::shared_ptr<const GgufFile> file);
 
     const GgufFile& file() const override { return *file_; }
-    // not_found when the file has no such tensor.
+    // Error not_found when the file has no such tensor.
     base::Result<std::span<const std::byte>> tensor(std::string_view name) override;
     std::optional<base::Status> read_part(std::string_view name, std::uint64_t offset,
                                           std::span<std::byte> to) override;

@@ -31,7 +31,7 @@ base::Hash128 combine(const ModelManifest& manifest) {
     return base::hash128(bytes);
 }
 
-// In pieces where the source has them, so that no whole tensor is in memory.
+// Reads a tensor in pieces where the source can give them, so that no whole tensor is in memory.
 base::Result<base::Hash128> hash_tensor(WeightSource& source, const TensorDigest& tensor) {
     base::Hasher128 hasher;
     std::vector<std::byte> piece(std::min<std::uint64_t>(kPieceBytes, tensor.bytes));

@@ -32,17 +32,18 @@ struct ModelManifest {
 
 // Reads the whole file once, on several threads (0: one per core, at most four).
 base::Result<ModelManifest> build_manifest(const GgufFile& file, unsigned threads = 0);
-// The same of a source that any thread may use; releases the tensors.
+// The same for a source that any thread may use; releases the tensors.
 base::Result<ModelManifest> build_manifest(WeightSource& source, unsigned threads = 0);
 base::Result<base::Hash128> hash_model_file(const std::string& path);
-// Whether the weights are the model with this hash; the error says what differs.
+// Checks that the weights are the model with this hash; the error says what differs.
 base::Status check_model(WeightSource& source, const base::Hash128& expected);
-// The same of a GGUF file; the error may also say why it cannot be read.
+// The same for a GGUF file; the error may also say why it cannot be read.
 base::Status check_model_file(const std::string& path, const base::Hash128& expected);
-// For a manifest that came from elsewhere: the header parses, lists exactly these tensors with
-// these sizes, and the model hash fits. Returns the header as a file without data.
+// Checks a manifest that came from elsewhere: that the header parses and lists exactly these
+// tensors with these sizes, and that the model hash fits. Returns the header as a file without
+// data.
 base::Result<std::shared_ptr<const GgufFile>> open_manifest(const ModelManifest& manifest);
-// The bytes are this tensor's.
+// Checks that the bytes are this tensor's.
 base::Status check_tensor(const TensorDigest& expected, std::span<const std::byte> bytes);
 
 }  // namespace helix::model

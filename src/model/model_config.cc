@@ -54,8 +54,8 @@ base::Status refuse_two_scalings(const GgufFile& file, const ModelConfig& config
 
 struct LayerSize {
     std::int64_t bytes = 0;
-    std::int64_t expert_bytes = 0;   // of them
-    std::int64_t elements_used = 0;  // of matrices, by one token
+    std::int64_t expert_bytes = 0;   // of these, the experts' bytes
+    std::int64_t elements_used = 0;  // matrix elements that one token uses
 };
 
 std::vector<LayerSize> layer_sizes(const GgufFile& file, const ModelConfig& config) {

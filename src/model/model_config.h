@@ -37,16 +37,17 @@ struct ModelConfig {
     float norm_epsilon = 1e-5F;
     float rope_base = 10000.0F;
     RopePairs rope_pairs = RopePairs::adjacent;
-    // Multiplies the position: 1 / scaling factor for linear scaling, else 1.
+    // The factor of positions: 1 / scaling factor for linear scaling, else 1.
     float rope_scale = 1.0F;
-    // A divisor per frequency: LLaMA 3.1's from the tensor rope_freqs.weight, YaRN's from its
-    // formula.
+    // One divisor per frequency: LLaMA 3.1's come from the tensor rope_freqs.weight, YaRN's from
+    // its formula.
     std::vector<float> rope_factors;  // [rope_dim / 2] or empty
     float rope_magnitude = 1.0F;      // multiplies cos and sin (YaRN)
     bool tied_embeddings = false;     // no output.weight: the head is token_embd.weight
     bool qkv_bias = false;            // added to queries, keys and values before rope
     bool qk_norm = false;             // RMS norm of every head of queries and keys before rope
-    // A row attends to so many positions, its own the last of them; 0: to all before it.
+    // A row attends to this many positions, of which its own is the last; 0: to all positions
+    // before it.
     std::int32_t sliding_window = 0;
     std::vector<bool> full_attention;  // [n_layers]: layers without the window; empty = none
     // Mixture of experts: a row's feed-forward is the weighted sum of n_experts_used of n_experts.
@@ -69,12 +70,12 @@ struct ModelConfig {
 base::Result<ModelConfig> read_model_config(const GgufFile& file);
 class WeightSource;
 base::Result<ModelConfig> read_model_config(WeightSource& source);
-// The planner's view, also from a header alone. layer_bytes is the largest layer's; K and V are
-// binary16.
+// The planner's view of the model; a header is enough for it. layer_bytes is the largest layer's; K
+// and V are in 16-bit floats.
 base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file);
-// general.name, else the file's name without its ending.
+// The model's name: general.name, else the file's name without its ending.
 std::string model_name(const GgufFile& file);
-// 7 for "blk.7.ffn_up.weight", -1 for a tensor outside the layers.
+// The layer of a tensor: 7 for "blk.7.ffn_up.weight", -1 for a tensor outside the layers.
 std::int32_t layer_of_tensor(std::string_view name);
 
 }  // namespace helix::model

@@ -232,7 +232,7 @@ base::Status ModelFolder::find_tensors(const std::string& path, const HfConfig& 
     return base::Ok{};
 }
 
-// The source's own bytes are what is asked for.
+// Whether the source's own bytes are the tensor.
 bool ModelFolder::is_as_it_is(const Tensor& tensor) {
     return tensor.sources.size() == 1 && tensor.plan.interleave_heads == 0 &&
            tensor.sources.front().tensor->type == tensor.type;

@@ -26,7 +26,7 @@ namespace helix::model {
 // is cut meanwhile gives an error that names it. Any thread.
 class ModelFolder final : public WeightSource {
   public:
-    // quantize: matrices become this type (q8_0, q4_0, ...) when they are asked for; without it
+    // With quantize matrices become this type (q8_0, q4_0, ...) when they are asked for; without it
     // they stay f32, f16 or bf16. Errors name the file, the key or tensor, and what was expected.
     static base::Result<std::unique_ptr<ModelFolder>> open(
         const std::string& path, std::optional<TensorType> quantize = std::nullopt);

@@ -17,7 +17,7 @@ struct Llama3RopeScaling {
     std::int32_t trained_context = 8192;
 };
 
-// [rope_dim / 2] divisors of the frequencies.
+// The divisors of the frequencies, [rope_dim / 2].
 std::vector<float> llama3_rope_factors(const Llama3RopeScaling& scaling);
 
 }  // namespace helix::model

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kBatchBytesPerThread = 4U << 20;
 
-// Says nothing about the model's training, as it has none; gives chat clients something to render.
+// A chat template for models without any training, which gives chat clients something to render.
 constexpr char kChatTemplate[] =
     "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}";
@@ -184,8 +184,8 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
     builder.set("tokenizer.chat_template", kChatTemplate);
 }
 
-// Bell-shaped with deviation one: four 16-bit uniforms, summed exactly in integers, so that it is
-// the same on every machine.
+// A bell-shaped number with deviation one: four 16-bit uniforms, summed exactly in integers, so
+// that it is the same on every machine.
 float bell(std::uint64_t bits) {
     const std::uint64_t sum =
         (bits & 0xffffU) + ((bits >> 16) & 0xffffU) + ((bits >> 32) & 0xffffU) + (bits >> 48);
@@ -332,7 +332,8 @@ base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthO
     set_metadata(builder, shape, quant, options.seed);
     std::uint64_t total = 0;
     for (const SynthTensor& tensor : tensors) {
-        // A router's choice is not left to rounding: it stays as it is, as converters leave it.
+        // A router is not quantised, as converters leave it too, so that its choice does not depend
+        // on rounding.
         const bool router = tensor.name.ends_with("ffn_gate_inp.weight");
         const TensorType type = tensor.shape.size() == 1 || router ? TensorType::f32 : quant;
         builder.add_tensor(tensor.name, type, tensor.shape);

@@ -43,8 +43,8 @@ struct SynthShape {
     std::int32_t head_size() const { return head_dim > 0 ? head_dim : hidden / n_heads; }
 };
 
-// tiny, tiny-tied, tiny-qwen2, ..., small (the least that K-quants allow), llama-160m, llama-1b,
-// ...
+// The shapes by name: tiny, tiny-tied, tiny-qwen2, ..., small (the smallest that K-quants allow),
+// llama-160m, llama-1b, ...
 const std::vector<SynthShape>& synth_shapes();
 
 struct SynthOptions {
@@ -55,10 +55,11 @@ struct SynthOptions {
     unsigned threads = 0;  // 0: one per core. Does not change the file.
 };
 
-// Bytes of tensor data written so far, and in all.
+// Told how many bytes of tensor data are written so far, and how many there are in all.
 using SynthProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-// The same file for the same shape, quant and seed on every machine. progress may be empty.
+// Writes a model: the same file for the same shape, quant and seed on every machine. progress may
+// be empty.
 base::Status synth_model(const SynthOptions& options, const SynthProgress& progress = {});
 // The same with a shape of the caller's own.
 base::Status synth_model(const SynthShape& shape, TensorType quant, const SynthOptions& options,

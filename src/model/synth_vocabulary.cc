@@ -73,7 +73,7 @@ class Grower {
         add_piece(left + right);
     }
 
-    // Letters and the space mark more often than chance, else any earlier piece.
+    // Picks letters and the space mark more often than chance would, else any earlier piece.
     std::size_t pick() {
         const std::size_t letters = first_piece_ + 'a' - ' ';
         if (random_.chance(0.4)) return letters + random_.below(26);

@@ -6,7 +6,8 @@
 
 namespace helix::model {
 
-// <unk> <s> </s>, 256 bytes, the printable ASCII characters and the space mark.
+// The smallest vocabulary: <unk> <s> </s>, 256 bytes, the printable ASCII characters and the space
+// mark.
 inline constexpr std::int32_t kMinSynthVocabulary = 3 + 256 + 95;
 
 // A SentencePiece-style vocabulary, as tokenizer.ggml.* holds it. Every piece of more than one
@@ -21,7 +22,7 @@ struct SynthVocabulary {
     std::uint32_t eos = 2;
 };
 
-// size >= kMinSynthVocabulary.
+// size is at least kMinSynthVocabulary.
 SynthVocabulary make_synth_vocabulary(std::int32_t size, std::uint64_t seed);
 
 }  // namespace helix::model

@@ -32,13 +32,13 @@ struct TensorTypeInfo {
     std::int32_t block_bytes;  // bytes per block
 };
 
-// nullptr when the number is no type we read.
+// What is known of a type; nullptr when the number is no type that we read.
 const TensorTypeInfo* tensor_type_info(TensorType type);
-// nullptr when the name is no type we read; names are lower case.
+// The type of this name, in lower case; nullptr when it is no type that we read.
 const TensorType* tensor_type_by_name(std::string_view name);
-// "f32, f16, ...": every type we read.
+// The names of all types that we read: "f32, f16, ...".
 std::string tensor_type_names();
-// The name ggml gives a type number, also of types we do not read; nullptr when it has none.
+// The name that ggml gives a type number, even of types we do not read; nullptr when it has none.
 const char* ggml_type_name(std::uint32_t number);
 
 // Reference conversions of whole blocks, exact as the formats define them. bytes holds a whole

@@ -17,14 +17,15 @@ namespace helix::model {
 class WeightSource {
   public:
     virtual ~WeightSource() = default;
-    // Metadata and tensor list; data() of this file may be empty.
+    // Metadata and tensor list. The file may have no data.
     virtual const GgufFile& file() const = 0;
-    // The tensor's bytes, hash-checked when they came over the wire; valid while the source lives,
-    // or until each call with this name is followed by a release(). May block for a transfer.
+    // The tensor's bytes, whose hash was checked if they came over the wire. They are valid while
+    // the source lives, or until each call with this name is followed by a release(). May block for
+    // a transfer.
     virtual base::Result<std::span<const std::byte>> tensor(std::string_view name) = 0;
-    // Fills `to` with a part of a tensor, which must lie within it, without the whole of it being
-    // read: nullopt where that cannot be, as the tensor is made, or comes over the wire. Any thread
-    // where tensor() may be used by any.
+    // Fills `to` with a part of a tensor, which must lie within it, without reading the whole.
+    // Returns nullopt where that is impossible because the tensor is made, or comes over the wire.
+    // For any thread if tensor() is.
     virtual std::optional<base::Status> read_part(std::string_view /*name*/,
                                                   std::uint64_t /*offset*/,
                                                   std::span<std::byte> /*to*/) {
@@ -36,12 +37,12 @@ class WeightSource {
 };
 
 struct WeightOptions {
-    // Type that matrices of a folder of safetensors are given; "" leaves them as they are. A GGUF
-    // file has its own: then it must be "".
+    // The type that matrices of a folder of safetensors get; "" leaves them as they are. A GGUF
+    // file has types of its own, so for one it must be "".
     std::string quantize;
 };
 
-// A GGUF file, or a folder of safetensors. Errors name the path.
+// Opens a GGUF file, or a folder of safetensors. Errors name the path.
 base::Result<std::shared_ptr<WeightSource>> open_weights(const std::string& path,
                                                          const WeightOptions& options = {});
 

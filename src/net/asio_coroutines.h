@@ -1,6 +1,6 @@
 #pragma once
 
-// Asio's C++20 coroutines, with what Boost 1.74 needs around it. To be included before anything
+// Asio's C++20 coroutines, with what Boost 1.74 needs around them. Include this before anything
 // else of Asio.
 
 // With clang, Boost 1.74 looks for the coroutines of an older draft.
@@ -10,7 +10,7 @@
 
 #include <utility>  // awaitable.hpp uses std::exchange without it
 
-// In this order.
+// The order of these two matters.
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

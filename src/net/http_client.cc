@@ -141,7 +141,7 @@ asio::awaitable<base::Status> HttpClient::Impl::connect(Connection& connection) 
     co_return base::Ok{};
 }
 
-// One try on one connection. heard: something of the answer came.
+// One try on one connection. Sets heard when something of the answer has come.
 asio::awaitable<base::Status> HttpClient::Impl::exchange(HttpCall& call,
                                                          ConnectionPointer& connection,
                                                          bool& heard) {
@@ -199,8 +199,8 @@ asio::awaitable<void> HttpClient::Impl::run(HttpCall call) {
         if (!connection->used) status = co_await connect(*connection);
         if (connection->used || status.ok()) {
             status = co_await exchange(call, connection, heard);
-            // A kept connection may have been closed by the server meanwhile: then nothing of the
-            // request was served.
+            // The server may have closed a kept connection meanwhile; then nothing of the request
+            // was served and it may be sent again.
             again = !status.ok() && !heard && connection->used &&
                     status.error().code != Errc::overloaded;
         }
@@ -228,7 +228,7 @@ void HttpClient::start(HttpCall call) {
     asio::co_spawn(
         impl_->io,
         [impl = impl_.get(), c = std::move(call)]() mutable { return impl->run(std::move(c)); },
-        // An exception here is a bug of ours or no memory; neither may be swallowed.
+        // An exception here is a bug of ours or lack of memory; neither may be swallowed.
         [](const std::exception_ptr& exception) {
             if (exception) std::rethrow_exception(exception);
         });

@@ -22,12 +22,12 @@ struct HttpTarget {
     std::string prefix;  // "" or "/..." without a slash at its end
 };
 
-// "http://HOST[:PORT][/PATH]", "HOST:PORT", "http://[::1]:8080". https is an error: there is no
-// TLS.
+// Parses "http://HOST[:PORT][/PATH]", "HOST:PORT" and "http://[::1]:8080". https is an error: there
+// is no TLS.
 base::Result<HttpTarget> parse_http_url(std::string_view url);
 
-// One request and what hears its answer: on_head, then any number of on_body, then on_end; on_end
-// alone when nothing came. All are called from HttpClient::run_until.
+// One request and what hears its answer: on_head, then any number of on_body, then on_end; only
+// on_end when nothing came. All are called from HttpClient::run_until.
 struct HttpCall {
     std::string method = "GET";
     std::string path{};  // added to the target's prefix
@@ -37,8 +37,8 @@ struct HttpCall {
 
     std::function<void(int status)> on_head{};
     std::function<void(std::string_view bytes)> on_body{};
-    // ok when the answer came to its end. unavailable: no connection; overloaded: the limit passed;
-    // io: the connection ended in the middle.
+    // status is ok when the answer came to its end; else unavailable: no connection; overloaded:
+    // the time limit passed; io: the connection ended in the middle.
     std::function<void(const base::Status& status)> on_end{};
 };
 
@@ -48,15 +48,15 @@ class HttpClient {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // Looks the host up (blocking); it does not connect yet.
+    // Looks up the host, which blocks; it does not connect yet.
     static base::Result<std::unique_ptr<HttpClient>> create(HttpTarget target);
-    // Calls under way end without a word.
+    // Calls under way end without calling back.
     ~HttpClient();
     HttpClient(const HttpClient&) = delete;
     HttpClient& operator=(const HttpClient&) = delete;
 
     void start(HttpCall call);
-    // Works until then, or until wake() or stop_running().
+    // Works until this time, or until wake() or stop_running().
     void run_until(Clock::time_point until);
     // Ends run_until at the next chance; for callbacks.
     void stop_running();

@@ -18,15 +18,15 @@ using boost::system::error_code;
 
 namespace {
 
-// What is received and not parsed; less while a request is handled, when it is the next one's. The
-// rest stays in the socket.
+// The most that is received and not parsed; less while a request is handled, when it belongs to the
+// next one. The rest stays in the socket.
 constexpr std::size_t kReadAheadBytes = std::size_t{64} << 10U;
 constexpr std::size_t kReadAheadHandlingBytes = std::size_t{16} << 10U;
 // A buffer that is empty and larger than this is given back.
 constexpr std::size_t kKeptBytes = std::size_t{16} << 10U;
 constexpr base::Duration kLinger = base::from_seconds(2);
 constexpr base::Duration kForever = {};
-constexpr double kLeastRate = 1e6;  // bytes a second, of large bodies
+constexpr double kLeastRate = 1e6;  // bytes a second at which large bodies have to come
 constexpr const char* kTooMany = "too many connections";
 constexpr const char* kTooLong = "the request took too long to arrive";
 
@@ -176,7 +176,8 @@ void HttpConnection::close() {
     if (exchange_) {
         exchange_->connection_ = nullptr;
         if (!exchange_->done_ && exchange_->gone_) {
-            // Not from inside the call that found out: that may be the exchange's own write().
+            // It is not called from inside the call that found out, which may be the exchange's own
+            // write().
             asio::post(loop_.io, std::move(exchange_->gone_));
         }
         exchange_->gone_ = nullptr;
@@ -257,8 +258,8 @@ struct HttpConnection::Arriving {
     HttpConnection& connection;
     HttpParser parser;
     std::string body;
-    std::shared_ptr<MemoryBudget::Share> share;  // what it takes; null until there is a body
-    std::shared_ptr<SpooledBody> file;           // that takes the body in its place
+    std::shared_ptr<MemoryBudget::Share> share;  // what the body takes; null until there is one
+    std::shared_ptr<SpooledBody> file;           // if not null it takes the body
     bool has_head = false;
     bool done = false;
 };
@@ -289,7 +290,7 @@ std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) 
     const std::string_view piece = in.parser.piece();
     body_received_ += piece.size();
     if (in.file != nullptr) {
-        // The file is in the page cache: that is a copy of what one read brought, no wait.
+        // The file is in the page cache, so this copies what one read brought and does not wait.
         if (in.share == nullptr) {
             in.share = std::make_shared<MemoryBudget::Share>(loop_.body_files);
         }
@@ -307,7 +308,8 @@ std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) 
     }
     const std::size_t needed = in.body.size() + piece.size();
     if (needed > in.body.capacity()) {
-        // What is reserved is what is paid for: twice as much each time, or all that is announced.
+        // The string reserves what the share was charged for: twice as much each time, or all that
+        // is announced.
         const std::uint64_t most = in.parser.content_length().value_or(2 * in.body.capacity());
         std::size_t bytes = std::max<std::size_t>(needed, std::min(2 * in.body.capacity(), most));
         if (!in.share->grow_to(bytes)) bytes = needed;
@@ -319,7 +321,7 @@ std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) 
                                             all ? "that are here" : "from your address",
                                             (all ? *loop_.bodies : yours).limit_bytes())};
         }
-        std::string larger;  // a string that grows takes more than it is told
+        std::string larger;  // a string that grows takes more than it is asked for
         larger.reserve(bytes);
         larger += in.body;
         in.body = std::move(larger);
@@ -453,7 +455,7 @@ void HttpConnection::fail(const std::exception_ptr& error, bool serving) noexcep
             close();
         });
     } catch (...) {
-        // Not even that: the answer that was made ahead, which takes no memory.
+        // Not even that worked: sends the answer that was made ahead, which takes no memory.
         error_code ec;
         const bool begun = exchange_ && exchange_->started_;
         if (!begun && sent_ == out_.size()) {
@@ -478,7 +480,7 @@ bool HttpConnection::answer_failure(const std::exception_ptr& error) {
     if (begun || phase_ == Phase::linger) return false;
     send(status == 503 ? loop_.failed_answer : loop_.last_answer(500, "internal error"));
     if (!exchange_) return true;
-    // Whoever took the request on before it failed learns that nobody waits for it.
+    // Whoever has taken on the request learns that nobody waits for it any more.
     if (exchange_->gone_) asio::post(loop_.io, std::exchange(exchange_->gone_, nullptr));
     exchange_->started_ = true;
     exchange_->status_ = status;
@@ -496,7 +498,7 @@ void HttpConnection::tell_refused(int status, std::string_view message) const {
     loop_.options.on_refused(what);
 }
 
-// An answer to something that is no request; the connection ends with it.
+// Answers something that is no request, and ends the connection with it.
 HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string message) {
     const auto self = shared_from_this();
     keep_alive_ = false;
@@ -507,8 +509,8 @@ HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string m
     close();
 }
 
-// A close with unread input resets the connection and may take our last answer with it: so say that
-// we are done and read on for a moment.
+// A close with unread input resets the connection and may lose our last answer, so this says that
+// we are done and reads on for a moment.
 HttpConnection::Awaitable<void> HttpConnection::linger() {
     enter(Phase::linger, kLinger);
     empty(in_);

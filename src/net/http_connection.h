@@ -36,7 +36,7 @@ struct HttpLoop {
           bodies(std::make_shared<MemoryBudget>(options.max_bodies_bytes)),
           body_files(std::make_shared<MemoryBudget>(options.max_body_files_bytes)) {}
 
-    // For the header of this name, now.
+    // The present time for the header of this name.
     std::string_view date();
     // A whole answer with this status that ends its connection.
     std::string last_answer(int status, std::string_view message);
@@ -51,12 +51,12 @@ struct HttpLoop {
     std::shared_ptr<MemoryBudget> bodies;
     std::shared_ptr<MemoryBudget> body_files;                        // bytes on disk
     std::map<std::string, std::weak_ptr<MemoryBudget>> bodies_from;  // by address
-    std::size_t forget_bodies_at = 64;                               // of these
-    // Of the bodies from one address.
+    std::size_t forget_bodies_at = 64;                               // map entries
+    // The most that the bodies from one address may take.
     std::size_t bodies_share_bytes() const { return options.max_bodies_bytes / 4 * 3; }
     std::shared_ptr<MemoryBudget> bodies_of(const std::string& peer);
     HttpDate clock;
-    // last_answer()s made ahead, for when no memory or no file descriptor is left.
+    // Answers made ahead with last_answer(), for when no memory or no file descriptor is left.
     std::string failed_answer;
     std::string full_answer;
     base::LogBudget log{30};
@@ -71,7 +71,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     // Answers 503 and closes: there are too many connections.
     void start_refusing();
     void close();
-    // Between requests, or nothing asked yet.
+    // Whether the connection is between requests, or nothing was asked yet.
     bool idle() const { return phase_ == Phase::idle; }
     Clock::time_point idle_since() const { return phase_since_; }
     // Closes what has been waiting for too long.
@@ -88,7 +88,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Awaitable<void> serve();
     Awaitable<void> serve_one(HttpRequest request);
     Awaitable<void> refuse(int status, std::string message);
-    // What it is about to refuse with, for whoever keeps a log.
+    // Tells whoever keeps a log what the connection is about to refuse with.
     void tell_refused(int status, std::string_view message) const;
     Awaitable<void> read_loop();
     Awaitable<void> wait_for_wake();
@@ -96,24 +96,24 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Awaitable<void> linger();
     // False: the connection is to be closed (an answer, if one was due, has been sent).
     Awaitable<bool> read_request(HttpRequest& request);
-    // What has been received, or the head once it is whole; a refusal ends the connection.
+    // Parses what has been received. A refusal ends the connection.
     std::optional<Refusal> parse_received(Arriving& in);
     std::optional<Refusal> on_head(Arriving& in);
     std::optional<Refusal> keep_piece(Arriving& in);
-    // Of a body; true: the sender has been too slow.
+    // Whether the sender of a body has been too slow.
     bool too_slow(Clock::time_point now);
 
     // Runs a coroutine of this connection; an exception out of it fails the connection.
     template <typename Coroutine>
     void spawn(Coroutine coroutine);
-    // Our own code threw: an answer, if none was begun, and the end of this connection. serving:
-    // serve() goes on after this.
+    // Our own code threw: answers, if no answer was begun, and ends this connection. serving says
+    // that serve() goes on after this.
     void fail(const std::exception_ptr& error, bool serving) noexcept;
-    // False: there is nothing to be said any more.
+    // False if it is too late to answer.
     bool answer_failure(const std::exception_ptr& error);
     std::string new_request_id();
     std::uint64_t body_limit(const HttpRequest& head) const;
-    // Where its body is to be kept; null = in memory.
+    // The file that is to keep the body; null: it is kept in memory.
     base::Result<std::shared_ptr<SpooledBody>> body_file(const HttpRequest& head) const;
     void send(std::string_view bytes);
     void write_some();
@@ -141,7 +141,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Clock::time_point deadline_ = Clock::time_point::max();
     Clock::time_point write_progress_;
     std::uint64_t body_received_ = 0;
-    std::uint64_t body_mark_ = 0;  // of it, when the interval began
+    std::uint64_t body_mark_ = 0;  // bytes of the body when the interval began
     Clock::time_point body_mark_at_;
 };
 

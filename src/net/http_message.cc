@@ -15,7 +15,7 @@ struct StatusText {
     int status;
     std::string_view text;
 };
-// RFC 9110 and the registry beside it.
+// From RFC 9110 and the registry of status codes.
 constexpr auto kStatusTexts = std::to_array<StatusText>({
     {100, "Continue"},
     {101, "Switching Protocols"},
@@ -70,7 +70,7 @@ constexpr auto kStatusTexts = std::to_array<StatusText>({
     {507, "Insufficient Storage"},
     {511, "Network Authentication Required"},
 });
-// For the others, by their class.
+// Texts for all others, by their class.
 constexpr std::array<std::string_view, 5> kClassTexts = {"Informational", "Success", "Redirection",
                                                          "Client Error", "Server Error"};
 

@@ -21,14 +21,14 @@ struct HttpRequest {
     std::string query;    // after '?', as sent
     HttpHeaders headers;  // names in lower case
     std::string body;
-    // In place of body, where the server was told to keep this one on disk.
+    // Has the body in place of `body` if the server was told to keep this one on disk.
     std::shared_ptr<const SpooledBody> body_file = nullptr;
     std::string request_id;  // the client's x-request-id if it is a plain word, else one of ours
-    std::string peer = {};   // the client's address, without its port; "" = none, it is ours
+    std::string peer = {};   // the client's address without its port; "" = the request is our own
     // What body takes of the server's memory for bodies, given back with the last copy of this.
     std::shared_ptr<const void> body_share = nullptr;
 
-    // "" when absent; the first of several. name in lower case.
+    // The first header of this name, "" when there is none. name is in lower case.
     std::string_view header(std::string_view name) const;
     // The body, wherever it is kept.
     std::string_view body_text() const;
@@ -41,13 +41,14 @@ struct HttpResponse {
     HttpHeaders headers;
 };
 
-// "OK", "Not Found"; the name of its class for a status that nobody registered. status: 100 to 599.
+// "OK", "Not Found", ...; the name of its class for a status that nobody registered. status is 100
+// to 599.
 std::string_view status_text(int status);
 
 // Undoes %XX; a '%' without two hexadecimal digits stays as it is.
 std::string percent_decode(std::string_view text);
 
-// May this text stand in a header as it is (letters, digits, "-_.:/", at most 128)?
+// Whether this text may stand in a header as it is: at most 128 letters, digits and "-_.:/".
 bool is_plain_word(std::string_view text);
 
 // How a body is delimited on the wire.

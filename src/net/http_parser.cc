@@ -26,7 +26,7 @@ bool is_control(char c) {
     return byte < 0x20 || byte == 0x7F;
 }
 
-// All of text is one number; nothing when it is none, or does not fit.
+// The number that all of text is; nothing when it is none, or does not fit.
 std::optional<std::uint64_t> number(std::string_view text, int base) {
     std::uint64_t value = 0;
     const char* end = text.data() + text.size();
@@ -103,7 +103,8 @@ HttpParser::Line HttpParser::take_line(std::string_view& data, std::size_t most,
         return Line::refused;
     }
     if (!whole) return Line::more;
-    // A line ends with CR LF, and neither stands anywhere else: others may see two lines there.
+    // A line ends with CR LF, and neither may stand anywhere else, since others may see two lines
+    // there.
     if (!line_.ends_with("\r\n") || line_.find('\r') != line_.size() - 2) {
         refuse(400, "a line must end with CR LF, and hold neither of them elsewhere");
         return Line::refused;
@@ -140,7 +141,7 @@ std::optional<HttpParser::Step> HttpParser::on_line(std::string_view& data) {
     switch (state_) {
         case State::request_line:
             header_bytes_ += line.size() + 2;
-            // Empty lines before a request are passed over; they count as its bytes.
+            // Empty lines before a request are passed over, but count as its bytes.
             if (!line.empty()) on_request_line(line);
             return {};
         case State::header:
@@ -191,7 +192,8 @@ bool HttpParser::on_request_line(std::string_view line) {
     return true;
 }
 
-// "name: value", nothing else: no space before the colon, no line that goes on from the one before.
+// A field is "name: value" and nothing else: no space before the colon, and no line that goes on
+// from the one before.
 bool HttpParser::check_field(std::string_view line) {
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) {
@@ -244,8 +246,8 @@ bool HttpParser::on_chunk_line(std::string_view line) {
     return true;
 }
 
-// Where the body ends must be plain: one content-length, or one transfer-encoding that is
-// "chunked", or neither.
+// It must be plain where the body ends: there is one content-length, or one transfer-encoding that
+// is "chunked", or neither.
 bool HttpParser::read_framing() {
     std::optional<std::string_view> length;
     std::optional<std::string_view> encoding;

@@ -11,12 +11,12 @@
 
 namespace helix::net {
 
-// What the parser holds or passes over for one request; bytes.
+// What the parser holds or passes over for one request, in bytes.
 struct HttpParserLimits {
     std::size_t max_header_bytes = std::size_t{32} << 10U;  // request line and headers together
     std::size_t max_headers = 128;
     std::size_t max_chunk_line_bytes = 1024;  // a chunk's size and its extensions
-    std::size_t max_chunk_extension_bytes = std::size_t{16} << 10U;  // of a whole body
+    std::size_t max_chunk_extension_bytes = std::size_t{16} << 10U;  // all extensions of a body
     std::size_t max_trailer_bytes = std::size_t{8} << 10U;
 };
 
@@ -25,14 +25,14 @@ struct HttpParserLimits {
 // two servers might understand differently (RFC 9112, 11.2) is refused.
 class HttpParser {
   public:
-    // peer: the client's address, for head().
+    // peer is the client's address, for head().
     explicit HttpParser(const HttpParserLimits& limits, std::string peer = {}) : limits_(limits) {
         head_.peer = std::move(peer);
     }
 
     enum class Step {
         more,     // all was taken, and the request goes on
-        head,     // head() is whole: say allow_body()
+        head,     // head() is whole: call allow_body() next
         body,     // piece() is the next part of the body
         done,     // the request has ended; the bytes left over are the next one's
         refused,  // refusal() says why; nothing more is read
@@ -46,21 +46,21 @@ class HttpParser {
     };
     const Refusal& refusal() const { return refusal_; }
 
-    // Without body and request_id; whole after Step::head.
+    // The request without body and request_id; it is whole after Step::head.
     const HttpRequest& head() const { return head_; }
     HttpRequest take_head() { return std::move(head_); }
-    // Of the body, where its length is announced.
+    // The body's length, if it was announced.
     std::optional<std::uint64_t> content_length() const { return content_length_; }
     bool http_1_0() const { return http_1_0_; }
     bool keep_alive() const { return keep_alive_; }
     bool expects_continue() const { return expects_continue_; }
 
-    // After Step::head: a longer body is refused with 413.
+    // To be called after Step::head: a longer body is refused with 413.
     void allow_body(std::uint64_t bytes) { body_limit_ = bytes; }
-    // After Step::body: lies in the data that step() was given.
+    // The part of the body after Step::body. It lies in the data that step() was given.
     std::string_view piece() const { return piece_; }
 
-    // Bytes kept, besides head(): at most the largest of the limits.
+    // Bytes kept besides head(): at most the largest of the limits.
     std::size_t held_bytes() const { return line_.size(); }
 
   private:
@@ -81,9 +81,9 @@ class HttpParser {
     // Moves data up to the end of a line into line_, which may come to have `most` bytes.
     Line take_line(std::string_view& data, std::size_t most, const Refusal& too_long);
     Step take_piece(std::string_view& data, State after);
-    // Nothing: look at the state again.
+    // Takes a line; nothing means that the state is to be looked at again.
     std::optional<Step> on_line(std::string_view& data);
-    // Each false when it refused.
+    // Each of these is false when it refused.
     bool on_request_line(std::string_view line);
     bool on_header(std::string_view line);
     bool on_trailer(std::string_view line);

@@ -46,7 +46,7 @@ class Mailbox {
         if (tasks_.size() == 1) asio::post(*io_, [self] { self->drain(); });
     }
 
-    // Nothing posted from now on is run, nor what still waits.
+    // From now on nothing that is posted is run, nor what still waits.
     void close() {
         std::vector<HttpServer::Task> dropped;
         const std::lock_guard lock(mutex_);
@@ -72,7 +72,8 @@ class Mailbox {
     std::vector<HttpServer::Task> tasks_;
 };
 
-// Connections beyond the limit that are told so at leisure; further ones at once.
+// This many connections beyond the limit are refused with time for them to read it; further ones at
+// once.
 constexpr std::size_t kMostRefusals = 32;
 
 base::TimePoint loop_now() {
@@ -124,8 +125,8 @@ asio::awaitable<void> HttpServer::Impl::accept_loop() {
             guarded("a new connection", work);
             continue;
         }
-        // Out of file descriptors, most likely: whoever waits is told so, one by one. When nobody
-        // waits, or the spare one is gone, some must come back first.
+        // Most likely there are no file descriptors left. Whoever waits is told so, one by one.
+        // When nobody waits, or the spare descriptor is gone, some must come back first.
         if (loop.log.take(loop_now())) LOG_WARN("http: accept failed: {}", ec.message());
         if (turn_one_away()) continue;
         asio::steady_timer pause(loop.io, std::chrono::milliseconds(100));
@@ -153,7 +154,7 @@ void HttpServer::Impl::admit(tcp::socket socket) {
     }
 }
 
-// The connection that has waited longest for its next request goes: HTTP lets a server do that.
+// Closes the connection that has waited longest for its next request, which HTTP lets a server do.
 void HttpServer::Impl::make_room() {
     std::shared_ptr<HttpConnection> oldest;
     for (const auto& connection : loop.connections) {
@@ -163,7 +164,8 @@ void HttpServer::Impl::make_room() {
     if (oldest) oldest->close();
 }
 
-// With the descriptor that was kept for this. False: nobody waits, or it could not be had back.
+// Refuses one connection with the descriptor that was kept for this. False if nobody waits, or if
+// the descriptor could not be had back.
 bool HttpServer::Impl::turn_one_away() {
     spare.release();
     const int fd =

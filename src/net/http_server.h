@@ -36,25 +36,29 @@ struct HttpServerOptions {
     std::uint16_t port = 0;  // 0 = one that is free
     std::size_t max_header_bytes = std::size_t{32} << 10U;
     std::size_t max_body_bytes = std::size_t{4} << 20U;
-    // Of this request, asked when its head has arrived; empty = max_body_bytes for all.
+    // The limit of this request's body, asked when its head has arrived; empty = max_body_bytes for
+    // all.
     std::function<std::size_t(const HttpRequest& head)> body_limit = {};
     // Where the body of this request goes as it arrives, asked with the limit: a folder, for bodies
     // too large for memory (HttpRequest::body_file); "" or no function = memory.
     std::function<std::string(const HttpRequest& head)> body_folder = {};
-    // Of all bodies in memory together, those that are being received and those whose requests are
-    // still answered; what is over it is refused with 429. Of one address three quarters of it.
+    // The limit of all bodies in memory together: those that are being received, and those whose
+    // requests are still being answered. What is over it is refused with 429. Those of one address
+    // may take three quarters of it.
     std::size_t max_bodies_bytes = std::size_t{256} << 20U;
-    // Of all bodies that are kept on disk (body_folder); what is over it is refused with 507.
+    // The limit of all bodies that are kept on disk (body_folder). What is over it is refused with
+    // 507.
     std::size_t max_body_files_bytes = std::size_t{10} << 30U;
-    // At once; more are refused with 503, after those that wait for a request have made room.
-    // 0 = as many as the limit of open files allows, see net/open_files.h.
+    // Connections at once. More are refused with 503, after those that wait for a request have made
+    // room. 0 = as many as the limit of open files allows (net/open_files.h).
     std::size_t max_connections = 0;
-    // What may wait for a slow reader; more disconnects it.
+    // What may wait for a slow reader, which is disconnected when it is more.
     std::size_t max_queued_bytes = std::size_t{1} << 20U;
     std::int32_t send_buffer_bytes = 0;                      // of the socket; 0 = the system's
     base::Duration header_timeout = base::from_seconds(10);  // from the first byte, or the connect
-    base::Duration body_timeout = base::from_seconds(60);    // and a second for each MB of it
-    // In each interval so much of a body must arrive: who sends slower holds memory for nothing.
+    base::Duration body_timeout = base::from_seconds(60);  // and one more second for each MB of it
+    // In each interval this much of a body must arrive, since a slower sender holds memory for
+    // nothing.
     std::size_t body_progress_bytes = std::size_t{16} << 10U;
     base::Duration body_progress_interval = base::from_seconds(10);
     base::Duration idle_timeout = base::from_seconds(75);   // between two requests
@@ -65,28 +69,29 @@ struct HttpServerOptions {
     std::function<void(const HttpRefused&)> on_refused = {};
 };
 
-// One request and its answer. Either respond(), or begin_stream(), any number of write()s and
-// end_stream(). When the client is gone all of these do nothing. A stream whose length was told and
-// that ends before it breaks the connection off, so that the client sees that something is missing.
+// One request and its answer. Call either respond(), or begin_stream(), any number of write()s and
+// end_stream(). When the client is gone all of these do nothing. A stream that ends before the
+// length that was announced breaks off the connection, so that the client sees that something is
+// missing.
 class HttpExchange {
   public:
     HttpExchange(HttpConnection* connection, HttpRequest request)
         : connection_(connection), request_(std::move(request)) {}
-    // A request that came another way than over a connection. Its answer, which must not be a
-    // stream, goes to answer.
+    // Makes an exchange for a request that did not come over a connection. Its answer, which must
+    // not be a stream, goes to `answer`.
     HttpExchange(HttpRequest request, std::function<void(const HttpResponse&)> answer)
         : connection_(nullptr), request_(std::move(request)), answer_(std::move(answer)) {}
 
     const HttpRequest& request() const { return request_; }
-    // The body, for who reads it elsewhere: request() has it no more.
+    // Takes out the body, which request() then no longer has.
     std::string take_body() { return std::exchange(request_.body, {}); }
-    // What that body takes of the server's memory for bodies; to be kept as long as it. Any thread
-    // may let it go.
+    // What that body takes of the server's memory for bodies. Keep it as long as the body; any
+    // thread may let it go.
     std::shared_ptr<const void> take_body_share() { return std::move(request_.body_share); }
-    // Is there still a client, and is the answer not complete yet?
+    // Whether there still is a client and the answer is not complete yet.
     bool open() const { return (connection_ != nullptr || answer_) && !done_; }
     bool started() const { return started_; }
-    // May the answer be a stream?
+    // Whether the answer may be a stream.
     bool connected() const { return connection_ != nullptr; }
     // The connection was closed because the client did not take what was written fast enough.
     bool too_slow() const { return too_slow_; }
@@ -98,24 +103,26 @@ class HttpExchange {
                       std::optional<std::uint64_t> length = {});
     void write(std::string_view data);
     void end_stream();
-    // Called once, from the event loop and not before this returns, when the socket has taken all
-    // that was written. Not when the client goes away.
+    // callback is called once, from the event loop and not before this returns, when the socket has
+    // taken all that was written. It is not called when the client goes away.
     void on_drained(std::function<void()> callback);
-    // Called once, from the event loop, when the client goes away before the answer is complete: it
-    // closed, failed, or did not read fast enough.
+    // callback is called once, from the event loop, when the client goes away before the answer is
+    // complete: it closed the connection, failed, or did not read fast enough.
     void on_gone(std::function<void()> callback) { gone_ = std::move(callback); }
-    // Of one without a connection: nobody waits for the answer any more.
+    // For an exchange without a connection: nobody waits for the answer any more.
     void abandon();
-    // Before the answer begins: the web page that may read it (CORS); "" = none, as it is at first.
+    // Says which web page may read the answer (CORS); "" = none, which is the default. To be called
+    // before the answer begins.
     void allow_origin(std::string origin) { allow_origin_ = std::move(origin); }
-    // Called once, when the answer is complete or cannot be completed any more. It may not answer.
+    // callback is called once, when the answer is complete or cannot be completed any more. It may
+    // not answer.
     void on_end(std::function<void(const HttpExchange&)> callback) { ended_ = std::move(callback); }
-    // Of the answer: 0 before it began; bytes of its body so far; is all of it there?
+    // Of the answer: its status, 0 before it began; the bytes of its body so far; and whether all
+    // of it is there.
     int status() const { return status_; }
     std::uint64_t body_bytes() const { return body_bytes_; }
     bool complete() const { return done_; }
-    // Adds to a count of this name, for whoever keeps a log of what was answered. name must be a
-    // literal.
+    // Adds to a count of this name, for whoever keeps a log of answers. name must be a literal.
     void count(std::string_view name, std::int64_t more);
     const std::vector<std::pair<std::string_view, std::int64_t>>& counts() const { return counts_; }
 
@@ -134,7 +141,7 @@ class HttpExchange {
     std::vector<std::pair<std::string_view, std::int64_t>> counts_;
     int status_ = 0;
     std::uint64_t body_bytes_ = 0;
-    std::optional<std::uint64_t> left_;  // of a stream whose length was told
+    std::optional<std::uint64_t> left_;  // of a stream whose length was announced
     bool started_ = false;
     bool chunked_ = true;
     bool done_ = false;
@@ -145,10 +152,10 @@ class HttpServer {
   public:
     using Handler = std::function<void(const std::shared_ptr<HttpExchange>&)>;
     using Task = std::function<void()>;
-    // Answers for what never reaches the handler: malformed, too large, too slow, too many.
+    // Makes answers for what never reaches the handler: malformed, too large, too slow, too many.
     using ErrorPage = std::function<HttpResponse(int status, std::string_view message)>;
 
-    // Listens from now on; requests are handled after start().
+    // Begins to listen; requests are handled after start().
     static base::Result<std::unique_ptr<HttpServer>> listen(HttpServerOptions options);
     ~HttpServer();  // stop(0)
     HttpServer(const HttpServer&) = delete;
@@ -157,12 +164,12 @@ class HttpServer {
     std::uint16_t port() const;
     // on_tick runs every options.tick.
     void start(Handler handler, ErrorPage error_page = {}, Task on_tick = {});
-    // Stops accepting, lets answers under way finish for up to grace, closes the rest; then no
-    // callback runs any more. Not from the server's own thread.
+    // Stops accepting, lets answers under way finish for up to grace, and closes the rest; then no
+    // callback runs any more. Must not be called on the server's own thread.
     void stop(base::Duration grace = {});
 
-    // Any thread. Runs task on the server's thread, in order; dropped once the server has stopped.
-    // Cheap in bulk: one wake-up serves all that is waiting.
+    // Any thread. Runs task on the server's thread, in order; once the server has stopped tasks are
+    // dropped. Many are cheap: one wake-up serves all that wait.
     void post(Task task);
     // A handle on post() that may outlive the server.
     std::function<void(Task)> poster() const;

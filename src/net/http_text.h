@@ -3,11 +3,11 @@
 #include <string>
 #include <string_view>
 
-// What heads of requests and heads of form parts are read with.
+// Helpers to read the heads of requests and of form parts.
 
 namespace helix::net {
 
-// Letters of ASCII in lower case.
+// The text with ASCII letters in lower case.
 inline std::string lower(std::string_view text) {
     std::string out(text);
     for (char& c : out) {
@@ -16,7 +16,7 @@ inline std::string lower(std::string_view text) {
     return out;
 }
 
-// Without spaces and tabs at both ends.
+// The text without spaces and tabs at both ends.
 inline std::string_view trim(std::string_view text) {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
     while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);

@@ -29,7 +29,7 @@ using base::Status;
 constexpr std::uint64_t kMaxKeyFileBytes = std::uint64_t{64} << 10U;
 constexpr std::uint64_t kMaxAllowListBytes = std::uint64_t{16} << 20U;
 
-// The whole list, as it stands; "" when there is none.
+// The whole text of the list; "" when there is none.
 Result<std::string> read_list_text(const std::string& path) {
     if (!std::filesystem::exists(path)) return std::string();
     TRY_VOID(check_only_ours(path));

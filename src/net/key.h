@@ -48,13 +48,13 @@ base::Status check_worker_name(const std::string& name);
 base::Status check_key_name(const std::string& name);
 bool is_key_for(std::string_view key_name, std::string_view worker);
 
-// Neither overwrites a file.
+// Makes a key pair and its file. Neither this nor new_worker_key() overwrites a file.
 base::Result<CoordinatorKey> new_coordinator_key(const std::string& path);
 // Writes worker_path and appends the worker's public key to the coordinator's list.
 base::Result<WorkerKey> new_worker_key(const std::string& coordinator_path, const std::string& name,
                                        const std::string& worker_path);
 
-// Takes the worker off the coordinator's list. not_found when it is not there.
+// Takes the worker off the coordinator's list. Error not_found when it is not there.
 base::Status revoke_worker_key(const std::string& coordinator_path, const std::string& name);
 
 base::Result<CoordinatorKey> read_coordinator_key(const std::string& path);
@@ -64,13 +64,13 @@ struct AllowedWorker {
     std::string name;
     std::string public_key;
 };
-// An absent list is an empty one.
+// Reads the list; an absent one counts as empty.
 base::Result<std::vector<AllowedWorker>> read_allow_list(const std::string& path);
 
 // Whether host, as an endpoint names it, is reachable from this machine only.
 bool is_loopback(std::string_view host);
 
-// denied, with what to do about it, when host is not loopback and there is no key.
+// Error denied, with what to do about it, when host is not loopback and there is no key.
 base::Status check_key_needed(std::string_view host, bool have_key, bool insecure);
 
 }  // namespace helix::net

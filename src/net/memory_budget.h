@@ -7,8 +7,8 @@
 
 namespace helix::net {
 
-// Bytes that many holders share; what is over the limit is not given. One that is part of a whole
-// takes all that it gives from there, too. Any thread.
+// Bytes that many holders share, up to a limit. A budget that is part of a whole also takes from
+// the whole all that it gives. For any thread.
 class MemoryBudget {
   public:
     explicit MemoryBudget(std::size_t limit_bytes, std::shared_ptr<MemoryBudget> whole = nullptr)
@@ -18,10 +18,10 @@ class MemoryBudget {
 
     std::size_t limit_bytes() const { return limit_bytes_; }
     std::size_t used_bytes() const { return used_bytes_.load(); }
-    // Whether it, and not the whole, is what so many bytes more are too much for.
+    // Whether this many more bytes are too much for this budget itself, and not only for the whole.
     bool lacks(std::size_t more) const { return more > limit_bytes_ - used_bytes_.load(); }
 
-    // What one holder has taken; gives it back at its end.
+    // What one holder has taken, which is given back when this is destroyed.
     class Share {
       public:
         explicit Share(std::shared_ptr<MemoryBudget> budget) : budget_(std::move(budget)) {}
@@ -29,7 +29,7 @@ class MemoryBudget {
         Share(const Share&) = delete;
         Share& operator=(const Share&) = delete;
 
-        // False: nothing changed, the budget has not so much left.
+        // False if the budget has not so much left; then nothing has changed.
         bool grow_to(std::size_t bytes) {
             if (bytes <= bytes_) return true;
             if (!budget_->take(bytes - bytes_)) return false;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kMaxBoundary = 70;  // RFC 2046
 
-// Takes a value off rest: a quoted one (a backslash keeps the next character, where that is a quote
-// or another backslash: browsers write Windows paths with single ones), or all up to ';'.
+// Takes a value off rest: a quoted one, or all up to ';'. In quotes a backslash keeps the next
+// character if that is a quote or another backslash; browsers write Windows paths with single ones.
 // Nothing when a quote is not closed.
 std::optional<std::string> take_value(std::string_view& rest) {
     if (!rest.starts_with('"')) {
@@ -40,7 +40,7 @@ std::optional<std::string> take_value(std::string_view& rest) {
     return {};
 }
 
-// Of "form-data; name=\"file\"; filename=\"a.jsonl\"": the value of one of its parameters.
+// The value of one parameter of a header like "form-data; name=\"file\"; filename=\"a.jsonl\"".
 std::optional<std::string> parameter(std::string_view header, std::string_view name) {
     std::size_t at = header.find(';');
     while (at != std::string_view::npos) {
@@ -57,7 +57,7 @@ std::optional<std::string> parameter(std::string_view header, std::string_view n
     return {};
 }
 
-// One "name: value" line of a part's head.
+// Reads one "name: value" line of a part's head.
 base::Status read_header(std::string_view line, FormPart& part, bool& named) {
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) return invalid("the form has a header without a colon");
@@ -80,7 +80,7 @@ base::Status read_header(std::string_view line, FormPart& part, bool& named) {
     return base::Ok{};
 }
 
-// part: its head, an empty line, its content.
+// A part is its head, an empty line and its content.
 Result<FormPart> read_part(std::string_view text, const FormLimits& limits) {
     FormPart part;
     bool named = false;

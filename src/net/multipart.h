@@ -14,7 +14,7 @@ struct FormPart {
     std::string name;
     std::string filename;      // "" when it is no file
     std::string content_type;  // "" when not said
-    std::string_view content;  // of the body that was parsed
+    std::string_view content;  // lies in the body that was parsed
 };
 
 struct FormLimits {
@@ -22,12 +22,12 @@ struct FormLimits {
     std::size_t max_header_bytes = std::size_t{16} << 10U;  // of one part
 };
 
-// The parts in their order. invalid: the content type is none of a form, or what the body gets
-// wrong.
+// The parts in their order. Error invalid: the content type is not that of a form, or what is wrong
+// with the body.
 base::Result<std::vector<FormPart>> parse_form(std::string_view content_type, std::string_view body,
                                                const FormLimits& limits = {});
 
-// "a=1&b=x%20y": the first value of name, decoded; "" when absent.
+// The first value of name in a query like "a=1&b=x%20y", decoded; "" when absent.
 std::string query_value(std::string_view query, std::string_view name);
 
 }  // namespace helix::net

@@ -34,7 +34,8 @@ Status write_all(int fd, const std::string& path, std::string_view text) {
     return Ok{};
 }
 
-// Of a file that was opened to be created: the umask may have taken more than we want.
+// Fills a file that was just created, and sets its mode, since the umask may have taken more than
+// we want.
 Status fill(int fd, const std::string& path, const std::string& text) {
     Status done = ::fchmod(fd, 0600) == 0 ? write_all(fd, path, text)
                                           : Status(io_error(path, "set the mode of"));

@@ -17,19 +17,20 @@ namespace helix::net {
 
 struct SecretSources {
     std::vector<std::string> keys;  // as they are
-    // One "KEY" or "NAME KEY" a line; "#" begins a comment. Read anew when they change.
+    // Files with one "KEY" or "NAME KEY" a line, where "#" begins a comment. They are read anew
+    // when they change.
     std::vector<std::string> files;
 };
 
 class SecretKeys {
   public:
-    // invalid or denied, with what to do about it: a file that holds no key, that is not there, or
-    // that others may write.
+    // Error invalid or denied, with what to do about it: a file holds no key, is not there, or may
+    // be written by others.
     static base::Result<SecretKeys> load(SecretSources sources);
-    // No keys; none are asked for.
+    // Has no keys, so none are asked for.
     SecretKeys() = default;
 
-    // Are keys asked for at all? Stays as it is when a file loses its last key.
+    // Whether keys are asked for at all. This stays as it is when a file loses its last key.
     bool configured() const { return !sources_.keys.empty() || !sources_.files.empty(); }
     // What logs call the key that was given: its name, or "key-" and the beginning of its hash.
     // Nothing when it is none of ours.

@@ -9,21 +9,22 @@
 
 namespace helix::net {
 
-// A large body on its way in, on disk in place of memory. Its file has no name from the start, so
-// nothing is left of it once the last owner lets go, however the program ends.
+// A large body on its way in, which is kept on disk in place of memory. Its file has no name from
+// the start, so nothing is left of it once the last owner lets go, however the program ends.
 class SpooledBody {
   public:
-    // folder must be there and writable. io: names it.
+    // folder must be there and writable. Error io names it.
     static base::Result<std::shared_ptr<SpooledBody>> create(const std::string& folder);
     ~SpooledBody();
     SpooledBody(const SpooledBody&) = delete;
     SpooledBody& operator=(const SpooledBody&) = delete;
 
-    // io: names the folder and what it lacks (most likely room).
+    // Error io names the folder and what it lacks, which most likely is room.
     base::Status append(std::string_view data);
-    // All is there: text() may be read from now on, and nothing is appended any more.
+    // Says that all is there: from now on text() may be read, and nothing may be appended.
     base::Status seal();
-    // Stays while this lives; its pages are the file's and cost no memory of the program's own.
+    // The whole text, valid while this lives. Its pages are the file's and cost no memory of the
+    // program's own.
     std::string_view text() const { return {static_cast<const char*>(mapping_), mapped_}; }
 
   private:

@@ -4,8 +4,9 @@
 #include <string>
 #include <string_view>
 
-// Server-sent events as OpenAI's clients read them: only data lines and comments, LF line ends,
-// never id:, event: or retry: (clients keep an id and then choke on the comments that follow).
+// Server-sent events as OpenAI's clients read them: only data lines and comments, with LF line
+// ends. There is never id:, event: or retry:, since clients keep an id and then choke on the
+// comments that follow.
 
 namespace helix::net {
 
@@ -16,7 +17,7 @@ constexpr std::string_view kSsePing = ": ping\n\n";
 // data must be one line.
 void append_sse_event(std::string& out, std::string_view data);
 
-// The reading side, for clients of ours: takes a stream in any pieces and hands out the data of
+// The reading side, for our own clients. Takes a stream in any pieces and hands out the data of
 // each event (several data lines joined by LF). Comments and other fields are dropped; LF, CRLF and
 // CR end lines.
 class SseParser {

@@ -14,7 +14,7 @@ namespace helix::net {
 // and guarded connections.
 class ZmqContext {
   public:
-    // Called on the handler's thread for each new connection.
+    // Whether a key may connect. Called on the handler's thread for each new connection.
     using Allowed = std::function<bool(std::string_view public_key)>;
 
     static base::Result<std::shared_ptr<ZmqContext>> create();
@@ -22,13 +22,15 @@ class ZmqContext {
     ZmqContext(const ZmqContext&) = delete;
     ZmqContext& operator=(const ZmqContext&) = delete;
 
-    // Who may connect to sockets of this ZAP domain; nobody before this is called. Any thread.
+    // Any thread. Sets who may connect to sockets of this ZAP domain; before this is called nobody
+    // may.
     void allow(const std::string& domain, Allowed allowed);
     void forget(const std::string& domain);
 
     // Called on the handler's thread for each new connection to sockets of this domain, before its
-    // key is looked at: where the peer comes from (for the log), or nothing: it is refused. Without
-    // a key only who gets in here may connect. Empty: as before this was called. Any thread.
+    // key is looked at. Returns where the peer comes from, for the log, or nothing if it is
+    // refused. Without a key only those who get in here may connect. An empty guard is as none. Any
+    // thread may set it.
     using Guard = std::function<std::optional<std::string>(std::string_view address)>;
     void guard(const std::string& domain, Guard guard);
 

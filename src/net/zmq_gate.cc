@@ -28,11 +28,12 @@ using base::Status;
 namespace {
 
 constexpr std::size_t kScratchBytes = std::size_t{256} << 10U;
-constexpr int kReadsAtOnce = 8;  // of one peer, before the others have their turn
+constexpr int kReadsAtOnce = 8;  // reads of one peer before the others have their turn
 constexpr int kTickMs = 250;
-constexpr base::Duration kPause = base::from_ms(100);         // when descriptors are short
-constexpr base::Duration kLastWords = base::from_seconds(2);  // for a peer that libzmq has left
-constexpr base::Duration kGrace = base::from_ms(500);         // at the end of all
+constexpr base::Duration kPause = base::from_ms(100);  // pause when descriptors are short
+constexpr base::Duration kLastWords =
+    base::from_seconds(2);                             // for what libzmq has said last to a peer
+constexpr base::Duration kGrace = base::from_ms(500);  // the same, when the gate itself ends
 constexpr std::uint64_t kListener = ~std::uint64_t{0};
 constexpr std::uint64_t kWake = kListener - 1;
 constexpr std::uint32_t kNumbers = std::uint32_t{1} << 22U;  // 127.64.0.0 to 127.127.255.255
@@ -79,7 +80,7 @@ std::string describe(const sockaddr_storage& address, socklen_t size) {
     return fmt::format("{}:{}", host, port);
 }
 
-// A socket that listens on this address; -1: see errno.
+// Makes a socket that listens on this address; -1 on failure, with errno set.
 int listen_on(const addrinfo& address) {
     int fd = ::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
@@ -122,13 +123,13 @@ int connect_inner(std::uint32_t number, std::uint16_t port) {
 }  // namespace
 
 struct ZmqGate::Peer {
-    // One of its two sides.
+    // One of the two sides of a peer's connection.
     struct Side {
         int fd = -1;
         bool ended = false;      // nothing more comes from it
         bool watched = true;     // by epoll
         std::uint32_t mask = 0;  // what epoll waits for
-        std::string pending;     // to be sent to it
+        std::string pending;     // bytes still to be sent to this side
     };
     Peer(std::uint32_t n, const ZmtpLimits& limits) : number(n), meter(limits) {}
     ~Peer() {
@@ -136,8 +137,8 @@ struct ZmqGate::Peer {
         close_fd(inner.fd);
     }
     std::uint32_t number;
-    Side outer;  // the network's
-    Side inner;  // libzmq's
+    Side outer;  // to the network
+    Side inner;  // to libzmq
     std::string from;
     ZmtpMeter meter;
     std::int64_t passed_bytes = 0;
@@ -174,7 +175,7 @@ Status ZmqGate::listen(const std::string& endpoint) {
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
     addrinfo* found = nullptr;
-    // Every address: that of IPv6 takes IPv4 along, where there is IPv6.
+    // To listen on every address, the one of IPv6 takes IPv4 along where there is IPv6.
     for (const char* name : {host == "*" ? "::" : host.c_str(), host == "*" ? "0.0.0.0" : ""}) {
         if (*name == '\0' || listener_ >= 0) continue;
         const int error = ::getaddrinfo(name, port.c_str(), &hints, &found);
@@ -326,7 +327,7 @@ void ZmqGate::accept_all() {
         int outer = ::accept4(listener_, reinterpret_cast<sockaddr*>(&from), &size,
                               SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (outer < 0 && (errno == EMFILE || errno == ENFILE)) {
-            // Whoever waits is turned away, with the descriptor that was kept for this.
+            // Turns away whoever waits, with the descriptor that was kept for this.
             warn("no file descriptor is left for another peer");
             spare_.release();
             outer = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
@@ -368,7 +369,8 @@ void ZmqGate::accept_one(int outer, const std::string& from) {
     bool watched = peer->inner.fd >= 0;
     for (Peer::Side* side : {&peer->outer, &peer->inner}) {
         epoll_event event = {};
-        event.events = side->mask = EPOLLIN | EPOLLOUT;  // the first event sets what is waited for
+        event.events = side->mask =
+            EPOLLIN | EPOLLOUT;  // the first event decides what is waited for
         event.data.u64 = std::uint64_t{number} * 2 + (side == &peer->inner ? 1 : 0);
         watched = watched && ::epoll_ctl(epoll_, EPOLL_CTL_ADD, side->fd, &event) == 0;
     }
@@ -377,7 +379,7 @@ void ZmqGate::accept_one(int outer, const std::string& from) {
     if (!watched) end(number);
 }
 
-// The stranger that has been here longest goes. False: there is none.
+// Closes the stranger that has been here longest; false if there is none.
 bool ZmqGate::make_room() {
     for (const auto& [number, peer] : peers_) {
         if (peer->admitted) continue;
@@ -395,7 +397,7 @@ void ZmqGate::on_event(std::uint64_t token, std::uint32_t events) {
     const bool inner = token % 2 == 1;
     Peer::Side& side = inner ? peer.inner : peer.outer;
     if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0 && side.watched) {
-        // epoll would tell this again and again. What is left there is read when the other side
+        // epoll would report this again and again. What is left to read is read when the other side
         // takes it.
         ::epoll_ctl(epoll_, EPOLL_CTL_DEL, side.fd, nullptr);
         side.watched = false;
@@ -408,7 +410,7 @@ void ZmqGate::on_event(std::uint64_t token, std::uint32_t events) {
     watch(peer);
 }
 
-// libzmq has left: what it said last may still go out, for a moment.
+// libzmq has closed its side. What it said last may still go out for a moment.
 void ZmqGate::leave(Peer& peer) {
     if (std::exchange(peer.leaving, true)) return;
     peer.deadline = now() + kLastWords;
@@ -416,7 +418,7 @@ void ZmqGate::leave(Peer& peer) {
 
 namespace {
 
-// Sends what is pending, then data, and keeps the rest. False: nobody takes it any more.
+// Sends what is pending, then data, and keeps the rest. False if nobody takes it any more.
 bool send_on(int fd, std::string& pending, std::string_view data) {
     while (!pending.empty() || !data.empty()) {
         const std::string_view next = pending.empty() ? data : std::string_view(pending);
@@ -462,7 +464,7 @@ void ZmqGate::pump_in(Peer& peer) {
         const Status metered = peer.meter.pass(std::as_bytes(std::span(scratch_.data(), size)));
         if (!metered.ok()) return cut_off(peer, metered.error().message);
         peer.passed_bytes += n;
-        // When libzmq has left, its side's end says so.
+        // That libzmq has closed, the end of its side tells.
         if (!send_on(to.fd, to.pending, {scratch_.data(), size})) to.pending.clear();
     }
 }
@@ -475,7 +477,7 @@ void ZmqGate::pump_out(Peer& peer) {
         if (i == kReadsAtOnce && from.watched) return;  // epoll comes back to it
         const ssize_t n = ::recv(from.fd, scratch_.data(), scratch_.size(), 0);
         if (n < 0 && errno == EINTR) continue;
-        // Not connected yet, or nothing there.
+        // It is not connected yet, or there is nothing to read.
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOTCONN)) return;
         if (n <= 0) {
             from.ended = true;
@@ -512,7 +514,7 @@ void ZmqGate::cut_off(Peer& peer, std::string_view why) {
     end(peer.number);
 }
 
-// peers_ has it no more after this. Both descriptors are ours, and nobody else knows their numbers.
+// Takes the peer out of peers_. Both descriptors are ours, and nobody else knows their numbers.
 void ZmqGate::end(std::uint32_t number) {
     peers_.erase(number);
     {

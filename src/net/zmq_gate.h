@@ -23,14 +23,14 @@ namespace helix::net {
 struct GateOptions {
     ZmtpLimits limits;
     std::size_t max_peers = 64;
-    // What may be passed on for a peer before admit(): then it has to wait.
+    // How much may be passed on for a peer before admit(). After that it has to wait.
     std::int64_t stranger_bytes = std::int64_t{64} << 10;
     base::Duration stranger_timeout = base::from_seconds(30);  // until admit()
 };
 
 // Stands between the network and a libzmq socket that listens on this machine only. libzmq can
 // neither bound what a peer makes it keep nor close one peer's connection, and its descriptors are
-// its own: so the connections to peers are made here, by a thread of the gate's, and what they send
+// its own. So the connections to peers are made here, by a thread of the gate's, and what they send
 // is metered (net/zmtp_meter.h) and passed on. A peer is known by the address that its connection
 // to libzmq comes from, which is another one of 127.0.0.0/8 for each.
 class ZmqGate {
@@ -40,9 +40,9 @@ class ZmqGate {
     static base::Result<std::unique_ptr<ZmqGate>> open(const std::string& endpoint,
                                                        std::uint16_t inner_port,
                                                        const GateOptions& options);
-    // Nobody is let in before this.
+    // Begins to let peers in.
     void start();
-    // Passes on for a moment what libzmq still has to say, when its socket is closed already.
+    // Passes on for a moment what libzmq still has to say. Its socket must be closed already.
     ~ZmqGate();
     ZmqGate(const ZmqGate&) = delete;
     ZmqGate& operator=(const ZmqGate&) = delete;
@@ -50,18 +50,18 @@ class ZmqGate {
     const std::string& endpoint() const { return endpoint_; }  // with its real port
 
     // ---- any thread; address is a peer's, as libzmq gives it ("Peer-Address")
-    // From the first moment until forget().
+    // Whether a peer is known: from its first moment until forget().
     bool knows(std::string_view address) const;
     void forget(std::string_view address);
-    // For libzmq's question who connects: once for each connection that the gate has made, where
-    // it comes from.
+    // Answers libzmq's question who connects: where the peer comes from, once for each connection
+    // that the gate has made.
     std::optional<std::string> enters(std::string_view address);
-    // From now on only the limits of messages hold for it.
+    // From now on only the limits of messages hold for this peer.
     void admit(std::string_view address);
-    // Closes its connection.
+    // Closes the peer's connection.
     void close(std::string_view address);
-    // Whose connections have ended since the last call. Where the peer ended it, libzmq has by then
-    // handed over all that it had sent.
+    // The peers whose connections have ended since the last call. Where the peer ended it, libzmq
+    // has by then handed over all that the peer had sent.
     std::vector<std::string> take_ended();
     int ended_fd() const { return ended_event_; }  // readable: take_ended() has something
 
@@ -110,7 +110,8 @@ class ZmqGate {
     std::vector<Command> commands_;
     std::vector<std::string> ended_;
     std::set<std::string, std::less<>> known_;
-    std::map<std::string, std::string, std::less<>> not_entered_;  // address -> where it comes from
+    std::map<std::string, std::string, std::less<>>
+        not_entered_;  // from a peer's address to where it comes from
     std::thread thread_;
 };
 

@@ -28,7 +28,7 @@ using base::Status;
 constexpr int kRefusedEvents = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
                                ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-constexpr std::size_t kMostEvents = 4096;      // that nobody has taken yet
+constexpr std::size_t kMostEvents = 4096;      // events that nobody has taken yet
 constexpr std::size_t kCopyBelowBytes = 1024;  // smaller frames are cheaper to copy than to share
 
 Error zmq_error(const std::string& what) {
@@ -50,7 +50,7 @@ struct MessageOwner {
 Frame to_frame(std::shared_ptr<MessageOwner> owner) {
     const auto* data = static_cast<const std::byte*>(zmq_msg_data(&owner->message));
     const std::size_t size = zmq_msg_size(&owner->message);
-    // libzmq hands out parts of its receive buffer; rows must be aligned to be read as floats.
+    // libzmq hands out parts of its receive buffer, but rows must be aligned to be read as floats.
     if (reinterpret_cast<std::uintptr_t>(data) % alignof(double) != 0) {
         auto copy = std::make_shared<std::vector<std::byte>>(data, data + size);
         return {copy, std::span<const std::byte>(*copy)};
@@ -107,7 +107,7 @@ ZmqSocket::ZmqSocket(std::shared_ptr<ZmqContext> context, int type, const Transp
     const int reconnect_ms = 100;
     const int reconnect_max_ms = 1000;
     const int ipv6 = 1;
-    // Options that take these types and cannot fail on a new socket.
+    // These options take these types and cannot fail on a new socket.
     zmq_setsockopt(socket_, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
     zmq_setsockopt(socket_, ZMQ_IPV6, &ipv6, sizeof ipv6);
     zmq_setsockopt(socket_, ZMQ_SNDHWM, &options.high_water, sizeof options.high_water);
@@ -158,7 +158,8 @@ void ZmqSocket::drain_monitor() {
         MessageOwner address;
         if (zmq_msg_recv(&address.message, monitor_, ZMQ_DONTWAIT) < 0) return;
         if (zmq_msg_size(&event.message) != sizeof(std::uint16_t) + sizeof(std::uint32_t)) continue;
-        // Its value, a descriptor of libzmq's, is no name for anything: it may be another's by now.
+        // The event's value is a descriptor of libzmq, which names nothing: it may be another
+        // connection's by now.
         std::uint16_t kind = 0;
         std::memcpy(&kind, zmq_msg_data(&event.message), sizeof kind);
         std::string where(static_cast<const char*>(zmq_msg_data(&address.message)),
@@ -194,7 +195,7 @@ std::optional<Received> ZmqSocket::receive_frames(bool has_identity) {
             const char* user = zmq_msg_gets(&owner->message, "User-Id");
             if (user != nullptr) received.public_key = user;
         }
-        // One more than a message of ours has is enough to see that it is none.
+        // One frame more than our messages have is enough to see that it is none of ours.
         if (frames.size() < 4) frames.push_back(to_frame(std::move(owner)));
         if (!more) break;
     }
@@ -249,7 +250,7 @@ Result<std::unique_ptr<RouterSocket>> RouterSocket::create(std::shared_ptr<ZmqCo
 
 RouterSocket::~RouterSocket() {
     context_->guard(domain_, {});
-    close();  // before the gate, which passes on what was said last
+    close();  // closes before the gate, which passes on what was said last
 }
 
 Result<std::string> RouterSocket::bind(const std::string& endpoint) {
@@ -258,7 +259,7 @@ Result<std::string> RouterSocket::bind(const std::string& endpoint) {
     return endpoint;
 }
 
-// libzmq listens for this process only, the gate for all others.
+// libzmq listens only for this process, the gate for all others.
 Result<std::string> RouterSocket::bind_tcp(const std::string& endpoint) {
     if (gate_ != nullptr) return base::invalid("listen on " + endpoint + ": it listens already");
     const int backlog = 1024;
@@ -287,7 +288,8 @@ Result<std::string> RouterSocket::bind_tcp(const std::string& endpoint) {
     return gate_->endpoint();
 }
 
-// Of the last message. False: it did not come through the gate, or from one that is forgotten.
+// Notes where the last message came from. False if it did not come through the gate, or came from a
+// peer that is forgotten.
 bool RouterSocket::take_note(const std::string& connection) {
     if (last_address_.empty()) return true;  // in this process
     const auto found = address_of_.find(connection);
@@ -309,7 +311,8 @@ std::optional<Received> RouterSocket::receive() {
     }
 }
 
-// Who has ended has nothing more to say when, after that is known, nothing can be received.
+// Once it is known that a peer has ended, all that it said has come when nothing more can be
+// received.
 void RouterSocket::settle_ended() {
     if (gate_ == nullptr) return;
     for (std::string& address : gate_->take_ended()) ending_.push_back(std::move(address));
@@ -410,7 +413,7 @@ Wakeup::~Wakeup() {
 
 void Wakeup::wake() const {
     const std::uint64_t one = 1;
-    // Full means that a wake-up is already waiting.
+    // If the pipe is full a wake-up is already waiting.
     [[maybe_unused]] const ssize_t written = ::write(fd_, &one, sizeof one);
 }
 

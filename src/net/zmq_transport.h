@@ -28,7 +28,7 @@ struct TransportOptions {
     int heartbeat_timeout_ms = 2000;
     // ---- of a RouterSocket on TCP
     std::size_t max_peers = 0;  // connected at once; 0 = by the limit of open files
-    // What a peer may send before admit(), and how long it may take until then.
+    // How much a peer may send before admit(), and how long it may take until then.
     std::int64_t stranger_bytes = std::int64_t{64} << 10;
     int stranger_timeout_ms = 30'000;
 };
@@ -44,7 +44,7 @@ struct Received {
 enum class LinkEventKind { connected, disconnected, refused };
 struct LinkEvent {
     LinkEventKind kind = LinkEventKind::connected;
-    std::string connection;  // RouterSocket: whose; empty when it never said anything
+    std::string connection;  // RouterSocket: the connection; empty when it never said anything
     std::string detail;      // address or reason
 };
 
@@ -74,7 +74,7 @@ class ZmqSocket {
     void* socket_ = nullptr;
     void* monitor_ = nullptr;
     std::vector<LinkEvent> events_;
-    std::string last_address_;  // that the last received message came from; "" = this process
+    std::string last_address_;  // address that the last message came from; "" = this process
 
     friend void wait(std::span<ZmqSocket* const> sockets, int wakeup_fd, base::Duration timeout);
 };
@@ -82,24 +82,25 @@ class ZmqSocket {
 // Many connections; each is named by an identity that only we choose.
 class RouterSocket final : public ZmqSocket {
   public:
-    // keys: demand CURVE on TCP, domain names the allow-list in the context.
+    // With keys CURVE is demanded on TCP, and domain names the allow-list in the context.
     static base::Result<std::unique_ptr<RouterSocket>> create(std::shared_ptr<ZmqContext> context,
                                                               const std::optional<KeyPair>& keys,
                                                               const std::string& domain,
                                                               const TransportOptions& options = {});
-    // endpoint "tcp://127.0.0.1:0" or "inproc://name"; the endpoint with its real port.
+    // Binds to an endpoint "tcp://127.0.0.1:0" or "inproc://name"; returns the endpoint with its
+    // real port.
     base::Result<std::string> bind(const std::string& endpoint);
     ~RouterSocket() override;
     std::optional<Received> receive();
-    // overloaded: the peer does not drain its queue. unavailable: it is gone.
+    // Error overloaded: the peer does not drain its queue. Error unavailable: it is gone.
     base::Status send(const std::string& connection, const Frame& header,
                       const Frame& payload = {});
-    // The peer is who it should be: from now on it may send more than stranger_bytes, and stay. On
-    // TCP only; in this process everybody is admitted.
+    // Says that the peer is who it should be: from now on it may send more than stranger_bytes, and
+    // stay. Only needed on TCP; in this process everybody is admitted.
     void admit(const std::string& connection);
     // Closes a TCP connection and ignores what it has still sent.
     void ban(const std::string& connection);
-    // What happened to connections since the last call; that of one that is closed comes after all
+    // What happened to connections since the last call. That a connection is closed comes after all
     // that receive() has to give of it.
     std::vector<LinkEvent> take_events() override;
 
@@ -114,18 +115,19 @@ class RouterSocket final : public ZmqSocket {
     TransportOptions options_;
     std::string domain_;
     std::unique_ptr<ZmqGate> gate_;  // null without TCP
-    // Both ways, of peers that have said something: the name of the connection, and the address by
-    // which the gate knows it.
+    // For peers that have said something, from the name of the connection to the address by which
+    // the gate knows it, and back.
     std::map<std::string, std::string> address_of_;
     std::map<std::string, std::string> connection_of_;
-    std::set<std::string> banned_;     // connections that have not ended yet
-    std::vector<std::string> ending_;  // addresses: all is said when nothing can be received
+    std::set<std::string> banned_;  // connections that have not ended yet
+    std::vector<std::string>
+        ending_;  // addresses whose end is told when nothing more can be received
 };
 
 // One connection, opened by us, reopened by libzmq when it breaks.
 class DealerSocket final : public ZmqSocket {
   public:
-    // server_key empty = no CURVE.
+    // With an empty server_key there is no CURVE.
     static base::Result<std::unique_ptr<DealerSocket>> connect(
         std::shared_ptr<ZmqContext> context, const std::string& endpoint,
         const std::optional<KeyPair>& keys, const std::string& server_key,
@@ -155,7 +157,8 @@ class Wakeup {
     int fd_ = -1;
 };
 
-// Until a socket has something to receive or an event, wakeup_fd is readable, or the time is over.
+// Waits until a socket has something to receive or an event, wakeup_fd is readable, or the time is
+// over.
 void wait(std::span<ZmqSocket* const> sockets, int wakeup_fd, base::Duration timeout);
 
 }  // namespace helix::net

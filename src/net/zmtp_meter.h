@@ -16,17 +16,21 @@ struct ZmtpLimits {
     std::int64_t max_command_bytes = std::int64_t{64} << 10;
 };
 
-// Watches what a peer sends over ZMTP 3 (RFC 23) before libzmq sees it, which keeps all parts of a
-// message until its last one is there, however many they are. Pure; keeps nothing but counts.
+// Watches what a peer sends over ZMTP 3 (RFC 23) before libzmq sees it, since libzmq keeps all
+// parts of a message until its last one is there, however many there are. It has no clock and no
+// socket, and keeps nothing but counts.
 class ZmtpMeter {
   public:
     explicit ZmtpMeter(const ZmtpLimits& limits) : limits_(limits) {}
 
-    // The next bytes of the stream. invalid: they are no ZMTP, or over a limit, which is named; a
-    // frame is refused by its announced size, before it comes. Nothing may follow an error.
+    // Takes the next bytes of the stream. Error invalid: they are no ZMTP, or over a limit, which
+    // is named. A frame is refused by its announced size, before it comes. Nothing may follow an
+    // error.
     base::Status pass(std::span<const std::byte> data);
 
-    std::uint64_t messages() const { return messages_; }  // that have begun their last part
+    std::uint64_t messages() const {
+        return messages_;
+    }  // messages that have begun their last part
 
   private:
     base::Status on_greeting(std::uint8_t byte);
@@ -40,8 +44,8 @@ class ZmtpMeter {
     int size_bytes_left_ = 0;
     std::uint64_t size_ = 0;
     std::uint64_t content_left_ = 0;
-    int parts_ = 0;                // of the message under way
-    std::int64_t part_bytes_ = 0;  // of them
+    int parts_ = 0;                // parts of the message under way
+    std::int64_t part_bytes_ = 0;  // bytes of these parts
     std::uint64_t messages_ = 0;
 };
 

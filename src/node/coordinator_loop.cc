@@ -1,11 +1,14 @@
 // The coordinator's loop: events in, actions out.
 
 #include <algorithm>
+#include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/overloaded.h"
 #include "core/protocol/describe.h"
 #include "node/clock.h"
 #include "node/coordinator_server.h"
@@ -62,14 +65,14 @@ void CoordinatorServer::take_submissions() {
     }
     for (const core::CoordinatorEvent& event : events) {
         step(event);
-        // Whoever asked looks at once how it goes.
+        // Whoever asked for a drain looks at once how it goes.
         if (!std::holds_alternative<core::DrainWorker>(event)) continue;
         last_view_ = {};
         keep_drains();
     }
 }
 
-// As the backends count them: what weights leave of the memory.
+// Counts as the backends do: what the weights leave of the memory.
 std::vector<std::int64_t> CoordinatorServer::expected_pages(
     const core::PlanCluster& question, const spec::Placement& placement) const {
     const spec::ModelSpec& model = options_.model.spec;
@@ -203,7 +206,7 @@ void CoordinatorServer::take_link_events() {
     }
 }
 
-// Anyone can knock as often as they like; the log is ours.
+// Strangers may come as often as they like, but do not fill the log.
 void CoordinatorServer::log_stranger(const std::string& text) {
     if (strangers_log_.take(now())) LOG_WARN("{}", text);
 }
@@ -230,7 +233,7 @@ void CoordinatorServer::on_message(const std::string& connection, net::Received 
     }
     const auto* hello = std::get_if<wire::Hello>(&*message);
     if (hello != nullptr) return on_hello(connection, *hello, received.public_key);
-    // Of a worker that was lost meanwhile, or a stranger: it has to start anew.
+    // The message is of a worker that was lost meanwhile, or of a stranger: it has to start anew.
     const Status sent = send(connection, wire::Refused{"say Hello first", false});
     if (!sent.ok()) LOG_DEBUG("refuse: {}", sent.error().message);
 }
@@ -290,44 +293,44 @@ void CoordinatorServer::share_keys() {
 void CoordinatorServer::on_session_message(const std::string& connection, WorkerEntry& entry,
                                            wire::Message message) {
     const core::WorkerId worker = entry.worker;
-    const auto to_core = [&](auto* from_worker) {
+    const auto to_core = [&](auto& from_worker) {
         if (!entry.joined) return cut_off(connection, "worked before it was let in");
-        step(core::FromWorker{worker, std::move(*from_worker)});
+        step(core::FromWorker{worker, std::move(from_worker)});
     };
-    if (auto* tokens = std::get_if<core::TokensProduced>(&message)) {
-        to_core(tokens);
-    } else if (auto* ready = std::get_if<core::LayersReady>(&message)) {
-        to_core(ready);
-    } else if (auto* failed = std::get_if<core::LayersFailed>(&message)) {
-        to_core(failed);
-    } else if (auto* stuck = std::get_if<core::SequenceStuck>(&message)) {
-        to_core(stuck);
-    } else if (auto* reserved = std::get_if<core::KvReserved>(&message)) {
-        to_core(reserved);
-    } else if (auto* arrived = std::get_if<core::KvArrived>(&message)) {
-        to_core(arrived);
-    } else if (auto* refused = std::get_if<core::KvRefused>(&message)) {
-        to_core(refused);
-    } else if (auto* lost = std::get_if<core::PeerLost>(&message)) {
-        to_core(lost);
-    } else if (auto* report = std::get_if<core::WorkerReport>(&message)) {
-        if (entry.joined) to_core(report);  // reports begin with the Welcome
-    } else if (const auto* profile = std::get_if<wire::ProfileReport>(&message)) {
-        on_profile(entry, *profile);
-    } else if (const auto* ping = std::get_if<wire::Ping>(&message)) {
-        const net::Frame padding = padding_frame(ping->reply_bytes);
-        const Status sent = send(connection, wire::Pong{ping->id}, padding);
-        if (!sent.ok()) LOG_WARN("pong: {}", sent.error().message);
-    } else if (std::holds_alternative<wire::ManifestRequest>(message)) {
-        send_weights(connection, answer_manifest(options_.model));
-    } else if (const auto* chunk = std::get_if<wire::ChunkRequest>(&message)) {
-        send_weights(connection, answer_chunk(options_.model, *chunk));
-    } else if (const auto* bye = std::get_if<wire::Goodbye>(&message)) {
-        lose(connection, bye->reason.empty() ? "left" : "left (" + bye->reason + ")", true);
-    } else {
+    const auto unexpected = [&] {
         cut_off(connection,
                 fmt::format("sent a {}, which no worker sends", wire::message_name(message)));
-    }
+    };
+    std::visit(
+        base::Overloaded{
+            [&](base::OneOf<core::TokensProduced, core::LayersReady, core::LayersFailed,
+                            core::SequenceStuck, core::KvReserved, core::KvArrived, core::KvRefused,
+                            core::PeerLost> auto& from_worker) { to_core(from_worker); },
+            [&](core::WorkerReport& report) {
+                if (entry.joined) to_core(report);  // reports begin with the Welcome
+            },
+            [&](wire::ProfileReport& profile) { on_profile(entry, profile); },
+            [&](wire::Ping& ping) {
+                const net::Frame padding = padding_frame(ping.reply_bytes);
+                const Status sent = send(connection, wire::Pong{ping.id}, padding);
+                if (!sent.ok()) LOG_WARN("pong: {}", sent.error().message);
+            },
+            [&](wire::ManifestRequest&) {
+                send_weights(connection, answer_manifest(options_.model));
+            },
+            [&](wire::ChunkRequest& chunk) {
+                send_weights(connection, answer_chunk(options_.model, chunk));
+            },
+            [&](wire::Goodbye& bye) {
+                lose(connection, bye.reason.empty() ? "left" : "left (" + bye.reason + ")", true);
+            },
+            [&](base::OneOf<core::AssignLayers, core::StageInputs, core::FreeSequences,
+                            core::ForkSequences, core::SwapSequences, core::ReserveKv, core::SendKv,
+                            core::KvBlocks, wire::Hello, wire::Welcome, wire::Refused,
+                            wire::ProfileRequest, wire::Manifest, wire::Chunk, wire::Pong,
+                            wire::PeerHello, wire::AllowKeys> auto&) { unexpected(); },
+        },
+        message);
 }
 
 void CoordinatorServer::on_profile(WorkerEntry& entry, const wire::ProfileReport& report) {
@@ -370,7 +373,7 @@ Status CoordinatorServer::send(const std::string& connection, const wire::Messag
 }
 
 void CoordinatorServer::send_weights(const std::string& connection, const WeightAnswer& answer) {
-    // Nothing is copied, however slow the worker takes it.
+    // Nothing is copied, however slowly the worker takes it.
     const Status sent = send(connection, answer.message, answer.data);
     if (sent.ok() || sent.error().code != Errc::overloaded) return;
     if (owed_.size() < kMostOwed) {
@@ -388,39 +391,88 @@ void CoordinatorServer::perform() {
     while (!actions_.empty()) {
         std::vector<core::CoordinatorAction> actions = std::exchange(actions_, {});
         for (core::CoordinatorAction& action : actions) {
-            if (auto* send_to = std::get_if<core::SendToWorker>(&action)) {
-                to_workers_[send_to->worker].add(std::move(send_to->message));
-            } else if (auto* question = std::get_if<core::PlanCluster>(&action)) {
-                planner_->ask(std::move(*question));
-            } else if (auto* text = std::get_if<core::ProposeDrafts>(&action)) {
-                drafts_->ask(std::move(*text));
-            } else if (const auto* ended = std::get_if<core::ForgetDrafts>(&action)) {
-                drafts_->forget(ended->id);
-            } else if (std::holds_alternative<core::AddWorker>(action)) {
-                add_worker();
-            } else if (const auto* drained = std::get_if<core::WorkerDrained>(&action)) {
-                on_drained(*drained);
-            } else if (const auto* liar = std::get_if<core::CutOffWorker>(&action)) {
-                // Core has said why, and counts it as lost.
-                const std::string connection = roster_.connection_of(liar->worker);
-                socket_->ban(connection);
-                lose(connection, liar->reason);
-            } else if (std::holds_alternative<core::MigrationEnded>(action)) {
-                LOG_DEBUG("{}", core::describe(action));
-            } else if (const auto* report = std::get_if<core::Report>(&action)) {
-                if (report->warning) {
-                    LOG_WARN("{}", report->text);
-                } else {
-                    LOG_INFO("{}", report->text);
-                }
-            } else {
-                perform_for_clients(action);
-            }
+            std::visit([this](auto& one) { carry_out(std::move(one)); }, action);
         }
         flush_workers();
     }
     tell_stall_bound();
     keep_placement();
+}
+
+void CoordinatorServer::carry_out(core::SendToWorker action) {
+    to_workers_[action.worker].add(std::move(action.message));
+}
+
+void CoordinatorServer::carry_out(core::PlanCluster question) {
+    planner_->ask(std::move(question));
+}
+
+void CoordinatorServer::carry_out(core::ProposeDrafts question) {
+    drafts_->ask(std::move(question));
+}
+
+void CoordinatorServer::carry_out(const core::ForgetDrafts& ended) {
+    drafts_->forget(ended.id);
+}
+
+void CoordinatorServer::carry_out(const core::AddWorker&) {
+    add_worker();
+}
+
+void CoordinatorServer::carry_out(const core::WorkerDrained& drained) {
+    on_drained(drained);
+}
+
+// Core has said why, and counts it as lost.
+void CoordinatorServer::carry_out(const core::CutOffWorker& liar) {
+    const std::string connection = roster_.connection_of(liar.worker);
+    socket_->ban(connection);
+    lose(connection, liar.reason);
+}
+
+void CoordinatorServer::carry_out(const core::MigrationEnded& over) {
+    LOG_DEBUG("{}", core::describe(core::CoordinatorAction(over)));
+}
+
+void CoordinatorServer::carry_out(const core::Report& report) {
+    if (report.warning) {
+        LOG_WARN("{}", report.text);
+    } else {
+        LOG_INFO("{}", report.text);
+    }
+}
+
+void CoordinatorServer::carry_out(const core::AcceptRequest& accepted) {
+    sinks_.tell(accepted.id, false, [](api::TokenSink& sink) { sink.on_accepted(); });
+}
+
+void CoordinatorServer::carry_out(const core::RejectRequest& rejection) {
+    sinks_.tell(rejection.id, true, [&](api::TokenSink& sink) { sink.on_reject(rejection); });
+}
+
+void CoordinatorServer::carry_out(const core::RequestRouted& routed) {
+    sinks_.tell(routed.id, false, [&](api::TokenSink& sink) {
+        sink.on_routed(routed.pipeline, routed.cached_tokens);
+    });
+}
+
+void CoordinatorServer::carry_out(const core::ScoreTokens& scored) {
+    sinks_.tell(scored.id, false, [&](api::TokenSink& sink) { sink.on_scored(scored.tokens); });
+}
+
+void CoordinatorServer::carry_out(const core::StreamToken& token) {
+    sinks_.tell(token.id, false,
+                [&](api::TokenSink& sink) { sink.on_token(token.choice, token.token); });
+}
+
+void CoordinatorServer::carry_out(const core::FinishChoice& ended) {
+    sinks_.tell(ended.id, false,
+                [&](api::TokenSink& sink) { sink.on_choice_finish(ended.choice, ended.reason); });
+}
+
+void CoordinatorServer::carry_out(const core::FinishRequest& finish) {
+    sinks_.tell(finish.id, true,
+                [&](api::TokenSink& sink) { sink.on_finish(finish.reason, finish.error); });
 }
 
 void CoordinatorServer::tell_stall_bound() {
@@ -455,33 +507,6 @@ void CoordinatorServer::keep_drains() {
     if (drains == kept_drains_) return;
     keeper_->keep_drains(drains);
     kept_drains_ = std::move(drains);
-}
-
-void CoordinatorServer::perform_for_clients(core::CoordinatorAction& action) {
-    if (const auto* token = std::get_if<core::StreamToken>(&action)) {
-        sinks_.tell(token->id, false,
-                    [&](api::TokenSink& sink) { sink.on_token(token->choice, token->token); });
-    } else if (const auto* scored = std::get_if<core::ScoreTokens>(&action)) {
-        sinks_.tell(scored->id, false,
-                    [&](api::TokenSink& sink) { sink.on_scored(scored->tokens); });
-    } else if (const auto* ended = std::get_if<core::FinishChoice>(&action)) {
-        sinks_.tell(ended->id, false, [&](api::TokenSink& sink) {
-            sink.on_choice_finish(ended->choice, ended->reason);
-        });
-    } else if (const auto* finish = std::get_if<core::FinishRequest>(&action)) {
-        sinks_.tell(finish->id, true,
-                    [&](api::TokenSink& sink) { sink.on_finish(finish->reason, finish->error); });
-    } else if (const auto* rejection = std::get_if<core::RejectRequest>(&action)) {
-        sinks_.tell(rejection->id, true, [&](api::TokenSink& sink) { sink.on_reject(*rejection); });
-    } else if (const auto* routed = std::get_if<core::RequestRouted>(&action)) {
-        sinks_.tell(routed->id, false, [&](api::TokenSink& sink) {
-            sink.on_routed(routed->pipeline, routed->cached_tokens);
-        });
-    } else if (const auto* accepted = std::get_if<core::AcceptRequest>(&action)) {
-        sinks_.tell(accepted->id, false, [](api::TokenSink& sink) { sink.on_accepted(); });
-    } else {
-        LOG_DEBUG("{}", core::describe(action));
-    }
 }
 
 void CoordinatorServer::flush_workers() {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr base::Duration kPlanLimit = base::from_ms(3000);
 
-// As libzmq wants it: it looks up no names to listen on.
+// The host in the form that libzmq wants, which looks up no names to listen on.
 std::string bind_host(const std::string& host) {
     if (host == "localhost") return "127.0.0.1";
     return host.find(':') != std::string::npos ? "[" + host + "]" : host;
@@ -119,7 +119,7 @@ Status CoordinatorServer::open_key_check() {
     list_watch_.emplace(path);
     TRY_VOID(read_allow_list());  // a bad list is an error now, not when the first one knocks
     context_->allow(zap_domain_, [path](std::string_view key) {
-        // Read anew for each connection: workers are added while we serve.
+        // The list is read anew for each connection, since workers are added while we serve.
         const auto allowed = net::read_allow_list(path);
         if (!allowed.ok()) {
             LOG_ERROR("{}", allowed.error().message);

@@ -34,13 +34,13 @@ struct CoordinatorOptions {
     std::optional<net::CoordinatorKey> key;
     bool insecure = false;
     PlanFunction planner;                      // empty = planner_for(model)
-    std::vector<std::string> planned_workers;  // that planner cannot do without
-    // Where the placement in force and who is drained are kept for the next start. It takes them
-    // up: the placement unless planner is given, the drains but for planned_workers. Empty =
-    // nowhere.
+    std::vector<std::string> planned_workers;  // names that planner cannot do without
+    // The folder where the placement in force and the drains are kept for the next start; empty =
+    // they are not kept. The next start takes up the placement unless planner is given, and the
+    // drains but for those of planned_workers.
     std::string state_dir;
     std::unique_ptr<DraftModel> draft_model;    // asked when core.speculation.draft_tokens > 0
-    std::optional<WorkerOptions> local_worker;  // also be a worker
+    std::optional<WorkerOptions> local_worker;  // if set, this process is a worker, too
     net::TransportOptions transport;
 };
 
@@ -74,7 +74,8 @@ class CoordinatorServer final : public api::Service {
         std::vector<core::WorkerId> workers;
     };
     std::optional<LastPlan> last_plan() const;
-    // Where more workers come from, with core.scale; until then there are none. Any thread, once.
+    // Says where more workers come from, with core.scale; until then none are added. Call it once,
+    // on any thread.
     void provide_nodes(std::unique_ptr<NodeProvider> provider);
     // Where peers reach the worker of this name; "" when it is not here. Any thread.
     std::string worker_endpoint(const std::string& name) const;
@@ -115,7 +116,23 @@ class CoordinatorServer final : public api::Service {
     void keep_placement();
     void keep_drains();
     void tell_stall_bound();
-    void perform_for_clients(core::CoordinatorAction& action);
+    // One for each of core's actions: a new one does not compile without.
+    void carry_out(core::SendToWorker action);
+    void carry_out(core::PlanCluster question);
+    void carry_out(core::ProposeDrafts question);
+    void carry_out(const core::ForgetDrafts& ended);
+    void carry_out(const core::AddWorker& action);
+    void carry_out(const core::WorkerDrained& drained);
+    void carry_out(const core::CutOffWorker& liar);
+    void carry_out(const core::MigrationEnded& over);
+    void carry_out(const core::Report& report);
+    void carry_out(const core::AcceptRequest& accepted);
+    void carry_out(const core::RejectRequest& rejection);
+    void carry_out(const core::RequestRouted& routed);
+    void carry_out(const core::ScoreTokens& scored);
+    void carry_out(const core::StreamToken& token);
+    void carry_out(const core::FinishChoice& ended);
+    void carry_out(const core::FinishRequest& finish);
     void flush_workers();
     base::Status send(const std::string& connection, const wire::Message& message,
                       const net::Frame& payload = {});
@@ -131,9 +148,10 @@ class CoordinatorServer final : public api::Service {
     net::Wakeup wakeup_;
     std::unique_ptr<PlannerThread> planner_;
     std::unique_ptr<DraftProposer> drafts_;  // null without a draft model
-    std::unique_ptr<NodeScaler> scaler_;     // null before the first worker was asked for
+    std::unique_ptr<NodeScaler> scaler_;     // null until the first worker is asked for
     std::atomic<bool> stopping_{false};
-    std::atomic<bool> closing_{false};  // what becomes of workers now is not remembered
+    std::atomic<bool> closing_{
+        false};  // from now on nothing about workers is kept for the next start
     std::atomic<std::uint64_t> next_request_;
     RequestSinks sinks_;
 

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "model/model_config.h"
 #include "model/weight_source.h"
 #include "text/vocabulary.h"
@@ -49,11 +49,12 @@ base::Status check_vocabulary(const std::string& path, const model::GgufFile& dr
 struct DraftModel::Text {
     Text(spec::LayerRange layers, std::int32_t block_size) : table(layers, block_size) {}
 
-    std::vector<core::Token> tokens;    // as told
-    std::vector<core::Token> computed;  // whose KV is in table: of tokens, then of guesses
+    std::vector<core::Token> tokens;  // the text, as it was told
+    std::vector<core::Token>
+        computed;  // tokens whose KV is in table: of the text, then of the draft
     core::BlockTable table;
     std::uint64_t last_use = 0;
-    std::size_t wanted = 0;  // guesses; 0: only the KV of all tokens but the last
+    std::size_t wanted = 0;  // tokens to draft; 0: only compute the KV of all tokens but the last
     std::vector<core::Token> guesses;
 
     std::size_t size() const { return tokens.size() + guesses.size(); }
@@ -84,12 +85,12 @@ Result<std::unique_ptr<DraftModel>> DraftModel::open(const DraftModelOptions& op
     engine::CpuOptions cpu;
     cpu.threads = options.threads;
     cpu.block_size = options.block_size;
-    // Twice the weights' size: some kinds grow when they are packed. Pages that are never used take
-    // nothing.
+    // Twice the weights' size, since some formats grow when they are packed. Pages that are never
+    // used take no memory.
     cpu.memory_bytes =
         2 * (spec.n_layers * spec.layer_bytes + spec.embedding_bytes + spec.head_bytes) +
         pages * spec.kv_bytes_per_token_layer * options.block_size + (std::int64_t{16} << 20);
-    TRY(auto backend, engine::CpuBackend::create(weights, config, cpu));
+    TRY(auto backend, engine::make_cpu_backend(weights, config, cpu));
     TRY(const std::int64_t loaded, backend->load({0, spec.n_layers}));
     return std::unique_ptr<DraftModel>(new DraftModel(std::move(backend), spec.n_layers,
                                                       std::min(pages, loaded), options.block_size));
@@ -101,8 +102,8 @@ void DraftModel::ask(const core::ProposeDrafts& question) {
     const std::size_t before = text.tokens.size();
     text.tokens.insert(text.tokens.end(), question.tokens.begin(), question.tokens.end());
     CHECK(!text.tokens.empty());
-    // Of what was computed on guesses, that which has come true stays. The last token is always
-    // run: the next one is drawn after it.
+    // What was computed of a draft stays as far as the draft was right. The last token is always
+    // run, since the next one is drawn after it.
     std::size_t right = std::min(before, text.computed.size());
     const std::size_t most = std::min(text.computed.size(), text.tokens.size() - 1);
     while (right < most && text.computed[right] == text.tokens[right]) ++right;
@@ -148,7 +149,7 @@ bool DraftModel::add_rows(core::RequestId id, Text& text, std::int64_t most,
     const std::int64_t count = std::min(text.rows_left(), most);
     core::BatchChunk chunk;
     chunk.key.request = id;
-    plan.chunks.push_back(chunk);  // so that its own pages are not taken from it
+    plan.chunks.push_back(chunk);  // so that evict() does not take its own pages from it
     while (text.table.pages_to_write(from, from + count, pool_) > pool_.free_pages()) {
         if (evict(plan)) continue;
         plan.chunks.pop_back();
@@ -193,7 +194,7 @@ std::vector<core::Drafted> DraftModel::run() {
             const std::size_t chunks = plan.chunks.size();
             if (add_rows(id, text, kMostRows - rows, plan)) {
                 rows += static_cast<std::int64_t>(plan.chunks.back().tokens.size());
-            } else if (chunks == 0) {  // alone, it does not fit
+            } else if (chunks == 0) {  // it does not fit, even alone
                 end(id, text, true, answers);
             }
         }
@@ -202,7 +203,7 @@ std::vector<core::Drafted> DraftModel::run() {
     add(false);
     if (plan.chunks.empty()) return answers;
     const auto result = backend_->run(plan, [](const core::PayloadRef&) {
-        return std::span<const float>();  // nothing comes from elsewhere
+        return std::span<const float>();  // no rows come from other workers
     });
     rows_run_ += rows;
     if (!result.ok()) LOG_ERROR("the draft model: {}", result.error().message);

@@ -1,6 +1,9 @@
 #include "node/draft_proposer.h"
 
 #include <utility>
+#include <variant>
+
+#include "base/overloaded.h"
 
 namespace helix::node {
 
@@ -45,11 +48,11 @@ void DraftProposer::work() {
         const std::vector<Task> tasks = std::exchange(tasks_, {});
         lock.unlock();
         for (const Task& task : tasks) {
-            if (const auto* question = std::get_if<core::ProposeDrafts>(&task)) {
-                model_->ask(*question);
-            } else {
-                model_->forget(std::get<core::ForgetDrafts>(task).id);
-            }
+            std::visit(base::Overloaded{
+                           [&](const core::ProposeDrafts& question) { model_->ask(question); },
+                           [&](const core::ForgetDrafts& over) { model_->forget(over.id); },
+                       },
+                       task);
         }
         std::vector<core::Drafted> answers = model_->run();
         lock.lock();

@@ -13,8 +13,9 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-EngineThread::EngineThread(std::shared_ptr<BackendProvider> provider, BackendRequest request,
-                           double speed, KeptModel& kept, const net::Wakeup& done)
+EngineThread::EngineThread(std::shared_ptr<engine::BackendProvider> provider,
+                           engine::BackendRequest request, double speed, KeptModel& kept,
+                           const net::Wakeup& done)
     : provider_(std::move(provider)),
       request_(std::move(request)),
       speed_(speed),
@@ -75,14 +76,14 @@ void EngineThread::work() {
 
 EngineEvent EngineThread::perform(const ProfileTask& /*task*/) {
     try {
-        Result<SelfProfile> profile = provider_->profile(request_);
+        Result<engine::SelfProfile> profile = provider_->profile(request_);
         if (profile.ok() && speed_ < 1) {
             profile->decode_s_per_layer /= speed_;
             profile->decode_batch_s_per_layer /= speed_;
             profile->prefill_s_per_token_layer /= speed_;
         }
         return EngineProfiled{std::move(profile)};
-    } catch (const std::exception& exception) {  // a library's, or no memory
+    } catch (const std::exception& exception) {  // from a library, or for lack of memory
         return EngineProfiled{Error{Errc::unavailable, exception.what()}};
     }
 }

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "core/protocol/batch_plan.h"
+#include "engine/backend/provider.h"
 #include "net/zmq_frame.h"
 #include "net/zmq_transport.h"
-#include "node/backend_provider.h"
 #include "node/kept_model.h"
 
 namespace helix::node {
 
-// What the engine has done.
+// What the engine has done, in the order of the tasks.
 struct EngineProfiled {
-    base::Result<SelfProfile> profile;
+    base::Result<engine::SelfProfile> profile;
 };
 struct EngineLoaded {
     std::uint64_t epoch = 0;
@@ -28,7 +28,7 @@ struct EngineLoaded {
     std::int64_t read_bytes = 0;  // of weights; what was held already is not read again
     base::Duration took;
     std::int64_t swap_pages = 0;
-    // For pages that move to and from other workers; null where they do not.
+    // Gives access to pages that move to and from other workers; null where they do not move.
     std::shared_ptr<engine::Backend> backend;
 };
 struct EngineRan {
@@ -44,15 +44,15 @@ class EngineThread {
   public:
     // speed below 1 slows batches down to that share (to try unequal machines on equal ones). kept,
     // with the backend, is the thread's as long as this lives.
-    EngineThread(std::shared_ptr<BackendProvider> provider, BackendRequest request, double speed,
-                 KeptModel& kept, const net::Wakeup& done);
+    EngineThread(std::shared_ptr<engine::BackendProvider> provider, engine::BackendRequest request,
+                 double speed, KeptModel& kept, const net::Wakeup& done);
     ~EngineThread();  // waits for the task at hand
     EngineThread(const EngineThread&) = delete;
     EngineThread& operator=(const EngineThread&) = delete;
 
     void profile();
     void load(std::uint64_t epoch, spec::LayerRange layers);
-    // buffers: every payload that the plan names.
+    // buffers has every payload that the plan names.
     void run(core::BatchPlan plan, std::map<std::uint64_t, net::Frame> buffers);
     std::vector<EngineEvent> take_events();
 
@@ -75,10 +75,10 @@ class EngineThread {
     EngineEvent perform(const RunTask& task);
     base::Result<std::int64_t> load_layers(spec::LayerRange layers);
 
-    std::shared_ptr<BackendProvider> provider_;
-    BackendRequest request_;
+    std::shared_ptr<engine::BackendProvider> provider_;
+    engine::BackendRequest request_;
     double speed_;
-    // The thread's; others read and write KV pages that no batch uses.
+    // Used by the thread; others only read and write KV pages that no batch uses.
     KeptModel& kept_;
     const net::Wakeup& done_;
     std::mutex mutex_;

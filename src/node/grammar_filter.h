@@ -3,7 +3,7 @@
 #include <memory>
 #include <mutex>
 
-#include "engine/token_filter.h"
+#include "engine/backend/token_filter.h"
 #include "model/weight_source.h"
 #include "text/grammar/output_grammar.h"
 

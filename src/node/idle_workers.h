@@ -10,11 +10,11 @@
 
 namespace helix::node {
 
-// Says of the workers that a plan has no layers for that it is so, and why; once for each until it
-// has layers, or is gone.
+// Tells of each worker that a plan has no layers for, and why: once, until it has layers or is
+// gone.
 class IdleWorkers {
   public:
-    // The lines for this plan.
+    // The lines to log for this plan.
     std::vector<std::string> tell(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                                   const spec::Placement& placement);
 

@@ -25,8 +25,8 @@ using base::Result;
 
 constexpr std::size_t kLongestAnswer = 64U << 10U;
 
-// One GET of /helix/join. Whoever answers there need be no coordinator, so a long answer is not
-// heard to its end.
+// One GET of /helix/join. Whoever answers there need not be a coordinator, so a long answer is not
+// read to its end.
 Result<net::HttpAnswer> ask(const Address& address, std::chrono::milliseconds timeout) {
     TRY(const auto client,
         net::HttpClient::create({address.host, std::to_string(address.port), ""}));

@@ -20,11 +20,11 @@ struct Address {
     std::string host;
     std::uint16_t port = 0;
 };
-// "host:port" or "[v6]:port", also as "http://host:port/...".
+// Parses "host:port" or "[v6]:port", also in "http://host:port/...".
 base::Result<Address> parse_address(const std::string& given);
 
-// Asks the coordinator's HTTP address. not_found when something else answers there, unavailable
-// when nobody does; takes at most timeout_ms.
+// Asks at the coordinator's HTTP address. Error not_found when something else answers there,
+// unavailable when nobody does. Takes at most timeout_ms.
 base::Result<JoinInfo> ask_join_info(const Address& address, int timeout_ms);
 
 // This machine's address on the way to host; "127.0.0.1" when that is this machine.

@@ -8,7 +8,7 @@ namespace helix::node {
 
 void KeptModel::begin(const wire::Welcome& welcome) {
     fetcher.begin();
-    wire::Welcome same = welcome;  // but for what says nothing of the weights
+    wire::Welcome same = welcome;  // without the fields that say nothing of the weights
     same.worker = {};
     same.model.context_length = 0;
     std::string of = wire::encode(same);

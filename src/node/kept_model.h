@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 #include "model/counted_weights.h"
 #include "node/weight_fetcher.h"
 #include "wire/messages.h"
@@ -18,17 +18,17 @@ class KeptModel {
   public:
     explicit KeptModel(const net::Wakeup& loop) : fetcher(loop) {}
 
-    // A session begins: weights of another model than this, or for other pages, are given back.
+    // A session begins. Weights of another model than this one, or for other pages, are given back.
     void begin(const wire::Welcome& welcome);
-    // It ends, and its engine thread is gone: the KV memory is given back.
+    // The session ends, and its engine thread is gone: the KV memory is given back.
     void end();
 
     WeightFetcher fetcher;
-    // The engine thread's while there is one; null before it needed them.
+    // Used by the engine thread while there is one; null before that needed them.
     std::shared_ptr<model::CountedWeights> weights;
     std::shared_ptr<engine::Backend> backend;
-    // What the machine had free before the weights took their part; 0 = not asked yet.
-    std::int64_t free_memory_bytes = 0;
+    // What the device offered before the weights took their part; 0 = not asked yet.
+    std::int64_t offered_memory_bytes = 0;
 
   private:
     std::string of_;  // which model, encoded

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/worker/worker.h"
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 #include "net/zmq_frame.h"
 #include "net/zmq_transport.h"
 
@@ -21,8 +21,8 @@ namespace helix::node {
 
 // Moves KV pages between the engine and other workers, on a thread and connections of its own, so
 // that neither batches nor the rows between stages wait for them. Exports go one after the other,
-// no faster than each says; its end is told when its time at that rate is over. What a held request
-// waits for goes before the others, and at once. Imports do not wait for exports.
+// no faster than each says, and the end of one is told when its time at that rate is over. What a
+// held request waits for goes before the others, and at once. Imports do not wait for exports.
 class KvMover {
   public:
     struct Options {
@@ -37,17 +37,19 @@ class KvMover {
     KvMover(const KvMover&) = delete;
     KvMover& operator=(const KvMover&) = delete;
 
-    // The engine whose pages are meant from now on. It must not load layers while anything moves.
+    // Sets the engine whose pages are meant from now on. It must not load layers while anything
+    // moves.
     void use(std::shared_ptr<engine::Backend> backend);
-    // to: with an endpoint that can be reached from here.
-    // One that is not held only when none such is under way.
+    // to has an endpoint that can be reached from here. An export that no held request waits for
+    // may begin only when no other such export is under way.
     void send(core::ExportKv action, core::Peer to, double bytes_per_s);
     void receive(core::ImportKv action, net::Frame frame);
-    // Connections to others than these are closed.
+    // Closes the connections to all other endpoints.
     void keep(std::set<std::string> endpoints);
-    // The link there is down: what is to go there counts as sent, and the connection is closed.
+    // The link to this endpoint is down: what is to go there counts as sent, and the connection is
+    // closed.
     void give_up(std::string endpoint);
-    // KvExported and KvImported, after a wake-up.
+    // The events KvExported and KvImported, to be taken after a wake-up.
     std::vector<core::WorkerEvent> take_events();
 
   private:
@@ -67,14 +69,14 @@ class KvMover {
         net::Frame payload;
         base::TimePoint began;
     };
-    // Told when it is over.
+    // An export that was sent, whose end is told when its time is over.
     struct Pause {
         std::uint64_t transfer = 0;
         base::TimePoint until;
     };
 
     void work();
-    // With the lock held; false when there is nothing to do now.
+    // Does one piece of work; false when there is nothing to do now. The lock is held.
     bool work_once(std::unique_lock<std::mutex>& lock);
     void tell(core::WorkerEvent event);
     void drop_exports_to(const std::string& endpoint);
@@ -87,7 +89,7 @@ class KvMover {
 
     Options options_;
     const net::Wakeup& done_;
-    // The thread's.
+    // The rest is the thread's.
     std::map<std::string, std::unique_ptr<net::DealerSocket>> sockets_;
     std::optional<Outgoing> outgoing_;
 

@@ -13,7 +13,7 @@ constexpr int kEmptyPings = 4;
 constexpr int kPaddedOut = kEmptyPings;
 constexpr int kPaddedIn = kEmptyPings + 1;
 constexpr std::uint32_t kSmallBytes = 64U << 10U;
-constexpr std::uint32_t kLargeBytes = 2U << 20U;  // once the small one was too quick to tell
+constexpr std::uint32_t kLargeBytes = 2U << 20U;  // for when the small one was too quick to tell
 constexpr double kQuick_s = 5e-3;
 constexpr base::Duration kTimeout = base::from_ms(2000);
 constexpr double kLeast_s = 1e-6;  // a clock's grain
@@ -44,7 +44,7 @@ void LinkProbe::send_next(base::TimePoint now) {
 }
 
 void LinkProbe::on_pong(base::TimePoint now, std::uint64_t id) {
-    if (done() || id != next_id_) return;  // of a target given up
+    if (done() || id != next_id_) return;  // it answers a Ping to a target that was given up
     ++next_id_;
     const double took = (now - sent_).seconds();
     if (step_ < kEmptyPings) {

@@ -12,11 +12,11 @@
 
 namespace helix::node {
 
-// Measures links one after the other with Ping and Pong: latency by empty ones, bandwidth in each
-// direction by padded ones. A target that does not answer in time is left out.
+// Measures links one after the other with Ping and Pong: latency with empty messages, bandwidth in
+// each direction with padded ones. A target that does not answer in time is left out.
 class LinkProbe {
   public:
-    // Sends a Ping with so much padding to target (kCoordinator or a worker id).
+    // Sends a Ping with this much padding to target (kCoordinator or a worker id).
     using Send =
         std::function<void(std::int32_t target, const wire::Ping& ping, std::uint32_t padding)>;
 
@@ -25,7 +25,7 @@ class LinkProbe {
     void on_pong(base::TimePoint now, std::uint64_t id);
     void on_time(base::TimePoint now);
     bool done() const { return targets_.empty(); }
-    // Both directions of each link.
+    // The links that were measured, in both directions.
     const std::vector<spec::LinkSpec>& links() const { return links_; }
 
   private:
@@ -41,12 +41,12 @@ class LinkProbe {
     base::TimePoint target_since_;
     int step_ = 0;
     std::uint32_t padding_ = 0;
-    double round_trip_s_ = 0;  // the best empty one
+    double round_trip_s_ = 0;  // of the quickest empty Ping
     double out_s_ = 0;
     double in_s_ = 0;
 };
 
-// Zeros, shared by all pings: at most wire::kMaxPingBytes.
+// Zeros that all pings share; bytes is at most wire::kMaxPingBytes.
 net::Frame padding_frame(std::uint32_t bytes);
 
 }  // namespace helix::node

@@ -9,8 +9,8 @@
 namespace helix::node {
 
 std::string machine_id() {
-    // The machine's own id; containers of one machine share it where it is mounted, and the boot's
-    // id tells machines apart where there is none.
+    // The machine's own id, which containers of one machine share where it is mounted; where there
+    // is none the boot's id tells machines apart.
     for (const char* path : {"/etc/machine-id", "/proc/sys/kernel/random/boot_id"}) {
         std::ifstream file(path);
         std::string id;

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "base/check.h"
+#include "engine/backend/self_profile.h"
 #include "node/clock.h"
-#include "node/self_profile.h"
 
 namespace helix::node {
 namespace {
@@ -20,7 +20,7 @@ constexpr std::int32_t kFillChunk = 512;
 constexpr std::int32_t kContextSequences = 8;
 constexpr std::size_t kLeastRounds = 5;
 constexpr std::size_t kMostRounds = 200;
-// Short batches run several times in a round: for so long.
+// Short batches run several times in a round, for this long in all.
 constexpr double kShort_s = 0.003;
 constexpr int kMostRepeats = 10;
 
@@ -52,7 +52,7 @@ class Profiler {
         }
         const auto most_rows = static_cast<std::size_t>(
             std::max({request_.most_prompt, request_.context, sequences_}));
-        rows_ = profile_rows(static_cast<std::int64_t>(most_rows), backend_.hidden_size());
+        rows_ = engine::profile_rows(static_cast<std::int64_t>(most_rows), backend_.hidden_size());
         TRY_VOID(fill());
         TRY_VOID(warm_up());
         TRY_VOID(measure());
@@ -82,7 +82,7 @@ class Profiler {
         return chunk;
     }
 
-    // A batch hands its rows on, as one in the middle of a pipeline does.
+    // The batch hands its rows on, as in the middle of a pipeline.
     static void add(core::BatchPlan& plan, core::BatchChunk chunk) {
         chunk.output_row = plan.output_rows;
         plan.output_rows += static_cast<std::int32_t>(chunk.tokens.size());
@@ -100,7 +100,8 @@ class Profiler {
         return (now() - before).seconds();
     }
 
-    // Writes every context: pages that nobody wrote read as one page of zeros, too fast.
+    // Writes every context. Pages that nobody wrote would all be read from one page of zeros, which
+    // is too fast.
     Status fill() {
         for (std::int32_t sequence = 0; sequence < sequences_; ++sequence) {
             for (std::int32_t at = 0; at < request_.context; at += kFillChunk) {
@@ -109,7 +110,7 @@ class Profiler {
                 TRY_VOID(time(plan));
             }
             report(0.2 * (sequence + 1) / sequences_);
-            // What a slow machine does not get done here, it need not decode.
+            // A slow machine decodes only as many sequences as it has filled in this time.
             if (elapsed() > 0.3 * request_.budget.seconds()) sequences_filled_ = sequence + 1;
             if (sequences_filled_ > 0) return base::Ok{};
         }
@@ -136,7 +137,7 @@ class Profiler {
         std::vector<Probe> probes;
         const std::int32_t most_prompt =
             std::min(request_.most_prompt, sequences_filled_ * request_.context);
-        // Rows of one token count as decodes; powers of two, and what lies between the large ones.
+        // Sizes are powers of two, and some between the large ones. One token counts as a decode.
         for (const std::int32_t tokens : {2, 4, 8, 16, 32, 64, 128, 256, 384, 512, 768, 1024, 1536,
                                           2048, 3072, 4096, 6144, 8192}) {
             if (tokens <= most_prompt) probes.push_back(prompt_probe(tokens));
@@ -155,12 +156,12 @@ class Profiler {
         return std::min(kContextSequences, sequences_filled_);
     }
 
-    // Runs each once and keeps those with which enough rounds fit into the budget.
+    // Runs each batch once and keeps those with which enough rounds fit into the budget.
     Status warm_up() {
         std::vector<Probe> probes = all_probes();
         double round_s = 0;
         const double budget_s = 0.9 * (request_.budget.seconds() - elapsed());
-        std::array<bool, 3> slow = {};  // by kind: larger ones need not be tried
+        std::array<bool, 3> slow = {};  // by kind: larger batches need not be tried
         for (Probe& probe : probes) {
             bool& too_slow = slow[static_cast<std::size_t>(probe.kind)];
             if (too_slow) continue;
@@ -230,7 +231,7 @@ class Profiler {
     base::TimePoint began_;
     std::int32_t sequences_ = 0;         // that have pages
     std::int32_t sequences_filled_ = 0;  // whose pages were written
-    std::vector<float> rows_;            // input of any batch
+    std::vector<float> rows_;            // the input of every batch
     std::vector<Probe> probes_;
     std::uint64_t batches_ = 0;
 };

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 #include "spec/layer_range.h"
 
 namespace helix::node {
@@ -17,13 +17,13 @@ struct ProfileRequest {
     std::int32_t block_size = 16;
     std::int64_t pages = 0;            // that the backend has
     std::int32_t context = 512;        // tokens before the one decoded; also the longest prompt
-    std::int32_t most_prompt = 2048;   // largest batch of prompt tokens
-    std::int32_t most_sequences = 64;  // largest batch of decodes
+    std::int32_t most_prompt = 2048;   // tokens of the largest batch of prompts
+    std::int32_t most_sequences = 64;  // sequences of the largest batch of decodes
     base::Duration budget = base::from_seconds(30);
     std::function<void(double share)> on_progress;  // 0 to 1; may be empty
 };
 
-// Seconds of ONE layer for one batch: the median of some runs.
+// Seconds of one layer for one batch: the median of some runs.
 struct ProfilePoint {
     std::int32_t tokens = 0;
     double seconds = 0;
@@ -38,12 +38,12 @@ struct MachineProfile {
     std::int32_t context_sequences = 0;
 };
 
-// Pages for the largest batches.
+// The pages that the largest batches need.
 std::int64_t pages_to_profile(const ProfileRequest& request);
 
 // Measures in rounds over all batch sizes, so that a disturbance of the machine meets all alike.
-// Sizes too slow for the budget are left out, the largest first. unavailable: not even the smallest
-// ones fit.
+// Sizes that are too slow for the budget are left out, the largest first. Error unavailable: not
+// even the smallest ones fit.
 base::Result<MachineProfile> profile_machine(engine::Backend& backend,
                                              const ProfileRequest& request);
 

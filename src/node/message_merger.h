@@ -7,8 +7,8 @@
 
 namespace helix::node {
 
-// Messages to one receiver, in order, with neighbours of one kind joined: what arrived or was
-// produced together stays together, so that requests that travel as a convoy are batched as one.
+// Messages to one receiver, in order, with neighbours of one kind joined. What arrived or was
+// produced together stays together, so that requests which travel together are batched together.
 class MessageMerger {
   public:
     void add(core::WorkerMessage message);

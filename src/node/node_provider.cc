@@ -25,7 +25,8 @@ base::Error unavailable(std::string message) {
     return {base::Errc::unavailable, std::move(message)};
 }
 
-// In a process group of its own, with no signal blocked. Variables are added to ours.
+// Starts the command in a process group of its own, with no signal blocked. The variables are added
+// to ours.
 base::Result<pid_t> spawn(const std::vector<std::string>& command,
                           const std::vector<std::string>& variables) {
     std::vector<char*> arguments;
@@ -52,7 +53,7 @@ base::Result<pid_t> spawn(const std::vector<std::string>& command,
     return pid;
 }
 
-// Has it ended by then? With its status.
+// Whether the process has ended by then; sets its status if it has.
 bool wait_until(pid_t pid, Clock::time_point end, int& status) {
     while (true) {
         const pid_t got = waitpid(pid, &status, WNOHANG);

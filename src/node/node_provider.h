@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-// Where more workers come from when the cluster scales (FEATURES L15).
+// Where more workers come from when the cluster scales.
 
 namespace helix::node {
 
@@ -19,10 +19,10 @@ class NodeProvider {
     NodeProvider& operator=(const NodeProvider&) = delete;
     virtual ~NodeProvider() = default;
 
-    // One worker that joins under this name, which was not used before, or whose worker has ended.
-    // Ok: it is on its way.
+    // Starts one worker that joins under this name. The name was not used before, or its worker has
+    // ended. Ok means that the worker is on its way.
     virtual base::Status start(const std::string& name) = 0;
-    // It holds nothing any more, or never came.
+    // Stops the worker of this name, which holds nothing any more or never came.
     virtual base::Status stop(const std::string& name) = 0;
 
     struct Ended {
@@ -33,13 +33,14 @@ class NodeProvider {
     virtual std::vector<Ended> take_ended() { return {}; }
 };
 
-// Processes on this machine: `program worker --join JOIN --name NAME` and the further arguments.
-// They end with the provider.
+// Provides processes on this machine: `program worker --join JOIN --name NAME` and the further
+// arguments. They end with the provider.
 std::unique_ptr<NodeProvider> local_provider(std::string program, std::string join,
                                              std::vector<std::string> arguments);
 
-// Anything else: the shell runs `COMMAND start NAME` or `COMMAND stop NAME`, with HELIX_JOIN set to
-// the address that workers join. Ends within the timeout, with 0 if it worked.
+// Provides anything else: the shell runs `COMMAND start NAME` or `COMMAND stop NAME`, with
+// HELIX_JOIN set to the address that workers join. The command has to end within the timeout, with
+// 0 if it worked.
 std::unique_ptr<NodeProvider> command_provider(std::string command, std::string join,
                                                int timeout_s = 600);
 

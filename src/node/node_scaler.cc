@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(250);
 constexpr base::Duration kLongestRetryPause = base::from_seconds(60);
-// Who ran for so long is started again as if it were the first time.
+// A worker that ran for this long is started again as if it had never ended before.
 constexpr base::Duration kLongLife = base::from_seconds(60);
 
 }  // namespace
@@ -43,7 +43,7 @@ void NodeScaler::add() {
     });
     {
         const std::lock_guard lock(mutex_);
-        // The new one comes in the place of what was to be started again.
+        // The new worker takes the place of one that was to be started again.
         std::erase_if(tasks_,
                       [&](const Task& task) { return task.start && here_.erase(task.name) > 0; });
     }
@@ -123,7 +123,7 @@ void NodeScaler::work() {
     }
 }
 
-// Waits for some, or for the time to look at those that run.
+// Waits for tasks, or for the time to look at the workers that run.
 std::vector<NodeScaler::Task> NodeScaler::take_due() {
     const auto due = [](const Task& task) { return task.due <= now(); };
     std::unique_lock lock(mutex_);

@@ -15,9 +15,9 @@
 
 namespace helix::node {
 
-// Runs a NodeProvider on a thread of its own: what the coordinator's core::AutoScaler asks for. A
-// worker that had joined and then ended by itself is started again, after a pause that doubles with
-// each time. Failures come back through take_failures() after a wake-up.
+// Runs a NodeProvider on a thread of its own, as the coordinator's core::AutoScaler asks. A worker
+// that had joined and then ended by itself is started again, after a pause that doubles with each
+// time. Failures come back through take_failures() after a wake-up.
 class NodeScaler {
   public:
     struct Times {
@@ -25,15 +25,17 @@ class NodeScaler {
         base::Duration join_within = base::from_seconds(300);
     };
     NodeScaler(std::unique_ptr<NodeProvider> provider, const net::Wakeup& done, Times times);
-    ~NodeScaler();  // waits for the call at hand; what the provider keeps ends with it
+    ~NodeScaler();  // waits for the call at hand; the provider's processes end with it
     NodeScaler(const NodeScaler&) = delete;
     NodeScaler& operator=(const NodeScaler&) = delete;
 
-    // One more worker, under a name of its own. Those that should have joined long ago are stopped
-    // first, so that they do not pile up; one that was to be started again is not.
+    // Starts one more worker, under a name of its own. Workers that should have joined long ago are
+    // stopped first, so that they do not pile up; if one was to be started again, the new one comes
+    // in its place.
     void add();
     void on_joined(const std::string& name);
-    // It holds nothing any more. Names that were not started here are left to whoever did.
+    // Stops a worker that holds nothing any more. Workers that were not started here are left
+    // alone.
     void remove(const std::string& name);
     // Why workers that were asked for will not come.
     std::vector<std::string> take_failures();
@@ -59,7 +61,7 @@ class NodeScaler {
     const net::Wakeup& done_;
     Times times_;
     std::uint64_t started_ = 0;
-    std::map<std::string, base::TimePoint> coming_;  // to join by then
+    std::map<std::string, base::TimePoint> coming_;  // have to join by this time
     std::map<std::string, Crashes> here_;            // joined once, and not removed
     std::mutex mutex_;
     std::condition_variable changed_;

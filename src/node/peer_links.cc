@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/overloaded.h"
 #include "node/clock.h"
 
 namespace helix::node {
@@ -19,9 +22,23 @@ using base::Status;
 
 namespace {
 
-// Until a link that was opened must be connected; each further try has twice as long.
+// The time within which a link that was opened must be connected; each further try has twice as
+// long.
 constexpr base::Duration kConnectWithin = base::from_ms(2000);
 constexpr base::Duration kConnectAtMost = base::from_ms(8000);
+
+// What peers may say of their own accord; none: it is something else.
+std::optional<PeerLinks::PeerMessage> unasked_from_peer(wire::Message message) {
+    using Unasked = std::optional<PeerLinks::PeerMessage>;
+    return std::visit(
+        base::Overloaded{
+            [](base::OneOf<core::StageInputs, core::KvBlocks, wire::Ping> auto& one) -> Unasked {
+                return PeerLinks::PeerMessage(std::move(one));
+            },
+            [](auto&) -> Unasked { return std::nullopt; },
+        },
+        message);
+}
 
 }  // namespace
 
@@ -140,11 +157,11 @@ void PeerLinks::receive_from_listener(const wire::SessionLimits& limits,
                 continue;
             }
         }
-        const bool for_us = message.ok() && (std::holds_alternative<core::StageInputs>(*message) ||
-                                             std::holds_alternative<core::KvBlocks>(*message) ||
-                                             std::holds_alternative<wire::Ping>(*message));
-        if (message.ok() && !for_us) {
-            message = base::invalid(fmt::format("{} from a peer", wire::message_name(*message)));
+        std::optional<PeerMessage> for_us;
+        if (message.ok()) {
+            const char* const name = wire::message_name(*message);
+            for_us = unasked_from_peer(std::move(*message));
+            if (!for_us.has_value()) message = base::invalid(fmt::format("{} from a peer", name));
         }
         if (!message.ok()) {
             if (strangers_log_.take(node::now())) {
@@ -154,7 +171,7 @@ void PeerLinks::receive_from_listener(const wire::SessionLimits& limits,
             continue;
         }
         arrived.push_back(
-            {std::move(*message), std::move(got->payload), got->from, known->second.worker});
+            {std::move(*for_us), std::move(got->payload), got->from, known->second.worker});
     }
 }
 
@@ -170,7 +187,7 @@ std::vector<PeerLinks::Arrived> PeerLinks::receive(const wire::SessionLimits& li
                 LOG_WARN("worker {} answered something else than a Pong; ignored", worker.value);
                 continue;
             }
-            arrived.push_back({std::move(*message), {}, {}, worker});
+            arrived.push_back({std::get<wire::Pong>(*message), {}, {}, worker});
         }
     }
     return arrived;
@@ -237,8 +254,8 @@ void PeerLinks::watch(Link& link, base::TimePoint now) {
     }
 }
 
-// Whatever waited in the old socket is of requests that go on elsewhere; and the other side wants
-// to be greeted on each connection.
+// Whatever waited in the old socket belongs to requests that go on elsewhere, and the other side
+// wants to be greeted on each connection.
 void PeerLinks::reopen(Link& link, base::TimePoint now) {
     const Status opened = open(link, now);
     if (!opened.ok()) LOG_WARN("worker {}: {}", link.peer.worker.value, opened.error().message);

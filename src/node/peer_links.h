@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/log_budget.h"
@@ -34,21 +35,23 @@ class PeerLinks {
 
     const std::string& endpoint() const { return endpoint_; }
     void set_self(core::WorkerId self, std::uint64_t incarnation);
-    // Public keys that may connect, and stay connected; only with CURVE.
+    // Sets the public keys that may connect and stay connected. Only with CURVE.
     void allow(std::set<std::string> keys);
-    // These and no others from now on.
+    // From now on there are links to these peers and no others.
     void connect(const std::vector<core::Peer>& peers);
-    // unavailable: no such peer. overloaded: it does not take its messages. While a link is broken
-    // what is sent over it is dropped.
+    // Error unavailable: there is no such peer. Error overloaded: the peer does not take its
+    // messages. While a link is broken, what is sent over it is dropped.
     base::Status send(base::TimePoint now, core::WorkerId peer, const wire::Message& message,
                       const net::Frame& payload);
 
+    // All that peers may say once they have said who they are; a Pong only answers a Ping of ours.
+    using PeerMessage = std::variant<core::StageInputs, core::KvBlocks, wire::Ping, wire::Pong>;
     struct Arrived {
-        wire::Message message;
+        PeerMessage message;
         net::Frame payload;
         std::string connection;  // for reply()
         std::optional<core::WorkerId>
-            from;  // known after its PeerHello; set for answers on our sockets
+            from;  // known after its PeerHello; for answers on our own sockets always
     };
     // What has come in, decoded; senders of anything else are cut off and logged.
     std::vector<Arrived> receive(const wire::SessionLimits& limits);
@@ -57,16 +60,16 @@ class PeerLinks {
 
     // Peers whose links have been broken for longer than grace; each is named once.
     std::vector<core::Peer> take_down(base::TimePoint now, base::Duration grace);
-    // Peers whose links have broken and come back since this was last asked, and those named by
-    // take_down() that are not wanted any more: what was under way to them is lost.
+    // Peers whose links have broken and come back since the last call, and those named by
+    // take_down() that are not wanted any more. What was under way to them is lost.
     std::vector<core::WorkerId> take_mended();
     bool works(core::WorkerId worker) const;  // a link that is open, and has been connected
-    // The peer as it can be reached from here; empty if there is none.
+    // How the peer can be reached from here; empty if there is none.
     std::optional<core::Peer> peer(core::WorkerId worker) const;
     std::set<std::string> endpoints() const;  // of all peers
     void watch(base::TimePoint now);
-    // KV goes to this peer, over a connection of its own: the link is opened and watched as if rows
-    // went over it.
+    // KV goes to this peer over a connection of its own, so the link is opened and watched as if
+    // rows went over it.
     void look_after(base::TimePoint now, core::WorkerId worker);
     void add_sockets(std::vector<net::ZmqSocket*>& sockets) const;
 
@@ -104,7 +107,7 @@ class PeerLinks {
     base::LogBudget strangers_log_{30};
 };
 
-// host of "tcp://host:port"; "" when there is none.
+// The host in "tcp://host:port"; "" when there is none.
 std::string endpoint_host(const std::string& endpoint);
 
 }  // namespace helix::node

@@ -16,10 +16,11 @@
 namespace helix::node {
 
 // Keeps the placement in force, and who is drained, in the coordinator's state folder, so that the
-// next coordinator takes them up. Writes on a thread of its own: a disk holds up nobody.
+// next coordinator takes them up. It writes on a thread of its own, so that no disk holds anybody
+// up.
 class PlacementKeeper {
   public:
-    // Only unavailable is an error: another process has the folder. A file that cannot be used is
+    // The only error is unavailable: another process has the folder. A file that cannot be used is
     // left as it is, with a warning that names it; then nothing is remembered.
     static base::Result<std::unique_ptr<PlacementKeeper>> open(const std::string& folder,
                                                                const ServedModel& model);
@@ -27,11 +28,12 @@ class PlacementKeeper {
     PlacementKeeper(const PlacementKeeper&) = delete;
     PlacementKeeper& operator=(const PlacementKeeper&) = delete;
 
-    // From before this start; none: nothing was kept, or it was for another model (logged).
+    // The placement from before this start; none if nothing was kept, or if it was for another
+    // model (which is logged).
     const std::optional<core::RememberedPlacement>& remembered() const { return remembered_; }
-    // From before this start, whatever model was served.
+    // The drains from before this start, whatever model was served.
     const std::vector<core::RememberedDrain>& drains() const { return drains_; }
-    // Of several in quick succession only the last needs to be written.
+    // Keeps the placement. Of several in quick succession only the last is sure to be written.
     void keep(const core::RememberedPlacement& placement);
     void keep_drains(const std::vector<core::RememberedDrain>& drains);
 

@@ -9,7 +9,7 @@
 #include "node/clock.h"
 #include "plan/change/placement_diff.h"
 #include "plan/change/replan.h"
-#include "plan/roles.h"
+#include "plan/problem/roles.h"
 #include "spec/placement_file.h"
 
 namespace helix::node {
@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kFlowIterations = 20'000;
 constexpr std::int64_t kThroughputIterations = 20'000;
 
-// As fast as weights come over a quick network; and a new placement is expected to last so long.
+// Weights are taken to come as over a quick network, and a new placement to last this long.
 constexpr double kLoadBytesPerS = 5e8;
 constexpr double kHorizonS = 600;
 
@@ -75,7 +75,7 @@ void PlannerThread::work() {
         base::Result<plan::PlanReport> report = base::Error{};
         try {
             report = function_(question.cluster, question.current);
-        } catch (const std::exception& exception) {  // a solver library's, or no memory
+        } catch (const std::exception& exception) {  // from a solver library, or for lack of memory
             report = base::Error{base::Errc::internal, exception.what()};
         }
         lock.lock();
@@ -106,7 +106,7 @@ ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit) {
         options.method = plan::Method::manual;
         options.manual = current;
         auto stays = plan::plan(cluster, model, options);
-        if (!stays.ok()) return best;  // it does not serve as it is
+        if (!stays.ok()) return best;  // the present placement cannot serve
         if (plan::keeps_roles(cluster, model, best.placement) &&
             !plan::keeps_roles(cluster, model, current)) {
             return best;

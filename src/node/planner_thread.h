@@ -18,7 +18,7 @@ namespace helix::node {
 
 using PlanFunction =
     std::function<base::Result<plan::PlanReport>(const spec::ClusterSpec& cluster)>;
-// current: what each node holds now.
+// Plans from current, which is what each node holds now.
 using ReplanFunction = std::function<base::Result<plan::PlanReport>(
     const spec::ClusterSpec& cluster, const spec::Placement& current)>;
 
@@ -51,17 +51,17 @@ class PlannerThread {
     std::thread thread_;
 };
 
-// plan::plan with at most this long to search, from what is there: what moves must be worth the
-// bytes that are loaded.
+// Runs plan::plan with at most this long to search, starting from what is there: what moves must be
+// worth the bytes that are loaded.
 ReplanFunction planner_for(const spec::ModelSpec& model, base::Duration limit);
 
-// Always the placement of a file that `helix plan --output` wrote; the workers are known by their
-// names.
+// A planner that always gives the placement of a file that `helix plan --output` wrote. The workers
+// are known by their names.
 struct FilePlacement {
-    PlanFunction planner;  // while a worker is missing the answer is an error that names it
+    PlanFunction planner;  // while a worker is missing its answer is an error that names it
     std::vector<std::string> workers;  // that have layers
 };
-// Errors: the file, or one for another model or without names.
+// Errors: the file cannot be read, is for another model, or has no names.
 base::Result<FilePlacement> planner_for_file(const spec::ModelSpec& model, const std::string& path);
 
 }  // namespace helix::node

@@ -9,13 +9,13 @@
 
 namespace helix::node {
 
-// Who hears about which request. Added and dropped on any thread, told on the coordinator's. Once
-// drop() has returned, the sink hears nothing more.
+// Who hears about which request. Sinks are added and dropped on any thread, and told on the
+// coordinator's. Once drop() has returned, the sink hears nothing more.
 class RequestSinks {
   public:
     void add(core::RequestId id, std::shared_ptr<api::TokenSink> sink);
     void drop(core::RequestId id);
-    // Calls tell(sink) if the request still has one; last: and forgets it.
+    // Calls tell(sink) if the request still has a sink; with last it then forgets the sink.
     template <typename Tell>
     void tell(core::RequestId id, bool last, const Tell& tell_sink);
     // Ends all with this error.

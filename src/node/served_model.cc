@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/modelled_backend.h"
+#include "engine/modelled/modelled_backend.h"
 #include "model/model_config.h"
 #include "node/wire_weights.h"
 
@@ -17,7 +17,7 @@ constexpr std::size_t kRecentTensors = 4;
 // Workers ask for much less at a time.
 constexpr std::uint32_t kMaxChunkBytes = 16U << 20U;
 
-// One use of a tensor's bytes.
+// Keeps a tensor's bytes in use for as long as it lives.
 class TensorUse {
   public:
     TensorUse(std::shared_ptr<model::WeightSource> weights, std::string name)
@@ -44,7 +44,7 @@ Result<net::Frame> tensor_data(const ServedModel& model, std::int32_t tensor) {
     return recent.back().data;
 }
 
-// A part of the header or of a tensor: read from where it lies, or of a tensor that is made.
+// A part of the header or of a tensor, read from where it lies or from a tensor that is made.
 Result<net::Frame> chunk_data(const ServedModel& model, const wire::ChunkRequest& request) {
     const model::ModelManifest& manifest = *model.manifest;
     const bool header = request.tensor == wire::kHeaderChunk;
@@ -107,8 +107,8 @@ base::Status set_kv_type(ServedModel& served, engine::ops::KvType type, std::int
 ServedModel modelled_model(const spec::ModelSpec& spec, std::int32_t vocab_size) {
     ServedModel served;
     served.spec = spec;
-    // Tables of times say nothing of KV. K and V are then as wide as the activations: right for
-    // models without grouped heads, and more than enough for the others.
+    // Tables of times say nothing of KV. K and V are then taken to be as wide as the activations,
+    // which is right for models without grouped heads and more than enough for the others.
     if (spec.kv_bytes_per_token_layer == 0) {
         served.spec.kv_bytes_per_token_layer = 2 * spec.activation_bytes_per_token;
     }

@@ -37,12 +37,13 @@ base::Result<ServedModel> serve_weights(std::shared_ptr<model::WeightSource> wei
 // Opens a model file or folder and hashes it.
 base::Result<ServedModel> open_served_model(const std::string& path,
                                             const model::WeightOptions& options = {});
-// The workers' KV pages, of so many tokens, are to be of this type, and the spec counts with them.
+// Sets the type of the workers' KV pages, which have block_size tokens; the spec then counts with
+// it.
 base::Status set_kv_type(ServedModel& served, engine::ops::KvType type, std::int32_t block_size);
 // A model of this shape that exists on paper only; for modelled workers.
 ServedModel modelled_model(const spec::ModelSpec& spec, std::int32_t vocab_size);
 
-// Answers a worker's question for the model's content.
+// Answers a worker that asks for a part of the model's content.
 struct WeightAnswer {
     wire::Message message;
     net::Frame data;  // the raw frame: a view, which keeps what it shows

@@ -85,7 +85,8 @@ void WeightFetcher::on_manifest(wire::Manifest manifest) {
 
 void WeightFetcher::on_chunk(const wire::Chunk& chunk, const net::Frame& bytes) {
     const std::lock_guard lock(mutex_);
-    if (state_ != State::waiting || chunk.tensor != tensor_) return;  // of a fetch given up
+    if (state_ != State::waiting || chunk.tensor != tensor_)
+        return;  // it answers a fetch that was given up
     if (!chunk.error.empty()) {
         error_ = chunk.error;
         state_ = State::failed;

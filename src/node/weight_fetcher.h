@@ -30,9 +30,9 @@ class WeightFetcher {
     std::vector<wire::Message> take_requests();
     void on_manifest(wire::Manifest manifest);
     void on_chunk(const wire::Chunk& chunk, const net::Frame& bytes);
-    // Ends the present and all later waits with this error,
+    // Ends the present and all later waits with this error, until begin().
     void cancel(std::string reason);
-    // until this; nobody waits.
+    // Begins anew after cancel(); nobody may be waiting.
     void begin();
 
   private:

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr base::Duration kProgressEvery = base::from_ms(2000);
 
-// Nothing that is longer is of any model.
+// No model's manifest is longer.
 constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{1} << 30U;
 
 std::vector<std::byte> read_file(const fs::path& path) {
@@ -49,7 +49,7 @@ Result<model::ModelManifest> to_manifest(wire::Manifest from, std::vector<std::b
 }  // namespace
 
 fs::path default_cache_dir() {
-    // Read before any thread of ours writes the environment; none does.
+    // No thread of ours ever writes the environment, so it is safe to read.
     if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') {
         return fs::path(cache) / "helix";
     }
@@ -148,7 +148,7 @@ void WireWeights::release(std::string_view name) {
     held_.release(name);
 }
 
-// From the cache; what is not there, or not what it was, is fetched.
+// Reads the tensor from the cache. What is not there, or is not what it was, is fetched.
 Result<std::vector<std::byte>> WireWeights::read_cached_tensor(std::size_t index) {
     if (dir_.empty()) return fetch_tensor(index);
     const model::TensorDigest& tensor = manifest_.tensors[index];

@@ -22,8 +22,8 @@ std::filesystem::path default_cache_dir();
 // engine's thread.
 class WireWeights final : public model::WeightSource {
   public:
-    // fetcher outlives this. An empty cache_dir, or one that cannot be written, keeps the tensors
-    // in memory while they are used.
+    // fetcher must outlive this. With an empty cache_dir, or one that cannot be written, tensors
+    // are kept in memory while they are used.
     static base::Result<std::unique_ptr<WireWeights>> open(WeightFetcher& fetcher,
                                                            const base::Hash128& model_hash,
                                                            const std::filesystem::path& cache_dir);
@@ -31,7 +31,8 @@ class WireWeights final : public model::WeightSource {
 
     const model::GgufFile& file() const override { return *file_; }
     base::Result<std::span<const std::byte>> tensor(std::string_view name) override;
-    // Let go after the last use; without a cache it is fetched again when it is asked for again.
+    // Lets go of a tensor after its last use; without a cache it is fetched again when it is asked
+    // for again.
     void release(std::string_view name) override;
 
   private:

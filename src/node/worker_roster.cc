@@ -16,7 +16,7 @@ using base::Result;
 
 namespace {
 
-// What a worker says of itself is shown to people and kept in files.
+// What a worker says of itself is shown to people and kept in files, so it is checked.
 base::Status check_texts(const wire::Hello& hello) {
     TRY_VOID(net::check_worker_name(hello.name));
     constexpr std::size_t kMostBytes = 256;

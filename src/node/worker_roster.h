@@ -28,15 +28,14 @@ struct WorkerEntry {
 // lives.
 class WorkerRoster {
   public:
-    // A worker that has proved its key; bound_name is whom the key was made for
-    // (net::is_key_for). Both empty: there
-    // are no keys, or it is in this process.
+    // What a worker has proved: its key, and in bound_name the name that the key was made for
+    // (net::is_key_for). Both are empty if there are no keys, or if the worker is in this process.
     struct Proven {
         std::string key = {};
         std::string bound_name = {};
     };
-    // denied: the name is in use by a worker that is alive; try again. invalid: the hello is not
-    // acceptable. The message is for the worker.
+    // Error denied: the name is in use by a worker that is alive, and trying again may help. Error
+    // invalid: the hello is not acceptable. The message is for the worker.
     base::Result<WorkerEntry*> greet(base::TimePoint now, const std::string& connection,
                                      const wire::Hello& hello, const Proven& proven);
     // The connection of the worker of this name, if it has said nothing for as long as limit; else
@@ -49,8 +48,8 @@ class WorkerRoster {
     std::string connection_of(core::WorkerId worker) const;
     std::optional<WorkerEntry> remove(const std::string& connection);
 
-    // For a new worker: everyone here before it. So of each two workers the later one measures the
-    // link.
+    // For a new worker: all workers that were here before it. So of each two workers the later one
+    // measures the link.
     std::vector<wire::ProbePeer> probe_peers(core::WorkerId self) const;
     std::vector<std::string> public_keys() const;
     std::vector<std::string> connections() const;

@@ -23,7 +23,8 @@ using base::Result;
 using base::Status;
 
 constexpr base::Duration kFirstPause = base::from_ms(200);
-// Shorter than a restarted coordinator waits for those that it remembers.
+// The longest pause between tries to join. It is shorter than a restarted coordinator waits for the
+// workers that it remembers.
 constexpr base::Duration kLongestPause = base::from_ms(2000);
 constexpr int kAskTimeoutMs = 2000;
 
@@ -50,7 +51,7 @@ WorkerServer::WorkerServer(WorkerOptions options) : options_(std::move(options))
             options_.name = default_name(options_.name);
         }
     }
-    // Later starts of one worker count higher: microseconds of the calendar.
+    // Microseconds of the calendar, so that later starts of one worker have higher numbers.
     const auto since = std::chrono::system_clock::now().time_since_epoch();
     incarnation_ = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(since).count());
@@ -141,7 +142,7 @@ Result<CoordinatorPlace> WorkerServer::find(const std::string& join) {
     } else if (info.error().code == Errc::not_found || asked_over_http_) {
         return Error{Errc::unavailable, info.error().message};
     } else {
-        // No HTTP there: perhaps the cluster port itself was given.
+        // There is no HTTP at this address: perhaps the cluster port itself was given.
         LOG_DEBUG("{}", info.error().message);
         const std::string offered =
             options_.key.has_value() ? options_.key->coordinator_public_key : std::string();

@@ -10,18 +10,18 @@
 
 namespace helix::node {
 
-// A worker: joins its coordinator, serves, and joins again as a new incarnation when the
-// coordinator was gone, with the weights that it has.
+// A worker, which joins its coordinator and serves. When the coordinator was gone it joins again as
+// a new incarnation, with the weights that it has.
 class WorkerServer {
   public:
     explicit WorkerServer(WorkerOptions options);
 
-    // join: "HOST:PORT", the coordinator's HTTP address or its cluster port. Until stop(), which is
-    // no error, or something that waiting cannot mend.
+    // join is "HOST:PORT", the coordinator's HTTP address or its cluster port. Runs until stop(),
+    // which is no error, or until something goes wrong that waiting cannot mend.
     base::Status run(const std::string& join);
-    // In the coordinator's process.
+    // The same in the coordinator's process.
     base::Status run(const CoordinatorPlace& place);
-    // Any thread; async-signal-safe.
+    // For any thread, and async-signal-safe.
     void stop();
 
   private:
@@ -38,7 +38,7 @@ class WorkerServer {
     KeptModel kept_{wakeup_};
     std::atomic<bool> stopping_{false};
     std::uint64_t incarnation_ = 0;
-    bool asked_over_http_ = false;  // and was answered: what we join is the HTTP address
+    bool asked_over_http_ = false;  // HTTP was answered, so what we join is the HTTP address
 };
 
 }  // namespace helix::node

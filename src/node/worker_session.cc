@@ -5,15 +5,19 @@
 #include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/machine.h"
+#include "base/overloaded.h"
 #include "core/protocol/migration_rate.h"
 #include "model/manifest.h"
 #include "node/clock.h"
+#include "node/grammar_filter.h"
 #include "node/wire_weights.h"
 
 namespace helix::node {
@@ -26,10 +30,10 @@ using base::Status;
 
 constexpr base::Duration kWorkerTickEvery = base::from_ms(100);
 constexpr base::Duration kWelcomeWithin = base::from_ms(5000);
-// A link that broke may come back at once; then nobody has to go around it.
+// A link that broke may come back within this time; then nobody has to go around it.
 constexpr base::Duration kBrokenGrace = base::from_ms(500);
 constexpr base::Duration kProbeAgain = base::from_ms(3000);
-constexpr int kMostWorkerMessagesAtOnce = 4096;  // before the engine gets its turn
+constexpr int kMostWorkerMessagesAtOnce = 4096;  // that are handled before the engine gets its turn
 // Links between processes of one machine, where nobody measures them.
 constexpr double kSameHostBytesPerS = 2e9;
 constexpr double kSameHostLatencyS = 50e-6;
@@ -94,15 +98,15 @@ wire::Hello WorkerSession::make_hello() const {
     hello.region = options_.region;
     hello.role = options_.role;
     hello.cores = options_.threads > 0 ? options_.threads : base::usable_threads();
-    if (kept_.free_memory_bytes == 0) {
-        const base::Allowance allowance = base::process_allowance();
-        kept_.free_memory_bytes = allowance.memory_bytes;
+    if (kept_.offered_memory_bytes == 0) {
+        const engine::DeviceMemory memory = options_.backend->memory();
+        kept_.offered_memory_bytes = memory.offered_bytes;
         LOG_INFO("{:.1f} GB of memory may be used, by {}; {} threads",
-                 static_cast<double>(allowance.memory_bytes) / 1e9, allowance.memory_bound,
-                 allowance.threads);
+                 static_cast<double>(memory.free_bytes) / 1e9, memory.bound,
+                 base::usable_threads());
     }
     hello.memory_bytes =
-        options_.memory_bytes > 0 ? options_.memory_bytes : kept_.free_memory_bytes / 5 * 4;
+        options_.memory_bytes > 0 ? options_.memory_bytes : kept_.offered_memory_bytes;
     hello.endpoint = peers_->endpoint();
     const std::size_t colon = hello.endpoint.rfind(':');
     if (options_.peer_port != 0) {
@@ -195,19 +199,24 @@ void WorkerSession::receive_from_coordinator() {
 
 void WorkerSession::receive_from_peers() {
     for (PeerLinks::Arrived& arrived : peers_->receive(limits_)) {
-        if (const auto* ping = std::get_if<wire::Ping>(&arrived.message)) {
-            const net::Frame padding = padding_frame(ping->reply_bytes);
-            peers_->reply(arrived.connection, wire::Pong{ping->id}, padding);
-        } else if (const auto* pong = std::get_if<wire::Pong>(&arrived.message)) {
-            if (probe_.has_value()) probe_->on_pong(now(), pong->id);
-        } else if (!welcome_.has_value()) {
-            continue;
-        } else if (auto* blocks = std::get_if<core::KvBlocks>(&arrived.message)) {
-            add_blocks(std::move(*blocks), std::move(arrived.payload));
-        } else {
-            add_inputs(std::move(std::get<core::StageInputs>(arrived.message)),
-                       std::move(arrived.payload));
-        }
+        std::visit(base::Overloaded{
+                       [&](const wire::Ping& ping) {
+                           const net::Frame padding = padding_frame(ping.reply_bytes);
+                           peers_->reply(arrived.connection, wire::Pong{ping.id}, padding);
+                       },
+                       [&](const wire::Pong& pong) {
+                           if (probe_.has_value()) probe_->on_pong(now(), pong.id);
+                       },
+                       [&](core::KvBlocks& blocks) {
+                           if (!welcome_.has_value()) return;
+                           add_blocks(std::move(blocks), std::move(arrived.payload));
+                       },
+                       [&](core::StageInputs& inputs) {
+                           if (!welcome_.has_value()) return;
+                           add_inputs(std::move(inputs), std::move(arrived.payload));
+                       },
+                   },
+                   arrived.message);
     }
     if (probe_.has_value() && probe_->done()) finish_probe();
     // All that has arrived goes in together, so that it can be batched together.
@@ -218,13 +227,12 @@ void WorkerSession::receive_from_peers() {
 void WorkerSession::take_engine_events() {
     if (engine_ == nullptr) return;
     for (EngineEvent& event : engine_->take_events()) {
-        if (auto* profiled = std::get_if<EngineProfiled>(&event)) {
-            on_profiled(profiled->profile);
-        } else if (auto* loaded = std::get_if<EngineLoaded>(&event)) {
-            on_loaded(std::move(*loaded));
-        } else {
-            on_ran(std::move(std::get<EngineRan>(event)));
-        }
+        std::visit(base::Overloaded{
+                       [&](EngineProfiled& profiled) { on_profiled(profiled.profile); },
+                       [&](EngineLoaded& loaded) { on_loaded(std::move(loaded)); },
+                       [&](EngineRan& ran) { on_ran(std::move(ran)); },
+                   },
+                   event);
     }
     for (const core::WorkerEvent& event : mover_->take_events()) step(event);
 }
@@ -251,45 +259,47 @@ void WorkerSession::on_loaded(EngineLoaded loaded) {
 // -------------------------------------------------------------------------------------
 
 void WorkerSession::on_message(wire::Message message, net::Frame payload) {
-    if (auto* inputs = std::get_if<core::StageInputs>(&message)) {
-        if (welcome_.has_value()) add_inputs(std::move(*inputs), std::move(payload));
-    } else if (auto* assign = std::get_if<core::AssignLayers>(&message)) {
-        if (welcome_.has_value()) inbox_.add(std::move(*assign));
-    } else if (auto* freed = std::get_if<core::FreeSequences>(&message)) {
-        if (welcome_.has_value()) inbox_.add(std::move(*freed));
-    } else if (auto* fork = std::get_if<core::ForkSequences>(&message)) {
-        if (welcome_.has_value()) inbox_.add(std::move(*fork));
-    } else if (auto* swap = std::get_if<core::SwapSequences>(&message)) {
-        if (welcome_.has_value()) inbox_.add(std::move(*swap));
-    } else if (const auto* reserve = std::get_if<core::ReserveKv>(&message)) {
-        if (welcome_.has_value()) inbox_.add(*reserve);
-    } else if (auto* send_kv = std::get_if<core::SendKv>(&message)) {
-        if (welcome_.has_value()) inbox_.add(std::move(*send_kv));
-    } else if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
-        on_welcome(*welcome);
-    } else if (const auto* refused = std::get_if<wire::Refused>(&message)) {
-        end(refused->final ? SessionEnd::refused : SessionEnd::lost,
-            "the coordinator says: " + refused->reason);
-    } else if (const auto* profile = std::get_if<wire::ProfileRequest>(&message)) {
-        on_profile_request(*profile);
-    } else if (auto* allow = std::get_if<wire::AllowKeys>(&message)) {
-        peers_->allow({allow->keys.begin(), allow->keys.end()});
-    } else if (auto* manifest = std::get_if<wire::Manifest>(&message)) {
-        kept_.fetcher.on_manifest(std::move(*manifest));
-    } else if (const auto* chunk = std::get_if<wire::Chunk>(&message)) {
-        kept_.fetcher.on_chunk(*chunk, payload);
-    } else if (const auto* pong = std::get_if<wire::Pong>(&message)) {
-        if (probe_.has_value()) probe_->on_pong(now(), pong->id);
-    } else if (const auto* bye = std::get_if<wire::Goodbye>(&message)) {
-        if (bye->dismissed) {
-            end(SessionEnd::dismissed, bye->reason);
-        } else {
-            end(SessionEnd::lost, "the coordinator leaves: " + bye->reason);
-        }
-    } else {
-        end(SessionEnd::lost, fmt::format("the coordinator sent a {}, which no worker expects",
-                                          wire::message_name(message)));
-    }
+    std::visit(
+        base::Overloaded{
+            [&](core::StageInputs& inputs) {
+                if (welcome_.has_value()) add_inputs(std::move(inputs), std::move(payload));
+            },
+            [&](base::OneOf<core::AssignLayers, core::FreeSequences, core::ForkSequences,
+                            core::SwapSequences, core::ReserveKv, core::SendKv> auto& for_core) {
+                if (welcome_.has_value()) inbox_.add(std::move(for_core));
+            },
+            [&](wire::Welcome& welcome) { on_welcome(welcome); },
+            [&](wire::Refused& refused) {
+                end(refused.final ? SessionEnd::refused : SessionEnd::lost,
+                    "the coordinator says: " + refused.reason);
+            },
+            [&](wire::ProfileRequest& profile) { on_profile_request(profile); },
+            [&](wire::AllowKeys& allow) {
+                peers_->allow({allow.keys.begin(), allow.keys.end()});
+            },
+            [&](wire::Manifest& manifest) { kept_.fetcher.on_manifest(std::move(manifest)); },
+            [&](wire::Chunk& chunk) { kept_.fetcher.on_chunk(chunk, payload); },
+            [&](wire::Pong& pong) {
+                if (probe_.has_value()) probe_->on_pong(now(), pong.id);
+            },
+            [&](wire::Goodbye& bye) {
+                if (bye.dismissed) {
+                    end(SessionEnd::dismissed, bye.reason);
+                } else {
+                    end(SessionEnd::lost, "the coordinator leaves: " + bye.reason);
+                }
+            },
+            [&](base::OneOf<core::TokensProduced, core::LayersReady, core::LayersFailed,
+                            core::SequenceStuck, core::WorkerReport, core::KvBlocks,
+                            core::KvReserved, core::KvArrived, core::KvRefused, core::PeerLost,
+                            wire::Hello, wire::ProfileReport, wire::ManifestRequest,
+                            wire::ChunkRequest, wire::Ping, wire::PeerHello> auto&) {
+                end(SessionEnd::lost,
+                    fmt::format("the coordinator sent a {}, which no worker expects",
+                                wire::message_name(message)));
+            },
+        },
+        message);
 }
 
 void WorkerSession::on_welcome(const wire::Welcome& welcome) {
@@ -306,8 +316,20 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
         std::clamp<std::int64_t>(kTransferBytes / page_bytes, 1, config.transfer_pages));
     worker_.emplace(welcome.worker, config);
     peers_->set_self(welcome.worker, incarnation_);
-    BackendRequest request{welcome, hello_.memory_bytes, options_.swap_bytes, hello_.cores,
-                           [this] { return weights(); }};
+    engine::BackendRequest request{
+        .model = welcome.model,
+        .hidden_size = welcome.hidden_size,
+        .vocab_size = welcome.vocab_size,
+        .block_size = welcome.block_size,
+        .kv_type = welcome.kv_type,
+        .memory_bytes = hello_.memory_bytes,
+        .swap_bytes = options_.swap_bytes,
+        .threads = hello_.cores,
+        .weights = [this] { return weights(); },
+        .filter =
+            [](std::shared_ptr<model::WeightSource> source) {
+                return std::make_shared<GrammarFilter>(std::move(source));
+            }};
     kept_.begin(welcome);
     engine_ = std::make_unique<EngineThread>(options_.backend, std::move(request), options_.speed,
                                              kept_, wakeup_);
@@ -329,10 +351,11 @@ void WorkerSession::on_profile_request(const wire::ProfileRequest& request) {
     engine_->profile();
 }
 
-void WorkerSession::on_profiled(const Result<SelfProfile>& profile) {
+void WorkerSession::on_profiled(const Result<engine::SelfProfile>& profile) {
     if (!profile.ok()) {
         send(wire::Goodbye{"cannot measure itself: " + profile.error().message});
-        // What its options ask for does not suit the model: asking again would not help.
+        // Error invalid means that the worker's options do not suit the model, so trying again
+        // would not help.
         const bool final = profile.error().code == base::Errc::invalid;
         return end(final ? SessionEnd::refused : SessionEnd::lost,
                    "cannot measure this machine: " + profile.error().message);
@@ -454,55 +477,66 @@ void WorkerSession::step(const core::WorkerEvent& event) {
 
 void WorkerSession::perform() {
     std::vector<core::WorkerAction> actions = std::exchange(actions_, {});
-    core::TokensProduced tokens;  // of all that happened in this turn: one message
     for (core::WorkerAction& action : actions) {
-        if (auto* run = std::get_if<core::RunBatch>(&action)) {
-            start_batch(std::move(run->plan));
-        } else if (auto* to_peer = std::get_if<core::SendToPeer>(&action)) {
-            append_to(to_peers_[to_peer->peer].inputs, std::move(to_peer->inputs.inputs));
-        } else if (auto* to_coordinator = std::get_if<core::SendToCoordinator>(&action)) {
-            if (auto* produced = std::get_if<core::TokensProduced>(&to_coordinator->message)) {
-                append_to(tokens.tokens, std::move(produced->tokens));
-                append_to(tokens.scored, std::move(produced->scored));
-            } else {
-                std::visit([this](auto& message) { send(wire::Message(std::move(message))); },
-                           to_coordinator->message);
-            }
-        } else if (const auto* release = std::get_if<core::ReleaseBuffer>(&action)) {
-            released_.push_back(release->buffer);
-        } else if (const auto* wake = std::get_if<core::WakeAt>(&action)) {
-            wake_at_ = wake->at;
-        } else if (const auto* load = std::get_if<core::LoadLayers>(&action)) {
-            engine_->load(load->epoch, load->layers);
-        } else if (!perform_kv(action)) {
-            peers_->connect(std::get<core::ConnectPeers>(action).peers);
-            mover_->keep(peers_->endpoints());
-        }
+        std::visit([this](auto& one) { carry_out(std::move(one)); }, action);
     }
-    if (!tokens.empty()) send(std::move(tokens));
+    if (!produced_.empty()) send(std::exchange(produced_, {}));
     flush_peers();
     for (const std::uint64_t buffer : released_) buffers_.erase(buffer);
     released_.clear();
 }
 
-bool WorkerSession::perform_kv(core::WorkerAction& action) {
-    if (auto* in = std::get_if<core::ImportKv>(&action)) {
-        net::Frame frame = buffers_.at(in->buffer);
-        mover_->receive(std::move(*in), std::move(frame));
-        return true;
-    }
-    auto* out = std::get_if<core::ExportKv>(&action);
-    if (out == nullptr) return false;
-    const std::optional<core::Peer> peer = peers_->peer(out->to);
+void WorkerSession::carry_out(const core::ConnectPeers& action) {
+    peers_->connect(action.peers);
+    mover_->keep(peers_->endpoints());
+}
+
+void WorkerSession::carry_out(const core::LoadLayers& action) {
+    engine_->load(action.epoch, action.layers);
+}
+
+void WorkerSession::carry_out(core::RunBatch action) {
+    start_batch(std::move(action.plan));
+}
+
+void WorkerSession::carry_out(core::SendToPeer action) {
+    append_to(to_peers_[action.peer].inputs, std::move(action.inputs.inputs));
+}
+
+void WorkerSession::carry_out(core::SendToCoordinator action) {
+    std::visit(base::Overloaded{
+                   [this](core::TokensProduced& produced) {
+                       append_to(produced_.tokens, std::move(produced.tokens));
+                       append_to(produced_.scored, std::move(produced.scored));
+                   },
+                   [this](auto& message) { send(wire::Message(std::move(message))); },
+               },
+               action.message);
+}
+
+void WorkerSession::carry_out(const core::ReleaseBuffer& action) {
+    released_.push_back(action.buffer);
+}
+
+void WorkerSession::carry_out(core::ExportKv action) {
+    const std::optional<core::Peer> peer = peers_->peer(action.to);
     if (peer.has_value()) {
-        peers_->look_after(now(), out->to);
-        const double rate = migration_bytes_per_s(out->to);
-        mover_->send(std::move(*out), *peer, rate);
+        peers_->look_after(now(), action.to);
+        const double rate = migration_bytes_per_s(action.to);
+        mover_->send(std::move(action), *peer, rate);
     } else {
-        LOG_WARN("KV for worker {}, which is no peer", out->to.value);
-        step(core::KvExported{out->transfer});
+        LOG_WARN("KV for worker {}, which is no peer", action.to.value);
+        step(core::KvExported{action.transfer});
     }
-    return true;
+}
+
+void WorkerSession::carry_out(core::ImportKv action) {
+    net::Frame frame = buffers_.at(action.buffer);
+    mover_->receive(std::move(action), std::move(frame));
+}
+
+void WorkerSession::carry_out(const core::WakeAt& action) {
+    wake_at_ = action.at;
 }
 
 double WorkerSession::migration_bytes_per_s(core::WorkerId to) const {

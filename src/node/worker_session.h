@@ -42,8 +42,8 @@ struct SessionResult {
     bool joined = false;  // it had been let in
 };
 
-// One incarnation of a worker, from Hello to the end: performs the actions of a core::Worker. When
-// it ends all requests and KV that it held are gone; kept has the weights, for the next one.
+// One incarnation of a worker, from Hello to the end. Performs the actions of a core::Worker. When
+// it ends, all requests and KV that it held are gone; `kept` has the weights for the next one.
 class WorkerSession {
   public:
     WorkerSession(const WorkerOptions& options, const CoordinatorPlace& place,
@@ -69,7 +69,7 @@ class WorkerSession {
     void on_message(wire::Message message, net::Frame payload);
     void on_welcome(const wire::Welcome& welcome);
     void on_profile_request(const wire::ProfileRequest& request);
-    void on_profiled(const base::Result<SelfProfile>& profile);
+    void on_profiled(const base::Result<engine::SelfProfile>& profile);
     void probe(std::deque<std::int32_t> targets);
     void finish_probe();
     void on_ran(EngineRan ran);
@@ -79,14 +79,22 @@ class WorkerSession {
     void step(const core::WorkerEvent& event);
 
     void perform();
-    bool perform_kv(core::WorkerAction& action);
-    void export_kv(core::ExportKv action);
+    // One for each of core's actions: a new one does not compile without.
+    void carry_out(const core::ConnectPeers& action);
+    void carry_out(const core::LoadLayers& action);
+    void carry_out(core::RunBatch action);
+    void carry_out(core::SendToPeer action);
+    void carry_out(core::SendToCoordinator action);
+    void carry_out(const core::ReleaseBuffer& action);
+    void carry_out(core::ExportKv action);
+    void carry_out(core::ImportKv action);
+    void carry_out(const core::WakeAt& action);
     double migration_bytes_per_s(core::WorkerId to) const;
     void start_batch(core::BatchPlan plan);
     void flush_peers();
     void send_to_peer(core::WorkerId peer, core::StageInputs inputs);
     void send(const wire::Message& message, const net::Frame& payload = {});
-    // On the engine's thread.
+    // Called on the engine's thread.
     base::Result<std::shared_ptr<model::WeightSource>> weights();
     base::Result<std::shared_ptr<model::WeightSource>> open_weights();
 
@@ -113,6 +121,7 @@ class WorkerSession {
     std::uint64_t next_buffer_ = 1;
     std::vector<std::uint64_t> released_;
     std::map<core::WorkerId, core::StageInputs> to_peers_;
+    core::TokensProduced produced_;  // of all that happened in this turn: one message
 
     std::vector<wire::ProbePeer> probe_peers_;
     wire::ProfileReport report_;
@@ -123,8 +132,8 @@ class WorkerSession {
 
     std::unique_ptr<EngineThread> engine_;    // its thread uses kept_
     std::unique_ptr<KvMover> mover_;          // its thread, too
-    std::optional<base::TimePoint> wake_at_;  // a tick besides
-    double kv_bytes_per_s_ = 0;               // the most that it sends, once layers are loaded
+    std::optional<base::TimePoint> wake_at_;  // when a further tick is due
+    double kv_bytes_per_s_ = 0;               // the most KV that it sends, once layers are loaded
 };
 
 // This machine, as Hello tells it.

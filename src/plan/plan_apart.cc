@@ -5,24 +5,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/index.h"
 #include "plan/plan_evaluate.h"
-#include "plan/roles.h"
 
 namespace helix::plan {
 namespace {
 
-using spec::ClusterSpec;
-using spec::ModelSpec;
 using spec::Placement;
-using Links = std::vector<std::pair<std::int32_t, std::int32_t>>;
-
-using base::at;
 
 constexpr double kFlowShareOfPart = 0.25;  // of the time of a part of a plan
 
 // A part takes its share of the time that it finds left.
-PlanOptions options_of_part(const PlanOptions& options, const RolePart& part, int which,
+PlanOptions options_of_part(const PlanOptions& options, const ClusterPart& part, int which,
                             std::size_t parts) {
     PlanOptions own = options;
     if (options.flow.only_links)
@@ -39,43 +32,70 @@ PlanOptions options_of_part(const PlanOptions& options, const RolePart& part, in
     return own;
 }
 
+std::string names(const ClusterPart& part) {
+    constexpr std::size_t kMost = 4;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(kMost, part.cluster.nodes.size()); ++i) {
+        text += (text.empty() ? "" : ", ") + part.cluster.nodes[i].name;
+    }
+    if (part.cluster.nodes.size() <= kMost) return text;
+    return fmt::format("{} and {} more", text, part.cluster.nodes.size() - kMost);
+}
+
 }  // namespace
 
-Links links_of_part(const Links& links, const RolePart& part) {
-    const auto index = [&](std::int32_t node) {
-        const auto it = std::find(part.origin.begin(), part.origin.end(), node);
-        return it == part.origin.end() ? spec::kCoordinator
-                                       : static_cast<std::int32_t>(it - part.origin.begin());
-    };
-    Links own;
-    for (const auto& [from, to] : links) {
-        const bool known_from = from == spec::kCoordinator || index(from) != spec::kCoordinator;
-        const bool known_to = to == spec::kCoordinator || index(to) != spec::kCoordinator;
-        if (known_from && known_to) own.emplace_back(index(from), index(to));
+RolePlans plan_parts(const std::vector<ClusterPart>& parts, const PlanPart& plan_part) {
+    RolePlans made;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+        auto report = plan_part(parts[p], static_cast<int>(p));
+        if (report.ok() && report->max_flow_tokens_per_s > 0) {
+            made.reports.push_back(std::move(*report));
+            continue;
+        }
+        const std::string why = report.ok() ? "no pipeline connects them" : report.error().message;
+        made.reports.clear();
+        made.warnings.push_back(
+            fmt::format("roles are not kept: the machines that {} ({}) cannot hold the model by "
+                        "themselves: {}. "
+                        "All machines are planned together and compute prompts and what follows",
+                        p == 0 ? "prefill" : "may decode", names(parts[p]), why));
+        return made;
     }
-    return own;
+    return made;
 }
 
-CapacityTable capacities_of_part(const CapacityTable& capacities, const RolePart& part) {
-    CapacityTable own;
-    for (const std::int32_t i : part.origin) own.nodes.push_back(capacities.nodes[at(i)]);
-    return own;
+Placement join_placements(const std::vector<ClusterPart>& parts,
+                          const std::vector<PlanReport>& reports, std::size_t n_nodes) {
+    Placement all;
+    all.layers.resize(n_nodes);
+    for (std::size_t p = 0; p < parts.size(); ++p)
+        put_placement(parts[p], reports[p].placement, all);
+    return all;
 }
 
-Placement placement_of_part(const Placement& placement, const RolePart& part) {
-    Placement own;
-    for (const std::int32_t i : part.origin) own.layers.push_back(placement.layers[at(i)]);
-    return own;
+std::vector<spec::LinkFlow> join_flows(const std::vector<ClusterPart>& parts,
+                                       const std::vector<PlanReport>& reports) {
+    std::vector<spec::LinkFlow> all;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+        const auto whole = [&](std::int32_t node) {
+            return node == spec::kCoordinator ? node
+                                              : parts[p].origin[static_cast<std::size_t>(node)];
+        };
+        for (spec::LinkFlow flow : reports[p].flows) {
+            flow.from = whole(flow.from);
+            flow.to = whole(flow.to);
+            all.push_back(flow);
+        }
+    }
+    return all;
 }
 
-base::Result<PlanReport> join_reports(const ClusterSpec& cluster, const ModelSpec& model,
-                                      const CapacityTable& capacities,
-                                      const std::vector<RolePart>& parts,
+base::Result<PlanReport> join_reports(const Problem& problem, const std::vector<ClusterPart>& parts,
                                       const std::vector<PlanReport>& reports,
                                       const FlowOptions& flow, const PerformanceModel* predictor) {
-    TRY(PlanReport joined, evaluate_with(cluster, model, capacities,
-                                         join_placements(parts, reports, cluster.nodes.size()),
-                                         flow, predictor, join_flows(parts, reports)));
+    TRY(PlanReport joined,
+        evaluate_with(problem, join_placements(parts, reports, problem.cluster.nodes.size()), flow,
+                      predictor, join_flows(parts, reports)));
     const PlanReport& prefill = reports[0];
     const PlanReport& decode = reports[1];
     joined.method = prefill.method + ", " + decode.method;
@@ -87,14 +107,13 @@ base::Result<PlanReport> join_reports(const ClusterSpec& cluster, const ModelSpe
     return joined;
 }
 
-std::optional<PlanReport> plan_apart(const ClusterSpec& cluster, const ModelSpec& model,
-                                     const CapacityTable& capacities, const spec::CostModel* costs,
-                                     const PlanOptions& options,
+std::optional<PlanReport> plan_apart(const Problem& problem, const spec::CostModel* costs,
+                                     const PlanOptions& options, const PlanCluster& plan_cluster,
                                      std::vector<std::string>& warnings) {
-    const std::vector<RolePart> parts = role_parts(cluster);
+    const std::vector<ClusterPart> parts = role_parts(problem.cluster);
     if (parts.empty()) return std::nullopt;
-    const auto plan_part = [&](const RolePart& part, int which) -> base::Result<PlanReport> {
-        const CapacityTable own = capacities_of_part(capacities, part);
+    const auto plan_part = [&](const ClusterPart& part, int which) -> base::Result<PlanReport> {
+        const CapacityTable own = capacities_of_part(problem.capacities, part);
         PlanOptions how = options_of_part(options, part, which, parts.size());
         how.capacities = &own;
         for (Placement& start : how.starts) start = placement_of_part(start, part);
@@ -103,21 +122,21 @@ std::optional<PlanReport> plan_apart(const ClusterSpec& cluster, const ModelSpec
                 PlanReport made;
                 made.placement = placement;
                 made.flows = flows;
-                return options.judge(join_placements({part}, {made}, cluster.nodes.size()),
+                return options.judge(join_placements({part}, {made}, problem.cluster.nodes.size()),
                                      join_flows({part}, {made}));
             };
         }
-        return plan(part.cluster, model, how);
+        return plan_cluster(part.cluster, problem.model, how);
     };
     RolePlans made = plan_parts(parts, plan_part);
     warnings = std::move(made.warnings);
     if (made.reports.empty()) return std::nullopt;
     std::optional<PerformanceModel> predictor;
     if (costs != nullptr) {
-        predictor.emplace(cluster, model, capacities, *costs, options.performance);
+        predictor.emplace(problem, *costs, options.performance);
     }
-    auto joined = join_reports(cluster, model, capacities, parts, made.reports, options.flow,
-                               predictor ? &*predictor : nullptr);
+    auto joined =
+        join_reports(problem, parts, made.reports, options.flow, predictor ? &*predictor : nullptr);
     if (!joined.ok()) return std::nullopt;
     return std::move(*joined);
 }

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "plan/search/heuristics.h"
-#include "plan/search/heuristics_separate.h"
+#include "plan/rules/heuristics.h"
+#include "plan/rules/heuristics_separate.h"
 
 namespace helix::plan {
 namespace {
@@ -14,33 +14,30 @@ using spec::Placement;
 
 class Rules {
   public:
-    Rules(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-          const CapacityTable& capacities, const PlanOptions& options)
-        : cluster_(cluster), model_(model), capacities_(capacities), options_(options) {
-        order_.resize(cluster.nodes.size());
+    Rules(const Problem& problem, const PlanOptions& options)
+        : problem_(problem), options_(options) {
+        order_.resize(problem.cluster.nodes.size());
         std::iota(order_.begin(), order_.end(), 0);
     }
 
     base::Result<std::vector<Candidate>> collect() {
-        const std::int32_t n_layers = model_.n_layers;
+        const std::int32_t n_layers = problem_.model.n_layers;
         if (wanted(Method::even)) {
-            add(even_placement(capacities_, n_layers), Method::even);
-            add(chain_placement(capacities_, n_layers, order_), Method::even);
+            add(even_placement(problem_.capacities, n_layers), Method::even);
+            add(chain_placement(problem_.capacities, n_layers, order_), Method::even);
         }
         if (wanted(Method::replicated)) {
-            add(replicated_placement(capacities_, n_layers), Method::replicated);
+            add(replicated_placement(problem_.capacities, n_layers), Method::replicated);
         }
         if (wanted(Method::petals)) {
-            add(petals_placement(capacities_, n_layers, order_), Method::petals);
+            add(petals_placement(problem_.capacities, n_layers, order_), Method::petals);
         }
         if (wanted(Method::swarm)) add_swarm();
         if (wanted(Method::separate)) {
-            TRY_VOID(
-                add_pipelines(separate_placement(cluster_, model_, capacities_), Method::separate));
+            TRY_VOID(add_pipelines(separate_placement(problem_), Method::separate));
         }
         if (wanted(Method::separate_plus)) {
-            TRY_VOID(add_pipelines(separate_plus_placement(cluster_, model_, capacities_),
-                                   Method::separate_plus));
+            TRY_VOID(add_pipelines(separate_plus_placement(problem_), Method::separate_plus));
         }
         return std::move(found_);
     }
@@ -57,13 +54,13 @@ class Rules {
     }
 
     void add_swarm() {
-        const std::int32_t n_layers = model_.n_layers;
-        add(swarm_placement(capacities_, n_layers, options_.swarm_stages), Method::swarm);
+        const std::int32_t n_layers = problem_.model.n_layers;
+        add(swarm_placement(problem_.capacities, n_layers, options_.swarm_stages), Method::swarm);
         if (!all() || options_.swarm_stages != 0) return;
-        const std::int32_t usual = swarm_stages(capacities_, n_layers);
+        const std::int32_t usual = swarm_stages(problem_.capacities, n_layers);
         for (std::int32_t stages = 1; stages < usual; ++stages) {
             if (n_layers % stages == 0) {
-                add(swarm_placement(capacities_, n_layers, stages), Method::swarm);
+                add(swarm_placement(problem_.capacities, n_layers, stages), Method::swarm);
             }
         }
     }
@@ -79,9 +76,7 @@ class Rules {
         return base::Ok{};
     }
 
-    const spec::ClusterSpec& cluster_;
-    const spec::ModelSpec& model_;
-    const CapacityTable& capacities_;
+    Problem problem_;
     const PlanOptions& options_;
     std::vector<std::int32_t> order_;
     std::vector<Candidate> found_;
@@ -89,11 +84,9 @@ class Rules {
 
 }  // namespace
 
-base::Result<std::vector<Candidate>> rule_candidates(const spec::ClusterSpec& cluster,
-                                                     const spec::ModelSpec& model,
-                                                     const CapacityTable& capacities,
+base::Result<std::vector<Candidate>> rule_candidates(const Problem& problem,
                                                      const PlanOptions& options) {
-    return Rules(cluster, model, capacities, options).collect();
+    return Rules(problem, options).collect();
 }
 
 }  // namespace helix::plan

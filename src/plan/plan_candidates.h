@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "plan/planner.h"
+#include "plan/options.h"
+#include "plan/problem/problem.h"
 
 namespace helix::plan {
 
@@ -24,9 +25,7 @@ struct Candidate {
 
 // What the rules (all methods but search, milp and manual) make of the problem; only the one that
 // options.method names, or all. Errors: the one that was named finds no place for all layers.
-base::Result<std::vector<Candidate>> rule_candidates(const spec::ClusterSpec& cluster,
-                                                     const spec::ModelSpec& model,
-                                                     const CapacityTable& capacities,
+base::Result<std::vector<Candidate>> rule_candidates(const Problem& problem,
                                                      const PlanOptions& options);
 
 }  // namespace helix::plan

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "plan/flow/evaluator.h"
+#include "plan/options.h"
 #include "plan/planner_checks.h"
-#include "plan/search/evaluator.h"
 
 namespace helix::plan {
 namespace {
@@ -38,29 +39,27 @@ void set_bound(PlanReport& report, double bound) {
     report.proven_optimal = report.max_flow_tokens_per_s > 0 && report.gap <= kSameFlow;
 }
 
-base::Result<PlanReport> evaluate_with(const spec::ClusterSpec& cluster,
-                                       const spec::ModelSpec& model,
-                                       const CapacityTable& capacities,
-                                       const spec::Placement& placement, const FlowOptions& options,
+base::Result<PlanReport> evaluate_with(const Problem& problem, const spec::Placement& placement,
+                                       const FlowOptions& options,
                                        const PerformanceModel* predictor,
                                        const std::vector<spec::LinkFlow>& flows) {
-    TRY_VOID(check_input(cluster, model));
-    TRY_VOID(check_placement(cluster, model, capacities, placement));
-    FlowPlan flow =
-        plan_flow(cluster, build_flow_graph(cluster, model, capacities, placement, options));
+    TRY_VOID(check_input(problem.cluster, problem.model));
+    TRY_VOID(check_placement(problem, placement));
+    FlowPlan flow = plan_flow(problem.cluster, build_flow_graph(problem, placement, options));
     PlanReport report;
     report.placement = placement;
     report.method = to_string(Method::manual);
     report.max_flow_tokens_per_s = flow.tokens_per_s;
-    report.bounds = flow_bounds(cluster, model, capacities);
+    report.bounds = flow_bounds(problem);
     set_bound(report, report.bounds.best);
-    report.min_cut_text = describe_cut(cluster, placement, flow);
+    report.min_cut_text = describe_cut(problem.cluster, placement, flow);
     report.mean_depth = flow.mean_depth;
-    report.least_kv_tokens =
-        Evaluator(cluster, model, capacities, options).least_kv_tokens(placement.layers);
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    report.least_kv_tokens = Evaluator(problem, options).least_kv_tokens(placement.layers);
+    for (std::size_t i = 0; i < problem.cluster.nodes.size(); ++i) {
         report.node_tokens_per_s.push_back(
-            placement.layers[i].empty() ? 0 : capacities.nodes[i].throughput(placement.layers[i]));
+            placement.layers[i].empty()
+                ? 0
+                : problem.capacities.nodes[i].throughput(placement.layers[i]));
     }
     report.node_flow = std::move(flow.node_flow);
     report.flows = std::move(flow.links);
@@ -68,21 +67,19 @@ base::Result<PlanReport> evaluate_with(const spec::ClusterSpec& cluster,
     if (!flows.empty()) take_flows(report, flows);
     if (predictor != nullptr && report.max_flow_tokens_per_s > 0) {
         report.prediction = predictor->predict(placement.layers, report.flows);
-        report.limit_text = describe_limit(cluster, report.prediction->limit);
+        report.limit_text = describe_limit(problem.cluster, report.prediction->limit);
     }
-    if (cluster.nodes.size() <= kMostLosses) {
-        report.robustness = single_losses(cluster, model, capacities, placement, options);
-        report.stalls = stalls_after_losses(cluster, model, capacities, placement, options, {});
+    if (problem.cluster.nodes.size() <= kMostLosses) {
+        report.robustness = single_losses(problem, placement, options);
+        report.stalls = stalls_after_losses(problem, placement, options, {});
     }
     return report;
 }
 
-base::Result<PlanReport> evaluate_placement(const spec::ClusterSpec& cluster,
-                                            const spec::ModelSpec& model,
-                                            const CapacityTable& capacities,
+base::Result<PlanReport> evaluate_placement(const Problem& problem,
                                             const spec::Placement& placement,
                                             const FlowOptions& options) {
-    return evaluate_with(cluster, model, capacities, placement, options, nullptr, {});
+    return evaluate_with(problem, placement, options, nullptr, {});
 }
 
 }  // namespace helix::plan

@@ -2,7 +2,12 @@
 
 #include <vector>
 
-#include "plan/planner.h"
+#include "base/result.h"
+#include "plan/flow/flow_graph.h"
+#include "plan/predict/performance.h"
+#include "plan/problem/problem.h"
+#include "plan/report/plan_report.h"
+#include "spec/placement.h"
 
 namespace helix::plan {
 
@@ -12,12 +17,16 @@ inline constexpr double kSameFlow = 1e-6;
 // The report's bound and what follows from it.
 void set_bound(PlanReport& report, double bound_tokens_per_s);
 
+// What plan() says of a placement as it stands (Method::manual with nothing left out), without a
+// prediction.
+base::Result<PlanReport> evaluate_placement(const Problem& problem,
+                                            const spec::Placement& placement,
+                                            const FlowOptions& options);
+
 // evaluate_placement with a prediction, if there is a model for it. flows: how requests spread;
 // empty = the maximum flow of least latency.
-base::Result<PlanReport> evaluate_with(const spec::ClusterSpec& cluster,
-                                       const spec::ModelSpec& model,
-                                       const CapacityTable& capacities,
-                                       const spec::Placement& placement, const FlowOptions& options,
+base::Result<PlanReport> evaluate_with(const Problem& problem, const spec::Placement& placement,
+                                       const FlowOptions& options,
                                        const PerformanceModel* predictor,
                                        const std::vector<spec::LinkFlow>& flows);
 

@@ -4,19 +4,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "plan/bounds/bounds.h"
 #include "plan/bounds/config_bound.h"
-#include "plan/mip/paper_program.h"
+#include "plan/flow/evaluator.h"
 #include "plan/pack/block_links.h"
 #include "plan/pack/block_pack.h"
+#include "plan/paper_program.h"
 #include "plan/plan_apart.h"
 #include "plan/plan_candidates.h"
 #include "plan/plan_evaluate.h"
 #include "plan/planner_checks.h"
-#include "plan/roles.h"
-#include "plan/search/evaluator.h"
+#include "plan/problem/problem.h"
+#include "plan/problem/roles.h"
 #include "plan/search/scale.h"
 #include "spec/measured_node.h"
 
@@ -62,29 +69,26 @@ void drop_dust(ThroughputCandidate& candidate) {
 class Planner {
   public:
     // costs: of batches, for predictions; nullptr = unknown.
-    Planner(const ClusterSpec& cluster, const ModelSpec& model, const CapacityTable& capacities,
-            const spec::CostModel* costs, const PlanOptions& options)
-        : cluster_(cluster),
-          model_(model),
-          capacities_(capacities),
+    Planner(const Problem& problem, const spec::CostModel* costs, const PlanOptions& options)
+        : problem_(problem),
           options_(options),
-          evaluator_(cluster, model, capacities, options.flow),
-          bound_(flow_bounds(cluster, model, capacities).best) {
+          evaluator_(problem, options.flow),
+          bound_(flow_bounds(problem).best) {
         if (costs == nullptr) return;
         for (const Batching batching : options.batchings) {
             PerformanceOptions performance = options.performance;
             performance.batching = batching;
-            models_.emplace_back(cluster, model, capacities, *costs, performance);
+            models_.emplace_back(problem, *costs, performance);
         }
     }
 
     base::Result<PlanReport> run() {
         if (options_.method == Method::milp) return solve_milp();
         progress("heuristics");
-        TRY(candidates_, rule_candidates(cluster_, model_, capacities_, options_));
+        TRY(candidates_, rule_candidates(problem_, options_));
         if (searches()) {
             for (const Placement& start : options_.starts) {
-                if (!check_placement(cluster_, model_, capacities_, start).ok()) continue;
+                if (!check_placement(problem_, start).ok()) continue;
                 candidates_.push_back({.placement = start, .method = to_string(Method::search)});
             }
         }
@@ -124,20 +128,20 @@ class Planner {
     std::string nothing_found() const {
         if (candidates_.empty() && !searches()) {
             return fmt::format("method {} finds no place for all {} layers of {} on {}",
-                               to_string(options_.method), model_.n_layers, model_.name,
-                               cluster_.name);
+                               to_string(options_.method), problem_.model.n_layers,
+                               problem_.model.name, problem_.cluster.name);
         }
         return fmt::format(
             "no way found to lead requests through all {} layers of {} on {}: the links between "
             "its nodes and the coordinator do not connect enough of them",
-            model_.n_layers, model_.name, cluster_.name);
+            problem_.model.n_layers, problem_.model.name, problem_.cluster.name);
     }
 
     // Flow and depth as planned; nodes without flow are left out.
     void judge(Candidate& candidate) const {
         const FlowPlan flow =
-            plan_flow(cluster_, build_flow_graph(cluster_, model_, capacities_, candidate.placement,
-                                                 flow_options(candidate)));
+            plan_flow(problem_.cluster,
+                      build_flow_graph(problem_, candidate.placement, flow_options(candidate)));
         for (std::size_t i = 0; i < flow.node_flow.size(); ++i) {
             if (flow.node_flow[i] <= 0) candidate.placement.layers[i] = {};
         }
@@ -163,7 +167,7 @@ class Planner {
         ConfigBoundOptions options;
         options.known_flow = best_candidate_flow();
         options.stop = flow_stop();
-        bound_ = std::min(bound_, config_bound(cluster_, model_, capacities_, options));
+        bound_ = std::min(bound_, config_bound(problem_, options));
     }
 
     bool flow_is_proven() const { return best_candidate_flow() >= bound_ * (1 - kSameFlow); }
@@ -177,7 +181,7 @@ class Planner {
         std::vector<Placement> starts;
         for (const Candidate& c : candidates_) starts.push_back(c.placement);
         if (starts.empty())
-            starts.push_back({std::vector<spec::LayerRange>(cluster_.nodes.size())});
+            starts.push_back({std::vector<spec::LayerRange>(problem_.cluster.nodes.size())});
         SearchOptions search;
         search.seed = options_.seed;
         search.iterations = options_.iterations;
@@ -201,12 +205,12 @@ class Planner {
         scale.upper_bound = bound_;
         scale.stop = flow_stop();
         scale.executor = options_.executor;
-        SearchResult found = search_large(cluster_, model_, capacities_, options_.flow, scale);
+        SearchResult found = search_large(problem_, options_.flow, scale);
         if (found.flow > 0) add(std::move(found.most_flow), "cells");
     }
 
     void pack() {
-        if (cluster_.nodes.size() > kMostAnnealed) return;
+        if (problem_.cluster.nodes.size() > kMostAnnealed) return;
         progress("packing");
         BlockOptions blocks;
         blocks.seed = options_.seed;
@@ -215,8 +219,8 @@ class Planner {
             const double deepest = options_.max_depth > 0 ? options_.max_depth : kMostBlockDepth;
             blocks.relative_tolerance = kCurveTolerance;
             for (BlockPlan& plan : blocks_by_depth(
-                     cluster_, model_, capacities_,
-                     std::min(static_cast<std::int32_t>(deepest), kMostBlockDepth), blocks)) {
+                     problem_, std::min(static_cast<std::int32_t>(deepest), kMostBlockDepth),
+                     blocks)) {
                 add(std::move(plan.placement), "packing");
             }
             return;
@@ -224,10 +228,10 @@ class Planner {
         if (options_.max_depth > 0) {
             blocks.max_depth = static_cast<std::int32_t>(std::min(options_.max_depth, 1e6));
         }
-        auto best = best_blocks(cluster_, model_, capacities_, blocks);
+        auto best = best_blocks(problem_, blocks);
         if (best) add(std::move(best->placement), "packing");
         if (flow_is_proven()) return;
-        auto linked = best_linked_blocks(cluster_, model_, capacities_, bound_, blocks);
+        auto linked = best_linked_blocks(problem_, bound_, blocks);
         if (linked) add(std::move(linked->placement), "packing");
     }
 
@@ -236,13 +240,13 @@ class Planner {
         progress("milp");
         PlanOptions asked = options_;
         if (asked.milp.upper_bound == 0) asked.milp.upper_bound = bound_;
-        TRY(MilpReport found, solve_paper_program(cluster_, model_, capacities_, asked));
+        TRY(MilpReport found, solve_paper_program(problem_, asked));
         if (!found.found()) {
             std::string text = describe_milp(found);
             text.pop_back();
             return base::Error{base::Errc::unavailable,
-                               fmt::format("method milp: no plan for {} on {}\n{}", model_.name,
-                                           cluster_.name, text)};
+                               fmt::format("method milp: no plan for {} on {}\n{}",
+                                           problem_.model.name, problem_.cluster.name, text)};
         }
         Candidate candidate{
             .placement = found.placement,
@@ -262,14 +266,14 @@ class Planner {
     bool keeps_limits(const Candidate& candidate) const {
         if (options_.max_depth > 0 && candidate.depth > options_.max_depth + 1e-6) return false;
         if (options_.survive_share > 0) {
-            const Robustness left = single_losses(cluster_, model_, capacities_,
-                                                  candidate.placement, flow_options(candidate));
+            const Robustness left =
+                single_losses(problem_, candidate.placement, flow_options(candidate));
             if (left.worst_share() < options_.survive_share) return false;
         }
         if (options_.tpot_slo_s > 0 && !models_.empty()) {
             const FlowPlan flow =
-                plan_flow(cluster_, build_flow_graph(cluster_, model_, capacities_,
-                                                     candidate.placement, flow_options(candidate)));
+                plan_flow(problem_.cluster,
+                          build_flow_graph(problem_, candidate.placement, flow_options(candidate)));
             const Prediction seen = models_.front().predict(candidate.placement.layers, flow.links);
             if (seen.tpot_s > options_.tpot_slo_s) return false;
         }
@@ -293,8 +297,8 @@ class Planner {
 
     base::Error beyond_limits() const {
         return {base::Errc::unavailable,
-                fmt::format("no plan found for {} on {} that keeps the limits:{}", model_.name,
-                            cluster_.name, limits_text())};
+                fmt::format("no plan found for {} on {} that keeps the limits:{}",
+                            problem_.model.name, problem_.cluster.name, limits_text())};
     }
 
     // Most flow; among nearly that, fewest stages; among nearly that, most KV; then flow. First
@@ -343,14 +347,14 @@ class Planner {
             if (c.only_links.empty()) continue;
             ThroughputOptions apart = search;
             apart.flow.only_links = c.only_links;
-            auto split = split_placement(cluster_, model_, capacities_, c.placement, apart);
+            auto split = split_placement(problem_, c.placement, apart);
             if (!split) continue;
             offer(*split, c);
             if (!search.judge) continue;
             split->placement = c.placement;
-            split->flows = plan_flow(cluster_, build_flow_graph(cluster_, model_, capacities_,
-                                                                c.placement, apart.flow))
-                               .links;
+            split->flows =
+                plan_flow(problem_.cluster, build_flow_graph(problem_, c.placement, apart.flow))
+                    .links;
             offer(std::move(*split), c);
         }
         return method;
@@ -373,9 +377,9 @@ class Planner {
         search.seed = options_.seed;
         search.iterations = options_.throughput_iterations;
         search.stop = options_.stop;
-        search.run_all = options_.executor;
+        search.executor = options_.executor;
         search.judge = options_.judge;
-        ThroughputResult found = search_throughput(cluster_, model_, capacities_, starts, search);
+        ThroughputResult found = search_throughput(problem_, starts, search);
         const std::string method = add_kept_apart(search, found);
         if (found.shortlist.empty()) return beyond_limits();
         ThroughputCandidate first = found.shortlist.front();
@@ -384,9 +388,9 @@ class Planner {
         TRY(PlanReport out, report(best, first.flows));
         out.judged_tokens_per_s = first.judgement.decode_tokens_per_s;
         out.judged_plans = found.judged;
-        if (cluster_.nodes.size() > kMostAnnealed) return out;  // too many losses to look at
-        for (const ParetoEntry& entry :
-             pareto_table(cluster_, model_, capacities_, options_.flow, found.shortlist)) {
+        if (problem_.cluster.nodes.size() > kMostAnnealed)
+            return out;  // too many losses to look at
+        for (const ParetoEntry& entry : pareto_table(problem_, options_.flow, found.shortlist)) {
             const PlanReport::Choice choice{
                 entry.merits, found.shortlist[entry.candidate].judgement.decode_tokens_per_s,
                 entry.candidate == 0};
@@ -400,9 +404,8 @@ class Planner {
 
     base::Result<PlanReport> report(const Candidate& best,
                                     const std::vector<spec::LinkFlow>& flows) {
-        TRY(PlanReport out,
-            evaluate_with(cluster_, model_, capacities_, best.placement, flow_options(best),
-                          models_.empty() ? nullptr : &models_.front(), flows));
+        TRY(PlanReport out, evaluate_with(problem_, best.placement, flow_options(best),
+                                          models_.empty() ? nullptr : &models_.front(), flows));
         out.method = best.method;
         out.notes = best.notes;
         out.milp = std::move(milp_);
@@ -410,9 +413,7 @@ class Planner {
         return out;
     }
 
-    const ClusterSpec& cluster_;
-    const ModelSpec& model_;
-    const CapacityTable& capacities_;
+    Problem problem_;
     const PlanOptions& options_;
     Evaluator evaluator_;
     double bound_;
@@ -422,46 +423,6 @@ class Planner {
 };
 
 }  // namespace
-
-const char* to_string(Method method) {
-    switch (method) {
-        case Method::automatic:
-            return "auto";
-        case Method::search:
-            return "search";
-        case Method::milp:
-            return "milp";
-        case Method::even:
-            return "even";
-        case Method::replicated:
-            return "replicated";
-        case Method::petals:
-            return "petals";
-        case Method::swarm:
-            return "swarm";
-        case Method::separate:
-            return "separate";
-        case Method::separate_plus:
-            return "separate-plus";
-        case Method::manual:
-            return "manual";
-    }
-    return "?";
-}
-
-const char* to_string(Objective objective) {
-    switch (objective) {
-        case Objective::flow:
-            return "flow";
-        case Objective::throughput:
-            return "throughput";
-        case Objective::latency:
-            return "latency";
-        case Objective::balanced:
-            return "balanced";
-    }
-    return "?";
-}
 
 base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model,
                               const PlanOptions& options) {
@@ -482,22 +443,22 @@ base::Result<PlanReport> plan(const ClusterSpec& cluster, const ModelSpec& model
     }
     const CapacityTable& capacities = options.capacities != nullptr ? *options.capacities : own;
     CHECK(capacities.nodes.size() == cluster.nodes.size());
+    const Problem problem{cluster, model, capacities};
     if (options.method == Method::manual) {
-        TRY_VOID(check_placement(cluster, model, capacities, options.manual));
+        TRY_VOID(check_placement(problem, options.manual));
         std::optional<PerformanceModel> predictor;
         if (costs != nullptr) {
-            predictor.emplace(cluster, model, capacities, *costs, options.performance);
+            predictor.emplace(problem, *costs, options.performance);
         }
-        return evaluate_with(cluster, model, capacities, options.manual, options.flow,
+        return evaluate_with(problem, options.manual, options.flow,
                              predictor ? &*predictor : nullptr, {});
     }
     std::vector<std::string> warnings = role_warnings(cluster);
-    if (std::optional<PlanReport> apart =
-            plan_apart(cluster, model, capacities, costs, options, warnings)) {
+    if (std::optional<PlanReport> apart = plan_apart(problem, costs, options, plan, warnings)) {
         return std::move(*apart);
     }
-    TRY_VOID(check_holdable(cluster, model, capacities));
-    TRY(PlanReport together, Planner(cluster, model, capacities, costs, options).run());
+    TRY_VOID(check_holdable(problem));
+    TRY(PlanReport together, Planner(problem, costs, options).run());
     together.warnings = std::move(warnings);
     return together;
 }

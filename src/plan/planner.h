@@ -1,110 +1,23 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "base/result.h"
-#include "plan/capacity.h"
-#include "plan/flow/flow_graph.h"
-#include "plan/mip/prune.h"
-#include "plan/predict/performance.h"
+#include "plan/options.h"
 #include "plan/report/plan_report.h"
-#include "plan/search/search.h"
 #include "spec/cluster_spec.h"
-#include "spec/cost_model.h"
 #include "spec/model_spec.h"
-#include "spec/placement.h"
+
+// "The paper" is, in all of this room, "Helix: Serving Large Language Models over Heterogeneous
+// GPUs and Network via Max-Flow" (ASPLOS 2025); "published" is what its artifact contains: layouts,
+// measured tables, a scheduler and a simulator.
 
 namespace helix::plan {
-
-enum class Method {
-    automatic,  // the search, from the best of all rules
-    search,
-    milp,  // the paper's program, and what its solver finds; for up to about six machines
-    even,
-    replicated,
-    petals,
-    swarm,
-    separate,
-    separate_plus,
-    manual
-};
-const char* to_string(Method method);
-
-enum class Objective {
-    flow,        // the paper's: the most flow, then the fewest stages
-    throughput,  // predicted decode tokens/s at saturation
-    latency,     // the predicted time of an answer
-    balanced     // both
-};
-const char* to_string(Objective objective);
-
-// What is known while a plan is being made; from one thread.
-struct PlanProgress {
-    const char* phase = "";         // "heuristics", "bound", "search", ...
-    double flow_tokens_per_s = 0;   // of the best placement so far; 0 = none
-    double bound_tokens_per_s = 0;  // no placement has more; 0 = not known yet
-};
-
-struct PlanOptions {
-    Method method = Method::automatic;
-    Objective objective = Objective::flow;
-    FlowOptions flow;
-    // Speeds: `capacities` if given, else from `costs`, else from each node's own measurements.
-    // Objectives other than flow need costs or measurements too.
-    const CapacityTable* capacities = nullptr;
-    const spec::CostModel* costs = nullptr;
-    Workload workload;
-    MemoryRule memory;
-    PerformanceOptions performance;  // what is offered, and how workers batch
-    // A plan must be good under each of these; the geometric mean of the predictions counts.
-    std::vector<Batching> batchings = {Batching::helix};
-    spec::Placement manual;               // the placement that Method::manual judges
-    std::int32_t swarm_stages = 0;        // 0: as FEATURES H21 says
-    std::vector<spec::Placement> starts;  // further ones for the search, that fit the cluster
-    MilpOptions milp;                     // start is filled in; it is the best of the rules
-    bool milp_start = true;               // false: none
-
-    // Limits; plans beyond them are not considered.
-    double max_depth = 0;      // mean stages of a request; 0 = any
-    double tpot_slo_s = 0;     // predicted mean time between tokens; 0 = any
-    double survive_share = 0;  // of the flow, after the loss of any one machine or link
-
-    // How much flow may be given up for fewer stages, by Objective::flow.
-    double flow_tolerance = 0;
-    std::uint64_t seed = 1;
-    std::int64_t iterations = 100'000;             // of the search for flow
-    std::int64_t throughput_iterations = 200'000;  // and of the one for throughput
-    bool tight_bound = true;  // false: only the simple bounds, for many small plans
-    // A deadline, from whoever has a clock; the best so far is returned. Asked by all threads of
-    // the executor. flow_stop ends the search for flow alone, when another objective follows.
-    std::function<bool()> stop;
-    std::function<bool()> flow_stop;
-    // The share of the time that is over, from 0 to 1: for plans that are made of several (roles of
-    // machines). Without it the first may take it all.
-    std::function<double()> time_used;
-    Executor executor;
-    Judge judge;
-    std::function<void(const PlanProgress&)> progress;
-};
 
 // Which layers go on which machine, and what flows where. Every path over `flows` from the
 // coordinator back to it is a valid pipeline. Errors: a cluster that cannot hold the model (says
 // what is missing), speeds that are unknown, a manual placement that does not fit or does not
-// connect, limits that no plan keeps, a program whose solver finds nothing. Machines with roles:
-// plan/roles.h.
+// connect, limits that no plan keeps, a program whose solver finds nothing. Machines with roles
+// (plan/problem/roles.h) are planned in two groups, where both can hold the model.
 base::Result<PlanReport> plan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                               const PlanOptions& options);
-
-// The same figures for a placement as it stands (Method::manual with nothing left out), without a
-// prediction.
-base::Result<PlanReport> evaluate_placement(const spec::ClusterSpec& cluster,
-                                            const spec::ModelSpec& model,
-                                            const CapacityTable& capacities,
-                                            const spec::Placement& placement,
-                                            const FlowOptions& options);
 
 }  // namespace helix::plan

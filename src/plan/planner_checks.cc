@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "plan/search/heuristics.h"
+#include "plan/rules/heuristics.h"
 #include "spec/units.h"
 
 namespace helix::plan {
@@ -24,50 +24,52 @@ base::Status check_input(const spec::ClusterSpec& cluster, const spec::ModelSpec
     return base::Ok{};
 }
 
-base::Status check_holdable(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                            const CapacityTable& capacities) {
+base::Status check_holdable(const Problem& problem) {
     const auto any = [&](bool first, bool last) {
         return std::any_of(
-            capacities.nodes.begin(), capacities.nodes.end(),
+            problem.capacities.nodes.begin(), problem.capacities.nodes.end(),
             [&](const NodeCapacity& node) { return node.max_layers[first][last] > 0; });
     };
-    const std::int64_t largest = std::max_element(cluster.nodes.begin(), cluster.nodes.end(),
-                                                  [](const auto& a, const auto& b) {
-                                                      return a.memory_bytes < b.memory_bytes;
-                                                  })
-                                     ->memory_bytes;
+    const std::int64_t largest =
+        std::max_element(
+            problem.cluster.nodes.begin(), problem.cluster.nodes.end(),
+            [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; })
+            ->memory_bytes;
     // A cluster that serves has no name.
-    const std::string of_cluster = cluster.name.empty() ? "" : " of " + cluster.name;
+    const std::string of_cluster =
+        problem.cluster.name.empty() ? "" : " of " + problem.cluster.name;
     if (!any(true, false)) {
         return base::Error{
             base::Errc::unavailable,
-            fmt::format("no machine{} can hold layer 0 of {} with the embedding ({}) and room "
-                        "for KV; the largest has {}",
-                        of_cluster, model.name,
-                        spec::format_bytes(model.layer_bytes + model.embedding_bytes),
-                        spec::format_bytes(largest))};
+            fmt::format(
+                "no machine{} can hold layer 0 of {} with the embedding ({}) and room "
+                "for KV; the largest has {}",
+                of_cluster, problem.model.name,
+                spec::format_bytes(problem.model.layer_bytes + problem.model.embedding_bytes),
+                spec::format_bytes(largest))};
     }
     if (!any(false, true)) {
         return base::Error{
             base::Errc::unavailable,
             fmt::format("no machine{} can hold layer {} of {} with the output head ({}) and room "
                         "for KV; the largest has {}",
-                        of_cluster, model.n_layers - 1, model.name,
-                        spec::format_bytes(model.layer_bytes + model.head_bytes),
+                        of_cluster, problem.model.n_layers - 1, problem.model.name,
+                        spec::format_bytes(problem.model.layer_bytes + problem.model.head_bytes),
                         spec::format_bytes(largest))};
     }
-    const std::int32_t holdable = holdable_layers(capacities, model.n_layers);
-    if (holdable >= model.n_layers) return base::Ok{};
-    const std::int32_t missing = model.n_layers - holdable;
+    const std::int32_t holdable = holdable_layers(problem.capacities, problem.model.n_layers);
+    if (holdable >= problem.model.n_layers) return base::Ok{};
+    const std::int32_t missing = problem.model.n_layers - holdable;
     return base::Error{
         base::Errc::unavailable,
         fmt::format("{}{} can hold {} of the {} layers of {}: layers {} to {} have no place; about "
                     "{} more memory is needed, and KV beside it",
-                    cluster.nodes.size() == 1
+                    problem.cluster.nodes.size() == 1
                         ? std::string("the only machine")
-                        : fmt::format("all {} machines", cluster.nodes.size()),
-                    of_cluster, holdable, model.n_layers, model.name, holdable, model.n_layers - 1,
-                    spec::format_bytes(missing * model.layer_bytes))};
+                        : fmt::format("all {} machines", problem.cluster.nodes.size()),
+                    of_cluster, holdable, problem.model.n_layers, problem.model.name, holdable,
+                    problem.model.n_layers - 1,
+                    spec::format_bytes(missing * problem.model.layer_bytes))};
 }
 
 }  // namespace helix::plan

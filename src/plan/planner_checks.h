@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "plan/capacity.h"
+#include "plan/problem/problem.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 
@@ -12,7 +12,6 @@ base::Status check_input(const spec::ClusterSpec& cluster, const spec::ModelSpec
 
 // The nodes together hold all layers; else says which layers have no place and about how much
 // memory is missing.
-base::Status check_holdable(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                            const CapacityTable& capacities);
+base::Status check_holdable(const Problem& problem);
 
 }  // namespace helix::plan

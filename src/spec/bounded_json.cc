@@ -58,7 +58,7 @@ class Builder {
     JsonFacts& facts() { return facts_; }
 
   private:
-    static constexpr std::size_t kFewMembers = 16;  // are compared one by one
+    static constexpr std::size_t kFewMembers = 16;  // this many names are compared one by one
 
     struct Level {
         Json* container = nullptr;
@@ -66,7 +66,7 @@ class Builder {
         std::map<std::string, std::size_t> places = {};  // of an object with many members
     };
 
-    // members.size() for a new name.
+    // The index of the member; members.size() for a new name.
     template <typename Members>
     static std::size_t place_of(Level& level, const Members& members, const std::string& name) {
         if (members.size() < kFewMembers) {

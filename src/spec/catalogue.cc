@@ -17,7 +17,7 @@ using Kind = MachineType::Kind;
 
 constexpr std::int32_t kMostDevices = 16;
 constexpr double kPciBytesPerS =
-    4e9;  // measured on the two- and four-card machines of data/profiles
+    4e9;  // measured on the machines of two and four cards in data/paper/profiles
 
 // Cards that come joined by NVLink or Infinity Fabric when there are several in a machine.
 double peer_bandwidth(const std::string& folded) {
@@ -78,7 +78,7 @@ struct Catalogue {
 
     void add_name(const std::string& folded) {
         CHECK(by_name.emplace(folded, types.size()).second);
-        // "rtx3090" is asked for as "3090" too, "applem1" as "m1" (its other name).
+        // "rtx3090" is also known as "3090"; "applem1" has its other name "m1".
         if (folded.starts_with("rtx"))
             CHECK(by_name.emplace(folded.substr(3), types.size()).second);
     }
@@ -115,7 +115,7 @@ const MachineType* find_one(const std::string& folded) {
     return nullptr;
 }
 
-// "l4x2" as "l4" and 2.
+// Splits "l4x2" into "l4" and 2.
 std::optional<std::pair<std::string, std::int32_t>> several(const std::string& folded) {
     const std::size_t x = folded.rfind('x');
     if (x == std::string::npos || x == 0 || x + 1 == folded.size() || folded.size() - x > 3)

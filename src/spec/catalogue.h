@@ -10,7 +10,8 @@
 namespace helix::spec {
 
 // What public datasheets say of a machine type. A node with several cards (tensor parallel) is one
-// machine: memory, bandwidth and speed are the sums, and every layer pays two all-reduces.
+// machine: its memory, bandwidth and speed are the sums over the cards, and every layer pays for
+// two all-reduces.
 struct MachineType {
     enum class Kind { server_gpu, desktop_gpu, apple, cpu };
 
@@ -22,15 +23,16 @@ struct MachineType {
     double int8_ops_per_s = 0;    // dense; 0: no faster than 16 bits
     double nic_bytes_per_s = 0;   // what such machines usually have, each way
     double peer_bytes_per_s = 0;  // what an all-reduce between its cards reaches
-    // About what it cost to rent in 2025; for desktops, Macs and the like the purchase price over
+    // Roughly the rent in 2025; for desktops, Macs and the like the purchase price spread over
     // three years. Only --advise uses it, to compare gains; give your own where it matters.
     double price_usd_per_hour = 0;
     std::int32_t n_devices = 1;
-    // Shares of the datasheet that a layer reaches. Calibrated for T4, L4, V100 and A100 on
-    // data/profiles (roofline_cost.h); estimates by likeness for the others.
+    // The shares of the datasheet figures that a layer reaches. They are calibrated for T4, L4,
+    // V100 and A100 on data/paper/profiles (roofline_cost.h) and estimated for the others by
+    // likeness.
     double memory_efficiency = 0.85;
     double compute_efficiency = 0.6;
-    double layer_overhead_s = 50e-6;  // starting the kernels of a layer
+    double layer_overhead_s = 50e-6;  // for starting the kernels of a layer
 };
 
 const char* to_string(MachineType::Kind kind);
@@ -38,9 +40,9 @@ const char* to_string(MachineType::Kind kind);
 // The built-in types, one card each, by family.
 std::span<const MachineType> machine_catalogue();
 
-// Upper and lower case, spaces, '-' and '_' do not matter, nor "NVIDIA", "GeForce", "RTX" and the
-// like before the name; "A100" is the 40 GB card, "H100" the SXM one. "L4x2" is a machine of two L4
-// (1 to 16). Errors: an unknown type, with near names.
+// Finds a type by its name. Upper and lower case, spaces, '-' and '_' do not matter, nor "NVIDIA",
+// "GeForce", "RTX" and the like before the name. "A100" is the 40 GB card, "H100" the SXM one.
+// "L4x2" is a machine of two L4 (1 to 16 cards). Error: an unknown type, with names that are near.
 base::Result<MachineType> find_machine_type(std::string_view name);
 
 }  // namespace helix::spec

@@ -6,9 +6,9 @@
 namespace helix::spec {
 namespace {
 
-// Cards of 70 W (T4, L4) keep 0.42 of their figure, those with power to spare 0.78; both measured,
-// the others lie between by their power. The 16-bit figure of MI and Blackwell cards is reached
-// less.
+// Cards of 70 W (T4, L4) reach 0.42 of their figure, those with power to spare 0.78. Both are
+// measured; the others lie between by their power. MI and Blackwell cards reach less of their
+// 16-bit figure.
 constexpr CatalogueRow kServerGpus[] = {
     // name, other names, GB, GB/s, TFLOP/s, int8, efficiency, USD/h, NIC Gbit/s
     {"T4", "", 16, 320, 65, 130, 0.42, 0.35, 10},
@@ -38,7 +38,7 @@ constexpr CatalogueRow kServerGpus[] = {
     {"Jetson AGX Orin", "orin jetsonorin", 64, 205, 42.5, 85, 0.42, 0.08, 10},
 };
 
-// 16-bit factors with 32-bit sums: half the figure that is advertised for GeForce.
+// For 16-bit factors with 32-bit sums the speed is half the figure that is advertised for GeForce.
 constexpr CatalogueRow kDesktopGpus[] = {
     {"RTX 3060", "306012", 12, 360, 25.5, 102, 0.75, 0.08, 1},
     {"RTX 3060 Ti", "", 8, 448, 32.4, 130, 0.75, 0.08, 1},
@@ -67,8 +67,8 @@ constexpr CatalogueRow kDesktopGpus[] = {
     {"RTX 5090", "", 32, 1792, 210, 838, 0.75, 0.65, 1},
 };
 
-// The graphics processor of a common size; memory is shared with the rest, of which it may use
-// three quarters.
+// The graphics processor in a common size. It shares the memory with the rest of the machine and
+// may use three quarters of it.
 constexpr CatalogueRow kApple[] = {
     {"Apple M1", "m1", 16, 68, 2.6, 0, 0.65, 0.03, 1},
     {"Apple M1 Pro", "m1pro", 32, 200, 5.2, 0, 0.65, 0.06, 1},

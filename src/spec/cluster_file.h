@@ -9,7 +9,7 @@
 // Cluster files: JSON of the schema "helix-cluster-1" (exchange), and TOML (for people). Both give
 // links sorted by (from, to). Every error names the file, the place in it and what was expected.
 //
-// TOML; every quantity is a string with its unit (units.h), unknown keys are errors:
+// In TOML every quantity is a string with its unit (units.h), and unknown keys are errors:
 //
 //     name = "office"
 //     [coordinator]                # optional
@@ -48,27 +48,28 @@
 //     bandwidth = "1 Gbit/s"
 //     latency = "1 ms"
 //
-// JSON beyond the schema: a node without memory, in a file without vram_bytes of its type, is the
-// catalogue's machine of its type; a node may have name, host, role, memory_bytes and the measured
-// fields of NodeSpec, and links that differ by direction stand in directed_links {from, to: node id
-// or "coordinator"}. Trunks stand in trunks [{from_region, to_region, bandwidth_bytes_per_s,
-// latency_ms}], one entry for each direction, and are only the shared limit; the coordinator may
-// have a region.
+// JSON may go beyond the schema. A node without memory, in a file without vram_bytes of its type,
+// is the catalogue's machine of its type. A node may have name, host, role, memory_bytes and the
+// measured fields of NodeSpec. Links that differ by direction stand in directed_links {from, to:
+// node id or "coordinator"}. Trunks stand in trunks [{from_region, to_region,
+// bandwidth_bytes_per_s, latency_ms}], one entry for each direction, and are only the shared limit;
+// the coordinator may have a region.
 
 namespace helix::spec {
 
-// By the ending of the path, .json or .toml.
+// Reads JSON or TOML by the ending of the path, .json or .toml.
 base::Result<ClusterSpec> read_cluster_file(const std::string& path);
 base::Status write_cluster_file(const std::string& path, const ClusterSpec& cluster);
 
-// file is only for messages.
+// file is only used in messages.
 base::Result<ClusterSpec> parse_cluster_json(std::string_view text, const std::string& file);
 base::Result<ClusterSpec> parse_cluster_toml(std::string_view text, const std::string& file);
 std::string cluster_to_json(const ClusterSpec& cluster);
 std::string cluster_to_toml(const ClusterSpec& cluster);
 
-// Names are unique and not "coordinator", memory and bandwidths above 0, links between different
-// existing ends, at most one each way; trunks alike between regions. Sorts links and trunks.
+// Checks that names are unique and not "coordinator", that memory and bandwidths are above 0, and
+// that links have different existing ends, at most one each way; trunks likewise between regions.
+// Sorts links and trunks.
 base::Status finish_cluster(ClusterSpec& cluster, const std::string& file);
 
 }  // namespace helix::spec

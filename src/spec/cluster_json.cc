@@ -40,13 +40,13 @@ base::Result<std::int64_t> whole_bytes(const JsonPlace& place, double bytes) {
     return static_cast<std::int64_t>(std::llround(bytes));
 }
 
-// Text, or a number as the published clusters have it.
+// A region is text, or a number as in the published clusters.
 base::Result<std::string> read_region(const JsonPlace& place) {
     if (!place.value().is_number_integer()) return place.text();
     return std::to_string(place.value().get<std::int64_t>());
 }
 
-// Memory and NICs: the node's own, else its type's in the file, else the catalogue's.
+// Reads memory and NICs: the node's own, else those of its type in the file, else the catalogue's.
 base::Status read_machine(const JsonPlace& place, JsonMachineType type, NodeSpec& node) {
     double memory = type.memory_bytes;
     if (place.has("vram_gb")) {
@@ -100,7 +100,7 @@ base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
     return node;
 }
 
-// Bandwidth and latency; the ends are the caller's.
+// Reads bandwidth and latency; the caller sets the ends.
 base::Result<LinkSpec> read_link(const JsonPlace& place) {
     LinkSpec link;
     TRY(const JsonPlace bandwidth, place.member("bandwidth_bytes_per_s"));
@@ -276,7 +276,7 @@ std::string cluster_to_json(const ClusterSpec& cluster) {
         const auto back = by_ends.find({link.to, link.from});
         const bool same = back != by_ends.end() && back->second.latency_s == link.latency_s &&
                           back->second.bandwidth_bytes_per_s == link.bandwidth_bytes_per_s;
-        if (same && link.from > link.to) continue;  // stands in the entry of the other direction
+        if (same && link.from > link.to) continue;  // the entry of the other direction has it
         entry[same ? "a" : "from"] = link_end_json(link.from);
         entry[same ? "b" : "to"] = link_end_json(link.to);
         out[same ? "node_links" : "directed_links"].push_back(std::move(entry));

@@ -8,15 +8,15 @@
 
 namespace helix::spec {
 
-// What a machine computes for a request (prefill/decode disaggregation): prompts up to the first
+// What a machine computes for a request (prefill/decode disaggregation): the prompt up to the first
 // token, what comes after it, or both.
 enum class NodeRole : std::uint8_t { both, prefill, decode };
 const char* to_string(NodeRole role);
 std::optional<NodeRole> parse_role(std::string_view text);  // none: it is no role's name
 inline constexpr const char* kRoleNames = "\"prefill\", \"decode\" or \"both\"";
 
-// One machine of a cluster: a vertex pair of the flow graph (FEATURES H1). Indices into
-// ClusterSpec::nodes name nodes everywhere in plan; runtime worker ids are mapped outside.
+// One machine of a cluster: two vertices of the flow graph. Indices into ClusterSpec::nodes name
+// nodes everywhere in plan; runtime worker ids are mapped outside.
 struct NodeSpec {
     std::string name;  // unique in the cluster
     std::string type;  // machine type: a key of measured tables or of the catalogue ("A100", "cpu")
@@ -25,7 +25,7 @@ struct NodeSpec {
     std::int64_t memory_bytes = 0;  // for weights and KV together
     double nic_in_bytes_per_s = 0;  // 0 = never binds
     double nic_out_bytes_per_s = 0;
-    // Measured by the node itself (node's self-profile); 0 when only the type is known.
+    // The next three are measured by the node itself; 0 when only its type is known.
     double decode_s_per_layer = 0;         // one layer, one token of one sequence
     double decode_batch_s_per_layer = 0;   // one layer, one token of each of 8 sequences
     double prefill_s_per_token_layer = 0;  // one layer, per token of a long chunk
@@ -42,12 +42,12 @@ struct LinkSpec {
     double latency_s = 0;
 };
 
-// The line between two regions in one direction: what all links from machines (or the coordinator)
-// of the one to those of the other carry together. Each of these links has a LinkSpec of its own
-// besides.
+// The line between two regions in one direction. It limits what all links from machines (or the
+// coordinator) of the one to those of the other carry together; each of these links also has a
+// LinkSpec of its own.
 struct TrunkSpec {
     std::string from_region;
-    std::string to_region;  // another than from_region
+    std::string to_region;  // differs from from_region
     double bandwidth_bytes_per_s = 0;
     double latency_s = 0;
 };

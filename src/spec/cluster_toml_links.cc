@@ -12,7 +12,7 @@
 namespace helix::spec {
 namespace {
 
-// What a pair of machines may have.
+// What a rule may say of a pair of machines.
 struct Line {
     double bandwidth_bytes_per_s = 0;
     double latency_s = 0;
@@ -71,7 +71,7 @@ class LinkReader {
         return std::optional<Line>{read};
     }
 
-    // between = [a, b], or from = a and to = b.
+    // Reads between = [a, b], or from = a and to = b.
     base::Result<Ends> ends(const toml::table& entry) const {
         Ends read;
         if (entry.contains("from") || entry.contains("to")) {
@@ -202,7 +202,7 @@ class LinkReader {
                                     : node_regions_[static_cast<std::size_t>(node)];
     }
 
-    // A million pairs are common (1,000 machines), so each costs a look into a small table only;
+    // A million pairs are common (1,000 machines), so each costs only a look into a small table;
     // pair_lines_ is walked in step, in the same order.
     void expand() {
         const auto n = static_cast<std::int32_t>(cluster_.nodes.size());

@@ -5,9 +5,9 @@
 
 namespace helix::spec {
 
-// The [links] of a cluster file (cluster_file.h): expands its rules into one LinkSpec for each
-// ordered pair that some rule names, sorted by (from, to), and into the trunks. The cluster has its
-// machines and its coordinator's region already.
+// Reads the [links] of a cluster file (cluster_file.h): expands its rules into one LinkSpec for
+// each ordered pair that some rule names, sorted by (from, to), and into the trunks. The cluster
+// must have its machines and its coordinator's region already.
 base::Status read_toml_links(const TomlFile& file, const toml::table& root, ClusterSpec& cluster);
 
 }  // namespace helix::spec

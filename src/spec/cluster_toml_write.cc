@@ -75,8 +75,9 @@ WrittenLine most_used(const Uses& uses) {
         ->first;
 }
 
-// Writes [links] with few lines: what most pairs share becomes a rule, the others stand by
-// themselves. A rule gives every pair it names a link, so it is used only where every pair has one.
+// Writes [links] in few lines: what most pairs share becomes a rule, and the other pairs have lines
+// of their own. A rule gives a link to every pair that it names, so it is used only where every
+// pair has one.
 class LinkWriter {
   public:
     explicit LinkWriter(const ClusterSpec& cluster) : cluster_(cluster), links_(cluster.links) {
@@ -106,8 +107,8 @@ class LinkWriter {
                                     : cluster_.nodes[static_cast<std::size_t>(node)].region;
     }
 
-    // default_: the commonest line of a full mesh. rules_: the commonest between two regions whose
-    // pairs all have links, where that says more than default_.
+    // default_ is the most common line of a full mesh. rules_ has the most common line between two
+    // regions whose pairs all have links, where it differs from default_.
     void choose_rules() {
         Uses uses;
         std::map<RegionPair, Uses> by_regions;
@@ -175,7 +176,7 @@ class LinkWriter {
         }
     }
 
-    // What the rules give this link.
+    // Whether the rules give this link.
     bool by_rule(const LinkSpec& link) const {
         const auto rule = rules_.find({region(link.from), region(link.to)});
         if (rule != rules_.end()) return rule->second == line_of(link);
@@ -213,7 +214,7 @@ class LinkWriter {
     std::vector<LinkSpec> links_;  // by (from, to)
     std::optional<WrittenLine> default_;
     std::map<RegionPair, WrittenLine> rules_;
-    std::set<RegionPair> by_trunk_;  // whose rule a trunk gives
+    std::set<RegionPair> by_trunk_;  // pairs of regions whose rule is given by a trunk
     std::string out_;
 };
 

@@ -12,7 +12,8 @@ namespace helix::spec {
 // A small comma-separated file with a header line; no quoting. Errors name file and line.
 class CsvTable {
   public:
-    // columns: the names the header must have, in any order; get() addresses them by position here.
+    // columns are the names that the header must have, in any order; get() takes a position in
+    // columns.
     static base::Result<CsvTable> read(const std::string& path,
                                        const std::vector<std::string>& columns);
     static base::Result<CsvTable> parse(std::string_view text, const std::string& file,

@@ -81,7 +81,7 @@ base::Result<std::string> JsonPlace::text_or(const char* key, std::string otherw
 
 namespace {
 
-// The library's words without its name, number and place, which stand in our own.
+// The library's message without its name, number and place, which our own message has.
 std::string parse_complaint(const std::string& text) {
     const std::size_t column = text.find("column ");
     const std::size_t colon = text.find(": ", column == std::string::npos ? 0 : column);

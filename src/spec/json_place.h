@@ -13,20 +13,21 @@ namespace helix::spec {
 
 // A value inside a JSON file, and the way to it, so that every complaint says where:
 //     "cluster.json: nodes[3].vram_gb: expected a number, found \"24\""
-// Valid while the parsed document lives.
+// It is valid while the parsed document lives.
 class JsonPlace {
   public:
     JsonPlace(const nlohmann::json& value, std::string file, std::string path = "")
         : value_(&value), file_(std::move(file)), path_(std::move(path)) {}
 
     const nlohmann::json& value() const { return *value_; }
-    base::Error error(std::string_view expected) const;  // names what is there instead
+    base::Error error(
+        std::string_view expected) const;  // the message also names what is there instead
     base::Error complaint(std::string_view text) const;
 
     bool has(const char* key) const { return value_->is_object() && value_->contains(key); }
     base::Result<JsonPlace> member(const char* key) const;
-    JsonPlace child(const std::string& key) const;  // of an object that has it
-    JsonPlace element(std::size_t index) const;     // of an array that is long enough
+    JsonPlace child(const std::string& key) const;  // the object must have the key
+    JsonPlace element(std::size_t index) const;     // the array must be long enough
     base::Status expect_object() const;
     base::Result<std::size_t> array_size() const;
 
@@ -44,8 +45,8 @@ class JsonPlace {
     std::string path_;
 };
 
-// Within the default JsonLimits. Syntax errors name file and line. Comments and trailing commas are
-// not JSON.
+// Parses JSON within the default JsonLimits. Syntax errors name file and line. Comments and
+// trailing commas are errors.
 base::Result<nlohmann::json> parse_json(std::string_view text, const std::string& file);
 
 }  // namespace helix::spec

@@ -53,7 +53,8 @@ std::int64_t feed_forward_elements(const ModelShape& shape) {
     return std::int64_t{3} * shape.hidden * shape.ffn;
 }
 
-// With so many of a layer's experts, which do not matter in a dense model.
+// The elements of a layer's matrices with this many of its experts, which do not matter in a dense
+// model.
 std::int64_t matrix_elements(const ModelShape& shape, std::int32_t experts) {
     const std::int64_t hidden = shape.hidden;
     const std::int64_t queries = std::int64_t{shape.n_heads} * shape.head_dim;
@@ -74,7 +75,7 @@ std::int64_t whole(double bytes) {
     return static_cast<std::int64_t>(std::ceil(bytes));
 }
 
-// Of an owner, "meta-" and what stands behind the size.
+// The name without owner, "meta-" and what stands behind the size.
 std::string plain_model_name(std::string_view name) {
     if (const std::size_t slash = name.rfind('/'); slash != std::string_view::npos)
         name.remove_prefix(slash + 1);
@@ -115,7 +116,7 @@ base::Result<bool> flag_or(const JsonPlace& root, const char* key, bool otherwis
     return place.value().get<bool>();
 }
 
-// "…/llama/config.json" is called "llama", another file by its stem.
+// "…/llama/config.json" is called "llama"; another file is called by its stem.
 std::string name_of_file(const std::string& file) {
     std::string_view rest = file;
     if (rest.ends_with("/config.json")) rest.remove_suffix(12);

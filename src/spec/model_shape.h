@@ -14,8 +14,8 @@
 
 namespace helix::spec {
 
-// A decoder of the LLaMA family: attention of q, k, v, o, a gated feed-forward of three matrices or
-// experts of that kind, two norms.
+// A decoder of the LLaMA family: attention with q, k, v and o, a gated feed-forward of three
+// matrices or experts of that kind, and two norms.
 struct ModelShape {
     std::string name;
     std::int32_t n_layers = 0;
@@ -30,14 +30,14 @@ struct ModelShape {
     bool qkv_bias = false;
     bool qk_norm = false;
     // Mixture of experts: n_experts feed-forwards of width ffn, of which a token uses
-    // n_experts_used. 0: one, dense.
+    // n_experts_used. 0: a dense model with one feed-forward.
     std::int32_t n_experts = 0;
     std::int32_t n_experts_used = 0;
 
     bool operator==(const ModelShape&) const = default;
 };
 
-// How weights are stored. The quantised formats keep norms in 32 bits, and q4_0 and q4_k the head
+// How weights are stored. The quantised formats keep norms in 32 bits; q4_0 and q4_k keep the head
 // in six-bit blocks (q6_k), as llama.cpp writes them.
 enum class WeightFormat { f32, f16, q8_0, q4_0, q4_k };
 const char* to_string(WeightFormat format);
@@ -49,18 +49,19 @@ std::int64_t parameter_count(const ModelShape& shape);
 std::int64_t active_parameter_count(const ModelShape& shape);
 ModelSpec model_spec(const ModelShape& shape, WeightFormat format);
 
-// What engines of ours hold and send: K and V in binary16, activations in 32 bits.
+// What our engines hold and send: K and V in 16-bit floats, activations in 32 bits.
 std::int64_t kv_bytes_per_token_layer(std::int32_t n_kv_heads, std::int32_t head_dim);
 std::int64_t activation_bytes_per_token(std::int32_t hidden);
 
 std::span<const ModelShape> known_models();
-// "llama2-70b"; upper and lower case, '-', '_', '.' and an owner before '/' do not matter, nor
-// "-hf", "-instruct", "-chat" and the like behind. Errors: an unknown name, with all known ones.
+// Finds a shape by a name like "llama2-70b". Upper and lower case, '-', '_', '.' and an owner
+// before '/' do not matter, nor "-hf", "-instruct", "-chat" and the like behind. Error: an unknown
+// name, with all known ones.
 base::Result<ModelShape> find_model_shape(std::string_view name);
 base::Result<ModelSpec> find_model(std::string_view name, WeightFormat format);
 
-// A Hugging Face config.json of model_type llama, mistral, mixtral, qwen2, qwen3 or qwen3_moe.
-// file is for messages and the name when the text has none.
+// Reads a Hugging Face config.json of model_type llama, mistral, mixtral, qwen2, qwen3 or
+// qwen3_moe. file is for messages, and gives the name when the text has none.
 base::Result<ModelShape> parse_model_config(std::string_view text, const std::string& file);
 base::Result<ModelShape> read_model_config_file(const std::string& path);
 

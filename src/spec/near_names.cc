@@ -7,7 +7,7 @@
 namespace helix::spec {
 namespace {
 
-// Letters to insert, drop or change (Levenshtein).
+// The number of letters to insert, drop or change (Levenshtein).
 std::size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> row(b.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});
@@ -38,7 +38,7 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
     std::vector<std::pair<std::size_t, std::string>> near;
     for (const std::string& candidate : known) {
         const std::string folded = folded_name(candidate);
-        // What begins alike is near however much is missing.
+        // A name that begins alike is near, however much is missing.
         const bool begins = wanted.size() >= 2 && folded.starts_with(wanted);
         const std::size_t away = begins ? 1 : distance(wanted, folded);
         if (away <= std::max<std::size_t>(1, wanted.size() / 3)) near.emplace_back(away, candidate);

@@ -8,12 +8,13 @@
 
 namespace helix::spec {
 
-// Which layers each node holds; empty range = the node is left out. Parallel to ClusterSpec::nodes.
+// Which layers each node holds, parallel to ClusterSpec::nodes. A node with an empty range is left
+// out.
 struct Placement {
     std::vector<LayerRange> layers;
 };
 
-// Tokens per second planned over one directed link (FEATURES H4).
+// Tokens per second planned over one directed link.
 struct LinkFlow {
     std::int32_t from = kCoordinator;
     std::int32_t to = kCoordinator;

@@ -21,8 +21,8 @@ struct PlacementFile {
     std::string method;
     std::int32_t n_layers = 0;
     Placement placement;
-    std::vector<std::string> node_types;                       // parallel to placement, or empty
-    std::vector<std::string> node_names;                       // beyond the schema; likewise
+    std::vector<std::string> node_types;  // parallel to placement, or empty
+    std::vector<std::string> node_names;  // beyond the schema; parallel to placement, or empty
     std::vector<std::pair<std::int32_t, std::int32_t>> links;  // directed; (from, to)
     std::vector<LinkFlow> flows;                               // beyond the schema; may be empty
     std::optional<double> max_flow_tokens_per_s;
@@ -31,7 +31,7 @@ struct PlacementFile {
 base::Result<PlacementFile> read_placement_file(const std::string& path);
 base::Status write_placement_file(const std::string& path, const PlacementFile& file);
 
-// file is only for messages. Ranges lie within [0, n_layers).
+// file is only used in messages. The ranges that it returns lie within [0, n_layers).
 base::Result<PlacementFile> parse_placement_json(std::string_view text, const std::string& file);
 std::string placement_to_json(const PlacementFile& file);
 

@@ -27,7 +27,7 @@ base::Result<TimeCurve> read_curve(const std::string& path) {
                 row, fmt::format("batch_tokens must rise, but {} follows {}", tokens, x.back()));
         }
         x.push_back(tokens);
-        y.push_back(ms * 1e-3);  // as the published simulator converts it, to the last bit
+        y.push_back(ms * 1e-3);  // converted as in the published simulator, to the last bit
     }
     if (x.size() < 2) return base::invalid(path + ": expected at least two measured points");
     return TimeCurve(std::move(x), std::move(y));
@@ -61,7 +61,7 @@ base::Result<ModelSpec> read_model(const std::string& path, const std::string& n
     return spec;
 }
 
-// The held[] of each type and its most layers.
+// For each type its held[] and the most layers that it may hold.
 using Limits =
     std::map<std::string, std::pair<std::int32_t, std::vector<ProfileTables::HeldLayers>>>;
 

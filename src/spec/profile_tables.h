@@ -15,7 +15,7 @@ namespace helix::spec {
 // beyond.
 class TimeCurve {
   public:
-    // x strictly rising, at least two points.
+    // x is strictly rising and has at least two points.
     TimeCurve(std::vector<double> x, std::vector<double> y);
     double at(double x) const;
     double measured_up_to() const { return x_.back(); }
@@ -27,15 +27,15 @@ class TimeCurve {
     std::vector<double> y_;
 };
 
-// Measured tables of one model on machine types, as data/profiles has them: seconds of one layer
-// against the prompt tokens of a batch and against its number of decoding sequences, and what each
-// type can hold.
+// Measured tables of one model on machine types, as data/paper/profiles has them: seconds of one
+// layer against the prompt tokens of a batch and against its number of decoding sequences, and what
+// each type can hold.
 class ProfileTables final : public CostModel {
   public:
     struct HeldLayers {                  // of a machine that holds j layers
         double kv_tokens_per_layer = 0;  // context whose KV fits
-        double prompt_max_tokens = 0;    // largest batch, prompts
-        double decode_max_tokens = 0;    // largest batch, sequences
+        double prompt_max_tokens = 0;    // tokens of the largest batch of prompts
+        double decode_max_tokens = 0;    // sequences of the largest batch of decodes
     };
     struct Machine {
         TimeCurve prompt_s;
@@ -48,13 +48,13 @@ class ProfileTables final : public CostModel {
     // of every type in the limits.
     static base::Result<ProfileTables> read(const std::string& directory, const std::string& model);
 
-    // The node's type must be known: check() before.
+    // The node's type must be known; check() says whether it is.
     double layer_s(const NodeSpec& node, std::int32_t decode_seqs,
                    std::int32_t prefill_tokens) const override;
     base::Status check(const ClusterSpec& cluster) const;
 
-    // KV bytes, FLOPs and context are not in the files: those of the known model (model_shape.h) of
-    // this name, else 0.
+    // KV bytes, FLOPs and context are not in the files; they are those of the known model of this
+    // name (model_shape.h), else 0.
     const ModelSpec& model() const { return model_; }
     const std::map<std::string, Machine>& machines() const { return machines_; }
 
@@ -63,8 +63,8 @@ class ProfileTables final : public CostModel {
     std::map<std::string, Machine> machines_;
 };
 
-// T_j of each machine type, [j] from 0 (T_0 = 0), for one mix of machines: the paper's rule depends
-// on the mix (PAPER.md 1.3). Reads directory/<model>_node_throughput.csv.
+// T_j of each machine type, [j] from 0 (T_0 = 0), for one mix of machines: by the published rule
+// T_j depends on the whole mix. Reads directory/<model>_node_throughput.csv.
 using TypeThroughput = std::map<std::string, std::vector<double>>;
 base::Result<TypeThroughput> read_node_throughput(const std::string& directory,
                                                   const std::string& model, const std::string& mix);

@@ -34,7 +34,8 @@ base::Status check_name(const char* what, const std::string& name) {
 
 std::string curve_text(const MeasuredTables::Curve& curve) {
     std::string text = "batch_tokens,one_layer_time_ms\n0,0.0\n";
-    // Between two sizes that take as long, noise decides which was faster.
+    // Between two sizes that take equally long, noise decides which was faster, so a curve is made
+    // to rise.
     double ms = 0;
     for (const auto& [tokens, seconds] : curve) {
         ms = std::max(ms, seconds * 1e3);
@@ -58,7 +59,7 @@ std::string limit_rows(const MeasuredTables& tables) {
     return text;
 }
 
-// The rows of other types, as they stand.
+// The rows of other types, unchanged.
 base::Result<std::string> other_limits(const std::string& path, const std::string& type) {
     std::string text = fmt::format("{}\n", fmt::join(kLimitColumns, ","));
     if (!fs::exists(path)) return text;

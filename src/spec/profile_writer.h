@@ -29,8 +29,9 @@ struct MeasuredTables {
 };
 
 // Writes directory/models.json, <model>_limits.csv and <model>_<type>_{prompt,decode}_time.csv.
-// What the folder has of other models and types stays; the type's own tables are replaced. invalid:
-// names that cannot be part of a file's, or a folder that knows the model's name with other layers.
+// What the folder has of other models and types stays; the type's own tables are replaced. Error
+// invalid: a name that cannot be part of a file's name, or a folder that knows the model with
+// another number of layers.
 base::Status write_profile(const std::string& directory, const MeasuredTables& tables);
 
 }  // namespace helix::spec

@@ -24,18 +24,18 @@ struct OutputGrammar {
 };
 
 // How the next token is drawn. A draw depends only on the logits, these fields, the tokens so far
-// and the position (FEATURES 4.2; STYLE B.8c), so a request can be resumed anywhere.
+// and the position, so a request can be resumed anywhere.
 struct SamplingParams {
     float temperature = 1.0F;  // 0 = greedy; ties go to the lowest token id
     float top_p = 1.0F;
     std::int32_t top_k = 0;  // 0 = off
     float min_p = 0.0F;
-    float repetition_penalty = 1.0F;  // over prompt and output, as vLLM
+    float repetition_penalty = 1.0F;  // over prompt and output, as in vLLM
     float frequency_penalty = 0.0F;   // over output
     float presence_penalty = 0.0F;    // over output
     std::vector<std::pair<Token, float>> logit_bias;
     std::uint64_t seed = 0;
-    std::int32_t n_logprobs = -1;  // -1 = none; k = the sampled token's and the k best
+    std::int32_t n_logprobs = -1;  // -1 = none; k = that of the sampled token and the k best
     OutputGrammar grammar;
 
     bool operator==(const SamplingParams&) const = default;

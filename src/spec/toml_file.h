@@ -10,8 +10,8 @@
 
 namespace helix::spec {
 
-// Reads values out of a parsed TOML file; every complaint begins with file and line. What is not
-// there is null, or the caller's default.
+// Reads values out of a parsed TOML file; every complaint begins with file and line. A key that is
+// not there gives null, or the caller's default.
 class TomlFile {
   public:
     explicit TomlFile(std::string file) : file_(std::move(file)) {}
@@ -19,7 +19,7 @@ class TomlFile {
     const std::string& name() const { return file_; }
     base::Error wrong(const toml::node& where, std::string_view what) const;
 
-    // The table has no keys but these.
+    // Checks that the table has no keys but these.
     base::Status only(const toml::table& table, std::string_view owner,
                       std::initializer_list<std::string_view> keys) const;
     base::Result<const toml::table*> table(const toml::table& parent, std::string_view key) const;
@@ -28,7 +28,7 @@ class TomlFile {
                                    std::string otherwise) const;
     base::Result<bool> flag(const toml::table& parent, std::string_view key, bool otherwise) const;
 
-    // A quantity with its unit, read by one of units.h.
+    // Reads a quantity with its unit, by one of the functions of units.h.
     template <typename Value>
     base::Result<Value> quantity(const toml::table& parent, std::string_view key,
                                  base::Result<Value> (*parse)(std::string_view),

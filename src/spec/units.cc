@@ -55,7 +55,8 @@ base::Result<double> parse(std::string_view text, std::span<const Unit> units,
     return wrong(fmt::format("unknown unit \"{}\"", name));
 }
 
-// In the first (largest) unit that shows at least 1, by preference one that reads back exactly.
+// Shows a value in the first (largest) unit that gives at least 1, by preference in one that reads
+// back exactly.
 template <typename Parse>
 std::string format(double value, std::span<const Unit> units, bool exact, Parse&& parses_back) {
     for (const Unit& unit : units) {

@@ -16,7 +16,7 @@ base::Result<std::int64_t> parse_bytes(std::string_view text);
 base::Result<double> parse_bandwidth(std::string_view text);  // bytes/s; also "Gbps" = Gbit/s
 base::Result<double> parse_duration(std::string_view text);   // seconds; ns us ms s min h
 
-// exact = false: at most three significant digits, for people.
+// With exact = false at most three significant digits, for people.
 std::string format_bytes(std::int64_t bytes, bool exact = false);
 std::string format_bandwidth(double bytes_per_s,
                              bool exact = false);  // in bits, as networks are sold

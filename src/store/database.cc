@@ -21,10 +21,12 @@ namespace {
 
 // A coordinator that was killed a moment ago may not be gone yet.
 constexpr int kBusyMs = 1500;
-// No row that we write comes near it; one that says so would take that much memory to read.
+// No row that we write comes near this. A row that claims to be longer would take that much memory
+// to read.
 constexpr int kMaxRowBytes = 256 << 20;
 
-// Numbers and texts as they lie, each behind its kind and length, so that no two lists are alike.
+// Hashes numbers and texts as they lie in memory, each behind its kind and length, so that no two
+// lists of values look alike.
 void hash_values(sqlite3_context* context, int count, sqlite3_value** values) {
     base::Hasher128 hasher;
     const auto add = [&](std::int64_t number) { hasher.add(std::as_bytes(std::span(&number, 1))); };
@@ -166,7 +168,7 @@ Status Database::configure() {
     sqlite3_busy_timeout(handle_, kBusyMs);
     sqlite3_extended_result_codes(handle_, 1);
     sqlite3_limit(handle_, SQLITE_LIMIT_LENGTH, kMaxRowBytes);
-    // What the file says is no program: its schema may not call what it likes.
+    // The file is data and not a program: its schema may not call functions.
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     sqlite3_db_config(handle_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
     const int made = sqlite3_create_function_v2(
@@ -221,8 +223,8 @@ std::int64_t Database::changed() const {
 Error Database::error(int code) const {
     const int kind = code & 0xff;
     const char* said = handle_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(handle_);
-    // That is what somebody asked for. All else is the file's own trouble, which is told with its
-    // path: to whoever runs the program, never to clients.
+    // This is caused by what somebody asked for. All else is trouble with the file itself, and is
+    // told with its path: to whoever runs the program, never to clients.
     if (kind == SQLITE_TOOBIG) return {Errc::too_large, said};
     if (kind == SQLITE_BUSY || kind == SQLITE_LOCKED) {
         return {Errc::unavailable, path_ + ": is in use by another process"};
@@ -246,7 +248,7 @@ Transaction::Transaction(Transaction&& other) noexcept
 Transaction::~Transaction() {
     if (database_ == nullptr) return;
     const Status undone = database_->execute("ROLLBACK");
-    // Some failures, a full disk among them, have rolled back by themselves.
+    // Some failures, a full disk among them, have rolled back the transaction already.
     if (!undone.ok()) LOG_DEBUG("rollback: {}", undone.error().message);
 }
 

@@ -16,7 +16,7 @@ namespace helix::store {
 
 class Database;
 
-// One prepared statement. Parameters are bound in the order of the calls; what they show must
+// One prepared statement. Parameters are bound in the order of the calls; what a view shows must
 // outlive the next step().
 class Statement {
   public:
@@ -30,13 +30,14 @@ class Statement {
     Statement& blob(std::string_view value);
     Statement& null();
 
-    // True: there is a row. A value that could not be bound is reported here.
+    // Returns true if there is a row. A value that could not be bound is reported here.
     base::Result<bool> step();
-    // To the end; rows are not looked at. Afterwards it is ready for the next values.
+    // Runs the statement to its end without looking at rows. Afterwards it is ready for the next
+    // values.
     base::Status run();
     void reset();
 
-    // Of the row that step() found; text and blobs until the next step().
+    // Values of the row that step() found. Text and blobs are valid until the next step().
     std::int64_t integer_at(int column) const;
     double real_at(int column) const;
     std::string text_at(int column) const;
@@ -61,20 +62,20 @@ class Statement {
 // ...): 16 bytes that tell whether these values are what they were.
 class Database {
   public:
-    // Makes the file, for its owner only, when it is not there. unavailable: another process has
-    // it.
+    // Opens the file, and makes it, for its owner only, when it is not there. Error unavailable:
+    // another process has it.
     static base::Result<std::unique_ptr<Database>> open(const std::string& path);
     ~Database();
     Database(const Database&) = delete;
     Database& operator=(const Database&) = delete;
 
-    // Statements without values and rows, any number of them.
+    // Runs any number of statements that have no values and no rows.
     base::Status execute(const std::string& sql) const;
     base::Result<Statement> prepare(std::string_view sql) const;
-    // The first column of the first row; io when there is none.
+    // The first column of the first row; error io when there is no row.
     base::Result<std::int64_t> number(std::string_view sql) const;
     std::int64_t last_row() const;
-    // Rows that the last statement changed.
+    // The number of rows that the last statement changed.
     std::int64_t changed() const;
     base::Error error(int code) const;
     const std::string& path() const { return path_; }
@@ -87,7 +88,7 @@ class Database {
     sqlite3* handle_;
 };
 
-// Begins at once; what is not committed never happened.
+// A transaction, which begins at once. What is not committed never happened.
 class Transaction {
   public:
     static base::Result<Transaction> begin(const Database& database);

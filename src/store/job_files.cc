@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10U;
 constexpr std::int64_t kContentPiece = std::int64_t{1} << 20;
-// Given back to the file system when something is removed: at most so many pages of 4 KiB at once,
-// which takes a moment; what is left free is used again.
+// The most pages of 4 KiB that are given back to the file system at once when something is removed,
+// which takes a moment. What stays free is used again.
 constexpr int kVacuumPages = 16384;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 48;  // no file has so many
 constexpr const char* kFileColumns = "id, name, purpose, bytes, created_at";
@@ -110,7 +110,7 @@ Result<std::vector<FileRecord>> JobStore::files(const ListQuery& query) const {
 Status JobStore::remove_file(std::string_view id) {
     TRY_VOID(file(id));
     TRY(Transaction transaction, Transaction::begin(*db_));
-    // Of a result file: what it shows.
+    // The results that a result file shows.
     TRY(Statement results,
         db_->prepare("DELETE FROM results WHERE batch=(SELECT batch FROM files WHERE id=?) AND "
                      "(outcome<>0)=(SELECT errors FROM files WHERE id=?)"));
@@ -231,7 +231,7 @@ Result<std::string> JobStore::read_results(std::string_view id, std::int64_t bat
     return content;
 }
 
-// "" when it would be empty.
+// The id of the new file; "" when it would be empty.
 Result<std::string> JobStore::add_result_file(const BatchRecord& batch, std::int64_t number,
                                               bool errors, std::int64_t now) const {
     TRY(Statement size,

@@ -76,7 +76,7 @@ CREATE TABLE results(
     FOREIGN KEY(batch, line) REFERENCES lines(batch, line) ON DELETE CASCADE);
 )";
 
-// Of lines without a result: under way now, or at the deaths of how many processes before.
+// Which lines without a result are under way, and how many processes died while each of them was.
 constexpr const char* kRunsTable = R"(
 CREATE TABLE runs(
     batch INTEGER NOT NULL,
@@ -87,7 +87,7 @@ CREATE TABLE runs(
     FOREIGN KEY(batch, line) REFERENCES lines(batch, line) ON DELETE CASCADE) WITHOUT ROWID;
 )";
 
-// Contents had no checksums at first.
+// Version 2: checksums of contents.
 constexpr const char* kAddHashes = R"(
 ALTER TABLE pieces ADD COLUMN hash BLOB;
 UPDATE pieces SET hash=helix_hash(file, piece, data);
@@ -110,7 +110,7 @@ bool is_over(BatchStatus status) {
 }
 
 Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& folder) {
-    // What users type and clients hold is theirs to read only.
+    // What users write is only for the owner to read.
     TRY_VOID(base::make_private_folder(folder));
     TRY(auto database, Database::open((std::filesystem::path(folder) / "helix.db").string()));
     std::unique_ptr<JobStore> store(new JobStore(std::move(database)));
@@ -119,12 +119,12 @@ Result<std::unique_ptr<JobStore>> JobStore::open(const std::string& folder) {
     const std::array upgrades{second.c_str()};
     TRY_VOID(prepare_schema(*store->db_,
                             {kJobsApplicationId, kSchemaVersion, tables.c_str(), upgrades}));
-    // Whoever had it before did not come to say that they had ended.
+    // Lines that are still under way were so when the last process that had the file died.
     TRY_VOID(store->db_->execute("UPDATE runs SET deaths=deaths+1, under_way=0 WHERE under_way=1"));
     return store;
 }
 
-// Of the same random source as SQLite's own; 96 bits do not meet twice.
+// From the random source of SQLite itself; 96 bits do not come twice.
 Result<std::string> JobStore::new_id(std::string_view prefix) const {
     TRY(Statement statement, db_->prepare("SELECT lower(hex(randomblob(12)))"));
     TRY(const bool row, statement.step());

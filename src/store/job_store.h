@@ -13,8 +13,8 @@
 #include "store/database.h"
 
 // Files and batches (OpenAI's terms), kept in one SQLite database. Contents are in the database, in
-// pieces: one commit then decides about a file and all that is said of it, and no crash leaves one
-// without the other. The two result files of a batch are views of its lines' results; they are
+// pieces, so that one commit decides about a file and all that is said of it, and no crash leaves
+// one without the other. The two result files of a batch are views of its lines' results; they are
 // never written a second time.
 
 namespace helix::store {
@@ -40,7 +40,7 @@ enum class BatchStatus : std::uint8_t {
 };
 constexpr std::size_t kBatchStatuses = 8;
 const char* to_string(BatchStatus status);
-// Nothing will change any more.
+// Whether a batch is over: nothing of it will change any more.
 bool is_over(BatchStatus status);
 
 struct BatchRecord {
@@ -49,13 +49,14 @@ struct BatchRecord {
     std::string endpoint;  // "/v1/chat/completions"
     std::string window;    // "24h", as it was asked for
     std::string metadata;  // a JSON object, or "null"
-    std::string model;     // that its lines name; "" = they name none, or it is not validated yet
-    std::string errors;    // a JSON array; "" = none
+    std::string
+        model;  // the model that its lines name; "" = they name none, or it is not validated yet
+    std::string errors;  // a JSON array; "" = none
     BatchStatus status = BatchStatus::validating;
     std::string output_file;  // "" = none (yet)
     std::string error_file;
     std::int64_t expires_at = 0;
-    std::array<std::int64_t, kBatchStatuses> at{};  // when it became that; 0 = it did not
+    std::array<std::int64_t, kBatchStatuses> at{};  // when it reached each status; 0 = it did not
     std::int64_t total = 0;
     std::int64_t completed = 0;
     std::int64_t failed = 0;
@@ -75,7 +76,7 @@ struct BatchLine {
     std::string custom_id;
     std::int64_t offset = 0;  // in the input file
     std::int64_t bytes = 0;   // without the line end
-    std::int64_t deaths = 0;  // of processes that died while it was under way
+    std::int64_t deaths = 0;  // how many processes died while it was under way
 };
 
 struct LineOfBatch {
@@ -96,7 +97,8 @@ struct LineResult {
     std::string text;  // the line of the result file, without its end
 };
 
-// Newest first unless oldest_first; after: begin behind the record of this id.
+// What a list shows: newest first unless oldest_first, and with `after` what follows the record of
+// this id.
 struct ListQuery {
     std::string after;
     std::string purpose;  // of files; "" = any
@@ -106,10 +108,11 @@ struct ListQuery {
 
 // How far a file's content was read.
 struct ContentPlace {
-    std::int64_t next = 0;  // of an uploaded file a byte, of a result file behind this line
+    std::int64_t next =
+        0;  // in an uploaded file the next byte, in a result file the last line that was read
 };
 
-// Of all batches that were ever made.
+// Counts over all batches that were ever made.
 struct JobCounts {
     std::array<std::int64_t, kBatchStatuses> batches{};
     std::int64_t lines_completed = 0;
@@ -121,11 +124,13 @@ struct JobCounts {
 // by one has done all or nothing; a line of a batch has at most one result; contents are given out
 // only as they were stored. One thread at a time.
 //
-// internal: what is stored was damaged; names the file or batch. Trying again does not help.
+// Error internal: what is stored was damaged; it names the file or batch, and trying again does not
+// help.
 class JobStore {
   public:
-    // Makes the folder (for its owner only) and the database in it when they are not there. Errors:
-    // another process has it (unavailable), it is none of ours, or of a newer version (invalid).
+    // Opens the database in the folder; both are made, for their owner only, when they are not
+    // there. Errors: another process has it (unavailable), it is none of ours, or it is of a newer
+    // version (invalid).
     static base::Result<std::unique_ptr<JobStore>> open(const std::string& folder);
 
     // ---- files; not_found names the id
@@ -133,17 +138,18 @@ class JobStore {
                                       std::string_view content, std::int64_t now);
     base::Result<FileRecord> file(std::string_view id) const;
     base::Result<std::vector<FileRecord>> files(const ListQuery& query) const;
-    // What a batch still reads goes when that batch is over; nobody sees it meanwhile.
+    // Removes a file. What a batch still reads goes when that batch is over, and nobody else sees
+    // it meanwhile.
     base::Status remove_file(std::string_view id);
     base::Result<std::string> content(std::string_view id) const;
-    // How long the content is that is there, which is what read_on() will give in sum; also of a
-    // file that was removed.
+    // How long the content is that is there, which is what read_on() will give in all. Works for a
+    // removed file, too.
     base::Result<std::int64_t> content_bytes(std::string_view id) const;
-    // The content from there on, about so many bytes but whole lines of a result file; "" at its
-    // end.
+    // The content from this place on, about as many bytes as asked for, but whole lines of a result
+    // file; "" at its end.
     base::Result<std::string> read_on(std::string_view id, ContentPlace& place,
                                       std::int64_t bytes) const;
-    // Of an uploaded file, also when it was removed; less at its end.
+    // Bytes of an uploaded file, even of one that was removed; fewer at its end.
     base::Result<std::string> read(std::string_view id, std::int64_t offset,
                                    std::int64_t bytes) const;
 
@@ -151,35 +157,36 @@ class JobStore {
     base::Result<BatchRecord> add_batch(const NewBatch& batch, std::int64_t now);
     base::Result<BatchRecord> batch(std::string_view id) const;
     base::Result<std::vector<BatchRecord>> batches(const ListQuery& query) const;
-    // Those that are not over, oldest first.
+    // The batches that are not over, oldest first.
     base::Result<std::vector<BatchRecord>> unfinished() const;
-    // validating -> in_progress. Custom ids differ.
+    // validating -> in_progress. The lines' custom ids must differ.
     base::Status start_batch(std::string_view id, std::string_view model,
                              const std::vector<BatchLine>& lines, std::int64_t now);
     // validating -> failed.
     base::Status fail_batch(std::string_view id, std::string_view errors, std::int64_t total,
                             std::int64_t now);
-    // validating, in_progress -> cancelling; invalid when it is over or nearly so.
+    // validating, in_progress -> cancelling. Error invalid when the batch is over or nearly so.
     base::Result<BatchRecord> cancel_batch(std::string_view id, std::int64_t now);
     // in_progress -> finalizing.
     base::Status finalize_batch(std::string_view id, std::int64_t now);
-    // To completed, expired or cancelled, with the result files; every line has a result.
+    // Ends a batch as completed, expired or cancelled, and makes its result files. Every line must
+    // have a result.
     base::Status close_batch(std::string_view id, BatchStatus status, std::int64_t now);
 
-    // Lines without a result behind this one, in order.
+    // The lines without a result that follow this one, in order.
     base::Result<std::vector<BatchLine>> open_lines(std::string_view batch, std::int64_t after,
                                                     std::int64_t limit) const;
     base::Result<JobCounts> counts() const;
-    // What all that is kept takes on disk, without what was deleted.
+    // What all that is kept takes on disk; what was deleted does not count.
     base::Result<std::int64_t> bytes_kept() const;
-    // These are under way from now on, until they have a result or are put aside. If this process
-    // dies before, that counts against each of them (BatchLine::deaths).
+    // Notes that these lines are under way until they have a result or are put aside. If this
+    // process dies before, that counts against each of them (BatchLine::deaths).
     base::Status begin_lines(const std::vector<LineOfBatch>& lines);
     base::Status put_aside(const std::vector<LineOfBatch>& lines);
-    // Nothing is under way any more: this process ends in good order.
+    // Notes that nothing is under way any more: this process ends in good order.
     base::Status put_all_aside();
-    // All or none, in one transaction; those of lines that have a result already are dropped.
-    // Returns how many were kept.
+    // Adds all results or none, in one transaction. Results of lines that have one already are
+    // dropped. Returns how many were added.
     base::Result<std::int64_t> add_results(const std::vector<LineResult>& results);
 
   private:

@@ -34,7 +34,7 @@ CREATE TABLE drains(
     remove INTEGER NOT NULL);  -- 1: and dismissed
 )";
 
-// Drains were not kept at first.
+// Version 2: drains.
 constexpr std::array<const char*, 1> kUpgrades = {R"(
 CREATE TABLE drains(
     worker TEXT PRIMARY KEY,
@@ -44,7 +44,7 @@ CREATE TABLE drains(
 constexpr std::int64_t kPlacementsApplicationId = 0x486c6970;  // "Hlip", in the file's header
 constexpr Schema kPlacement = {kPlacementsApplicationId, 2, kTables, kUpgrades};
 
-// A damaged page may lie where nobody looks until it is too late.
+// Checks the whole file: a damaged page may lie where nobody looks until it is too late.
 Status check_whole(const Database& database) {
     TRY(Statement statement, database.prepare("PRAGMA quick_check(1)"));
     TRY(const bool row, statement.step());
@@ -56,7 +56,7 @@ Status check_whole(const Database& database) {
 }  // namespace
 
 Result<std::unique_ptr<PlacementStore>> PlacementStore::open(const std::string& folder) {
-    // What users type and clients hold is theirs to read only.
+    // What users write is only for the owner to read.
     TRY_VOID(base::make_private_folder(folder));
     TRY(auto database, Database::open((std::filesystem::path(folder) / "placement.db").string()));
     TRY_VOID(check_whole(*database));

@@ -45,12 +45,12 @@ struct DrainRecord {
 // time.
 class PlacementStore {
   public:
-    // Makes the folder and placement.db in it when they are not there. Errors name the file:
-    // another process has it (unavailable), it is damaged, none of ours, or of a newer version
-    // (invalid).
+    // Opens placement.db in the folder; both are made when they are not there. Errors name the
+    // file: another process has it (unavailable), or it is damaged, none of ours, or of a newer
+    // version (invalid).
     static base::Result<std::unique_ptr<PlacementStore>> open(const std::string& folder);
 
-    // None: nothing was saved yet.
+    // The last placement that was saved; none if there was none yet.
     base::Result<std::optional<PlacementRecord>> load() const;
     // In place of what was there.
     base::Status save(const PlacementRecord& placement) const;

@@ -17,9 +17,9 @@ struct Schema {
     std::span<const char* const> upgrades = {};
 };
 
-// Makes the tables of an empty database, and of an older version's those of this one, keeping what
-// is in them. invalid, and nothing is touched: a database of another program, or one that a newer
-// Helix wrote.
+// Makes the tables of an empty database, and brings those of an older version up to this one,
+// keeping what is in them. Error invalid, with nothing touched: a database of another program, or
+// one that a newer Helix wrote.
 base::Status prepare_schema(const Database& database, const Schema& schema);
 
 }  // namespace helix::store

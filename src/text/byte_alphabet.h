@@ -16,7 +16,7 @@ class ByteAlphabet {
     ByteAlphabet();
     // The character for a byte, as UTF-8.
     const std::string& character(unsigned char byte) const { return characters_[byte]; }
-    // The bytes that a token's text stands for; nothing when it holds a character outside the
+    // The bytes that a token's text stands for; nothing when the text has a character outside the
     // alphabet.
     std::optional<std::string> bytes(std::string_view text) const;
 

@@ -17,7 +17,7 @@ std::uint64_t pair_key(Token left, Token right) {
            static_cast<std::uint32_t>(right);
 }
 
-// Bytes C0, C1 and F5 to FF are in no UTF-8 text.
+// Whether a byte can be in UTF-8 text: C0, C1 and F5 to FF cannot.
 bool occurs_in_utf8(std::size_t byte) {
     return byte != 0xc0 && byte != 0xc1 && byte < 0xf5;
 }

@@ -14,11 +14,11 @@
 
 namespace helix::text {
 
-// tokenizer.ggml.model "gpt2": byte-level BPE. Text is cut into words; inside a word bytes merge by
-// the file's list of merges, earliest first.
+// The encoder for tokenizer.ggml.model "gpt2": byte-level BPE. Text is cut into words; inside a
+// word bytes merge by the file's list of merges, earliest first.
 class ByteBpeEncoder final : public TextEncoder, private MergeRules {
   public:
-    // vocabulary outlives the result.
+    // vocabulary must outlive the result.
     static base::Result<std::unique_ptr<const TextEncoder>> create(const Vocabulary& vocabulary,
                                                                    PreTokenizer pre_tokenizer);
 

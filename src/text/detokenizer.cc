@@ -25,8 +25,8 @@ std::string take_text(std::string& bytes) {
     return out;
 }
 
-// strip_space: whether the next printed token loses a leading space; one is printed, so no later
-// one does.
+// strip_space says whether the next printed token loses a leading space. It is cleared once a token
+// is printed, so no later one does.
 void append_bytes(const Tokenizer& tokenizer, Token token, bool skip_special, bool& strip_space,
                   std::string& out) {
     if (skip_special && tokenizer.is_special(token)) return;

@@ -9,7 +9,8 @@
 namespace helix::text {
 
 struct DetokenizerOptions {
-    // Leave out control and unknown tokens; off: they are printed as the vocabulary writes them.
+    // Leaves out control and unknown tokens. If off, they are printed as the vocabulary writes
+    // them.
     bool skip_special_tokens = true;
     // The tokens are a text from its beginning, so the space that encode() put before it is taken
     // away again. Off for the continuation of a prompt, where a first " there" is a word of its
@@ -17,17 +18,17 @@ struct DetokenizerOptions {
     bool starts_text = false;
 };
 
-// Tokens to text, one by one: what it returns, joined, is the same however the tokens arrive, and
-// every piece is valid UTF-8. Bytes of an unfinished character wait for the next token; bytes that
-// cannot become one are replaced by U+FFFD at once.
+// Turns tokens into text, one by one. What it returns, joined, is the same however the tokens
+// arrive, and every piece is valid UTF-8. Bytes of an unfinished character wait for the next token;
+// bytes that cannot become one are replaced by U+FFFD at once.
 class Detokenizer {
   public:
     explicit Detokenizer(std::shared_ptr<const Tokenizer> tokenizer,
                          DetokenizerOptions options = {});
 
     std::string push(Token token);
-    // At the end: what waits becomes one U+FFFD. The object then starts afresh, in the middle of a
-    // text.
+    // Ends the text: what waits becomes one U+FFFD. The object then starts afresh, in the middle of
+    // a text.
     std::string flush();
 
   private:
@@ -37,7 +38,7 @@ class Detokenizer {
     std::string waiting_;  // at most 3 bytes
 };
 
-// All at once; starts_text as for a whole text unless options say otherwise.
+// Decodes all tokens at once, by default as a whole text (starts_text).
 std::string decode(const Tokenizer& tokenizer, std::span<const Token> tokens,
                    DetokenizerOptions options = {.starts_text = true});
 

@@ -77,7 +77,8 @@ class SplitPattern {
         code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern), PCRE2_ZERO_TERMINATED,
                                   PCRE2_UTF | PCRE2_UCP, &error, &where, nullptr));
         CHECK(code_ != nullptr && context_ != nullptr);
-        // Where the system forbids generated code, pcre2_match interprets: slower, same result.
+        // Where the system forbids generated code, pcre2_match interprets, which is slower with the
+        // same result.
         pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE);
         // Our patterns are linear or nearly so; a limit would only make long inputs fail.
         constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();
@@ -86,7 +87,7 @@ class SplitPattern {
         pcre2_set_heap_limit(context_.get(), kNoLimit);
     }
 
-    // Appends the pieces of text, which is valid UTF-8.
+    // Appends the pieces of text, which must be valid UTF-8.
     void split(std::string_view text, std::vector<std::string_view>& out) const {
         const std::unique_ptr<pcre2_match_data, FreeMatchData> match(
             pcre2_match_data_create_from_pattern(code_.get(), nullptr));

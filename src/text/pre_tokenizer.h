@@ -10,17 +10,18 @@ namespace helix::text {
 
 class SplitPattern;
 
-// Cuts text into the words inside which byte-level BPE merges (tokenizer.ggml.pre). Any thread.
+// Cuts text into the words inside which byte-level BPE merges (tokenizer.ggml.pre). For any thread.
 class PreTokenizer {
   public:
-    // name as in the file; empty means "default". An unknown name is an error that lists the known
-    // ones.
+    // name is as in the file; empty means "default". An unknown name is an error that lists the
+    // known ones.
     static base::Result<PreTokenizer> create(std::string_view name);
     PreTokenizer(PreTokenizer&&) noexcept;
     PreTokenizer& operator=(PreTokenizer&&) noexcept;
     ~PreTokenizer();
 
-    // Words in order; together they are the text. Each byte that is not UTF-8 is a word of its own.
+    // The words in order, which together are the text. Each byte that is not UTF-8 is a word of its
+    // own.
     std::vector<std::string_view> split(std::string_view text) const;
     // A word that is a token is that token, whatever the merges would make of it.
     bool whole_words_first() const { return whole_words_first_; }

@@ -11,12 +11,12 @@
 
 namespace helix::text {
 
-// tokenizer.ggml.model "llama": SentencePiece BPE. Spaces are written "▁"; neighbouring pieces
-// merge when the joined text is a token, highest score first; a character that is no token becomes
-// <0xXX> bytes.
+// The encoder for tokenizer.ggml.model "llama": SentencePiece BPE. Spaces are written "▁";
+// neighbouring pieces merge when the joined text is a token, highest score first; a character that
+// is no token becomes <0xXX> bytes.
 class SpmEncoder final : public TextEncoder, private MergeRules {
   public:
-    // vocabulary has all defaults filled in and outlives the result.
+    // vocabulary must have all defaults filled in and outlive the result.
     static base::Result<std::unique_ptr<const TextEncoder>> create(const Vocabulary& vocabulary);
 
     void encode(std::string_view text, bool at_start, std::vector<Token>& out) const override;

@@ -39,7 +39,7 @@ void StopStrings::insert(std::uint32_t stop) {
     nodes_[at].stop = stop;
 }
 
-// In order of depth: what a link leads to is linked before.
+// Links nodes in order of depth, so that what a link leads to is linked before.
 void StopStrings::link() {
     std::vector<std::uint32_t> order{0};
     order.reserve(nodes_.size());
@@ -81,7 +81,7 @@ std::string StopMatcher::feed(std::string_view text) {
     const std::size_t shown = held_.size() - stops_->nodes_[at_].depth;
     std::string out = held_.substr(shown_, shown - shown_);
     shown_ = shown;
-    if (shown_ * 2 >= held_.size()) {  // else what stays would be moved again and again
+    if (shown_ * 2 >= held_.size()) {  // otherwise what stays would be moved again and again
         held_.erase(0, shown_);
         shown_ = 0;
     }

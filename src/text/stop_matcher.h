@@ -9,8 +9,8 @@
 
 namespace helix::text {
 
-// Stop strings, made ready for any number of texts: immutable, any thread. Takes some 20 bytes for
-// each byte of the strings.
+// Stop strings, made ready for any number of texts. Immutable, for any thread. Takes some 20 bytes
+// for each byte of the strings.
 class StopStrings {
   public:
     // Empty strings are ignored.
@@ -29,7 +29,7 @@ class StopStrings {
         std::uint32_t shorter = 0;      // the longest beginning that this one ends with
         std::uint32_t depth = 0;        // bytes
         std::uint32_t stop = kNone;     // the longest string that ends here
-        char byte = 0;                  // the last
+        char byte = 0;                  // the beginning's last byte
     };
 
     std::uint32_t child(std::uint32_t node, char byte) const;
@@ -43,7 +43,7 @@ class StopStrings {
 
 // Watches streamed text for stop strings. What it lets out never holds a part of the stop string
 // that ends the text; the result does not depend on how the text is cut. The stop string that is
-// complete first wins, among those that end together the longest. Each byte is looked at once,
+// complete first wins, and of those that end together the longest. Each byte is looked at once,
 // however long the strings are.
 class StopMatcher {
   public:
@@ -51,9 +51,9 @@ class StopMatcher {
     explicit StopMatcher(std::vector<std::string> stops)
         : StopMatcher(std::make_shared<const StopStrings>(std::move(stops))) {}
 
-    // The text that may be shown now. After a match: nothing, ever.
+    // The text that may be shown now; after a match nothing any more.
     std::string feed(std::string_view text);
-    // At the end of the text without a match: what was held back.
+    // What was held back, at the end of a text without a match.
     std::string flush();
 
     // The stop string that was found, which is not part of the text.
@@ -63,7 +63,7 @@ class StopMatcher {
     std::shared_ptr<const StopStrings> stops_;
     std::uint32_t at_ = 0;   // the node of what is held back
     std::string held_;       // the end of the text, as far as a stop string may have begun in it
-    std::size_t shown_ = 0;  // of held_: shown already, not yet cut off
+    std::size_t shown_ = 0;  // bytes of held_ that are shown already and not cut off yet
     std::optional<std::string> matched_;
 };
 

@@ -32,7 +32,7 @@ class MergeRules {
                                       const Symbol& right) const = 0;
 };
 
-// Appends to the list that symbols already is.
+// Appends to the list that symbols is.
 void append_symbol(std::vector<Symbol>& symbols, std::uint32_t length, spec::Token token);
 
 // Byte-pair encoding: applies the rule of smallest order, leftmost first among equals, until none

@@ -13,7 +13,7 @@ namespace helix::text {
 class TextEncoder {
   public:
     virtual ~TextEncoder() = default;
-    // Appends. at_start: nothing or a special token comes before.
+    // Appends the tokens of text. at_start says that nothing or a special token comes before.
     virtual void encode(std::string_view text, bool at_start, std::vector<Token>& out) const = 0;
     // The bytes that the text of a normal or byte token stands for.
     virtual std::string decode_token(Token token) const = 0;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kEndNames = {
     "<|eot_id|>",      "<|im_end|>",    "<|end|>",    "<end_of_turn>",
     "<|end_of_text|>", "<|endoftext|>", "<|eom_id|>", "<EOT>"};
-// These too, but only where the file itself says that they are control tokens.
+// More such names, which count only where the file itself says that they are control tokens.
 constexpr std::array<std::string_view, 4> kEndNamesIfControl = {"</s>", "<|fim_pad|>",
                                                                 "<|repo_name|>", "<|file_sep|>"};
 

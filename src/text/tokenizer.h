@@ -15,16 +15,17 @@
 namespace helix::text {
 
 struct EncodeOptions {
-    // Put BOS before and EOS after the text where the model's file says so.
+    // Puts BOS before and EOS after the text if the model's file says so.
     bool add_special = true;
-    // Read "<|eot_id|>" in the text as that token. Only for text that we wrote, a rendered chat
+    // Reads "<|eot_id|>" in the text as that token. Only for text that we wrote, a rendered chat
     // template: a user who could write control tokens could end the turn and speak as the system.
     // So what comes from users is encoded apart, with this off; it then comes out as ordinary
     // characters.
     bool parse_special = false;
 };
 
-// Text to tokens and tokens to bytes, as the model was trained. Immutable: any thread, any time.
+// Turns text into tokens and tokens into bytes, as the model was trained. Immutable, for any
+// thread.
 class Tokenizer {
   public:
     // Errors name the metadata key that is wrong or missing.
@@ -32,16 +33,16 @@ class Tokenizer {
     Tokenizer(const Tokenizer&) = delete;
     Tokenizer& operator=(const Tokenizer&) = delete;
 
-    // Never fails. Bytes that are not UTF-8 are encoded byte by byte and come back from
-    // token_bytes() as they were. O(n log n).
+    // The tokens of text, in O(n log n). Never fails. Bytes that are not UTF-8 are encoded byte by
+    // byte and come back from token_bytes() as they were.
     std::vector<Token> encode(std::string_view text, EncodeOptions options = {}) const;
 
-    // What the token stands for: bytes, possibly a part of a character; a special token's own text.
-    // Empty for an unused token and for an id outside the vocabulary. Valid while this lives.
+    // The bytes that a token stands for, possibly a part of a character, or a special token's own
+    // text. Empty for an unused token and for an id outside the vocabulary. Valid while this lives.
     std::string_view token_bytes(Token token) const;
-    // Control and unknown tokens: not text that the model says.
+    // Whether it is a control or unknown token, which is not text that the model says.
     bool is_special(Token token) const;
-    // The model ends its turn with this: eos, eot, eom and their well-known names.
+    // Whether the model ends its turn with this token: eos, eot, eom and their well-known names.
     bool is_end_of_generation(Token token) const;
 
     Token vocab_size() const { return static_cast<Token>(vocabulary_.tokens.size()); }
@@ -50,8 +51,8 @@ class Tokenizer {
     std::optional<Token> eos() const { return vocabulary_.eos; }
     bool adds_bos() const { return *vocabulary_.add_bos; }
     bool adds_eos() const { return *vocabulary_.add_eos; }
-    // encode() begins a text with a space that is not in it; decoding a whole text takes it away
-    // again.
+    // Whether encode() begins a text with a space that is not in it; decoding a whole text takes it
+    // away again.
     bool adds_space_prefix() const { return *vocabulary_.add_space_prefix; }
     // All defaults are filled in: kinds, add_bos, add_eos and add_space_prefix are present.
     const Vocabulary& vocabulary() const { return vocabulary_; }

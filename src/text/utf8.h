@@ -7,7 +7,7 @@
 
 namespace helix::text {
 
-// U+FFFD as UTF-8: what stands for bytes that are no text.
+// U+FFFD as UTF-8, which stands for bytes that are no text.
 inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
 struct Utf8Prefix {
@@ -17,13 +17,13 @@ struct Utf8Prefix {
         invalid,     // can never become one
     };
     Kind kind;
-    // invalid: the longest start of a character that these bytes form, at least 1 (Unicode 3.9,
-    // "maximal subparts"), to be replaced by one U+FFFD.
+    // Of an invalid one: the longest start of a character that these bytes form, at least 1
+    // (Unicode 3.9, "maximal subparts"), which one U+FFFD is to replace.
     std::size_t length;
 };
 
-// What text begins with; text is not empty. Overlong forms, surrogates and values over U+10FFFF are
-// invalid.
+// What text begins with; it must not be empty. Overlong forms, surrogates and values over U+10FFFF
+// are invalid.
 Utf8Prefix utf8_prefix(std::string_view text);
 
 void append_utf8(std::string& out, char32_t code_point);

@@ -18,7 +18,8 @@ using base::Status;
 using model::GgufFile;
 using model::MetaArray;
 
-// A key that the file may leave out: nothing for not_found, any other error passes on.
+// The value of a key that the file may leave out: nothing for not_found, while any other error
+// passes on.
 template <typename T>
 Result<std::optional<T>> if_present(Result<T> value) {
     if (value.ok()) return std::optional<T>(std::move(*value));

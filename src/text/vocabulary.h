@@ -40,11 +40,11 @@ struct Vocabulary {
     std::string chat_template;  // Jinja source, empty when the file has none
 };
 
-// Reads and validates; errors name the metadata key.
+// Reads and validates a vocabulary. Errors name the metadata key.
 base::Result<Vocabulary> read_vocabulary(const model::GgufFile& file);
 
-// Sizes agree, ids are in range, no text stands for two tokens. What a kind of tokenizer needs
-// beyond that (scores, merges) is checked when it is built.
+// Checks that sizes agree, ids are in range, and no text stands for two tokens. What a kind of
+// tokenizer needs beyond that (scores, merges) is checked when it is built.
 base::Status validate(const Vocabulary& vocabulary);
 
 }  // namespace helix::text

@@ -9,13 +9,13 @@
 
 namespace helix::text {
 
-// During one call of encode: the tokens of words met before, which already stand in its output.
-// Bounded.
+// Remembers, during one call of encode, the tokens of words that were met before and already stand
+// in its output. Bounded.
 class WordMemory {
   public:
     explicit WordMemory(std::vector<spec::Token>& out) : out_(out) {}
 
-    // Appends the tokens of a word that is remembered.
+    // Appends the tokens of the word if it is remembered.
     bool repeat(std::string_view word) {
         const auto known = seen_.find(word);
         if (known == seen_.end()) return false;
@@ -23,7 +23,7 @@ class WordMemory {
         for (std::size_t i = 0; i < count; ++i) out_.push_back(out_[begin + i]);
         return true;
     }
-    // word stays valid; its tokens are those from begin to the end of the output.
+    // word must stay valid. Its tokens are those from begin to the end of the output.
     void remember(std::string_view word, std::size_t begin) {
         if (word.size() > kMaxLength || seen_.size() >= kMaxWords) return;
         seen_.emplace(word, std::pair(begin, out_.size() - begin));

@@ -12,36 +12,36 @@
 
 namespace helix::wire {
 
-// What one message may hold. A worker with more is not ours.
+// What one message may hold. No worker of ours sends more.
 constexpr std::size_t kMaxMessageBytes = 32U << 20U;   // the encoded message
 constexpr std::size_t kMaxPayloadBytes = 128U << 20U;  // the raw frame beside it
 constexpr std::int32_t kMaxLayers = 4096;
 constexpr std::int32_t kMaxWorkers = 4096;
 constexpr std::int32_t kMaxHiddenSize = 1 << 18;
 constexpr std::int32_t kMaxVocabSize = 1 << 24;
-constexpr std::int32_t kMaxPosition = 1 << 24;  // of a token in a sequence
+constexpr std::int32_t kMaxPosition = 1 << 24;  // of a token in its sequence
 constexpr int kMaxItems = 1 << 20;              // inputs, tokens, keys of one message
 constexpr int kMaxLogprobs = 1024;
-constexpr int kMaxMembers = 256;  // of a sequence group that one message makes
+constexpr int kMaxMembers = 256;  // that one message may add to a sequence group
 constexpr int kMaxTensors = 1 << 17;
 constexpr std::size_t kMaxTextBytes = 4096;  // names, endpoints, reasons
 constexpr std::uint32_t kMaxChunkBytes = 4U << 20U;
 constexpr std::uint64_t kMaxHeaderBytes = 1ULL << 30U;
 constexpr std::uint32_t kMaxPingBytes = 2U << 20U;
 
-// What the receiver knows of its session; 0 = not known yet, and then messages that need it are
-// refused.
+// What the receiver knows of its session. 0: not known yet, so messages that need it are refused.
 struct SessionLimits {
     std::int32_t n_layers = 0;
     std::int32_t hidden_size = 0;  // a row of activations is hidden_size floats
 };
 
-// Rows of a StageInput (payload.rows > 0) must equal its tokens; the sender puts them into the raw
-// frame, inputs in order. buffer and first_row are not encoded.
+// A StageInput with a payload (payload.rows > 0) must have as many rows as tokens. The sender puts
+// the rows into the raw frame, input after input. buffer and first_row are not encoded.
 std::string encode(const Message& message);
 
-// payload_bytes: size of the raw frame beside the message, 0 = none; it is checked against what the
-// message says. Decoded StageInputs have payload.first_row and rows set and buffer 0.
+// payload_bytes is the size of the raw frame beside the message, 0 if there is none; it is checked
+// against what the message says. Decoded StageInputs have payload.first_row and rows set, and
+// buffer 0.
 base::Result<Message> decode(std::span<const std::byte> bytes, std::size_t payload_bytes,
                              const SessionLimits& limits);
 

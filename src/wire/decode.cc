@@ -3,7 +3,7 @@
 
 #include "wire/decode_fields.h"
 
-// Every field is checked here, once; behind decode() nobody has to.
+// Every field is checked here, once, so that nobody behind decode() has to.
 
 namespace helix::wire {
 namespace {
@@ -91,7 +91,7 @@ Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const Sessi
         in_range("scored tokens", from.scored_size(), start.prompt_tokens, start.prompt_tokens));
     for (const std::int32_t token : from.scored())
         TRY_VOID(in_range("scored token", token, 0, kMaxVocabSize));
-    // Of tokens that are not computed nothing can be said.
+    // Tokens that are not computed have no log-probabilities.
     TRY_VOID(in_range("cached tokens of a scored prompt", from.cached_size(), 0, 0));
     TRY_VOID(in_range("n_logprobs of a scored prompt", start.sampling.n_logprobs, 0, kMaxLogprobs));
     start.scored.assign(from.scored().begin(), from.scored().end());
@@ -121,7 +121,7 @@ Result<core::StageInput> get_input(const pb::StageInput& from, const SessionLimi
     if (!from.has_start()) return input;
     if (input.parent >= 0) return base::invalid("a forked member starts as its parent did");
     TRY(input.start, get_start(from.start(), limits));
-    // Rows that follow the cached ones are the first.
+    // The first rows are those that follow the cached ones.
     TRY_VOID(in_range("first_position", input.first_position, input.start->cached_tokens(),
                       input.start->cached_tokens()));
     return input;
@@ -522,7 +522,7 @@ Result<Message> decode(std::span<const std::byte> bytes, std::size_t payload_byt
                        const SessionLimits& limits) {
     TRY_VOID(at_most("message size", bytes.size(), kMaxMessageBytes));
     TRY_VOID(at_most("raw frame size", payload_bytes, kMaxPayloadBytes));
-    // The library's own complaints about bad bytes; ours go to whoever asked.
+    // The library's own complaints about bad bytes are silenced; ours go to whoever asked.
     [[maybe_unused]] static auto* const previous = google::protobuf::SetLogHandler(nullptr);
     pb::Envelope envelope;
     if (!envelope.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {

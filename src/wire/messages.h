@@ -10,8 +10,8 @@
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 
-// What coordinator and workers say besides core's messages: joining, measuring, weights. Plain
-// data.
+// What coordinator and workers say to each other besides core's messages, about joining, measuring
+// and weights. Plain data.
 
 namespace helix::wire {
 
@@ -50,7 +50,7 @@ struct Welcome {
     std::string kv_type;  // of the KV pages, like "f16"; the spec counts with it
 };
 
-// Not this worker, or not now. final: trying again without changing something is useless.
+// The worker may not join, or not now. final: trying again without changing something is useless.
 struct Refused {
     std::string reason;
     bool final = false;
@@ -59,7 +59,7 @@ struct Refused {
 
 struct Goodbye {
     std::string reason;
-    bool dismissed = false;  // by the coordinator: do not come back
+    bool dismissed = false;  // the coordinator dismisses it: it is not to come back
     bool operator==(const Goodbye&) const = default;
 };
 
@@ -132,16 +132,17 @@ struct Manifest {
     bool operator==(const Manifest&) const = default;
 };
 
-constexpr std::int32_t kHeaderChunk = -1;  // in place of a tensor's index: the file's header
+constexpr std::int32_t kHeaderChunk =
+    -1;  // stands for the file's header in place of a tensor's index
 
-// length bytes of tensors[tensor] from offset on.
+// Asks for length bytes of tensors[tensor] from offset on.
 struct ChunkRequest {
     std::int32_t tensor = kHeaderChunk;
     std::uint64_t offset = 0;
     std::uint32_t length = 0;
     bool operator==(const ChunkRequest&) const = default;
 };
-// The bytes are the raw frame; error is set when there are none.
+// A part of the file. Its bytes are the raw frame; error is set when there are none.
 struct Chunk {
     std::int32_t tensor = kHeaderChunk;
     std::uint64_t offset = 0;

@@ -67,7 +67,7 @@ class ApiTest : public ::testing::Test {
         const std::size_t value = text.find("} ", at) + 2;
         return text.substr(value, text.find('\n', value) - value);
     }
-    // Within ten seconds.
+    // Whether the metric has this value within ten seconds.
     bool metric_becomes(const std::string& name, const std::string& value) {
         for (int i = 0; i < 1000; ++i) {
             if (metric(name) == value) return true;

@@ -1,4 +1,4 @@
-// Batches that outlive the process that runs them, also where one of their lines kills it.
+// Batches that outlive the process that runs them, even where one of their lines kills it.
 
 #include "api/batch_runner.h"
 
@@ -71,7 +71,7 @@ class BatchRunnerTest : public ::testing::Test {
         EXPECT_TRUE(opened.ok());
         return opened.ok() ? std::move(opened).value() : nullptr;
     }
-    // One process, until it dies of one of these lines (true) or the batch is over. What was in
+    // Runs one process until it dies of one of these lines (true) or the batch is over. What was in
     // flight when it died is in died_with_.
     bool live(const std::set<std::int64_t>& poison, bool in_good_order = false) {
         const auto store = open();

@@ -48,7 +48,7 @@ struct FakeRequest {
         }
         sink->on_scored(tokens);
     }
-    // A token for each byte.
+    // Says text, with a token for each byte.
     void say(std::string_view text, std::int32_t choice = 0, float logprob = -0.5F) {
         for (const char c : text) token(static_cast<unsigned char>(c), choice, logprob);
     }

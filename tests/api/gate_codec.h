@@ -14,7 +14,7 @@
 
 namespace helix::api {
 
-// Stops those who come until it is opened.
+// Makes those who come wait until it is opened.
 class Gate {
   public:
     void pass() {
@@ -23,7 +23,7 @@ class Gate {
         changed_.notify_all();
         changed_.wait(lock, [this] { return open_; });
     }
-    // Ten seconds at most.
+    // Waits at most ten seconds until this many wait.
     bool wait_for(int waiting) {
         std::unique_lock lock(mutex_);
         return changed_.wait_for(lock, std::chrono::seconds(10),

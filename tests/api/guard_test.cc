@@ -53,7 +53,7 @@ AccessOptions with_admin() {
     return options;
 }
 
-// 0 = it passes.
+// The status of the guard's answer; 0 = the request passes.
 int status(Guard& guard, const net::HttpRequest& r, base::TimePoint now = kStart) {
     const Passage passage = guard.check(now, r);
     return passage.response ? passage.response->status : 0;
@@ -77,7 +77,7 @@ TEST(Guard, AWebPageOfAnotherOriginChangesNothing) {
             EXPECT_EQ(status(*g, request("POST", path, {kJson, {"sec-fetch-site", site}})), 403);
         }
         EXPECT_EQ(status(*g, request("POST", path, {kJson, {"sec-fetch-site", "same-origin"}})), 0);
-        // What a page can send without being asked first.
+        // What a page can send without a preflight.
         for (const char* type : {"text/plain", "application/x-www-form-urlencoded",
                                  "multipart/form-data; boundary=B", ""}) {
             EXPECT_EQ(status(*g, request("POST", path, {{"content-type", type}})), 415)
@@ -127,7 +127,7 @@ TEST(Guard, AnUnknownNameOfTheServerIsRefusedWithTheFlagThatAllowsIt) {
     AccessOptions options;
     options.host_names = {"hall"};
     EXPECT_EQ(asked("Hall:8080", *guard({}, options)), 0);
-    // Two names of which one is known are no known name.
+    // Two names, of which one is known, are no known name.
     EXPECT_EQ(status(*g, request("GET", "/helix/cluster",
                                  {{"host", "localhost"}, {"host", "evil.example"}})),
               421);

@@ -84,7 +84,7 @@ class JobsTest : public ApiTest {
         ADD_FAILURE() << "not " << status << ": " << now.dump();
         return now;
     }
-    // custom_id -> the line; every one once.
+    // The lines by custom_id, each of which comes once.
     std::map<std::string, Json> result_lines(const Json& file_id) {
         std::map<std::string, Json> out;
         if (file_id.is_null()) return out;
@@ -98,7 +98,7 @@ class JobsTest : public ApiTest {
         }
         return out;
     }
-    // Echoes the prompt in capitals: "p3" -> "P3!".
+    // Answers with the prompt in capitals: "P3!" for "p3".
     void answer(FakeRequest& request) {
         request.accept();
         request.route();
@@ -299,7 +299,7 @@ TEST_F(JobsTest, AnUploadThatFillsTheDiskIsToldSo) {
     EXPECT_EQ(refused.status, 507);
     EXPECT_THAT(refused.body, HasSubstr("on disk; try again later"));
     EXPECT_THAT(refused.body, HasSubstr("storage_full"));
-    // One after the other they fit, however soon the next one comes.
+    // One after the other these fit, however soon the next one comes.
     for (int i = 0; i < 20; ++i) {
         const auto taken = post("/v1/files", form(std::string(600'000, 'x')), type);
         ASSERT_EQ(taken.status, 200) << taken.body;
@@ -632,7 +632,7 @@ TEST_F(JobsTest, AFolderInUseIsRefusedAtTheStart) {
     EXPECT_THAT(second.error().message, HasSubstr("in use"));
 }
 
-// With the length that was stored the client would be promised another one than it is sent.
+// By the length that was stored, the client would be promised another length than it is sent.
 TEST_F(JobsTest, ADownloadOfAFileThatIsDamagedIsAnErrorThatNamesIt) {
     start();
     const std::string id = upload("some content");

@@ -33,7 +33,7 @@ TEST(JsonText, WrongUtf8BecomesOneReplacementForEachMaximalPiece) {
     EXPECT_EQ(as_json("\xF0\x9F\x98 x"), "\"" + r + " x\"");
 }
 
-// Against the library: the same text, and for wrong UTF-8 the same replacements.
+// Compares with the library: the text is the same, and so are the replacements for wrong UTF-8.
 TEST(JsonText, RandomBytesReadBackAsTheLibraryWritesThem) {
     constexpr std::uint64_t kSeed = 20240611;
     base::Random random(kSeed);

@@ -86,7 +86,7 @@ TEST_F(ModelCodecTest, ControlTextsInsideOneAnotherAreAllBrokenUp) {
     }
 }
 
-// Both were replaced one by one, each time with all that follows moved.
+// If each were replaced by itself, all that follows would be moved each time.
 TEST_F(ModelCodecTest, AMillionMarksOrControlTextsInAMessageTakeLinearTime) {
     const std::string end = codec_->token_bytes(codec_->end_tokens().front());
     for (const std::string& piece : {std::string("\xEF\xB7\x90"), end}) {
@@ -101,7 +101,7 @@ TEST_F(ModelCodecTest, AMillionMarksOrControlTextsInAMessageTakeLinearTime) {
     }
 }
 
-// The workers would end the request with these words at its first token.
+// Otherwise the workers would end the request with these words at its first token.
 TEST_F(ModelCodecTest, AGrammarThatCannotBeginIsRefusedBeforeItRuns) {
     using Kind = spec::OutputGrammar::Kind;
     EXPECT_TRUE(codec_->check_grammar({Kind::json_object, ""}).ok());

@@ -26,7 +26,7 @@ class PreparationTest : public ApiTest {
     std::unique_ptr<const TextCodec> make_codec() override {
         return std::make_unique<GateCodec>(gate_);
     }
-    // Large, so that it is none of those that go before others.
+    // The prompt is large, so that the job is none of those that go before others.
     static std::string waits() { return plain("wait" + std::string(100'000, 'w')); }
     static std::string plain(const std::string& prompt, Json more = Json::object()) {
         Json body = {{"prompt", prompt}};
@@ -180,7 +180,7 @@ TEST_F(PreparationTest, WhatParsingTakesIsKnownBeforeItIsParsed) {
     std::int64_t bytes = 0;
     const std::string text = R"({"a":[1, -2.5e3,true,null,"x,y:[\"]"],"b":{}})";
     ASSERT_FALSE(measure_json(text, limits, bytes));
-    // The object, two names, the array with five values, the empty object.
+    // Ten values: the object, two names, the array with five values, and the empty object.
     EXPECT_EQ(bytes, 10 * 96 + static_cast<std::int64_t>(text.size()));
     limits.max_json_values = 8;
     const auto error = measure_json(text, limits, bytes);

@@ -35,7 +35,7 @@ class PreparePoolTest : public ::testing::Test {
         };
         return made;
     }
-    // Keeps a thread until release(client).
+    // A job that keeps a thread until release(client).
     PreparePool::Job holder(const std::string& client, std::size_t bytes = kLarge) {
         PreparePool::Job made;
         made.client = client;

@@ -1,4 +1,11 @@
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "api/guard.h"
+#include "api/routes.h"
 #include "api_fixture.h"
+#include "spec/text_file.h"
 
 namespace helix::api::routes_test {
 namespace {
@@ -374,6 +381,45 @@ TEST_F(ApiTest, TheClusterPageShowsWorkersAndThePipelineOfEachRequest) {
     EXPECT_EQ(request["completion_tokens"], 2);
     EXPECT_GE(request["ttft_s"].get<double>(), 0);
     EXPECT_GE(request["queue_s"].get<double>(), 0);
+}
+
+TEST(Routes, EachMethodAndPathIsThereOnce) {
+    std::set<std::pair<std::string_view, std::string_view>> seen;
+    for (const Route& one : all_routes()) {
+        EXPECT_TRUE(one.path.starts_with('/')) << one.path;
+        EXPECT_TRUE(seen.emplace(one.method, one.path).second) << one.method << " " << one.path;
+    }
+}
+
+// What looks after the cluster is never a client's to ask for, whatever the table says.
+TEST(Routes, PathsOfTheClusterAreClosedToClients) {
+    for (const Route& one : all_routes()) {
+        if (!one.path.starts_with("/helix/") || one.path == "/helix/join") continue;
+        const Access access = access_of(one.method, one.path);
+        EXPECT_EQ(access, one.method == "GET" ? Access::internals : Access::admin) << one.path;
+    }
+}
+
+TEST(Routes, EachIsInTheDocumentation) {
+    const auto text = spec::read_text_file(std::string(HELIX_SOURCE_DIR) + "/docs/api.md");
+    ASSERT_TRUE(text.ok()) << text.error().message;
+    for (const Route& one : all_routes()) {
+        if (one.path == "/") continue;  // a page that names the others
+        const std::string_view fixed = one.path.substr(0, one.path.find("/{"));
+        EXPECT_NE(text->find(fixed), std::string::npos) << one.path;
+    }
+}
+
+TEST_F(ApiTest, PagesOfTheProgramAreThereWhereItMakesThem) {
+    options_.pages.join = [] { return std::string("{}"); };
+    options_.pages.plan_svg = [] { return std::string("<svg/>"); };
+    EXPECT_EQ(get("/helix/join").header("content-type"), "application/json");
+    const auto picture = get("/helix/plan.svg");
+    EXPECT_EQ(picture.header("content-type"), "image/svg+xml");
+    EXPECT_EQ(picture.body, "<svg/>");
+    EXPECT_EQ(get("/helix/plan").status, 404);
+    EXPECT_EQ(post("/helix/plan.svg", "").status, 404);
+    EXPECT_NE(get("/").body.find("POST /v1/chat/completions"), std::string::npos);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class TimedService : public Service {
         const std::lock_guard lock(mutex_);
         running_.erase(id.value);
     }
-    // Nothing costs more for going on to the end.
+    // Going on to the end costs nothing, so nothing is done here.
     void end_choice(core::RequestId, std::int32_t, core::FinishReason) override {}
     core::ClusterView view() override {
         const std::lock_guard lock(mutex_);
@@ -86,7 +86,7 @@ class TimedService : public Service {
             }
             const Due next = due_.top();
             if (next.first > Clock::now()) {
-                // A grain of a millisecond: one wake-up for all that is due in it.
+                // One wake-up serves all that is due within a millisecond.
                 changed_.wait_until(lock, next.first + std::chrono::milliseconds(1));
                 continue;
             }
@@ -113,7 +113,7 @@ class TimedService : public Service {
         return tokens;
     }
 
-    // False: that was the end.
+    // Says one token; false if that was the end.
     bool say_one(Running& r) {
         core::ProducedToken token;
         const auto at = static_cast<std::size_t>(r.said) % (reply_.size() + 1);

@@ -28,5 +28,11 @@ TEST(Escape, BytesThatAreNoTextAreWrittenOut) {
     EXPECT_EQ(escaped("\xe2\x28z"), "\\xe2(z");
 }
 
+TEST(Escape, MarkupStaysTextInContentAndInAttributes) {
+    EXPECT_EQ(escaped_markup("<a href=\"b\">'c' & d</a>"),
+              "&lt;a href=&#34;b&#34;&gt;&#39;c&#39; &amp; d&lt;/a&gt;");
+    EXPECT_EQ(escaped_markup("très\n"), "très\n");
+}
+
 }  // namespace
 }  // namespace helix::base::escape_test

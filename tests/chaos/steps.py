@@ -38,7 +38,7 @@ class RelayedCluster(processes.Cluster):
         self.cluster_port = processes.free_port()
         super().__init__(helix, model, workers, folder, memory, speed,
                          ["--cluster-listen", f"127.0.0.1:{self.cluster_port}", "--block-size", "4"])
-        # Two pipelines of two workers, whoever of them is gone meanwhile.
+        # Two pipelines of two workers, whichever of these is gone meanwhile.
         pieces = [(0, 2), (2, 4), (0, 2), (2, 4)]
         self.serve += ["--placement", processes.write_placement(folder, 4, pieces)]
         self.relay = relay.Relay(decide)

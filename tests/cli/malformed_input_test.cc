@@ -1,5 +1,5 @@
-// What the commands say of files that are not what they should be: which file, where in it, and
-// what was expected.
+// What the commands say of files that are not what they should be: they name the file, the place in
+// it, and what was expected.
 
 #include <gtest/gtest.h>
 #include <unistd.h>

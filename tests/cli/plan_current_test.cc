@@ -1,4 +1,4 @@
-// helix plan --current: near the placement in force, also of machines with roles.
+// `helix plan --current` plans near the placement in force, also for machines with roles.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// ROLE: of the first machine of each pair.
+// ROLE stands for the role of the first machine of each pair.
 constexpr const char* kCluster = R"(name = "four"
 [[machines]]
 name = "p"
@@ -49,7 +49,7 @@ class PlanCurrent : public ::testing::Test {
         std::ofstream(path) << text;
         return path;
     }
-    // Layers by name as the file says it.
+    // A placement file with these layers by name.
     std::string placement(const json& layers) const {
         json file = {{"schema", "helix-layout-1"}, {"num_layers", 32}, {"layers", layers}};
         const std::string path = (folder_ / "current.json").string();

@@ -41,7 +41,7 @@ TEST(Profile, TheDemoModelsTablesAreWhatOthersRead) {
     const spec::ProfileTables::Machine& machine = tables->machines().at("one");
     EXPECT_EQ(tables->model().n_layers, 8);
     EXPECT_EQ(machine.max_layers, 8);
-    // 8 layers' share of 1 GB: K and V of a token take some hundred bytes in a layer.
+    // A layer has an eighth of 1 GB, and K and V of a token take some hundred bytes in it.
     EXPECT_GT(machine.held[8].kv_tokens_per_layer, 50'000);
     EXPECT_NEAR(machine.held[1].kv_tokens_per_layer, 8 * machine.held[8].kv_tokens_per_layer,
                 0.05 * machine.held[1].kv_tokens_per_layer);

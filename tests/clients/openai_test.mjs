@@ -233,7 +233,7 @@ await check('eight streams at once', async () => {
   assert.deepEqual(texts, Array(8).fill(expected));
 });
 
-// Of a server that keeps files and batches.
+// Only for a server that keeps files and batches.
 if (process.env.HELIX_STATE_DIR) {
   await check('a batch, from the upload to the output file', async () => {
     const line = (id, more) => JSON.stringify({

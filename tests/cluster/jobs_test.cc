@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Many more than the first kills wait for: most of the batch lies behind the last one.
+// Many more lines than the kills wait for, so that most of the batch lies behind the last kill.
 constexpr int kLines = 160;
 constexpr int kBadLines = 2;
 
@@ -42,7 +42,7 @@ class BatchJobs : public ::testing::Test {
                                      "0.05", "--cache", folder_.file("cache")},
             folder_.file("worker.log"));
     }
-    // Null while nobody answers.
+    // The answer's JSON; null while nobody answers.
     Json call(const std::string& method, const std::string& path, const std::string& body = "",
               const std::string& headers = "") const {
         net::TestClient client(static_cast<std::uint16_t>(port_));
@@ -57,7 +57,7 @@ class BatchJobs : public ::testing::Test {
         client.request("GET", "/v1/files/" + file.get<std::string>() + "/content");
         return client.read_response().body;
     }
-    // Greedy and drawn ones, and some that fail.
+    // Requests that are greedy or drawn, and some that fail.
     static std::string requests() {
         std::string text;
         for (int i = 0; i < kLines; ++i) {
@@ -108,7 +108,7 @@ class BatchJobs : public ::testing::Test {
     int port_ = free_port();
 };
 
-// custom_id -> what was answered; a second answer is a failure.
+// Adds what was answered by custom_id; a second answer for one is a failure.
 void add_answers(const std::string& lines, std::map<std::string, std::string>& answers) {
     std::istringstream in(lines);
     std::string text;
@@ -124,7 +124,7 @@ void add_answers(const std::string& lines, std::map<std::string, std::string>& a
 TEST_F(BatchJobs, ABatchOutlivesThreeKillsOfTheCoordinatorAndEachLineIsAnsweredOnce) {
     auto coordinator = serve("state");
     ASSERT_TRUE(eventually([&] { return call("GET", "/v1/files").is_object(); }, 60)) << log();
-    // Accepted, and nothing has run: there is no worker.
+    // The batch is accepted, and nothing has run since there is no worker.
     const std::string id = submit();
     ASSERT_TRUE(has_status(id, "in_progress", 60)) << log();
     coordinator->stop(SIGKILL);
@@ -164,7 +164,7 @@ TEST_F(BatchJobs, ABatchOutlivesThreeKillsOfTheCoordinatorAndEachLineIsAnsweredO
         if (batch(id)["status"] == "in_progress") ++kills_on_the_way;
         coordinator->stop(SIGKILL);
     }
-    // One kill may come too late on a fast machine; not all three: most lines are left then.
+    // On a fast machine one kill may come too late, but not all three: most lines are left by then.
     EXPECT_GE(kills_on_the_way, 1);
     coordinator = serve("state");
     std::map<std::string, std::string> answers;

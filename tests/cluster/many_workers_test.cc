@@ -13,7 +13,7 @@ namespace {
 const std::string kProfiles = kPaperData + "/profiles";
 const std::string kVocabulary = HELIX_DATA_DIR "/models/stories260K.gguf";
 
-// FEATURES: the high-heterogeneity cluster of the paper, 42 nodes of seven kinds.
+// The high-heterogeneity cluster of the paper, 42 nodes of seven kinds.
 const std::vector<std::pair<std::string, int>> kMachines = {
     {"A100", 4}, {"V100", 6}, {"L4", 8}, {"T4", 10}, {"L4x2", 4}, {"T4x2", 6}, {"T4x4", 4}};
 
@@ -72,7 +72,7 @@ TEST(ManyWorkersSlow, FortyTwoModelledWorkersStartAndServe) {
     constexpr double kIdle_s = 5;
     std::this_thread::sleep_for(std::chrono::duration<double>(kIdle_s));
     for (const auto& worker : workers) cpu_s += worker->cpu_seconds();
-    // 0.5 to 0.7 on two slow shared cores; a loop that spins takes all there are.
+    // On two slow shared cores it is 0.5 to 0.7; a loop that spins takes all cores there are.
     EXPECT_LT(cpu_s / kIdle_s, 1.2) << "cores used by 42 idle workers";
     for (const auto& worker : workers) EXPECT_TRUE(worker->running());
 }

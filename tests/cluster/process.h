@@ -45,7 +45,7 @@ inline int free_port() {
 
 class Process {
   public:
-    // log: where standard output and error go.
+    // log is the file that standard output and error go to.
     Process(const std::vector<std::string>& arguments, std::string log) : log_(std::move(log)) {
         std::vector<std::string> words{HELIX_BINARY};
         words.insert(words.end(), arguments.begin(), arguments.end());
@@ -87,7 +87,7 @@ class Process {
         file >> total >> resident;
         return resident * ::sysconf(_SC_PAGESIZE);
     }
-    // User and system time so far.
+    // The process's user and system time so far.
     double cpu_seconds() const {
         std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
         std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -109,8 +109,7 @@ class Process {
     pid_t pid_ = -1;
 };
 
-// The whole answer, status line and headers included; "" when nobody answers. on_data hears it
-// grow.
+// The whole answer, with status line and headers; "" when nobody answers. on_data hears it grow.
 inline std::string http(int port, const std::string& method, const std::string& target,
                         const std::string& body = "",
                         const std::function<void(const std::string& so_far)>& on_data = {}) {

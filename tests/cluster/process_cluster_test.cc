@@ -29,7 +29,7 @@ class ProcessCluster : public ::testing::Test {
         arguments.insert(arguments.end(), more.begin(), more.end());
         return std::make_unique<Process>(arguments, folder_.file("serve.log"));
     }
-    // Machines of their own, as far as the planner knows.
+    // Starts a worker that is a machine of its own as far as the planner knows.
     std::unique_ptr<Process> worker(const std::string& name, std::vector<std::string> more = {}) {
         std::vector<std::string> arguments{"worker",
                                            "--join",
@@ -115,7 +115,7 @@ TEST_F(ProcessCluster, AStoppedWorkerIsLostAfterTwoSecondsOfSilence) {
         [&] { return coordinator->log().find("worker a was lost") != std::string::npos; }, 20));
     const auto took = std::chrono::steady_clock::now() - frozen;
     EXPECT_LT(took, std::chrono::seconds(8));
-    // Awake again it finds its connection closed and joins anew.
+    // When it is awake again it finds its connection closed and joins anew.
     a->signal(SIGCONT);
     EXPECT_TRUE(eventually([&] { return count(coordinator->log(), "worker a joined") == 2; }, 30))
         << coordinator->log() << a->log();

@@ -28,7 +28,7 @@ class CoordinatorRestart : public ::testing::Test {
         synth.path = folder_.file("tiny.gguf");
         ASSERT_TRUE(model::synth_model(synth).ok());
     }
-    // Each with a log of its own.
+    // Starts a coordinator with a log of its own.
     std::unique_ptr<Process> serve() {
         const std::string log = "serve-" + std::to_string(++starts_) + ".log";
         return std::make_unique<Process>(
@@ -54,7 +54,7 @@ class CoordinatorRestart : public ::testing::Test {
             },
             120);
     }
-    // Of the worker of each name.
+    // The layers of each worker, by name.
     std::map<std::string, Json> layers() const {
         const std::string answer = http(port_, "GET", "/helix/cluster");
         const std::size_t body = answer.find("\r\n\r\n");
@@ -87,7 +87,7 @@ class CoordinatorRestart : public ::testing::Test {
     int starts_ = 0;
 };
 
-// So long that it is hardly over before the coordinator is.
+// A request so long that it is hardly over before the coordinator is killed.
 constexpr const char* kLong =
     R"({"model": "default", "prompt": "once", "max_tokens": 400, "stream": true,
         "temperature": 0.8, "seed": 7, "ignore_eos": true})";

@@ -23,7 +23,7 @@ inline int count(const std::string& text, const std::string& word) {
     return found;
 }
 
-// What the stream's choices say, put together.
+// The text of the stream's choices, put together.
 inline std::string streamed_text(const std::string& stream) {
     static const std::regex kText(R"("text":\s*("(?:[^"\\]|\\.)*"))");
     std::string text;

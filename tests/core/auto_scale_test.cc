@@ -18,7 +18,7 @@ class Cluster {
   public:
     explicit Cluster(const AutoScaleConfig& config) : scaler_(config) { add_node(); }
 
-    // Steps to the time at which so many sequences run.
+    // Goes on to this time, at which this many sequences run.
     void at(double s, std::int64_t sequences) {
         const TimePoint now{static_cast<std::int64_t>(s * 1e9)};
         while (!coming_.empty() && now >= coming_.front()) {
@@ -81,7 +81,7 @@ TEST(AutoScale, AStepLoadAddsNodesAndTakesThemAwayAgain) {
         cluster.at(s, s >= 100 && s < 600 ? 180 : 5);
         most = std::max(most, cluster.size());
     }
-    // 180 sequences of 100 tokens: two nodes leave 11 each, three 66, four 122.
+    // With 180 sequences of 100 tokens two nodes leave each sequence 11 tokens, three 66, four 122.
     EXPECT_EQ(most, 3U);
     EXPECT_EQ(cluster.size(), 1U);
     ASSERT_EQ(cluster.changes.size(), 4U);  // twice up, twice down
@@ -179,7 +179,8 @@ TEST(AutoScale, OneEmptyNodeBesideFullOnesIsTooLittle) {
         }
         return decision;
     };
-    // 200 sequences share what is left: 60 tokens each. The mean of the three would be 3350.
+    // 200 sequences share what is left, which gives each 60 tokens. The mean of the three nodes
+    // would be 3350.
     for (std::uint32_t i = 0; i < 2; ++i) {
         view.nodes[i].load.add({UsageKind::running, 9'000, 1, 100});
     }
@@ -205,7 +206,8 @@ TEST(AutoScale, FallingLoadIsFollowedWithoutWaitingAnewForEachNode) {
     EXPECT_NEAR(cluster.changes[before + 2].s, 422, 1);
 }
 
-// One that is lost is no stop of ours: what is left must prove for hold_down that it is enough.
+// A node that is lost was not stopped by us, so what is left must prove for hold_down that it is
+// enough.
 TEST(AutoScale, ANodeThatIsLostBeginsTheWaitAnew) {
     AutoScaleConfig config = four();
     AutoScaler scaler(config);
@@ -238,7 +240,7 @@ TEST(AutoScale, StopsTheLeastLoadedThatCanBeSpared) {
     ASSERT_TRUE(decision);
     EXPECT_FALSE(decision->add);
     EXPECT_EQ(decision->stop.value, 1U);
-    // While it drains no other one goes.
+    // While a node drains no other one goes.
     view.nodes[1].load.add({UsageKind::draining});
     for (int s = 200; s < 600; ++s) EXPECT_FALSE(scaler.step({s * 1'000'000'000LL}, view));
 }

@@ -54,7 +54,7 @@ struct Latency {
     double first_p99_ms = 0;
 };
 
-// So many others decode all the time; one request of high priority comes every second.
+// This many others decode all the time, and one request of high priority comes every second.
 Latency urgent_beside(std::uint64_t others, std::int32_t priority) {
     TimedCluster::Setup made = setup(1);
     made.worker.max_batch_seqs = 8;
@@ -85,7 +85,7 @@ TEST(Priority, LatencyStaysWhenTheBackgroundDoubles) {
     const Latency two = urgent_beside(32, 1);
     EXPECT_LT(two.gap_p99_ms, 1.15 * one.gap_p99_ms);
     EXPECT_LT(two.first_p99_ms, 1.5 * one.first_p99_ms);
-    // Without priority it would not.
+    // Without priority it would not be as fast.
     const Latency plain_one = urgent_beside(16, 0);
     const Latency plain_two = urgent_beside(32, 0);
     EXPECT_GT(plain_two.gap_p99_ms, 1.5 * plain_one.gap_p99_ms);

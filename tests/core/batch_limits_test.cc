@@ -5,8 +5,8 @@
 namespace helix::core::batch_limits_test {
 namespace {
 
-// Batches of 1 to 40 decodes and of 8 to 400 prompt rows, then some of both. saved: of a shared
-// batch, in seconds.
+// Costs from batches of 1 to 40 decodes and of 8 to 400 prompt rows, then from some of both. saved
+// is what a shared batch saves, in seconds.
 BatchCosts costs_of(CostLine decodes, CostLine prefills, double saved_s) {
     BatchCosts costs;
     for (int i = 0; i < 40; ++i) {

@@ -28,7 +28,7 @@ struct Seen {
 
 class Loop {
   public:
-    // n_prompts: that wait or run at any time.
+    // n_prompts is how many prompts wait or run at any time.
     Loop(Cost cost, std::int32_t n_decodes, double away_s, std::int32_t n_prompts)
         : cost_(std::move(cost)), away_s_(away_s), worker_({1}, config()) {
         step(MessageArrived{AssignLayers{1, {2, 4}, kMachines, {}}});
@@ -37,7 +37,7 @@ class Loop {
         for (std::int32_t i = 0; i < n_prompts; ++i) send_prompt(kPrompt);
     }
 
-    // Runs for so long; what is seen counts from the middle.
+    // Runs for this long; what is seen counts from the middle on.
     Seen run(double seconds) {
         const std::int64_t half = base::from_seconds(seconds / 2).ns;
         while (now_.ns < 2 * half) {
@@ -166,7 +166,7 @@ class Loop {
     Seen seen_;
 };
 
-// The published tables: decodes and prompts of a batch simply add up.
+// As in the published tables, decodes and prompts of a batch simply add up.
 double additive_s(std::int32_t decodes, std::int32_t rows) {
     return (decodes > 0 ? 0.030 + 0.0002 * decodes : 0) + 0.0003 * rows;
 }
@@ -222,7 +222,8 @@ TEST(BatchTurns, WhereDecodesAreAwayNowAndThenTheirCostIsSeenToo) {
     }
 }
 
-// However many decodes there are, always ready again at once, and however slow prompt rows are.
+// This holds however many decodes there are, always ready again at once, and however slow prompt
+// rows are.
 TEST(BatchTurns, NeitherPromptsNorDecodesStarve) {
     for (const double prompt_factor : {0.2, 1.0, 20.0}) {
         for (const std::int32_t n_decodes : {1, 20, 250}) {

@@ -147,7 +147,7 @@ TEST(BeamSearch, NeverStopsEarlyOnlyWhenNothingBetterCanCome) {
 // ---- the rules, told again
 // ------------------------------------------------------------------------
 
-// FEATURES V16 word by word, with whole sequences that are copied and sorted.
+// vLLM's rules of beam search word by word, with whole sequences that are copied and sorted.
 struct Told {
     std::vector<Token> tokens;
     double sum = 0;

@@ -69,7 +69,8 @@ class ElasticCluster : public ScriptedCluster {
         joined.node.name = "w" + std::to_string(id);
         play(joined);
     }
-    // Answers the open question; lanes: each a pipeline over these workers.
+    // Answers the open question with a plan of these lanes, each of which is a pipeline over its
+    // workers.
     void planned(const std::vector<std::vector<std::pair<std::uint32_t, LayerRange>>>& lanes,
                  double tokens_per_s = 50) {
         ASSERT_TRUE(plan);
@@ -261,7 +262,8 @@ TEST(CoordinatorDrain, OneThatWasBeingRemovedIsRemovedWhenItIsBack) {
     EXPECT_TRUE(cluster.drained[0].remove);
 }
 
-// Otherwise a blip at the wrong moment would take the only machines that can serve out of service.
+// Otherwise a connection that breaks at the wrong moment would take the only machines that can
+// serve out of service.
 TEST(CoordinatorDrain, OneThatTheOthersCannotDoWithoutIsUsedAgainThoughItWasLostMeanwhile) {
     ElasticCluster cluster(1, 2);
     cluster.play(DrainWorker{{0}});
@@ -373,7 +375,7 @@ TEST_F(UnequalLanes, ADrainWaitsForTheRequestThatNothingElseCouldHold) {
     EXPECT_EQ(cluster.failed, 1);
 }
 
-// Also where it is only about more flow.
+// This also holds where the new placement is only about more flow.
 TEST_F(UnequalLanes, APlacementThatCouldNotHoldARequestBeginsBehindIt) {
     cluster.join(2);
     cluster.pass(base::from_ms(500));
@@ -412,8 +414,8 @@ TEST_F(UnequalLanes, CallingTheDrainOffEndsTheWaiting) {
     EXPECT_EQ(cluster.failed, 0);
 }
 
-// Service pauses until the other one has loaded everything, longer than requests wait where no
-// placement is to be had.
+// Service pauses until the other worker has loaded everything, which takes longer than requests
+// wait where no placement can be had.
 TEST(CoordinatorDrain, WhileItsSuccessorLoadsNobodyIsGivenUp) {
     ElasticCluster cluster(1, 2);
     cluster.play(Submitted{request(1)});
@@ -434,7 +436,7 @@ TEST(CoordinatorDrain, WhileItsSuccessorLoadsNobodyIsGivenUp) {
     EXPECT_EQ(cluster.failed, 0);
 }
 
-// One that never loads does not hold them for ever.
+// A successor that never loads does not hold them for ever.
 TEST(CoordinatorDrain, ASuccessorThatNeverLoadsIsNotWaitedForForEver) {
     ElasticCluster cluster(1, 2);
     cluster.play(Submitted{request(1)});

@@ -1,4 +1,4 @@
-// What workers say that cannot be: the coordinator cuts them off, and goes on.
+// Workers that say what cannot be: the coordinator cuts them off, and goes on.
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,8 @@ struct Cast {
                         std::uint32_t member = 0) const {
         return {{{id}, cluster_.request(id).attempt, member}, position, value, 0, {}};
     }
-    // Says so as the worker; true if it was cut off, with this among the words.
+    // Sends the message as the worker; true if the worker was cut off with these words in the
+    // reason.
     bool cuts_off(WorkerId worker, CoordinatorMessage message, const std::string& words) {
         const auto actions = cluster_.step(FromWorker{worker, std::move(message)});
         const auto cut = find<CutOffWorker>(actions);
@@ -69,7 +70,7 @@ TEST_F(Entrance, AWorkerThatAnswersOneOfThreeChoicesIsCutOffAndNobodyIsSwapped) 
     const std::uint32_t attempt = cluster_.request(1).attempt;
     EXPECT_TRUE(cuts_off(liar, TokensProduced{{token(1, 5, 7)}}, "than it was asked for"));
     expect_goes_on(1, liar);
-    // Out of pages it says in vain: it is not here any more.
+    // That it is out of pages it says in vain: it is not here any more.
     cluster_.step(FromWorker{liar, SequenceStuck{{{1}, attempt}, StuckCause::out_of_pages, ""}});
     cluster_.wait(base::from_seconds(1));
     cluster_.step(CoordinatorTick{});
@@ -96,7 +97,7 @@ TEST_F(Entrance, TokensThatNobodyAskedForEndTheSession) {
 TEST_F(Entrance, AfterRightGuessesOneMoreTokenMayComeAndNotTwo) {
     cluster_.step(Submitted{request_of(1)});
     cluster_.tokens(1, {7});
-    // One row is under way, without a guess: one token may come.
+    // One row is under way without a draft, so one token may come.
     EXPECT_TRUE(cuts_off(last_stage(1), TokensProduced{{token(1, 6, 8), token(1, 7, 9)}},
                          "that nobody asked for"));
 }

@@ -14,7 +14,7 @@ CoordinatorConfig config(std::int32_t ngram_tokens = 4) {
     return config;
 }
 
-// "1 2 3 4" twice: after "5 1 2" it guesses "3 4 5 1".
+// The text has "1 2 3 4" twice, so after "5 1 2" the draft is "3 4 5 1".
 Request repetitive(std::uint64_t id, std::int32_t max_tokens = 20) {
     Request made;
     made.id = {id};
@@ -52,7 +52,7 @@ TEST(CoordinatorGuess, TheNextRowsCarryWhatFollowedTheSameWordsBefore) {
 TEST(CoordinatorGuess, TheNextRowsGoOutAfterTheLastTokenOfTheRun) {
     ScriptedCluster cluster(config(), 1, 1);
     cluster.step(Submitted{repetitive(1)});
-    cluster.tokens(1, {2});  // guesses 3 4 5 1
+    cluster.tokens(1, {2});  // the draft is 3 4 5 1
     const auto actions = cluster.tokens(1, {3, 4, 7});
     EXPECT_EQ(streamed(actions), (std::vector<Token>{3, 4, 7}));
     const auto rows = ScriptedCluster::rows(actions);
@@ -176,11 +176,12 @@ TEST(CoordinatorGuess, APreemptionWhileGuessesAreOnTheirWayForgetsThem) {
     EXPECT_EQ(cluster.view().accepted_draft_tokens, 0);
 }
 
-// Whatever is guessed, the client gets what the model says. Here it says a function of the text so
-// far, and the worker is played as the last stage does it: up to the first wrong guess.
+// Whatever is drafted, the client gets what the model says. Here the model says a function of the
+// text so far, and the worker is played as the last stage: it draws up to the first wrong token of
+// the draft.
 TEST(CoordinatorGuess, TheAnswerIsThatOfPlainDecoding) {
     const auto model = [](const std::vector<Token>& so_far) {
-        // Mostly repeats what it said eight tokens before, with a slip now and then.
+        // The model mostly repeats what it said eight tokens before, with a slip now and then.
         const std::size_t n = so_far.size();
         const Token before = n >= 8 ? so_far[n - 8] : static_cast<Token>(n);
         return n % 13 == 0 ? static_cast<Token>(n % 7) : before;

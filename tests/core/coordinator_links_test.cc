@@ -37,7 +37,8 @@ class LinksTest : public ::testing::Test {
         cluster_.wait(time);
         return cluster_.step(CoordinatorTick{});
     }
-    // Submits 1 to n and gives each its first token; how many run on lane 0.
+    // Submits requests first to last and gives each its first token. Returns how many run on lane
+    // 0.
     int start(std::uint64_t first, std::uint64_t last) {
         int on_first = 0;
         for (std::uint64_t id = first; id <= last; ++id) {
@@ -126,7 +127,7 @@ TEST_F(LinksTest, ThePlanIsMadeWithoutIt) {
 // ---- links that carry only KV
 // -------------------------------------------------------------------------------------
 
-// Three workers, each with the whole model: no rows go between them.
+// Three workers that each have the whole model, so no rows go between them.
 class KvLinks : public ::testing::Test {
   protected:
     KvLinks() {
@@ -138,7 +139,7 @@ class KvLinks : public ::testing::Test {
     Actions move(std::vector<Stage> to = {}) { return cluster_.step(MoveRequest{{1}, to}); }
     Actions move_to(WorkerId worker) { return move({{worker, {0, 4}}}); }
     WorkerId moves_to() const { return cluster_.request(1).migration->pipeline.front().worker; }
-    // All that it needs comes, and it goes on there.
+    // All the KV that it needs arrives, and it goes on there.
     void arrive() {
         const SequenceKey key{{1}, cluster_.request(1).migration->attempt};
         const WorkerId to = moves_to();
@@ -186,7 +187,7 @@ TEST_F(KvLinks, RequestsMoveElsewhereUntilItIsBack) {
     move();
     EXPECT_EQ(moves_to(), other(2));
     arrive();
-    // From there it reaches that worker: only that one link is down.
+    // From there it reaches that worker, since only that one link is down.
     move_to(other(1));
     arrive();
     const auto back = find<MigrationEnded>(move_to(from_));

@@ -62,7 +62,7 @@ class MigrationTest : public ::testing::Test {
         EXPECT_TRUE(sent<SendKv>(say(new_stage(0), KvReserved{key()})).empty());
         return say(new_stage(1), KvReserved{key()});
     }
-    // All of the round under way has arrived.
+    // All KV of the round under way arrives.
     Actions arrive() {
         const Migration& move = *cluster.request(1).migration;
         const SequenceKey moving = key();
@@ -102,7 +102,7 @@ TEST_F(MigrationTest, GoesThroughItsPhasesAndContinuesWithTheNextToken) {
     EXPECT_EQ(first[1].first, old_stage(1));
     EXPECT_EQ(first[1].second.layers, (LayerRange{2, 4}));
 
-    // It decodes meanwhile.
+    // Meanwhile the request decodes.
     for (Token t = 0; t < 20; ++t) {
         EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(1, {t + 1})).size(), 1U);
     }

@@ -136,7 +136,7 @@ TEST(CoordinatorPrefix, ALostPrefixStartsTheRequestAgainAtOnceAndIsNoPreemption)
     EXPECT_EQ(rows[0].first_position, 0);
     EXPECT_EQ(rows[0].tokens.size(), 12U);
     EXPECT_EQ(cluster.view().preemptions, 0);
-    // The second stage did not have it either: that attempt is over.
+    // The second stage did not have it either, but that attempt is over.
     const auto late =
         cluster.step(FromWorker{{1}, SequenceStuck{{{2}, 1}, StuckCause::prefix_lost, "not here"}});
     EXPECT_TRUE(late.empty());
@@ -165,7 +165,8 @@ TEST(CoordinatorPrefix, AfterAPreemptionWhatIsStillThereIsNotComputedAgain) {
     EXPECT_EQ(cluster.view().preemptions, 1);
     const auto rows = ScriptedCluster::rows(cluster.step(CoordinatorTick{}));
     ASSERT_EQ(rows.size(), 1U);
-    // Ten of the prompt and four of the answer; the last one was never computed.
+    // There are ten tokens of the prompt and four of the answer; the KV of the last one was never
+    // computed.
     EXPECT_EQ(rows[0].first_position, 12);
     EXPECT_EQ(std::vector<Token>(rows[0].tokens.begin(), rows[0].tokens.end()), text(2, 52));
     EXPECT_EQ(rows[0].start->prompt_tokens, 10);

@@ -52,7 +52,7 @@ class Restart {
         now_ = now_ + time;
         step(CoordinatorTick{});
     }
-    // Whole model to the first worker of the question, nothing to the others.
+    // Answers with the whole model for the first worker of the question and nothing for the others.
     void answer() {
         ASSERT_TRUE(question);
         Planned planned;
@@ -86,7 +86,7 @@ class Restart {
             if (assign != nullptr) loads(sent->worker, *assign);
         }
     }
-    // Of the worker in the question.
+    // The layers that the question says the worker holds.
     LayerRange current(const std::string& name) const {
         for (std::size_t i = 0; i < question->workers.size(); ++i) {
             if (question->workers[i] == ids_.at(name)) return question->current.layers[i];

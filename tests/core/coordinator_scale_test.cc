@@ -33,7 +33,7 @@ Request request(std::uint64_t id, std::int32_t prompt) {
 class ScaleTest : public ::testing::Test {
   protected:
     ScaleTest() : cluster(config(), 2, 1, 400) {}
-    // So many seconds, in steps of one; what happened.
+    // Lets this many seconds pass, in steps of one; returns what happened.
     template <typename T>
     int count(int seconds) {
         int found = 0;

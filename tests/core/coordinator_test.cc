@@ -288,7 +288,7 @@ TEST_F(CoordinatorTest, AFailedLoadLeavesTheWorkerOutOfTheNextPlan) {
     EXPECT_EQ(find<PlanCluster>(actions)->workers, (std::vector<WorkerId>{{0}}));
 }
 
-// Assignment or answer can be lost: without a repetition the cluster would never serve again.
+// Assignment or answer can be lost. Without a repetition the cluster would never serve again.
 TEST_F(CoordinatorTest, AnUnansweredAssignmentIsSentAgainUntilItIsAnswered) {
     step(WorkerLost{{0}, "died"});
     WorkerJoined again;
@@ -352,7 +352,7 @@ TEST_F(CoordinatorTest, WaitingForAPlacementBeginsWhenThereIsNone) {
               std::string::npos);
 }
 
-// Preempted, and then the memory shrinks: fewer tokens than were asked for would look like an
+// It is preempted, and then the memory shrinks. Fewer tokens than were asked for would look like an
 // answer that is whole.
 TEST_F(CoordinatorTest, AnAcceptedRequestThatDoesNotFitAnyMoreWaitsAndThenEndsWithAnErrorNotShort) {
     Request big = request(1);

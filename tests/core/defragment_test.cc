@@ -15,7 +15,7 @@ using spec::kCoordinator;
 const MayTake kAny = [](const BalanceRequest&, WorkerId, LayerRange) { return true; };
 const StageFits kHolds = [](WorkerId, LayerRange) { return true; };
 
-// Nodes that each hold the whole model, of one layer: a page is a block.
+// Nodes that each hold the whole model, which has one layer, so a page is a block.
 PipelineGraph lanes(std::int32_t n) {
     std::vector<PipelineNode> nodes;
     std::vector<PipelineEdge> edges;
@@ -51,7 +51,7 @@ RoomView view_of(const PipelineGraph& graph, std::int64_t pages, const std::vect
 
 TEST(Defragment, TheRequestThatJustSufficesMakesRoom) {
     const PipelineGraph graph = lanes(2);
-    // 50 free each; 80 are wanted at once.
+    // Each has 50 free, and 80 are wanted at once.
     const RoomView view = view_of(graph, 100, {{0, 10}, {0, 30}, {0, 10}, {1, 50}});
     const auto moves = plan_room(view, 80, 4, kHolds, kAny).moves;
     ASSERT_EQ(moves.size(), 1U);
@@ -83,7 +83,7 @@ TEST(Defragment, NothingMovesInVain) {
     EXPECT_TRUE(plan_room(many, 100, 4, never, kAny).moves.empty());
 }
 
-// Two stages: only the second is scattered, and only its stage moves.
+// Of two stages only the second is scattered, so only that one moves.
 TEST(Defragment, MovesOnlyTheStageThatIsInTheWay) {
     const PipelineGraph graph(
         2, {{{0}, {0, 1}}, {{1}, {1, 2}}, {{2}, {1, 2}}},

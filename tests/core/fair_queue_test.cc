@@ -31,7 +31,8 @@ TEST(FairShares, OneClientAloneIsServedByArrivalAndTwoInTurns) {
 TEST(FairShares, WhatAClientDidNotUseItHasNoClaimTo) {
     FairShares shares;
     for (int i = 0; i < 100; ++i) shares.started(0, shares.enter(0, 7, 100));
-    // The other one was away all the time: it comes beside the first, not a hundred times before.
+    // The other one was away all the time, so it comes beside the first, not a hundred times before
+    // it.
     const std::uint64_t first = shares.enter(0, 8, 100);
     const std::uint64_t second = shares.enter(0, 8, 100);
     const std::uint64_t other = shares.enter(0, 7, 100);
@@ -94,7 +95,8 @@ TEST(FairQueue, GroupsLeaveRoomForRequestsOfOneSequence) {
     EXPECT_FALSE(cluster.request(4).running);  // a quarter is left
     cluster.step(Submitted{request_of(5, 8)});
     EXPECT_TRUE(cluster.request(5).running);
-    // Whoever sent the groups, too, goes on beside them: many people may share one address.
+    // The client that sent the groups goes on beside them, too, since many people may share one
+    // address.
     cluster.step(Submitted{request_of(6, 7)});
     EXPECT_TRUE(cluster.request(6).running);
     // A later group, small as it is, does not go before the one that waits.
@@ -163,7 +165,7 @@ TEST(FairBatches, ASingleRequestIsInTheNextBatchThoughAGroupOfSixtyFourHasRowsWa
     for (std::uint32_t member = 1; member < 64; ++member) members.push_back(member);
     worker.say(ForkSequences{WorkerDriver::key(1), 4, members});
     worker.run(worker.start(WorkerDriver::key(2), {1, 2, 3, 4}));
-    // The single one comes last of all.
+    // The single sequence comes last of all.
     StageInputs inputs;
     for (std::uint32_t member = 0; member < 64; ++member) {
         inputs.inputs.push_back(WorkerDriver::rows(WorkerDriver::key(1, member), 4, {7}));

@@ -45,7 +45,7 @@ TEST(KvAdmission, SwappingInLeavesTheWatermarkAndANextBlockForEach) {
     EXPECT_TRUE(can_swap_in(80, 10, 100, 1000));
     EXPECT_FALSE(can_swap_in(81, 10, 100, 1000));
     EXPECT_FALSE(can_swap_in(80, 11, 100, 1000));
-    // Alone, what came out goes in again.
+    // When nothing else has pages, what went out comes in again.
     EXPECT_TRUE(can_swap_in(1000, 10, 1000, 1000));
     EXPECT_FALSE(can_swap_in(1000, 10, 999, 1000));
 }

@@ -16,9 +16,10 @@
 
 namespace helix::core {
 
-// Several workers whose pages have content: what a position leaves in a page says its token, all
-// tokens before it and the layer. Every row that a batch runs is checked to find exactly what it
-// needs before it. Rows and KV travel between them; the coordinator's part is the test's.
+// Several workers whose pages have content: what a position leaves in a page depends on its token,
+// on all tokens before it and on the layer. Every row that a batch runs is checked to find exactly
+// what it needs before it. Rows and KV travel between the workers, and the test plays the
+// coordinator.
 class KvMoverDrive {
   public:
     static constexpr std::int32_t kBlock = 4;
@@ -76,7 +77,7 @@ class KvMoverDrive {
         for (WorkerAction& action : actions) perform(w, action);
     }
 
-    // One thing that is under way happens, drawn; false when nothing is.
+    // Lets one thing that is under way happen, drawn at random; false when nothing is.
     bool advance() {
         std::vector<std::pair<int, std::uint32_t>> choices;
         for (std::uint32_t w = 0; w < machines.size(); ++w) {
@@ -110,7 +111,7 @@ class KvMoverDrive {
         say(one.to.value, std::move(message));
     }
 
-    // What the workers said of this kind, and forgets it.
+    // Takes what the workers said of this kind.
     template <typename T>
     std::vector<T> heard(std::uint32_t w) {
         std::vector<T> all;
@@ -129,7 +130,7 @@ class KvMoverDrive {
         if (broken.empty()) broken = what;
     }
 
-    // What positions before this one, and itself, are: any wrong token in a text gives others.
+    // A digest of this position and all before it; any wrong token in a text gives another.
     static std::uint64_t digest(const std::vector<Token>& text, std::int32_t tokens) {
         std::uint64_t sum = 3;
         for (std::int32_t p = 0; p < tokens; ++p) {

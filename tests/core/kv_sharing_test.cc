@@ -1,4 +1,4 @@
-// Pages with several users: references, fork, copy-on-write (FEATURES V2-V4).
+// Pages with several users: references, fork, copy-on-write.
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST(KvBlockPoolDeathTest, AFreePageCannotBeSharedNorReleased) {
     EXPECT_DEATH(pool.release(PageId{9}), "CHECK failed");
 }
 
-// 2 layers, blocks of 4.
+// A worker with 2 layers and blocks of 4.
 class Forked : public ::testing::Test {
   protected:
     Forked() : pool_(20), parent_({0, 2}, 4) {

@@ -1,4 +1,4 @@
-// Links between workers, by what the workers say.
+// Which links between workers are down, by what the workers say.
 
 #include "core/coordinator/link_health.h"
 
@@ -94,7 +94,7 @@ TEST(LinkHealth, AWorkerThatIsNotHereIsForgotten) {
     EXPECT_THAT(links.all_down(), ElementsAre(LinkHealth::Ends{kB, kC}));
 }
 
-// Against a table of who said what, and when.
+// Compares with a table of who said what, and when.
 TEST(LinkHealth, IsWhatATableOfComplaintsSays) {
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);

@@ -81,7 +81,7 @@ Text undisturbed(const Case& what) {
     return cluster.answers[1].choices;
 }
 
-// Moves once after the third token; from then on messages are counted.
+// Moves the request once after the third token; from then on messages are counted.
 void move_once(MovingCluster& cluster, const Case& what,
                const std::function<Fate(std::size_t)>& fate = {}) {
     cluster.submit(request_of(what));
@@ -91,7 +91,7 @@ void move_once(MovingCluster& cluster, const Case& what,
     cluster.step(MoveRequest{{1}});
 }
 
-// So many messages go from the beginning of a migration until a while after its end.
+// How many messages are sent from the beginning of a migration until a while after its end.
 std::size_t messages_of(const Case& what) {
     MovingCluster cluster(config_of(what));
     move_once(cluster, what);
@@ -137,7 +137,7 @@ TEST_P(MigrationCluster, TheTextIsThatOfARunThatStayed) {
     EXPECT_GT(cluster.ended[0].pages, 0);
     EXPECT_EQ(cluster.routed.size(), 2U) << "nothing was computed anew";
     expect_text(cluster);
-    // The last round's way there and back, and a part of KV or two.
+    // That is the last round's way there and back, and a part of KV or two.
     EXPECT_LE(cluster.ended[0].held.ms(), 12);
 }
 

@@ -156,7 +156,7 @@ TEST(Pairing, WhatIsNotMovableOrMayNotBeTakenStays) {
     EXPECT_EQ(moves(true, [](const auto&, WorkerId, LayerRange) { return false; }), 0U);
 }
 
-// Only the stage at the full node changes where the other stages have no better place.
+// Only the stage at the full node changes if the other stages have no better place.
 TEST(Pairing, KeepsTheStagesThatNeedNotMove) {
     const PipelineGraph graph(
         4, {{{0}, {0, 2}}, {{1}, {0, 2}}, {{2}, {2, 4}}},
@@ -216,7 +216,7 @@ World random_world(base::Random& random) {
     for (std::int64_t i = 0; i < count; ++i) {
         std::vector<std::int32_t> nodes;
         for (std::int32_t s = 0; s < stages; ++s) {
-            // More at the first of a stage.
+            // The first node of a stage gets more.
             const auto at = static_cast<std::int32_t>(
                 random.chance(0.5) ? 0 : random.below(static_cast<std::uint64_t>(per_stage)));
             nodes.push_back(s * per_stage + at);
@@ -233,7 +233,8 @@ World random_world(base::Random& random) {
     return world;
 }
 
-// A load that does not change: after few rounds nobody moves any more, and in no round both ways.
+// Under a load that does not change nobody moves any more after few rounds, and in no round do
+// requests move both ways.
 TEST(Pairing, AStaticLoadComesToRest) {
     std::size_t moved = 0;
     for (std::uint64_t seed = 0; seed < 400; ++seed) {

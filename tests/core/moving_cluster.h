@@ -24,7 +24,7 @@ namespace helix::core {
 // in its page depends on its activation, and the activation after each layer on all that is in the
 // pages up to it. So one wrong page anywhere changes the tokens that follow.
 //
-// Six layers; ways: 0 [0,3) -> 1 [3,6), 2 [0,2) -> 3 [2,6) and 0 [0,3) -> 3 [3,6).
+// It has six layers and three ways: 0 [0,3) -> 1 [3,6), 2 [0,2) -> 3 [2,6) and 0 [0,3) -> 3 [3,6).
 class MovingCluster {
   public:
     static constexpr std::int32_t kBlock = 4;
@@ -112,7 +112,7 @@ class MovingCluster {
         }
         now = end;
     }
-    // False: it is not so after a long time.
+    // Runs until done() is true; false if it is not after a long time.
     bool run_until(const std::function<bool()>& done, Duration most = base::from_seconds(60)) {
         const TimePoint end = now + most;
         while (!done()) {
@@ -123,7 +123,7 @@ class MovingCluster {
     std::size_t tokens_of(std::uint64_t id, std::int32_t choice = 0) {
         return answers[id].choices[choice].size();
     }
-    // All requests are over and nothing of them is left anywhere.
+    // Runs until all requests are over, and checks that nothing of them is left anywhere.
     std::string settle() {
         const bool over = run_until([&] { return coordinator_.impl().requests.empty(); });
         if (!broken.empty()) return broken;
@@ -153,7 +153,7 @@ class MovingCluster {
     std::map<std::uint64_t, Answer> answers;
     std::vector<MigrationEnded> ended;
     std::vector<RequestRouted> routed;
-    // What becomes of a message, the n-th since counting began.
+    // Decides what becomes of a message, the n-th since counting began.
     std::function<Fate(std::size_t)> fate;
     std::size_t messages = 0;
     std::vector<std::string> log;  // of messages, while `logging`

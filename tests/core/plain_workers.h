@@ -17,8 +17,8 @@
 
 namespace helix::core {
 
-// A model over a few tokens: what comes next hangs on all tokens before, and on the seed and the
-// member where it is drawn.
+// A model over a few tokens. What comes next depends on all tokens before, and if it is drawn on
+// the seed and the member.
 struct PlainModel {
     Token vocab = 12;
     std::uint64_t seed = 1;
@@ -51,13 +51,13 @@ struct PlainModel {
     }
 };
 
-// What a worker does with messages, plainly: every sequence is the list of its tokens, and there is
-// always room. Says in `wrong` what no coordinator may ask for.
+// Does with messages what a worker does, plainly: every sequence is the list of its tokens, and
+// there is always room. It says in `wrong` if a coordinator asks for what none may ask for.
 class PlainWorker {
   public:
     PlainWorker(WorkerId self, PlainModel model) : self_(self), model_(model) {}
 
-    // Rows that go on to the next stage are put there, tokens in `said`.
+    // Takes a message. Rows that go on to the next stage are put there, tokens into `said`.
     void take(const WorkerMessage& message) {
         if (const auto* inputs = std::get_if<StageInputs>(&message)) {
             for (const StageInput& input : inputs->inputs) take_rows(input);
@@ -96,8 +96,8 @@ class PlainWorker {
                 std::to_string(key.member) + ": " + what;
     }
 
-    // Freed, or of an attempt that a newer one has replaced (its rows may overtake the end of the
-    // older one).
+    // Whether the sequence was freed, or is of an attempt that a newer one has replaced, whose rows
+    // may overtake the end of the older one.
     bool over(const SequenceKey& key) const {
         const auto newest = newest_.find(key.request);
         const bool older = newest != newest_.end() && key.attempt < newest->second;
@@ -273,7 +273,7 @@ class PlainCluster {
         return true;
     }
 
-    // Until nothing moves any more.
+    // Runs until no message is under way.
     void run() {
         for (int i = 0; i < 100'000 && broken.empty(); ++i) {
             if (deliver()) continue;

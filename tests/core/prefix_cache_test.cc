@@ -1,4 +1,4 @@
-// Blocks that are kept for later sequences (FEATURES V20).
+// Blocks that are kept for later sequences.
 
 #include "core/kv/prefix_cache.h"
 
@@ -16,7 +16,7 @@ base::Hash128 hash(std::uint64_t n) {
 
 class PrefixCacheTest : public ::testing::Test {
   protected:
-    // A block of 2 pages that somebody uses.
+    // A block of two pages that somebody uses.
     std::vector<PageId> block() {
         std::vector<PageId> pages;
         EXPECT_TRUE(pool_.allocate(2, pages));

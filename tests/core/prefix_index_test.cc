@@ -76,8 +76,8 @@ TEST(PrefixIndex, WhenItIsFullTheEndOfTheOldestTextGoesFirst) {
     EXPECT_EQ(index.find(hashes_of({1, 2, 3, 4, 5, 6, 7, 8}, 1))[0].blocks, 5);
 }
 
-// The same, said as plainly as possible: every block with the paths that have it, most recent
-// first, and a list of the blocks in the order of use.
+// The same, as plainly as possible: every block with the paths that have it, most recent first, and
+// a list of the blocks in the order of use.
 class PlainIndex {
   public:
     explicit PlainIndex(std::size_t max_blocks) : max_blocks_(max_blocks) {}
@@ -136,7 +136,7 @@ TEST(PrefixIndex, BehavesAsAPlainMap) {
         PrefixIndex index(max_blocks);
         PlainIndex plain(max_blocks);
         for (int i = 0; i < 400; ++i) {
-            // Few different tokens, so that texts share beginnings.
+            // There are few different tokens, so that texts share beginnings.
             std::vector<Token> text(random.below(12));
             for (Token& token : text) token = static_cast<Token>(random.below(2));
             std::vector<std::vector<Token>> blocks;

@@ -7,8 +7,8 @@
 namespace helix::core::prompt_window_test {
 namespace {
 
-// Prompts of that many rows against a cluster that prefills rows_per_s, one after the other, and
-// takes base_s for the way through; always more wait. Returns the mean time of the last half.
+// Puts prompts of this many rows on a cluster that prefills rows_per_s, one after the other, and
+// takes base_s for the way through; more always wait. Returns the mean time of the last half.
 double settled_s(PromptWindow& window, std::int64_t rows, double rows_per_s, double base_s) {
     struct Running {
         double started_s = 0;

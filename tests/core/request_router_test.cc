@@ -49,8 +49,8 @@ Layout random_layout(base::Random& random) {
     return made;
 }
 
-// Is there a pipeline over edges that carry flow (or over all), by trying all of them (independent
-// of graph and routers)?
+// Whether there is a pipeline over edges that carry flow (or over all edges). Tries all of them,
+// independently of graph and routers.
 bool exists(const Layout& p, bool planned, const StageFits& fits, std::int32_t at = kCoordinator,
             std::int32_t position = 0) {
     for (const PipelineEdge& e : p.edges) {
@@ -68,7 +68,7 @@ bool exists(const Layout& p, bool planned, const StageFits& fits, std::int32_t a
     return false;
 }
 
-// What a coordinator does around a router, with loads that it makes up.
+// Does what a coordinator does around a router, with loads that it makes up.
 class Driver {
   public:
     Driver(const RouterKind& kind, PipelineGraph graph, std::uint64_t seed = 1)
@@ -101,7 +101,7 @@ class Driver {
     std::uint64_t next_ = 0;
 };
 
-// Every scheduler of the program.
+// Every router of the program.
 class AnyRouter : public ::testing::TestWithParam<std::string> {
   protected:
     RouterKind kind() const { return find_router(GetParam()).value(); }
@@ -164,7 +164,7 @@ TEST_P(AnyRouter, EveryPipelineJoinsAndOneIsFoundWheneverOneExists) {
             expect_valid(layout, pipeline, fits);
             ASSERT_EQ(driver.router().graph().path(pipeline), path);
             running.push_back(path);
-            // Feedback of all kinds between, as it may come.
+            // Feedback of all kinds comes in between.
             if (random.chance(0.5)) {
                 driver.router().on_returned(path, rows, base::from_seconds(random.uniform()));
                 driver.router().on_sent(path, 1);
@@ -253,7 +253,7 @@ TEST(MaxFlowRouter, SharesFollowTheFlowWithoutBursts) {
         last = first;
     }
     EXPECT_NEAR(count[0] / 4000.0, 0.75, 0.01);
-    EXPECT_LE(longest, 3);  // FEATURES H14: weights 3:1 never run more than 3 of a kind
+    EXPECT_LE(longest, 3);  // weights 3:1 never send more than 3 in a row the same way
 }
 
 TEST(MaxFlowRouter, SharesFollowTheFlowOnRandomLayouts) {

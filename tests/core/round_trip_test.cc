@@ -70,7 +70,7 @@ TimedCluster::Setup one_lane(double hop_ms) {
     return setup;
 }
 
-// Mean time between the last tokens of eight requests that began one after the other.
+// The mean time between the last tokens of eight requests that began one after the other.
 double tpot_ms(double hop_ms) {
     TimedCluster cluster(one_lane(hop_ms));
     constexpr int kRequests = 8;
@@ -97,7 +97,7 @@ TEST(RoundTrip, RequestsOfAWorkerWithTheWholeModelRunTogether) {
     EXPECT_NEAR(tpot_ms(0.2), 10 + 8 * 0.5 + 2 * 0.2, 0.3) << "one batch for all";
 }
 
-// Twice 40 ms: two groups and more, of which one computes while the others travel.
+// With twice 40 ms there are two groups or more, of which one computes while the others travel.
 TEST(RoundTrip, WhereTheCoordinatorIsFarTheyTakeTurns) {
     const double together = 10 + 8 * 0.5 + 2 * 40;
     EXPECT_LE(tpot_ms(40), together + 10);

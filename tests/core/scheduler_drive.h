@@ -39,7 +39,7 @@ class SchedulerDrive {
         step(LayersLoaded{1, pages_, host_pages_});
     }
 
-    // What went wrong; empty when nothing.
+    // Runs, and returns what went wrong; empty if nothing did.
     std::string run() {
         while (!bytes_.empty() && wrong_.empty()) act();
         end();
@@ -50,14 +50,14 @@ class SchedulerDrive {
   private:
     static constexpr std::int32_t kBlock = 4;
     static constexpr std::int32_t kLayers = 2;
-    static constexpr std::int64_t kLeastPages = 24;  // for kLongest and guesses behind it
+    static constexpr std::int64_t kLeastPages = 24;  // for kLongest and a draft behind it
     static constexpr std::size_t kLongest = 30;
     static constexpr std::size_t kMostSequences = 10;
     static constexpr Token kAlphabet = 2;  // so that texts begin alike
 
     struct Text {
         std::vector<Token> tokens;  // known for certain; the last one was not sent yet if idle
-        std::vector<Token> sent;    // rows under way, guesses included
+        std::vector<Token> sent;    // rows under way, drafts included
         std::int32_t computed = 0;  // tokens whose rows have run
         std::int32_t ran = 0;       // of the rows under way
         std::int32_t drafts = 0;    // of the rows under way
@@ -127,7 +127,7 @@ class SchedulerDrive {
         for (Token& token : prompt) token = letter();
         start({{next_request_++}, 1, 0}, prompt, 0, 1 + byte() % 3);
     }
-    // As a text that there is, or as one that guesses made and nobody confirmed.
+    // Starts a sequence as a text that there is, or as one that drafts made and nobody confirmed.
     void start_cached() {
         SequenceKey key;
         const Text* like = pick(key);
@@ -163,7 +163,7 @@ class SchedulerDrive {
         send(input);
         if (cached > 0 && texts_.contains(key)) ++counts_.prefix_hits;
     }
-    // The next row of an idle sequence, with guesses behind it.
+    // Sends the next row of an idle sequence, with a draft behind it.
     void go_on() {
         SequenceKey key;
         Text* text = pick(key);
@@ -261,7 +261,7 @@ class SchedulerDrive {
                 step(WorkerTick{});
         }
     }
-    // Preemption by recompute: a newer attempt of the whole text.
+    // Preempts by recompute: sends a newer attempt of the whole text.
     void start_again() {
         SequenceKey key;
         const Text* text = pick(key);
@@ -426,7 +426,8 @@ class SchedulerDrive {
             }
             text.sent.clear();
             text.ran = text.drafts = 0;
-            // Those drawn for further members: nobody forks them here.
+            // Tokens that were drawn for further members are dropped, since nobody forks those
+            // here.
             for (std::uint32_t member = 1; i < said.tokens.size(); ++i, ++member) {
                 SequenceKey other = key;
                 other.member = member;
@@ -449,7 +450,7 @@ class SchedulerDrive {
         }
     }
 
-    // One sequence is left and must get to its token; then nothing is.
+    // Ends: one sequence is left and must get to its token; then nothing may be left.
     void end() {
         while (texts_.size() > 1) free_sequence(std::prev(texts_.end())->first);
         if (!texts_.empty()) {

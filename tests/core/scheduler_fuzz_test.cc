@@ -1,4 +1,4 @@
-// The fuzz target fuzz/scheduler_fuzz.cc with seeded bytes.
+// Runs the fuzz target fuzz/scheduler_fuzz.cc with seeded bytes.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
         sum.group_draws += c.group_draws;
         sum.rows += c.rows;
     }
-    // All of it was tried.
+    // All that the drive can do was tried.
     EXPECT_GT(sum.rows, 20000);
     EXPECT_GT(sum.forks, 1000);
     EXPECT_GT(sum.overtaken_forks, 200);

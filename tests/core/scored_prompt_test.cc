@@ -32,7 +32,7 @@ Request request(std::uint64_t id, bool score = true) {
 
 class ScoredPrompt : public ::testing::Test {
   protected:
-    // The last stage of the running attempt says these positions' log-probabilities.
+    // The last stage of the running attempt sends the log-probabilities of these positions.
     ScriptedCluster::Actions score(std::uint64_t id, std::int32_t first, std::int32_t end,
                                    std::uint32_t older = 0) {
         const RequestState& state = cluster_.request(id);
@@ -89,7 +89,7 @@ TEST_F(ScoredPrompt, APreemptedOneGoesOnWhereItWas) {
     EXPECT_EQ(positions(score(2, 4, 6, 1)), Positions{}) << "of the attempt that is over";
     EXPECT_EQ(positions(score(2, 1, 9)), (Positions{4, 5, 6, 7, 8}));
     cluster_.tokens(2, {70});
-    // With all there, nothing is to be scored when it runs again.
+    // Once all are there, nothing is to be scored when it runs again.
     cluster_.wait(base::from_seconds(1));
     cluster_.stuck(2, StuckCause::out_of_pages);
     const auto third = ScriptedCluster::rows(cluster_.step(CoordinatorTick{}));

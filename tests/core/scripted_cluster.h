@@ -61,7 +61,7 @@ class ScriptedCluster {
     }
     void wait(Duration time) { now_ = now_ + time; }
 
-    // The running request's last stage has drawn these, from its next position on.
+    // The running request's last stage sends these tokens, from its next position on.
     Actions tokens(std::uint64_t id, const std::vector<Token>& values) {
         const RequestState& state = request(id);
         TokensProduced message;
@@ -71,7 +71,7 @@ class ScriptedCluster {
         }
         return step(FromWorker{state.pipeline.back().worker, message});
     }
-    // The same of the first token of all its answers, drawn at once.
+    // The same for the first tokens of all its answers, which are drawn at once.
     Actions first_tokens(std::uint64_t id, std::int32_t n, Token value) {
         const RequestState& state = request(id);
         TokensProduced message;
@@ -81,7 +81,7 @@ class ScriptedCluster {
         }
         return step(FromWorker{state.pipeline.back().worker, message});
     }
-    // Is a token of it on its way?
+    // Whether a token of it is on its way.
     bool asked(std::uint64_t id) const { return request(id).rows_going > 0; }
     Actions stuck(std::uint64_t id, StuckCause cause) {
         const RequestState& state = request(id);
@@ -98,7 +98,7 @@ class ScriptedCluster {
         ADD_FAILURE() << "request " << id << " is not open";
         return all.begin()->second;
     }
-    // Lane that the request runs on.
+    // The lane that the request runs on.
     std::uint32_t lane(std::uint64_t id) const {
         return request(id).pipeline.front().worker.value / stages_;
     }

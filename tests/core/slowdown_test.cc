@@ -13,8 +13,7 @@ class SlowdownTest : public ::testing::Test {
         node_.decode_batch_s_per_layer = 2e-3;
         node_.prefill_s_per_token_layer = 1e-4;
     }
-    // Batches of so many rows that take so much of what one row per batch takes; how often the
-    // verdict changed.
+    // Runs batches of this many rows that take batch_s each. Returns how often the verdict changed.
     int work(int seconds, std::int64_t rows, double batch_s) {
         int changes = 0;
         for (int i = 0; i < seconds; ++i) {

@@ -16,7 +16,7 @@
 namespace helix::core {
 
 // Coordinator and workers in virtual time: lanes of one worker each, batches that take what their
-// rows cost, KV that takes time to move. What is drawn is always token 7.
+// rows cost, KV that takes time to move. The token that is drawn is always 7.
 class TimedCluster {
   public:
     struct Setup {

@@ -14,7 +14,7 @@ namespace {
 
 using Links = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
-// Every machine to every other, and the coordinator to all.
+// Links from every machine to every other, and from the coordinator to all.
 Links full_mesh(std::int32_t n) {
     Links links;
     for (std::int32_t a = spec::kCoordinator; a < n; ++a) {
@@ -25,7 +25,7 @@ Links full_mesh(std::int32_t n) {
     return links;
 }
 
-// By the graph that requests are routed through: is there a pipeline of these ranges?
+// Whether there is a pipeline of these ranges, by the graph that requests are routed through.
 bool complete(std::int32_t n_layers, const std::vector<LayerRange>& held, const Links& links) {
     std::vector<PipelineNode> nodes;
     for (std::size_t i = 0; i < held.size(); ++i) {
@@ -37,7 +37,7 @@ bool complete(std::int32_t n_layers, const std::vector<LayerRange>& held, const 
     return graph.reachable([](WorkerId, LayerRange) { return true; });
 }
 
-// Ranges while those of away change; bits of changed have changed.
+// The ranges while the nodes in away change; those in changed have changed already.
 std::vector<LayerRange> held(const std::vector<TransitionNode>& nodes, std::uint64_t changed,
                              std::uint64_t away) {
     std::vector<LayerRange> ranges;

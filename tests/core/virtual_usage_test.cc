@@ -37,7 +37,8 @@ TEST(VirtualUsage, FollowsTheTable) {
 }
 
 TEST(Freeness, FollowsTheTable) {
-    // Four layers, 4000 tokens x layers: 1000 tokens of all of them. Headroom of 100 tokens.
+    // A node with four layers and 4000 tokens x layers of memory, which is 1000 tokens in all
+    // layers, and a headroom of 100 tokens.
     struct Row {
         std::vector<Usage> usages;
         double freeness;
@@ -66,8 +67,9 @@ TEST(Freeness, FollowsTheTable) {
     EXPECT_EQ(draining.freeness(), -std::numeric_limits<double>::infinity());
 }
 
-// Whatever is added, the node is less free (or as free, by what counts for nothing); whatever is
-// removed again leaves it as it was. And the sum is that of the requests' virtual usages.
+// Whatever is added makes the node less free, or leaves it as free if it counts for nothing;
+// whatever is removed again leaves it as it was. And the sum is that of the requests' virtual
+// usages.
 TEST(Freeness, FallsWithEveryUsageAndComesBack) {
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
         base::Random random(seed);

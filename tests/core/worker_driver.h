@@ -31,7 +31,7 @@ class WorkerDriver {
         return config;
     }
 
-    // What the worker asks for; the last batch it starts is kept.
+    // Steps the worker and returns what it asks for. The last batch that it starts is kept.
     const std::vector<WorkerAction>& step(const WorkerEvent& event) {
         actions_.clear();
         worker_.step(now_, event, actions_);
@@ -68,7 +68,7 @@ class WorkerDriver {
         return input;
     }
 
-    // The batch under way ends; every sampled chunk gives token 7, once for each draw.
+    // Ends the batch under way; every sampled chunk gives token 7, once for each draw.
     const std::vector<WorkerAction>& finish() {
         std::vector<ProducedToken> tokens;
         for (const BatchChunk& chunk : plan_.chunks) {
@@ -97,7 +97,7 @@ class WorkerDriver {
     void drain() {
         while (plan_.id != 0) finish();
     }
-    // Rows from the start until they are computed.
+    // Runs these rows until they are computed.
     void run(const StageInput& input) {
         say(StageInputs{{input}});
         drain();

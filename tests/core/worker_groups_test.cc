@@ -1,4 +1,4 @@
-// Sequence groups on a worker: forks, draws, guesses (FEATURES V3, V4, V14, V15).
+// Sequence groups on a worker: forks, draws, drafts.
 
 #include <gtest/gtest.h>
 

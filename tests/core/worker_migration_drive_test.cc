@@ -1,5 +1,5 @@
 // Requests that move between workers again and again, by drawn plans: what their batches read is
-// what was written for them, and nothing is left behind (FEATURES L2-L5).
+// what was written for them, and nothing is left behind.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class MovingRequest {
         drive_.texts[key(0)] = prompt_;
         send(0, cached, prompt_.size() - static_cast<std::size_t>(cached), cached);
     }
-    // A member more, which shares what there is.
+    // Adds a member, which shares what there is.
     void fork() {
         const auto next = static_cast<std::uint32_t>(members_.size());
         const std::uint32_t parent = members_[drive_.random.below(members_.size())];
@@ -63,7 +63,7 @@ class MovingRequest {
             EXPECT_EQ(drive_.heard<KvReserved>(stage.worker.value).size(), 1U);
         }
     }
-    // Whether there is something to send. All of it, or full blocks only.
+    // Sends all that there is, or full blocks only; false if there is nothing to send.
     bool send_round(bool last) {
         std::vector<KvSpan> spans;
         for (const std::uint32_t member : members_) {
@@ -142,7 +142,8 @@ class MovingRequest {
     void free(const Pipeline& pipeline, const std::vector<SequenceKey>& keys) {
         for (const Stage& stage : pipeline) drive_.say(stage.worker.value, FreeSequences{keys});
     }
-    // cached: with a description of the sequence, of which so many tokens are there; -1 without.
+    // With cached the rows have a description of the sequence, of which this many tokens are there;
+    // -1 means without.
     void send(std::uint32_t member, std::int32_t first, std::size_t count, std::int32_t cached) {
         const std::vector<Token>& text = drive_.texts[key(member)];
         StageInput input;
@@ -214,7 +215,7 @@ void move_once(KvMoverDrive& drive, MovingRequest& request) {
     request.send_round(true);
     if (fails) {
         for (std::uint64_t i = random.below(6); i > 0; --i) drive.advance();
-        // It goes on where it was, while its last block is still on its way.
+        // The request goes on where it was while its last block is still on its way.
         const bool decode_first = random.chance(0.5);
         if (decode_first) request.decode();
         request.abort();

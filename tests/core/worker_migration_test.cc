@@ -1,5 +1,4 @@
-// KV that leaves a worker and comes to one (FEATURES L2-L5, L18, L19). 2 layers, blocks of 4
-// tokens.
+// KV that leaves a worker and comes to one. 2 layers, blocks of 4 tokens.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +25,7 @@ WorkerConfig with(std::int32_t transfer_pages, bool prefix_cache = false) {
     config.prefix_cache = prefix_cache;
     return config;
 }
-// Both layers of request 1, from attempt 1 to attempt 2.
+// Asks for both layers of request 1 to be sent, from attempt 1 to attempt 2.
 SendKv send_to(std::uint32_t worker, std::vector<KvSpan> spans, std::uint32_t round = 1) {
     return {{1}, 1, 2, round, {worker}, {0, 2}, std::move(spans)};
 }

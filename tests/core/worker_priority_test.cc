@@ -1,4 +1,4 @@
-// Who runs first where not all fit into a batch (FEATURES L16).
+// Who runs first where not all fit into a batch.
 
 #include <gtest/gtest.h>
 
@@ -44,14 +44,14 @@ TEST_F(WorkerPriority, HighPriorityGoesFirstWhateverArrivedBefore) {
     finish();
     EXPECT_EQ(in_batch(), (Ids{3, 4}));
     finish();
-    // Decodes, too.
+    // The same holds for decodes.
     say(StageInputs{{rows(key(1), 3, {9})}});
     say(StageInputs{{rows(key(2), 3, {9}), rows(key(5), 3, {9}), rows(key(3), 3, {9})}});
     finish();
     EXPECT_EQ(in_batch(), (Ids{5, 2}));
 }
 
-// The turns of two inputs differ, and an old one of low priority comes before new ones of high.
+// The turns of two inputs differ, and an old input of low priority comes before new ones of high.
 TEST_F(WorkerPriority, NobodyWaitsForEver) {
     EXPECT_LT(turn(10, false), turn(11, false));
     EXPECT_LT(turn(10, true), turn(11, true));

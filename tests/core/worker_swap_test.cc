@@ -1,4 +1,4 @@
-// Sequences in host memory (FEATURES V7, V9, V10). 2 layers, blocks of 4 tokens.
+// Sequences in host memory. 2 layers, blocks of 4 tokens.
 
 #include <gtest/gtest.h>
 
@@ -198,7 +198,8 @@ TEST(WorkerSwap, AForkOfWhatIsOutIsOutTooAndTheyReturnTogether) {
     EXPECT_EQ(worker.plan().copies.size(), 2U);
 }
 
-// Rows come on another connection than the word that their group may return, and may overtake it.
+// Rows come on another connection than the message that their group may return, and may overtake
+// it.
 TEST(WorkerSwap, AForkThatOvertookTheReturnOfItsGroupReturnsWithIt) {
     Driver worker(8, 20);
     worker.run(worker.start(Driver::key(1), prompt(6)));

@@ -1,11 +1,11 @@
-#include "engine/ops/attention.h"
+#include "engine/cpu/attention_cpu.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "engine/ops/kv_store.h"
+#include "engine/cpu/kv_store_cpu.h"
 #include "engine/ops/kv_type.h"
 #include "op_helpers.h"
 
@@ -107,7 +107,7 @@ std::vector<float> attend(ops::Isa isa, ThreadPool& pool, const ops::KvLayout& l
                           const Case& c, const Sequence& s, const std::vector<float>& q,
                           int first_position, std::int64_t rows) {
     std::vector<float> out(q.size());
-    ops::Attention attention;
+    ops::PagedAttention attention;
     const ops::AttentionRows sequence[] = {{0, rows, first_position, s.table.data()}};
     attention.run(ops::kernels(isa), pool, layout, {c.n_heads, c.window}, sequence, q.data(),
                   out.data());

@@ -226,7 +226,7 @@ TEST(Backend, LayersThatAreThereAreNotReadAgain) {
         const auto weights = std::make_shared<model::CountedWeights>(std::move(*opened));
         const auto config = model::read_model_config(*weights);
         ASSERT_TRUE(config.ok());
-        auto backend = CpuBackend::create(weights, *config, test_options());
+        auto backend = make_cpu_backend(weights, *config, test_options());
         ASSERT_TRUE(backend.ok());
         Runner runner(std::move(*backend), {0, kLayers}, 16, 1);
         base::Random random(56);

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/cpu/rope_cpu.h"
 #include "engine/ops/rope.h"
 #include "op_helpers.h"
 

@@ -18,7 +18,7 @@ namespace {
 std::vector<spec::Token> greedy(std::shared_ptr<model::WeightSource> weights, std::int32_t layers) {
     const auto config = model::read_model_config(*weights);
     EXPECT_TRUE(config.ok()) << config.error().message;
-    auto backend = CpuBackend::create(std::move(weights), *config, test_options());
+    auto backend = make_cpu_backend(std::move(weights), *config, test_options());
     EXPECT_TRUE(backend.ok()) << backend.error().message;
     Runner runner(std::move(*backend), {0, layers}, 16, 1);
     std::vector<spec::Token> next{5, 77, 301, 12, 12, 40};

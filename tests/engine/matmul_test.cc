@@ -1,4 +1,4 @@
-#include "engine/ops/matmul.h"
+#include "engine/cpu/matmul_cpu.h"
 
 #include <cmath>
 #include <cstring>

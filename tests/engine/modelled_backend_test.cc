@@ -1,4 +1,4 @@
-#include "engine/modelled_backend.h"
+#include "engine/modelled/modelled_backend.h"
 
 #include <gtest/gtest.h>
 

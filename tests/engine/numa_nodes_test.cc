@@ -1,4 +1,4 @@
-#include "engine/numa_nodes.h"
+#include "engine/host/numa_nodes.h"
 
 #include <unistd.h>
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/ops/kernels.h"
+#include "engine/kernels/kernels.h"
 #include "model/tensor_type.h"
 
 namespace helix::engine::test {

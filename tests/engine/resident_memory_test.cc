@@ -90,7 +90,7 @@ TEST(ResidentMemory, APackedTensorsFilePagesAreGivenBack) {
     const std::int64_t before = status_bytes("VmRSS");
     CpuOptions options = test_options();
     options.memory_bytes = bytes + bytes / 4;
-    auto backend = CpuBackend::create(weights, config, options);
+    auto backend = make_cpu_backend(weights, config, options);
     ASSERT_TRUE(backend.ok()) << backend.error().message;
     const auto pages = (*backend)->load({0, config.n_layers});
     ASSERT_TRUE(pages.ok()) << pages.error().message;

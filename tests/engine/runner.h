@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "core/protocol/batch_plan.h"
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "model/local_weights.h"
 
 // Drives a backend as a worker would: hands out pages, in random order and dirty ones first, and
@@ -22,8 +22,8 @@ inline base::Result<std::unique_ptr<Backend>> open_backend(const std::string& pa
                                                            const CpuOptions& options) {
     TRY(auto weights, model::LocalWeights::open(path));
     TRY(auto config, model::read_model_config(*weights));
-    return CpuBackend::create(std::shared_ptr<model::WeightSource>(std::move(weights)), config,
-                              options);
+    return make_cpu_backend(std::shared_ptr<model::WeightSource>(std::move(weights)), config,
+                            options);
 }
 
 // Rows that one chunk runs, before it is put in a plan.

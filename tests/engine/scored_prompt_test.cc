@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "engine/draw_tokens.h"
-#include "engine/ops/kernels.h"
+#include "engine/kernels/kernels.h"
+#include "engine/runner/draw_tokens.h"
 #include "reference_model.h"
 #include "served_worker.h"
 #include "synth_file.h"

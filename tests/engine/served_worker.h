@@ -11,7 +11,7 @@
 
 #include "core/invariants.h"
 #include "core/worker/worker.h"
-#include "engine/backend.h"
+#include "engine/backend/backend.h"
 
 namespace helix::engine::test {
 

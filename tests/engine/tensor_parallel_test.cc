@@ -10,8 +10,10 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/aligned_buffer.h"
+#include "engine/cpu/kv_memory.h"
+#include "engine/host/aligned_buffer.h"
 #include "engine/ops/kv_type.h"
+#include "engine/runner/model_runner.h"
 #include "op_helpers.h"
 #include "runner.h"
 #include "synth_file.h"
@@ -166,6 +168,10 @@ TEST(TensorParallelPipeline, WorkersOfDifferentRanksGiveTheBitsOfOne) {
     }
 }
 
+const KvMemory& kv_memory(Runner& runner) {
+    return dynamic_cast<const KvMemory&>(*dynamic_cast<ModelRunner&>(runner.backend()).kv());
+}
+
 // One table of pages for all ranks: rank r's part of a page is its heads of what one rank would
 // have in that page.
 class TensorParallelPages : public testing::TestWithParam<ops::KvType> {};
@@ -182,12 +188,12 @@ TEST_P(TensorParallelPages, EveryRankHoldsItsHeadsOfTheSamePages) {
     Runner single = make_runner(file, kAll, options_of(1, 1, 16, GetParam()), 5);
     must_run(single, {piece_of(1, kAll, 0, tokens)});
     ASSERT_TRUE(single.shuffle_pages().ok());
-    const auto& expected = dynamic_cast<const CpuBackend&>(single.backend());
+    const KvMemory& expected = kv_memory(single);
     for (const int ranks : {2, 4}) {
         Runner runner = make_runner(file, kAll, options_of(ranks, 4, 16, GetParam()), 5);
         must_run(runner, {piece_of(1, kAll, 0, tokens)});
         ASSERT_TRUE(runner.shuffle_pages().ok());
-        const auto& backend = dynamic_cast<const CpuBackend&>(runner.backend());
+        const KvMemory& memory = kv_memory(runner);
         ops::KvLayout layout = one;
         layout.ranks = ranks;  // with a stride of 0 offsets are within the rank's part
         const std::int64_t keys = layout.head_keys_bytes();
@@ -198,7 +204,7 @@ TEST_P(TensorParallelPages, EveryRankHoldsItsHeadsOfTheSamePages) {
             for (const core::PageId page : runner.pages(1, layer)) {
                 const std::byte* whole = expected.page_of_rank(page, 0).data();
                 for (int head = 0; head < shape.n_kv_heads; ++head) {
-                    const auto part = backend.page_of_rank(page, head / layout.rank_heads());
+                    const auto part = memory.page_of_rank(page, head / layout.rank_heads());
                     ASSERT_EQ(std::ssize(part) * ranks, one.page_bytes());
                     different += std::memcmp(part.data() + layout.keys_of_head(head),
                                              whole + one.keys_of_head(head),

@@ -1,4 +1,4 @@
-#include "engine/thread_pool.h"
+#include "engine/host/thread_pool.h"
 
 #include <atomic>
 #include <chrono>

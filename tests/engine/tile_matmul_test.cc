@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
 #include "base/check.h"
-#include "engine/ops/amx_support.h"
-#include "engine/ops/kernels_includes.h"
-#include "engine/ops/matmul.h"
-#include "engine/ops/tile_config.h"
+#include "engine/cpu/matmul_cpu.h"
+#include "engine/kernels/amx_support.h"
+#include "engine/kernels/kernels_includes.h"
+#include "engine/kernels/tile_config.h"
 #include "op_helpers.h"
 
 #define HELIX_UNROLL  // quick to compile, and slow
@@ -12,7 +12,7 @@
 namespace helix::engine::ops {
 namespace tiles_portable {
 namespace {
-#include "engine/ops/simd_portable.h"
+#include "engine/kernels/simd_portable.h"
 
 #include "tile_kernels.h"
 }  // namespace
@@ -31,7 +31,7 @@ namespace {
 #endif
 namespace tiles_avx512 {
 namespace {
-#include "engine/ops/simd_avx512.h"
+#include "engine/kernels/simd_avx512.h"
 
 #include "tile_kernels.h"
 }  // namespace

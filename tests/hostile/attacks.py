@@ -1,4 +1,5 @@
-"""What a hostile client or peer does. Each attack is a function of the bed; its comment says what it once did.
+"""What a hostile client or peer does. Each attack is a function of the bed; its comment says what it
+did where nothing limits it.
 
 An attack returns a sentence about what it saw. An AssertionError says what should have been otherwise.
 """

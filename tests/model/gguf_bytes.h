@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-// GGUF files byte by byte, right or wrong, without the writer under test.
+// Makes GGUF files byte by byte, right or wrong, without the writer under test.
 
 namespace helix::model::test_support {
 
@@ -30,7 +30,7 @@ class GgufBytes {
     GgufBytes& preamble(std::uint64_t tensors, std::uint64_t metadata, std::uint32_t version = 3) {
         return raw("GGUF").u32(version).u64(tensors).u64(metadata);
     }
-    // A key and its value's type; the value follows.
+    // Appends a key and its value's type; the value has to follow.
     GgufBytes& key(std::string_view name, std::uint32_t type) { return string(name).u32(type); }
     GgufBytes& tensor(std::string_view name, const std::vector<std::uint64_t>& shape,
                       std::uint32_t type, std::uint64_t offset) {

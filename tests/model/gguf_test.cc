@@ -29,7 +29,7 @@ std::string error_of(const GgufBytes& bytes) {
     return file.ok() ? "no error" : file.error().message;
 }
 
-// One of each kind of value, two tensors.
+// A file with one value of each kind and two tensors.
 GgufBytes small_file() {
     GgufBytes bytes;
     bytes.preamble(2, 13);
@@ -349,7 +349,7 @@ TEST(GgufFile, RandomDamageNeverCrashes) {
     }
 }
 
-// 40 million bytes would be kept as 320.
+// The 40 million bytes would take 320 million in memory.
 TEST(GgufFile, AHeaderThatTakesTooMuchMemoryIsRefusedByItsLimit) {
     GgufBytes bytes;
     bytes.preamble(0, 1).key("junk", 9).u32(0).u64(40'000'000).zeros(40'000'000);

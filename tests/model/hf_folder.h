@@ -58,7 +58,7 @@ inline std::string text_of(const GgufFile& file, const TensorInfo& tensor) {
     return {reinterpret_cast<const char*>(data.data()), data.size()};
 }
 
-// Of llama's queries and keys: row 2i of a head was i, row 2i + 1 was i + half.
+// Undoes the order of llama's queries and keys: row 2i of a head was i, row 2i + 1 was i + half.
 inline std::string uninterleave(const std::string& rows, std::size_t n_rows, std::size_t heads) {
     const std::size_t bytes = rows.size() / n_rows;
     const std::size_t head = n_rows / heads;
@@ -73,7 +73,7 @@ inline std::string uninterleave(const std::string& rows, std::size_t n_rows, std
 
 class HfFolderWriter {
   public:
-    // file: f32, f16 or bf16 matrices. n_files > 1 writes an index, too.
+    // file has f32, f16 or bf16 matrices. With n_files > 1 an index is written, too.
     HfFolderWriter(const GgufFile& file, std::string folder, std::size_t n_files = 1)
         : file_(file), folder_(std::move(folder)), parts_(n_files) {
         auto read = read_model_config(file);
@@ -82,12 +82,12 @@ class HfFolderWriter {
         std::filesystem::create_directories(folder_);
     }
 
-    // Of the folder, to be changed before write().
+    // The folder's config.json, which may be changed before write().
     Json config = Json::object();
     Json tokenizer = Json::object();
     Json tokenizer_config = Json::object();
 
-    // What a GGUF file does not say of LLaMA 3.1's scaling: its parameters.
+    // Sets the parameters of LLaMA 3.1's scaling, which a GGUF file does not say.
     void set_llama3_scaling(float factor, std::int32_t trained_context) {
         config["rope_scaling"] = {{"rope_type", "llama3"},
                                   {"factor", factor},
@@ -193,8 +193,8 @@ class HfFolderWriter {
             tokenizer_config["chat_template"] = *chat;
     }
 
-    // Merges as converters of SentencePiece vocabularies make them: every way to cut a token into
-    // two tokens, best score first.
+    // Fills in merges as converters of SentencePiece vocabularies make them: every way to cut a
+    // token into two tokens, best score first.
     void fill_sentencepiece(const std::vector<std::string>& tokens,
                             const std::vector<std::int64_t>& types) {
         const auto& scores = std::get<std::vector<double>>(
@@ -249,7 +249,8 @@ class HfFolderWriter {
         place_[name] = part;
     }
 
-    // "blk.3.attn_q.weight" to "model.layers.3.self_attn.q_proj.weight".
+    // Hugging Face's name of a tensor: "model.layers.3.self_attn.q_proj.weight" for
+    // "blk.3.attn_q.weight".
     std::string name_of(const std::string& name) const {
         static const std::map<std::string, std::string> kOuter{
             {"token_embd.weight", "model.embed_tokens.weight"},

@@ -54,7 +54,7 @@ struct Llama {
         for (const auto& [name, tensor] : tensors) made.add_tensor(name, tensor.type, tensor.shape);
         return made;
     }
-    // Every float in the tensor data is fill.
+    // The file; every float in the tensor data is fill.
     std::shared_ptr<const GgufFile> file(float fill = 0) const {
         const GgufBuilder made = builder();
         std::vector<std::byte> image = made.header();

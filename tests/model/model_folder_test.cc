@@ -347,7 +347,7 @@ TEST_F(Folder, WrongFilesAreNamed) {
     EXPECT_THAT(ModelFolder::open(path()).error().message, HasSubstr("config.json"));
 }
 
-// 4096 layers of 65,536 experts took all memory for the names of their tensors.
+// The names of the tensors of 4096 layers with 65,536 experts would take all memory.
 TEST_F(Folder, AConfigOfMoreTensorsThanAnyModelHasIsRefusedBeforeTheyAreNamed) {
     const auto file = synth(shape_named("tiny-qwen3moe"), TensorType::f16);
     for (const int experts : {1 << 14, 1 << 16}) {

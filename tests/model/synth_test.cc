@@ -75,8 +75,8 @@ TEST_F(Synth, SameSeedGivesTheSameFileOnAnyNumberOfThreads) {
     EXPECT_NE(hash_of(make("tiny", "q8_0", 43, 1)), one);
 }
 
-// The promise "on every machine" needs a value that was computed elsewhere: a change of these is a
-// change of every synthetic model.
+// The promise "on every machine" needs values that were computed elsewhere. If these change, every
+// synthetic model has changed.
 TEST_F(Synth, KnownSeedsGiveKnownModels) {
     EXPECT_EQ(base::to_hex(hash_of(make("tiny", "f32", 1))), "886e7a492d87cc0804394004da7e4bef");
     EXPECT_EQ(base::to_hex(hash_of(make("small", "q4_k", 1))), "f30c8f4f7c4a77edb87ea1abc3d9ab92");

@@ -35,7 +35,7 @@ std::vector<float> round_trip(TensorType type, const std::vector<float>& values)
     return dequantize(type, bytes);
 }
 
-// Roughly normal, deviation one.
+// Random values that are roughly normal with deviation one.
 std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
     base::Random random(seed);
     std::vector<float> values(count);

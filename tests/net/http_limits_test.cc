@@ -98,12 +98,12 @@ TEST_F(HttpLimits, BodiesOfAllClientsTogetherHaveOneBudget) {
     start_keeping();
     const std::string part(300'000, 'x');
     std::vector<std::unique_ptr<TestClient>> slow;
-    // Each sends most of its body and then nothing more.
+    // Each client sends most of its body and then nothing more.
     for (int i = 0; i < 20; ++i) {
         slow.push_back(std::make_unique<TestClient>(server_->port()));
         slow.back()->send("POST / HTTP/1.1\r\nhost: t\r\ncontent-length: 400000\r\n\r\n" + part);
     }
-    // At most three times 300,000 bytes are a million; all come from one address.
+    // Three times 300,000 bytes stay below a million, and all come from one address.
     std::size_t refused = 0;
     for (int round = 0; round < 1000 && refused < 17; ++round) {
         for (const auto& client : slow) {

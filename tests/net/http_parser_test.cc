@@ -141,7 +141,7 @@ TEST(HttpParser, ChunksAreWhatTheirSizeSays) {
     EXPECT_EQ(status_of(post + "3e8\r\n" + std::string(1000, 'x') + "\r\n1\r\n"), 413);
 }
 
-// Each of these goes on for ever; what is kept of it does not.
+// Each of these goes on for ever, but what is kept of it does not grow.
 TEST(HttpParser, NothingThatGoesOnForEverIsKept) {
     const std::string post = "POST / HTTP/1.1\r\n";
     const std::string chunked = post + "transfer-encoding: chunked\r\n\r\n";

@@ -170,7 +170,7 @@ TEST_F(HttpServerTest, HeadHasTheLengthButNoBody) {
     EXPECT_EQ(client.read_response().body, "GET /next [] ");
 }
 
-// Writes so many bytes in pieces, the next when the socket has taken the one before.
+// Writes a number of bytes in pieces, each when the socket has taken the one before.
 class PiecewiseAnswer : public std::enable_shared_from_this<PiecewiseAnswer> {
   public:
     PiecewiseAnswer(std::shared_ptr<HttpExchange> exchange, std::size_t bytes, std::size_t stop_at)

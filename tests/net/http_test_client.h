@@ -21,7 +21,7 @@ namespace helix::net {
 // Every wait ends after ten seconds, with what there is by then.
 class TestClient {
   public:
-    // from: the address that it comes from; null = any of this machine.
+    // from is the address that it comes from; null = any of this machine.
     explicit TestClient(std::uint16_t port, int receive_buffer = 0, const char* from = nullptr) {
         fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (receive_buffer > 0) {
@@ -53,7 +53,8 @@ class TestClient {
         }
     }
 
-    // One request with a JSON body (none when empty); headers as "name: value\r\n" lines.
+    // Sends one request with a JSON body, or none if it is empty. headers are "name: value\r\n"
+    // lines.
     void request(std::string_view method, std::string_view path, std::string_view body = {},
                  std::string_view headers = {}) {
         std::string text =
@@ -82,7 +83,7 @@ class TestClient {
         }
     };
 
-    // Status and headers; the body stays unread.
+    // Reads status and headers; the body stays unread.
     Response read_head() {
         Response response;
         if (!fill_until([this] { return in_.find("\r\n\r\n") != std::string::npos; }))
@@ -127,8 +128,8 @@ class TestClient {
         return response;
     }
 
-    // One chunk of a chunked body, "" = its end; false when the connection ended or ten seconds
-    // passed.
+    // Reads one chunk of a chunked body, "" at its end; false when the connection ended or ten
+    // seconds passed.
     bool read_chunk(std::string& chunk) {
         if (!fill_until([this] { return in_.find("\r\n") != std::string::npos; })) return false;
         const std::size_t line = in_.find("\r\n");
@@ -139,7 +140,7 @@ class TestClient {
         return true;
     }
 
-    // Is there something to read now, or the end?
+    // Whether there is something to read now, or the end.
     bool readable() const {
         pollfd poller{fd_, POLLIN, 0};
         return !eof_ && ::poll(&poller, 1, 0) > 0;

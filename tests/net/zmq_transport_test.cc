@@ -16,7 +16,7 @@
 namespace helix::net::zmq_transport_test {
 namespace {
 
-// Both ends turn until condition holds.
+// Lets both ends work until condition holds.
 bool turn(std::initializer_list<ZmqSocket*> sockets, const std::function<bool()>& condition) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     const std::vector<ZmqSocket*> all(sockets);
@@ -235,7 +235,8 @@ std::string zmtp_opening() {
            static_cast<char>(ready.size()) + ready;
 }
 
-// Sends text again and again until nobody takes it, or so many bytes are sent. How many were.
+// Sends text again and again until nobody takes it, or this many bytes are sent. Returns how many
+// were.
 std::size_t send_until_refused(int fd, const std::string& text, std::size_t most) {
     timeval patience = {1, 0};
     ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -295,7 +296,7 @@ TEST(ZmqTransport, WhoIsNotAdmittedMaySendLittleAndHasToGo) {
     std::vector<int> fds;
     for (int i = 0; i < 8; ++i) {
         fds.push_back(connect_raw(pair.endpoint));
-        // A frame of 100 MiB, which is no more than some are.
+        // A frame of 100 MiB, which some frames may have.
         const std::string head = std::string("\2\0\0\0\0\x06\x40\0\0", 9);
         const std::string opening = zmtp_opening() + head;
         ::send(fds.back(), opening.data(), opening.size(), MSG_NOSIGNAL);
@@ -362,7 +363,7 @@ TEST(ZmqTransport, ABanNeverTouchesConnectionsOfOthers) {
     for (int round = 0; round < 100; ++round) {
         const int stranger = connect_raw(pair.endpoint);
         ::send(stranger, opening.data(), opening.size(), MSG_NOSIGNAL);
-        // Whoever speaks before the other side is ready is not heard.
+        // A peer that speaks before the other side is ready is not heard.
         std::string said;
         std::array<char, 256> piece = {};
         while (said.find("READY") == std::string::npos) {

@@ -29,7 +29,7 @@ std::string frame(const std::string& content, bool more, bool command = false) {
     return out + content;
 }
 
-// "" when all passes; how the bytes are cut makes no difference.
+// The meter's error, "" when all passes. How the bytes are cut makes no difference.
 std::string verdict(const std::string& text, std::uint64_t* messages = nullptr) {
     std::string all;
     for (const std::size_t piece : {text.size(), std::size_t{1}, std::size_t{7}}) {

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "engine/modelled_backend.h"
+#include "engine/cpu/cpu_provider.h"
+#include "engine/modelled/modelled_backend.h"
+#include "engine/modelled/modelled_provider.h"
 #include "node/coordinator_server.h"
-#include "node/cpu_provider.h"
-#include "node/modelled_provider.h"
 #include "node/worker_server.h"
 
 // A cluster of modelled workers in this process, over real sockets.
@@ -114,13 +114,13 @@ class RecordingSink final : public api::TokenSink {
     std::condition_variable changed_;
 };
 
-// One that computes, on one thread; what it fetches lies below dir.
+// Options of a worker that computes, on one thread. What it fetches lies below dir.
 inline WorkerOptions cpu_worker(const std::string& name, const std::filesystem::path& dir) {
     WorkerOptions options;
     options.name = name;
     options.memory_bytes = 64 << 20;
     options.threads = 1;
-    options.backend = std::make_shared<CpuProvider>();
+    options.backend = std::make_shared<engine::CpuProvider>();
     options.cache_dir = dir / "cache";
     return options;
 }
@@ -129,11 +129,11 @@ inline WorkerOptions modelled_worker(const std::string& name, std::int32_t layer
                                      double layer_s = 20e-6) {
     WorkerOptions options;
     options.name = name;
-    // Weights of so many layers and some room for KV.
+    // Memory for the weights of this many layers and some room for KV.
     options.memory_bytes = layers_of_memory * 1'200'000 + 300'000;
     options.threads = 1;
-    options.backend = std::make_shared<ModelledProvider>(spec::NodeSpec{},
-                                                         std::make_shared<FlatCost>(layer_s), 1.0);
+    options.backend = std::make_shared<engine::ModelledProvider>(
+        spec::NodeSpec{}, std::make_shared<FlatCost>(layer_s), 1.0);
     return options;
 }
 
@@ -147,7 +147,7 @@ class RunningWorker {
         server_.stop();
         if (thread_.joinable()) thread_.join();
     }
-    // Until it gives up by itself.
+    // Waits until the worker gives up by itself.
     base::Status join() {
         thread_.join();
         return status_;
@@ -188,7 +188,7 @@ inline core::Request greedy(std::vector<spec::Token> prompt, std::int32_t max_to
     return request;
 }
 
-// What the modelled model says after prompt, whatever the cluster.
+// What the modelled model says after prompt on any cluster.
 inline std::vector<spec::Token> expected_tokens(std::vector<spec::Token> prompt, std::int32_t count,
                                                 std::int32_t n_layers = 12) {
     spec::SamplingParams sampling;

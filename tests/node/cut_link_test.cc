@@ -16,8 +16,8 @@ namespace {
 using namespace test_support;
 using Mode = TcpProxy::Mode;
 
-// Worker a has the first half of the layers, b and others the second. Only over links that the
-// cluster has.
+// Plans the first half of the layers for worker a and the second for b and others, only over links
+// that the cluster has.
 base::Result<plan::PlanReport> halves(const spec::ClusterSpec& cluster) {
     plan::PlanReport report;
     report.placement.layers.resize(cluster.nodes.size());
@@ -164,7 +164,7 @@ TEST_F(CutLink, WithNoOtherWayRequestsWaitUntilItIsBack) {
 // ---- a link that carries only KV
 // ---------------------------------------------------------------------------------------
 
-// Every worker has the whole model: no rows go between them.
+// Plans the whole model for every worker, so that no rows go between them.
 base::Result<plan::PlanReport> alike(const spec::ClusterSpec& cluster) {
     plan::PlanReport report;
     report.placement.layers.assign(cluster.nodes.size(), {0, 12});
@@ -199,7 +199,7 @@ class CutKvLink : public CutLink {
         });
         return on;
     }
-    // Has its first tokens.
+    // Starts a request on a, which has its first tokens when this returns.
     Running one_on_a() {
         Running one;
         EXPECT_TRUE(eventually(
@@ -215,7 +215,8 @@ class CutKvLink : public CutLink {
             60));
         return one;
     }
-    // Moves requests from a, wherever to (empty: the coordinator's choice), until that is so.
+    // Moves requests from a to this worker (empty: the coordinator's choice) until the condition
+    // holds.
     bool move_until(const std::string& to, const std::function<bool(const Running&)>& so) {
         Running one = one_on_a();
         return eventually(

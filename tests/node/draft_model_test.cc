@@ -125,7 +125,7 @@ TEST_F(DraftModelTest, WhatIsKnownIsNotComputedAgain) {
     EXPECT_EQ(first.position, 100);
     ASSERT_EQ(first.tokens.size(), 4U);
     EXPECT_EQ(model->rows_run(), 100 + 3) << "nothing is drawn after the last guess";
-    // Two of the guesses were right.
+    // Two tokens of the draft were right.
     const Token other = first.tokens[2] == 7 ? 8 : 7;
     const std::vector<Token> more = {first.tokens[0], first.tokens[1], other};
     text.insert(text.end(), more.begin(), more.end());
@@ -151,7 +151,7 @@ TEST_F(DraftModelTest, ATextCanBeToldBeforeItIsAskedAbout) {
 }
 
 TEST_F(DraftModelTest, TheKvOfWhatWasNotUsedForLongestGoes) {
-    const auto model = open(path_, 64);  // two texts of 24 and their guesses
+    const auto model = open(path_, 64);  // two texts of 24 and their drafts
     std::map<std::uint64_t, std::vector<Token>> texts;
     for (int round = 0; round < 4; ++round) {
         for (std::uint64_t id = 1; id <= 5; ++id) {

@@ -1,4 +1,4 @@
-// Real workers that leave and join while a real model answers (FEATURES L11).
+// Real workers that leave and join while a real model answers.
 
 #include <gmock/gmock.h>
 
@@ -41,7 +41,7 @@ class DrainTest : public test_support::RealCluster {
         worker.name = name;
         worker.memory_bytes = worker_memory_;
         worker.threads = 1;
-        worker.backend = std::make_shared<CpuProvider>();
+        worker.backend = std::make_shared<engine::CpuProvider>();
         worker.model_file = path_;
         workers_.push_back(std::make_unique<test_support::RunningWorker>(
             std::move(worker), test_support::cluster_address(*server_)));

@@ -35,7 +35,7 @@ inline auto dealt_evenly(spec::ModelSpec model) {
     };
 }
 
-// change: before the planner is told of the model.
+// change is called before the planner is told of the model.
 inline CoordinatorOptions even_coordinator(const std::string& path, std::int32_t workers,
                                            const ChangeOptions& change = {},
                                            const model::WeightOptions& weights = {}) {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "engine/cpu_backend.h"
+#include "engine/cpu/cpu_backend.h"
 #include "model/local_weights.h"
 #include "node/cluster_fixture.h"
 #include "node/even_coordinator.h"
@@ -217,7 +217,7 @@ TEST_F(GrammarCluster, GuessingAheadDrawsTheSameTokens) {
     EXPECT_GT(view.accepted_draft_tokens, 0);
 }
 
-// As after a preemption: prompt and output so far come in one piece, to a worker that has seen
+// As after a preemption, prompt and output so far come in one piece to a worker that has seen
 // nothing of them.
 TEST_F(GrammarCluster, ARecomputedSequenceGoesOnWithTheSameToken) {
     const auto weights = demo_weights();
@@ -227,7 +227,7 @@ TEST_F(GrammarCluster, ARecomputedSequenceGoesOnWithTheSameToken) {
         options.threads = 1;
         options.memory_bytes = 64 << 20;
         options.filter = std::make_shared<GrammarFilter>(weights);
-        auto made = engine::CpuBackend::create(weights, config, options);
+        auto made = engine::make_cpu_backend(weights, config, options);
         EXPECT_TRUE(made.ok());
         EXPECT_TRUE((*made)->load({0, config.n_layers}).ok());
         return std::move(*made);

@@ -100,7 +100,7 @@ class GroupCluster : public ::testing::Test {
         return sink.choices_;
     }
 
-    // What is reported once so many requests have ended; a view may be a second old. No page may be
+    // The view once this many requests have ended, since a view may be a second old. No page may be
     // left.
     static core::ClusterView view_of_the_end(CoordinatorServer& server, std::int64_t requests) {
         core::ClusterView view;
@@ -146,7 +146,8 @@ class GroupCluster : public ::testing::Test {
         for (const auto& sink : sinks) EXPECT_TRUE(sink->wait_done(120));
     }
 
-    // Goes before the others and soon holds 9 texts of six blocks each and the one of the prompt.
+    // A request that goes before the others and soon holds 9 texts of six blocks each, and the one
+    // of the prompt.
     static core::Request pushing() {
         core::Request request;
         request.prompt = {5, 6, 7, 8};
@@ -156,8 +157,8 @@ class GroupCluster : public ::testing::Test {
         return request;
     }
 
-    // Memory with which each worker has room for so many blocks of tokens, and one for no
-    // more: who gets which layers is left to chance.
+    // Memory with which each worker has room for this many blocks of tokens, and one worker for no
+    // more, whichever layers it gets.
     std::int64_t memory_for(std::int64_t blocks) const {
         constexpr std::int64_t kLarge = std::int64_t{64} << 20;
         constexpr std::int64_t kSmall = std::int64_t{32} << 20;
@@ -226,8 +227,8 @@ TEST_F(GroupCluster, PreemptedAgainAndAgainTheySayTheSame) {
     }
 }
 
-// One after the other beside a request of higher priority, with which it does not fit: whatever is
-// preempted then is this one.
+// Each runs by itself beside a request of higher priority with which it does not fit, so whatever
+// is preempted is this one.
 TEST_F(GroupCluster, EachKindOfRequestIsPreemptedAndSaysTheSame) {
     Setup alone;
     alone.workers = 1;

@@ -84,7 +84,7 @@ class KvMoverTest : public ::testing::Test {
         auto owner = std::make_shared<const std::vector<std::uint64_t>>(pages);
         return {owner, std::as_bytes(std::span(*owner))};
     }
-    // The next event, waited for.
+    // Waits for the next event.
     core::WorkerEvent next() {
         EXPECT_TRUE(eventually([&] {
             for (core::WorkerEvent& event : mover_->take_events()) events_.push_back(event);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/modelled_backend.h"
+#include "engine/modelled/modelled_backend.h"
 
 namespace helix::node::machine_profile_test {
 namespace {

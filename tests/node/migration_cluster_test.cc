@@ -43,7 +43,8 @@ class MigrationCluster : public RealCluster {
         made.sampling.seed = static_cast<std::uint64_t>(n);
         return made;
     }
-    // Moves it whenever a few tokens have come since it was moved; how often it was.
+    // Moves the request whenever a few tokens have come since it was moved. Returns how often it
+    // was.
     std::int32_t run_moving(const core::Request& request, std::vector<spec::Token>& tokens) {
         const auto sink = std::make_shared<RecordingSink>();
         const core::RequestId id = server_->submit(request, sink);

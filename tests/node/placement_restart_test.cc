@@ -37,7 +37,7 @@ class PlacementRestart : public ::testing::Test {
         std::filesystem::remove_all(dir_);
     }
 
-    // The coordinator goes first: it dies, its workers do not leave.
+    // The coordinator goes first, so that it dies and its workers do not leave.
     void stop() {
         server_.reset();
         workers_.clear();
@@ -168,7 +168,7 @@ TEST_F(PlacementRestart, AWorkerThatIsRestartedItselfStaysDrainedUntilThatIsCall
     EXPECT_TRUE(becomes("b", [](const auto& b) { return !b.draining; }));
 }
 
-// The same process, which joins again by itself.
+// The worker is the same process, which joins again by itself.
 TEST_F(PlacementRestart, AConnectionThatBreaksDoesNotEndADrain) {
     start({"a"});
     ASSERT_TRUE(serves());

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "engine/cpu/cpu_provider.h"
 #include "model/synth.h"
 #include "node/cluster_fixture.h"
-#include "node/cpu_provider.h"
 #include "node/even_coordinator.h"
 
 // A real model on three workers in this process, over real sockets.
@@ -42,7 +42,7 @@ class RealCluster : public ::testing::Test {
             worker.memory_bytes = worker_memory_;
             worker.threads = 1;
             worker.speed = worker_speed_;
-            worker.backend = std::make_shared<CpuProvider>();
+            worker.backend = std::make_shared<engine::CpuProvider>();
             worker.model_file = path;
             workers_.push_back(
                 std::make_unique<RunningWorker>(std::move(worker), cluster_address(*server_)));

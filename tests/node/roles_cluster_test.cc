@@ -56,7 +56,7 @@ class RolesCluster : public RealCluster {
     std::int64_t handed_over() const {
         return server_->view().migrations.of(MigrationReason::handover, MigrationPhase::committed);
     }
-    // As the engine alone says it: nothing moves, whoever computes.
+    // The answers without roles, where nothing moves.
     std::map<std::int32_t, std::vector<spec::Token>> plain(std::int32_t count,
                                                            std::int32_t tokens) {
         std::map<std::int32_t, std::vector<spec::Token>> said;

@@ -1,4 +1,4 @@
-// Who may join, and what strangers can do: nothing.
+// Who may join; and strangers, who can do nothing.
 
 #include <gtest/gtest.h>
 
@@ -63,7 +63,8 @@ TEST_F(Security, WorkersWithListedKeysServeTogetherAndOthersStayOut) {
     const auto server = start(std::move(options));
     const std::string join = cluster_address(*server);
 
-    // Made for another coordinator, then listed by nobody here, then no key at all.
+    // First a key made for another coordinator, then one that nobody listed here, then no key at
+    // all.
     WorkerOptions misled = modelled_worker("misled", 12);
     misled.key = worker_key("other.key", "misled");
     WorkerOptions unlisted = modelled_worker("unlisted", 12);
@@ -202,7 +203,7 @@ TEST_F(Security, AKeyIsForOneNameAndItsRemovalEndsTheSession) {
     expect_answer(*server, 1);
     ASSERT_TRUE(net::revoke_worker_key(path("c.key"), "den").ok());
     EXPECT_TRUE(eventually([&] { return server->view().workers.empty(); }));
-    // Added again under another key, it is let in at once.
+    // When it is added again with another key it is let in at once.
     WorkerOptions again = modelled_worker("", 12);
     fs::remove(path("den.key"));
     again.key = worker_key("c.key", "den");

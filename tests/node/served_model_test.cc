@@ -99,7 +99,7 @@ TEST_F(ServedWeights, WhatIsOutsideATensorIsRefused) {
     EXPECT_EQ(error_of(ask(wire::kHeaderChunk, 5, 6)), "6 bytes at 5 of a tensor of 10");
 }
 
-// A worker that asks then is told why; the coordinator goes on.
+// A worker that then asks is told why, and the coordinator goes on.
 TEST(ServedFile, AModelThatIsCutWhileItIsServedGivesAnErrorThatNamesIt) {
     const TempFolder folder;
     model::SynthOptions synth;

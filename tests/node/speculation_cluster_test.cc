@@ -1,4 +1,4 @@
-// Guesses over real sockets with a real model in three pieces: they change how many steps an answer
+// Drafts over real sockets with a real model in three pieces: they change how many steps an answer
 // takes, and nothing else.
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class SpeculationCluster : public RealCluster {
                         const std::string& draft = "") {
         serve(path, [&](CoordinatorOptions& options) {
             options.core.speculation = speculation;
-            // Not the clock is to decide how many are guessed.
+            // The clock must not decide how many tokens are drafted.
             options.core.speculation.draft_timeout = base::from_seconds(60);
             if (draft.empty()) return;
             DraftModelOptions small;
@@ -31,7 +31,7 @@ class SpeculationCluster : public RealCluster {
         });
     }
 
-    // Of the last stage, once what it said is up to date.
+    // The batches of the last stage, once its report is up to date.
     std::int64_t batches() {
         std::int64_t last = -1;
         std::int64_t now = 0;
@@ -44,7 +44,7 @@ class SpeculationCluster : public RealCluster {
     }
 };
 
-// One that repeats itself, as drawing goes.
+// Requests whose drawn answers repeat themselves.
 std::vector<core::Request> ways_of_drawing() {
     std::vector<spec::Token> prompt;
     for (int i = 0; i < 30; ++i) prompt.push_back(3 + i % 6);
@@ -79,7 +79,7 @@ TEST_F(SpeculationCluster, GuessesFromTheTextGiveTheTokensOfPlainDecodingInFewer
     ASSERT_TRUE(eventually([&] { return server_->view().finished == 8; }));
     const core::ClusterView view = server_->view();
     EXPECT_GT(view.accepted_draft_tokens, 20);
-    // A step less for each guess that came true.
+    // There is one step less for each drafted token that was right.
     EXPECT_EQ(steps, plain_steps - view.accepted_draft_tokens);
 }
 

@@ -60,7 +60,7 @@ class TcpProxy {
     struct Pair {
         int in = -1;
         int out = -1;
-        // Bytes of it were swallowed: a stream with a hole is of no use to anybody.
+        // Bytes of the stream were swallowed, and a stream with a hole is of no use to anybody.
         bool holed = false;
     };
 
@@ -115,7 +115,7 @@ class TcpProxy {
         pair.holed = mode == Mode::swallow;
         pairs_.push_back(pair);
     }
-    // False when the connection is over.
+    // Moves bytes one way; false when the connection is over.
     bool move(Pair& pair, bool inward, Mode mode) {
         std::array<char, 65536> buffer;
         const ssize_t got = ::recv(inward ? pair.in : pair.out, buffer.data(), buffer.size(), 0);

@@ -7,9 +7,10 @@
 
 #include "plan/bounds/config_bound.h"
 #include "plan/exhaustive.h"
+#include "plan/flow/evaluator.h"
 #include "plan/plan_fixtures.h"
+#include "plan/problem/problem.h"
 #include "plan/published_problems.h"
-#include "plan/search/evaluator.h"
 
 namespace helix::plan::block_links_test {
 namespace {
@@ -19,9 +20,9 @@ const FlowOptions kWhole{.partial = false};
 void expect_sound(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                   const CapacityTable& capacities, const BlockPlan& plan,
                   const std::string& context) {
-    const auto fits = check_placement(cluster, model, capacities, plan.placement);
+    const auto fits = check_placement({cluster, model, capacities}, plan.placement);
     ASSERT_TRUE(fits.ok()) << context << ": " << fits.error().message;
-    const Evaluator evaluator(cluster, model, capacities, kWhole);
+    const Evaluator evaluator({cluster, model, capacities}, kWhole);
     EXPECT_NEAR(evaluator.flow(plan.placement.layers), plan.flow, 1e-4) << context;
     for (const PlacedBlock& block : plan.blocks) {
         for (const PlacedBlock::Part& part : block.parts)
@@ -66,14 +67,14 @@ TEST(BlockLinks, PlansOfTwoSitesAreSound) {
             small_model(static_cast<std::int32_t>(random.between(2, n == 4 ? 4 : 5)));
         const spec::ClusterSpec cluster = two_sites(random, n);
         const CapacityTable capacities = paired_types(random, n);
-        const double bound = config_bound(cluster, model, capacities, {});
-        const auto plan = best_linked_blocks(cluster, model, capacities, bound, {});
+        const double bound = config_bound({cluster, model, capacities}, {});
+        const auto plan = best_linked_blocks({cluster, model, capacities}, bound, {});
         if (!plan) continue;
         ++planned;
         const std::string context = "seed " + std::to_string(seed);
         expect_sound(cluster, model, capacities, *plan, context);
         EXPECT_LE(plan->flow, bound * (1 + 1e-9)) << context;
-        const double best = exhaustive_flow(Evaluator(cluster, model, capacities, kWhole));
+        const double best = exhaustive_flow(Evaluator({cluster, model, capacities}, kWhole));
         EXPECT_LE(plan->flow, best * (1 + 1e-9)) << context;
         good += plan->flow >= 0.8 * best ? 1 : 0;
     }
@@ -102,7 +103,7 @@ TEST(BlockLinks, ExchangesNodesForTheWiderLink) {
     plan.flow = 100;
     plan.blocks = {{.layers = {0, 1}, .parts = {{0, {0, 1}}}},
                    {.layers = {1, 2}, .parts = {{1, {1, 2}}}}};
-    assign_to_links(cluster, model, capacities, {}, plan);
+    assign_to_links({cluster, model, capacities}, {}, plan);
     EXPECT_NEAR(plan.flow, 80, 1e-4);
     EXPECT_EQ(plan.placement.layers[2], (spec::LayerRange{0, 1}));
     EXPECT_EQ(plan.placement.layers[3], (spec::LayerRange{1, 2}));
@@ -114,8 +115,8 @@ TEST(BlockLinks, HasNothingToSayWhereAllLinksAreWide) {
     const spec::ClusterSpec cluster = cluster_of({machine("a", 4, 1), machine("b", 4, 1)}, 1e12);
     const CapacityTable capacities = random_capacities(random, 2, 4);
     const spec::ModelSpec model = small_model(4);
-    const double bound = config_bound(cluster, model, capacities, {});
-    EXPECT_FALSE(best_linked_blocks(cluster, model, capacities, bound, {}).has_value());
+    const double bound = config_bound({cluster, model, capacities}, {});
+    EXPECT_FALSE(best_linked_blocks({cluster, model, capacities}, bound, {}).has_value());
 }
 
 TEST(BlockLinks, CrossesTheRegionsOfThePublishedClusters) {
@@ -126,11 +127,11 @@ TEST(BlockLinks, CrossesTheRegionsOfThePublishedClusters) {
     } known[] = {{"llama2-70b", 1754.38, true}, {"llama1-30b", 1419.9, false}};
     for (const auto& [name, least, optimal] : known) {
         const PublishedProblem problem = published_problem("distributed24", name, "single24");
-        const double bound = config_bound(problem.cluster, problem.model, problem.capacities, {});
+        const double bound = config_bound({problem.cluster, problem.model, problem.capacities}, {});
         BlockOptions options;
         options.relative_tolerance = 1e-4;
-        const auto plan =
-            best_linked_blocks(problem.cluster, problem.model, problem.capacities, bound, options);
+        const auto plan = best_linked_blocks({problem.cluster, problem.model, problem.capacities},
+                                             bound, options);
         ASSERT_TRUE(plan.has_value()) << name;
         expect_sound(problem.cluster, problem.model, problem.capacities, *plan, name);
         EXPECT_GE(plan->flow, least) << name;

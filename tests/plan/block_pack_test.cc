@@ -7,10 +7,11 @@
 
 #include "plan/bounds/config_bound.h"
 #include "plan/exhaustive.h"
+#include "plan/flow/evaluator.h"
 #include "plan/flow/flow_graph.h"
 #include "plan/plan_fixtures.h"
+#include "plan/problem/problem.h"
 #include "plan/published_problems.h"
-#include "plan/search/evaluator.h"
 
 namespace helix::plan::block_pack_test {
 namespace {
@@ -21,9 +22,9 @@ const FlowOptions kWhole{.partial = false};  // without partial inference
 void expect_sound(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
                   const CapacityTable& capacities, const BlockPlan& plan,
                   const std::string& context) {
-    const auto fits = check_placement(cluster, model, capacities, plan.placement);
+    const auto fits = check_placement({cluster, model, capacities}, plan.placement);
     ASSERT_TRUE(fits.ok()) << context << ": " << fits.error().message;
-    const Evaluator evaluator(cluster, model, capacities, kWhole);
+    const Evaluator evaluator({cluster, model, capacities}, kWhole);
     EXPECT_NEAR(evaluator.flow(plan.placement.layers), plan.flow, 1e-4) << context;
     std::int32_t begin = 0;
     std::size_t placed = 0;
@@ -42,7 +43,7 @@ void expect_sound(const spec::ClusterSpec& cluster, const spec::ModelSpec& model
                                         [](spec::LayerRange range) { return !range.empty(); })))
         << context;
     const FlowPlan flow =
-        plan_flow(cluster, build_flow_graph(cluster, model, capacities, plan.placement, kWhole));
+        plan_flow(cluster, build_flow_graph({cluster, model, capacities}, plan.placement, kWhole));
     EXPECT_NEAR(flow.tokens_per_s, plan.flow, 1e-3) << context;
     for (const FlowPath& path : flow.paths)
         EXPECT_LE(path.nodes.size(), static_cast<std::size_t>(plan.depth)) << context;
@@ -68,7 +69,7 @@ TEST(BlockPricer, BlocksCarryWhatTheySay) {
         base::Random random(seed);
         const spec::ClusterSpec cluster = random_cluster(random, 4, 0);
         const CapacityTable capacities = random_capacities(random, 4, 6);
-        const std::vector<NodeType> types = node_types(cluster, small_model(20), capacities);
+        const std::vector<NodeType> types = node_types({cluster, small_model(20), capacities});
         const double target = 50 + 800 * random.uniform();
         BlockPrices prices{.type = {}, .depth = random.chance(0.5) ? 0.3 : 0.0};
         for (std::size_t t = 0; t < types.size(); ++t) prices.type.push_back(random.uniform());
@@ -115,9 +116,9 @@ TEST(BlockPack, PlansAreSoundAndMostlyOptimalOnSmallClusters) {
         spec::ClusterSpec cluster = random_cluster(random, n, 0);
         for (spec::LinkSpec& link : cluster.links) link.bandwidth_bytes_per_s *= 1e6;
         const CapacityTable capacities = random_types(random, n, 4, seed % 2 == 0);
-        const Evaluator evaluator(cluster, model, capacities, kWhole);
+        const Evaluator evaluator({cluster, model, capacities}, kWhole);
         const double best = exhaustive_flow(evaluator);
-        const auto plan = best_blocks(cluster, model, capacities, {});
+        const auto plan = best_blocks({cluster, model, capacities}, {});
         const std::string context = "seed " + std::to_string(seed);
         if (best <= 0) {
             EXPECT_FALSE(plan.has_value()) << context;
@@ -143,7 +144,7 @@ TEST(BlockPack, StopsWhenAsked) {
     int asked = 0;
     BlockOptions options;
     options.stop = [&] { return ++asked > 0; };
-    EXPECT_FALSE(best_blocks(cluster, small_model(4), capacities, options).has_value());
+    EXPECT_FALSE(best_blocks({cluster, small_model(4), capacities}, options).has_value());
     EXPECT_GT(asked, 0);
     EXPECT_LT(asked, 20);
 }
@@ -190,11 +191,11 @@ TEST(BlockPack, ReachesThePublishedProblemsOptima) {
                  {"highhet42", "llama2-70b", 5990, false}};
     for (const auto& [cluster, model, least, optimal] : known) {
         const PublishedProblem problem = published_problem(cluster, model, cluster);
-        const auto plan = best_blocks(problem.cluster, problem.model, problem.capacities, {});
+        const auto plan = best_blocks({problem.cluster, problem.model, problem.capacities}, {});
         ASSERT_TRUE(plan.has_value()) << cluster;
         expect_sound(problem.cluster, problem.model, problem.capacities, *plan, cluster);
         EXPECT_GE(plan->flow, least) << cluster;
-        const double bound = config_bound(problem.cluster, problem.model, problem.capacities,
+        const double bound = config_bound({problem.cluster, problem.model, problem.capacities},
                                           {.known_flow = plan->flow});
         EXPECT_EQ(bound <= plan->flow * (1 + 2e-6), optimal) << cluster;
     }
@@ -214,7 +215,8 @@ TEST(BlockPack, DepthLimitsCostLittleFlow) {
         BlockOptions options;
         options.max_depth = depth;
         options.relative_tolerance = 1e-3;
-        const auto plan = best_blocks(problem.cluster, problem.model, problem.capacities, options);
+        const auto plan =
+            best_blocks({problem.cluster, problem.model, problem.capacities}, options);
         ASSERT_TRUE(plan.has_value()) << cluster;
         expect_sound(problem.cluster, problem.model, problem.capacities, *plan, cluster);
         EXPECT_LE(plan->depth, depth) << cluster;

@@ -9,9 +9,9 @@
 #include "plan/bounds/bounds.h"
 #include "plan/bounds/config_cover.h"
 #include "plan/exhaustive.h"
+#include "plan/flow/evaluator.h"
 #include "plan/plan_fixtures.h"
 #include "plan/published_problems.h"
-#include "plan/search/evaluator.h"
 
 namespace helix::plan::config_bound_test {
 namespace {
@@ -93,16 +93,16 @@ void expect_bounds(std::uint64_t seed, double missing_links, bool wide_links) {
     const CapacityTable capacities = random_types(random, n, 4);
     for (const bool partial : {false, true}) {
         const FlowOptions flow{.partial = partial};
-        const Evaluator evaluator(cluster, model, capacities, flow);
+        const Evaluator evaluator({cluster, model, capacities}, flow);
         const double best = exhaustive_flow(evaluator);
-        const double bound = config_bound(cluster, model, capacities, {});
+        const double bound = config_bound({cluster, model, capacities}, {});
         ASSERT_GE(bound, best * (1 - 1e-9)) << "seed " << seed << " partial " << partial;
-        const double sharp = config_bound(cluster, model, capacities, {.known_flow = best});
+        const double sharp = config_bound({cluster, model, capacities}, {.known_flow = best});
         ASSERT_GE(sharp, best * (1 - 1e-12)) << "seed " << seed << " partial " << partial;
-        ASSERT_LE(bound, flow_bounds(cluster, model, capacities).best * (1 + 1e-9));
+        ASSERT_LE(bound, flow_bounds({cluster, model, capacities}).best * (1 + 1e-9));
         ConfigBoundOptions no_links;
         no_links.links = false;
-        ASSERT_LE(bound, config_bound(cluster, model, capacities, no_links) * (1 + 3e-6));
+        ASSERT_LE(bound, config_bound({cluster, model, capacities}, no_links) * (1 + 3e-6));
     }
 }
 
@@ -138,10 +138,10 @@ TEST(ConfigBound, KnowsThatSomethingMustCrossANarrowLink) {
     }
     ConfigBoundOptions no_links;
     no_links.links = false;
-    EXPECT_NEAR(config_bound(cluster, model, capacities, no_links), 100, 1e-3);
+    EXPECT_NEAR(config_bound({cluster, model, capacities}, no_links), 100, 1e-3);
     // Four nodes of one layer each are one path, and it crosses.
-    EXPECT_NEAR(config_bound(cluster, model, capacities, {}), 40, 1e-3);
-    const LinkRow row = link_row(cluster, model, node_types(cluster, model, capacities), 90);
+    EXPECT_NEAR(config_bound({cluster, model, capacities}, {}), 40, 1e-3);
+    const LinkRow row = link_row(cluster, model, node_types({cluster, model, capacities}), 90);
     EXPECT_TRUE(row.not_all_single);
     EXPECT_TRUE(row.wide_crossing);
     EXPECT_EQ(row.crossing_links, 3);
@@ -161,7 +161,7 @@ TEST(ConfigBound, ProvesThePublishedProblems) {
                  {"highhet42", "llama2-70b", "highhet42", 6051.36}};
     for (const auto& [cluster, model, mix, bound] : known) {
         const PublishedProblem problem = published_problem(cluster, model, mix);
-        EXPECT_NEAR(config_bound(problem.cluster, problem.model, problem.capacities, {}), bound,
+        EXPECT_NEAR(config_bound({problem.cluster, problem.model, problem.capacities}, {}), bound,
                     bound * 3e-6)
             << cluster << ' ' << model;
     }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/search/evaluator.h"
+#include "plan/flow/evaluator.h"
 #include "spec/placement.h"
 
 namespace helix::plan {

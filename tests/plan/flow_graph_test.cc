@@ -8,7 +8,7 @@
 #include <queue>
 
 #include "base/random.h"
-#include "plan/search/evaluator.h"
+#include "plan/flow/evaluator.h"
 #include "plan_fixtures.h"
 #include "spec/measured_node.h"
 
@@ -167,7 +167,7 @@ struct ThreeNodes {
 TEST(FlowGraph, HandComputedThreeNodes) {
     ThreeNodes t;
     // With partial inference node 2 may run [2, 4) for what leaves node 0: min(10, 5 + 3) = 8.
-    const FlowGraph partial = build_flow_graph(t.cluster, t.model, t.capacities, t.placement, {});
+    const FlowGraph partial = build_flow_graph({t.cluster, t.model, t.capacities}, t.placement, {});
     const FlowPlan plan = plan_flow(t.cluster, partial);
     EXPECT_EQ(plan.tokens_per_s, 8);
     std::map<std::pair<int, int>, double> flows;
@@ -178,17 +178,17 @@ TEST(FlowGraph, HandComputedThreeNodes) {
     EXPECT_EQ(describe_cut(t.cluster, t.placement, plan), "c (layers 1-3) and the link a -> b");
     // Without it only a -> b is valid.
     const FlowGraph exact =
-        build_flow_graph(t.cluster, t.model, t.capacities, t.placement, {.partial = false});
+        build_flow_graph({t.cluster, t.model, t.capacities}, t.placement, {.partial = false});
     EXPECT_EQ(plan_flow(t.cluster, exact).tokens_per_s, 5);
 }
 
 TEST(FlowGraph, NicsLimitNodesInBothConventions) {
     ThreeNodes t;
     t.cluster.nodes[2].nic_in_bytes_per_s = 1000;  // one token/s
-    const FlowGraph paper = build_flow_graph(t.cluster, t.model, t.capacities, t.placement, {});
+    const FlowGraph paper = build_flow_graph({t.cluster, t.model, t.capacities}, t.placement, {});
     EXPECT_EQ(solve_max_flow(paper.network).value, 6);
     const FlowGraph reference =
-        build_flow_graph(t.cluster, t.model, t.capacities, t.placement,
+        build_flow_graph({t.cluster, t.model, t.capacities}, t.placement,
                          {.partial = true, .convention = Convention::reference});
     EXPECT_NEAR(solve_max_flow(reference.network).value, (5000.0 + 1000.0) / 1004.0, 1e-5);
 }
@@ -217,10 +217,11 @@ TEST(FlowGraph, HopsAreValidExactlyAsDefined) {
                     return x.begin == 0 && y.end == n_layers && valid_hop(x, y, true);
                 };
                 const spec::Placement placement{{a, b}};
-                const double flow = solve_max_flow(build_flow_graph(cluster, small_model(n_layers),
-                                                                    capacities, placement, {})
-                                                       .network)
-                                        .value;
+                const double flow =
+                    solve_max_flow(build_flow_graph({cluster, small_model(n_layers), capacities},
+                                                    placement, {})
+                                       .network)
+                        .value;
                 const double expected = (whole ? 1 : 0) + (whole_b ? 1 : 0) > 0
                                             ? (whole ? 1 : 0) + (whole_b ? 1 : 0)
                                             : (chain(a, b) || chain(b, a) ? 1 : 0);
@@ -247,7 +248,7 @@ TEST(FlowGraph, PlansConserveFlowReachTheMaximumAndAgreeWithTheirPaths) {
             .convention = random.chance(0.5) ? Convention::paper : Convention::reference,
             .only_links = {}};
         const FlowGraph graph =
-            build_flow_graph(cluster, small_model(n_layers), capacities, placement, options);
+            build_flow_graph({cluster, small_model(n_layers), capacities}, placement, options);
         const FlowPlan plan = plan_flow(cluster, graph);
         const double expected = augmenting_path_flow(graph.network);
         ASSERT_NEAR(plan.tokens_per_s, expected, 1e-4);
@@ -291,7 +292,7 @@ TEST(FlowGraph, EqualReplicasShareTheFlowEvenly) {
     }
     const spec::Placement placement{{{0, 2}, {0, 2}, {2, 4}}};
     const FlowPlan plan =
-        plan_flow(cluster, build_flow_graph(cluster, small_model(4), capacities, placement, {}));
+        plan_flow(cluster, build_flow_graph({cluster, small_model(4), capacities}, placement, {}));
     EXPECT_EQ(plan.tokens_per_s, 80);
     EXPECT_NEAR(plan.node_flow[0], 40, 13);
     EXPECT_NEAR(plan.node_flow[0] + plan.node_flow[1], 80, 1e-6);
@@ -312,11 +313,11 @@ TEST(Evaluator, QuickWaysEqualTheFullGraph) {
         const auto model = small_model(n_layers);
         const FlowOptions options{
             .partial = random.chance(0.5), .convention = Convention::paper, .only_links = {}};
-        const Evaluator evaluator(cluster, model, capacities, options);
+        const Evaluator evaluator({cluster, model, capacities}, options);
         for (int k = 0; k < 5; ++k) {
             const auto placement = random_placement(random, capacities, n_layers);
             const double full = max_flow_value(
-                build_flow_graph(cluster, model, capacities, placement, options).network);
+                build_flow_graph({cluster, model, capacities}, placement, options).network);
             ASSERT_NEAR(evaluator.flow(placement.layers), full, 1e-4);
             std::vector<double> coverage;
             evaluator.coverage(placement.layers, coverage);
@@ -335,7 +336,7 @@ TEST(FlowPlan, ATrunkBindsAllLinksBetweenItsRegionsTogether) {
     const spec::Placement placement{{{0, 4}, {0, 4}, {4, 8}, {4, 8}}};
     const auto flow = [&] {
         return plan_flow(cluster,
-                         build_flow_graph(cluster, model, capacities, placement, FlowOptions{}));
+                         build_flow_graph({cluster, model, capacities}, placement, FlowOptions{}));
     };
     const double free = flow().tokens_per_s;
     ASSERT_GT(free, 0);

@@ -1,4 +1,4 @@
-#include "plan/search/heuristics_separate.h"
+#include "plan/rules/heuristics_separate.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 
 #include "milp_fixtures.h"
 #include "paper_data.h"
+#include "plan/problem/problem.h"
 #include "plan_fixtures.h"
 #include "spec/placement_file.h"
 
@@ -40,17 +41,17 @@ PublishedProblem problem_of(const std::vector<Machine>& machines, std::int32_t n
 }
 
 base::Result<SeparatePipelines> separate(const PublishedProblem& problem) {
-    return separate_placement(problem.cluster, problem.model, problem.capacities);
+    return separate_placement({problem.cluster, problem.model, problem.capacities});
 }
 
 base::Result<SeparatePipelines> separate_plus(const PublishedProblem& problem) {
-    return separate_plus_placement(problem.cluster, problem.model, problem.capacities);
+    return separate_plus_placement({problem.cluster, problem.model, problem.capacities});
 }
 
 double flow_of(const PublishedProblem& problem, const SeparatePipelines& pipelines) {
     const FlowOptions options{
         .partial = false, .convention = Convention::paper, .only_links = pipelines.links};
-    return max_flow_value(build_flow_graph(problem.cluster, problem.model, problem.capacities,
+    return max_flow_value(build_flow_graph({problem.cluster, problem.model, problem.capacities},
                                            pipelines.placement, options)
                               .network);
 }
@@ -195,7 +196,7 @@ TEST(Separate, PipelinesFitAndHoldEveryLayerOnceOnRandomClusters) {
             if (!result->ok()) continue;
             ++placed;
             const SeparatePipelines& found = result->value();
-            const auto fits = check_placement(problem.cluster, problem.model, problem.capacities,
+            const auto fits = check_placement({problem.cluster, problem.model, problem.capacities},
                                               found.placement);
             ASSERT_TRUE(fits.ok()) << fits.error().message;
             double sum = 0;

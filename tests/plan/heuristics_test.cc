@@ -1,4 +1,4 @@
-#include "plan/search/heuristics.h"
+#include "plan/rules/heuristics.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "plan/planner.h"
+#include "plan/problem/problem.h"
 #include "plan_fixtures.h"
 
 namespace helix::plan::heuristics_test {
@@ -206,9 +207,9 @@ TEST(Heuristics, PlaceOnlyWhatFitsAndCoverEveryLayerOnRandomClusters) {
         for (const auto& placement : placements) {
             if (!placement) continue;
             const auto fits =
-                check_placement(cluster, small_model(n_layers), capacities, *placement);
+                check_placement({cluster, small_model(n_layers), capacities}, *placement);
             ASSERT_TRUE(fits.ok()) << fits.error().message;
-            ASSERT_GT(max_flow_value(build_flow_graph(cluster, small_model(n_layers), capacities,
+            ASSERT_GT(max_flow_value(build_flow_graph({cluster, small_model(n_layers), capacities},
                                                       *placement, {})
                                          .network),
                       0);

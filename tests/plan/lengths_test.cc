@@ -1,4 +1,4 @@
-#include "plan/predict/lengths.h"
+#include "plan/problem/lengths.h"
 
 #include <gtest/gtest.h>
 

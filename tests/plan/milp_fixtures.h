@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "plan/capacity.h"
+#include "plan/flow/evaluator.h"
 #include "plan/flow/flow_graph.h"
+#include "plan/problem/problem.h"
 #include "plan/published_problems.h"
-#include "plan/search/evaluator.h"
 
 // Small parts of the published problems, and their optimum by trying every placement.
 
@@ -32,13 +32,12 @@ inline PublishedProblem part_of_ablation(std::int32_t m) {
 // are cut off. every_node: all must hold something.
 class EveryPlacement {
   public:
-    EveryPlacement(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                   const CapacityTable& capacities, const FlowOptions& options, bool every_node)
-        : evaluator_(cluster, model, capacities, options),
+    EveryPlacement(const Problem& problem, const FlowOptions& options, bool every_node)
+        : evaluator_(problem, options),
           every_node_(every_node),
-          layers_(cluster.nodes.size()),
-          held_(static_cast<std::size_t>(model.n_layers)),
-          missing_(model.n_layers) {}
+          layers_(problem.cluster.nodes.size()),
+          held_(static_cast<std::size_t>(problem.model.n_layers)),
+          missing_(problem.model.n_layers) {}
 
     double best() {
         place(0);

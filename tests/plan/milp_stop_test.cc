@@ -1,4 +1,4 @@
-#include "plan/mip/milp_stop.h"
+#include "plan/milp/milp_stop.h"
 
 #include <gtest/gtest.h>
 

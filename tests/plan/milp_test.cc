@@ -1,4 +1,4 @@
-#include "plan/mip/milp.h"
+#include "plan/milp/milp.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "milp_fixtures.h"
 #include "plan/bounds/bounds.h"
-#include "plan/search/heuristics.h"
+#include "plan/rules/heuristics.h"
 #include "plan_fixtures.h"
 
 namespace helix::plan::milp_test {
@@ -22,7 +22,7 @@ Links all_links(const spec::ClusterSpec& cluster) {
 }
 
 MilpReport solve(const PublishedProblem& problem, const MilpOptions& options) {
-    auto report = milp_placement(problem.cluster, problem.model, problem.capacities, options);
+    auto report = milp_placement({problem.cluster, problem.model, problem.capacities}, options);
     EXPECT_TRUE(report.ok()) << report.error().message;
     return std::move(*report);
 }
@@ -63,7 +63,7 @@ TEST(MilpProgram, HasThePublishedNumbersOfRowsAndColumns) {
     for (const auto& [cluster, model, mix, pruned, rows, columns] : known) {
         const PublishedProblem problem = published_problem(cluster, model, mix);
         const MilpProgram milp(
-            problem.cluster, problem.model, problem.capacities,
+            {problem.cluster, problem.model, problem.capacities},
             pruned ? prune_links(problem.cluster, {}) : all_links(problem.cluster), {});
         EXPECT_EQ(milp.program().rows.size(), rows) << cluster;
         EXPECT_EQ(milp.program().columns.size(), columns) << cluster;
@@ -86,7 +86,7 @@ TEST(MilpProgram, SizesFollowTheClosedForm) {
         for (const bool partial : {false, true}) {
             for (const bool remove : {false, true}) {
                 const spec::ModelSpec model = small_model(6);
-                const MilpProgram milp(cluster, model, capacities, all_links(cluster),
+                const MilpProgram milp({cluster, model, capacities}, all_links(cluster),
                                        {.partial = partial, .remove_redundant = remove});
                 EXPECT_EQ(milp.program().columns.size(),
                           nodes + sizes + 2 * edges + (partial ? 2 * hops : 0));
@@ -117,14 +117,15 @@ TEST(MilpProgram, TheStartOfAnyPlacementFitsEveryRow) {
         }
         const spec::ClusterSpec cluster = random_cluster(random, n, 0.2);
         const spec::ModelSpec model = small_model(n_layers);
-        const double bound = random.chance(0.5) ? 0 : flow_bounds(cluster, model, capacities).best;
+        const double bound =
+            random.chance(0.5) ? 0 : flow_bounds({cluster, model, capacities}).best;
         const MilpFormulation formulation{.partial = random.chance(0.5),
                                           .remove_redundant = random.chance(0.5),
                                           .every_node_holds = random.chance(0.3),
                                           .cap_links = random.chance(0.5),
                                           .flow_bound = bound,
                                           .order_equals = false};
-        const MilpProgram milp(cluster, model, capacities, all_links(cluster), formulation);
+        const MilpProgram milp({cluster, model, capacities}, all_links(cluster), formulation);
         spec::Placement placement = random_placement(random, capacities, n_layers);
         for (std::size_t i = 0; i < placement.layers.size(); ++i) {
             if (!capacities.nodes[i].fits(placement.layers[i], n_layers)) placement.layers[i] = {};
@@ -170,12 +171,12 @@ TEST(Milp, EqualsExhaustiveSearchOnRandomClusters) {
                                .order_equals = seed % 3 == 1};
         if (seed % 3 != 0) {
             options.formulation.flow_bound =
-                flow_bounds(problem.cluster, problem.model, problem.capacities).best;
+                flow_bounds({problem.cluster, problem.model, problem.capacities}).best;
         }
         options.stop = no_early_stop();
         const MilpReport report = solve(problem, options);
         const FlowOptions flow{.partial = options.formulation.partial};
-        const double expected = EveryPlacement(problem.cluster, problem.model, problem.capacities,
+        const double expected = EveryPlacement({problem.cluster, problem.model, problem.capacities},
                                                flow, options.formulation.every_node_holds)
                                     .best();
         ASSERT_TRUE(report.proven()) << mip::to_string(report.status);
@@ -232,7 +233,7 @@ TEST(Milp, ALeftOutNodeIsPossibleOnlyWithoutThePapersRule) {
         MilpOptions options;
         options.formulation.every_node_holds = every;
         options.stop = no_early_stop();
-        const auto report = milp_placement(cluster, small_model(4), capacities, options);
+        const auto report = milp_placement({cluster, small_model(4), capacities}, options);
         ASSERT_TRUE(report.ok());
         EXPECT_NEAR(report->objective, 50, 1e-6);
         if (every) {
@@ -241,7 +242,7 @@ TEST(Milp, ALeftOutNodeIsPossibleOnlyWithoutThePapersRule) {
     }
     capacities.nodes[2].max_layers = {};
     capacities.nodes[2].tokens_per_s = {0};
-    const auto report = milp_placement(cluster, small_model(4), capacities, {});
+    const auto report = milp_placement({cluster, small_model(4), capacities}, {});
     ASSERT_TRUE(report.ok());
     EXPECT_NEAR(report->objective, 50, 1e-6);
     EXPECT_TRUE(report->placement.layers[2].empty());
@@ -257,7 +258,7 @@ TEST(Milp, PartsOfThePublishedClusterEqualExhaustiveSearch) {
             const MilpReport report = solve(problem, options);
             const FlowOptions flow{.partial = partial};
             const double expected =
-                EveryPlacement(problem.cluster, problem.model, problem.capacities, flow, true)
+                EveryPlacement({problem.cluster, problem.model, problem.capacities}, flow, true)
                     .best();
             EXPECT_TRUE(report.proven());
             EXPECT_NEAR(report.objective, expected, 1e-3) << m << (partial ? " partial" : "");
@@ -284,7 +285,7 @@ TEST(MilpProgram, EqualNodesStartInOrder) {
         return std::count_if(milp.program().rows.begin(), milp.program().rows.end(),
                              [](const auto& row) { return row.name.starts_with("order_"); });
     };
-    const MilpProgram milp(cluster, model, capacities, all_links(cluster), formulation);
+    const MilpProgram milp({cluster, model, capacities}, all_links(cluster), formulation);
     EXPECT_EQ(order_rows(milp), 2);
     const std::vector<double> values = milp.start(placement);
     EXPECT_EQ(milp.placement(values).layers,
@@ -295,8 +296,8 @@ TEST(MilpProgram, EqualNodesStartInOrder) {
     for (spec::LinkSpec& link : cluster.links) {
         if (link.from == 2 && link.to == 1) link.bandwidth_bytes_per_s /= 2;
     }
-    EXPECT_EQ(order_rows(MilpProgram(cluster, model, capacities, all_links(cluster), formulation)),
-              1);
+    EXPECT_EQ(
+        order_rows(MilpProgram({cluster, model, capacities}, all_links(cluster), formulation)), 1);
 }
 
 TEST(Milp, TheTighterFormProvesFiveMachinesToo) {
@@ -306,7 +307,7 @@ TEST(Milp, TheTighterFormProvesFiveMachinesToo) {
         options.formulation.partial = partial;
         options.formulation.order_equals = true;
         options.formulation.flow_bound =
-            flow_bounds(problem.cluster, problem.model, problem.capacities).best;
+            flow_bounds({problem.cluster, problem.model, problem.capacities}).best;
         options.start = even_placement(problem.capacities, problem.model.n_layers);
         options.stop = no_early_stop();
         const MilpReport report = solve(problem, options);
@@ -374,7 +375,7 @@ TEST(Milp, AStartThatCarriesNothingIsDeclinedInWords) {
     MilpOptions options;
     options.start = spec::Placement{{{0, 2}, {}}};  // the last two layers are nowhere
     options.start_method = "nobody";
-    const auto report = milp_placement(cluster, small_model(4), capacities, options);
+    const auto report = milp_placement({cluster, small_model(4), capacities}, options);
     ASSERT_TRUE(report.ok()) << report.error().message;
     EXPECT_TRUE(report->start_given);
     EXPECT_FALSE(report->start_used);
@@ -409,13 +410,15 @@ TEST(Milp, AStartThatDoesNotFitIsAnError) {
     MilpOptions options;
     options.start = spec::Placement{std::vector<spec::LayerRange>(problem.cluster.nodes.size(),
                                                                   {0, problem.model.n_layers + 1})};
-    EXPECT_FALSE(milp_placement(problem.cluster, problem.model, problem.capacities, options).ok());
+    EXPECT_FALSE(
+        milp_placement({problem.cluster, problem.model, problem.capacities}, options).ok());
     options.start.reset();
     options.solver = "oracle";
-    EXPECT_FALSE(milp_placement(problem.cluster, problem.model, problem.capacities, options).ok());
+    EXPECT_FALSE(
+        milp_placement({problem.cluster, problem.model, problem.capacities}, options).ok());
 }
 
-// FEATURES H11: rounding the relaxation is no method. Its starts are all 0 (that opens every link a
+// Rounding the relaxation is no method. Its starts are all 0 (that opens every link a
 // little), so the rounded placement leaves layers bare.
 TEST(Milp, ARoundedRelaxationHasNoFlow) {
     CapacityTable capacities;
@@ -428,7 +431,7 @@ TEST(Milp, ARoundedRelaxationHasNoFlow) {
     }
     const auto cluster = cluster_of({machine("a", 1, 1), machine("b", 1, 1), machine("c", 1, 1)});
     const spec::ModelSpec model = small_model(6);
-    const MilpProgram milp(cluster, model, capacities, all_links(cluster), {});
+    const MilpProgram milp({cluster, model, capacities}, all_links(cluster), {});
     mip::Program relaxed = milp.program();
     for (auto& column : relaxed.columns) column.integer = false;
     const auto cbc = mip::make_solver("cbc");
@@ -439,7 +442,7 @@ TEST(Milp, ARoundedRelaxationHasNoFlow) {
     std::vector<double> rounded = loose->values;
     for (double& value : rounded) value = std::round(value);
     EXPECT_EQ(milp.flow(milp.placement(rounded)), 0);
-    const auto report = milp_placement(cluster, model, capacities, {});
+    const auto report = milp_placement({cluster, model, capacities}, {});
     ASSERT_TRUE(report.ok());
     EXPECT_NEAR(report->objective, 45, 1e-6);  // three stages of two layers
     EXPECT_GT(loose->objective, report->objective);

@@ -47,7 +47,7 @@ struct TwoStages {
 
     Prediction predict(const PerformanceOptions& options, double batch_s = 0.01,
                        double row_s = 1e-4) const {
-        return PerformanceModel(cluster, model, capacities, FlatCosts(batch_s, row_s), options)
+        return PerformanceModel({cluster, model, capacities}, FlatCosts(batch_s, row_s), options)
             .predict(layers, flows);
     }
 };
@@ -131,7 +131,7 @@ TEST(PerformanceModel, AnOfferedLoadBelowSaturationIsServedWithLessWaiting) {
 TEST(PerformanceModel, RobustModelsAreOursAndThePublishedOne) {
     const TwoStages two;
     const FlatCosts costs(0.01, 1e-4);
-    const auto models = robust_models(two.cluster, two.model, two.capacities, costs,
+    const auto models = robust_models({two.cluster, two.model, two.capacities}, costs,
                                       {.lengths = fixed_lengths(100, 100), .expected_output = 100});
     ASSERT_EQ(models.size(), 2U);
     for (std::size_t k = 0; k < 2; ++k) {
@@ -165,11 +165,11 @@ TEST(PerformanceModel, AStageThatRunsOnlyTheTailOfItsLayersTakesLessTime) {
 TEST(PerformanceModel, FastAndFullPredictionsAgree) {
     const ReferenceProblem problem = reference_problem("single24");
     const auto layout = published_layout("single24__llama2-70b__helix");
-    const FlowPlan flow =
-        plan_flow(problem.cluster, build_flow_graph(problem.cluster, problem.model(),
-                                                    problem.capacities, layout.placement, {}));
+    const FlowPlan flow = plan_flow(
+        problem.cluster, build_flow_graph({problem.cluster, problem.model(), problem.capacities},
+                                          layout.placement, {}));
     for (const Batching batching : kBoth) {
-        const PerformanceModel model(problem.cluster, problem.model(), problem.capacities,
+        const PerformanceModel model({problem.cluster, problem.model(), problem.capacities},
                                      problem.tables, {.batching = batching});
         PerformanceScratch scratch;
         const auto& layers = layout.placement.layers;
@@ -184,8 +184,8 @@ TEST(PerformanceModel, FastAndFullPredictionsAgree) {
     }
 }
 
-// Published layouts and what the published simulator makes of them (offline, 70B; PAPER.md 5, 6 and
-// THROUGHPUT.md 2), all on every valid link or the published ones.
+// Layouts for LLaMA 70B and the decode tokens/s that the published simulator gives them when as
+// much is offered as they serve, on every valid link or on the published ones.
 struct Simulated {
     const char* layout;
     bool all_links;
@@ -213,10 +213,11 @@ TEST(PerformanceModel, PredictsWhatThePublishedSimulatorDelivers) {
         const ReferenceProblem problem = reference_problem(layout.cluster);
         FlowOptions options{.convention = Convention::reference};
         if (!known.all_links) options.only_links = layout.links;
-        const FlowPlan flow = plan_flow(
-            problem.cluster, build_flow_graph(problem.cluster, problem.model(), problem.capacities,
-                                              layout.placement, options));
-        const PerformanceModel model(problem.cluster, problem.model(), problem.capacities,
+        const FlowPlan flow =
+            plan_flow(problem.cluster,
+                      build_flow_graph({problem.cluster, problem.model(), problem.capacities},
+                                       layout.placement, options));
+        const PerformanceModel model({problem.cluster, problem.model(), problem.capacities},
                                      problem.tables, {.batching = Batching::reference});
         const Prediction p = model.predict(layout.placement.layers, flow.links);
         const double off = p.decode_tokens_per_s / known.decode_tokens_per_s - 1;

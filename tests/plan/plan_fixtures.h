@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "plan/capacity.h"
 #include "plan/flow/flow_graph.h"
+#include "plan/problem/capacity.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 

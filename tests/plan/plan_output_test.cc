@@ -2,12 +2,10 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "plan/plan_fixtures.h"
 #include "plan/planner.h"
 #include "plan/report/plan_json.h"
-#include "plan/report/plan_svg.h"
 
 namespace helix::plan::plan_output_test {
 namespace {
@@ -31,32 +29,6 @@ Planned plan_three() {
     return planned;
 }
 
-// Every element is closed in order and no text holds a bare '<' or '&'.
-bool well_formed(const std::string& xml) {
-    std::vector<std::string> open;
-    for (std::size_t i = 0; i < xml.size(); ++i) {
-        if (xml[i] == '&') {
-            const std::string entity = xml.substr(i, xml.find(';', i) - i);
-            if (entity != "&amp" && entity != "&lt" && entity != "&gt" && entity != "&quot") {
-                return false;
-            }
-        }
-        if (xml[i] != '<') continue;
-        const std::size_t end = xml.find('>', i);
-        if (end == std::string::npos) return false;
-        const std::string tag = xml.substr(i + 1, end - i - 1);
-        if (tag.find('<') != std::string::npos) return false;
-        if (tag[0] == '/') {
-            if (open.empty() || open.back() != tag.substr(1)) return false;
-            open.pop_back();
-        } else if (tag.back() != '/') {
-            open.push_back(tag.substr(0, tag.find(' ')));
-        }
-        i = end;
-    }
-    return open.empty();
-}
-
 TEST(PlanJson, HasWhatTheReportSays) {
     const Planned planned = plan_three();
     const auto json =
@@ -76,17 +48,6 @@ TEST(PlanJson, HasWhatTheReportSays) {
         if (flow.at("from") == "source") entering += flow.at("tokens_per_s").get<double>();
     }
     EXPECT_NEAR(entering, planned.report.max_flow_tokens_per_s, 1e-3);
-}
-
-TEST(PlanSvg, IsWellFormedWhateverTheNames) {
-    const Planned planned = plan_three();
-    const std::string svg = draw_plan_svg(planned.cluster, planned.model, planned.report);
-    EXPECT_TRUE(well_formed(svg)) << svg;
-    EXPECT_NE(svg.find("a&lt;b&gt;"), std::string::npos);
-    EXPECT_NE(svg.find("region cellar"), std::string::npos);
-    EXPECT_NE(svg.find("not used"), std::string::npos);
-    EXPECT_FALSE(well_formed("<svg><g></svg>"));
-    EXPECT_FALSE(well_formed("<svg>a & b</svg>"));
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 
 #include "base/effort.h"
 #include "plan/bounds/bounds.h"
-#include "plan/search/evaluator.h"
+#include "plan/flow/evaluator.h"
+#include "plan/problem/problem.h"
 #include "plan_fixtures.h"
 #include "spec/measured_node.h"
 
@@ -273,9 +274,9 @@ TEST(Planner, SearchFindsTheExhaustiveOptimumOfTinyClusters) {
         options.flow.partial = random.chance(0.5);
         options.flow_tolerance = 0;
         options.iterations = 12'000;
-        const double best = exhaustive_flow(Evaluator(cluster, model, capacities, options.flow),
+        const double best = exhaustive_flow(Evaluator({cluster, model, capacities}, options.flow),
                                             capacities, n_layers);
-        EXPECT_LE(best, flow_bounds(cluster, model, capacities).best * (1 + 1e-9));
+        EXPECT_LE(best, flow_bounds({cluster, model, capacities}).best * (1 + 1e-9));
         const auto report = plan(cluster, model, options);
         ASSERT_EQ(report.ok(), best > 0);
         if (!report.ok()) continue;
@@ -316,7 +317,7 @@ TEST(Planner, NeverWorseThanTheBestHeuristicAndAlwaysValidOnRandomClusters) {
             ++planned;
             ASSERT_GE(report->max_flow_tokens_per_s, best * (1 - tolerance) - 1e-9);
             ASSERT_LE(report->max_flow_tokens_per_s, report->upper_bound_tokens_per_s * (1 + 1e-6));
-            const auto fits = check_placement(cluster, model, capacities, report->placement);
+            const auto fits = check_placement({cluster, model, capacities}, report->placement);
             ASSERT_TRUE(fits.ok()) << fits.error().message;
             expect_every_path_is_a_pipeline(*report, n_layers);
             for (std::size_t i = 0; i < report->node_flow.size(); ++i) {

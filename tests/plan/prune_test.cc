@@ -1,4 +1,4 @@
-#include "plan/mip/prune.h"
+#include "plan/milp/prune.h"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,10 @@
 #include "plan/bounds/bounds.h"
 #include "plan/flow/flow_graph.h"
 #include "plan/planner.h"
-#include "plan/search/heuristics.h"
-#include "spec/cluster_file.h"
+#include "plan/problem/problem.h"
+#include "plan/published_problems.h"
+#include "plan/rules/heuristics.h"
 #include "spec/placement_file.h"
-#include "spec/profile_tables.h"
 
 // The published placements, clusters and tables of the paper (data/paper).
 
@@ -31,26 +31,8 @@ std::string mix_of(const std::string& cluster) {
     return found == mixes.end() ? cluster : found->second;
 }
 
-struct Problem {
-    spec::ClusterSpec cluster;
-    spec::ModelSpec model;
-    CapacityTable capacities;
-};
-
-Problem load(const std::string& cluster, const std::string& model) {
-    Problem problem;
-    auto read = spec::read_cluster_file(kData + "/clusters/" + cluster + ".json");
-    EXPECT_TRUE(read.ok()) << read.error().message;
-    problem.cluster = std::move(*read);
-    const auto tables = spec::ProfileTables::read(kData + "/profiles", model);
-    EXPECT_TRUE(tables.ok()) << tables.error().message;
-    const auto throughput = spec::read_node_throughput(kData + "/profiles", model, mix_of(cluster));
-    EXPECT_TRUE(throughput.ok()) << throughput.error().message;
-    auto capacities = capacity_from_tables(problem.cluster, *tables, *throughput);
-    EXPECT_TRUE(capacities.ok()) << capacities.error().message;
-    problem.capacities = std::move(*capacities);
-    problem.model = tables->model();
-    return problem;
+PublishedProblem load(const std::string& cluster, const std::string& model) {
+    return published_problem(cluster, model, mix_of(cluster));
 }
 
 // What was published and has a maximum flow. The hand-written separate pipelines of the 70B model
@@ -92,20 +74,20 @@ TEST_P(PublishedLayout, EvaluatesToThePublishedMaxFlow) {
     const auto layout = spec::read_placement_file(kData + "/layouts/" + GetParam() + ".json");
     ASSERT_TRUE(layout.ok()) << layout.error().message;
     ASSERT_TRUE(layout->max_flow_tokens_per_s.has_value());
-    const Problem problem = load(layout->cluster, layout->model);
+    const PublishedProblem problem = load(layout->cluster, layout->model);
     const auto fits =
-        check_placement(problem.cluster, problem.model, problem.capacities, layout->placement);
+        check_placement({problem.cluster, problem.model, problem.capacities}, layout->placement);
     ASSERT_TRUE(fits.ok()) << fits.error().message;
     const FlowOptions options{
         .partial = true, .convention = Convention::reference, .only_links = layout->links};
-    const FlowGraph graph = build_flow_graph(problem.cluster, problem.model, problem.capacities,
+    const FlowGraph graph = build_flow_graph({problem.cluster, problem.model, problem.capacities},
                                              layout->placement, options);
     const double published = *layout->max_flow_tokens_per_s;
     EXPECT_NEAR(solve_max_flow(graph.network).value, published, published * 1e-6);
     const FlowPlan flow = plan_flow(problem.cluster, graph);
     EXPECT_NEAR(flow.tokens_per_s, published, published * 1e-6);
     EXPECT_FALSE(flow.cut.empty());
-    const Bounds bounds = flow_bounds(problem.cluster, problem.model, problem.capacities);
+    const Bounds bounds = flow_bounds({problem.cluster, problem.model, problem.capacities});
     EXPECT_LE(published, bounds.best * (1 + 1e-9));
 }
 
@@ -122,9 +104,9 @@ TEST(PublishedLayouts, SeparatePipelinesOfThe70BModelAreBeyondTheLayerLimits) {
         const auto layout = spec::read_placement_file(
             kData + "/layouts/single24__llama2-70b__separate_" + type + ".json");
         ASSERT_TRUE(layout.ok()) << layout.error().message;
-        const Problem problem = load(layout->cluster, layout->model);
+        const PublishedProblem problem = load(layout->cluster, layout->model);
         EXPECT_FALSE(
-            check_placement(problem.cluster, problem.model, problem.capacities, layout->placement)
+            check_placement({problem.cluster, problem.model, problem.capacities}, layout->placement)
                 .ok())
             << type;
     }
@@ -134,11 +116,11 @@ TEST(PublishedLayouts, BothConventionsAgreeWithTheKnownDifference) {
     const auto layout =
         spec::read_placement_file(kData + "/layouts/distributed24__llama2-70b__swarm.json");
     ASSERT_TRUE(layout.ok()) << layout.error().message;
-    const Problem problem = load(layout->cluster, layout->model);
+    const PublishedProblem problem = load(layout->cluster, layout->model);
     FlowOptions options{
         .partial = true, .convention = Convention::paper, .only_links = layout->links};
     const auto value = [&] {
-        return solve_max_flow(build_flow_graph(problem.cluster, problem.model, problem.capacities,
+        return solve_max_flow(build_flow_graph({problem.cluster, problem.model, problem.capacities},
                                                layout->placement, options)
                                   .network)
             .value;
@@ -159,8 +141,8 @@ TEST(PublishedLayouts, BoundsAreTheKnownOnes) {
                  {"single24", "llama1-30b", 1755.01, 1563.7},
                  {"ablation10", "llama1-30b", 364.51, 340.7}};
     for (const auto& [cluster, model, paper, capped] : known) {
-        const Problem problem = load(cluster, model);
-        const Bounds bounds = flow_bounds(problem.cluster, problem.model, problem.capacities);
+        const PublishedProblem problem = load(cluster, model);
+        const Bounds bounds = flow_bounds({problem.cluster, problem.model, problem.capacities});
         EXPECT_NEAR(bounds.paper, paper, 0.01) << cluster << ' ' << model;
         EXPECT_NEAR(bounds.capped, capped, 0.1) << cluster << ' ' << model;
     }
@@ -175,7 +157,7 @@ TEST(PublishedLayouts, SwarmRuleGivesThePublishedSwarmFlow) {
                  {"highhet42", "llama2-70b", 4892.2424},
                  {"single24", "llama1-30b", 889.8336}};
     for (const auto& [cluster, model, flow] : known) {
-        const Problem problem = load(cluster, model);
+        const PublishedProblem problem = load(cluster, model);
         PlanOptions options;
         options.method = Method::swarm;
         options.capacities = &problem.capacities;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "paper_data.h"
-#include "plan/capacity.h"
+#include "plan/problem/capacity.h"
 #include "spec/cluster_file.h"
 #include "spec/profile_tables.h"
 

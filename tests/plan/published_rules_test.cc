@@ -5,7 +5,7 @@
 
 #include "milp_fixtures.h"
 #include "paper_data.h"
-#include "plan/search/heuristics.h"
+#include "plan/rules/heuristics.h"
 #include "spec/placement_file.h"
 
 // The rules of Swarm and Petals give the published placements, node by node.

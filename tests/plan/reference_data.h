@@ -5,7 +5,7 @@
 #include <string>
 
 #include "paper_data.h"
-#include "plan/capacity.h"
+#include "plan/problem/capacity.h"
 #include "spec/cluster_file.h"
 #include "spec/placement_file.h"
 #include "spec/profile_tables.h"

@@ -1,4 +1,4 @@
-#include "plan/change/replan_apart.h"
+#include "plan/replan_apart.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,14 +32,14 @@ spec::ClusterSpec five() {
 }
 
 ReplanPartOptions same_for_all(const ReplanOptions& options) {
-    return [options](const RolePart&, int) { return options; };
+    return [options](const ClusterPart&, int) { return options; };
 }
 
 TEST(ReplanApart, NothingMovesWhereThatIsTooDear) {
     const spec::ModelSpec model = small_model(8);
     const spec::ClusterSpec cluster = five();
     const spec::Placement current{{{0, 4}, {0, 4}, {4, 8}, {4, 8}, {}}};
-    const auto stays = replan_apart(cluster, model, capacities_of(cluster, model), current,
+    const auto stays = replan_apart({cluster, model, capacities_of(cluster, model)}, current,
                                     same_for_all({.price_per_byte = 1, .iterations = 5'000}));
     ASSERT_TRUE(stays.ok()) << stays.error().message;
     EXPECT_EQ(stays->report.placement.layers, current.layers);
@@ -57,7 +57,7 @@ TEST(ReplanApart, EachGroupMovesWhatIsWorthItAndTheBytesOfBothCount) {
     const spec::ClusterSpec cluster = five();
     // b is idle, and so is half of every other machine.
     const spec::Placement current{{{0, 4}, {0, 4}, {4, 8}, {4, 8}, {}}};
-    const auto found = replan_apart(cluster, model, capacities_of(cluster, model), current,
+    const auto found = replan_apart({cluster, model, capacities_of(cluster, model)}, current,
                                     same_for_all({.price_per_byte = 1e-9, .iterations = 20'000}));
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_TRUE(keeps_roles(cluster, model, found->report.placement));
@@ -82,7 +82,7 @@ TEST(ReplanApart, AGroupThatLostALayerTakesItOverByItselfAndTheOtherStays) {
     ASSERT_TRUE(changed.ok()) << changed.error().message;
     const spec::Placement start = carry_over(current, changed->origin);
     const auto found =
-        replan_apart(changed->cluster, model, capacities_of(changed->cluster, model), start,
+        replan_apart({changed->cluster, model, capacities_of(changed->cluster, model)}, start,
                      same_for_all({.price_per_byte = 1e-9, .iterations = 20'000}));
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_TRUE(keeps_roles(changed->cluster, model, found->report.placement));
@@ -97,7 +97,7 @@ TEST(ReplanApart, FromAPlacementWithoutRolesBothGroupsGetAWholeModel) {
     const spec::ClusterSpec cluster = five();
     // Only the decoding machines hold the second half, nobody of them the first.
     const spec::Placement current{{{0, 4}, {4, 8}, {0, 4}, {4, 8}, {4, 8}}};
-    const auto found = replan_apart(cluster, model, capacities_of(cluster, model), current,
+    const auto found = replan_apart({cluster, model, capacities_of(cluster, model)}, current,
                                     same_for_all({.price_per_byte = 1e-9, .iterations = 20'000}));
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_TRUE(keeps_roles(cluster, model, found->report.placement));
@@ -112,7 +112,7 @@ TEST(ReplanApart, WhereNothingIsNearItIsPlannedAnew) {
     const ReplanOptions no_moves = {.price_per_byte = 1e-9, .iterations = 0};
     const ReplanOptions no_time = {.price_per_byte = 1e-9, .stop = [] { return true; }};
     for (const ReplanOptions& options : {no_moves, no_time}) {
-        const auto found = replan_apart(cluster, model, capacities_of(cluster, model), current,
+        const auto found = replan_apart({cluster, model, capacities_of(cluster, model)}, current,
                                         same_for_all(options));
         ASSERT_TRUE(found.ok()) << found.error().message;
         ASSERT_EQ(found->parts.size(), 2U);
@@ -128,7 +128,7 @@ TEST(ReplanApart, AGroupThatCannotHoldTheModelIsNamed) {
     const spec::ModelSpec model = small_model(8);
     const spec::ClusterSpec cluster =
         cluster_of({of_role("small", 4, NodeRole::prefill), of_role("b1", 8, NodeRole::both)});
-    const auto found = replan_apart(cluster, model, capacities_of(cluster, model), {{{}, {0, 8}}},
+    const auto found = replan_apart({cluster, model, capacities_of(cluster, model)}, {{{}, {0, 8}}},
                                     same_for_all({.iterations = 1'000}));
     ASSERT_TRUE(found.ok()) << found.error().message;
     EXPECT_TRUE(found->parts.empty());
@@ -141,7 +141,7 @@ TEST(ReplanApart, APlacementThatDoesNotFitIsAnError) {
     const spec::ModelSpec model = small_model(8);
     const spec::ClusterSpec cluster = five();
     const auto found =
-        replan_apart(cluster, model, capacities_of(cluster, model), {{{0, 8}}}, same_for_all({}));
+        replan_apart({cluster, model, capacities_of(cluster, model)}, {{{0, 8}}}, same_for_all({}));
     EXPECT_FALSE(found.ok());
 }
 

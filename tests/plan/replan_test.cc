@@ -5,10 +5,11 @@
 
 #include "paper_data.h"
 #include "plan/change/cluster_change.h"
+#include "plan/flow/evaluator.h"
 #include "plan/plan_fixtures.h"
 #include "plan/planner.h"
-#include "plan/predict/typical_throughput.h"
-#include "plan/search/evaluator.h"
+#include "plan/problem/problem.h"
+#include "plan/problem/typical_throughput.h"
 #include "spec/cluster_file.h"
 #include "spec/measured_node.h"
 
@@ -61,13 +62,13 @@ TEST(Replan, StaysWhenMovingIsTooDearAndMovesWhenItIsCheap) {
     const CapacityTable capacities = capacities_of(cluster, model);
     const spec::Placement current{{{0, 4}, {4, 8}, {}}};
     ReplanOptions options{.price_per_byte = 1, .iterations = 20'000};
-    const auto stays = replan(cluster, model, capacities, current, options);
+    const auto stays = replan({cluster, model, capacities}, current, options);
     ASSERT_TRUE(stays.ok()) << stays.error().message;
     EXPECT_EQ(stays->placement.layers, current.layers);
     EXPECT_EQ(stays->flow, stays->flow_before);
     EXPECT_TRUE(stays->diff.moves.empty());
     options.price_per_byte = 1e-9;
-    const auto moves = replan(cluster, model, capacities, current, options);
+    const auto moves = replan({cluster, model, capacities}, current, options);
     ASSERT_TRUE(moves.ok()) << moves.error().message;
     EXPECT_GT(moves->flow, 1.3 * moves->flow_before);
     EXPECT_GT(moves->diff.bytes, 0);
@@ -80,8 +81,8 @@ TEST(Replan, ALostLayerIsTakenOverByWhoIsNear) {
         cluster_of({machine("a", 6, 1e-3), machine("b", 6, 1e-3), machine("c", 6, 1e-3)});
     const CapacityTable capacities = capacities_of(cluster, model);
     const spec::Placement broken{{{0, 3}, {6, 8}, {}}};  // layers 3 to 5 are lost
-    const auto whole =
-        replan(cluster, model, capacities, broken, {.price_per_byte = 5e-5, .iterations = 20'000});
+    const auto whole = replan({cluster, model, capacities}, broken,
+                              {.price_per_byte = 5e-5, .iterations = 20'000});
     ASSERT_TRUE(whole.ok()) << whole.error().message;
     EXPECT_EQ(whole->flow_before, 0);
     EXPECT_GT(whole->flow, 0);
@@ -96,7 +97,7 @@ TEST(Replan, TheObjectiveChoosesAmongPlacementsOfMuchFlow) {
     const CapacityTable capacities = capacities_of(cluster, model);
     const spec::Placement current{{{0, 4}, {4, 8}, {}}};
     // Likes only what is there already.
-    const auto same = replan(cluster, model, capacities, current,
+    const auto same = replan({cluster, model, capacities}, current,
                              {.objective =
                                   [&](const spec::Placement& placement) {
                                       return placement.layers == current.layers ? 1e6 : 1.0;
@@ -112,11 +113,11 @@ TEST(Replan, WhatCannotServeIsAnError) {
     const spec::ClusterSpec cluster = cluster_of({machine("a", 3, 1e-3), machine("b", 3, 1e-3)});
     const CapacityTable capacities = capacities_of(cluster, model);
     const auto result =
-        replan(cluster, model, capacities, {{{0, 2}, {2, 4}}}, {.iterations = 2'000});
+        replan({cluster, model, capacities}, {{{0, 2}, {2, 4}}}, {.iterations = 2'000});
     EXPECT_EQ(result.error().code, base::Errc::unavailable);
-    EXPECT_THAT(replan(cluster, model, capacities, {{{0, 2}}}, {}).error().message,
+    EXPECT_THAT(replan({cluster, model, capacities}, {{{0, 2}}}, {}).error().message,
                 HasSubstr("has 1 nodes"));
-    EXPECT_THAT(replan(cluster, model, capacities, {{{0, 8}, {}}}, {}).error().message,
+    EXPECT_THAT(replan({cluster, model, capacities}, {{{0, 8}, {}}}, {}).error().message,
                 HasSubstr("can hold at most"));
 }
 
@@ -136,15 +137,15 @@ TEST(Replan, AfterAnyLossOnRandomClusters) {
                               .price_per_kv_layer = random.uniform(),
                               .seed = seed,
                               .iterations = 3'000};
-        const Evaluator evaluator(cluster, model, capacities, options.flow);
+        const Evaluator evaluator({cluster, model, capacities}, options.flow);
         const double before = evaluator.flow(current.layers);
-        const auto result = replan(cluster, model, capacities, current, options);
+        const auto result = replan({cluster, model, capacities}, current, options);
         if (!result.ok()) {
             EXPECT_EQ(before, 0);
             continue;
         }
         EXPECT_DOUBLE_EQ(result->flow_before, before);
-        EXPECT_TRUE(check_placement(cluster, model, capacities, result->placement).ok());
+        EXPECT_TRUE(check_placement({cluster, model, capacities}, result->placement).ok());
         EXPECT_NEAR(result->flow, evaluator.flow(result->placement.layers), 1e-6);
         const double price =
             options.price_per_byte * static_cast<double>(result->diff.bytes) +
@@ -153,7 +154,7 @@ TEST(Replan, AfterAnyLossOnRandomClusters) {
         if (before > 0) {
             EXPECT_GE(result->value, before - 1e-6);
         }
-        const auto again = replan(cluster, model, capacities, current, options);
+        const auto again = replan({cluster, model, capacities}, current, options);
         EXPECT_EQ(again->placement.layers, result->placement.layers);
     }
 }
@@ -177,7 +178,7 @@ TEST(Replan, OneRegionOfAThousandMachines) {
     }
     const CapacityTable capacities = capacities_of(cluster, model);
     current.layers[307] = {};  // as if it had just come back, or another had gone
-    const auto result = replan_regions(cluster, model, capacities, current, {"r3"},
+    const auto result = replan_regions({cluster, model, capacities}, current, {"r3"},
                                        {.price_per_byte = 1e-6, .iterations = 20'000});
     ASSERT_TRUE(result.ok()) << result.error().message;
     EXPECT_GT(result->flow, result->flow_before);
@@ -188,7 +189,7 @@ TEST(Replan, OneRegionOfAThousandMachines) {
             ASSERT_EQ(result->placement.layers[i], current.layers[i]);
         }
     }
-    EXPECT_THAT(replan_regions(cluster, model, capacities, current, {"moon"}, {}).error().message,
+    EXPECT_THAT(replan_regions({cluster, model, capacities}, current, {"moon"}, {}).error().message,
                 HasSubstr("moon"));
 }
 
@@ -213,7 +214,7 @@ TEST(Replan, PublishedClusterAfterTheLossOfAMachine) {
         const auto left = apply_change(*cluster, RemoveMachine{cluster->nodes[lost].name});
         ASSERT_TRUE(left.ok());
         const auto again =
-            replan(left->cluster, tables->model(), speeds(left->cluster),
+            replan({left->cluster, tables->model(), speeds(left->cluster)},
                    carry_over(whole->placement, left->origin),
                    {.flow = {.partial = false},
                     .price_per_byte = move_price(whole->max_flow_tokens_per_s, 1e9, 1000),

@@ -1,4 +1,4 @@
-#include "plan/flow/robustness.h"
+#include "plan/losses/robustness.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ double worst_by_hand(const spec::ClusterSpec& cluster, const CapacityTable& capa
                      const spec::Placement& placement, bool links) {
     const spec::ModelSpec model = small_model(kLayers);
     const auto flow = [&](const spec::ClusterSpec& rest, const spec::Placement& held) {
-        return max_flow_value(build_flow_graph(rest, model, capacities, held, {}).network);
+        return max_flow_value(build_flow_graph({rest, model, capacities}, held, {}).network);
     };
     double least = flow(cluster, placement);
     if (!links) {
@@ -45,7 +45,7 @@ TEST(Robustness, EqualsTakingOutEachPartOfRandomClusters) {
         const CapacityTable capacities = random_capacities(random, 5, 5);
         const spec::Placement placement = random_placement(random, capacities, kLayers);
         const Robustness result =
-            single_losses(cluster, small_model(kLayers), capacities, placement, {});
+            single_losses({cluster, small_model(kLayers), capacities}, placement, {});
         if (result.tokens_per_s <= 0) continue;
         ++flowing;
         EXPECT_NEAR(result.machine.tokens_per_s,
@@ -73,7 +73,7 @@ TEST(Robustness, NamesTheMachineThatEverythingPasses) {
     }
     const spec::Placement placement{{{0, 3}, {3, 6}, {3, 6}}};
     const Robustness result =
-        single_losses(cluster, small_model(kLayers), capacities, placement, {});
+        single_losses({cluster, small_model(kLayers), capacities}, placement, {});
     EXPECT_EQ(result.machine.part, "door");
     EXPECT_EQ(result.machine.share, 0);
     EXPECT_EQ(result.link.part, "link coordinator - door");
@@ -83,7 +83,7 @@ TEST(Robustness, NamesTheMachineThatEverythingPasses) {
     capacities.nodes[0].tokens_per_s = {0, 1, 1, 1, 1, 1, 1};
     capacities.nodes[0].kv_tokens = {0, 1, 1, 1, 1, 1, 1};
     const Robustness hosts =
-        single_losses(cluster, small_model(kLayers), capacities, two_doors, {});
+        single_losses({cluster, small_model(kLayers), capacities}, two_doors, {});
     EXPECT_EQ(hosts.machine.part, cluster.nodes[1].name + " and " + cluster.nodes[2].name);
     EXPECT_NEAR(hosts.machine.tokens_per_s, 1, 1e-5);
 }

@@ -1,12 +1,13 @@
 // Plans of clusters whose machines have roles.
 
-#include "plan/roles.h"
+#include "plan/problem/roles.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "plan/planner.h"
 #include "plan_fixtures.h"
 #include "role_fixtures.h"
 

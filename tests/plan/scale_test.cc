@@ -5,8 +5,9 @@
 #include <map>
 
 #include "plan/bounds/bounds.h"
-#include "plan/generate.h"
-#include "plan/search/evaluator.h"
+#include "plan/flow/evaluator.h"
+#include "plan/problem/generate.h"
+#include "plan/problem/problem.h"
 #include "plan_fixtures.h"
 
 namespace helix::plan::scale_test {
@@ -72,13 +73,13 @@ TEST(SearchLarge, ComesNearTheBoundAndRepairsTheLossOfANode) {
     const CapacityTable capacities = capacities_of(cluster);
     const spec::ModelSpec model = model_of_24();
     const FlowOptions exact{.partial = false};
-    const Evaluator evaluator(cluster, model, capacities, exact);
+    const Evaluator evaluator({cluster, model, capacities}, exact);
     ScaleOptions options;
-    options.upper_bound = flow_bounds(cluster, model, capacities).best;
+    options.upper_bound = flow_bounds({cluster, model, capacities}).best;
     options.exchanges = 200'000;
     options.iterations = 5000;
-    const SearchResult found = search_large(cluster, model, capacities, exact, options);
-    ASSERT_TRUE(check_placement(cluster, model, capacities, found.most_flow).ok());
+    const SearchResult found = search_large({cluster, model, capacities}, exact, options);
+    ASSERT_TRUE(check_placement({cluster, model, capacities}, found.most_flow).ok());
     EXPECT_EQ(found.flow, evaluator.flow(found.most_flow.layers));
     EXPECT_GT(found.flow, 0.6 * options.upper_bound);
     EXPECT_LE(found.flow, options.upper_bound * (1 + 1e-9));
@@ -86,7 +87,7 @@ TEST(SearchLarge, ComesNearTheBoundAndRepairsTheLossOfANode) {
     spec::Placement broken = found.most_flow;
     broken.layers[0] = {};
     const SearchResult repaired =
-        repair_large(cluster, model, capacities, exact, found.most_flow, 0, options);
+        repair_large({cluster, model, capacities}, exact, found.most_flow, 0, options);
     EXPECT_TRUE(repaired.most_flow.layers[0].empty());
     EXPECT_GE(repaired.flow, evaluator.flow(broken.layers));
     EXPECT_GT(repaired.flow, 0.75 * found.flow);

@@ -6,6 +6,7 @@
 
 #include "base/effort.h"
 #include "exhaustive.h"
+#include "plan/problem/problem.h"
 #include "plan/search/enumerate.h"
 #include "plan_fixtures.h"
 
@@ -49,12 +50,12 @@ TEST(Exhaustive, EqualsTryingAllWithoutAnyPruning) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         base::Random random(seed);
         const TinyProblem p(random, 3, 5);
-        const Evaluator evaluator(p.cluster, p.model, p.capacities, p.options);
+        const Evaluator evaluator({p.cluster, p.model, p.capacities}, p.options);
         const Placement nothing{std::vector<spec::LayerRange>(p.cluster.nodes.size())};
         const Exhaustive found = exhaustive_placement(evaluator, nothing, {});
         ASSERT_TRUE(found.complete);
         ASSERT_NEAR(found.flow, exhaustive_flow(evaluator), 1e-6 * std::max(1.0, found.flow));
-        ASSERT_TRUE(check_placement(p.cluster, p.model, p.capacities, found.placement).ok());
+        ASSERT_TRUE(check_placement({p.cluster, p.model, p.capacities}, found.placement).ok());
         positive += found.flow > 0 ? 1 : 0;
     }
     EXPECT_GT(positive, 60);
@@ -66,7 +67,7 @@ TEST(Exhaustive, SaysWhenItsStepsWereNotEnough) {
     const auto cluster = random_cluster(random, 6, 0);
     const spec::ModelSpec model = small_model(12);
     const FlowOptions options;
-    const Evaluator evaluator(cluster, model, capacities, options);
+    const Evaluator evaluator({cluster, model, capacities}, options);
     const Placement nothing{std::vector<spec::LayerRange>(6)};
     const Exhaustive found =
         exhaustive_placement(evaluator, nothing, {.most_steps = 500, .stop = {}});
@@ -81,7 +82,7 @@ TEST(Search, EqualsTheExhaustiveOptimumOnSmallClusters) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         base::Random random(seed);
         const TinyProblem p(random, 5, 8);
-        const Evaluator evaluator(p.cluster, p.model, p.capacities, p.options);
+        const Evaluator evaluator({p.cluster, p.model, p.capacities}, p.options);
         const Placement nothing{std::vector<spec::LayerRange>(p.cluster.nodes.size())};
         SearchOptions options;
         options.seed = seed;
@@ -91,7 +92,7 @@ TEST(Search, EqualsTheExhaustiveOptimumOnSmallClusters) {
         const Exhaustive best = exhaustive_placement(evaluator, found.most_flow, {});
         ASSERT_TRUE(best.complete);
         ASSERT_EQ(found.flow, best.flow);
-        ASSERT_TRUE(check_placement(p.cluster, p.model, p.capacities, found.most_flow).ok());
+        ASSERT_TRUE(check_placement({p.cluster, p.model, p.capacities}, found.most_flow).ok());
         positive += found.flow > 0 ? 1 : 0;
         proven += found.proven ? 1 : 0;
     }

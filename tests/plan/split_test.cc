@@ -58,15 +58,15 @@ TEST(Splitter, GivesFlowsThatTheClusterBearsAndNeverMoreThanTheMaximum) {
         const spec::Placement placement = random_placement(random, capacities, 5);
         const FlowOptions options{.partial = partial};
         const double most = max_flow_value(
-            build_flow_graph(cluster, model, capacities, placement, options).network);
-        const Splitter splitter(cluster, model, capacities, options, kPrompt);
+            build_flow_graph({cluster, model, capacities}, placement, options).network);
+        const Splitter splitter({cluster, model, capacities}, options, kPrompt);
         Splitter::Scratch scratch;
         std::vector<spec::LinkFlow> flows;
         const double quick = splitter.split(placement.layers, scratch, flows);
         EXPECT_EQ(quick > 0, most > 0) << "seed " << seed;
         EXPECT_LE(quick, most * (1 + 1e-6)) << "seed " << seed;
-        const double value = scale_to_capacity(TrafficBuilder(cluster), cluster, model, capacities,
-                                               placement.layers, flows);
+        const double value = scale_to_capacity(
+            TrafficBuilder(cluster), {cluster, model, capacities}, placement.layers, flows);
         EXPECT_EQ(value > 0, most > 0) << "seed " << seed;
         if (most <= 0) continue;
         expect_flow(cluster, model, capacities, placement.layers, flows, value, partial);
@@ -85,7 +85,7 @@ TEST(Splitter, EqualMachinesCarryEqualParts) {
     capacities.nodes[0].max_layers = {{{4, 4}, {4, 4}}};
     capacities.nodes[0].tokens_per_s = {0, 400, 200, 130, 100};
     capacities.nodes.resize(3, capacities.nodes[0]);
-    const Splitter splitter(cluster, small_model(8), capacities, {}, kPrompt);
+    const Splitter splitter({cluster, small_model(8), capacities}, {}, kPrompt);
     Splitter::Scratch scratch;
     std::vector<spec::LinkFlow> flows;
     EXPECT_NEAR(
@@ -100,12 +100,12 @@ TEST(ImproveSplit, NeverLowersThePredictionAndHelpsPublishedLayouts) {
     const ReferenceProblem problem = reference_problem("highhet42");
     const auto layout = published_layout("highhet42__llama2-70b__petals");
     const auto& layers = layout.placement.layers;
-    const PerformanceModel model(problem.cluster, problem.model(), problem.capacities,
+    const PerformanceModel model({problem.cluster, problem.model(), problem.capacities},
                                  problem.tables, {.batching = Batching::reference});
-    const FlowPlan solver =
-        plan_flow(problem.cluster, build_flow_graph(problem.cluster, problem.model(),
-                                                    problem.capacities, layout.placement, {}));
-    const Splitter splitter(problem.cluster, problem.model(), problem.capacities, {}, 763);
+    const FlowPlan solver = plan_flow(
+        problem.cluster, build_flow_graph({problem.cluster, problem.model(), problem.capacities},
+                                          layout.placement, {}));
+    const Splitter splitter({problem.cluster, problem.model(), problem.capacities}, {}, 763);
     Splitter::Scratch scratch;
     PerformanceScratch room;
     std::vector<spec::LinkFlow> flows;

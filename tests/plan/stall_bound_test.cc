@@ -1,4 +1,4 @@
-#include "plan/bounds/stall_bound.h"
+#include "plan/losses/stall_bound.h"
 
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class StallBound : public ::testing::Test {
         rule_.context_tokens = 1000;
     }
     std::vector<Stall> stalls(const std::vector<spec::LayerRange>& layers) const {
-        return stalls_after_losses(cluster_, model_, capacities_, {layers}, {}, rule_);
+        return stalls_after_losses({cluster_, model_, capacities_}, {layers}, {}, rule_);
     }
 
     spec::ClusterSpec cluster_;

@@ -1,11 +1,11 @@
-#include "plan/search/target_flow.h"
+#include "plan/flow/target_flow.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "plan/flow/evaluator.h"
 #include "plan/search/anneal.h"
-#include "plan/search/evaluator.h"
 #include "plan_fixtures.h"
 
 namespace helix::plan::target_flow_test {
@@ -44,8 +44,8 @@ TEST(TargetFlow, MissesNothingExactlyUpToTheMaximumFlow) {
         base::Random random(seed);
         const RandomProblem p(random);
         const spec::ModelSpec model = small_model(p.n_layers);
-        TargetFlow target(p.cluster, model, p.capacities, p.options);
-        const Evaluator evaluator(p.cluster, model, p.capacities, p.options);
+        TargetFlow target({p.cluster, model, p.capacities}, p.options);
+        const Evaluator evaluator({p.cluster, model, p.capacities}, p.options);
         for (int k = 0; k < 4; ++k) {
             const auto placement = random_placement(random, p.capacities, p.n_layers);
             const double flow = evaluator.flow(placement.layers);
@@ -71,8 +71,8 @@ TEST(TargetFlow, KeptPricesChangeNoResultAndGivingUpOnlyHidesWhatIsAbove) {
         base::Random random(seed);
         const RandomProblem p(random);
         const spec::ModelSpec model = small_model(p.n_layers);
-        TargetFlow fresh(p.cluster, model, p.capacities, p.options);
-        TargetFlow warm(p.cluster, model, p.capacities, p.options);
+        TargetFlow fresh({p.cluster, model, p.capacities}, p.options);
+        TargetFlow warm({p.cluster, model, p.capacities}, p.options);
         const double wanted = 10 * std::pow(100.0, random.uniform());
         for (int k = 0; k < 10; ++k) {
             const auto placement = random_placement(random, p.capacities, p.n_layers);
@@ -103,7 +103,7 @@ TEST(TargetFlow, GradesGapsOverlapsAndMissingLinks) {
     }
     const FlowOptions exact{.partial = false};
     spec::ClusterSpec cluster = cluster_of({machine("a", 9, 1), machine("b", 9, 1)}, 1e9);
-    TargetFlow target(cluster, model, capacities, exact);
+    TargetFlow target({cluster, model, capacities}, exact);
     EXPECT_EQ(target.n_groups(), 1);
     using Layers = std::vector<spec::LayerRange>;
     EXPECT_EQ(target.missing(Layers{{0, 5}, {5, 10}}, 100), 0);
@@ -111,12 +111,12 @@ TEST(TargetFlow, GradesGapsOverlapsAndMissingLinks) {
     EXPECT_EQ(target.missing(Layers{{0, 5}, {3, 10}}, 100), 1);  // two that both have
     EXPECT_EQ(target.missing(Layers{{0, 5}, {5, 10}}, 200), 5);  // half of the flow, ten layers
     EXPECT_EQ(target.missing(Layers{{0, 5}, {}}, 50), 5);
-    TargetFlow partial(cluster, model, capacities, {.partial = true});
+    TargetFlow partial({cluster, model, capacities}, {.partial = true});
     EXPECT_EQ(partial.missing(Layers{{0, 5}, {3, 10}}, 100), 0);
     for (spec::LinkSpec& link : cluster.links) {
         if (link.from == 0 && link.to == 1) link.bandwidth_bytes_per_s = 50 * 1000;
     }
-    TargetFlow narrow(cluster, model, capacities, exact);
+    TargetFlow narrow({cluster, model, capacities}, exact);
     EXPECT_EQ(narrow.n_groups(), 2);
     EXPECT_EQ(narrow.missing(Layers{{0, 5}, {5, 10}}, 50), 0);
     EXPECT_EQ(narrow.missing(Layers{{0, 5}, {5, 10}}, 100), 0.5);  // half of it lacks a link
@@ -129,15 +129,15 @@ TEST(AnnealToTarget, ReachesAFlowThatIsThereAndRepeats) {
     const auto cluster = random_cluster(random, 6, 0);
     const spec::ModelSpec model = small_model(8);
     const FlowOptions exact{.partial = false};
-    const Evaluator evaluator(cluster, model, capacities, exact);
-    TargetFlow target(cluster, model, capacities, exact);
+    const Evaluator evaluator({cluster, model, capacities}, exact);
+    TargetFlow target({cluster, model, capacities}, exact);
     AnnealOptions options{.target = 20, .seed = 3, .iterations = 100'000, .stop = {}, .seen = {}};
     const std::vector<spec::LayerRange> nothing(6);
     const Annealed found = anneal_to_target(target, capacities, 8, nothing, options);
     EXPECT_EQ(found.missing, 0);
     EXPECT_LT(found.iterations, 100'000);
     EXPECT_GE(evaluator.flow(found.layers), 20);
-    TargetFlow other(cluster, model, capacities, exact);
+    TargetFlow other({cluster, model, capacities}, exact);
     const Annealed again = anneal_to_target(other, capacities, 8, nothing, options);
     EXPECT_EQ(again.layers, found.layers);
     EXPECT_EQ(again.iterations, found.iterations);

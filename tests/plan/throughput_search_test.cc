@@ -8,7 +8,7 @@
 #include "plan/flow/split.h"
 #include "plan/plan_fixtures.h"
 #include "plan/reference_data.h"
-#include "plan/search/heuristics.h"
+#include "plan/rules/heuristics.h"
 
 namespace helix::plan::throughput_search_test {
 namespace {
@@ -45,7 +45,7 @@ struct Small {
 
     Small()
         : capacities(make_capacities()),
-          predictor(cluster, model, capacities, costs,
+          predictor({cluster, model, capacities}, costs,
                     {.lengths = fixed_lengths(50, 50), .expected_output = 50}) {}
 
     static CapacityTable make_capacities() {
@@ -82,7 +82,7 @@ struct Small {
 
 TEST(SearchThroughput, FindsTheBestOfAllPlacementsOfASmallCluster) {
     const Small small;
-    const Splitter splitter(small.cluster, small.model, small.capacities, {}, 50);
+    const Splitter splitter({small.cluster, small.model, small.capacities}, {}, 50);
     Splitter::Scratch scratch;
     PerformanceScratch room;
     std::vector<spec::LinkFlow> flows;
@@ -95,8 +95,9 @@ TEST(SearchThroughput, FindsTheBestOfAllPlacementsOfASmallCluster) {
     ThroughputOptions options;
     options.models = {&small.predictor};
     options.iterations = 30'000;
-    const ThroughputResult result = search_throughput(small.cluster, small.model, small.capacities,
-                                                      simple_starts(small.capacities, 6), options);
+    const ThroughputResult result =
+        search_throughput({small.cluster, small.model, small.capacities},
+                          simple_starts(small.capacities, 6), options);
     ASSERT_FALSE(result.shortlist.empty());
     EXPECT_GE(result.shortlist.front().score, best * (1 - 1e-9));
     EXPECT_LE(result.iterations, 30'000);
@@ -110,7 +111,7 @@ TEST(SearchThroughput, LimitsAreKept) {
     options.max_depth = 2;
     const auto starts = simple_starts(small.capacities, 6);
     const auto shallow =
-        search_throughput(small.cluster, small.model, small.capacities, starts, options);
+        search_throughput({small.cluster, small.model, small.capacities}, starts, options);
     ASSERT_FALSE(shallow.shortlist.empty());
     for (const ThroughputCandidate& candidate : shallow.shortlist)
         EXPECT_LE(candidate.estimates[0].depth, 2 + 1e-9);
@@ -118,17 +119,17 @@ TEST(SearchThroughput, LimitsAreKept) {
     options.max_depth = 0;
     options.tpot_slo_s = 0.9 * shallow.shortlist[0].estimates[0].tpot_s;
     const auto quick =
-        search_throughput(small.cluster, small.model, small.capacities, starts, options);
+        search_throughput({small.cluster, small.model, small.capacities}, starts, options);
     for (const ThroughputCandidate& candidate : quick.shortlist)
         EXPECT_LE(candidate.estimates[0].tpot_s, options.tpot_slo_s * (1 + 1e-9));
 
     options.tpot_slo_s = 0;
     options.survive = 0.3;
     const auto robust =
-        search_throughput(small.cluster, small.model, small.capacities, starts, options);
+        search_throughput({small.cluster, small.model, small.capacities}, starts, options);
     for (const ThroughputCandidate& candidate : robust.shortlist) {
         const Robustness losses =
-            single_losses(small.cluster, small.model, small.capacities, candidate.placement, {});
+            single_losses({small.cluster, small.model, small.capacities}, candidate.placement, {});
         EXPECT_GE(losses.worst_share(), 0.3 * (1 - 1e-9));
     }
 }
@@ -147,14 +148,14 @@ TEST(SearchThroughput, ResultDoesNotDependOnHowTheTasksRun) {
     };
     const auto starts = simple_starts(small.capacities, 6);
     const auto one =
-        search_throughput(small.cluster, small.model, small.capacities, starts, options);
-    options.run_all = [](int n, const std::function<void(int)>& task) {
+        search_throughput({small.cluster, small.model, small.capacities}, starts, options);
+    options.executor = [](int n, const std::function<void(int)>& task) {
         std::vector<std::thread> threads;
         for (int k = n - 1; k >= 0; --k) threads.emplace_back(task, k);
         for (std::thread& thread : threads) thread.join();
     };
     const auto many =
-        search_throughput(small.cluster, small.model, small.capacities, starts, options);
+        search_throughput({small.cluster, small.model, small.capacities}, starts, options);
     ASSERT_EQ(one.shortlist.size(), many.shortlist.size());
     EXPECT_GE(one.judged, 2);
     for (std::size_t k = 0; k < one.shortlist.size(); ++k) {
@@ -175,7 +176,7 @@ TEST(SearchThroughput, TheJudgeHasTheLastWord) {
         return Judgement{2 * merit, merit};
     };
     const auto result = search_throughput(
-        small.cluster, small.model, small.capacities,
+        {small.cluster, small.model, small.capacities},
         {spec::Placement{{{0, 5}, {5, 6}, {}}}, spec::Placement{{{0, 4}, {4, 6}, {4, 6}}}},
         options);
     ASSERT_FALSE(result.shortlist.empty());
@@ -184,23 +185,23 @@ TEST(SearchThroughput, TheJudgeHasTheLastWord) {
     EXPECT_TRUE(result.shortlist[0].placement.layers[2].empty());
 }
 
-// THROUGHPUT.md 0: the published layout serves 252 tokens/s there, placements found with minutes of
-// search 312; the predictor is within 10 % at that end.
+// The published layout serves 252 tokens/s in the published simulator, placements found with
+// minutes of search 312; the predictor is within 10 % at that end.
 TEST(SearchThroughput, LeavesThePublishedPlacementFarBehindInSeconds) {
     const ReferenceProblem problem = reference_problem("single24");
-    const PerformanceModel predictor(problem.cluster, problem.model(), problem.capacities,
+    const PerformanceModel predictor({problem.cluster, problem.model(), problem.capacities},
                                      problem.tables, {.batching = Batching::reference});
     ThroughputOptions options;
     options.models = {&predictor};
     options.iterations = 16'000;
     const ThroughputResult result =
-        search_throughput(problem.cluster, problem.model(), problem.capacities,
+        search_throughput({problem.cluster, problem.model(), problem.capacities},
                           simple_starts(problem.capacities, 80), options);
     ASSERT_FALSE(result.shortlist.empty());
     EXPECT_GT(result.shortlist[0].score, 290);
 
     const auto table =
-        pareto_table(problem.cluster, problem.model(), problem.capacities, {}, result.shortlist);
+        pareto_table({problem.cluster, problem.model(), problem.capacities}, {}, result.shortlist);
     ASSERT_FALSE(table.empty());
     for (const ParetoEntry& entry : table) {
         const ThroughputCandidate& candidate = result.shortlist[entry.candidate];

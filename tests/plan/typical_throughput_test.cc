@@ -1,4 +1,4 @@
-#include "plan/predict/typical_throughput.h"
+#include "plan/problem/typical_throughput.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/plan_fixtures.h"
+#include "plan/planner.h"
 #include "spec/measured_node.h"
 
 namespace helix::plan::what_if_test {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/fake_world.h"
+#include "sim/fake_cluster.h"
 #include "spec/text_file.h"
 
 namespace helix::sim::chrome_trace_test {
@@ -131,9 +131,9 @@ TEST_F(ChromeTraceTest, AFollowedRequestIsNestedSpansAndArrows) {
 }
 
 TEST_F(ChromeTraceTest, AWholeRunIsWellFormedAndArrowsMeetBatches) {
-    FakeWorldConfig config;
+    FakeClusterConfig config;
     config.run_s = 20;
-    FakeWorld world(config, nullptr);
+    FakeCluster world(config, nullptr);
     const auto trace = create(world.cluster(), world.placement(), {.follow_every = 5});
     world.watch(trace.get());
     world.run();
@@ -159,9 +159,9 @@ TEST_F(ChromeTraceTest, AWholeRunIsWellFormedAndArrowsMeetBatches) {
 }
 
 TEST_F(ChromeTraceTest, BeyondTheLimitEventsAreLeftOutAndTheFileSaysSo) {
-    FakeWorldConfig config;
+    FakeClusterConfig config;
     config.run_s = 20;
-    FakeWorld world(config, nullptr);
+    FakeCluster world(config, nullptr);
     const auto trace =
         create(world.cluster(), world.placement(), {.most_events = 1000, .follow_every = 1});
     world.watch(trace.get());

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "sim/cluster/toy_model.h"
-#include "sim/cluster/world.h"
+#include "sim/faults/faulty_cluster.h"
+#include "sim/faults/toy_model.h"
 #include "sim/flat_cost.h"
 
 namespace helix::sim::cut_link_test {
@@ -39,8 +39,8 @@ core::CoordinatorEvent halves(const core::PlanCluster& request) {
     return planned;
 }
 
-WorldConfig config(std::int32_t workers) {
-    WorldConfig made;
+FaultyClusterConfig config(std::int32_t workers) {
+    FaultyClusterConfig made;
     made.coordinator.n_layers = kLayers;
     made.coordinator.context_length = 512;
     made.coordinator.block_size = 4;
@@ -54,7 +54,7 @@ WorldConfig config(std::int32_t workers) {
 
 class CutLink : public ::testing::Test {
   protected:
-    void submit(World& world, int count) {
+    void submit(FaultyCluster& world, int count) {
         for (int i = 0; i < count; ++i) {
             core::Request request;
             request.prompt.assign(static_cast<std::size_t>(20 + i), i % 7 + 1);
@@ -63,7 +63,7 @@ class CutLink : public ::testing::Test {
             sent_[world.submit(request)] = request;
         }
     }
-    void expect_exact(const World& world) const {
+    void expect_exact(const FaultyCluster& world) const {
         for (const auto& [id, outcome] : world.outcomes()) {
             const core::Request& request = sent_.at(id);
             EXPECT_EQ(outcome.reason, core::FinishReason::length) << outcome.error;
@@ -72,12 +72,12 @@ class CutLink : public ::testing::Test {
                 << "request " << id.value;
         }
     }
-    static void cut(World& world, double seconds) {
+    static void cut(FaultyCluster& world, double seconds) {
         const auto length_us = static_cast<std::int64_t>(seconds * 1e6);
         world.run_faults({{0, FaultKind::cut, 0, 1, 0, length_us, true},
                           {0, FaultKind::cut, 1, 0, 0, length_us, true}});
     }
-    static core::WorkerView worker(const World& world, std::uint32_t id) {
+    static core::WorkerView worker(const FaultyCluster& world, std::uint32_t id) {
         return world.view().workers.at(id);
     }
 
@@ -86,7 +86,7 @@ class CutLink : public ::testing::Test {
 };
 
 TEST_F(CutLink, RequestsGoOnOverAnotherWorkerUntilItIsBack) {
-    World world(config(3), halves, cost_);
+    FaultyCluster world(config(3), halves, cost_);
     for (int i = 0; i < 3; ++i) world.add_worker({}, 4000);
     world.run_for(2);
     submit(world, 8);
@@ -112,7 +112,7 @@ TEST_F(CutLink, RequestsGoOnOverAnotherWorkerUntilItIsBack) {
 }
 
 TEST_F(CutLink, WithNoOtherWorkerRequestsWaitForIt) {
-    World world(config(2), halves, cost_);
+    FaultyCluster world(config(2), halves, cost_);
     for (int i = 0; i < 2; ++i) world.add_worker({}, 4000);
     world.run_for(2);
     submit(world, 4);
@@ -143,7 +143,7 @@ core::CoordinatorEvent alike(const core::PlanCluster& request) {
 }
 
 TEST_F(CutLink, OneThatCarriesOnlyKvIsKnownToBeDownAndMovesGoElsewhere) {
-    World world(config(3), alike, cost_);
+    FaultyCluster world(config(3), alike, cost_);
     for (int i = 0; i < 3; ++i) world.add_worker({}, 4000);
     world.run_for(2);
     const auto move_from_first = [&](const core::Pipeline& to) {

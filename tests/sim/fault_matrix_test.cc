@@ -12,8 +12,8 @@
 #include <cstdlib>
 
 #include "base/effort.h"
-#include "sim/cluster/toy_model.h"
-#include "sim/cluster/world.h"
+#include "sim/faults/faulty_cluster.h"
+#include "sim/faults/toy_model.h"
 #include "sim/flat_cost.h"
 
 namespace helix::sim::fault_matrix_test {
@@ -55,8 +55,8 @@ core::CoordinatorEvent plan(const core::PlanCluster& request) {
     return planned;
 }
 
-WorldConfig config() {
-    WorldConfig config;
+FaultyClusterConfig config() {
+    FaultyClusterConfig config;
     core::CoordinatorConfig& c = config.coordinator;
     c.n_layers = config.worker.n_layers = kLayers;
     c.block_size = config.worker.block_size = 4;
@@ -126,7 +126,7 @@ using Answers = std::map<std::int32_t, std::vector<core::Token>>;
 struct Result {
     std::string broken;
     Answers answers;
-    WorldCounts counts;
+    FaultCounts counts;
     std::int64_t last_letter = 0;  // of those that belong to the migration, and a little after
 };
 
@@ -136,10 +136,10 @@ class Matrix {
 
     Result run(const Case& which, bool trace = false) const {
         Result result;
-        WorldConfig how = config();
+        FaultyClusterConfig how = config();
         how.on_broken = [&](const std::string& what) { result.broken = what; };
         const FlatCost cost(0.001, 0.1, 0.1);
-        World world(how, plan, cost);
+        FaultyCluster world(how, plan, cost);
         if (trace)
             world.set_trace([](const std::string& line) { std::printf("%s\n", line.c_str()); });
         spec::NodeSpec node;
@@ -192,7 +192,7 @@ class Matrix {
     }
 
     // It has some tokens, and runs where the script wants it.
-    void bring_to_start(World& world, core::RequestId id) const {
+    void bring_to_start(FaultyCluster& world, core::RequestId id) const {
         const auto tokens = [&] {
             std::size_t least = SIZE_MAX;
             const auto& choices = world.outcomes().at(id).choices;
@@ -255,7 +255,7 @@ TEST_P(FaultMatrix, WhateverGoesWrongOnceTheAnswerStaysAndNothingIsLeft) {
     const std::size_t first = one == nullptr ? 0 : std::strtoull(one, nullptr, 10);
     const std::size_t end = one == nullptr ? cases.size() : first + 1;
     ASSERT_LE(end, cases.size());
-    WorldCounts total;
+    FaultCounts total;
     for (std::size_t i = first; i < end; ++i) {
         const Result result = matrix.run(cases[i], one != nullptr);
         total.add(result.counts);

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "sim/cluster/world.h"
+#include "sim/faults/faulty_cluster.h"
 
 namespace helix::sim::golden_test {
 namespace {
@@ -89,7 +89,7 @@ class Script {
 
     void start() {
         if (world_) return;
-        WorldConfig config;
+        FaultyClusterConfig config;
         config.coordinator.n_layers = config.worker.n_layers = n_layers_;
         config.coordinator.context_length = 256;
         config.coordinator.block_size = config.worker.block_size = 4;
@@ -99,7 +99,7 @@ class Script {
         config.worker.report_interval = base::from_seconds(100);  // keeps the traces short
         config.migration_bytes_per_s = bytes_per_s_;
         config.coordinator.migration.last_round_blocks = last_round_blocks_;
-        world_ = std::make_unique<World>(
+        world_ = std::make_unique<FaultyCluster>(
             config, [this](const core::PlanCluster& request) { return plan(request); }, cost_);
         world_->set_trace([this](const std::string& line) { trace_ += line + "\n"; });
         for (const auto& [node, pages] : nodes_) world_->add_worker(node, pages);
@@ -107,7 +107,7 @@ class Script {
 
     void command(const std::string& verb, std::istringstream& words) {
         if (verb ==
-            "fault") {  // the rest as sim/cluster/fault_plan.h has it; its time counts from now
+            "fault") {  // the rest as sim/faults/fault_plan.h has it; its time counts from now
             std::string rest;
             std::getline(words, rest);
             const auto plan = parse_fault_plan(rest);
@@ -147,7 +147,7 @@ class Script {
     std::int32_t last_round_blocks_ = 2;
     std::vector<spec::LayerRange> ranges_;
     std::vector<std::pair<spec::NodeSpec, std::int64_t>> nodes_;
-    std::unique_ptr<World> world_;
+    std::unique_ptr<FaultyCluster> world_;
     std::string trace_;
 };
 

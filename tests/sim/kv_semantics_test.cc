@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "sim/cluster/toy_model.h"
-#include "sim/cluster/world.h"
+#include "sim/faults/faulty_cluster.h"
+#include "sim/faults/toy_model.h"
 #include "sim/three_stages.h"
 
 namespace helix::sim::kv_semantics_test {
@@ -71,7 +71,7 @@ core::Request pushing(std::uint64_t seed) {
 }
 
 // Requests of one token, after which the coordinator expects others to be short, too.
-void run_short_ones(World& world) {
+void run_short_ones(FaultyCluster& world) {
     std::vector<core::RequestId> ids;
     for (int i = 0; i < 100; ++i) {
         core::Request request;
@@ -95,7 +95,7 @@ bool was_preempted(const Outcome& outcome, core::Preemption mode) {
 // Once it runs, pushes the request out that came last: it is the first to go. Others that were
 // pushed out before may be under way; where these leave the pushing ones no room until the request
 // has ended, it is asked again.
-core::RequestId submit_and_push_out(World& world, const core::Request& request,
+core::RequestId submit_and_push_out(FaultyCluster& world, const core::Request& request,
                                     core::Preemption mode) {
     core::RequestId last;
     for (int attempt = 0; attempt < 10; ++attempt) {
@@ -120,7 +120,7 @@ struct Result {
 };
 
 Result run(const Memory& setup, std::uint64_t seed, const std::vector<core::Request>& asked) {
-    WorldConfig config;
+    FaultyClusterConfig config;
     config.coordinator.n_layers = config.worker.n_layers = kLayers;
     config.coordinator.block_size = config.worker.block_size = 4;
     config.coordinator.context_length = 256;
@@ -134,7 +134,7 @@ Result run(const Memory& setup, std::uint64_t seed, const std::vector<core::Requ
     config.swap_pages = setup.swap_pages;
     config.vocab = kVocab;
     const FlatCost cost;
-    World world(config, three_stages, cost);
+    FaultyCluster world(config, three_stages, cost);
     for (int i = 0; i < 3; ++i) world.add_worker({}, setup.pages);
     world.run_for(2);
     base::Random random(seed + 1000);

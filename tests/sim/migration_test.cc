@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "base/random.h"
-#include "sim/cluster/toy_model.h"
-#include "sim/cluster/world.h"
+#include "sim/faults/faulty_cluster.h"
+#include "sim/faults/toy_model.h"
 #include "sim/flat_cost.h"
 
 namespace helix::sim::migration_test {
@@ -40,8 +40,8 @@ core::CoordinatorEvent plan_all(const core::PlanCluster& request) {
     return planned;
 }
 
-WorldConfig config() {
-    WorldConfig config;
+FaultyClusterConfig config() {
+    FaultyClusterConfig config;
     config.coordinator.n_layers = kLayers;
     config.coordinator.context_length = 512;
     config.coordinator.block_size = 4;
@@ -60,9 +60,9 @@ struct Moves {
 
 Moves run_seed(std::uint64_t seed, bool with_faults) {
     const FlatCost cost(0.001, 0.1, 0.25);
-    WorldConfig how = config();
+    FaultyClusterConfig how = config();
     how.fault_seed = seed;
-    World world(how, plan_all, cost);
+    FaultyCluster world(how, plan_all, cost);
     spec::NodeSpec node;
     for (int i = 0; i < kWorkers; ++i) {
         node.name = "w" + std::to_string(i);
@@ -139,7 +139,7 @@ TEST(Migration, AlsoWhenWorkersDieAndLinksBreakMeanwhile) {
 
 struct SlowLink {
     FlatCost cost{0.001, 0.1, 0.25};
-    World world;
+    FaultyCluster world;
 
     SlowLink(double bytes_per_s, std::int32_t moves_at_once)
         : world(how(bytes_per_s, moves_at_once), plan_all, cost) {
@@ -157,8 +157,8 @@ struct SlowLink {
         }
     }
 
-    static WorldConfig how(double bytes_per_s, std::int32_t moves_at_once) {
-        WorldConfig how = config();
+    static FaultyClusterConfig how(double bytes_per_s, std::int32_t moves_at_once) {
+        FaultyClusterConfig how = config();
         how.kv_page_bytes = 1 << 18;
         how.migration_bytes_per_s = bytes_per_s;
         how.coordinator.migration.last_round_blocks = 1;
@@ -225,10 +225,10 @@ TEST(Migration, WhatWaitsForOthersOnItsLinkIsNotGivenUp) {
 // What it takes to copy the last of it is a pause for the client.
 TEST(Migration, OverALinkThatWouldHoldItTooLongItDoesNotBegin) {
     const FlatCost cost(0.001, 0.1, 0.25);
-    WorldConfig how = config();
+    FaultyClusterConfig how = config();
     how.kv_page_bytes = 1 << 18;
     how.link_bytes_per_s = 1e6;
-    World world(how, plan_all, cost);
+    FaultyCluster world(how, plan_all, cost);
     spec::NodeSpec node;
     for (int i = 0; i < kWorkers; ++i) world.add_worker(node, 4000);
     world.run_for(2);

@@ -1,4 +1,4 @@
-#include "sim/load/peak_search.h"
+#include "sim/throughput/peak_search.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "sim/fake_world.h"
+#include "sim/fake_cluster.h"
 
 namespace helix::sim::recorder_test {
 namespace {
@@ -211,9 +211,9 @@ TEST(Recorder, FollowsAFairAndRepeatableChoiceOfRequests) {
 }
 
 TEST(Recorder, AgreesWithItselfOverAWholeFakeRun) {
-    FakeWorldConfig config;
+    FakeClusterConfig config;
     config.run_s = 60;
-    FakeWorld world(config, nullptr);
+    FakeCluster world(config, nullptr);
     RecorderOptions options;
     options.window_begin = at(10);
     options.window_end = at(60);

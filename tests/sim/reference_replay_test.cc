@@ -177,7 +177,7 @@ TEST(ReferenceReplay, OnlineSwarmMeetsThePublishedArrivals) {
     expect_figures(setup, {69.792222, 259.733333, 3.013218303, 1.262304873, 0});
 }
 
-// Decodes before prompts, layer by layer: THROUGHPUT.md section 5.
+// Nodes that run decodes before prompts, layer by layer, serve more than the published order does.
 TEST(ReferenceReplay, DecodesFirstGivesTheKnownGain) {
     ReferenceSetup setup = replay("single24", "helix");
     setup.batching.order = ReferenceBatching::Order::decode_first;

@@ -5,7 +5,7 @@
 
 #include "base/random.h"
 #include "core/routing/router_catalogue.h"
-#include "sim/cluster/helix_world.h"
+#include "sim/throughput/helix_run.h"
 
 // examples/schedulers/power_of_two.cc, as a line of router_catalogue.cc would name it.
 namespace helix::core {

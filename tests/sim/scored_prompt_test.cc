@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "sim/cluster/swarm_judge.h"
-#include "sim/cluster/toy_model.h"
-#include "sim/cluster/world.h"
+#include "sim/faults/faulty_cluster.h"
+#include "sim/faults/toy_model.h"
+#include "sim/fuzz/judge.h"
 #include "sim/three_stages.h"
 
 namespace helix::sim::scored_prompt_test {
@@ -18,8 +18,8 @@ using test_support::three_stages;
 
 constexpr std::int32_t kVocab = 50;
 
-WorldConfig config() {
-    WorldConfig config;
+FaultyClusterConfig config() {
+    FaultyClusterConfig config;
     config.coordinator.n_layers = config.worker.n_layers = kLayers;
     config.coordinator.block_size = config.worker.block_size = 4;
     config.coordinator.context_length = 256;
@@ -70,10 +70,10 @@ struct Seen {
 
 void run(std::uint64_t seed, core::Preemption preemption, Seen& seen) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    WorldConfig settings = config();
+    FaultyClusterConfig settings = config();
     settings.coordinator.preemption = preemption;
     const FlatCost cost;
-    World world(settings, three_stages, cost);
+    FaultyCluster world(settings, three_stages, cost);
     for (int i = 0; i < 3; ++i) world.add_worker({}, 2 * 70);
     world.run_for(2);
     base::Random random(seed);
@@ -108,7 +108,7 @@ TEST(ScoredPrompt, EveryPositionComesOnceAndInOrderWhateverIsPreempted) {
     }
 }
 
-// What the swarm's judge says of these positions' log-probabilities, then of a right token.
+// What the judge says of these positions' log-probabilities, then of a right token.
 std::string verdict(const std::vector<std::int32_t>& positions, core::Token shift = 0) {
     Judge judge({kLayers, kVocab, 64, 4, 10, 10, true, true});
     core::Request request;

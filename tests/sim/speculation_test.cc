@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "sim/cluster/toy_model.h"
-#include "sim/cluster/world.h"
+#include "sim/faults/faulty_cluster.h"
+#include "sim/faults/toy_model.h"
 #include "sim/three_stages.h"
 
 namespace helix::sim::speculation_test {
@@ -18,14 +18,14 @@ using test_support::three_stages;
 constexpr std::int32_t kVocab = 3;  // so few that texts repeat themselves
 
 struct Result {
-    WorldCounts counts;
+    FaultCounts counts;
     core::ClusterView view;
     double seconds = 0;
 };
 
 Result run(const core::SpeculationConfig& speculation, std::int64_t pages, std::uint64_t seed,
            bool prefix_cache = false) {
-    WorldConfig config;
+    FaultyClusterConfig config;
     config.coordinator.n_layers = config.worker.n_layers = kLayers;
     config.coordinator.block_size = config.worker.block_size = 4;
     config.coordinator.context_length = 256;
@@ -34,7 +34,7 @@ Result run(const core::SpeculationConfig& speculation, std::int64_t pages, std::
     config.coordinator.prefix_cache = config.worker.prefix_cache = prefix_cache;
     config.vocab = kVocab;
     const FlatCost cost;
-    World world(config, three_stages, cost);
+    FaultyCluster world(config, three_stages, cost);
     for (int i = 0; i < 3; ++i) world.add_worker({}, pages);
     world.run_for(2);
     base::Random random(seed);

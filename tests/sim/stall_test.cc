@@ -1,5 +1,5 @@
 // The planner's bound on how long an answer stands still when a machine dies
-// (plan/bounds/stall_bound.h), against what clients of the simulated cluster see.
+// (plan/losses/stall_bound.h), against what clients of the simulated cluster see.
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <map>
 
 #include "base/random.h"
-#include "plan/bounds/stall_bound.h"
-#include "sim/cluster/client_watch.h"
-#include "sim/cluster/world.h"
+#include "plan/losses/stall_bound.h"
+#include "sim/faults/client_watch.h"
+#include "sim/faults/faulty_cluster.h"
 #include "sim/flat_cost.h"
 
 namespace helix::sim::stall_test {
@@ -75,13 +75,13 @@ Measured lose_one(std::uint64_t seed, const std::vector<spec::LayerRange>& layer
     model.activation_bytes_per_token = 8192;
     model.kv_bytes_per_token_layer = 1000;
     model.context_length = 1000;
-    WorldConfig how;
+    FaultyClusterConfig how;
     how.coordinator.n_layers = how.worker.n_layers = kLayers;
     how.coordinator.context_length = model.context_length;
     how.load_s = kLoadSeconds;
     how.silent_limit_s = 2;
     how.check_invariants = false;  // the other tests do
-    World world(
+    FaultyCluster world(
         how,
         [&](const core::PlanCluster& request) -> core::CoordinatorEvent {
             core::Planned planned;
@@ -136,7 +136,7 @@ Measured lose_one(std::uint64_t seed, const std::vector<spec::LayerRange>& layer
     const plan::CapacityTable capacities =
         plan::capacity_from_costs(cluster, model, cost, {}, plan::MemoryRule{});
     const std::vector<plan::Stall> stalls =
-        plan::stalls_after_losses(cluster, model, capacities, {layers}, {}, rule);
+        plan::stalls_after_losses({cluster, model, capacities}, {layers}, {}, rule);
     Measured measured;
     measured.longest_s = gaps.longest;
     for (const plan::Stall& stall : stalls) {

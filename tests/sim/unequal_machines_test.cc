@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "sim/cluster/helix_world.h"
 #include "sim/load/load.h"
+#include "sim/throughput/helix_run.h"
 
 namespace helix::sim::unequal_machines_test {
 namespace {

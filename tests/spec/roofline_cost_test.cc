@@ -78,7 +78,7 @@ struct Error {
     double mean() const { return sum / points; }
 };
 
-// Against the points of one measured curve, as far as the reference uses it.
+// The error against the points of one measured curve, as far as the published simulator uses it.
 Error curve_error(const std::string& path, const MachineType& type, const ModelSpec& model,
                   bool decode) {
     const auto table = CsvTable::read(path, {"batch_tokens", "one_layer_time_ms"});

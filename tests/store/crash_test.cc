@@ -1,4 +1,5 @@
-// A process that is killed at any moment: what it was told is kept is there, nothing is half.
+// A process that is killed at any moment: what the store called kept is there, and nothing is there
+// by half.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -168,7 +169,7 @@ TEST(JobStoreCrash, WhatWasPromisedSurvivesAKillAtAnyMoment) {
     constexpr std::uint64_t kSeed = 1;  // of the moments
     base::Random random(kSeed);
     Promises promises;
-    // Where a commit takes long, the lives get longer until something was achieved in one.
+    // Where a commit takes long, lives get longer until something was achieved in one.
     const auto achieved = [&] { return promises.batches.size() > 3 && !promises.done.empty(); };
     for (int round = 0; round < 25 || (!achieved() && round < 100); ++round) {
         SCOPED_TRACE("round " + std::to_string(round));

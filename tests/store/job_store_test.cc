@@ -40,7 +40,7 @@ class JobStoreTest : public ::testing::Test {
         EXPECT_TRUE(added.ok()) << added.error().message;
         return added.ok() ? added->id : "";
     }
-    // Running, with lines 1 to n.
+    // A batch that runs, with lines 1 to n.
     std::string running_batch(int n) {
         const std::string id = new_batch(upload("content").id);
         std::vector<BatchLine> lines;
@@ -107,7 +107,7 @@ TEST_F(JobStoreTest, ABatchGoesItsWayAndItsResultFilesShowEachLineOnce) {
     EXPECT_EQ(batch(id).at[0], 200);
     EXPECT_EQ(batch(id).at[static_cast<std::size_t>(BatchStatus::in_progress)], 300);
     EXPECT_EQ(*store_->add_results({{id, 3, Outcome::completed, "three"}}), 1);
-    // A second result of a line is none.
+    // A second result of a line does not count.
     EXPECT_EQ(*store_->add_results({{id, 3, Outcome::failed, "again"},
                                     {id, 1, Outcome::completed, "one"},
                                     {id, 2, Outcome::failed, "two"}}),

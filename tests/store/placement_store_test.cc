@@ -87,7 +87,7 @@ TEST_F(PlacementStoreTest, DrainsAreKeptBesideThePlacementOfAnyModel) {
     EXPECT_EQ(*store->load_drains(), drains) << "what cannot be saved leaves what was there";
 }
 
-// As it was when drains were forgotten.
+// A file of version 1, which has no drains.
 TEST_F(PlacementStoreTest, AFileOfTheFirstVersionIsTakenOnWithItsPlacement) {
     ASSERT_TRUE(open()->save(placement()).ok());
     {
@@ -113,7 +113,7 @@ TEST_F(PlacementStoreTest, ADamagedFileIsNamedAndLeftAsItIs) {
         const base::Error error = refused();
         EXPECT_EQ(error.code, Errc::invalid) << error.message;
         EXPECT_THAT(error.message, HasSubstr("placement.db: is "));
-        // Behind the file's header, where opening counts up.
+        // The comparison begins behind the file's header, in which opening counts up.
         EXPECT_TRUE(bytes().substr(100) == damaged.substr(100));
     }
 }

@@ -1,5 +1,5 @@
-// The automaton against recognisers written differently: a memoised search over the expression for
-// whole texts, and every text up to a length tried.
+// Compares the automaton with recognisers that are written differently: a memoised search over the
+// expression for whole texts, and every text up to a length.
 
 #include "text/grammar/automaton.h"
 
@@ -72,7 +72,7 @@ class Recogniser {
         Ends now{at};
         for (std::int32_t i = 0; i < e.min; ++i) now = after(now, e.items[0]);
         Ends all = now;
-        // More than the text is long adds nothing.
+        // More repetitions than the text has bytes add nothing.
         const auto most = static_cast<std::int32_t>(text_.size()) + 1;
         const std::int32_t more = e.max == kNoLimit ? most : std::min(most, e.max - e.min);
         for (std::int32_t i = 0; i < more; ++i) {
@@ -102,8 +102,8 @@ void for_all_texts(std::string_view alphabet, std::size_t length,
     }
 }
 
-// Every text: matched as by the recogniser; alive exactly if it begins some text that matches
-// (those are as long as completions may need to be).
+// Checks that every text is matched as by the recogniser, and is alive exactly if it begins some
+// text that matches. The texts are as long as completions may need to be.
 void compare(const Grammar& grammar, std::string_view alphabet, std::size_t length,
              std::size_t completion) {
     const auto automaton = Automaton::build(grammar);
@@ -143,8 +143,8 @@ TEST(Automaton, AgreesWithASearchOnChosenGrammars) {
     }
 }
 
-// own: the rule it is part of. Rules after it may be called at once, others behind a letter, so
-// that nothing is left-recursive.
+// own is the rule that the expression is part of. Rules after it may be called at once, others
+// behind a letter, so that nothing is left-recursive.
 Expr random_expr(base::Random& random, int depth, RuleIndex own, RuleIndex rules) {
     const auto part = [&] { return random_expr(random, depth - 1, own, rules); };
     switch (depth == 0 ? random.below(4) : random.below(8)) {
@@ -298,7 +298,7 @@ TEST(Automaton, TooManyWaysAreNoticed) {
     EXPECT_NE(matcher.next(matcher.start(), 'b'), Matcher::kDead);
 }
 
-// Whoever comes first, and whatever was worked out before: a count says the same.
+// A count is the same whoever comes first, and whatever was worked out before.
 TEST(Automaton, StepsAreCountedAsIfNothingWereKnown) {
     const auto grammar = parse_gbnf(ambiguous_rules(20));
     const auto automaton = Automaton::build(*grammar);

@@ -16,8 +16,8 @@ namespace {
 using base::Random;
 using namespace testing_support;
 
-// Replaces what is no UTF-8 by the rule's wording alone: the longest start of some character, or
-// one byte, becomes U+FFFD. Knows characters only by having listed them all.
+// Replaces what is no UTF-8 by the wording of the rule alone: the longest start of some character,
+// or one byte, becomes U+FFFD. It knows characters only by listing them all.
 class SlowSanitizer {
   public:
     SlowSanitizer() {

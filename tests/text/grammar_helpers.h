@@ -25,7 +25,7 @@ inline std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path) 
     return *tokenizer;
 }
 
-// Grammars of all kinds that the tests write texts by.
+// Grammars of all kinds, by which the tests write texts.
 inline std::vector<spec::OutputGrammar> sample_grammars() {
     return {
         {Kind::json_object, ""},
@@ -68,8 +68,8 @@ inline std::vector<Token> spell(const Tokenizer& tokenizer, std::string_view tex
     return out;
 }
 
-// A token at random among the allowed; more and more often one that closes something, so that texts
-// end.
+// Picks a token at random among the allowed, and more and more often one that closes something, so
+// that texts end.
 inline Token pick_token(const Tokenizer& tokenizer, const TokenMask& mask, base::Random& random,
                         std::size_t so_far) {
     std::vector<Token> allowed;

@@ -18,7 +18,7 @@ std::vector<std::string> vocabularies() {
             HELIX_DATA_DIR "/vocab/ggml-vocab-gpt-2.gguf"};
 }
 
-// Every token tried, byte by byte, by a matcher that knows nothing of tries and masks.
+// Tries every token, byte by byte, with a matcher that knows nothing of tries and masks.
 void expect_mask(const TokenMask& mask, const std::shared_ptr<const Automaton>& automaton,
                  const std::string& so_far, const Tokenizer& tokenizer) {
     Matcher matcher(automaton);
@@ -129,7 +129,7 @@ TEST(GrammarMasks, AnAnswerDependsOnTheOutputOnly) {
         ASSERT_TRUE(replayed.ok());
         ASSERT_EQ((*mask)->words(), (*replayed)->words());
     }
-    // Taken back, and another text under the same id, as after a preemption.
+    // Output is taken back, and another text comes under the same id, as after a preemption.
     for (const std::size_t n : {output.size(), std::size_t{3}, std::size_t{0}, output.size() / 2}) {
         const std::span<const Token> part(output.data(), n);
         GrammarMasks fresh(tokenizer);
@@ -171,7 +171,7 @@ TEST(GrammarMasks, OnlyTheEndFollowsACompleteText) {
         if ((*mask)->test(token)) end = token;
     }
     ASSERT_GE(end, 0);
-    // Whoever does not stop there hears nothing else.
+    // Nothing may follow the end token.
     output.push_back(end);
     const auto after = masks.allowed(grammar, 1, output);
     ASSERT_TRUE(after.ok());
@@ -300,7 +300,7 @@ TEST(GrammarMasks, AGrammarThatTellsAllTokensApartEndsAtItsBudget) {
     }
     EXPECT_LE(masks.most_steps(), limits.mask_steps + 100'000);
     EXPECT_LT(masks.memory_bytes(), std::size_t{200} << 20);
-    // Others do not notice.
+    // Other grammars are not affected.
     EXPECT_TRUE(masks.allowed({Kind::json_object, ""}, 1, {}).ok());
 }
 
@@ -363,7 +363,7 @@ TEST(GrammarMasks, AllGrammarsTogetherKeepNoMoreThanTheyMay) {
     EXPECT_GT(most, 2 * one);
 }
 
-// What people write: none comes near the budget.
+// Grammars as people write them, of which none comes near the budget.
 std::vector<spec::OutputGrammar> honest_grammars() {
     std::vector<spec::OutputGrammar> out = test::sample_grammars();
     std::string wide = R"({"type":"object","properties":{)";

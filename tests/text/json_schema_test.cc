@@ -311,7 +311,7 @@ base::Result<Grammar> read_schema(std::string_view schema) {
     return json_schema_grammar(schema);
 }
 
-// Each alternative would carry all the values.
+// Each alternative would have all the values.
 TEST(JsonSchema, AlternativesTimesValuesEndAtTheBudget) {
     const auto grammar = read_schema("{\"enum\":[" + repeated("[]", 19'000) + "],\"anyOf\":[" +
                                      repeated(R"({"title":"a"})", 450) + "]}");
@@ -330,8 +330,8 @@ TEST(JsonSchema, EqualValuesAreWrittenOnce) {
     EXPECT_TRUE(matches(*automaton, "[]"));
 }
 
-// An array needs its items' grammar twice, for the first and for the others: copied, these would be
-// 2^60 copies.
+// An array needs its items' grammar twice, for the first item and for the others. Copied, that
+// would be 2^60 grammars.
 TEST(JsonSchema, NestedArraysShareTheGrammarOfTheirItems) {
     std::string schema = R"({"type":"boolean"})";
     for (int i = 0; i < 60; ++i) schema = R"({"type":"array","items":)" + schema + "}";

@@ -6,8 +6,8 @@
 #include <regex>
 #include <string>
 
-// Whether a JSON value satisfies a schema, by JSON Schema's own words: for what the tests' schemas
-// use.
+// Checks whether a JSON value satisfies a schema, by the words of JSON Schema, for what the tests'
+// schemas use.
 
 namespace helix::text::grammar::test {
 

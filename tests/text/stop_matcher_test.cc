@@ -89,7 +89,7 @@ TEST(StopMatcher, ManyTextsShareTheirStopStrings) {
     EXPECT_EQ(stops.use_count(), 3);
 }
 
-// The definition, on the whole text: end by end, longest first.
+// The definition itself, applied to the whole text: end by end, longest first.
 Outcome slow(const std::vector<std::string>& stops, const std::string& text) {
     for (std::size_t end = 1; end <= text.size(); ++end) {
         for (std::size_t begin = 0; begin < end; ++begin) {

@@ -20,7 +20,7 @@ struct OracleAnswer {
     bool own_words = false;  // the error is what the template gave to raise_exception
 };
 
-// True where /usr/bin/python3 has jinja2.
+// Whether /usr/bin/python3 has jinja2.
 bool have_oracle();
 
 // One answer per job, from one run of the tool. Aborts the test program if the tool itself fails.

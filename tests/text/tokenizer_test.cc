@@ -202,7 +202,7 @@ std::string repeated(std::string_view text, std::size_t bytes) {
     return out;
 }
 
-// A megabyte within seconds even at -O1 and under sanitizers; quadratic code would take hours.
+// A megabyte takes seconds, even at -O1 and under sanitizers; quadratic code would take hours.
 TEST(Tokenizer, LongTextsOfEveryShapeTakeLinearTime) {
     constexpr std::size_t kBytes = 1 << 20;
     std::string mixed;

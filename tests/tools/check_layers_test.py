@@ -41,7 +41,7 @@ class CheckLayers(unittest.TestCase):
                                           "sim/a.cc": '#include "core/a.h"\n#include <thread>\n'}), [])
 
     def test_upward_include(self):
-        self.assert_found({"core/a.h": '#pragma once\n#include "sim/cluster/world.h"\n'}, ["core/a.h:2", "sim"])
+        self.assert_found({"core/a.h": '#pragma once\n#include "sim/faults/faulty_cluster.h"\n'}, ["core/a.h:2", "sim"])
 
     def test_include_of_an_unlisted_room(self):
         self.assert_found({"base/a.h": '#include "spec/b.h"\n'}, ["base/a.h:1", "spec"])
@@ -74,6 +74,12 @@ class CheckLayers(unittest.TestCase):
 
     def test_part_that_includes_the_top(self):
         self.assert_found({"core/kv/a.h": '#include "core/top.h"\n'}, ["core/kv/a.h:1", "top"], self.PARTS)
+
+    def test_part_that_includes_a_room_beyond_its_own(self):
+        cmake = CMAKE + "helix_part(core kv ROOMS base)\nhelix_part(core worker DEPS kv)\n"
+        above = {"core/worker/b.h": '#include "spec/a.h"\n#include "core/kv/a.h"\n'}
+        self.assertEqual(self.violations({"core/kv/a.h": '#include "base/b.h"\n', **above}, cmake), [])
+        self.assert_found({"core/kv/a.h": '#include "spec/b.h"\n', **above}, ["core/kv/a.h:1", "spec"], cmake)
 
     def test_unlisted_part(self):
         self.assert_found({"core/misc/a.h": ""}, ["src/core/misc"], self.PARTS)

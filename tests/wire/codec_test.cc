@@ -19,7 +19,8 @@ base::Result<Message> decode_text(const std::string& bytes, std::size_t payload_
     return decode(std::as_bytes(std::span(bytes)), payload_bytes, limits);
 }
 
-// Encoded bytes are canonical here (one writer, fields in order), so they compare whole messages.
+// Encoded bytes are canonical here (there is one writer, with fields in order), so comparing them
+// compares whole messages.
 TEST(Codec, WhatIsDecodedIsWhatWasEncoded) {
     for (std::uint64_t seed = 0; seed < 3000; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));

@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "wire/codec.h"
 
-// Valid messages at random, of every kind.
+// Makes valid messages at random, of every kind.
 
 namespace helix::wire::test_support {
 
@@ -15,7 +15,7 @@ class RandomMessages {
     RandomMessages(std::uint64_t seed, const SessionLimits& limits)
         : random_(seed), limits_(limits) {}
 
-    // kind: index into Message, below std::variant_size_v<Message>.
+    // kind is an index into Message, below std::variant_size_v<Message>.
     Message next(std::size_t kind) {
         switch (kind) {
             case 0:
@@ -90,7 +90,7 @@ class RandomMessages {
         }
     }
 
-    // What the sender would put beside it.
+    // The size of the raw frame that the sender would put beside it.
     static std::size_t payload_bytes(const Message& message, const SessionLimits& limits) {
         std::size_t bytes = 0;
         if (const auto* stage = std::get_if<core::StageInputs>(&message)) {

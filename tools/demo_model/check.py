@@ -21,8 +21,9 @@ import corpus
 from reference import ReferenceModel
 from vocabulary import BOS, EOS, render
 
-# (question, a word or pattern that a right answer has). None of these texts is in the corpus as it
-# stands: they are paraphrases, so they show whether the model has understood the question's form.
+# Pairs of a question and a word or pattern that a right answer has. None of these texts is in the
+# corpus as it is: they are paraphrases, so they show whether the model has understood the
+# question's form.
 QUESTIONS = [
     ("What is a pipeline?", "chain of machines|row of machines"),
     ("Could you please explain what a pipeline is?", "chain of machines|row of machines"),

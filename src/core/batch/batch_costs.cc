@@ -6,12 +6,12 @@
 namespace helix::core {
 namespace {
 
-constexpr double kKeep = 0.98;              // of a point's weight, with every point after it
-constexpr double kMinWeight = 4;            // points before a fixed cost is told from the rest
-constexpr double kMinSpread = 0.01;         // variance of the sizes over their squared mean
-constexpr double kAlikeSizes = 0.1;         // sizes so near to the mean cost what it does
-constexpr std::int32_t kMinShared = 4;      // batches of both before the saving is known
-constexpr std::int32_t kSharedMemory = 16;  // and how many of them count
+constexpr double kKeep = 0.98;       // a point keeps this share of its weight with every later one
+constexpr double kMinWeight = 4;     // weight of points before a fixed cost is told from the rest
+constexpr double kMinSpread = 0.01;  // variance of the sizes over their squared mean
+constexpr double kAlikeSizes = 0.1;  // sizes this near to the mean are taken to cost the same
+constexpr std::int32_t kMinShared = 4;      // mixed batches before the saving is known
+constexpr std::int32_t kSharedMemory = 16;  // the latest mixed batches that count
 
 }  // namespace
 

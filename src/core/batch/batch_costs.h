@@ -5,22 +5,23 @@
 
 namespace helix::core {
 
-// seconds = fixed + per_row * rows, both not negative.
+// What a batch takes: seconds = fixed + per_row * rows; neither is negative.
 struct CostLine {
     double fixed_s = 0;
     double per_row_s = 0;
 };
 
-// A line through what was measured lately: least squares, older points weigh less with every new
+// A line fitted to recent measurements by least squares; older points weigh less with every new
 // one.
 class CostFit {
   public:
     void add(double rows, double seconds);
-    // None without points; through the origin while all have about the same size.
+    // The fitted line; none without points. It goes through the origin while all points have about
+    // the same size.
     std::optional<CostLine> line() const;
-    // Of the line; none while it cannot be told from the rest.
+    // The line's fixed cost; none while the points cannot tell it from the cost per row.
     std::optional<double> fixed_s() const;
-    // Seconds of so many rows; none if they are unlike all that was measured.
+    // The seconds that a batch of this many rows takes; none if nothing like it was measured.
     std::optional<double> at(double rows) const;
     double mean_s() const { return weight_ > 0 ? sum_s_ / weight_ : 0; }
 
@@ -34,7 +35,7 @@ class CostFit {
     double sum_rows_s_ = 0;
 };
 
-// What this worker's batches have cost. Rows count as the share of the worker's layers that they
+// What this worker's batches have cost. A row counts as the share of the worker's layers that it
 // ran.
 class BatchCosts {
   public:
@@ -42,8 +43,9 @@ class BatchCosts {
 
     const CostFit& decodes() const { return decodes_; }    // batches of decodes only
     const CostFit& prefills() const { return prefills_; }  // batches of prompt rows only
-    // What a batch of both saves against two batches, as a share of that of the decodes; an engine
-    // that reads its weights once per batch saves most of it. None before it is known.
+    // What one batch of decodes and prompt rows saves against two batches, as a share of the time
+    // of the decodes' batch. An engine that reads its weights once per batch saves most of it. None
+    // before it is known.
     std::optional<double> saved_by_sharing() const;
 
   private:

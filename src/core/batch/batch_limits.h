@@ -7,9 +7,10 @@
 
 namespace helix::core {
 
-// How large the next batches may be, from what batches have cost here. With the measured lines
-// a + b d seconds for d decodes alone and f + c p for p prompt rows alone, D the mean time of a
-// batch of decodes, n the sequences past their prompt and g the machines of a pipeline:
+// How large the next batches may be, from what batches have cost here. Batches of d decodes were
+// measured to take a + b d seconds, and batches of p prompt rows f + c p seconds. D is the mean
+// time of a batch of decodes, n the number of sequences past their prompt, and g the number of
+// machines in a pipeline. Then
 //
 // * decodes: max(n / g, a / b). Smaller groups keep more machines of a pipeline busy, but every
 //   batch pays a again; below a / b rows that is most of what it pays. But no more than take
@@ -27,7 +28,7 @@ namespace helix::core {
 // * saved_by_gathering_s: a, what two batches of decodes cost more than one of all; D / 2 while
 //   their sizes were too alike to tell.
 //
-// While nothing is measured: n / g decodes, with mixed_prefill_rows beside them.
+// While nothing is measured a batch has n / g decodes, with mixed_prefill_rows beside them.
 inline constexpr double kLongBatch_s = 0.25;
 
 struct BatchLimits {

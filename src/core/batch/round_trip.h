@@ -15,7 +15,7 @@ namespace helix::core {
 // is much shorter than what it saves.
 class RoundTrip {
   public:
-    // A token of the batch's has left.
+    // A token of this batch was sent to the coordinator.
     void leaves(std::uint64_t batch, TimePoint now) {
         if (batch != batch_) {
             batch_ = batch;
@@ -24,19 +24,19 @@ class RoundTrip {
         }
         ++away_;
     }
-    // The next rows of a sequence whose token left then, with that batch.
+    // The next rows have come of a sequence whose token was sent at `left`, with this batch.
     void comes_back(std::uint64_t batch, TimePoint left, TimePoint now) {
         const double took_s = (now - left).seconds();
         usual_s_ = usual_s_ > 0 ? usual_s_ + kNewest * (took_s - usual_s_) : took_s;
         ends(batch);
     }
-    // It does not come back.
+    // The sequence of one of the batch's tokens ended: no rows will come back for it.
     void ends(std::uint64_t batch) {
         if (batch == batch_) --away_;
     }
 
-    // How long it is worth waiting for those of the newest batch that are away, if one batch less
-    // saves so much; none: not any longer.
+    // Until when it is worth waiting for the newest batch's sequences that are away, if one batch
+    // less saves so many seconds; none if it is not.
     std::optional<TimePoint> worth_waiting(TimePoint now, double saved_s) const {
         if (away_ == 0 || usual_s_ <= 0 || 2 * usual_s_ > saved_s) return std::nullopt;
         const double most_s = std::min(kPatience * usual_s_, saved_s / 2);

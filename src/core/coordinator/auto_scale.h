@@ -39,7 +39,7 @@ struct ScaleDecision {
     WorkerId stop;  // if not add
 };
 
-// When nodes are added and stopped (FEATURES L15), by the freeness that each would have if they
+// When nodes are added and stopped, by the freeness that each would have if they
 // shared all load evenly. (Llumnix takes the mean of what each has. One empty node, as one that has
 // just come is, has hundreds of times the freeness of a busy one and hides ten that are full.)
 //

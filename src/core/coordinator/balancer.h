@@ -19,7 +19,7 @@
 
 namespace helix::core {
 
-// The way that is being cleared for the request that waits first (core/coordinator/balance.cc).
+// The way that is being cleared for the request that waits first (core/coordinator/balancer.h).
 struct RoomInMaking {
     RequestId waiting;
     TimePoint since;                // it has found no room

@@ -18,7 +18,7 @@ struct BeamLimits {
     std::int32_t n_top = -1;         // log-probabilities beside each token that are kept; -1 = none
 };
 
-// Beam search by vLLM's rules (FEATURES V16). Of all the running beams' continuations the best
+// Beam search by vLLM's rules. Of all the running beams' continuations the best
 // 2 * width go on: those that end join the finished, of which the best width stay, and of the
 // others the best width run. A beam's score is the sum of its log-probabilities over its length to
 // the power of length_penalty; the length counts the prompt, and not the stop token. Equal ones are

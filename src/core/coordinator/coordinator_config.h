@@ -13,14 +13,14 @@
 
 namespace helix::core {
 
-// How a request gives its KV pages back when others need them (FEATURES V9).
+// How a request gives its KV pages back when others need them.
 enum class Preemption : std::uint8_t {
     automatic,  // swap when it has several sequences, else recompute
     recompute,  // freed; when its turn comes again, prompt and output are computed anew
     swap,       // to host memory, while every stage has room there; else recompute
 };
 
-// Tokens are guessed ahead and computed along with the last one (core/coordinator/guess.cc).
+// Tokens are guessed ahead and computed along with the last one (core/coordinator/speculation.h).
 struct SpeculationConfig {
     // By what followed the same last tokens earlier in the text, so many at once; 0 = only for
     // requests that ask for it, or (then so many) bring a prediction. It looks for the last
@@ -35,11 +35,11 @@ struct SpeculationConfig {
     std::int32_t guess_rows = 32;                 // of all requests that share a last stage
 };
 
-// Requests move to other pipelines while they run (core/coordinator/migration.cc).
+// Requests move to other pipelines while they run (core/coordinator/migrations.h).
 struct MigrationConfig {
     bool enabled = true;
     // Copying goes on in rounds while the request decodes; when at most so many blocks are left, or
-    // after so many rounds, it is held at its next token and the rest is copied (FEATURES L2).
+    // after so many rounds, it is held at its next token and the rest is copied.
     std::int32_t last_round_blocks = 2;
     std::int32_t max_rounds = 8;
     // Without an answer it is given up; while held, much sooner. A round may take longer where its
@@ -53,7 +53,7 @@ struct MigrationConfig {
 };
 
 // Running requests move so that KV memory is used evenly, and so that what waits finds room
-// (core/coordinator/balance.cc). Needs MigrationConfig::enabled.
+// (core/coordinator/balancer.h). Needs MigrationConfig::enabled.
 struct BalanceConfig {
     bool enabled = true;
     Duration interval = base::from_ms(500);
@@ -65,7 +65,7 @@ struct BalanceConfig {
     Duration retry_longest = base::from_seconds(30);
     std::int32_t worker_failures = 3;
     // Where requests of high priority run, this part of the worker's KV memory is kept free of
-    // others (FEATURES L10).
+    // others.
     double headroom = 0.1;
 };
 
@@ -77,7 +77,7 @@ struct CoordinatorConfig {
     std::int32_t max_waiting = 1024;                          // more are refused with queue_full
     std::int64_t max_waiting_tokens = std::int64_t{1} << 22;  // of their prompts; more are, too
     std::int32_t max_running = 4096;                          // sequences in the cluster
-    double kv_high_water = 0.9;                               // FEATURES H15, H16
+    double kv_high_water = 0.9;                               // fuller workers get no new requests
     double expected_output_tokens = 240;
     RouterFactory router = max_flow_router().make;  // which way each request takes
     std::uint64_t router_seed = 0;
@@ -88,7 +88,7 @@ struct CoordinatorConfig {
     // many as machines stand in the shortest one. Groups are larger where small ones cost too much.
     std::int32_t pipeline_groups = 0;
     // Prompts whose beginning was computed lately go to where its KV is and begin after it
-    // (core/coordinator/prefix.cc says when not). So many blocks are remembered.
+    // (core/coordinator/prefix_routing.h says when not). So many blocks are remembered.
     bool prefix_cache = false;
     std::int32_t prefix_cache_blocks = 1 << 17;
     SpeculationConfig speculation;

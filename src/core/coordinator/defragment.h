@@ -26,7 +26,7 @@ struct RoomPlan {
     std::vector<Move> moves;
 };
 
-// De-fragmentation (FEATURES L9): the request that waits first needs so many blocks in each layer,
+// De-fragmentation : the request that waits first needs so many blocks in each layer,
 // and no path has them, though they may be free here and there. The moves that make room for it on
 // one path, all of them or none: the path that lacks least, cleared stage by stage of the requests
 // of lowest priority, among them the one that just suffices. No moves: it cannot be done with so

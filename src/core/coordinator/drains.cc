@@ -49,8 +49,8 @@ void Drains::refuse_drains(const std::string& reason) {
         it->second.drain_refused = reason;
         planning_.want_now();
         out_.push(Report{
-            "worker " + it->second.joined.node.name + " is not drained: without it " + reason,
-            true});
+            "worker " + it->second.joined.node.name + " is not drained: without it " + reason, true,
+            ReportCause::drain_refused});
     }
 }
 
@@ -70,9 +70,13 @@ void Drains::drain_as_before(TimePoint now, WorkerState& worker) {
     worker.remove = known->second.remove;
     worker.needed = known->second.needed;
     worker.drain_since = now;
-    const std::string when = known->second.before_restart ? " the restart" : " it was lost";
+    const bool restarted = known->second.before_restart;
     drains_to_come_.erase(known);
-    out_.push(Report{"worker " + worker.joined.node.name + " is drained, as before" + when, false});
+    out_.push(Report{"worker " + worker.joined.node.name + " is drained, as before" +
+                         (restarted ? " the restart" : " it was lost"),
+                     false,
+                     restarted ? ReportCause::drained_as_before_the_restart
+                               : ReportCause::drained_as_before_it_was_lost});
 }
 
 void Drains::advance_drains(TimePoint now) {

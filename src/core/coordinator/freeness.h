@@ -6,7 +6,7 @@
 #include "core/coordinator/virtual_usage.h"
 #include "core/routing/pipeline_graph.h"
 
-// How free a node is, and a pipeline (FEATURES L12): F = (M - sum V) / B, the tokens that every
+// How free a node is, and a pipeline: F = (M - sum V) / B, the tokens that every
 // sequence there can still grow by before the memory is full. One unit everywhere: tokens.
 //
 // Llumnix has one number per instance, which holds the whole model. Here a request's KV is spread

@@ -6,7 +6,7 @@
 
 #include "core/coordinator/freeness.h"
 
-// Which requests move for balance (FEATURES L7, L14).
+// Which requests move for balance.
 //
 // A source is a node that is near full; it gives a request that runs there. The destination is a
 // path: the freest that the request can take without the source, and among those whose freeness is

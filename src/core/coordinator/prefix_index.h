@@ -19,7 +19,7 @@ struct PrefixHit {
     std::int32_t blocks = 0;
 };
 
-// Where in the cluster the KV of which prompt beginnings was computed lately (FEATURES V20). Only
+// Where in the cluster the KV of which prompt beginnings was computed lately. Only
 // what the coordinator believes: the workers forget by themselves, and say so when they are asked
 // for what they do not have. Of each block the last few paths are remembered; the blocks least
 // recently used go first, of one text the last ones.

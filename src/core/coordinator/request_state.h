@@ -45,7 +45,7 @@ struct Guessing {
     TimePoint asked_at;
 };
 
-// A request on its way to another pipeline (core/coordinator/migration.cc).
+// A request on its way to another pipeline (core/coordinator/migrations.h).
 struct Migration {
     // A worker of the old pipeline and one of the new, or the same one, with layers in common.
     struct Transfer {
@@ -108,8 +108,8 @@ struct RequestState {
     std::int32_t unscored_ends = 0;  // attempts that went on to a token without them
 };
 
-// Waiting requests in the order they will run: priority, then in turns of the clients, then arrival
-// (FEATURES V8, L13).
+// Waiting requests in the order they will run: priority, then in turns of the clients, then
+// arrival.
 using QueueKey = std::tuple<std::int64_t, std::uint64_t, std::uint64_t>;
 inline QueueKey queue_key(const RequestState& state) {
     return {-static_cast<std::int64_t>(state.request.priority), state.place, state.order};
@@ -120,7 +120,7 @@ inline bool is_suspect(const RequestState& state) {
     return state.deaths >= kDeathsBeforeAlone;
 }
 
-// Of the two levels of FEATURES L16: with headroom, and first in a worker's batches.
+// Of the two levels of priority the upper: with headroom, and first in a worker's batches.
 inline bool is_high(const RequestState& state) {
     return state.request.priority > 0;
 }

@@ -156,7 +156,8 @@ bool Restore::restore() {
         if (from == index.end() || to == index.end()) continue;  // held nothing, and is not here
         next.flows.push_back({from->second, to->second, flow.tokens_per_s});
     }
-    out_.push(Report{"the placement from before the restart is taken up again", false});
+    out_.push(Report{"the placement from before the restart is taken up again", false,
+                     ReportCause::placement_taken_up_again});
     placements_.set_pending(std::move(next));
     return improvable;
 }

@@ -48,7 +48,7 @@ void Roles::tell_roles() {
         Report{std::string("roles are not kept: the workers that may ") +
                    (prefill ? "decode" : "prefill") +
                    " do not hold the whole model; every worker computes prompts and what follows",
-               true});
+               true, ReportCause::roles_not_kept});
 }
 
 StageFits Roles::prefill_only(const StageFits& fits) const {

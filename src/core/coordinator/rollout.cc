@@ -178,7 +178,7 @@ void Rollout::put_in_force() {
     text.pop_back();
     restore_.remember_in_force();
     placements_.drop_pending();
-    out_.push(Report{text, false});
+    out_.push(Report{text, false, ReportCause::placement_in_force});
 }
 
 }  // namespace helix::core

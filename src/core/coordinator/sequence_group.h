@@ -22,7 +22,7 @@ struct GroupMember {
     std::vector<spec::TokenLogprob> top;  // beams: the answer to the rows sent last, if it came
 };
 
-// What the coordinator keeps of a request that takes several sequences (FEATURES V14-V16). While it
+// What the coordinator keeps of a request that takes several sequences. While it
 // waits, and until its prompt has been computed, the workers have member 0 only, with the prompt;
 // the others are forked from it then, and catch up on what they have put out in an earlier attempt.
 struct SequenceGroup {

@@ -30,7 +30,7 @@ struct Headroom {
     std::int64_t requests = 0;
 };
 
-// What the request counts for in the node's memory, in tokens x layers (FEATURES L8-L11, Llumnix
+// What the request counts for in the node's memory, in tokens x layers (Llumnix
 // 4.4.1): what it has; the demand of the one that waits first, so that balance makes room for it,
 // and nothing of those behind it; of one of high priority its part of the headroom as well, so that
 // others keep away from it; infinitely much of a node that is being emptied, so that all leaves.

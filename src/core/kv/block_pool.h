@@ -9,8 +9,8 @@
 namespace helix::core {
 
 // The pages of one worker's KV memory: one pool for all its layers, page = block_size tokens x one
-// layer (FEATURES H18, V1), each with the number of those that use it (V2). Hands out the lowest
-// free ids first after a reset, then the most recently freed, so equal histories give equal tables.
+// layer. Each page has the number of those that use it. After a reset the lowest free ids are
+// handed out first, then the most recently freed, so equal histories give equal tables.
 class KvBlockPool {
   public:
     explicit KvBlockPool(std::int64_t total_pages = 0);
@@ -26,19 +26,18 @@ class KvBlockPool {
     // Pages from here up were never handed out.
     PageId untouched() const { return static_cast<PageId>(refs_.size()); }
 
-    PageId allocate();  // there is an unused one; its only reference is the caller's
+    PageId allocate();  // needs an unused page; the caller gets its only reference
     // Appends count pages to out; false (and nothing taken) when fewer are unused.
     [[nodiscard]] bool allocate(std::int64_t count, std::vector<PageId>& out);
-    void acquire(PageId page);  // it is in use: one reference more
-    void release(PageId page);  // it is in use: one reference less; free after the last
+    void acquire(PageId page);  // adds a reference to a page in use
+    void release(PageId page);  // drops a reference; the page is free after the last
     void release(const std::vector<PageId>& pages);
 
     bool kept(PageId page) const { return page < kept_.size() && kept_[page]; }  // by the cache
-    // For the prefix cache: a reference of its own to a page in use, and its end.
+    // The prefix cache takes a reference of its own to a page in use, or gives it up.
     void keep(PageId page);
     void give_up(PageId page);
-    // The pages whose last reference but the cache's has ended since this was last asked; some may
-    // be in use again.
+    // The pages that only the cache refers to since this was last called; some may be in use again.
     std::vector<PageId> take_idle() { return std::exchange(idle_, {}); }
 
   private:

@@ -11,8 +11,8 @@
 namespace helix::core {
 
 // Where one sequence's KV lives on one worker: for each of the layers it runs there, the pages of
-// its logical blocks in order (FEATURES V1). All layers grow together. Tables may share blocks:
-// what is written is the writer's alone (V3).
+// its logical blocks in order. All layers grow together. Tables may share blocks; before a table
+// writes to a shared one it gets a copy of its own.
 class BlockTable {
   public:
     BlockTable(LayerRange layers, std::int32_t block_size);
@@ -29,10 +29,10 @@ class BlockTable {
     // copies to make before the rows are written.
     void make_writable(std::int64_t from, std::int64_t to, KvBlockPool& pool,
                        std::vector<PageCopy>& copies);
-    // A table with the blocks that hold the first tokens, of which there are enough; allocates
-    // nothing (FEATURES V4).
+    // A table that shares the blocks which hold the first tokens; this one must hold that many.
+    // Allocates nothing.
     BlockTable fork(std::int64_t tokens, KvBlockPool& pool);
-    // Others may refer to pages of this table from now on, which it then does not write.
+    // From now on other tables may refer to pages of this one, which then does not write to them.
     void note_shared() { may_share_ = true; }
     // Adds a block of pages in use, one for each layer.
     void share_block(std::span<const PageId> pages, KvBlockPool& pool);
@@ -50,7 +50,7 @@ class BlockTable {
     std::span<const PageId> block(std::int64_t block) const {
         return std::span(pages_).subspan(slot(block, 0), static_cast<std::size_t>(layers_));
     }
-    // Puts others in their place, of which this table takes over the references.
+    // Replaces all pages by others, whose references this table takes over.
     void replace_pages(std::vector<PageId> pages);
 
   private:
@@ -63,7 +63,7 @@ class BlockTable {
 
     std::int32_t block_size_;
     std::int32_t layers_;
-    bool may_share_ = false;     // what comes to be written next may be in others' tables
+    bool may_share_ = false;     // the page that is written next may be in others' tables
     std::int64_t blocks_ = 0;    // of each layer
     std::vector<PageId> pages_;  // [block][layer]
 };

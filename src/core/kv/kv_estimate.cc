@@ -24,7 +24,7 @@ void KvEstimate::remove(RequestId request) {
     charged_ -= it->second;
     if (it->second == 0) --swapped_;
     charges_.erase(it);
-    if (charges_.empty()) reported_ = 0;  // what was reported is being freed
+    if (charges_.empty()) reported_ = 0;  // the reported pages are being freed
 }
 
 void KvEstimate::set(RequestId request, std::int64_t pages) {

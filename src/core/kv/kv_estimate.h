@@ -7,10 +7,10 @@
 
 namespace helix::core {
 
-// What the coordinator believes a worker's KV pool holds (FEATURES H16): for every request that
-// runs there the pages of its expected final length on the layers it really uses, never less than
-// what the worker itself reports. The reference tests with all of the node's layers; the router
-// knows the layers that would really run, so we charge those.
+// What the coordinator believes a worker's KV pool holds: for every request that runs there the
+// pages of its expected final length, on the layers that it really uses, and never less than what
+// the worker itself reports. The published implementation charges all of a node's layers when it
+// decides on admission; our router knows which layers would run, so only those are charged.
 class KvEstimate {
   public:
     void reset(std::int64_t total_pages);
@@ -18,7 +18,7 @@ class KvEstimate {
 
     void add(RequestId request, std::int64_t pages);
     void remove(RequestId request);
-    // It needs so many from now on; 0 = it is swapped out, but still here.
+    // The request needs this many pages from now on; 0: it is swapped out, but still here.
     void set(RequestId request, std::int64_t pages);
     void set_reported(std::int64_t used_pages) { reported_ = used_pages; }
 
@@ -28,7 +28,8 @@ class KvEstimate {
     std::size_t swapped() const { return swapped_; }
     const std::map<RequestId, std::int64_t>& charges() const { return charges_; }
 
-    // Would another request stay under the high-water mark? A pool nobody uses takes whatever fits.
+    // Whether another request would stay under the high-water mark. A pool that nobody uses takes
+    // whatever fits.
     bool can_add(std::int64_t pages, double high_water) const;
 
   private:

@@ -13,23 +13,24 @@
 
 namespace helix::core {
 
-// Blocks of KV pages kept for later sequences that begin with the same tokens (FEATURES V20). A
-// block goes by the hash of the layers and of all tokens up to its end. The cache has references of
-// its own to its pages; those that nobody else uses it gives up when pages are needed, the least
-// recently used first, and of one sequence the later blocks before the earlier.
+// Blocks of KV pages kept for later sequences that begin with the same tokens. A block goes by the
+// hash of the layers and of all tokens up to its end. The cache has references of its own to its
+// pages. When pages are needed it gives up those that nobody else uses: the least recently used
+// first, and of one sequence the later blocks before the earlier.
 class PrefixCache {
   public:
-    // What the first block's hash (core/kv/block_hash.h) comes after.
+    // The hash that the first block's hash (core/kv/block_hash.h) is computed from.
     static base::Hash128 root(LayerRange layers);
 
-    // Keeps a block of pages in use, one for each layer, unless one with its hash is kept already
-    // or one of its pages in another block. depth: the number of blocks before it.
+    // Keeps a block of pages in use, one for each layer, unless a block with its hash is kept
+    // already or another kept block has one of its pages. depth is the number of blocks before it.
     void add(const base::Hash128& hash, std::int64_t depth, std::span<const PageId> pages,
              KvBlockPool& pool);
     const std::vector<PageId>* find(const base::Hash128& hash) const;  // null if it is not kept
-    // Sequences that used pages have ended or moved on: what they left is now the latest used.
+    // Sequences that used pages have ended or moved on: the pages they left count as used last.
     void note_idle(KvBlockPool& pool);
-    // Gives blocks up until so many pages are unused; as many are free.
+    // Gives blocks up until this many pages of the pool are unused. The pool must have as many
+    // free.
     void make_room(std::int64_t pages, KvBlockPool& pool);
     void clear(KvBlockPool& pool);
 
@@ -48,19 +49,20 @@ class PrefixCache {
         std::uint64_t idle_since = 0;  // 0 = not listed as idle
     };
     using Entries = std::map<base::Hash128, Entry, Less>;
-    // The first to go first: since when it has been idle, minus its depth, its first page.
+    // Idle blocks in the order in which they go: since when they have been idle, minus their depth,
+    // their first page.
     using Idle = std::tuple<std::uint64_t, std::int64_t, PageId>;
 
     static Idle idle_key(const Entry& entry) {
         return {entry.idle_since, -entry.depth, entry.pages.front()};
     }
     void give_up(Entries::iterator entry, KvBlockPool& pool);
-    // Blocks of which somebody uses only some layers.
+    // Gives up blocks of which somebody uses only some layers.
     void give_up_torn(KvBlockPool& pool);
 
     Entries entries_;
     std::map<PageId, Entries::iterator> by_first_page_;
-    // Those that nobody else used when they were listed; they may be in use again.
+    // The blocks that nobody else used when they were listed; they may be in use again.
     std::set<Idle> idle_;
     std::uint64_t clock_ = 0;
 };

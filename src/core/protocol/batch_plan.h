@@ -19,7 +19,7 @@ struct BatchChunk {
     std::int32_t output_row = -1;    // first row in the batch's output buffer; -1 = nothing goes on
     bool sample = false;             // last stage: head and sampler on the last row
     std::int32_t drafts = 0;         // as in StageInput: sampled after each row from
-                                     // tokens.size() - 1 - drafts on, up to the first wrong guess
+                                     // tokens.size() - 1 - drafts on, up to the first wrong draft
     std::int32_t draws = 1;          // as in StageInput: for members 0 ... draws - 1
     spec::SamplingParams sampling;   // valid when sample or scored
     std::vector<Token> scored;       // last stage: the tokens that follow the first rows, whose
@@ -33,13 +33,14 @@ struct BatchChunk {
 
 constexpr std::uint64_t kFirstBatch = std::uint64_t{1} << 63;
 
-// A page's content is copied.
+// The content of one page is copied to another.
 struct PageCopy {
     PageId from = 0;
     PageId to = 0;
     bool operator==(const PageCopy&) const = default;
 };
-// Between a page and a slot of the host memory for swapped pages (slots are numbered from 0).
+// A page's content moves to or from a slot of the host memory for swapped pages (slots count from
+// 0).
 struct PageSwap {
     PageId page = 0;
     std::uint32_t slot = 0;
@@ -47,11 +48,11 @@ struct PageSwap {
 };
 
 // One run of the engine: pages are swapped out, swapped in and copied, in this order; then every
-// chunk goes through its layers, layer by layer, in ascending order. Never swaps out and in at once
-// (FEATURES V10). May have no chunks when it has pages to move.
+// chunk goes through its layers, layer by layer, in ascending order. No plan swaps out and in at
+// once. It may have no chunks when it has pages to move.
 struct BatchPlan {
-    // Also names the batch's output buffer; from kFirstBatch up, so that it never meets the number
-    // of a received frame (the world counts those from 1).
+    // Names the batch's output buffer, too. Counts from kFirstBatch up, so that it never meets the
+    // number of a received frame (the world counts those from 1).
     std::uint64_t id = 0;
     std::vector<BatchChunk> chunks;
     std::int32_t output_rows = 0;

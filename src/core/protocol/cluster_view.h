@@ -16,7 +16,8 @@
 
 namespace helix::core {
 
-// What /metrics, the dashboard and the tests see; a copy, cheap enough for once a second.
+// The cluster as /metrics, the dashboard and the tests see it. A copy, cheap enough to be made once
+// a second.
 struct WorkerView {
     WorkerId worker;
     spec::NodeSpec node;
@@ -30,11 +31,11 @@ struct WorkerView {
     std::int64_t batches = 0;
     std::int64_t rows = 0;
     std::int64_t busy_ns = 0;
-    double slowdown = 1;  // computes so many times slower than usual
+    double slowdown = 1;  // how many times slower than usual it computes
     bool draining = false;
-    bool remove = false;             // and will be dismissed
+    bool remove = false;             // and will be dismissed when it is empty
     bool drained = false;            // holds nothing, is in no placement
-    std::string drain_refused = {};  // why it was not drained when it was asked for last
+    std::string drain_refused = {};  // why its last drain was refused
     std::string drain_waits = {};    // what its drain waits for
 };
 // Migrations that ended, by what they were begun for and how far they came.
@@ -62,22 +63,22 @@ struct ClusterView {
     std::int64_t running = 0;
     std::int64_t swapped = 0;  // with their KV in host memory
     std::int64_t preemptions = 0;
-    std::int64_t failovers = 0;  // requests that lost a worker and went on elsewhere
+    std::int64_t failovers = 0;  // times that a request lost a worker and went on elsewhere
     // Workers that do not reach each other, although the coordinator reaches both.
     std::vector<std::pair<WorkerId, WorkerId>> links_down = {};
     std::vector<RememberedDrain> drained_away;  // of workers that are not here
-    // Do workers keep to their roles (core/coordinator/roles.cc)? None: none has one.
+    // Whether workers keep to their roles (core/coordinator/roles.cc). None: no worker has a role.
     std::optional<bool> roles_kept;
     std::int64_t migrating = 0;
     MigrationCounts migrations;  // that ended
     std::int64_t finished = 0;
     std::int64_t failed = 0;
     std::int64_t rejected = 0;
-    // Of prompts, and of what is computed again after a preemption: tokens with their KV computed,
-    // and those of them that were found in the prefix cache.
+    // Tokens of prompts, and of what is computed again after a preemption; and how many of them
+    // were found in the prefix cache.
     std::int64_t prefix_queried_tokens = 0;
     std::int64_t prefix_hit_tokens = 0;
-    // Speculation: rows that were sent with guesses, the guesses, and those that came true.
+    // Speculation: drafts that were sent, their tokens, and those of the tokens that were right.
     std::int64_t drafts = 0;
     std::int64_t draft_tokens = 0;
     std::int64_t accepted_draft_tokens = 0;

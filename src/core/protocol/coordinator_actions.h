@@ -19,8 +19,8 @@ struct SendToWorker {
     WorkerId worker;
     WorkerMessage message;
 };
-// It will run: from now on it ends with FinishRequest and nothing else. Comes at once while a
-// placement is in force, else as soon as one is.
+// The request will run: from now on it ends with FinishRequest and nothing else. Comes at once
+// while a placement is in force, else as soon as one is.
 struct AcceptRequest {
     RequestId id;
 };
@@ -31,26 +31,27 @@ struct StreamToken {
     ProducedToken token;
     std::int32_t choice = 0;  // below Request::n
 };
-// The log-probabilities of the prompt's next tokens (its first has none, so they begin with
-// position 1); each position once, in order, all before the request's first StreamToken.
+// The log-probabilities of the prompt's next tokens. The first token has none, so they begin with
+// position 1. Each position comes once, in order, before the request's first StreamToken.
 struct ScoreTokens {
     RequestId id;
     std::vector<ProducedToken> tokens;
 };
-// Accepted and then ended, with all its choices. After a StreamToken whose token is a stop token,
-// reason is stop. Of several choices it is the reason of the one that ended last.
+// A request that was accepted has ended, with all its choices. After a StreamToken whose token is a
+// stop token, reason is stop. With several choices it is the reason of the one that ended last.
 struct FinishRequest {
     RequestId id;
     FinishReason reason = FinishReason::stop;
     // What happened, in words for the client; empty if the request is whole or was cancelled.
     std::string error;
 };
-// So many workers may die in a row while they run a request, without a new token of it in between:
-// it ends with FinishReason::kills_workers. Before the last of them it is run alone, so that it is
-// no other request's doing; and if others die soon after, while it runs nowhere, it is run again.
+// When this many workers have died in a row while they ran a request, without a new token of it in
+// between, it ends with FinishReason::kills_workers. Before the last of these deaths it runs alone,
+// so that no other request can be to blame. If other workers die soon after, while it runs nowhere,
+// it is run again.
 inline constexpr std::int32_t kMostDeaths = 3;
 inline constexpr std::int32_t kDeathsBeforeAlone = kMostDeaths - 1;
-// Refused before anything was promised.
+// The request is refused before anything was promised.
 enum class RejectReason { too_long, queue_full, never_fits, unavailable };
 struct RejectRequest {
     RequestId id;
@@ -63,7 +64,7 @@ struct RequestRouted {
     RequestId id;
     Pipeline pipeline;
     std::uint32_t attempt = 0;
-    std::int32_t cached_tokens = 0;  // need not be computed (prefix cache)
+    std::int32_t cached_tokens = 0;  // tokens that need not be computed (prefix cache)
 };
 // Find a placement for these workers (cluster.nodes[i] is workers[i]); answer Planned or
 // NotPlanned.
@@ -73,69 +74,81 @@ struct PlanCluster {
     std::vector<WorkerId> workers;
     spec::Placement current;  // what they hold now; what stays need not be loaded
 };
-// For people: "worker 3 joined", "placement 2 in force", ...
+// What a report is about, for programs; the text is for people alone.
+enum class ReportCause : std::uint8_t {
+    other,                          // nothing that a program asks for
+    placement_in_force,             // a placement serves from now on
+    placement_taken_up_again,       // the remembered one of before the coordinator's restart
+    roles_not_kept,                 // one group has no complete pipeline: every worker does all
+    drain_refused,                  // no placement was found without the worker
+    drained_as_before_the_restart,  // a worker joined that an earlier coordinator drained
+    drained_as_before_it_was_lost,  // a worker came back that was being drained
+};
+// A line for people: "worker 3 joined", "placement 2 in force", ...
 struct Report {
     std::string text;
     bool warning = false;
+    ReportCause cause = ReportCause::other;
 };
 
-// Guess with the draft model how the request's text goes on; answer Drafted. The text from position
-// first on; what comes before was told with earlier questions about this request. count 0: it will
-// be asked later how this goes on; no answer.
+// Draft with the draft model how the request's text goes on, and answer Drafted. tokens is the text
+// from position first on; what comes before was told with earlier questions about this request.
+// With count 0 nothing is asked yet, and there is no answer.
 struct ProposeDrafts {
     RequestId id;
     std::int32_t first = 0;
     std::vector<Token> tokens;
-    std::int32_t count = 0;  // of guesses, at most
+    std::int32_t count = 0;  // the most tokens to draft
 };
 // There will be no more questions about this request.
 struct ForgetDrafts {
     RequestId id;
 };
-// One choice of a request that is_group() has ended: stop or length, or as Ended said. Comes once
-// for each before FinishRequest, unless that tells of an error or of the client's going.
+// One choice of a request that is_group() has ended, by stop or length or as Ended said. Comes once
+// for each choice before FinishRequest, unless that tells of an error or that the client left.
 struct FinishChoice {
     RequestId id;
     std::int32_t choice = 0;
     FinishReason reason = FinishReason::stop;
 };
 
-// How far a migration came.
+// How far a migration has come.
 enum class MigrationPhase : std::uint8_t { reserving, copying, last_round, committed };
 inline constexpr std::size_t kMigrationPhases = 4;
-// What it was begun for.
+// What a migration was begun for.
 enum class MigrationReason : std::uint8_t {
     asked,       // MoveRequest
     balance,     // even use of KV memory
     room,        // for a request that waits
     drain,       // DrainWorker
     transition,  // a worker is about to load other layers
-    handover,    // its prompt was computed where prompts are, it decodes elsewhere
+    handover,    // its prompt was computed by workers that prefill, and it decodes on others
 };
 inline constexpr std::size_t kMigrationReasons = 6;
-// A migration is over: committed, or given up in this phase; the request runs on, where it was
-// unless reason says otherwise.
+// A migration is over: it was committed, or given up in this phase. Given up, the request runs on
+// where it was, unless reason says otherwise.
 struct MigrationEnded {
     RequestId id;
     MigrationPhase phase = MigrationPhase::committed;
     std::string reason = {};  // why it was given up
-    std::int32_t rounds = 0;  // of copying, with the last
+    std::int32_t rounds = 0;  // rounds of copying, the last one included
     std::int64_t tokens = 0;  // positions whose KV was copied
-    std::int64_t pages = 0;   // that went from worker to worker
-    Duration took = {};       // from its beginning
-    Duration held = {};       // of that, without a row under way
+    std::int64_t pages = 0;   // pages that went from worker to worker
+    Duration took = {};       // since the migration began
+    Duration held = {};       // part of that time in which no row was under way
     MigrationReason begun_for = MigrationReason::asked;
 };
-// The drained worker holds nothing and is in no placement any more: with remove, dismiss it.
+// The drained worker holds nothing and is in no placement any more. With remove it is to be
+// dismissed.
 struct WorkerDrained {
     WorkerId worker;
     bool remove = false;
 };
-// There is too little room: start one more worker (auto-scaling, FEATURES L15). One that is not
+// Auto-scaling: there is too little room, so one more worker is to be started. A worker that is not
 // needed any more is drained and removed.
 struct AddWorker {};
-// The worker contradicted itself (core/coordinator/entrance.cc): end its session. It counts as lost
-// already; nothing it may still say is heard.
+// The worker contradicted itself (core/coordinator/entrance.cc), so its session is to be ended. It
+// already counts as lost; nothing that it may still say is heard.
 struct CutOffWorker {
     WorkerId worker;
     std::string reason;  // "drew a token that nobody asked for"

@@ -18,8 +18,8 @@ namespace helix::core {
 struct Submitted {
     Request request;
 };
-// The client went away, or a stop string was found in the text: give everything back. With choice:
-// only that one is over.
+// The client went away, or a stop string was found in the text: the request ends. With choice only
+// that choice ends.
 struct Ended {
     RequestId id;
     FinishReason reason = FinishReason::cancelled;
@@ -30,7 +30,7 @@ struct Ended {
 struct WorkerJoined {
     WorkerId worker;
     std::uint64_t incarnation = 0;
-    spec::NodeSpec node;                // what the planner may use of it
+    spec::NodeSpec node;                // what the planner may use of the machine
     std::vector<spec::LinkSpec> links;  // measured; node indices are worker ids, kCoordinator is us
     std::string endpoint;
     std::string public_key;
@@ -38,7 +38,7 @@ struct WorkerJoined {
 struct WorkerLost {
     WorkerId worker;
     std::string reason;
-    bool left = false;  // it was ended, and said so
+    bool left = false;  // it left in good order, and said so
 };
 struct FromWorker {
     WorkerId worker;
@@ -49,7 +49,7 @@ struct Planned {
     std::uint64_t plan = 0;
     spec::Placement placement;
     std::vector<spec::LinkFlow> flows;
-    // That each worker is expected to have beside its layers; empty: not known.
+    // KV pages that each worker is expected to have beside its layers; empty: not known.
     std::vector<std::int64_t> kv_pages = {};
 };
 struct NotPlanned {
@@ -60,28 +60,31 @@ struct CoordinatorTick {};  // several times a second
 // Answer to ProposeDrafts; may come late, and may have no tokens.
 struct Drafted {
     RequestId id;
-    std::int32_t position = 0;  // of the first guess: the length of the text that was asked about
+    std::int32_t position =
+        0;  // of the draft's first token: the length of the text that was asked about
     std::vector<Token> tokens;
 };
 
-// Move the request to another pipeline while it runs: to this one, or (empty) to the best other.
-// Answered by MigrationEnded, at once if it cannot be.
+// Move the request to another pipeline while it runs: to this one, or if it is empty to the best
+// other. Answered by MigrationEnded, at once if it cannot be moved.
 struct MoveRequest {
     RequestId id;
     Pipeline to = {};
 };
-// Nothing new goes to this worker and what runs there moves away; the placement is planned anew
-// without it (where that cannot be, it stays as it was: WorkerView::drain_refused). While a request
-// runs that nothing else could hold, all that waits (WorkerView::drain_waits). With remove it
-// is dismissed then. It holds by the worker's name until it is called off: a worker that was lost
-// or started again meanwhile is emptied on when it joins, also the next coordinator
-// (CoordinatorConfig::remembered_drains). With remove it is over, too, when the worker has left.
-// With off the worker is used again, or will be when it comes back.
+// Drains a worker. Nothing new goes there, what runs there moves away, and the placement is planned
+// anew without it. Where that is impossible everything stays as it was (WorkerView::drain_refused).
+// While a request runs that nothing else could hold, all this waits (WorkerView::drain_waits). With
+// remove the worker is dismissed once it is empty. A drain holds by the worker's name until it is
+// called off: a worker that was lost or started again meanwhile goes on being emptied when it
+// joins, even if it joins the next coordinator (CoordinatorConfig::remembered_drains). With remove
+// it also ends when the worker has left. With off the worker is used again, or will be when it
+// comes back.
 struct DrainWorker {
     WorkerId worker;
     bool remove = false;
     bool off = false;
-    std::string name = {};  // if not empty it counts, and not the number: it may not be here
+    std::string name =
+        {};  // if not empty it names the worker in place of the number: the worker may not be here
 };
 
 // Links of this worker, measured after it joined; node indices as in WorkerJoined.
@@ -90,7 +93,7 @@ struct LinksMeasured {
     std::vector<spec::LinkSpec> links;
 };
 
-// Answer to AddWorker where it failed; where it did not, the worker joins.
+// Answer to AddWorker if it failed. If it did not, the worker joins.
 struct WorkerNotAdded {
     std::string reason;
 };

@@ -1,5 +1,11 @@
 #include "core/protocol/describe.h"
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
 #include "core/protocol/batch_plan.h"
 
 namespace helix::core {
@@ -70,7 +76,7 @@ std::string reason_text(RejectReason reason) {
     return "?";
 }
 
-// rows: a StageInput or BatchChunk.
+// rows is a StageInput or a BatchChunk.
 template <typename Rows>
 std::string sample_text(const Rows& rows) {
     std::string text = "+sample";
@@ -104,76 +110,81 @@ std::string spans_text(const std::vector<KvSpan>& spans) {
     return text;
 }
 
-std::string blocks_text(const KvBlocks& blocks) {
+// What is said of each message and action: an alternative without its line does not compile.
+
+std::string line_of(const AssignLayers& message) {
+    return "assign " + range_text(message.layers) + " epoch " + num(message.epoch);
+}
+std::string line_of(const StageInputs& message) {
+    return "rows" + inputs_text(message);
+}
+std::string line_of(const FreeSequences& message) {
+    return "free" + keys_text(message.keys);
+}
+std::string line_of(const ForkSequences& message) {
+    std::string text = "fork " + key_text(message.parent) + "@" + num(message.tokens) + " into";
+    for (const std::uint32_t member : message.members) text += " " + num(member);
+    return text;
+}
+std::string line_of(const SwapSequences& message) {
+    return (message.out ? "swap out" : "swap in") + keys_text(message.keys);
+}
+std::string line_of(const ReserveKv& message) {
+    return "reserve " + num(message.blocks) + " blocks of " + range_text(message.layers) + " for " +
+           key_text(message.key);
+}
+std::string line_of(const SendKv& message) {
+    return "send KV of " + key_text({message.request, message.attempt}) + " " +
+           range_text(message.layers) + spans_text(message.spans) + " to w" +
+           num(message.to.value) + " as ." + num(message.next_attempt) + " round " +
+           num(message.round) + (message.held ? " held" : "");
+}
+std::string line_of(const KvBlocks& blocks) {
     return "KV for " + key_text(blocks.key) + " " + range_text(blocks.layers) + " round " +
            num(blocks.round) + " part " + num(blocks.part + 1) + "/" + num(blocks.parts) + ", " +
            num(blocks.places.size()) + " blocks";
 }
 
-std::string message_text(const WorkerMessage& message) {
-    if (const auto* assign = std::get_if<AssignLayers>(&message)) {
-        return "assign " + range_text(assign->layers) + " epoch " + num(assign->epoch);
+std::string line_of(const TokensProduced& message) {
+    std::string text = "tokens";
+    for (const ProducedToken& token : message.tokens) {
+        text += " " + key_text(token.key) + "@" + num(token.position);
     }
-    if (const auto* inputs = std::get_if<StageInputs>(&message))
-        return "rows" + inputs_text(*inputs);
-    if (const auto* fork = std::get_if<ForkSequences>(&message)) {
-        std::string text = "fork " + key_text(fork->parent) + "@" + num(fork->tokens) + " into";
-        for (const std::uint32_t member : fork->members) text += " " + num(member);
-        return text;
+    for (const ProducedToken& token : message.scored) {
+        text += " score " + key_text(token.key) + "@" + num(token.position);
     }
-    if (const auto* reserve = std::get_if<ReserveKv>(&message)) {
-        return "reserve " + num(reserve->blocks) + " blocks of " + range_text(reserve->layers) +
-               " for " + key_text(reserve->key);
-    }
-    if (const auto* send = std::get_if<SendKv>(&message)) {
-        return "send KV of " + key_text({send->request, send->attempt}) + " " +
-               range_text(send->layers) + spans_text(send->spans) + " to w" + num(send->to.value) +
-               " as ." + num(send->next_attempt) + " round " + num(send->round) +
-               (send->held ? " held" : "");
-    }
-    if (const auto* blocks = std::get_if<KvBlocks>(&message)) return blocks_text(*blocks);
-    if (const auto* swap = std::get_if<SwapSequences>(&message)) {
-        return (swap->out ? "swap out" : "swap in") + keys_text(swap->keys);
-    }
-    return "free" + keys_text(std::get<FreeSequences>(message).keys);
+    return text;
+}
+std::string line_of(const LayersReady& message) {
+    return "ready " + range_text(message.layers) + " with " + num(message.total_pages) + " pages";
+}
+std::string line_of(const LayersFailed& message) {
+    return "not loaded: " + message.reason;
+}
+std::string line_of(const SequenceStuck& message) {
+    return "stuck " + key_text(message.key) + ": " + message.reason;
+}
+std::string line_of(const WorkerReport& message) {
+    return "report " + num(message.used_pages) + "/" + num(message.total_pages) + " pages, " +
+           num(message.held.size()) + " sequences";
+}
+std::string line_of(const KvReserved& message) {
+    return "reserved for " + key_text(message.key);
+}
+std::string line_of(const KvArrived& message) {
+    return "KV arrived for " + key_text(message.key) + " " + range_text(message.layers) +
+           " round " + num(message.round);
+}
+std::string line_of(const KvRefused& message) {
+    return "no KV for " + key_text(message.key) + ": " + message.reason;
+}
+std::string line_of(const PeerLost& message) {
+    return "link to w" + num(message.peer.value) + (message.down ? " is down" : " broke");
 }
 
-std::string message_text(const CoordinatorMessage& message) {
-    if (const auto* tokens = std::get_if<TokensProduced>(&message)) {
-        std::string text = "tokens";
-        for (const ProducedToken& token : tokens->tokens) {
-            text += " " + key_text(token.key) + "@" + num(token.position);
-        }
-        for (const ProducedToken& token : tokens->scored) {
-            text += " score " + key_text(token.key) + "@" + num(token.position);
-        }
-        return text;
-    }
-    if (const auto* ready = std::get_if<LayersReady>(&message)) {
-        return "ready " + range_text(ready->layers) + " with " + num(ready->total_pages) + " pages";
-    }
-    if (const auto* failed = std::get_if<LayersFailed>(&message)) {
-        return "not loaded: " + failed->reason;
-    }
-    if (const auto* stuck = std::get_if<SequenceStuck>(&message)) {
-        return "stuck " + key_text(stuck->key) + ": " + stuck->reason;
-    }
-    if (const auto* reserved = std::get_if<KvReserved>(&message)) {
-        return "reserved for " + key_text(reserved->key);
-    }
-    if (const auto* arrived = std::get_if<KvArrived>(&message)) {
-        return "KV arrived for " + key_text(arrived->key) + " " + range_text(arrived->layers) +
-               " round " + num(arrived->round);
-    }
-    if (const auto* refused = std::get_if<KvRefused>(&message)) {
-        return "no KV for " + key_text(refused->key) + ": " + refused->reason;
-    }
-    if (const auto* lost = std::get_if<PeerLost>(&message)) {
-        return "link to w" + num(lost->peer.value) + (lost->down ? " is down" : " broke");
-    }
-    const auto& report = std::get<WorkerReport>(message);
-    return "report " + num(report.used_pages) + "/" + num(report.total_pages) + " pages, " +
-           num(report.held.size()) + " sequences";
+template <typename... Messages>
+std::string message_text(const std::variant<Messages...>& message) {
+    return std::visit([](const auto& one) { return line_of(one); }, message);
 }
 
 std::string plan_text(const BatchPlan& plan) {
@@ -190,9 +201,7 @@ std::string plan_text(const BatchPlan& plan) {
     return text;
 }
 
-}  // namespace
-
-std::string describe(const Pipeline& pipeline) {
+std::string pipeline_text(const Pipeline& pipeline) {
     std::string text;
     for (const Stage& stage : pipeline) {
         text += (text.empty() ? "w" : " w") + num(stage.worker.value) + range_text(stage.layers);
@@ -200,57 +209,106 @@ std::string describe(const Pipeline& pipeline) {
     return text;
 }
 
+std::string line_of(const SendToWorker& action) {
+    return "to w" + num(action.worker.value) + ": " + message_text(action.message);
+}
+std::string line_of(const AcceptRequest& action) {
+    return "accept r" + num(action.id.value);
+}
+std::string line_of(const StreamToken& action) {
+    const std::string choice = action.choice == 0 ? "" : "/" + num(action.choice);
+    return "stream r" + num(action.id.value) + choice + " #" + num(action.index);
+}
+std::string line_of(const ScoreTokens& action) {
+    return "score r" + num(action.id.value) +
+           rows_text(action.tokens.front().position, action.tokens.size());
+}
+std::string line_of(const FinishChoice& action) {
+    return "finish r" + num(action.id.value) + "/" + num(action.choice) + " " +
+           reason_text(action.reason);
+}
+std::string line_of(const FinishRequest& action) {
+    return "finish r" + num(action.id.value) + " " + reason_text(action.reason) +
+           (action.error.empty() ? "" : ": " + action.error);
+}
+std::string line_of(const RejectRequest& action) {
+    return "reject r" + num(action.id.value) + " " + reason_text(action.reason) + ": " +
+           action.message;
+}
+std::string line_of(const RequestRouted& action) {
+    return "route r" + num(action.id.value) + "." + num(action.attempt) + " over " +
+           pipeline_text(action.pipeline) +
+           (action.cached_tokens > 0 ? " behind " + num(action.cached_tokens) + " cached" : "");
+}
+std::string line_of(const PlanCluster& action) {
+    return "plan " + num(action.plan) + " for " + num(action.workers.size()) + " workers";
+}
+std::string line_of(const ProposeDrafts& action) {
+    return "draft " + num(action.count) + " for r" + num(action.id.value) +
+           rows_text(action.first, action.tokens.size());
+}
+std::string line_of(const ForgetDrafts& action) {
+    return "no more drafts for r" + num(action.id.value);
+}
+std::string line_of(const MigrationEnded& action) {
+    return "migration of r" + num(action.id.value) + " (" + std::string(name_of(action.begun_for)) +
+           ") " + phase_text(action.phase) + (action.reason.empty() ? "" : ": " + action.reason);
+}
+std::string line_of(const AddWorker&) {
+    return "add a worker";
+}
+std::string line_of(const CutOffWorker& action) {
+    return "cut off w" + num(action.worker.value) + ": it " + action.reason;
+}
+std::string line_of(const WorkerDrained& action) {
+    return "w" + num(action.worker.value) + " is drained";
+}
+std::string line_of(const Report& action) {
+    return (action.warning ? "warn: " : "say: ") + action.text;
+}
+
+std::string line_of(const ConnectPeers& action) {
+    return "connect " + num(action.peers.size()) + " peers";
+}
+std::string line_of(const LoadLayers& action) {
+    return "load " + range_text(action.layers);
+}
+std::string line_of(const RunBatch& action) {
+    return "batch " + num(action.plan.id - kFirstBatch) + ":" + plan_text(action.plan);
+}
+std::string line_of(const SendToPeer& action) {
+    return "to w" + num(action.peer.value) + ":" + inputs_text(action.inputs);
+}
+std::string line_of(const SendToCoordinator& action) {
+    return "to coordinator: " + message_text(action.message);
+}
+std::string line_of(const ReleaseBuffer& action) {
+    const std::uint64_t buffer = action.buffer;
+    return buffer >= kFirstBatch ? "release output of batch " + num(buffer - kFirstBatch)
+                                 : "release frame " + num(buffer);
+}
+std::string line_of(const ExportKv& action) {
+    return "export to w" + num(action.to.value) + ": " + line_of(action.message);
+}
+std::string line_of(const ImportKv& action) {
+    return "import " + num(action.pages.size()) + " pages of frame " + num(action.buffer);
+}
+std::string line_of(const WakeAt&) {
+    return "wait for rows on their way back";
+}
+
+}  // namespace
+
+std::string describe(const Pipeline& pipeline) {
+    return pipeline_text(pipeline);
+}
+
 std::string describe(const CoordinatorAction& action) {
-    if (const auto* a = std::get_if<SendToWorker>(&action)) {
-        return "to w" + num(a->worker.value) + ": " + message_text(a->message);
-    }
-    if (const auto* a = std::get_if<AcceptRequest>(&action)) return "accept r" + num(a->id.value);
-    if (const auto* a = std::get_if<StreamToken>(&action)) {
-        const std::string choice = a->choice == 0 ? "" : "/" + num(a->choice);
-        return "stream r" + num(a->id.value) + choice + " #" + num(a->index);
-    }
-    if (const auto* a = std::get_if<ScoreTokens>(&action)) {
-        return "score r" + num(a->id.value) +
-               rows_text(a->tokens.front().position, a->tokens.size());
-    }
-    if (const auto* a = std::get_if<FinishChoice>(&action)) {
-        return "finish r" + num(a->id.value) + "/" + num(a->choice) + " " + reason_text(a->reason);
-    }
-    if (const auto* a = std::get_if<FinishRequest>(&action)) {
-        return "finish r" + num(a->id.value) + " " + reason_text(a->reason) +
-               (a->error.empty() ? "" : ": " + a->error);
-    }
-    if (const auto* a = std::get_if<RejectRequest>(&action)) {
-        return "reject r" + num(a->id.value) + " " + reason_text(a->reason) + ": " + a->message;
-    }
-    if (const auto* a = std::get_if<RequestRouted>(&action)) {
-        return "route r" + num(a->id.value) + "." + num(a->attempt) + " over " +
-               describe(a->pipeline) +
-               (a->cached_tokens > 0 ? " behind " + num(a->cached_tokens) + " cached" : "");
-    }
-    if (const auto* a = std::get_if<PlanCluster>(&action)) {
-        return "plan " + num(a->plan) + " for " + num(a->workers.size()) + " workers";
-    }
-    if (const auto* a = std::get_if<ProposeDrafts>(&action)) {
-        return "draft " + num(a->count) + " for r" + num(a->id.value) +
-               rows_text(a->first, a->tokens.size());
-    }
-    if (const auto* a = std::get_if<ForgetDrafts>(&action)) {
-        return "no more drafts for r" + num(a->id.value);
-    }
-    if (const auto* a = std::get_if<MigrationEnded>(&action)) {
-        return "migration of r" + num(a->id.value) + " (" + std::string(name_of(a->begun_for)) +
-               ") " + phase_text(a->phase) + (a->reason.empty() ? "" : ": " + a->reason);
-    }
-    if (std::holds_alternative<AddWorker>(action)) return "add a worker";
-    if (const auto* a = std::get_if<CutOffWorker>(&action)) {
-        return "cut off w" + num(a->worker.value) + ": it " + a->reason;
-    }
-    if (const auto* a = std::get_if<WorkerDrained>(&action)) {
-        return "w" + num(a->worker.value) + " is drained";
-    }
-    const auto& report = std::get<Report>(action);
-    return (report.warning ? "warn: " : "say: ") + report.text;
+    return std::visit([](const auto& one) { return line_of(one); }, action);
+}
+
+std::string describe(const WorkerAction& action) {
+    return std::visit([](const auto& one) { return line_of(one); }, action);
 }
 
 std::string_view name_of(MigrationReason reason) {
@@ -283,32 +341,6 @@ std::string_view name_of(MigrationPhase phase) {
             return "committed";
     }
     return "?";
-}
-
-std::string describe(const WorkerAction& action) {
-    if (const auto* a = std::get_if<ConnectPeers>(&action)) {
-        return "connect " + num(a->peers.size()) + " peers";
-    }
-    if (const auto* a = std::get_if<LoadLayers>(&action)) return "load " + range_text(a->layers);
-    if (const auto* a = std::get_if<RunBatch>(&action)) {
-        return "batch " + num(a->plan.id - kFirstBatch) + ":" + plan_text(a->plan);
-    }
-    if (const auto* a = std::get_if<SendToPeer>(&action)) {
-        return "to w" + num(a->peer.value) + ":" + inputs_text(a->inputs);
-    }
-    if (const auto* a = std::get_if<SendToCoordinator>(&action)) {
-        return "to coordinator: " + message_text(a->message);
-    }
-    if (const auto* a = std::get_if<ExportKv>(&action)) {
-        return "export to w" + num(a->to.value) + ": " + blocks_text(a->message);
-    }
-    if (const auto* a = std::get_if<ImportKv>(&action)) {
-        return "import " + num(a->pages.size()) + " pages of frame " + num(a->buffer);
-    }
-    if (std::holds_alternative<WakeAt>(action)) return "wait for rows on their way back";
-    const std::uint64_t buffer = std::get<ReleaseBuffer>(action).buffer;
-    return buffer >= kFirstBatch ? "release output of batch " + num(buffer - kFirstBatch)
-                                 : "release frame " + num(buffer);
 }
 
 }  // namespace helix::core

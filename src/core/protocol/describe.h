@@ -14,7 +14,7 @@ std::string describe(const CoordinatorAction& action);
 std::string describe(const WorkerAction& action);
 std::string describe(const Pipeline& pipeline);
 
-// As the enumerator is called.
+// The name of the enumerator.
 std::string_view name_of(MigrationReason reason);
 std::string_view name_of(MigrationPhase phase);
 

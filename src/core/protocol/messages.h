@@ -57,29 +57,30 @@ struct SequenceStart {
     Pipeline pipeline;
     std::int32_t prompt_tokens = 0;
     spec::SamplingParams sampling;
-    // The first tokens, whose KV every stage is believed to hold already (prefix cache, FEATURES
-    // V20): whole blocks, fewer than all tokens. The first rows are those that follow.
+    // The first tokens, whose KV every stage is believed to hold already (prefix cache): whole
+    // blocks, fewer than all tokens. The first rows are those that follow.
     std::vector<Token> cached = {};
     // The prompt, if the log-probabilities of its tokens are asked for (those of the first token do
     // not exist), with sampling.n_logprobs others each; else empty. The last stage answers them.
     std::vector<Token> scored = {};
-    bool high_priority = false;  // its rows go before those of others (FEATURES L16)
+    bool high_priority = false;  // its rows go before those of others
     std::int32_t cached_tokens() const { return static_cast<std::int32_t>(cached.size()); }
     bool operator==(const SequenceStart&) const = default;
 };
 
 // Rows for a stage: from the coordinator (tokens only, to the first stage) or from the stage before
 // (tokens and their activations). Positions of one sequence arrive in order and without gaps; only
-// after guesses they may go back, to behind the last token that was right.
+// after a draft they may go back, to behind its last token that was right.
 struct StageInput {
     SequenceKey key;
     std::int32_t first_position = 0;
     RowTokens tokens;     // the tokens at these positions
     bool sample = false;  // draw the token that follows the last row
-    // With sample: so many of the last tokens are guesses. A token is drawn after each row from the
-    // one before the first guess on, up to the first that differs from the guess (speculation).
+    // With sample: how many of the last tokens are a draft (speculation). A token is drawn after
+    // each row from the one before the draft on, up to the first that differs from the draft.
     std::int32_t drafts = 0;
-    // With sample: draw so many tokens after the last row, one each for members 0 ... draws - 1.
+    // With sample: how many tokens to draw after the last row, one each for members 0 ... draws -
+    // 1.
     std::int32_t draws = 1;
     // On the first rows of a member that ForkSequences makes: the member it comes from. It may
     // arrive before that message; it is forked then.
@@ -94,15 +95,14 @@ struct StageInputs {
     bool operator==(const StageInputs&) const = default;
 };
 
-// The sequences end here: give their pages back. Unknown ones are no error.
+// The sequences end here, and their pages are given back. Unknown ones are no error.
 struct FreeSequences {
     std::vector<SequenceKey> keys;
     bool operator==(const FreeSequences&) const = default;
 };
 
 // New members of the parent's group: each begins with the parent's first tokens, whose KV they
-// share until they write (FEATURES V3, V4). Every stage has computed these tokens. Nothing is
-// allocated.
+// share until they write. Every stage has computed these tokens. Nothing is allocated.
 struct ForkSequences {
     SequenceKey parent;
     std::int32_t tokens = 0;
@@ -110,25 +110,25 @@ struct ForkSequences {
     bool operator==(const ForkSequences&) const = default;
 };
 
-// Moves what the sequences have in KV pages to host memory, or back (FEATURES V7, V9). While they
-// are out their rows wait. Answered by SequenceStuck where there is no room (no_swap_space for out,
-// out_of_pages for in: it is tried again when pages are free).
+// Moves the content of the sequences' KV pages to host memory, or back. While it is there their
+// rows wait. Answered by SequenceStuck where there is no room: no_swap_space on the way out;
+// out_of_pages on the way in, which is tried again when pages are free.
 struct SwapSequences {
     bool out = true;
     std::vector<SequenceKey> keys;
     bool operator==(const SwapSequences&) const = default;
 };
 
-// ---- live migration (FEATURES L2, L3; core/coordinator/migration.cc)
+// ---- live migration (core/coordinator/migrations.h)
 // -----------------------------------------------------------------------------------------
 
 // A request moves to another pipeline as its next attempt. Its KV goes ahead, worker to worker, and
 // waits there under the key of that attempt. The attempt's first rows (SequenceStart::cached names
 // the tokens whose KV is waiting) take it over; FreeSequences gives it back.
 
-// To each stage of the new pipeline: take pages for the KV that will come, so many blocks of all
-// these layers. key: member 0 of the new attempt. Answered by KvReserved or KvRefused. Said again
-// it renews the reservation and adds what it has grown by.
+// To each stage of the new pipeline: take pages for the KV that will come, this many blocks of all
+// these layers. key names member 0 of the new attempt. Answered by KvReserved or KvRefused. Sent
+// again, it renews the reservation and adds what it has grown by.
 struct ReserveKv {
     SequenceKey key;
     LayerRange layers;
@@ -136,9 +136,9 @@ struct ReserveKv {
     bool operator==(const ReserveKv&) const = default;
 };
 
-// Positions of one member: from block first_block on, up to tokens. The blocks before were sent in
-// earlier rounds, or, where this is the first round of the member, are of the prompt and were sent
-// for another.
+// Positions of one member, from block first_block on, up to tokens. The blocks before were sent in
+// earlier rounds; in the first round of the member they belong to the prompt and were sent for
+// another member.
 struct KvSpan {
     std::uint32_t member = 0;
     std::int32_t first_block = 0;
@@ -146,18 +146,19 @@ struct KvSpan {
     bool operator==(const KvSpan&) const = default;
 };
 
-// To a worker that has them: give the KV of these layers and positions to the new attempt at
-// another worker, or, where that is the same one, let the new attempt share the pages. Blocks that
-// members share travel once. Answered by the receiver with KvArrived; by either with KvRefused.
+// To a worker that holds KV which moves: give that of these layers and positions to the new attempt
+// at another worker; where that is the same worker, let the new attempt share the pages. Blocks
+// that members share travel once. Answered by the receiver with KvArrived; by either with
+// KvRefused.
 struct SendKv {
     RequestId request;
-    std::uint32_t attempt = 0;       // that has them
-    std::uint32_t next_attempt = 0;  // that gets them
-    std::uint32_t round = 0;         // from 1: of this migration
+    std::uint32_t attempt = 0;       // the attempt that has the KV
+    std::uint32_t next_attempt = 0;  // the attempt that gets it
+    std::uint32_t round = 0;         // of this migration, from 1
     WorkerId to;
     LayerRange layers;
     std::vector<KvSpan> spans;
-    bool held = false;  // the request waits for it: goes before what others only copy ahead
+    bool held = false;  // the request waits for it, so it goes before what is only copied ahead
     bool operator==(const SendKv&) const = default;
 };
 
@@ -169,8 +170,8 @@ struct KvPlace {
     bool operator==(const KvPlace&) const = default;
 };
 
-// Worker to worker: a part of what SendKv asked for. The payload has a row for each block, of the
-// pages of all layers in order; a page is what the engine says it is (LayersReady::kv_format).
+// Worker to worker: a part of what SendKv asked for. The payload has a row for each block, with the
+// block's pages of all layers in order; what a page is, LayersReady::kv_format says.
 struct KvBlocks {
     SequenceKey key;  // member 0 of the new attempt
     std::uint32_t round = 0;
@@ -200,8 +201,8 @@ struct ProducedToken {
 
 struct TokensProduced {
     std::vector<ProducedToken> tokens;
-    // Of the prompt, with their log-probabilities; in order of their positions for each sequence,
-    // and all before its first token in tokens.
+    // Tokens of the prompt with their log-probabilities: in order of their positions for each
+    // sequence, and all before the sequence's first token in `tokens`.
     std::vector<ProducedToken> scored = {};
     bool empty() const { return tokens.empty() && scored.empty(); }
     bool operator==(const TokensProduced&) const = default;
@@ -213,11 +214,11 @@ struct LayersReady {
     LayerRange layers;
     std::int64_t total_pages = 0;
     std::int64_t swap_pages = 0;  // room for so many in host memory
-    // How the engine lays out a page of KV, in its words: pages move between workers of one format.
-    // Empty: they do not move.
+    // How the engine lays out a page of KV, in its own words. Pages move only between workers of
+    // one format; empty: they do not move.
     std::string kv_format = {};
-    double kv_page_bytes = 0;   // of a page that goes to another worker; 0: not known
-    double kv_bytes_per_s = 0;  // the most that it sends of them; 0: not known
+    double kv_page_bytes = 0;   // size of a page that goes to another worker; 0: not known
+    double kv_bytes_per_s = 0;  // the most KV that it sends; 0: not known
     bool operator==(const LayersReady&) const = default;
 };
 
@@ -228,11 +229,11 @@ struct LayersFailed {
 };
 
 enum class StuckCause : std::uint8_t {
-    failed,           // it ends with the reason; another time it may go well
-    out_of_pages,     // it can be tried again later: the coordinator preempts
-    no_swap_space,    // it stays where it is; it can be preempted by recompute
-    prefix_lost,      // SequenceStart::cached is not here (any more): start it anew without
-    invalid_request,  // it ends with the reason, and would so everywhere
+    failed,           // the request ends with the reason; another time it may go well
+    out_of_pages,     // the sequence can go on later: the coordinator preempts
+    no_swap_space,    // the sequence stays in its pages; it can be preempted by recompute
+    prefix_lost,      // SequenceStart::cached is not here (any more): start anew without it
+    invalid_request,  // the request ends with the reason, and would do so everywhere
 };
 inline constexpr StuckCause kLastStuckCause = StuckCause::invalid_request;
 
@@ -244,8 +245,8 @@ struct SequenceStuck {
     bool operator==(const SequenceStuck&) const = default;
 };
 
-// Sent every report interval: corrects the coordinator's KV estimate (FEATURES H16) and lets it
-// free what should not be here any more.
+// Sent every report interval: corrects the coordinator's KV estimate and lets it free what should
+// not be here any more.
 struct WorkerReport {
     std::int64_t used_pages = 0;  // by sequences; pages kept only for the prefix cache are free
     std::int64_t total_pages = 0;
@@ -276,12 +277,13 @@ struct KvRefused {
     bool operator==(const KvRefused&) const = default;
 };
 
-// The link between the sender and this worker broke: rows between them may be lost. down: and it
-// has not come back; said again with every report until it has, which is said without.
+// The link between the sender and this worker broke, and rows between them may be lost. down: it
+// has not come back yet. That is repeated with every report; a message without down says that the
+// link is back.
 struct PeerLost {
     WorkerId peer;
     bool down = false;
-    std::string endpoint = {};  // of the peer, as the sender knows it; with down
+    std::string endpoint = {};  // with down: of the peer, as the sender knows it
     bool operator==(const PeerLost&) const = default;
 };
 

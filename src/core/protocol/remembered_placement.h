@@ -14,7 +14,7 @@ struct RememberedPlacement {
     struct Holder {
         std::string worker;
         LayerRange layers;              // empty: it was given none
-        std::int64_t memory_bytes = 0;  // that it had then; with much less it may not hold them now
+        std::int64_t memory_bytes = 0;  // its memory then; with much less it may not hold them now
         bool operator==(const Holder&) const = default;
     };
     struct Flow {
@@ -31,12 +31,12 @@ struct RememberedPlacement {
 // A worker that was being emptied, or was empty (DrainWorker), until that is called off.
 struct RememberedDrain {
     std::string worker;
-    bool remove = false;  // and is to be dismissed then
+    bool remove = false;  // when it is empty it is to be dismissed
     bool operator==(const RememberedDrain&) const = default;
 };
 
-// What keeps it from being the placement of a model of so many layers: a layer that nobody holds, a
-// name that comes twice, a flow of a worker that is not among the holders, ...
+// ok if this can be the placement of a model with so many layers; else what is wrong: a layer that
+// nobody holds, a name that comes twice, a flow of a worker that is not among the holders, ...
 base::Status check_remembered(const RememberedPlacement& placement, std::int32_t n_layers);
 
 }  // namespace helix::core

@@ -22,13 +22,13 @@ using RequestId = base::Id<struct RequestIdTag>;
 using WorkerId = base::Id<struct WorkerIdTag, std::uint32_t>;
 using PageId = std::uint32_t;
 
-// One sequence of one try at running a request. What carries an older attempt is ignored everywhere
-// (fencing).
+// Names one sequence of one attempt to run a request. Whatever carries an older attempt is ignored
+// everywhere (fencing).
 struct SequenceKey {
     RequestId request;
     std::uint32_t attempt = 0;
-    // Of the request's sequence group (FEATURES V14): 0 begins with the prompt, the others are
-    // forked from earlier ones. Numbers are not used again within an attempt.
+    // The number of the sequence within its request. Member 0 begins with the prompt, the others
+    // are forked from earlier members. Numbers are not used again within an attempt.
     std::uint32_t member = 0;
     auto operator<=>(const SequenceKey&) const = default;
 };

@@ -11,7 +11,7 @@
 
 namespace helix::core {
 
-// These are all the workers that rows may be sent to from now on.
+// From now on rows may be sent to these workers and to no others.
 struct ConnectPeers {
     std::vector<Peer> peers;
 };
@@ -21,7 +21,7 @@ struct LoadLayers {
     std::uint64_t epoch = 0;
     LayerRange layers;
 };
-// Run it; at most one batch runs at a time. Answer BatchFinished or BatchFailed.
+// Run the batch; at most one runs at a time. Answer BatchFinished or BatchFailed.
 struct RunBatch {
     BatchPlan plan;
 };
@@ -39,10 +39,10 @@ struct ReleaseBuffer {
     std::uint64_t buffer = 0;
 };
 
-// Read these pages and send them with the message, beside the batches: on a thread and a
-// connection of their own, no faster than the configured rate. pages[block * layers + layer] is
-// the payload's content. They are not written before the answer KvExported. Paced, and one at a
-// time; but what a held request waits for goes at once, beside it.
+// Read these pages and send them with the message, beside the batches: on a thread and a connection
+// of their own, no faster than the configured rate. pages[block * layers + layer] is the payload's
+// content. They are not written before the answer KvExported. Exports are paced and go one at a
+// time; only what a held request waits for goes at once, beside the other one.
 struct ExportKv {
     std::uint64_t transfer = 0;
     WorkerId to;
@@ -50,17 +50,17 @@ struct ExportKv {
     std::vector<PageId> pages;
     bool held = false;
 };
-// A WorkerTick then, or a little later.
+// Send a WorkerTick at this time, or a little later.
 struct WakeAt {
     TimePoint at;
 };
-// Write the pages of a received frame, content[i] to page[i]; content counts the frame's pages
-// from 0. Neither read nor written by batches before the answer KvImported. Several may be under
-// way.
+// Write the pages of a received frame, content[i] to page[i]; content counts the frame's pages from
+// 0. Batches neither read nor write these pages before the answer KvImported. Several imports may
+// be under way.
 struct ImportKv {
     std::uint64_t transfer = 0;
     std::uint64_t buffer = 0;
-    std::uint32_t frame_pages = 0;  // that the frame must have
+    std::uint32_t frame_pages = 0;  // how many pages the frame must have
     std::vector<std::uint32_t> content;
     std::vector<PageId> pages;
 };

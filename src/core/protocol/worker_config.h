@@ -9,18 +9,19 @@ namespace helix::core {
 struct WorkerConfig {
     std::int32_t block_size = 16;       // tokens per page
     std::int32_t n_layers = 0;          // of the model
-    std::int32_t max_batch_rows = 512;  // decodes and prefill rows of one batch
-    // Prefill rows of a batch that also has decodes, until costs are measured
+    std::int32_t max_batch_rows = 512;  // decodes and prefill rows of one batch together
+    // The most prefill rows of a batch that also has decodes, until costs are measured
     // (core/batch/batch_limits.h).
     std::int32_t mixed_prefill_rows = 64;
-    // Time that prompts may take from decodes, while both wait, over the time that decodes take.
+    // How many times the decodes' time prompts may take while both wait.
     double prefill_share = 3;
     std::int32_t max_batch_seqs = 256;
     Duration report_interval = base::from_ms(500);
     bool prefix_cache = false;  // keep full blocks for later sequences with the same first tokens
     bool list_pages = true;     // fill BatchChunk::pages; an engine without KV memory needs none
-    std::int32_t transfer_pages = 512;  // of KV in one message to another worker
-    // KV that came for a sequence which then did not is given back (FEATURES L4).
+    std::int32_t transfer_pages = 512;  // the most pages of KV in one message to another worker
+    // KV that arrived for a sequence is given back when the sequence does not follow within this
+    // time.
     Duration orphan_timeout = base::from_seconds(10);
 };
 

@@ -11,7 +11,7 @@
 
 namespace helix::core {
 
-// From the coordinator, or (StageInputs and KvBlocks only) from another worker.
+// A message from the coordinator or, only StageInputs and KvBlocks, from another worker.
 struct MessageArrived {
     WorkerMessage message;
 };
@@ -19,8 +19,8 @@ struct MessageArrived {
 struct LayersLoaded {
     std::uint64_t epoch = 0;
     std::int64_t total_pages = 0;
-    std::int64_t swap_pages = 0;  // of host memory, for swapped pages
-    // As in LayersReady:
+    std::int64_t swap_pages = 0;  // pages of host memory for swapped ones
+    // The next three are as in LayersReady.
     std::string kv_format = {};
     double kv_page_bytes = 0;
     double kv_bytes_per_s = 0;
@@ -35,10 +35,9 @@ struct FailedSequence {
     std::string reason;
     StuckCause cause = StuckCause::failed;  // or invalid_request
 };
-// Answer to RunBatch. tokens: for each chunk with sample set, in the order of the plan, those of
-// the members 0 ... draws - 1, or with drafts 1 to drafts + 1 tokens at rising positions. A failed
-// sequence (the chunk's, also where one of its draws failed) has its tokens there too; they mean
-// nothing.
+// Answer to RunBatch. tokens has, for each chunk with sample set, in the order of the plan, those
+// of the members 0 ... draws - 1, or with drafts 1 to drafts + 1 tokens at rising positions. Where
+// a draw failed, the chunk's sequence has failed; its tokens are there too and mean nothing.
 struct BatchFinished {
     std::uint64_t id = 0;
     std::vector<ProducedToken> tokens;
@@ -47,26 +46,26 @@ struct BatchFinished {
     // For each chunk, in the order of the plan: its scored tokens with their log-probabilities.
     std::vector<ProducedToken> scored = {};
 };
-// The engine could not run it: its sequences end with the reason.
+// The engine could not run the batch: its sequences end with the reason.
 struct BatchFailed {
     std::uint64_t id = 0;
     std::string reason;
 };
-// Answer to ExportKv: the pages have been read. Whether the message arrives is not known.
+// Answer to ExportKv: the pages have been read. It does not say whether the message arrives.
 struct KvExported {
     std::uint64_t transfer = 0;
 };
-// Answer to ImportKv: the pages are written; with an error the received bytes are not theirs.
+// Answer to ImportKv: the pages are written. With an error they do not hold what was received.
 struct KvImported {
     std::uint64_t transfer = 0;
     std::string error = {};
 };
-// The link to this worker broke: what was sent to it or by it may be lost. down: it is not back
-// yet; that it is, or is not wanted any more, comes as one without.
+// The link to this worker broke, and what was sent to it or by it may be lost. down: it is not back
+// yet. An event without down follows when it is back, or when it is not wanted any more.
 struct PeerBroken {
     WorkerId peer;
     bool down = false;
-    std::string endpoint = {};  // that was tried; with down
+    std::string endpoint = {};  // with down: the address that was tried
 };
 struct WorkerTick {};  // at least every WorkerConfig::report_interval
 

@@ -147,7 +147,7 @@ bool LookAhead::open(std::int32_t e) {
     return fits_(stage.worker, stage.layers) && leads_to_end(edge.to);
 }
 
-// As deep as the longest pipeline, which has at most as many stages as layers.
+// The recursion is as deep as the longest pipeline, which has at most as many stages as layers.
 bool LookAhead::leads_to_end(std::int32_t node) {
     Reach& reach = reach_[static_cast<std::size_t>(node)];
     if (reach == Reach::unknown) {

@@ -9,7 +9,7 @@
 
 namespace helix::core {
 
-// May this worker run these layers for the request that is being routed?
+// Whether this worker may run these layers for the request that is being routed.
 using StageFits = std::function<bool(WorkerId, LayerRange)>;
 
 struct PipelineNode {
@@ -36,8 +36,9 @@ using Path = std::vector<std::int32_t>;
 class PipelineGraph {
   public:
     PipelineGraph() = default;
-    // Edges that cannot be part of a pipeline (FEATURES H3) are left out; of several between the
-    // same two the first stays, with the flow of all.
+    // Edges that cannot be part of a pipeline are left out: the second node's layers must begin no
+    // later than where the first one's end, and must end after it. Of several edges between the
+    // same two nodes the first stays, with the flow of all.
     PipelineGraph(std::int32_t n_layers, std::vector<PipelineNode> nodes,
                   const std::vector<PipelineEdge>& edges);
     // The same nodes with only the edges that the plan uses.
@@ -51,23 +52,24 @@ class PipelineGraph {
     const std::vector<std::int32_t>& out(std::int32_t node) const {
         return out_[static_cast<std::size_t>(node + 1)];
     }
-    // Node indices by falling end. Ends rise along every edge: in this order all that comes after a
-    // node comes before it.
+    // Node indices by falling end. Ends rise along every edge, so in this order whatever a pipeline
+    // meets after a node comes before that node.
     const std::vector<std::int32_t>& last_first() const { return last_first_; }
     // Index of the worker's node, or -1 for a worker that is not here.
     std::int32_t node_of(WorkerId worker) const;
 
-    // What the edge's head runs for a request that comes over it; not for an edge that ends.
+    // What the edge's head runs for a request that comes over it. Not for an edge that ends a
+    // pipeline.
     Stage stage(const PipelineEdge& edge) const;
-    // Do these edges join, from the coordinator to the coordinator?
+    // Whether these edges join, from the coordinator to the coordinator.
     bool is_path(const Path& path) const;
     Pipeline pipeline(const Path& path) const;  // is_path(path)
-    // The pipeline's edges; empty if it is no way through this graph.
+    // The pipeline's edges; empty if the pipeline is no way through this graph.
     Path path(const Pipeline& pipeline) const;
 
     // Stages of the shortest pipeline; 0 when there is none.
     std::int32_t min_depth() const;
-    // Is there any pipeline all of whose stages fit?
+    // Whether there is a pipeline all of whose stages fit.
     bool reachable(const StageFits& fits) const;
 
   private:
@@ -83,8 +85,8 @@ class PipelineGraph {
 };
 
 // Which edges a request may take so that it never meets a dead end: those whose stage fits and from
-// whose head the end can be reached through stages that fit. Good for one request; what is asked
-// for again is remembered. Graph and fits must outlive it.
+// whose head the end can be reached through stages that fit. Good for one request: it remembers
+// what it has found. Graph and fits must outlive it.
 class LookAhead {
   public:
     LookAhead(const PipelineGraph& graph, const StageFits& fits);

@@ -8,29 +8,29 @@
 #include "core/protocol/messages.h"
 #include "core/routing/pipeline_graph.h"
 
-// A scheduler: which way each request takes. docs/schedulers.md shows how to write one.
+// A router decides which way each request takes. docs/routers.md shows how to write one.
 
 namespace helix::core {
 
 struct RoutedRequest {
     RequestId id;
     TimePoint now;
-    std::int64_t rows = 0;  // to run first: the prompt, and after a preemption its output so far
+    std::int64_t rows = 0;  // that run first: the prompt, and after a preemption its output so far
     std::int32_t priority = 0;
 };
 
 // What the coordinator knows of a worker at this moment.
 struct WorkerLoad {
-    std::int64_t requests = 0;             // running, whose pipeline uses it
-    double kv_pages = 0;                   // that they are expected to need, or more if it said so
-    std::int64_t total_pages = 0;          // of its KV memory
+    std::int64_t requests = 0;     // running requests whose pipeline uses it
+    double kv_pages = 0;           // that these are expected to need, or more if it reported more
+    std::int64_t total_pages = 0;  // of its KV memory
     const WorkerReport* report = nullptr;  // its last, up to a report interval old; never null
 };
 using WorkerLoads = std::function<WorkerLoad(WorkerId)>;
 
 struct RouterSetup {
     PipelineGraph graph;     // planned edges first, then links that the plan does not use
-    std::uint64_t seed = 0;  // of all its randomness
+    std::uint64_t seed = 0;  // for all its randomness
 };
 
 // Picks a way for every request of one placement; with a new placement comes a new router.
@@ -43,25 +43,26 @@ class RequestRouter {
     RequestRouter& operator=(const RequestRouter&) = delete;
     virtual ~RequestRouter() = default;
 
-    // The ways it knows: edge indices everywhere below are this graph's.
+    // The ways that it knows. All edge indices below are this graph's.
     const PipelineGraph& graph() const { return graph_; }
 
-    // A path all of whose stages fit. Must find one whenever can_route(fits) says that there is
-    // one; empty otherwise, and then the request waits.
+    // Returns a path all of whose stages fit. It must find one whenever can_route(fits) says that
+    // there is one; otherwise it returns an empty path and the request waits.
     virtual Path route(const RoutedRequest& request, const StageFits& fits,
                        const WorkerLoads& loads) = 0;
-    // Could a request be routed through stages that fit? By this, too, the coordinator knows what
-    // can never fit.
+    // Whether a request could be routed through stages that fit. The coordinator also asks this to
+    // know what can never fit.
     virtual bool can_route(const StageFits& fits) const { return graph_.reachable(fits); }
 
-    // What becomes of it. A request that an earlier router started takes part from its next token
-    // on, unless its way does not exist any more.
+    // The next three tell what becomes of a request. One that an earlier router started takes part
+    // from its next token on, unless its way does not exist any more.
 
-    // So many rows go along: the first pass, then one row per token.
+    // This many rows go along the path: first the whole prompt, then one row per token.
     virtual void on_sent(const Path& /*path*/, std::int64_t /*rows*/) {}
-    // These rows came back as a token, so long after they were sent.
+    // These rows came back as a token, this long after they were sent.
     virtual void on_returned(const Path& /*path*/, std::int64_t /*rows*/, Duration /*took*/) {}
-    // The request leaves the path: done, cancelled or preempted, with so many rows under way.
+    // The request leaves the path with this many rows under way: it is done, cancelled or
+    // preempted.
     virtual void on_ended(const Path& /*path*/, std::int64_t /*rows*/) {}
     virtual void on_report(WorkerId /*worker*/, const WorkerReport& /*report*/) {}
 
@@ -76,7 +77,8 @@ class HopRouter : public RequestRouter {
     Path route(const RoutedRequest& request, const StageFits& fits, const WorkerLoads& loads) final;
 
   protected:
-    // One of these, all out of the same node (or of the coordinator: the first hop); never empty.
+    // Returns one of these edges. There is at least one, and all go out of the same node, or for
+    // the first hop of the coordinator.
     virtual std::int32_t choose(const RoutedRequest& request, std::span<const std::int32_t> edges,
                                 const WorkerLoads& loads) = 0;
 };

@@ -16,7 +16,7 @@ struct RouterKind {
     RouterFactory make;
 };
 
-// The schedulers of this program, each in one file of core/routing/routers/.
+// The routers of this program, each in one file of core/routing/routers/.
 RouterKind max_flow_router();
 RouterKind swarm_router();
 RouterKind random_router();
@@ -24,13 +24,13 @@ RouterKind shortest_queue_router();
 RouterKind separate_router();
 RouterKind freest_router();
 
-// All of them; a new one is one more line in router_catalogue.cc.
+// All routers. A new one is one more line in router_catalogue.cc.
 const std::vector<RouterKind>& router_kinds();
 
-// Error: an unknown name; lists those there are.
+// An error for an unknown name, which lists the names there are.
 base::Result<RouterKind> find_router(const std::string& name);
 
-// For --help: "name: description", one a line.
+// For --help: a line "name: description" for each router.
 std::string list_routers();
 
 }  // namespace helix::core

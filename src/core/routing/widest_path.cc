@@ -8,8 +8,8 @@ namespace helix::core {
 namespace {
 
 struct Best {
-    std::int32_t edge = -1;  // to go on with; -1: there is no way
-    double width = 0;        // of the way from here to the end
+    std::int32_t edge = -1;  // the edge to go on with; -1: there is no way
+    double width = 0;        // width of the way from here to the end
 };
 
 }  // namespace
@@ -33,7 +33,7 @@ WidePath widest_path(const PipelineGraph& graph, const EdgeWidth& width) {
         }
         return found;
     };
-    // Whatever comes after a node is before it in this order.
+    // In this order whatever a path meets after a node comes before it.
     for (const std::int32_t node : graph.last_first()) {
         best[static_cast<std::size_t>(node)] = best_out(node);
     }

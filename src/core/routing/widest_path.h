@@ -6,7 +6,7 @@
 
 namespace helix::core {
 
-// How wide an edge is, for what is to go there; below 0: closed.
+// How wide an edge is; below 0: it is closed.
 using EdgeWidth = std::function<double(std::int32_t edge)>;
 
 struct WidePath {

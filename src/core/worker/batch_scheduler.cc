@@ -1,5 +1,5 @@
-// Which rows run next: iteration-level batching (FEATURES O1), decodes before prompts (O3), those
-// of high priority first, then by arrival.
+// Which rows run next. A batch is formed anew for every run of the engine (iteration-level
+// batching), with decodes before prompts, high priority first, then by arrival.
 
 #include <algorithm>
 
@@ -28,7 +28,7 @@ class BatchBuilder {
         const PendingRows& rows = seq.pending.front();
         if (starts(seq) && swapping()) return 0;
         std::int32_t count = rows.up_to(max_rows);
-        // Guesses that are more than any batch takes go alone.
+        // A draft that is longer than any batch takes goes alone.
         if (count == 0 && plan_.chunks.empty()) count = rows.up_to(rows.size());
         if (count == 0) return 0;
         if (!fits(seq, count)) {
@@ -53,7 +53,7 @@ class BatchBuilder {
     }
 
   private:
-    // Nothing new begins while others give way or wait to come back (FEATURES V10).
+    // Nothing new begins while others give way or wait to come back.
     bool swapping() const { return !plan_.swap_out.empty() || !state_.returning.empty(); }
     // Only the first rows of a new sequence leave the watermark's pages free.
     static bool starts(const Sequence& seq) {
@@ -99,7 +99,7 @@ class BatchBuilder {
         if (state_.config.list_pages) chunk.pages = seq.table.flatten(seq.computed + count);
     }
 
-    // The tokens of the prompt that follow the rows.
+    // Asks for the log-probabilities of the prompt's tokens that follow the rows.
     static void score(BatchChunk& chunk, const SequenceStart& start, std::int32_t rows) {
         const auto all = static_cast<std::int64_t>(start.scored.size());
         const std::int64_t first = chunk.first_position + 1;
@@ -115,7 +115,7 @@ class BatchBuilder {
     std::vector<WorkerAction>& actions_;
 };
 
-// Whether decodes that are about to be back should be in the batch (core/batch/round_trip.h).
+// Whether the batch should wait for decodes that are about to be back (core/batch/round_trip.h).
 bool waits_for_others(Worker::Impl& state, const BatchPlan& plan, const BatchLimits& limits,
                       std::vector<WorkerAction>& actions) {
     if (!plan.swap_out.empty() || !plan.swap_in.empty()) return false;
@@ -141,9 +141,9 @@ std::int64_t rows_ready(const Worker::Impl& state, std::int64_t most) {
     return std::min(rows, most);
 }
 
-// Whether to run such rows alone, to see what they cost: because nothing like them was seen yet, or
-// not for long. Where both always wait nothing else would tell what sharing saves, nor how many
-// prompt rows decodes are worth.
+// Whether to run such rows alone to see what they cost, because nothing like them was seen yet, or
+// not for a long time. Where both kinds always wait, nothing else would tell what sharing saves,
+// nor how many prompt rows the decodes are worth.
 bool is_due(const CostFit& alone, std::int64_t rows, std::int64_t since) {
     return since >= (alone.at(static_cast<double>(rows)) ? kTryOther : 1);
 }
@@ -152,7 +152,8 @@ bool is_due(const CostFit& alone, std::int64_t rows, std::int64_t since) {
 
 void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
     if (batch.chunks.empty()) return;
-    // A batch pays the fixed cost of the layers that it runs at all: as if it had run every layer.
+    // A batch pays the fixed cost of the layers that it runs at all, so rows count as if it had run
+    // every layer.
     std::int32_t run = 0;
     for (const RunningChunk& chunk : batch.chunks) {
         run = std::max(run, chunk.sequence->layers.size());
@@ -170,7 +171,7 @@ void Worker::Impl::note_cost(const RunningBatch& batch, Duration took) {
     } else if (batch.prefill_rows <= 0) {
         prompts_turn_s = config.prefill_share * took.seconds();
     } else {
-        prompts_turn_s = 0;  // they had their share in it
+        prompts_turn_s = 0;  // prompts had their share in the batch
     }
 }
 
@@ -198,7 +199,8 @@ void schedule_batch(Worker::Impl& state, BatchPlan& plan, RunningBatch& batch,
     const bool decodes_due =
         limits.share && both && !prompts_due &&
         is_due(state.costs.decodes(), decodes_ready(state, limits.decodes), state.since_decodes);
-    // Where it saves nothing it is done now and then all the same, to see whether it does now.
+    // Where sharing saves nothing it is done now and then all the same, to see whether it saves
+    // now.
     const bool share =
         limits.share ? !prompts_due && !decodes_due : state.since_shared >= kTryOther;
     const bool prompts_turn = prompts_due || (!limits.share && !share && state.prompts_turn_s > 0);

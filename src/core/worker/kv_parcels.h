@@ -14,12 +14,12 @@
 
 namespace helix::core {
 
-// KV of one attempt of a request that waits at a worker until the attempt's first rows come
-// (FEATURES L3): pages of one range of layers, by member and block. Has a reference of its own to
-// each page that it lists. All its calls take the pool of those pages.
+// KV of one attempt of a request that waits at a worker until the attempt's first rows come: pages
+// of one range of layers, by member and block. It has a reference of its own to each page that it
+// lists. All its calls take the pool of those pages.
 class KvParcel {
   public:
-    // key: member 0. spare: pages, each with a reference that becomes the parcel's.
+    // key names member 0. spare are pages, each with a reference that becomes the parcel's.
     KvParcel(const SequenceKey& key, LayerRange layers, std::span<const PageId> spare)
         : key_(key), layers_(layers) {
         add_spare(spare);
@@ -37,21 +37,23 @@ class KvParcel {
     // True when that was the last part of its round and layers to arrive.
     bool note_arrived(std::uint32_t round, LayerRange layers);
 
-    // Takes spare pages for so many blocks of these layers; nothing when there are too few.
+    // Takes spare pages for this many blocks of these layers; takes nothing and returns none when
+    // there are too few.
     std::optional<std::vector<PageId>> take_spare(std::int64_t blocks, LayerRange layers);
     void add_spare(std::span<const PageId> pages) {
         spare_.insert(spare_.end(), pages.begin(), pages.end());
         reserved_ += static_cast<std::int64_t>(pages.size());
     }
     std::int64_t reserved_pages() const { return reserved_; }  // spare and used
-    // Members of which nothing came yet share the blocks before their span with any other that has
-    // them: they are of the prompt.
+    // Members of which nothing came yet share the blocks before their span with any other member
+    // that has them, since those blocks are of the prompt.
     void begin_members(const std::vector<KvSpan>& spans, KvBlockPool& pool);
-    // The block's pages of these layers are these from now on, each with a reference more. They
+    // From now on these are the block's pages of these layers, each with one more reference. They
     // have no content yet.
     void place(std::uint32_t member, std::int32_t block, LayerRange layers,
                std::span<const PageId> pages, KvBlockPool& pool);
-    // They hold the KV of the block's first tokens, if they are still the block's.
+    // The pages now hold the KV of the block's first tokens. Does nothing if they are no longer the
+    // block's.
     void fill(std::uint32_t member, std::int32_t block, LayerRange layers,
               std::span<const PageId> pages, std::int32_t tokens);
 
@@ -59,8 +61,8 @@ class KvParcel {
     // first tokens; empty if not.
     std::vector<PageId> pages_of(std::uint32_t member, std::int32_t tokens,
                                  std::int32_t block_size) const;
-    // The member has begun, or will not: its references go. With the first that begins go the spare
-    // pages too. True when nothing is left.
+    // The member has begun, or will not, and its references go. With the first member that begins
+    // the spare pages go too. True when nothing is left.
     bool drop_member(std::uint32_t member, bool begun, KvBlockPool& pool);
     void drop_all(KvBlockPool& pool);
     // Every page, as often as it is listed.
@@ -92,10 +94,10 @@ class KvParcel {
     std::int64_t reserved_ = 0;
     std::map<std::uint32_t, std::map<std::int32_t, Block>> members_;
     std::map<std::tuple<std::uint32_t, std::int32_t, std::int32_t>, Round> rounds_;
-    bool taken_ = false;  // a member has begun: nothing more comes
+    bool taken_ = false;  // a member has begun, so nothing more comes
 };
 
-// A part of a SendKv, with a reference to each page.
+// A part of a SendKv. It has a reference to each page.
 struct KvExport {
     std::uint64_t transfer = 0;  // 0: it waits
     std::uint32_t attempt = 0;   // whose pages they are
@@ -105,10 +107,10 @@ struct KvExport {
     bool held = false;
 };
 
-// An ImportKv that is under way; with a reference to each page.
+// An ImportKv that is under way. It has a reference to each page.
 struct KvImport {
     std::uint64_t transfer = 0;
-    std::uint64_t parcel = 0;  // its serial
+    std::uint64_t parcel = 0;  // the parcel's serial
     KvBlocks message;
     std::vector<PageId> pages;  // [content][layer]
 };

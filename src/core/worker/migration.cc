@@ -1,4 +1,4 @@
-// KV that moves between workers (FEATURES L2-L5, L18, L19).
+// The worker's side of live migration: KV that moves between workers.
 
 #include <algorithm>
 #include <numeric>
@@ -20,7 +20,7 @@ void refuse_kv(const SequenceKey& key, std::string reason, std::vector<WorkerAct
     actions.push_back(SendToCoordinator{KvRefused{key, std::move(reason)}});
 }
 
-// The first member's, under which everything of an attempt's migration goes.
+// The key of the first member, under which everything of an attempt's migration goes.
 SequenceKey head(const SequenceKey& key) {
     return {key.request, key.attempt, 0};
 }
@@ -31,7 +31,7 @@ struct Content {
     std::vector<KvPlace> places;
 };
 
-// What SendKv asks for, each block once that several members share.
+// What SendKv asks for. A block that several members share is in it once.
 std::vector<Content> gather(const SendKv& message, const SequenceTable& sequences,
                             std::int32_t block_size) {
     std::vector<Content> contents;
@@ -98,7 +98,8 @@ void Worker::Impl::reserve_kv(const ReserveKv& message, std::vector<WorkerAction
     const auto found = parcels.find(message.key);
     if (found != parcels.end() && found->second.taken()) return;  // it came late
     drop_older_parcels(message.key);
-    // Layers that an older attempt runs here need no pages: the new attempt will share its.
+    // Layers that an older attempt runs here need no pages: the new attempt will share those of the
+    // older.
     std::int32_t coming = 0;
     for (std::int32_t layer = message.layers.begin; layer < message.layers.end; ++layer) {
         const auto group = sequences.group(message.key.request);
@@ -172,7 +173,7 @@ void Worker::Impl::send_kv(const SendKv& message, std::vector<WorkerAction>& act
     });
     const std::string wrong = cannot_send(message);
     if (!wrong.empty()) return refuse_kv(key, wrong, actions);
-    // From now on a batch that writes to one of these pages writes to a copy.
+    // From here on a batch that writes to one of these pages writes to a copy.
     for (const KvSpan& span : message.spans) {
         sequences.find({message.request, message.attempt, span.member})->table.note_shared();
     }
@@ -284,7 +285,7 @@ void Worker::Impl::receive_kv(const KvBlocks& message, std::vector<WorkerAction>
     if (!wrong.empty()) refuse_kv(message.key, wrong, actions);
 }
 
-// Starts the import; does nothing for what nobody waits for any more. Returns what is wrong.
+// Starts the import, unless nobody waits for it any more. Returns what is wrong, or nothing.
 std::string Worker::Impl::import_kv(const KvBlocks& message, std::vector<WorkerAction>& actions) {
     const auto found = parcels.find(message.key);
     if (found == parcels.end() || found->second.taken() || layers_will_change()) return "";

@@ -23,7 +23,7 @@ Refusal failed(std::string reason) {
     return {true, StuckCause::failed, std::move(reason)};
 }
 
-// What a sequence that never began here, or ended long ago, is answered: nothing.
+// A sequence that never began here, or ended long ago, gets no answer.
 Refusal unknown() {
     return {true, StuckCause::failed, ""};
 }
@@ -37,7 +37,7 @@ bool are_sound(const Sequence& seq, const StageInput& input) {
            (input.drafts == 0 || input.draws == 1);
 }
 
-// What is wrong with rows that are not sound.
+// What is wrong with rows; empty if they are sound.
 std::string wrong_rows(const StageInput& input) {
     const auto count = static_cast<std::int32_t>(input.tokens.size());
     if (input.drafts == 0 && input.draws == 1) return "input without its activations";
@@ -226,7 +226,7 @@ Refusal Worker::Impl::fork(const SequenceKey& parent_key, const SequenceKey& chi
 void Worker::Impl::on_fork(const ForkSequences& message, std::vector<WorkerAction>& actions) {
     for (const std::uint32_t member : message.members) {
         const SequenceKey child{message.parent.request, message.parent.attempt, member};
-        // Its rows may have come first, and what came first may have ended.
+        // The child's rows may have come first, and it may have ended since.
         if (sequences.find(child) != nullptr || tombstone_set.contains(child)) continue;
         refuse(child, fork(message.parent, child, message.tokens), actions);
     }

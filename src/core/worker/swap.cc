@@ -1,4 +1,4 @@
-// Sequences whose KV pages are in host memory (FEATURES V7, V9, V10).
+// Sequences whose KV pages are in host memory.
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 namespace helix::core {
 namespace {
 
-// Pages that several of the group list count once.
+// The pages of a group. Those that several sequences list count once.
 std::int64_t distinct_pages(const std::vector<Sequence*>& group) {
     std::vector<PageId> pages;
     for (const Sequence* seq : group) {
@@ -25,7 +25,7 @@ bool contains(const std::vector<SequenceKey>& keys, const SequenceKey& key) {
     return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-// Moves the tables of a group from one pool to another, what they share once.
+// Moves the tables of a group from one pool to another; pages that they share move once.
 class GroupMove {
   public:
     GroupMove(KvBlockPool& from, KvBlockPool& to) : from_(from), to_(to) {}
@@ -36,7 +36,7 @@ class GroupMove {
         from_.release(table.pages());
         table.replace_pages(std::move(pages));
     }
-    // From, to, in the order in which they were met.
+    // Pairs of (from, to), in the order in which they were met.
     const std::vector<std::pair<PageId, PageId>>& moves() const { return moves_; }
 
   private:
@@ -98,8 +98,8 @@ void Worker::Impl::swap(const SwapSequences& message, std::vector<WorkerAction>&
         std::erase_if(returning, [](const auto& group) { return group.empty(); });
         return swap_out(live(message.keys, false), actions);
     }
-    // Rows that overtook this message may have forked one of the group that the message, older than
-    // the fork, does not name.
+    // Rows that overtook this message may have forked a member of the group. The message is older
+    // than the fork and does not name it.
     std::vector<SequenceKey> named = message.keys;
     for (const SequenceKey& key : message.keys) {
         for (const SequenceKey& other : sequences.group(key.request)) {

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <span>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "base/check.h"
+#include "base/overloaded.h"
 #include "base/planted_bug.h"
 #include "core/worker/worker_state.h"
 
@@ -15,7 +18,7 @@ using base::PlantedBug;
 
 namespace {
 
-// What goes to this worker.
+// The inputs that go to this worker.
 std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
     auto at = outputs.end();
     while (at != outputs.begin() && (at - 1)->first > worker) --at;
@@ -23,7 +26,7 @@ std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
     return outputs.insert(at, {worker, {}})->second.inputs;
 }
 
-// How many of the tokens, the first of which is the chunk's, are its own.
+// The first of the tokens is the chunk's; returns how many are.
 std::size_t tokens_of(const RunningChunk& chunk, std::span<const ProducedToken> tokens) {
     const bool guessed = chunk.drafts > 0;
     const auto most = static_cast<std::size_t>(guessed ? chunk.drafts + 1 : chunk.draws);
@@ -58,58 +61,59 @@ Worker& Worker::operator=(Worker&&) noexcept = default;
 void Worker::step(TimePoint now, const WorkerEvent& event, std::vector<WorkerAction>& actions) {
     Impl& state = *impl_;
     state.now = now;
-    if (std::holds_alternative<WorkerTick>(event)) {
-        state.drop_orphans(actions);
-        if (now - state.last_report >= state.config.report_interval) state.report(actions);
-    } else {
-        std::visit(
-            [&](const auto& e) {
-                if constexpr (!std::is_same_v<std::decay_t<decltype(e)>, WorkerTick>) {
-                    state.on(e, actions);
-                }
-            },
-            event);
-    }
+    std::visit([&](const auto& one) { state.on(one, actions); }, event);
     state.run_next_batch(actions);
 }
 
 // ---- messages
 // -------------------------------------------------------------------------------------
 
+void Worker::Impl::on(const WorkerTick&, std::vector<WorkerAction>& actions) {
+    drop_orphans(actions);
+    if (now - last_report >= config.report_interval) report(actions);
+}
+
 void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& actions) {
-    if (const auto* message = std::get_if<AssignLayers>(&event.message)) {
-        if (running || (moves_kv() && changes_layers(*message))) {
-            if (!deferred || deferred->epoch < message->epoch) deferred = *message;
-        } else {
-            assign(*message, actions);
-        }
-    } else if (const auto* inputs = std::get_if<StageInputs>(&event.message)) {
-        for (const StageInput& input : inputs->inputs) {
-            if (input.payload.buffer != 0) buffer_uses.add(input.payload.buffer);
-        }
-        for (const StageInput& input : inputs->inputs) accept(input, actions);
-    } else if (const auto* freed = std::get_if<FreeSequences>(&event.message)) {
-        if (planted(PlantedBug::free_ignored)) return;
-        for (const SequenceKey& key : freed->keys) {
-            bury(key);
-            free_sequence(key, actions);
-            free_parcel(key);
-        }
-    } else if (const auto* forked = std::get_if<ForkSequences>(&event.message)) {
-        on_fork(*forked, actions);
-    } else if (const auto* swapped = std::get_if<SwapSequences>(&event.message)) {
-        on_swap(*swapped, actions);
-    } else if (const auto* reserve = std::get_if<ReserveKv>(&event.message)) {
-        reserve_kv(*reserve, actions);
-    } else if (const auto* send = std::get_if<SendKv>(&event.message)) {
-        send_kv(*send, actions);
-    } else if (const auto* blocks = std::get_if<KvBlocks>(&event.message)) {
-        receive_kv(*blocks, actions);
+    std::visit(base::Overloaded{
+                   [&](const AssignLayers& message) { on_assign(message, actions); },
+                   [&](const StageInputs& message) { on_inputs(message, actions); },
+                   [&](const FreeSequences& message) { on_free(message, actions); },
+                   [&](const ForkSequences& message) { on_fork(message, actions); },
+                   [&](const SwapSequences& message) { on_swap(message, actions); },
+                   [&](const ReserveKv& message) { reserve_kv(message, actions); },
+                   [&](const SendKv& message) { send_kv(message, actions); },
+                   [&](const KvBlocks& message) { receive_kv(message, actions); },
+               },
+               event.message);
+}
+
+void Worker::Impl::on_assign(const AssignLayers& message, std::vector<WorkerAction>& actions) {
+    if (running || (moves_kv() && changes_layers(message))) {
+        if (!deferred || deferred->epoch < message.epoch) deferred = message;
+    } else {
+        assign(message, actions);
+    }
+}
+
+void Worker::Impl::on_inputs(const StageInputs& message, std::vector<WorkerAction>& actions) {
+    for (const StageInput& input : message.inputs) {
+        if (input.payload.buffer != 0) buffer_uses.add(input.payload.buffer);
+    }
+    for (const StageInput& input : message.inputs) accept(input, actions);
+}
+
+void Worker::Impl::on_free(const FreeSequences& message, std::vector<WorkerAction>& actions) {
+    if (planted(PlantedBug::free_ignored)) return;
+    for (const SequenceKey& key : message.keys) {
+        bury(key);
+        free_sequence(key, actions);
+        free_parcel(key);
     }
 }
 
 void Worker::Impl::assign(const AssignLayers& message, std::vector<WorkerAction>& actions) {
-    // One that was repeated or delayed changes nothing: its layers are being loaded, or were.
+    // An assignment that was repeated or delayed changes nothing: its layers are being loaded, or
+    // were.
     if (message.epoch < epoch || (loading && message.epoch == epoch)) return;
     epoch = message.epoch;
     pipeline_groups = message.pipeline_groups;
@@ -252,7 +256,7 @@ void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actio
     for (const RunningChunk& chunk : batch.chunks) {
         end_with_reason(*chunk.sequence, StuckCause::failed, event.reason, actions);
     }
-    // Nobody knows what became of their pages.
+    // Nobody knows what became of the pages of those that were being moved.
     for (const SequenceKey& key : batch.moved) {
         const Sequence* seq = sequences.find(key);
         if (seq == nullptr || seq->ending) continue;
@@ -262,7 +266,8 @@ void Worker::Impl::on(const BatchFailed& event, std::vector<WorkerAction>& actio
     close_batch(batch, actions);
 }
 
-// The batch's sequences are free to run again or to go; what waited for its end happens.
+// The batch's sequences are free to run again or to go, and what waited for the batch's end
+// happens.
 void Worker::Impl::close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions) {
     for (const RunningChunk& chunk : batch.chunks) {
         Sequence& seq = *chunk.sequence;
@@ -333,13 +338,14 @@ void Worker::Impl::report(std::vector<WorkerAction>& actions) {
     for (const auto& [key, seq] : sequences) {
         if (seq->ending) continue;
         message.held.push_back(key);
-        seq->stuck = false;  // said again if it still holds: the coordinator may have been too busy
+        seq->stuck =
+            false;  // it is said again if it still holds: the coordinator may have been too busy
         for (std::size_t i = 0; i < seq->pending.size(); ++i) {
             message.waiting_rows += static_cast<std::int64_t>(seq->pending.at(i).tokens.size());
         }
     }
     for (const auto& [key, parcel] : parcels) {
-        // Of a group some of which has begun: those that have not.
+        // The members of the group that have not begun.
         std::vector<std::uint32_t> members{0};
         if (parcel.taken()) members = parcel.members();
         for (const std::uint32_t member : members) {

@@ -23,10 +23,11 @@
 
 namespace helix::core {
 
-// When an input's rows are due. Requests of several sequences have one row in each round, so that a
-// thousand choices of one request do not go before what others wait for; all others are in the
-// round under way. Within a round by arrival, but those of high priority go before up to so many
-// that came earlier. No more, so that nobody waits for ever. Every input has its own.
+// When an input's rows are due; every input has a turn of its own. Requests of several sequences
+// have one row in each round, so that a thousand choices of one request do not go before what
+// others wait for; all other requests are in the round under way. Within a round inputs go by
+// arrival, but one of high priority goes before a limited number that came earlier: limited, so
+// that nobody waits for ever.
 struct Turn {
     std::uint64_t round = 0;
     std::uint64_t order = 0;
@@ -49,7 +50,7 @@ struct PendingRows {
     Turn turn;  // among all inputs of this worker
 
     std::int32_t size() const { return static_cast<std::int32_t>(tokens.size()); }
-    // The most of them, up to count, that one batch may take: the guesses and the row before them
+    // The most of these rows, up to count, that one batch may take: a draft and the row before it
     // stay together.
     std::int32_t up_to(std::int64_t count) const {
         if (count >= size()) return size();
@@ -58,7 +59,7 @@ struct PendingRows {
     }
 };
 
-// A queue of them, oldest first; hardly ever longer than one, which lies inside it.
+// A queue of pending rows, oldest first. It is hardly ever longer than one, which lies inside it.
 class PendingQueue {
   public:
     bool empty() const { return size_ == 0; }
@@ -91,10 +92,10 @@ class PendingQueue {
 struct Sequence {
     SequenceKey key;
     std::int32_t arrived = 0;  // rows that came, computed or not
-    // Rows whose KV is in our pages (or will be when the batch finishes).
+    // Rows whose KV is in this worker's pages, or will be when the batch finishes.
     std::int32_t computed = 0;
-    std::int32_t certain = 0;       // of those that came, the ones before the first guess
-    std::int32_t first_row = 0;     // the first that came: those before it are shared
+    std::int32_t certain = 0;       // of those that came, the ones before a draft
+    std::int32_t first_row = 0;     // the first row that came: those before it are shared
     std::int32_t forked_from = -1;  // the member
     std::int32_t prompt_tokens = 0;
     LayerRange layers;
@@ -113,7 +114,7 @@ struct Sequence {
     std::vector<Token> history;  // all tokens that arrived, by position, if keeps_history
     std::vector<base::Hash128> blocks_kept;  // hashes of the full blocks; with a prefix cache
 
-    // stage: ours in start's pipeline. cached: there is a prefix cache.
+    // stage is this worker's in start's pipeline; cached says that there is a prefix cache.
     Sequence(const SequenceKey& k, base::SharedValue<SequenceStart> s, std::size_t stage,
              std::int32_t block_size, bool cached)
         : key(k),
@@ -148,15 +149,16 @@ struct Sequence {
         blocks_kept.resize(std::min(blocks_kept.size(), table.full_blocks(tokens)));
     }
 
-    // Its start's cached tokens are in its table.
+    // The cached tokens of its start are now in its table.
     void begin_after_cached() {
         arrived = computed = certain = first_row = start->cached_tokens();
         if (keeps_history) history = start->cached;
     }
     bool is_last_stage() const { return !next.has_value(); }
-    // Its tokens come back here.
+    // Whether its tokens come back to this worker as its next rows.
     bool is_only_stage() const { return is_last_stage() && layers.begin == 0; }
-    // One row that extends the text, with the guesses after it, as against a piece of a prompt.
+    // Whether the rows are one that extends the text, with the draft after it, and not a piece of a
+    // prompt.
     bool is_decode(const PendingRows& rows) const {
         return rows.sample && rows.size() == 1 + rows.drafts && rows.first_position > 0;
     }
@@ -210,7 +212,7 @@ class ReadyList {
     };
     void add(Sequence& sequence);
     void remove(const Sequence& sequence);  // it is in the list, with the same oldest rows
-    // Those that went into a batch: so many, among the first.
+    // Drops the count entries that went into a batch; they are among the first.
     void drop_batched(std::size_t count);
     const std::vector<Entry>& entries() const { return entries_; }
 
@@ -233,7 +235,7 @@ struct RunningBatch {
     std::uint64_t id = 0;
     std::vector<RunningChunk> chunks;
     std::vector<SequenceKey> moved;  // swapped in or out in it
-    // Rows of decodes and of prompts, each as the share of the worker's layers that it runs.
+    // Rows of decodes and of prompts. Each counts as the share of the worker's layers that it runs.
     double decode_rows = 0;
     double prefill_rows = 0;
 };
@@ -245,7 +247,7 @@ struct Refusal {
     std::string reason;
 };
 
-// What goes to the next stages, by rising worker.
+// The inputs for each next stage, by rising worker.
 using StageOutputs = std::vector<std::pair<WorkerId, StageInputs>>;
 
 struct Worker::Impl {
@@ -298,7 +300,11 @@ struct Worker::Impl {
     RoundTrip round_trip;
     TimePoint wake_at;  // that was asked for
 
+    void on(const WorkerTick& event, std::vector<WorkerAction>& actions);
     void on(const MessageArrived& event, std::vector<WorkerAction>& actions);
+    void on_assign(const AssignLayers& message, std::vector<WorkerAction>& actions);
+    void on_inputs(const StageInputs& message, std::vector<WorkerAction>& actions);
+    void on_free(const FreeSequences& message, std::vector<WorkerAction>& actions);
     LayersReady layers_ready() const;
     void on(const LayersLoaded& event, std::vector<WorkerAction>& actions);
     void on(const LayersNotLoaded& event, std::vector<WorkerAction>& actions);
@@ -308,7 +314,7 @@ struct Worker::Impl {
                          std::vector<WorkerAction>& actions);
     void on(const BatchFailed& event, std::vector<WorkerAction>& actions);
 
-    // Live migration (worker_migration.cc).
+    // Live migration (core/worker/migration.cc).
     std::map<SequenceKey, KvParcel> parcels;  // by member 0 of their attempts
     std::vector<KvExport> exports;            // under way: held ones, and one other
     std::vector<KvImport> imports;            // under way
@@ -321,7 +327,7 @@ struct Worker::Impl {
     bool changes_layers(const AssignLayers& message) const {
         return !ready || message.layers != layers;
     }
-    // It waits for transfers to end: no more begin.
+    // New layers are waiting for transfers to end, so no more of these begin.
     bool layers_will_change() const { return deferred && changes_layers(*deferred); }
     void reserve_kv(const ReserveKv& message, std::vector<WorkerAction>& actions);
     void send_kv(const SendKv& message, std::vector<WorkerAction>& actions);
@@ -335,7 +341,7 @@ struct Worker::Impl {
     std::string import_kv(const KvBlocks& message, std::vector<WorkerAction>& actions);
     void note_written(KvParcel& parcel, const KvImport& import,
                       std::vector<WorkerAction>& actions) const;
-    // The sequence takes over what waits for it; false if that is not all that it needs.
+    // The sequence takes over the KV that waits for it; false if that is not all that it needs.
     bool adopt(Sequence& sequence);
     void free_parcel(const SequenceKey& key);
     void drop_older_parcels(const SequenceKey& key);
@@ -364,7 +370,7 @@ struct Worker::Impl {
     // Makes a member of the parent's group that begins with its first tokens.
     Refusal fork(const SequenceKey& parent, const SequenceKey& child, std::int32_t tokens);
     void on_fork(const ForkSequences& message, std::vector<WorkerAction>& actions);
-    // The sequence goes back to so many rows; those behind were wrong guesses.
+    // The sequence goes back to this many rows; those behind were wrong drafts.
     void roll_back(Sequence& sequence, std::int32_t rows);
     Turn next_turn(const Sequence& sequence);  // of rows that come now
     void refuse(const SequenceKey& key, const Refusal& refusal, std::vector<WorkerAction>& actions);
@@ -380,17 +386,18 @@ struct Worker::Impl {
     bool share_prefix(Sequence& sequence);
     // Keeps the blocks that were filled.
     void keep_prefix(Sequence& sequence);
-    // There are so many pages to allocate, all of which are free.
+    // Makes this many pages ready to allocate. As many must be free.
     void make_room(std::int64_t pages) { prefixes.make_room(pages, pool); }
     void on_swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
     void swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
     void swap_out(const std::vector<Sequence*>& group, std::vector<WorkerAction>& actions);
-    // Takes from the keys those whose sequences live and are swapped, or are not.
+    // The sequences of the keys that live and are swapped, or are not.
     std::vector<Sequence*> live(const std::vector<SequenceKey>& keys, bool swapped) const;
-    // Puts what is to be swapped into the plan: out, or else in what there is room for.
+    // Puts what is to be swapped into the plan: what goes out, or else what comes back as far as
+    // there is room.
     void plan_swaps(BatchPlan& plan, RunningBatch& batch, std::vector<WorkerAction>& actions);
     bool swap_in(const std::vector<Sequence*>& group, BatchPlan& plan);
-    // Where one of a group waits to be swapped in, the other does too.
+    // If `one` waits to be swapped in with its group, `other` waits with them.
     void return_with(const SequenceKey& one, const SequenceKey& other);
     void report_stuck(Sequence& sequence, const char* reason, std::vector<WorkerAction>& actions);
     void free_sequence(const SequenceKey& key, std::vector<WorkerAction>& actions);
@@ -402,7 +409,7 @@ struct Worker::Impl {
     ReadyList& ready_list(const Sequence& sequence) {
         return sequence.is_decode(sequence.pending.front()) ? ready_decodes : ready_prefills;
     }
-    // What part of this worker's layers the sequence runs.
+    // The part of this worker's layers that the sequence runs.
     double layer_share(const Sequence& sequence) const {
         return static_cast<double>(sequence.layers.size()) / static_cast<double>(layers.size());
     }

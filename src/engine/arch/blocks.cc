@@ -18,20 +18,12 @@ base::Result<std::int64_t> tensors_bytes(const WeightLoader& loader, std::int32_
     return sum;
 }
 
-void make_room(std::vector<float>& buffer, std::int64_t size) {
-    const auto wanted = static_cast<std::size_t>(size);
-    if (buffer.size() < wanted) buffer.resize(wanted);
-}
-
-void NormedRows::run(const Device& device, const LayerRows& rows, const std::vector<float>& weight,
-                     float epsilon) {
-    const auto hidden = static_cast<std::int64_t>(weight.size());
-    make_room(values_, rows.rows * hidden);
-    device.pool.run(rows.rows, [&](std::int64_t row, int) {
-        device.kernels.rms_norm(rows.hidden.data() + row * hidden, weight.data(), hidden, epsilon,
-                                values_.data() + row * hidden);
-    });
-    matmul_rows_.set(values_.data(), rows.rows, hidden);
+base::Status NormedRows::run(Device& device, const LayerRows& rows, const Buffer& weight,
+                             float epsilon) {
+    const std::int64_t hidden = weight.size();
+    TRY_VOID(make_room(device, values_, rows.rows * hidden));
+    device.rms_norm({rows.hidden, weight, *values_, rows.rows, hidden, epsilon});
+    return base::Ok{};
 }
 
 }  // namespace helix::engine

@@ -47,17 +47,15 @@ class Decoder final : public Architecture {
     void drop_layer(std::int32_t layer) override { layers_.erase(layer); }
     bool has_layer(std::int32_t layer) const override { return layers_.contains(layer); }
 
-    void run_layer(const Device& device, std::int32_t l, const LayerRows& rows) override {
+    base::Status run_layer(Device& device, std::int32_t l, const LayerRows& rows) override {
         const auto found = layers_.find(l);
         CHECK(found != layers_.end());
         const Layer& layer = found->second;
-        attention_.run(device, config_, layer.attention, l, rows, normed_);
-        if (const auto* dense = std::get_if<FeedForwardWeights>(&layer.feed_forward)) {
-            feed_forward_.run(device, config_, *dense, rows, normed_);
-        } else {
-            experts_.run(device, config_, std::get<ExpertWeights>(layer.feed_forward), rows,
-                         normed_);
-        }
+        TRY_VOID(attention_.run(device, config_, layer.attention, l, rows, normed_));
+        if (const auto* dense = std::get_if<FeedForwardWeights>(&layer.feed_forward))
+            return feed_forward_.run(device, config_, *dense, rows, normed_);
+        const auto& experts = std::get<ExpertWeights>(layer.feed_forward);
+        return experts_.run(device, config_, experts, rows, normed_);
     }
 
   private:

@@ -18,23 +18,19 @@ base::Result<FeedForwardWeights> FeedForwardWeights::load(WeightLoader& loader,
     return weights;
 }
 
-void FeedForwardRunner::run(const Device& device, const model::ModelConfig& config,
-                            const FeedForwardWeights& weights, const LayerRows& rows,
-                            NormedRows& normed) {
+base::Status FeedForwardRunner::run(Device& device, const model::ModelConfig& config,
+                                    const FeedForwardWeights& weights, const LayerRows& rows,
+                                    NormedRows& normed) {
     const std::int64_t ffn = config.ffn;
-    make_room(gate_, rows.rows * ffn);
-    make_room(up_, rows.rows * ffn);
-    normed.run(device, rows, weights.norm, config.norm_epsilon);
-    const ops::MatmulJob gate_up[] = {{&weights.gate, {gate_.data(), ffn, false}},
-                                      {&weights.up, {up_.data(), ffn, false}}};
-    ops::matmul(device.kernels, device.pool, normed.rows(), gate_up);
-    device.pool.run(rows.rows, [&](std::int64_t row, int) {
-        float* gate = gate_.data() + row * ffn;
-        device.kernels.swiglu(gate, up_.data() + row * ffn, ffn, gate);
-    });
-    matmul_rows_.set(gate_.data(), rows.rows, ffn);
-    const ops::MatmulJob down[] = {{&weights.down, {rows.hidden.data(), config.hidden, true}}};
-    ops::matmul(device.kernels, device.pool, matmul_rows_, down);
+    TRY_VOID(make_room(device, gate_, rows.rows * ffn));
+    TRY_VOID(make_room(device, up_, rows.rows * ffn));
+    TRY_VOID(normed.run(device, rows, *weights.norm, config.norm_epsilon));
+    const ops::Projection gate_up[] = {{*weights.gate, *gate_}, {*weights.up, *up_}};
+    device.matmul({normed.values(), rows.rows, gate_up});
+    device.swiglu({*gate_, *up_, rows.rows, ffn});
+    const ops::Projection down[] = {{*weights.down, rows.hidden, true}};
+    device.matmul({*gate_, rows.rows, down});
+    return base::Ok{};
 }
 
 }  // namespace helix::engine

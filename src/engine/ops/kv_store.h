@@ -1,13 +1,19 @@
 #pragma once
 
-#include "engine/ops/kernels.h"
-#include "engine/ops/kv_layout.h"
+#include <span>
+
+#include "engine/ops/memory.h"
+#include "engine/ops/sequence_rows.h"
 
 namespace helix::engine::ops {
 
-// Writes the key and value [rank_heads, head_dim] of one position and rank into slot `in_block` of
-// its page.
-void kv_store(const Kernels& kernels, const KvLayout& layout, int rank, const float* key,
-              const float* value, int in_block, std::byte* page);
+// Writes each row's key and value into the slot of its position in its sequence's pages, rounded to
+// what the pages hold.
+struct KvStore {
+    KvArena& kv;
+    const Buffer& keys;    // [rows, n_kv_heads, head_dim]
+    const Buffer& values;  // [rows, n_kv_heads, head_dim]
+    std::span<const SequenceRows> sequences;
+};
 
 }  // namespace helix::engine::ops

@@ -3,19 +3,37 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/ops/memory.h"
 #include "model/model_config.h"
 
 namespace helix::engine::ops {
 
-// Rotary position embedding.
+// The heads that one projection of a row consists of.
+struct ProjectedHeads {
+    Buffer& x;  // [rows, n_heads, head_dim]
+    int n_heads = 0;
+    const Buffer* bias = nullptr;  // [n_heads, head_dim]; null: none
+    const Buffer* norm =
+        nullptr;  // [head_dim], the weights of an RMS norm of each head; null: none
+    bool rotate = true;
+};
+
+// Rotary position embedding, and what comes before it: for each head of each row, adds the bias,
+// norms the head, and rotates its first rope_dim elements; pair i by angle i of the row.
+struct Rope {
+    std::span<const ProjectedHeads> heads;
+    const Buffer& angles;  // [rows, rope_dim], as rope_table() makes them
+    std::int64_t rows = 0;
+    int head_dim = 0;
+    int rope_dim = 0;
+    model::RopePairs pairs = model::RopePairs::adjacent;
+    float epsilon = 0;  // of the norms
+};
 
 // The angles of one position: table[2i], table[2i + 1] = cos, sin of
 //     position * rope_scale * rope_base^(-2i / rope_dim) / rope_factors[i]
-// times rope_magnitude. Computed in double. table has rope_dim elements.
+// times rope_magnitude. Computed in double, by the host, so that all devices rotate by the same
+// angles. table has rope_dim elements.
 void rope_table(const model::ModelConfig& config, std::int32_t position, std::span<float> table);
-
-// Rotates the first table.size() elements of each head of x [n_heads, head_dim]; pair i by angle i.
-void rope_row(std::span<const float> table, model::RopePairs pairs, int n_heads, int head_dim,
-              float* x);
 
 }  // namespace helix::engine::ops

@@ -12,8 +12,8 @@ namespace helix::model {
 
 struct Architecture {
     std::string_view name;  // general.architecture
-    // Reads and checks the hyperparameters and that every tensor the model needs is there with the
-    // right shape, and none besides. Leaves out rope factors that come as a tensor.
+    // Reads and checks the hyperparameters, and checks that every tensor the model needs is there
+    // with the right shape, and none besides. Leaves out rope factors that come as a tensor.
     base::Result<ModelConfig> (*read)(const GgufFile& file);
 };
 
@@ -28,11 +28,11 @@ base::Result<const TensorInfo*> expect_tensor(const GgufFile& file, std::string_
 // The integer at key, within [low, high].
 base::Result<std::int32_t> expect_int(const GgufFile& file, std::string_view key, std::int64_t low,
                                       std::int64_t high);
-// The same; otherwise when the key is absent.
+// The same; returns otherwise when the key is absent.
 base::Result<std::int32_t> optional_int(const GgufFile& file, std::string_view key,
                                         std::int64_t low, std::int64_t high,
                                         std::int32_t otherwise);
-// A finite number above zero; otherwise when the key is absent.
+// A finite number above zero; returns otherwise when the key is absent.
 base::Result<float> optional_positive(const GgufFile& file, std::string_view key, float otherwise);
 
 }  // namespace helix::model

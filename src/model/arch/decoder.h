@@ -19,17 +19,17 @@ struct DecoderTraits {
     Presence qkv_bias = Presence::never;
     bool qk_norm = false;
     Presence experts = Presence::never;
-    std::string_view expert_width_key;  // of the width of an expert, after the name
+    std::string_view expert_width_key;  // key of the width of an expert, after the name
 };
 
 // Architecture::read for a decoder with these traits.
 base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits& traits);
 
-// "llama.rope.freq_base"
+// The whole key of a model's metadata, like "llama.rope.freq_base".
 std::string metadata_key(const DecoderTraits& traits, std::string_view rest);
 base::Error wrong_metadata(const GgufFile& file, std::string_view key, const std::string& text);
 
-// The keys rope.*: dimensions, base and scaling (none, linear, yarn). head_dim is set.
+// Reads the keys rope.*: dimensions, base and scaling (none, linear, yarn). head_dim must be set.
 base::Status read_rope(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config);
 
 }  // namespace helix::model

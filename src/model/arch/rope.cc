@@ -79,7 +79,7 @@ base::Status read_rope(const GgufFile& file, const DecoderTraits& traits, ModelC
                               fmt::format("{}, expected an even number", config.rope_dim));
     }
     TRY(config.rope_base, optional_positive(file, key("rope.freq_base"), config.rope_base));
-    // Written by converters of 2023; later ones write rope.scaling.*.
+    // Converters of 2023 write this key; later ones write rope.scaling.*.
     TRY(float factor, optional_positive(file, key("rope.scale_linear"), 1.0F));
     const std::string type_key = key("rope.scaling.type");
     if (file.find(type_key) != nullptr) {

@@ -112,7 +112,7 @@ class ConfigReader {
             if (part != 1.0F) return root_.child("partial_rotary_factor").error("1");
         }
         TRY(const bool bias, flag_or(root_, "attention_bias", false));
-        // Also adds one to the output projection.
+        // attention_bias also adds a bias to the output projection.
         if (bias) return root_.child("attention_bias").error("false");
         return base::Ok{};
     }
@@ -188,7 +188,7 @@ class ConfigReader {
         return base::Ok{};
     }
 
-    // rope_theta and rope_scaling, or both in rope_parameters as later versions write them.
+    // Reads rope_theta and rope_scaling, or both in rope_parameters, as later versions write them.
     base::Status read_rope() {
         const bool together = present(root_, "rope_parameters");
         const JsonPlace where = together ? root_.child("rope_parameters") : root_;

@@ -30,13 +30,13 @@ struct HfConfig {
     std::int64_t bos_token = -1;           // bos_token_id, -1 without one
 };
 
-// text: the file's content; file: its name for messages. Writes the keys of the model's
-// hyperparameters into metadata. Errors name the key and what was expected: what would change the
+// text is the file's content, file its name for messages. Writes the keys of the model's
+// hyperparameters into metadata. Errors name the key and what was expected. What would change the
 // result and is not supported is refused.
 base::Result<HfConfig> read_hf_config(const std::string& text, const std::string& file,
                                       GgufBuilder& metadata);
 
-// eos_token_id of a config.json or generation_config.json: one id, several, or none.
+// Reads eos_token_id of a config.json or generation_config.json: one id, several, or none.
 base::Result<std::vector<std::int64_t>> read_eos_ids(const spec::JsonPlace& root);
 
 }  // namespace helix::model

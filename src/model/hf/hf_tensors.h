@@ -12,19 +12,19 @@ namespace helix::model {
 struct HfTensor {
     std::string name;                 // ours: "blk.0.attn_q.weight"
     std::vector<std::int64_t> shape;  // ours, ggml order
-    // In order one behind the other: one, or one per expert.
+    // The source tensors, put one behind the other: one, or one per expert.
     std::vector<std::string> sources;
     std::vector<std::int64_t> source_shape;  // of each, the last dimension contiguous
-    // Rows of a head that rope turns together, i and i + head_dim / 2, come to lie side by side:
-    // the number of heads, 0 to leave the rows as they are.
+    // The number of heads whose rows are interleaved, so that the rows i and i + head_dim / 2 of a
+    // head, which rope turns together, lie side by side. 0 leaves the rows as they are.
     std::int32_t interleave_heads = 0;
     bool keep_float = false;  // f32 whatever the file has: vectors and routers
 };
 
 // All tensors of the model but rope_freqs.weight, in the order of a GGUF file.
 std::vector<HfTensor> hf_tensors(const HfConfig& config);
-// Left in some files, computed by everybody: "….rotary_emb.inv_freq", and a head that is the
-// embedding.
+// Whether a tensor is one that some files have and everybody computes: "….rotary_emb.inv_freq", and
+// a head that is the embedding.
 bool is_spare_hf_tensor(const HfConfig& config, std::string_view name);
 
 }  // namespace helix::model

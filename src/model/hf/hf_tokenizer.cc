@@ -27,7 +27,7 @@ enum TokenType : std::int32_t {
 };
 
 constexpr std::int64_t kMaxTokens = 1 << 24;
-// Below every merge: a token that no merge makes.
+// The score of a token that no merge makes, below that of every merge.
 constexpr float kNoMerge = -1e9F;
 
 // The patterns by which published tokenizer.json files split text, and our names for them.
@@ -174,7 +174,7 @@ class TokenizerReader {
         return base::Ok{};
     }
 
-    // "a b" or ["a", "b"], best first.
+    // Reads merges like "a b" or ["a", "b"], best first.
     base::Status read_merges(const JsonPlace& model) {
         TRY(const JsonPlace merges, model.member("merges"));
         TRY(const std::size_t n, merges.array_size());
@@ -248,7 +248,7 @@ class TokenizerReader {
                       static_cast<std::uint32_t>(id));
     }
 
-    // A "▁" before the text: by the normalizer, or by the Metaspace pre-tokenizer.
+    // Whether a "▁" is put before the text, by the normalizer or by the Metaspace pre-tokenizer.
     bool adds_space() const {
         if (root_.has("normalizer")) {
             for (const JsonPlace& part : parts_of(root_.child("normalizer"), "normalizers")) {
@@ -304,7 +304,7 @@ class TokenizerReader {
         return regex.error("the pattern of llama3, qwen2 or gpt2");
     }
 
-    // Whether a text is put between special tokens: at its beginning, at its end.
+    // Whether a special token is put at the beginning of a text, or at its end.
     bool template_has_special(bool begin) const {
         if (!root_.has("post_processor")) return false;
         for (const JsonPlace& part : parts_of(root_.child("post_processor"), "processors")) {
@@ -380,8 +380,8 @@ base::Status set_special_ids(const std::string& folder, const HfConfig& config,
     return base::Ok{};
 }
 
-// chat_template.jinja, else the chat_template of tokenizer_config.json: one, or several by name, of
-// which we take "default".
+// Reads chat_template.jinja, else the chat_template of tokenizer_config.json. That is one, or
+// several by name, of which we take "default".
 base::Result<std::string> read_chat_template(const std::string& folder,
                                              const nlohmann::json& settings) {
     const std::string file = folder + "/chat_template.jinja";

@@ -36,18 +36,18 @@ class SafetensorsFile {
         std::vector<std::byte> image, std::string label);
 
     const std::string& label() const { return label_; }
-    // By name. Every tensor is f32, f16 or bf16.
+    // The tensors by name. Every one is f32, f16 or bf16.
     const std::map<std::string, SafeTensor, std::less<>>& tensors() const { return tensors_; }
     const SafeTensor* find(std::string_view name) const;
-    // Fills `to` with a part of a tensor's bytes, which must lie within it. Any thread.
+    // Any thread. Fills `to` with a part of a tensor's bytes, which must lie within it.
     base::Status read(const SafeTensor& tensor, std::uint64_t offset,
                       std::span<std::byte> to) const;
-    // All of them.
+    // Reads all bytes of a tensor.
     base::Result<std::vector<std::byte>> read(const SafeTensor& tensor) const;
 
   private:
     SafetensorsFile() = default;
-    // file_ or image_ is set.
+    // Parses the header; file_ or image_ must be set.
     base::Status parse();
     base::Status read_at(std::uint64_t offset, std::span<std::byte> to) const;
     base::Status check_layout() const;

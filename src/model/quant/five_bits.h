@@ -11,7 +11,7 @@ int five_bits(const Block& block, int i) {
     return low | (((block.high[i / 8] >> (i % 8)) & 1) << 4);
 }
 
-// Its bits must be zero before.
+// Sets the element, whose bits must be zero before.
 template <typename Block>
 void put_five_bits(Block& block, int i, unsigned q) {
     std::uint8_t& low = block.low[i % 16];

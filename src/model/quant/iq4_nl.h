@@ -12,7 +12,7 @@ struct BlockIq4Nl {
 };
 static_assert(sizeof(BlockIq4Nl) == 18);
 
-// Steps that widen away from zero, as weights thin out there.
+// The steps between levels widen away from zero, where weights are rarer.
 constexpr std::int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                         1,    13,   25,  38,  53,  69,  89,  113};
 

@@ -22,7 +22,7 @@ void dequantize(const std::byte* bytes, std::size_t blocks, float* out) {
     }
 }
 
-// From the least value to the greatest in 15 steps.
+// Divides the range from the least value to the greatest into 15 steps.
 BlockQ4_1 quantize_block(const float* values) {
     const auto [low, high] = std::minmax_element(values, values + 32);
     BlockQ4_1 block{};

@@ -29,7 +29,7 @@ constexpr GroupScaleMin group_scale_min(const std::uint8_t (&packed)[12], int gr
     return {static_cast<std::uint8_t>(scale), static_cast<std::uint8_t>(min)};
 }
 
-// Sets them; the bits must be zero before.
+// Sets the scale and min of a group, whose bits must be zero before.
 constexpr void put_group_scale_min(std::uint8_t (&packed)[12], int group, GroupScaleMin value) {
     const auto or_into = [](std::uint8_t& byte, int bits) {
         byte = static_cast<std::uint8_t>(byte | bits);
@@ -55,7 +55,7 @@ struct GroupSteps {
 };
 GroupSteps fit_groups(const float* values, float top);
 
-// round(value / unit), from 0 to top.
+// The rounded value / unit, limited to 0 ... top.
 std::uint8_t nearest_level(float value, float unit, long top);
 
 extern const Format kQ4K;

@@ -20,7 +20,7 @@ void dequantize(const std::byte* bytes, std::size_t blocks, float* out) {
     }
 }
 
-// From the least value to the greatest in 31 steps.
+// Divides the range from the least value to the greatest into 31 steps.
 BlockQ5_1 quantize_block(const float* values) {
     const auto [low, high] = std::minmax_element(values, values + 32);
     BlockQ5_1 block{};

@@ -18,15 +18,14 @@ double node_limit(const spec::NodeSpec& node, const spec::ModelSpec& model, doub
 }
 
 // sum_i max_j j min(T_i(j), flow): token-layers per second that can serve a flow of `flow`.
-double token_layers(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                    const CapacityTable& capacities, double flow) {
+double token_layers(const Problem& problem, double flow) {
     double sum = 0;
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+    for (std::size_t i = 0; i < problem.cluster.nodes.size(); ++i) {
         double most = 0;
-        const std::vector<double>& throughput = capacities.nodes[i].tokens_per_s;
+        const std::vector<double>& throughput = problem.capacities.nodes[i].tokens_per_s;
         for (std::size_t j = 1; j < throughput.size(); ++j) {
             const double carried =
-                std::min(node_limit(cluster.nodes[i], model, throughput[j]), flow);
+                std::min(node_limit(problem.cluster.nodes[i], problem.model, throughput[j]), flow);
             most = std::max(most, static_cast<double>(j) * carried);
         }
         sum += most;
@@ -46,12 +45,10 @@ double coordinator_limit(const spec::ClusterSpec& cluster, const spec::ModelSpec
 
 }  // namespace
 
-Bounds flow_bounds(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                   const CapacityTable& capacities) {
-    const double layers = static_cast<double>(model.n_layers);
+Bounds flow_bounds(const Problem& problem) {
+    const double layers = static_cast<double>(problem.model.n_layers);
     Bounds bounds;
-    bounds.paper =
-        token_layers(cluster, model, capacities, std::numeric_limits<double>::infinity()) / layers;
+    bounds.paper = token_layers(problem, std::numeric_limits<double>::infinity()) / layers;
     // token_layers(F) / F falls with F, so the feasible F are an interval from 0.
     double low = 0;
     double high = bounds.paper;
@@ -59,12 +56,11 @@ Bounds flow_bounds(const spec::ClusterSpec& cluster, const spec::ModelSpec& mode
         const double middle = (low + high) / 2;
         // The slack keeps rounding from refusing a flow that fits exactly: a bound may only be too
         // high.
-        const bool feasible =
-            token_layers(cluster, model, capacities, middle) >= middle * layers * (1 - 1e-12);
+        const bool feasible = token_layers(problem, middle) >= middle * layers * (1 - 1e-12);
         (feasible ? low : high) = middle;
     }
     bounds.capped = high;
-    bounds.best = std::min(bounds.capped, coordinator_limit(cluster, model));
+    bounds.best = std::min(bounds.capped, coordinator_limit(problem.cluster, problem.model));
     return bounds;
 }
 

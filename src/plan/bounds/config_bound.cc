@@ -8,7 +8,7 @@
 #include "base/index.h"
 #include "plan/bounds/bounds.h"
 #include "plan/bounds/config_cover.h"
-#include "plan/pack/block_lp.h"
+#include "plan/mip/growing_lp.h"
 
 namespace helix::plan {
 namespace {
@@ -214,15 +214,15 @@ bool proves_no_flow(const std::vector<NodeType>& types, std::int32_t n_layers, c
     return Program(types, n_layers, links, flow).proves_infeasible(stop);
 }
 
-double config_bound(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                    const CapacityTable& capacities, const ConfigBoundOptions& options) {
-    const std::vector<NodeType> types = node_types(cluster, model, capacities);
-    double high = flow_bounds(cluster, model, capacities).best;
+double config_bound(const Problem& problem, const ConfigBoundOptions& options) {
+    const std::vector<NodeType> types = node_types(problem);
+    double high = flow_bounds(problem).best;
     if (types.empty() || high <= 0) return 0;
     const double tolerance = std::max(options.relative_tolerance, 1e-9);
     const auto impossible = [&](double flow) {
-        const LinkRow row = options.links ? link_row(cluster, model, types, flow) : LinkRow{};
-        return proves_no_flow(types, model.n_layers, row, flow, options.stop);
+        const LinkRow row =
+            options.links ? link_row(problem.cluster, problem.model, types, flow) : LinkRow{};
+        return proves_no_flow(types, problem.model.n_layers, row, flow, options.stop);
     };
     double low = 0;
     if (options.known_flow > 0) {

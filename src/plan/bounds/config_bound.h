@@ -4,12 +4,12 @@
 #include <functional>
 #include <vector>
 
-#include "plan/block_types.h"
-#include "plan/capacity.h"
+#include "plan/problem/node_types.h"
+#include "plan/problem/problem.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 
-// The configuration bound (OPTIMISER.md section 4, B3), with and without partial inference.
+// The configuration bound on the flow of any placement, with and without partial inference.
 //
 // In a placement of flow F every layer is held by nodes whose T sum to at least F. Call the set of
 // holders of a layer its cover: a multiset of (type, j), j = how many layers that node holds. A
@@ -45,8 +45,7 @@ struct ConfigBoundOptions {
 };
 
 // No placement has more flow than this (tokens/s). At most flow_bounds().best.
-double config_bound(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                    const CapacityTable& capacities, const ConfigBoundOptions& options);
+double config_bound(const Problem& problem, const ConfigBoundOptions& options);
 
 // What the links say for a flow F (see above): the first condition, the second and m.
 struct LinkRow {

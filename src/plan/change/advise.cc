@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plan/change/what_if.h"
+#include "plan/problem/problem.h"
 #include "spec/catalogue.h"
 #include "spec/near_names.h"
 
@@ -41,7 +42,7 @@ class Advisor {
     base::Result<AdviceReport> run(const ClusterSpec& cluster, const spec::Placement& current) {
         State state{cluster, current, 0};
         TRY(const CapacityTable speeds, capacities_(cluster));
-        TRY_VOID(check_placement(cluster, model_, speeds, current));
+        TRY_VOID(check_placement({cluster, model_, speeds}, current));
         // Four times as long as a candidate, which then starts from here: what a candidate gains is
         // not what the search would have found anyway.
         if (auto found = judge(cluster, current, 4 * options_.iterations); found.ok())
@@ -74,7 +75,7 @@ class Advisor {
                 return predict_(cluster, speeds, placement);
             };
         }
-        TRY(ReplanReport found, replan(cluster, model_, speeds, start, options));
+        TRY(ReplanReport found, replan({cluster, model_, speeds}, start, options));
         return State{cluster, std::move(found.placement), found.value};
     }
 
@@ -169,7 +170,7 @@ class Advisor {
         if (!speeds.ok()) return;
         const ClusterSpec& cluster = state.cluster;
         const FlowPlan flow = plan_flow(
-            cluster, build_flow_graph(cluster, model_, *speeds, state.placement, options_.flow));
+            cluster, build_flow_graph({cluster, model_, *speeds}, state.placement, options_.flow));
         struct Wanted {
             double bandwidth = 0;
             double price = 0;

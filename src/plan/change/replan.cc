@@ -9,9 +9,9 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "plan/bounds/bounds.h"
-#include "plan/search/evaluator.h"
+#include "plan/flow/evaluator.h"
+#include "plan/flow/target_flow.h"
 #include "plan/search/moves.h"
-#include "plan/search/target_flow.h"
 
 namespace helix::plan {
 namespace {
@@ -36,17 +36,16 @@ struct Visited {
 
 class Replanner {
   public:
-    Replanner(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-              const CapacityTable& capacities, const Layers& current, const ReplanOptions& options)
-        : model_(model),
-          capacities_(capacities),
+    Replanner(const Problem& problem, const Layers& current, const ReplanOptions& options)
+        : model_(problem.model),
+          capacities_(problem.capacities),
           options_(options),
           origin_(current),
-          evaluator_(cluster, model, capacities, options.flow),
-          target_flow_(cluster, model, capacities, options.flow),
+          evaluator_(problem, options.flow),
+          target_flow_(problem, options.flow),
           random_(options.seed),
-          mover_(capacities, model.n_layers, random_),
-          bound_(flow_bounds(cluster, model, capacities).best) {}
+          mover_(problem.capacities, problem.model.n_layers, random_),
+          bound_(flow_bounds(problem).best) {}
 
     std::vector<Visited> run() {
         visit(origin_, evaluator_.flow(origin_));
@@ -252,11 +251,10 @@ double move_price(double tokens_per_s, double bytes_per_s, double horizon_s) {
     return tokens_per_s / (bytes_per_s * horizon_s);
 }
 
-base::Result<ReplanReport> replan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                                  const CapacityTable& capacities, const spec::Placement& current,
+base::Result<ReplanReport> replan(const Problem& problem, const spec::Placement& current,
                                   const ReplanOptions& options) {
-    TRY_VOID(check_placement(cluster, model, capacities, current));
-    Replanner replanner(cluster, model, capacities, current.layers, options);
+    TRY_VOID(check_placement(problem, current));
+    Replanner replanner(problem, current.layers, options);
     std::vector<Visited> visited = replanner.run();
     const Visited* best = nullptr;
     double most = 0;
@@ -276,15 +274,15 @@ base::Result<ReplanReport> replan(const spec::ClusterSpec& cluster, const spec::
         return base::Error{
             base::Errc::unavailable,
             fmt::format("no placement of {} on {} was found near the current one in {} moves",
-                        model.name, cluster.name, replanner.iterations())};
+                        problem.model.name, problem.cluster.name, replanner.iterations())};
     }
     ReplanReport report;
     report.placement.layers = best->layers;
     report.flow_before = replanner.flow_before();
     report.flow = best->flow;
     report.value = most;
-    report.diff =
-        placement_diff(cluster, model, current, report.placement, options.disk_bytes_per_s);
+    report.diff = placement_diff(problem.cluster, problem.model, current, report.placement,
+                                 options.disk_bytes_per_s);
     report.iterations = replanner.iterations();
     return report;
 }

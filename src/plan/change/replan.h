@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "plan/capacity.h"
 #include "plan/change/placement_diff.h"
 #include "plan/flow/flow_graph.h"
-#include "spec/cluster_spec.h"
-#include "spec/model_spec.h"
+#include "plan/problem/problem.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
@@ -39,8 +37,8 @@ struct ReplanReport {
     std::int64_t iterations = 0;
 };
 
-// As if the whole cluster stood still while bytes are read at this speed, and that loss were spread
-// over horizon_s.
+// A price per byte: as if the whole cluster stood still while bytes are read at this speed, and
+// that loss were spread over horizon_s.
 double move_price(double tokens_per_s, double bytes_per_s, double horizon_s);
 
 // A placement near the current one: the search starts there, and whatever moves must be worth its
@@ -48,17 +46,13 @@ double move_price(double tokens_per_s, double bytes_per_s, double horizon_s);
 // lost), it finds one that does if the moves tried are enough. `current` must fit the cluster
 // (carry_over of cluster_change.h after machines came or went). Errors: it does not fit, or nothing
 // that serves was found.
-base::Result<ReplanReport> replan(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                                  const CapacityTable& capacities, const spec::Placement& current,
+base::Result<ReplanReport> replan(const Problem& problem, const spec::Placement& current,
                                   const ReplanOptions& options);
 
 // The same for large clusters: only machines of these regions may move (those that lost one), and
 // the flow is what these regions serve by themselves, as if the others were not there. Its cost
 // does not grow with the rest of the cluster. Placement, moves and value are of the whole.
-base::Result<ReplanReport> replan_regions(const spec::ClusterSpec& cluster,
-                                          const spec::ModelSpec& model,
-                                          const CapacityTable& capacities,
-                                          const spec::Placement& current,
+base::Result<ReplanReport> replan_regions(const Problem& problem, const spec::Placement& current,
                                           const std::vector<std::string>& regions,
                                           const ReplanOptions& options);
 

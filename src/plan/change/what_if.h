@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "plan/change/cluster_change.h"
 #include "plan/change/replan.h"
-#include "plan/planner.h"
+#include "plan/report/plan_report.h"
 
 // What changes of a cluster would bring, and which changes are worth their money.
 

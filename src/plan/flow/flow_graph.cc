@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/index.h"
-#include "plan/roles.h"
+#include "plan/problem/roles.h"
 
 namespace helix::plan {
 namespace {
@@ -17,7 +17,6 @@ using spec::ClusterSpec;
 using spec::kCoordinator;
 using spec::LayerRange;
 using spec::LinkSpec;
-using spec::ModelSpec;
 using spec::NodeSpec;
 using spec::Placement;
 
@@ -32,20 +31,16 @@ using base::at;
 // Builds the graph edge by edge. Vertices: 0 the source, 1 the sink, then those of the nodes.
 class GraphBuilder {
   public:
-    GraphBuilder(const ClusterSpec& cluster, const ModelSpec& model,
-                 const CapacityTable& capacities, const Placement& placement,
-                 const FlowOptions& options)
-        : cluster_(cluster),
-          model_(model),
-          capacities_(capacities),
+    GraphBuilder(const Problem& problem, const Placement& placement, const FlowOptions& options)
+        : problem_(problem),
           placement_(placement),
           options_(options),
-          token_bytes_(static_cast<double>(model.token_bytes)),
-          hop_bytes_(static_cast<double>(model.activation_bytes_per_token)) {
+          token_bytes_(static_cast<double>(problem.model.token_bytes)),
+          hop_bytes_(static_cast<double>(problem.model.activation_bytes_per_token)) {
         if (options.convention == Convention::reference) hop_bytes_ += token_bytes_;
         if (options.only_links)
             only_.insert(options.only_links->begin(), options.only_links->end());
-        apart_ = keeps_roles(cluster, model, placement);
+        apart_ = keeps_roles(problem.cluster, problem.model, placement);
     }
 
     FlowGraph build() {
@@ -58,9 +53,9 @@ class GraphBuilder {
         entry_ = graph_.network.source;
         exit_ = graph_.network.sink;
         if (options_.convention == Convention::reference) add_coordinator();
-        in_.assign(cluster_.nodes.size(), -1);
-        out_.assign(cluster_.nodes.size(), -1);
-        for (std::int32_t i = 0; at(i) < cluster_.nodes.size(); ++i) {
+        in_.assign(problem_.cluster.nodes.size(), -1);
+        out_.assign(problem_.cluster.nodes.size(), -1);
+        for (std::int32_t i = 0; at(i) < problem_.cluster.nodes.size(); ++i) {
             if (!placement_.layers[at(i)].empty()) add_node(i);
         }
         for (const std::int32_t link : used_links_) add_link(link);
@@ -75,18 +70,18 @@ class GraphBuilder {
         if (link.from == kCoordinator && link.to == kCoordinator) return false;
         if (link.from == kCoordinator) return !range(link.to).empty() && range(link.to).begin == 0;
         if (link.to == kCoordinator)
-            return !range(link.from).empty() && range(link.from).end == model_.n_layers;
+            return !range(link.from).empty() && range(link.from).end == problem_.model.n_layers;
         if (apart_ && prefills(link.from) != prefills(link.to)) return false;
         return valid_hop(range(link.from), range(link.to), options_.partial);
     }
     bool prefills(std::int32_t node) const {
-        return cluster_.nodes[at(node)].role == spec::NodeRole::prefill;
+        return problem_.cluster.nodes[at(node)].role == spec::NodeRole::prefill;
     }
 
     std::vector<std::int32_t> find_used_links() const {
         std::vector<std::int32_t> used;
-        for (std::int32_t l = 0; at(l) < cluster_.links.size(); ++l) {
-            if (usable(cluster_.links[at(l)])) used.push_back(l);
+        for (std::int32_t l = 0; at(l) < problem_.cluster.links.size(); ++l) {
+            if (usable(problem_.cluster.links[at(l)])) used.push_back(l);
         }
         return used;
     }
@@ -103,10 +98,10 @@ class GraphBuilder {
         entry_ = new_vertex();
         exit_ = new_vertex();
         add_edge(graph_.network.source, entry_,
-                 nic_or_unlimited(cluster_.coordinator_nic_out_bytes_per_s) / token_bytes_,
+                 nic_or_unlimited(problem_.cluster.coordinator_nic_out_bytes_per_s) / token_bytes_,
                  FlowGraph::Kind::coordinator_out, kCoordinator);
         add_edge(exit_, graph_.network.sink,
-                 nic_or_unlimited(cluster_.coordinator_nic_in_bytes_per_s) / token_bytes_,
+                 nic_or_unlimited(problem_.cluster.coordinator_nic_in_bytes_per_s) / token_bytes_,
                  FlowGraph::Kind::coordinator_in, kCoordinator);
     }
 
@@ -114,7 +109,7 @@ class GraphBuilder {
     bool only_coordinator(std::int32_t node, bool incoming) const {
         bool any = false;
         for (const std::int32_t l : used_links_) {
-            const LinkSpec& link = cluster_.links[at(l)];
+            const LinkSpec& link = problem_.cluster.links[at(l)];
             if ((incoming ? link.to : link.from) != node) continue;
             if ((incoming ? link.from : link.to) != kCoordinator) return false;
             any = true;
@@ -123,10 +118,10 @@ class GraphBuilder {
     }
 
     void add_node(std::int32_t i) {
-        const NodeSpec& node = cluster_.nodes[at(i)];
+        const NodeSpec& node = problem_.cluster.nodes[at(i)];
         const double nic_in = nic_or_unlimited(node.nic_in_bytes_per_s);
         const double nic_out = nic_or_unlimited(node.nic_out_bytes_per_s);
-        double compute = capacities_.nodes[at(i)].throughput(range(i));
+        double compute = problem_.capacities.nodes[at(i)].throughput(range(i));
         in_[at(i)] = new_vertex();
         out_[at(i)] = new_vertex();
         if (options_.convention == Convention::paper) {
@@ -144,7 +139,7 @@ class GraphBuilder {
     }
 
     void add_link(std::int32_t l) {
-        const LinkSpec& link = cluster_.links[at(l)];
+        const LinkSpec& link = problem_.cluster.links[at(l)];
         const bool outside = link.from == kCoordinator || link.to == kCoordinator;
         add_edge(link.from == kCoordinator ? entry_ : out_[at(link.from)],
                  link.to == kCoordinator ? exit_ : in_[at(link.to)],
@@ -152,9 +147,7 @@ class GraphBuilder {
                  FlowGraph::Kind::link, l);
     }
 
-    const ClusterSpec& cluster_;
-    const ModelSpec& model_;
-    const CapacityTable& capacities_;
+    Problem problem_;
     const Placement& placement_;
     const FlowOptions& options_;
     double token_bytes_;
@@ -171,39 +164,12 @@ class GraphBuilder {
 
 }  // namespace
 
-FlowGraph build_flow_graph(const ClusterSpec& cluster, const ModelSpec& model,
-                           const CapacityTable& capacities, const Placement& placement,
+FlowGraph build_flow_graph(const Problem& problem, const Placement& placement,
                            const FlowOptions& options) {
-    CHECK(placement.layers.size() == cluster.nodes.size());
-    CHECK(capacities.nodes.size() == cluster.nodes.size());
-    CHECK(model.token_bytes > 0 && model.activation_bytes_per_token > 0);
-    return GraphBuilder(cluster, model, capacities, placement, options).build();
-}
-
-base::Status check_placement(const ClusterSpec& cluster, const ModelSpec& model,
-                             const CapacityTable& capacities, const Placement& placement) {
-    if (placement.layers.size() != cluster.nodes.size()) {
-        return base::invalid(fmt::format("placement: has {} nodes, the cluster {} has {}",
-                                         placement.layers.size(), cluster.name,
-                                         cluster.nodes.size()));
-    }
-    for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
-        const LayerRange range = placement.layers[i];
-        if (range.begin == range.end) continue;
-        if (range.begin < 0 || range.end <= range.begin || range.end > model.n_layers) {
-            return base::invalid(fmt::format(
-                "placement: node {} has layers [{}, {}), expected a range within [0, {}) of {}",
-                cluster.nodes[i].name, range.begin, range.end, model.n_layers, model.name));
-        }
-        const NodeCapacity& capacity = capacities.nodes[i];
-        if (!capacity.fits(range, model.n_layers)) {
-            return base::invalid(fmt::format(
-                "placement: node {} has the {} layers [{}, {}), but can hold at most {} there",
-                cluster.nodes[i].name, range.size(), range.begin, range.end,
-                capacity.max_layers[range.begin == 0][range.end == model.n_layers]));
-        }
-    }
-    return base::Ok{};
+    CHECK(placement.layers.size() == problem.cluster.nodes.size());
+    CHECK(problem.capacities.nodes.size() == problem.cluster.nodes.size());
+    CHECK(problem.model.token_bytes > 0 && problem.model.activation_bytes_per_token > 0);
+    return GraphBuilder(problem, placement, options).build();
 }
 
 std::string describe_cut(const ClusterSpec& cluster, const Placement& placement,

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "plan/capacity.h"
 #include "plan/flow/flow_network.h"
+#include "plan/problem/problem.h"
 #include "spec/cluster_spec.h"
-#include "spec/model_spec.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
@@ -26,9 +25,11 @@ namespace helix::plan {
 enum class Convention { paper, reference };
 
 struct FlowOptions {
-    bool partial = true;  // a stage may run only the tail of its node's layers (FEATURES H3)
+    // Partial inference: a stage may run only the tail of its node's layers, where the stage before
+    // has already run the others (valid_hop).
+    bool partial = true;
     Convention convention = Convention::paper;
-    // Only these directed links, as (from, to); without it every link of the cluster.
+    // Only these directed links may carry flow, as (from, to); without it every link may.
     std::optional<std::vector<std::pair<std::int32_t, std::int32_t>>> only_links = std::nullopt;
 };
 
@@ -40,8 +41,10 @@ constexpr bool valid_hop(spec::LayerRange from, spec::LayerRange to, bool partia
     return to.begin <= from.end && from.end < to.end;
 }
 
-// The paper's graph of a placement (FEATURES H2). Each source-sink path is a valid pipeline: its
-// stages, each run from where the one before ended, concatenate to [0, L).
+// The paper's graph of a placement: each node is an arc that carries what the node computes, the
+// source and the sink are the coordinator, and there is an arc for each link over which a token may
+// go on. Each path from source to sink is a valid pipeline: its stages, each run from where the one
+// before ended, concatenate to [0, L).
 struct FlowGraph {
     enum class Kind { compute, nic_in, nic_out, coordinator_out, coordinator_in, link, trunk };
     struct Meaning {
@@ -57,13 +60,8 @@ struct FlowGraph {
 };
 
 // The placement must pass check_placement.
-FlowGraph build_flow_graph(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                           const CapacityTable& capacities, const spec::Placement& placement,
+FlowGraph build_flow_graph(const Problem& problem, const spec::Placement& placement,
                            const FlowOptions& options);
-
-// Ranges lie in [0, L) and fit each node's memory; says which node does not and why.
-base::Status check_placement(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                             const CapacityTable& capacities, const spec::Placement& placement);
 
 // One pipeline of a flow: the nodes in order, and its share. Node k runs [layers[k-1].end,
 // layers[k].end).

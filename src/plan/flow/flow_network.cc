@@ -15,7 +15,6 @@ namespace {
 
 using Graph = lemon::SmartDigraph;
 using Units = std::int64_t;
-constexpr double kUnitsPerToken = 1048576.0;  // 2^20
 
 // So large that no sensible capacity reaches it, so small that a sum over all edges cannot
 // overflow.

@@ -27,8 +27,11 @@ struct MaxFlow {
         cut_edges;  // one minimum cut, in edge order; its capacities sum to value
 };
 
-// Capacities are rounded down to multiples of 2^-20 tokens/s and solved in integers (LEMON's
-// push-relabel), so the flow is exact, its cut is tight and every machine finds the same one.
+// Flows are computed in whole units of 2^-20 tokens/s, so that they are exact.
+inline constexpr double kUnitsPerToken = 1048576.0;
+
+// Capacities are rounded down to whole units and solved in integers (LEMON's push-relabel), so the
+// flow is exact, its cut is tight and every machine finds the same one.
 double round_capacity(double tokens_per_s);
 MaxFlow solve_max_flow(const FlowNetwork& network);
 double max_flow_value(const FlowNetwork& network);

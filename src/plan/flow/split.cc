@@ -25,18 +25,16 @@ using base::at;
 
 }  // namespace
 
-Splitter::Splitter(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                   const CapacityTable& capacities, const FlowOptions& options,
-                   double prompt_tokens)
-    : capacities_(capacities),
-      n_layers_(model.n_layers),
+Splitter::Splitter(const Problem& problem, const FlowOptions& options, double prompt_tokens)
+    : capacities_(problem.capacities),
+      n_layers_(problem.model.n_layers),
       partial_(options.partial),
-      link_index_((cluster.nodes.size() + 1) * (cluster.nodes.size() + 1), -1) {
-    CHECK(capacities.nodes.size() == cluster.nodes.size());
+      link_index_((problem.cluster.nodes.size() + 1) * (problem.cluster.nodes.size() + 1), -1) {
+    CHECK(problem.capacities.nodes.size() == problem.cluster.nodes.size());
     // A stage's time for a prompt, roughly: tokens at the speed of a node that is half full.
     double stage_s = 0;
     double counted = 0;
-    for (const NodeCapacity& node : capacities.nodes) {
+    for (const NodeCapacity& node : problem.capacities.nodes) {
         if (node.most() == 0) continue;
         stage_s += prompt_tokens / node.tokens_per_s[at((node.most() + 1) / 2)];
         counted += 1;
@@ -44,12 +42,12 @@ Splitter::Splitter(const spec::ClusterSpec& cluster, const spec::ModelSpec& mode
     stage_s = counted > 0 ? stage_s / counted : 1;
     std::set<std::pair<std::int32_t, std::int32_t>> only;
     if (options.only_links) only.insert(options.only_links->begin(), options.only_links->end());
-    const std::size_t n = cluster.nodes.size();
-    for (std::size_t l = 0; l < cluster.links.size(); ++l) {
-        const spec::LinkSpec& link = cluster.links[l];
+    const std::size_t n = problem.cluster.nodes.size();
+    for (std::size_t l = 0; l < problem.cluster.links.size(); ++l) {
+        const spec::LinkSpec& link = problem.cluster.links[l];
         const bool outside = link.from == kCoordinator || link.to == kCoordinator;
-        const double bytes =
-            static_cast<double>(outside ? model.token_bytes : model.activation_bytes_per_token);
+        const double bytes = static_cast<double>(
+            outside ? problem.model.token_bytes : problem.model.activation_bytes_per_token);
         link_tokens_per_s_.push_back(link.bandwidth_bytes_per_s / bytes);
         const double seconds = link.latency_s + prompt_tokens / link_tokens_per_s_.back();
         link_weight_.push_back(std::exp(-std::min(kMostDislike, kLinkDislike * seconds / stage_s)));
@@ -221,27 +219,27 @@ double improve_split(const SplitScore& score, std::int32_t max_scores,
     return best;
 }
 
-double scale_to_capacity(const TrafficBuilder& builder, const spec::ClusterSpec& cluster,
-                         const spec::ModelSpec& model, const CapacityTable& capacities,
+double scale_to_capacity(const TrafficBuilder& builder, const Problem& problem,
                          std::span<const LayerRange> layers, std::vector<spec::LinkFlow>& flows) {
     Traffic traffic;
-    if (!builder.build(layers, model.n_layers, flows, 0, traffic)) {
+    if (!builder.build(layers, problem.model.n_layers, flows, 0, traffic)) {
         flows.clear();
         return 0;
     }
     double most = std::numeric_limits<double>::infinity();
     for (const Traffic::Stage& stage : traffic.stages) {
         if (stage.share <= 0) continue;
-        most = std::min(most, capacities.nodes[at(stage.node)].throughput(layers[at(stage.node)]) /
-                                  stage.share);
+        most = std::min(
+            most, problem.capacities.nodes[at(stage.node)].throughput(layers[at(stage.node)]) /
+                      stage.share);
     }
     flows.clear();
     for (const Traffic::Hop& hop : traffic.hops) {
         if (hop.share <= 0) continue;
-        const spec::LinkSpec& link = cluster.links[at(hop.link)];
+        const spec::LinkSpec& link = problem.cluster.links[at(hop.link)];
         const bool outside = hop.from < 0 || hop.to < 0;
-        const auto bytes =
-            static_cast<double>(outside ? model.token_bytes : model.activation_bytes_per_token);
+        const auto bytes = static_cast<double>(outside ? problem.model.token_bytes
+                                                       : problem.model.activation_bytes_per_token);
         most = std::min(most, link.bandwidth_bytes_per_s / bytes / hop.share);
         flows.push_back({link.from, link.to, hop.share});
     }

@@ -5,11 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "plan/capacity.h"
 #include "plan/flow/flow_graph.h"
 #include "plan/flow/traffic.h"
-#include "spec/cluster_spec.h"
-#include "spec/model_spec.h"
+#include "plan/problem/problem.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
@@ -25,8 +23,7 @@ class Splitter {
   public:
     // The references must outlive this object. Latencies and bandwidths count against the time that
     // a prompt of so many tokens takes on the nodes.
-    Splitter(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-             const CapacityTable& capacities, const FlowOptions& options, double prompt_tokens);
+    Splitter(const Problem& problem, const FlowOptions& options, double prompt_tokens);
 
     struct Scratch {
         struct Edge {
@@ -47,8 +44,8 @@ class Splitter {
         std::vector<double> coverage;
     };
 
-    // Into flows: what each link carries, in tokens/s, as much as the machines and links bear with
-    // these shares. Returns that flow; 0 when no pipeline is complete.
+    // Writes into flows what each link carries, in tokens/s, as much as the machines and links bear
+    // with these shares. Returns that flow; 0 when no pipeline is complete.
     double split(std::span<const spec::LayerRange> layers, Scratch& scratch,
                  std::vector<spec::LinkFlow>& flows) const;
 
@@ -66,7 +63,7 @@ class Splitter {
     std::vector<double> link_weight_;
 };
 
-// Of a placement with these flows; more is better.
+// How good a placement is with these flows; more is better.
 using SplitScore = std::function<double(std::span<const spec::LinkFlow>)>;
 
 // Changes the weights of single links while the score rises, at most max_scores tries; links that
@@ -76,8 +73,7 @@ double improve_split(const SplitScore& score, std::int32_t max_scores,
 
 // The flows scaled to what machines and links bear with these shares, which is returned; 0 and no
 // flows when they are broken.
-double scale_to_capacity(const TrafficBuilder& builder, const spec::ClusterSpec& cluster,
-                         const spec::ModelSpec& model, const CapacityTable& capacities,
+double scale_to_capacity(const TrafficBuilder& builder, const Problem& problem,
                          std::span<const spec::LayerRange> layers,
                          std::vector<spec::LinkFlow>& flows);
 

@@ -48,8 +48,8 @@ class Solver {
     virtual base::Result<Solution> solve(const Program& program, const SolveOptions& options) = 0;
 };
 
-// Only a bug of the caller breaks these: columns within the range and once a row, bounds of rows in
-// order, a start of full length.
+// CHECKs what only a bug of the caller can break: columns within the range and once a row, bounds
+// of rows in order, a start of full length.
 void check_program(const Program& program, const SolveOptions& options);
 
 // The cost of the columns at `values`.

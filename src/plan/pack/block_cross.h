@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/block_types.h"
 #include "plan/mip/program.h"
 #include "plan/pack/block_shape.h"
+#include "plan/problem/node_types.h"
 
 namespace helix::plan {
 

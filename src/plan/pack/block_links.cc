@@ -17,10 +17,9 @@ using base::at;
 
 using LinkMap = std::map<std::pair<std::int32_t, std::int32_t>, double>;  // tokens/s
 
-double linked_flow(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                   const CapacityTable& capacities, const spec::Placement& placement) {
+double linked_flow(const Problem& problem, const spec::Placement& placement) {
     const FlowOptions options{.partial = false};
-    return max_flow_value(build_flow_graph(cluster, model, capacities, placement, options).network);
+    return max_flow_value(build_flow_graph(problem, placement, options).network);
 }
 
 // One place where a plan leaves a group: the nodes that end there and those that begin.
@@ -188,31 +187,28 @@ std::vector<std::vector<double>> link_widths(const spec::ClusterSpec& cluster,
 
 }  // namespace
 
-void assign_to_links(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                     const CapacityTable& capacities, const BlockOptions& options,
-                     BlockPlan& plan) {
-    const std::vector<std::int32_t> group = link_groups(cluster, model, plan.flow * (1 - 1e-9));
-    const std::vector<NodeType> types = node_types(cluster, model, capacities, group);
-    Assignment assignment(cluster, model, types, plan);
+void assign_to_links(const Problem& problem, const BlockOptions& options, BlockPlan& plan) {
+    const std::vector<std::int32_t> group =
+        link_groups(problem.cluster, problem.model, plan.flow * (1 - 1e-9));
+    const std::vector<NodeType> types = node_types(problem, group);
+    Assignment assignment(problem.cluster, problem.model, types, plan);
     assignment.improve(2000, options.seed, options.stop);
-    const double before = linked_flow(cluster, model, capacities, plan.placement);
+    const double before = linked_flow(problem, plan.placement);
     BlockPlan changed = plan;
     std::swap(changed, plan);
     assignment.apply();
-    plan.flow = linked_flow(cluster, model, capacities, plan.placement);
+    plan.flow = linked_flow(problem, plan.placement);
     if (plan.flow < before) {
         plan = std::move(changed);
         plan.flow = before;
     }
 }
 
-std::optional<BlockPlan> best_linked_blocks(const spec::ClusterSpec& cluster,
-                                            const spec::ModelSpec& model,
-                                            const CapacityTable& capacities, double upper,
+std::optional<BlockPlan> best_linked_blocks(const Problem& problem, double upper,
                                             const BlockOptions& options) {
     std::optional<BlockPlan> best;
     if (upper <= 0) return best;
-    const std::vector<std::int32_t> group = link_groups(cluster, model, upper);
+    const std::vector<std::int32_t> group = link_groups(problem.cluster, problem.model, upper);
     const std::int32_t n_groups =
         group.empty() ? 0 : *std::max_element(group.begin(), group.end()) + 1;
     if (n_groups < 2 || n_groups > Crossings::kMostGroups) return best;
@@ -220,13 +216,14 @@ std::optional<BlockPlan> best_linked_blocks(const spec::ClusterSpec& cluster,
     for (const double share : {1.0, 0.9, 0.5, 0.1}) {
         if (options.stop && options.stop()) break;
         BlockOptions linked = options;
-        linked.link = link_widths(cluster, model, group, n_groups, share);
-        BlockPacker packer(node_types(cluster, model, capacities, group),
-                           static_cast<std::int32_t>(cluster.nodes.size()), model.n_layers);
+        linked.link = link_widths(problem.cluster, problem.model, group, n_groups, share);
+        BlockPacker packer(node_types(problem, group),
+                           static_cast<std::int32_t>(problem.cluster.nodes.size()),
+                           problem.model.n_layers);
         auto plan = packer.best(upper, linked);
         if (!plan || (best && plan->flow <= best->flow)) continue;
         const double hoped = plan->flow;
-        assign_to_links(cluster, model, capacities, options, *plan);
+        assign_to_links(problem, options, *plan);
         const bool all = plan->flow >= hoped * (1 - 1e-9);
         if (!best || plan->flow > best->flow) best = std::move(plan);
         if (all) break;  // narrower links cannot give more

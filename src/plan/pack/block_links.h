@@ -2,11 +2,9 @@
 
 #include <optional>
 
-#include "plan/capacity.h"
 #include "plan/flow/flow_graph.h"
 #include "plan/pack/block_pack.h"
-#include "spec/cluster_spec.h"
-#include "spec/model_spec.h"
+#include "plan/problem/problem.h"
 
 namespace helix::plan {
 
@@ -16,14 +14,11 @@ namespace helix::plan {
 // links. Nothing where there are no such groups, more than Crossings::kMostGroups, or no plan.
 //
 // The plan of most flow below `upper`, a bound on any.
-std::optional<BlockPlan> best_linked_blocks(const spec::ClusterSpec& cluster,
-                                            const spec::ModelSpec& model,
-                                            const CapacityTable& capacities, double upper,
+std::optional<BlockPlan> best_linked_blocks(const Problem& problem, double upper,
                                             const BlockOptions& options);
 
 // Exchanges nodes of equal type so that links carry more of the plan; never less. plan.flow becomes
 // the maximum flow over the real links.
-void assign_to_links(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                     const CapacityTable& capacities, const BlockOptions& options, BlockPlan& plan);
+void assign_to_links(const Problem& problem, const BlockOptions& options, BlockPlan& plan);
 
 }  // namespace helix::plan

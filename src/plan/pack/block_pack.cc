@@ -10,9 +10,9 @@
 #include "plan/bounds/bounds.h"
 #include "plan/bounds/config_bound.h"
 #include "plan/flow/flow_network.h"
+#include "plan/mip/growing_lp.h"
 #include "plan/mip/solver.h"
 #include "plan/pack/block_cross.h"
-#include "plan/pack/block_lp.h"
 
 namespace helix::plan {
 namespace {
@@ -446,32 +446,28 @@ std::optional<BlockPlan> BlockPacker::place(const std::vector<std::int32_t>& cho
     return plan;
 }
 
-std::optional<BlockPlan> pack_blocks(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                                     const CapacityTable& capacities, double target,
+std::optional<BlockPlan> pack_blocks(const Problem& problem, double target,
                                      const BlockOptions& options) {
-    return BlockPacker(node_types(cluster, model, capacities),
-                       static_cast<std::int32_t>(cluster.nodes.size()), model.n_layers)
+    return BlockPacker(node_types(problem), static_cast<std::int32_t>(problem.cluster.nodes.size()),
+                       problem.model.n_layers)
         .pack(target, options);
 }
 
-std::optional<BlockPlan> best_blocks(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                                     const CapacityTable& capacities, const BlockOptions& options) {
-    const double upper = flow_bounds(cluster, model, capacities).capped;
+std::optional<BlockPlan> best_blocks(const Problem& problem, const BlockOptions& options) {
+    const double upper = flow_bounds(problem).capped;
     if (upper <= 0) return std::nullopt;
-    return BlockPacker(node_types(cluster, model, capacities),
-                       static_cast<std::int32_t>(cluster.nodes.size()), model.n_layers)
+    return BlockPacker(node_types(problem), static_cast<std::int32_t>(problem.cluster.nodes.size()),
+                       problem.model.n_layers)
         .best(upper, options);
 }
 
-std::vector<BlockPlan> blocks_by_depth(const spec::ClusterSpec& cluster,
-                                       const spec::ModelSpec& model,
-                                       const CapacityTable& capacities, std::int32_t deepest,
+std::vector<BlockPlan> blocks_by_depth(const Problem& problem, std::int32_t deepest,
                                        const BlockOptions& options) {
     std::vector<BlockPlan> curve;
-    const double upper = flow_bounds(cluster, model, capacities).capped;
+    const double upper = flow_bounds(problem).capped;
     if (upper <= 0) return curve;
-    BlockPacker packer(node_types(cluster, model, capacities),
-                       static_cast<std::int32_t>(cluster.nodes.size()), model.n_layers);
+    BlockPacker packer(node_types(problem), static_cast<std::int32_t>(problem.cluster.nodes.size()),
+                       problem.model.n_layers);
     for (std::int32_t depth = 1; depth <= deepest; ++depth) {
         if (options.stop && options.stop()) break;
         BlockOptions limited = options;

@@ -7,19 +7,17 @@
 #include <optional>
 #include <vector>
 
-#include "plan/block_types.h"
-#include "plan/capacity.h"
 #include "plan/mip/program.h"
 #include "plan/pack/block_pricing.h"
-#include "spec/cluster_spec.h"
-#include "spec/model_spec.h"
+#include "plan/problem/node_types.h"
+#include "plan/problem/problem.h"
 #include "spec/placement.h"
 
-// Block packing (OPTIMISER.md section 2 (a)): for a target flow choose blocks, each able to carry
-// it alone, whose lengths sum to L and whose nodes are there. Blocks come from column generation,
-// the choice from an integer program with a row for each type of node, so it is the number of types
-// that matters, not of nodes. Links are not looked at: where they bind, block_order.h puts the
-// blocks in an order that they allow.
+// Block packing: for a target flow choose blocks, each able to carry it alone, whose lengths sum to
+// L and whose nodes are there. Blocks come from column generation, the choice from an integer
+// program with a row for each type of node, so it is the number of types that matters, not of
+// nodes. Links are not looked at: where they bind, block_links.h puts the blocks in an order that
+// they allow.
 
 namespace helix::plan {
 
@@ -104,17 +102,13 @@ class BlockPacker {
 };
 
 // A placement of at least `target` tokens/s, or nothing where none is found.
-std::optional<BlockPlan> pack_blocks(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                                     const CapacityTable& capacities, double target,
+std::optional<BlockPlan> pack_blocks(const Problem& problem, double target,
                                      const BlockOptions& options);
 // The block plan of most flow; nothing where the model does not fit (or `stop` came first).
-std::optional<BlockPlan> best_blocks(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                                     const CapacityTable& capacities, const BlockOptions& options);
+std::optional<BlockPlan> best_blocks(const Problem& problem, const BlockOptions& options);
 // The flow(depth) curve: the best plan for each depth limit from the least that works to `deepest`,
 // only those with more flow than the one before.
-std::vector<BlockPlan> blocks_by_depth(const spec::ClusterSpec& cluster,
-                                       const spec::ModelSpec& model,
-                                       const CapacityTable& capacities, std::int32_t deepest,
+std::vector<BlockPlan> blocks_by_depth(const Problem& problem, std::int32_t deepest,
                                        const BlockOptions& options);
 
 }  // namespace helix::plan

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/block_types.h"
+#include "plan/problem/node_types.h"
 
 namespace helix::plan {
 

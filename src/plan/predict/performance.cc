@@ -13,12 +13,14 @@
 namespace helix::plan {
 namespace {
 
-// The published scheduler's rules (PAPER.md 3.1, 3.5): a query comes while the fullest layer is
-// below kFeed, a node takes it while it is below kHighWater, links with little flow are not used.
+// The rules of the published scheduler: a request comes while the fullest layer is below kFeed of
+// its KV memory, a node takes it while it is below kHighWater, and links with less than kLeastShare
+// of what leaves their sender are not used.
 constexpr double kFeed = 0.8;
 constexpr double kHighWater = 0.85;
 constexpr double kLeastShare = 0.05;
-// Residents hold less than their final length: measured against residency (THROUGHPUT.md 3).
+// Residents hold less than their final length: the mean over the time that they are resident, as a
+// share of it, in runs of the published simulator.
 constexpr double kMeanContext = 0.955;
 
 constexpr double kNextToNothing = 1e-6;  // tokens/s
@@ -37,28 +39,25 @@ const char* to_string(Batching batching) {
     return batching == Batching::helix ? "helix" : "reference";
 }
 
-PerformanceModel::Impl::Impl(const spec::ClusterSpec& c, const spec::ModelSpec& m,
-                             const CapacityTable& table, const spec::CostModel& costs,
+PerformanceModel::Impl::Impl(const Problem& p, const spec::CostModel& costs,
                              const PerformanceOptions& o)
-    : cluster(c),
-      model(m),
-      capacities(table),
+    : problem(p),
       options(o),
-      builder(c),
-      activation_bytes(static_cast<double>(m.activation_bytes_per_token)),
-      token_bytes(static_cast<double>(m.token_bytes)) {
-    CHECK(table.nodes.size() == c.nodes.size());
+      builder(p.cluster),
+      activation_bytes(static_cast<double>(p.model.activation_bytes_per_token)),
+      token_bytes(static_cast<double>(p.model.token_bytes)) {
+    CHECK(p.capacities.nodes.size() == p.cluster.nodes.size());
     CHECK(o.lengths.prompt > 0 && o.lengths.output > 0);
-    for (const spec::NodeSpec& node : c.nodes) {
+    for (const spec::NodeSpec& node : p.cluster.nodes) {
         LayerCurves curves(node, costs, o.lengths.prompt);
         const auto same = std::find(curves_.begin(), curves_.end(), curves);
         curve_of_.push_back(static_cast<std::size_t>(same - curves_.begin()));
         if (same == curves_.end()) curves_.push_back(std::move(curves));
     }
-    for (std::size_t i = 0; i < c.nodes.size(); ++i) {
+    for (std::size_t i = 0; i < p.cluster.nodes.size(); ++i) {
         std::size_t machine = i;
-        for (std::size_t k = 0; k < i && !c.nodes[i].host.empty(); ++k) {
-            if (c.nodes[k].host != c.nodes[i].host) continue;
+        for (std::size_t k = 0; k < i && !p.cluster.nodes[i].host.empty(); ++k) {
+            if (p.cluster.nodes[k].host != p.cluster.nodes[i].host) continue;
             machine = k;
             break;
         }
@@ -70,7 +69,7 @@ PerformanceModel::Impl::Impl(const spec::ClusterSpec& c, const spec::ModelSpec& 
 double PerformanceModel::Impl::groups(const Traffic& traffic) const {
     std::vector<std::int32_t> depth(traffic.stages.size(),
                                     std::numeric_limits<std::int32_t>::max());
-    std::vector<bool> machines(cluster.nodes.size());
+    std::vector<bool> machines(problem.cluster.nodes.size());
     std::int32_t least = std::numeric_limits<std::int32_t>::max();
     for (const Traffic::Hop& hop : traffic.hops) {
         if (hop.share <= 0) continue;
@@ -99,8 +98,8 @@ Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRan
                            (reference ? kMeanContext : 1.0);
     // Tokens of context that the holders of a layer have room for, and how much of it a token of
     // one request takes: less than 1 where its stages run only a part of what they hold.
-    scratch.layer_kv.assign(at(model.model.n_layers), 0.0);
-    scratch.layer_use.assign(at(model.model.n_layers), 0.0);
+    scratch.layer_kv.assign(at(model.problem.model.n_layers), 0.0);
+    scratch.layer_use.assign(at(model.problem.model.n_layers), 0.0);
     const auto use_of = [&](std::size_t i) {
         const std::int32_t s = scratch.traffic.stage_of[i];
         if (s < 0 || layers[i].empty()) return 0.0;
@@ -117,7 +116,7 @@ Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRan
         const spec::LayerRange range = layers[i];
         const double use = use_of(i);
         if (range.empty() || (use <= 0 && !reference)) continue;
-        const double kv = model.capacities.nodes[i].kv_tokens[at(range.size())];
+        const double kv = model.problem.capacities.nodes[i].kv_tokens[at(range.size())];
         for (std::int32_t l = range.begin; l < range.end; ++l) {
             const double part = use / scratch.layer_use[at(l)] / kFullUse;
             scratch.layer_kv[at(l)] += kv * std::min(1.0, part);
@@ -126,7 +125,7 @@ Room kv_room(const PerformanceModel::Impl& model, std::span<const spec::LayerRan
     }
     Room room;
     double fullest_layer = std::numeric_limits<double>::infinity();
-    for (std::int32_t l = 0; l < model.model.n_layers; ++l) {
+    for (std::int32_t l = 0; l < model.problem.model.n_layers; ++l) {
         const double tokens = scratch.layer_kv[at(l)] / scratch.layer_use[at(l)];
         if (tokens < fullest_layer * (1 - 1e-9)) {
             fullest_layer = tokens;
@@ -226,10 +225,9 @@ class Solver {
 
 }  // namespace
 
-PerformanceModel::PerformanceModel(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                                   const CapacityTable& capacities, const spec::CostModel& costs,
+PerformanceModel::PerformanceModel(const Problem& problem, const spec::CostModel& costs,
                                    const PerformanceOptions& options)
-    : impl_(std::make_unique<Impl>(cluster, model, capacities, costs, options)) {}
+    : impl_(std::make_unique<Impl>(problem, costs, options)) {}
 PerformanceModel::~PerformanceModel() = default;
 PerformanceModel::PerformanceModel(PerformanceModel&&) noexcept = default;
 PerformanceModel& PerformanceModel::operator=(PerformanceModel&&) noexcept = default;
@@ -242,8 +240,8 @@ Estimate PerformanceModel::estimate(std::span<const spec::LayerRange> layers,
                                     std::span<const spec::LinkFlow> flows,
                                     PerformanceScratch& scratch) const {
     Estimate estimate;
-    if (!impl_->builder.build(layers, impl_->model.n_layers, flows, least_share(impl_->options),
-                              scratch.traffic))
+    if (!impl_->builder.build(layers, impl_->problem.model.n_layers, flows,
+                              least_share(impl_->options), scratch.traffic))
         return estimate;
     const Room room = kv_room(*impl_, layers, scratch);
     Solver solver(*impl_, scratch, room);
@@ -263,11 +261,11 @@ Estimate PerformanceModel::estimate(std::span<const spec::LayerRange> layers,
 Prediction PerformanceModel::predict(std::span<const spec::LayerRange> layers,
                                      std::span<const spec::LinkFlow> flows) const {
     Prediction prediction;
-    prediction.node_busy.assign(impl_->cluster.nodes.size(), 0.0);
-    prediction.link_busy.assign(impl_->cluster.links.size(), 0.0);
+    prediction.node_busy.assign(impl_->problem.cluster.nodes.size(), 0.0);
+    prediction.link_busy.assign(impl_->problem.cluster.links.size(), 0.0);
     PerformanceScratch scratch;
-    if (!impl_->builder.build(layers, impl_->model.n_layers, flows, least_share(impl_->options),
-                              scratch.traffic))
+    if (!impl_->builder.build(layers, impl_->problem.model.n_layers, flows,
+                              least_share(impl_->options), scratch.traffic))
         return prediction;
     const LengthMoments& lengths = impl_->options.lengths;
     const Room room = kv_room(*impl_, layers, scratch);
@@ -295,16 +293,13 @@ Prediction PerformanceModel::predict(std::span<const spec::LayerRange> layers,
     return prediction;
 }
 
-std::vector<PerformanceModel> robust_models(const spec::ClusterSpec& cluster,
-                                            const spec::ModelSpec& model,
-                                            const CapacityTable& capacities,
-                                            const spec::CostModel& costs,
+std::vector<PerformanceModel> robust_models(const Problem& problem, const spec::CostModel& costs,
                                             const PerformanceOptions& options) {
     std::vector<PerformanceModel> models;
     PerformanceOptions each = options;
     for (const Batching batching : {Batching::helix, Batching::reference}) {
         each.batching = batching;
-        models.emplace_back(cluster, model, capacities, costs, each);
+        models.emplace_back(problem, costs, each);
     }
     return models;
 }

@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "plan/capacity.h"
 #include "plan/flow/flow_graph.h"
 #include "plan/flow/traffic.h"
-#include "plan/predict/lengths.h"
+#include "plan/problem/lengths.h"
+#include "plan/problem/problem.h"
 #include "spec/cluster_spec.h"
 #include "spec/cost_model.h"
-#include "spec/model_spec.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
@@ -66,19 +65,19 @@ struct Prediction {
     PerformanceLimit limit;
 };
 
-// Zeros where the flows are broken.
+// What searches need of a prediction. All figures are 0 where the flows are broken.
 struct Estimate {
     double decode_tokens_per_s = 0;
     double ttft_s = 0;
     double tpot_s = 0;
-    // Of the first token and of the others when the cluster is empty.
+    // The times of the first token and between the others when the cluster is empty.
     double empty_ttft_s = 0;
     double empty_tpot_s = 0;
     double depth = 0;
     std::int32_t scarce_layer = 0;  // the first of those with least KV memory
 };
 
-// What one evaluation needs to write on; each thread its own.
+// The memory that one evaluation writes on; each thread needs its own.
 struct PerformanceScratch {
     struct Load {                 // of a stage
         double cycle_s = 0;       // a batch of decodes alone
@@ -103,12 +102,13 @@ struct PerformanceScratch {
 
 // Predicts what a placement delivers in the steady state: Little's law with the requests that fit
 // in the KV memory, x D + (x / output) P = N, where the time between tokens D and the prompt's time
-// P follow from queues at machines and links that depend on the rate x (THROUGHPUT.md section 3).
+// P follow from queues at machines and links that depend on the rate x. N is the number of requests
+// for which the scarcest layer has KV memory; x is found by bisection. performance_helix.cc and
+// performance_reference.cc say how D and P come about under each kind of batching.
 class PerformanceModel {
   public:
     // Takes what it needs from costs; the other references must outlive it.
-    PerformanceModel(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                     const CapacityTable& capacities, const spec::CostModel& costs,
+    PerformanceModel(const Problem& problem, const spec::CostModel& costs,
                      const PerformanceOptions& options);
     ~PerformanceModel();
     PerformanceModel(PerformanceModel&&) noexcept;
@@ -117,7 +117,7 @@ class PerformanceModel {
     // flows: along valid hops of the placement; requests are routed in their proportions.
     Prediction predict(std::span<const spec::LayerRange> layers,
                        std::span<const spec::LinkFlow> flows) const;
-    // The essence of it, for searches: reuses the memory of scratch.
+    // The figures that searches need; reuses the memory of scratch.
     Estimate estimate(std::span<const spec::LayerRange> layers,
                       std::span<const spec::LinkFlow> flows, PerformanceScratch& scratch) const;
 
@@ -133,10 +133,7 @@ class PerformanceModel {
 // can be poor under another (single24 70B: tuned to ours 516 tokens/s under ours and 227 under the
 // published one; to the published one 415 and 339; to both 438 and 326), so that searches maximise
 // the geometric mean of both predictions.
-std::vector<PerformanceModel> robust_models(const spec::ClusterSpec& cluster,
-                                            const spec::ModelSpec& model,
-                                            const CapacityTable& capacities,
-                                            const spec::CostModel& costs,
+std::vector<PerformanceModel> robust_models(const Problem& problem, const spec::CostModel& costs,
                                             const PerformanceOptions& options = {});
 
 // "the KV memory of layers 24-27", "L4-3 (busy 97 % of the time)", "the link a -> b".

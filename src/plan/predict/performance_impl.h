@@ -5,15 +5,14 @@
 
 #include "plan/predict/layer_curves.h"
 #include "plan/predict/performance.h"
+#include "plan/problem/problem.h"
 
 // What the parts of the performance model share; not for others.
 
 namespace helix::plan {
 
 struct PerformanceModel::Impl {
-    Impl(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-         const CapacityTable& capacities, const spec::CostModel& costs,
-         const PerformanceOptions& options);
+    Impl(const Problem& problem, const spec::CostModel& costs, const PerformanceOptions& options);
 
     double groups(const Traffic& traffic) const;
     const LayerCurves& curves(std::int32_t node) const {
@@ -21,17 +20,15 @@ struct PerformanceModel::Impl {
     }
     // Seconds that a link is busy with one row, and its latency.
     double row_s(const Traffic::Hop& hop) const {
-        const spec::LinkSpec& link = cluster.links[static_cast<std::size_t>(hop.link)];
+        const spec::LinkSpec& link = problem.cluster.links[static_cast<std::size_t>(hop.link)];
         const bool outside = hop.from < 0 || hop.to < 0;
         return (outside ? token_bytes : activation_bytes) / link.bandwidth_bytes_per_s;
     }
     double latency_s(const Traffic::Hop& hop) const {
-        return cluster.links[static_cast<std::size_t>(hop.link)].latency_s;
+        return problem.cluster.links[static_cast<std::size_t>(hop.link)].latency_s;
     }
 
-    const spec::ClusterSpec& cluster;
-    const spec::ModelSpec& model;
-    const CapacityTable& capacities;
+    Problem problem;
     PerformanceOptions options;
     TrafficBuilder builder;
     double activation_bytes;

@@ -1,6 +1,6 @@
-// The published simulator's batching, as THROUGHPUT.md section 3 models it ("slow vehicle"): a
-// decode that meets a prompt stays behind it for the rest of the pipeline, because a machine runs
-// one layer at a time, batches merge in front of each layer and links are first in, first out.
+// The published simulator's batching, modelled as a road with slow vehicles: a decode that meets a
+// prompt stays behind it for the rest of the pipeline, because a machine runs one layer at a time,
+// batches merge in front of each layer and links are first in, first out.
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "plan/planner.h"
+#include "plan/report/plan_report.h"
 #include "spec/cluster_spec.h"
 #include "spec/model_spec.h"
 

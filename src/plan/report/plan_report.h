@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "plan/bounds/bounds.h"
-#include "plan/bounds/stall_bound.h"
 #include "plan/flow/flow_graph.h"
-#include "plan/flow/robustness.h"
-#include "plan/mip/milp.h"
+#include "plan/losses/robustness.h"
+#include "plan/losses/stall_bound.h"
+#include "plan/milp/milp.h"
 #include "plan/predict/performance.h"
 #include "plan/search/throughput_search.h"
 #include "spec/placement.h"

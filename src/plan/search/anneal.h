@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "plan/capacity.h"
-#include "plan/search/target_flow.h"
+#include "plan/flow/target_flow.h"
+#include "plan/problem/capacity.h"
 #include "spec/layer_range.h"
 
 namespace helix::plan {

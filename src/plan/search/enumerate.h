@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "plan/search/evaluator.h"
+#include "plan/flow/evaluator.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
@@ -22,8 +22,8 @@ struct Exhaustive {
 
 // Tries all placements of a handful of nodes and layers, node by node. A branch is left when the
 // layers' shortfall against the best flow so far is more than the nodes not yet placed can make up
-// (each at most max_j j min(T(j), F) token-layers; OPTIMISER's B2 with some nodes placed). `start`
-// is the first best; its flow should be high.
+// (each at most max_j j min(T(j), F) token-layers; as in Bounds::capped, with some nodes placed).
+// `start` is the first best; its flow should be high.
 Exhaustive exhaustive_placement(const Evaluator& evaluator, const spec::Placement& start,
                                 const ExhaustiveOptions& options);
 

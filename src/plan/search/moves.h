@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "plan/capacity.h"
+#include "plan/problem/capacity.h"
 #include "spec/layer_range.h"
 
 namespace helix::plan {

@@ -7,17 +7,16 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "base/random.h"
-#include "plan/block_types.h"
+#include "plan/flow/evaluator.h"
 #include "plan/pack/block_pack.h"
-#include "plan/search/evaluator.h"
+#include "plan/problem/cluster_part.h"
+#include "plan/problem/node_types.h"
 
 namespace helix::plan {
 namespace {
 
 using spec::ClusterSpec;
-using spec::kCoordinator;
 using spec::LayerRange;
-using spec::ModelSpec;
 using spec::Placement;
 
 constexpr double kPackTolerance = 0.003;
@@ -35,7 +34,7 @@ double fastest(const CapacityTable& capacities) {
     return most;
 }
 
-// OPTIMISER's B2 for some types: the largest F with sum max_j j min(T(j), F) >= F L.
+// Bounds::capped for some types of nodes: the largest F with sum max_j j min(T(j), F) >= F L.
 double capped_bound(const std::vector<NodeType>& types, std::int32_t n_layers) {
     const auto enough = [&](double flow) {
         double token_layers = 0;
@@ -57,41 +56,13 @@ double capped_bound(const std::vector<NodeType>& types, std::int32_t n_layers) {
     return high;
 }
 
-// The part of a problem that some nodes are.
-struct Part {
-    ClusterSpec cluster;
-    CapacityTable capacities;
-    std::vector<std::int32_t> nodes;  // of the whole cluster
-
-    Placement of(const Placement& whole) const {
-        Placement placement;
-        for (const std::int32_t i : nodes) placement.layers.push_back(whole.layers[at(i)]);
-        return placement;
-    }
-};
-
-Part part_of(const ClusterSpec& cluster, const CapacityTable& capacities,
-             const std::vector<std::int32_t>& group, std::int32_t which, std::int32_t without) {
-    Part part;
-    part.cluster.name = cluster.name;
-    std::vector<std::int32_t> index(group.size(), -2);
-    for (std::int32_t i = 0; at(i) < group.size(); ++i) {
-        if (group[at(i)] != which || i == without) continue;
-        index[at(i)] = static_cast<std::int32_t>(part.nodes.size());
-        part.nodes.push_back(i);
-        part.cluster.nodes.push_back(cluster.nodes[at(i)]);
-        part.capacities.nodes.push_back(capacities.nodes[at(i)]);
-    }
-    const auto end = [&](std::int32_t node) {
-        return node == kCoordinator ? kCoordinator : index[at(node)];
-    };
-    for (spec::LinkSpec link : cluster.links) {
-        link.from = end(link.from);
-        link.to = end(link.to);
-        if (link.from >= kCoordinator && link.to >= kCoordinator)
-            part.cluster.links.push_back(link);
-    }
-    return part;
+// The nodes of one group without one of them; -1: with all.
+ClusterPart part_of_group(const ClusterSpec& cluster, const std::vector<std::int32_t>& group,
+                          std::int32_t which, std::int32_t without) {
+    std::vector<bool> keep(group.size());
+    for (std::int32_t i = 0; at(i) < group.size(); ++i)
+        keep[at(i)] = group[at(i)] == which && i != without;
+    return part_of(cluster, keep);
 }
 
 // Deals the nodes of each type to the slots (ranges) that the type has in a plan.
@@ -183,43 +154,39 @@ std::optional<Placement> pack(const std::vector<NodeType>& types, std::int32_t n
 
 }  // namespace
 
-SearchResult search_large(const ClusterSpec& cluster, const ModelSpec& model,
-                          const CapacityTable& capacities, const FlowOptions& flow,
+SearchResult search_large(const Problem& problem, const FlowOptions& flow,
                           const ScaleOptions& options) {
-    const auto n = static_cast<std::int32_t>(cluster.nodes.size());
-    CHECK(capacities.nodes.size() == cluster.nodes.size() && n > 0);
-    const std::vector<std::int32_t> group = link_groups(cluster, model, fastest(capacities));
+    const auto n = static_cast<std::int32_t>(problem.cluster.nodes.size());
+    CHECK(problem.capacities.nodes.size() == problem.cluster.nodes.size() && n > 0);
+    const std::vector<std::int32_t> group =
+        link_groups(problem.cluster, problem.model, fastest(problem.capacities));
     const std::int32_t n_groups = 1 + *std::max_element(group.begin(), group.end());
     // Jobs: all nodes together, then each cell.
-    const std::vector<NodeType> all = node_types(cluster, model, capacities, {});
+    const std::vector<NodeType> all = node_types(problem, {});
     std::vector<std::vector<NodeType>> types(at(n_groups) + 1);
     types[0] = all;
-    for (NodeType& type : node_types(cluster, model, capacities, group))
+    for (NodeType& type : node_types(problem, group))
         types[at(type.group) + 1].push_back(std::move(type));
     std::vector<std::optional<Placement>> found(types.size());
     const auto job = [&](int k) {
         const auto j = static_cast<std::size_t>(k);
-        double upper = capped_bound(types[j], model.n_layers);
+        double upper = capped_bound(types[j], problem.model.n_layers);
         if (j == 0 && options.upper_bound > 0) upper = std::min(upper, options.upper_bound);
-        found[j] = pack(types[j], n, model.n_layers, upper, options);
+        found[j] = pack(types[j], n, problem.model.n_layers, upper, options);
         if (j == 0 && found[j] && n_groups > 1) {
-            Dealer(all, group, n_groups, model.n_layers, *found[j])
+            Dealer(all, group, n_groups, problem.model.n_layers, *found[j])
                 .deal(options.exchanges, options.seed, options.stop);
         }
     };
     const auto jobs = static_cast<int>(n_groups > 1 ? types.size() : 1);
-    if (options.executor) {
-        options.executor(jobs, job);
-    } else {
-        for (int k = 0; k < jobs; ++k) job(k);
-    }
-    Placement cells{std::vector<LayerRange>(cluster.nodes.size())};
+    run_jobs(options.executor, jobs, job);
+    Placement cells{std::vector<LayerRange>(problem.cluster.nodes.size())};
     for (std::size_t j = 1; j < found.size(); ++j) {
         for (std::size_t i = 0; found[j] && i < cells.layers.size(); ++i) {
             if (!found[j]->layers[i].empty()) cells.layers[i] = found[j]->layers[i];
         }
     }
-    const Evaluator evaluator(cluster, model, capacities, flow);
+    const Evaluator evaluator(problem, flow);
     std::vector<Placement> starts{std::move(cells)};
     if (found[0]) starts.push_back(std::move(*found[0]));
     SearchOptions search;
@@ -233,39 +200,40 @@ SearchResult search_large(const ClusterSpec& cluster, const ModelSpec& model,
     return search_placement(evaluator, starts, search);
 }
 
-SearchResult repair_large(const ClusterSpec& cluster, const ModelSpec& model,
-                          const CapacityTable& capacities, const FlowOptions& flow,
+SearchResult repair_large(const Problem& problem, const FlowOptions& flow,
                           const Placement& placement, std::int32_t lost,
                           const ScaleOptions& options) {
-    CHECK(placement.layers.size() == cluster.nodes.size());
-    CHECK(lost >= 0 && at(lost) < cluster.nodes.size());
-    std::vector<std::int32_t> group = link_groups(cluster, model, fastest(capacities));
+    CHECK(placement.layers.size() == problem.cluster.nodes.size());
+    CHECK(lost >= 0 && at(lost) < problem.cluster.nodes.size());
+    std::vector<std::int32_t> group =
+        link_groups(problem.cluster, problem.model, fastest(problem.capacities));
     const auto flow_of_cell = [&] {
-        const Part cell = part_of(cluster, capacities, group, group[at(lost)], -1);
-        return Evaluator(cell.cluster, model, cell.capacities, flow)
-            .flow(cell.of(placement).layers);
+        const ClusterPart cell = part_of_group(problem.cluster, group, group[at(lost)], -1);
+        const CapacityTable capacities = capacities_of_part(problem.capacities, cell);
+        return Evaluator({cell.cluster, problem.model, capacities}, flow)
+            .flow(placement_of_part(placement, cell).layers);
     };
     if (flow_of_cell() <= 0) std::fill(group.begin(), group.end(), 0);
-    const Part part = part_of(cluster, capacities, group, group[at(lost)], lost);
+    const ClusterPart part = part_of_group(problem.cluster, group, group[at(lost)], lost);
     SearchResult result;
     result.most_flow = placement;
     result.most_flow.layers[at(lost)] = {};
-    if (!part.nodes.empty()) {
-        const Evaluator evaluator(part.cluster, model, part.capacities, flow);
+    if (!part.origin.empty()) {
+        const CapacityTable capacities = capacities_of_part(problem.capacities, part);
+        const Problem own{part.cluster, problem.model, capacities};
         SearchOptions search;
         search.seed = options.seed;
         search.iterations = options.iterations;
         search.stop = options.stop;
         search.executor = options.executor;
         search.flow_tolerance = 0;
-        search.upper_bound =
-            capped_bound(node_types(part.cluster, model, part.capacities, {}), model.n_layers);
-        const SearchResult found = search_placement(evaluator, {part.of(placement)}, search);
+        search.upper_bound = capped_bound(node_types(own, {}), problem.model.n_layers);
+        const SearchResult found =
+            search_placement(Evaluator(own, flow), {placement_of_part(placement, part)}, search);
         result.iterations = found.iterations;
-        for (std::size_t k = 0; k < part.nodes.size(); ++k)
-            result.most_flow.layers[at(part.nodes[k])] = found.most_flow.layers[k];
+        put_placement(part, found.most_flow, result.most_flow);
     }
-    result.flow = Evaluator(cluster, model, capacities, flow).flow(result.most_flow.layers);
+    result.flow = Evaluator(problem, flow).flow(result.most_flow.layers);
     return result;
 }
 

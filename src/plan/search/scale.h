@@ -4,11 +4,9 @@
 #include <functional>
 #include <vector>
 
-#include "plan/capacity.h"
 #include "plan/flow/flow_graph.h"
+#include "plan/problem/problem.h"
 #include "plan/search/search.h"
-#include "spec/cluster_spec.h"
-#include "spec/model_spec.h"
 #include "spec/placement.h"
 
 // Placement of clusters of hundreds of machines, where annealing over all of them is hopeless.
@@ -31,15 +29,13 @@ struct ScaleOptions {
 //   their types so that what leaves a cell's nodes at a boundary meets nodes of the same cell.
 // Up to 200 nodes annealing follows from there. Flow is the maximum flow over the real links. The
 // block plans use no partial inference and are valid with it.
-SearchResult search_large(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                          const CapacityTable& capacities, const FlowOptions& flow,
+SearchResult search_large(const Problem& problem, const FlowOptions& flow,
                           const ScaleOptions& options);
 
 // A placement in which the node `lost` holds nothing any more. Where its cell had flow of its own,
 // that cell alone is searched again, from what it holds, so that little moves and the time does not
 // grow with the cluster; elsewhere all nodes are. options.upper_bound and exchanges are not used.
-SearchResult repair_large(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                          const CapacityTable& capacities, const FlowOptions& flow,
+SearchResult repair_large(const Problem& problem, const FlowOptions& flow,
                           const spec::Placement& placement, std::int32_t lost,
                           const ScaleOptions& options);
 

@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "plan/flow/target_flow.h"
 #include "plan/search/anneal.h"
 #include "plan/search/enumerate.h"
 #include "plan/search/moves.h"
-#include "plan/search/target_flow.h"
 
 namespace helix::plan {
 namespace {
@@ -117,11 +117,7 @@ class FlowSearch {
         const auto one = [&](int lane) {
             job(lanes[static_cast<std::size_t>(lane)], flows_[static_cast<std::size_t>(lane)]);
         };
-        if (options_.executor) {
-            options_.executor(kFlowLanes, one);
-        } else {
-            for (int lane = 0; lane < kFlowLanes; ++lane) one(lane);
-        }
+        run_jobs(options_.executor, kFlowLanes, one);
         for (const Lane& lane : lanes) result_.iterations += lane.done;
     }
 

@@ -4,13 +4,11 @@
 #include <functional>
 #include <vector>
 
-#include "plan/search/evaluator.h"
+#include "plan/flow/evaluator.h"
+#include "plan/search/executor.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
-
-// Runs job(0) .. job(n - 1), in any order or side by side, and returns when all are done.
-using Executor = std::function<void(int n, const std::function<void(int)>& job)>;
 
 struct SearchOptions {
     std::uint64_t seed = 1;

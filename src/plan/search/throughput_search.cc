@@ -9,9 +9,9 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "base/random.h"
+#include "plan/flow/evaluator.h"
 #include "plan/flow/split.h"
 #include "plan/flow/traffic.h"
-#include "plan/search/evaluator.h"
 #include "plan/search/moves.h"
 
 namespace helix::plan {
@@ -62,14 +62,8 @@ struct Known {
 // Predictions of one thread.
 class Assessor {
   public:
-    Assessor(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-             const CapacityTable& capacities, const Splitter& splitter,
-             const ThroughputOptions& options)
-        : cluster_(cluster),
-          model_(model),
-          capacities_(capacities),
-          splitter_(splitter),
-          options_(options) {}
+    Assessor(const Problem& problem, const Splitter& splitter, const ThroughputOptions& options)
+        : problem_(problem), splitter_(splitter), options_(options) {}
 
     // The placement with the quick split.
     Scored operator()(const Layers& layers) {
@@ -115,8 +109,7 @@ class Assessor {
     std::optional<ThroughputCandidate> settle(ThroughputCandidate candidate,
                                               const TrafficBuilder& builder) {
         Layers& layers = candidate.placement.layers;
-        candidate.flow_tokens_per_s =
-            scale_to_capacity(builder, cluster_, model_, capacities_, layers, candidate.flows);
+        candidate.flow_tokens_per_s = scale_to_capacity(builder, problem_, layers, candidate.flows);
         if (candidate.flow_tokens_per_s <= 0) return std::nullopt;
         std::vector<bool> used(layers.size());
         for (const spec::LinkFlow& flow : candidate.flows) {
@@ -128,8 +121,7 @@ class Assessor {
         const Scored scored = score(layers, candidate.flows);
         if (!scored.within) return std::nullopt;
         if (options_.survive > 0) {
-            const Robustness exact =
-                single_losses(cluster_, model_, capacities_, candidate.placement, options_.flow);
+            const Robustness exact = single_losses(problem_, candidate.placement, options_.flow);
             if (exact.worst_share() < options_.survive * (1 - 1e-9)) return std::nullopt;
         }
         candidate.score = scored.score;
@@ -158,9 +150,10 @@ class Assessor {
         rest_ = layers;
         for (std::size_t i = 0; i < layers.size() && least > 0; ++i) {
             if (layers[i].empty()) continue;
-            const std::string& host = cluster_.nodes[i].host;
+            const std::string& host = problem_.cluster.nodes[i].host;
             for (std::size_t k = 0; k < layers.size(); ++k) {
-                if (k == i || (!host.empty() && cluster_.nodes[k].host == host)) rest_[k] = {};
+                if (k == i || (!host.empty() && problem_.cluster.nodes[k].host == host))
+                    rest_[k] = {};
             }
             least = std::min(least, splitter_.split(rest_, scratch_, rest_flows_) / all);
             rest_ = layers;
@@ -168,9 +161,7 @@ class Assessor {
         return least;
     }
 
-    const spec::ClusterSpec& cluster_;
-    const spec::ModelSpec& model_;
-    const CapacityTable& capacities_;
+    Problem problem_;
     const Splitter& splitter_;
     const ThroughputOptions& options_;
     Splitter::Scratch scratch_;
@@ -183,16 +174,14 @@ class Assessor {
 
 class LaneSearch {
   public:
-    LaneSearch(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-               const CapacityTable& capacities, const ThroughputOptions& options)
-        : n_layers_(model.n_layers),
-          capacities_(capacities),
+    LaneSearch(const Problem& problem, const ThroughputOptions& options)
+        : n_layers_(problem.model.n_layers),
+          capacities_(problem.capacities),
           options_(options),
-          splitter_(cluster, model, capacities, options.flow,
-                    options.models.front()->options().lengths.prompt),
-          builder_(cluster) {
+          splitter_(problem, options.flow, options.models.front()->options().lengths.prompt),
+          builder_(problem.cluster) {
         for (int lane = 0; lane < kThroughputLanes; ++lane)
-            judges_.emplace_back(cluster, model, capacities, splitter_, options);
+            judges_.emplace_back(problem, splitter_, options);
     }
 
     ThroughputResult run(const std::vector<Placement>& starts) {
@@ -218,14 +207,6 @@ class LaneSearch {
 
   private:
     bool out_of_time() const { return options_.stop && options_.stop(); }
-
-    void run_all(int n, const std::function<void(int)>& task) {
-        if (options_.run_all) {
-            options_.run_all(n, task);
-        } else {
-            for (int k = 0; k < n; ++k) task(k);
-        }
-    }
 
     void add_starts() {
         for (const Placement& start : starts_) {
@@ -307,7 +288,8 @@ class LaneSearch {
 
     void anneal_round(int round, std::int64_t length) {
         std::vector<Cycle> cycles = plan_round(round, length);
-        run_all(kThroughputLanes, [&](int lane) { anneal(cycles[at(lane)], judges_[at(lane)]); });
+        run_jobs(options_.executor, kThroughputLanes,
+                 [&](int lane) { anneal(cycles[at(lane)], judges_[at(lane)]); });
         for (Cycle& cycle : cycles) {
             result_.iterations += cycle.done;
             for (Known& known : cycle.found) add(std::move(known));
@@ -376,7 +358,7 @@ class LaneSearch {
                 break;
             chosen.push_back(&known);
         }
-        run_all(static_cast<int>(chosen.size()), [&](int k) {
+        run_jobs(options_.executor, static_cast<int>(chosen.size()), [&](int k) {
             if (out_of_time()) return;
             ThroughputCandidate& candidate = chosen[at(k)]->candidate;
             candidate.judgement = options_.judge(candidate.placement, candidate.flows);
@@ -401,40 +383,33 @@ class LaneSearch {
 
 }  // namespace
 
-ThroughputResult search_throughput(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                                   const CapacityTable& capacities,
-                                   const std::vector<Placement>& starts,
+ThroughputResult search_throughput(const Problem& problem, const std::vector<Placement>& starts,
                                    const ThroughputOptions& options) {
     CHECK(!options.models.empty());
     CHECK(!starts.empty());
-    return LaneSearch(cluster, model, capacities, options).run(starts);
+    return LaneSearch(problem, options).run(starts);
 }
 
-std::optional<ThroughputCandidate> split_placement(const spec::ClusterSpec& cluster,
-                                                   const spec::ModelSpec& model,
-                                                   const CapacityTable& capacities,
+std::optional<ThroughputCandidate> split_placement(const Problem& problem,
                                                    const spec::Placement& placement,
                                                    const ThroughputOptions& options) {
     CHECK(!options.models.empty());
-    const Splitter splitter(cluster, model, capacities, options.flow,
+    const Splitter splitter(problem, options.flow,
                             options.models.front()->options().lengths.prompt);
-    return Assessor(cluster, model, capacities, splitter, options)
-        .finish(placement.layers, TrafficBuilder(cluster));
+    return Assessor(problem, splitter, options)
+        .finish(placement.layers, TrafficBuilder(problem.cluster));
 }
 
-std::vector<ParetoEntry> pareto_table(const spec::ClusterSpec& cluster,
-                                      const spec::ModelSpec& model, const CapacityTable& capacities,
-                                      const FlowOptions& flow,
+std::vector<ParetoEntry> pareto_table(const Problem& problem, const FlowOptions& flow,
                                       const std::vector<ThroughputCandidate>& shortlist) {
-    const Evaluator evaluator(cluster, model, capacities, flow);
+    const Evaluator evaluator(problem, flow);
     std::vector<ParetoEntry> entries;
     std::vector<Merits> merits;
     for (std::size_t c = 0; c < shortlist.size(); ++c) {
         const ThroughputCandidate& candidate = shortlist[c];
-        ParetoEntry entry{
-            .merits = {},
-            .robustness = single_losses(cluster, model, capacities, candidate.placement, flow),
-            .candidate = c};
+        ParetoEntry entry{.merits = {},
+                          .robustness = single_losses(problem, candidate.placement, flow),
+                          .candidate = c};
         CHECK(!candidate.estimates.empty());
         entry.merits = {.flow_tokens_per_s = entry.robustness.tokens_per_s,
                         .decode_tokens_per_s = candidate.estimates.front().decode_tokens_per_s,

@@ -5,13 +5,12 @@
 #include <optional>
 #include <vector>
 
-#include "plan/capacity.h"
 #include "plan/flow/flow_graph.h"
-#include "plan/flow/robustness.h"
+#include "plan/losses/robustness.h"
 #include "plan/predict/performance.h"
+#include "plan/problem/problem.h"
+#include "plan/search/executor.h"
 #include "plan/search/pareto.h"
-#include "spec/cluster_spec.h"
-#include "spec/model_spec.h"
 #include "spec/placement.h"
 
 namespace helix::plan {
@@ -44,11 +43,11 @@ struct ThroughputOptions {
     std::function<bool()> stop;           // asked between rounds and every few tries
     std::size_t shortlist = 30;
 
-    // Runs task(0) .. task(n - 1), in any order or at once; without it, one after the other. The
-    // result does not depend on it unless stop interferes.
-    std::function<void(int n, const std::function<void(int)>& task)> run_all;
+    // Without one the jobs run one after the other. The result does not depend on it unless stop
+    // interferes.
+    Executor executor;
 
-    // Judges a plan. Called from run_all's tasks. Without it the predictions decide.
+    // Judges a plan. Called from the executor's jobs. Without it the predictions decide.
     Judge judge;
     std::int32_t most_judged = 200;
 };
@@ -73,17 +72,14 @@ struct ThroughputResult {
 // Anneals placements towards the best prediction, from all starts and from what proved best, in
 // rounds; from the third on each round's best are judged and guide the next. Never worse (by the
 // judge's measure, if there is one) than the starts that keep the limits.
-ThroughputResult search_throughput(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
-                                   const CapacityTable& capacities,
+ThroughputResult search_throughput(const Problem& problem,
                                    const std::vector<spec::Placement>& starts,
                                    const ThroughputOptions& options);
 
 // A placement as it stands, with the split of requests that the search would choose for it and its
 // predictions. Of `options` only models, flow and limits matter. Nothing if it serves no request
 // within the limits.
-std::optional<ThroughputCandidate> split_placement(const spec::ClusterSpec& cluster,
-                                                   const spec::ModelSpec& model,
-                                                   const CapacityTable& capacities,
+std::optional<ThroughputCandidate> split_placement(const Problem& problem,
                                                    const spec::Placement& placement,
                                                    const ThroughputOptions& options);
 
@@ -95,9 +91,7 @@ struct ParetoEntry {
 };
 
 // The candidates that no other beats in everything. Costs a maximum flow per part of each.
-std::vector<ParetoEntry> pareto_table(const spec::ClusterSpec& cluster,
-                                      const spec::ModelSpec& model, const CapacityTable& capacities,
-                                      const FlowOptions& flow,
+std::vector<ParetoEntry> pareto_table(const Problem& problem, const FlowOptions& flow,
                                       const std::vector<ThroughputCandidate>& shortlist);
 
 }  // namespace helix::plan

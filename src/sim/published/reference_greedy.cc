@@ -7,7 +7,7 @@
 
 #include "sim/published/reference_routing.h"
 
-// The published baselines (PAPER.md 3.2). They know no plan: each endpoint sends over links that
+// The published baselines know no plan: each endpoint sends over links that
 // are free at the moment, with all the bandwidth that is free, and a prompt's way becomes its
 // route.
 

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "sim/published/reference_routing.h"
 
-// The published max-flow scheduler (PAPER.md 3.1): at each hop the link with the least load in
+// The published max-flow scheduler takes at each hop the link with the least load in
 // proportion to its flow, among those whose node has room by the KV estimate.
 
 namespace helix::sim {

@@ -13,7 +13,7 @@
 namespace helix::sim {
 namespace {
 
-constexpr double kDiskBytesPerS = 1e9;  // models are loaded at this rate (PAPER.md 1.1)
+constexpr double kDiskBytesPerS = 1e9;  // the published simulator loads models at this rate
 constexpr double kPromptTokensPerRequest = 2048;
 constexpr double kContextPerSequence = 1000;
 constexpr std::int64_t kLeastContext = 4096;

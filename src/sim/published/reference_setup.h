@@ -18,9 +18,8 @@
 
 namespace helix::sim {
 
-// max_flow: interleaved weighted round robin along a maximum flow, with KV estimates
-// (PAPER.md 3.1). The others are the published baselines (3.2); separate pipelines are clusters of
-// their own under `random`.
+// max_flow: interleaved weighted round robin along a maximum flow, with KV estimates. The others
+// are the published baselines; separate pipelines are clusters of their own under `random`.
 enum class ReferenceScheduler { max_flow, swarm, random, shortest_queue };
 
 // What a node computes next.

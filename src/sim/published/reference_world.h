@@ -11,8 +11,8 @@
 #include "sim/published/reference_setup.h"
 #include "sim/report/report.h"
 
-// The published simulator's world (PAPER.md 3.3): nodes that run one layer at a time for whatever
-// waits before it, links that carry one request at a time, a coordinator that costs nothing.
+// The published simulator's rules of time: nodes that run one layer at a time for whatever waits
+// before it, links that carry one request at a time, a coordinator that costs nothing.
 
 namespace helix::sim {
 

@@ -28,8 +28,8 @@ class Automaton {
         bool may_be_empty = false;  // that rule may read nothing
         NodeIndex return_to = 0;    // kNoReturn: nothing is left to do, the caller's caller goes on
     };
-    // Of a node within a counted repetition: over at most `within` more bytes it reads what node
-    // reads, for which the count does not matter.
+    // A stand-in for a node within a counted repetition: over at most `within` more bytes the node
+    // reads what `node` reads, for which the count does not matter.
     struct StandIn {
         NodeIndex node = 0;
         std::int32_t within = 0;
@@ -37,8 +37,8 @@ class Automaton {
     static constexpr NodeIndex kNoReturn = 0xFFFFFFFF;
     static constexpr std::size_t kMaxNodes = 50'000;
 
-    // invalid: more than kMaxNodes, a rule that begins with itself, or a root that can never end;
-    // names the rule.
+    // Error invalid: more than kMaxNodes, a rule that begins with itself, or a root that can never
+    // end. It names the rule.
     static base::Result<std::shared_ptr<const Automaton>> build(const Grammar& grammar);
 
     NodeIndex start() const { return start_; }
@@ -50,17 +50,17 @@ class Automaton {
     std::span<const ByteEdge> bytes(NodeIndex node) const { return nodes_[node].bytes; }
     std::span<const NodeIndex> empty(NodeIndex node) const { return nodes_[node].empty; }
     std::span<const Call> calls(NodeIndex node) const { return nodes_[node].calls; }
-    // Some node has another as its stand-in.
+    // Whether some node has another as its stand-in.
     bool counts() const { return counts_; }
     NodeIndex stand_in(NodeIndex node, std::int32_t bytes) const {
         const StandIn& other = nodes_[node].stand_in;
         return bytes <= other.within ? other.node : node;
     }
 
-    // Bytes that no edge tells apart have one class.
+    // The class of a byte. Bytes that no edge tells apart have the same class.
     std::uint8_t class_of(std::uint8_t byte) const { return classes_[byte]; }
     std::size_t class_count() const { return class_bytes_.size(); }
-    // One byte of the class.
+    // A byte of the class.
     std::uint8_t byte_of(std::size_t byte_class) const { return class_bytes_[byte_class]; }
 
     struct Node {
@@ -68,7 +68,7 @@ class Automaton {
         std::vector<NodeIndex> empty;
         std::vector<Call> calls;
         StandIn stand_in;
-        bool end = false;  // of its rule
+        bool end = false;  // an end of its rule
     };
 
   private:

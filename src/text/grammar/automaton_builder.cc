@@ -8,7 +8,7 @@ namespace {
 // Above this many nodes a repeated expression becomes a rule of its own, so that each repetition
 // costs one call.
 constexpr std::size_t kSmall = 4;
-// From so many items on, nodes of a counted repetition have stand-ins.
+// From this many items on, nodes of a counted repetition have stand-ins.
 constexpr std::int32_t kMany = 4;
 
 std::size_t rough_size(const Expr& e) {
@@ -37,7 +37,7 @@ class GraphBuilder {
     }
 
     bool build() {
-        // Rules made on the way are appended.
+        // Rules that are made on the way are appended to bodies_.
         for (std::size_t i = 0; i < bodies_.size() && fits(); ++i) {
             const RuleGraphs::RuleGraph graph = graphs_.rules[i];
             build(*bodies_[i], graph.start, graph.end);
@@ -133,7 +133,7 @@ class GraphBuilder {
 
     template <typename BuildItem>
     void repeat_with(const Expr& e, NodeIndex from, NodeIndex to, const BuildItem& build_item) {
-        // A node of its own: what leads back to it must not be an entrance for others.
+        // It needs a node of its own: what leads back to it must not be an entrance for others.
         NodeIndex at = new_node();
         empty(from, at);
         std::vector<Copy> copies;

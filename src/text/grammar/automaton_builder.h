@@ -28,22 +28,22 @@ struct RuleGraphs {
     std::vector<RuleGraph> rules;  // the grammar's first, in order
 };
 
-// invalid: too many nodes.
+// Error invalid: too many nodes.
 base::Result<RuleGraphs> build_graphs(const Grammar& grammar);
 
-// Takes out edges that lead to no end of their rule. invalid: no text can complete rule root.
+// Takes out edges that lead to no end of their rule. Error invalid: no text can complete rule root.
 base::Status remove_dead_ends(RuleGraphs& graphs, std::size_t root);
 
 struct CallOrder {
-    // By rule: what a rule calls before it has read anything has a higher rank. 0, 1, 2 ...
+    // Ranks 0, 1, 2 ... by rule. What a rule calls before it has read anything has a higher rank.
     std::vector<std::uint32_t> rank;
     std::vector<bool> may_be_empty;  // by rule: it may read nothing
 };
 
-// invalid: a rule begins with itself, perhaps by way of others; names them.
+// Error invalid: a rule begins with itself, perhaps by way of others. It names them.
 base::Result<CallOrder> call_order(const RuleGraphs& graphs);
 
-// Per node: nothing but its rule's end can follow.
+// Whether, per node, nothing but its rule's end can follow.
 std::vector<bool> only_end_follows(const RuleGraphs& graphs);
 
 }  // namespace helix::text::grammar

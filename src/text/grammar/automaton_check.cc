@@ -17,7 +17,7 @@ struct Back {
 // Finds the nodes from which their rule's end can be reached, backwards from the ends.
 class Completion {
   public:
-    // with_bytes: over any edge; else without reading anything.
+    // with_bytes means over any edge; otherwise without reading anything.
     Completion(const RuleGraphs& graphs, bool with_bytes)
         : graphs_(graphs),
           reached_(graphs.nodes.size()),
@@ -102,8 +102,8 @@ std::vector<std::vector<std::size_t>> first_calls(const RuleGraphs& graphs,
     return out;
 }
 
-// A way through next from some rule back to itself; empty when there is none: then done has all
-// rules, each after those it leads to.
+// A way through `next` from some rule back to itself. It is empty when there is none; then `done`
+// has all rules, each after those that it leads to.
 std::vector<std::size_t> find_cycle(const std::vector<std::vector<std::size_t>>& next,
                                     std::vector<std::size_t>& done) {
     enum class Mark : std::uint8_t { fresh, open, left };

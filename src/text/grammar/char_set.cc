@@ -16,8 +16,8 @@ std::size_t utf8_length(char32_t code) {
     return code < 0x10000 ? 3 : 4;
 }
 
-// Both ends have one length, so that cutting where continuation bytes do not cover their whole
-// range leaves products of byte ranges.
+// Both ends have the same length. Cutting where continuation bytes do not cover their whole range
+// leaves products of byte ranges.
 void split_same_length(CodeRange range, std::vector<ByteSequence>& out) {
     const std::size_t length = utf8_length(range.first);
     for (std::size_t i = 1; i < length; ++i) {

@@ -17,7 +17,7 @@ using CharSet = std::vector<CodeRange>;
 
 constexpr char32_t kLastCodePoint = 0x10FFFF;
 
-// Ranges in any order, possibly overlapping, as a set.
+// Makes a set of ranges in any order, which may overlap.
 CharSet make_char_set(std::vector<CodeRange> ranges);
 // All code points (surrogates are none) outside the set.
 CharSet complement(const CharSet& set);

@@ -12,8 +12,8 @@ namespace helix::text::grammar {
 // escapes \n \r \t \" \\ \[ \] \- \^ \xHH \uHHHH \UHHHHHHHH (code points). Line ends are spaces: a
 // rule ends where the next begins. The text that is wanted is rule "root".
 //
-// invalid: says line and column, what was expected and what was found; a rule that is used but not
-// defined; no root.
+// Error invalid says line and column, what was expected and what was found; also for a rule that is
+// used but not defined, and when there is no root.
 base::Result<Grammar> parse_gbnf(std::string_view text);
 
 }  // namespace helix::text::grammar

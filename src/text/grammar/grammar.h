@@ -8,8 +8,8 @@
 
 #include "text/grammar/char_set.h"
 
-// What a text may be: rules made of literals, characters, sequences, choices and repetitions, as
-// every source (GBNF, JSON schema, patterns) is read into and an Automaton is built from.
+// What a text may be: rules made of literals, characters, sequences, choices and repetitions. Every
+// source (GBNF, JSON schema, patterns) is read into this form, and an Automaton is built from it.
 
 namespace helix::text::grammar {
 
@@ -47,7 +47,7 @@ struct Grammar {
 
 Expr literal(std::string_view text);
 Expr chars(CharSet set);
-// ASCII characters and ranges of them as in a class: "a-z_".
+// One of some ASCII characters and ranges, written as in a class: "a-z_".
 Expr one_of(std::string_view ranges);
 Expr sequence(std::vector<Expr> items);
 Expr choice(std::vector<Expr> items);

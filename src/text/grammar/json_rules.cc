@@ -21,7 +21,7 @@ Expr hex(std::int32_t count) {
     return repeat(one_of("0-9a-fA-F"), count, count);
 }
 
-// After "\u": a character, or a pair of surrogates.
+// What may follow "\u": a character, or a pair of surrogates.
 std::vector<Expr> unicode_escapes() {
     std::vector<Expr> out;
     out.push_back(sequence({one_of("0-9a-ceA-CEfF"), hex(3)}));
@@ -81,7 +81,7 @@ bool all_are(std::string_view text, char digit) {
     return text.find_first_not_of(digit) == std::string_view::npos;
 }
 
-// Of one length, leading zeros included.
+// Numbers between two of the same length, leading zeros included.
 Expr between(std::string_view low, std::string_view high) {
     const auto n = static_cast<std::int32_t>(low.size());
     if (n == 0) return {};

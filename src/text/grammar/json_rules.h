@@ -9,12 +9,12 @@
 
 namespace helix::text::grammar {
 
-// Adds each rule when it is first asked for. Whitespace is bounded, so that a model cannot write
+// Adds each rule when it is first asked for. White space is bounded, so that a model cannot write
 // blanks for ever; numbers have at most 15 digits before and 16 after the point and 2 of an
 // exponent, so that every reader takes them; a \u escape never leaves half a surrogate pair.
 class JsonRules {
   public:
-    // grammar outlives the object.
+    // grammar must outlive the object.
     explicit JsonRules(Grammar& grammar) : grammar_(grammar) {}
 
     Expr space();      // "", " ", or a line end and at most 20 blanks
@@ -44,11 +44,11 @@ class JsonRules {
 // The largest number that integer() writes.
 constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
 
-// "[" item ("," item)* "]" and the like: open, first, then rest, close, with space between.
+// A form like "[" item ("," item)* "]": open, first, then rest, close, with space between.
 Expr bracketed(JsonRules& json, std::string_view open, Expr inside, std::string_view close);
 
-// An expression over the characters of a string as one over their JSON form: quote, backslash and
-// control characters escaped the one usual way. Rule references are left as they are.
+// Turns an expression over the characters of a string into one over their JSON form, with quote,
+// backslash and control characters escaped in the one usual way. Rule references stay as they are.
 Expr inside_json_string(const Expr& e);
 
 // Whole numbers low <= n <= high in decimal, without leading zeros.

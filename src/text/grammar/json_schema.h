@@ -19,10 +19,10 @@ namespace helix::text::grammar {
 // format (date, time, date-time, uuid, ipv4, email); minimum, maximum, exclusive ones too
 // (integers; for numbers only a minimum of 0). Annotations are ignored.
 //
-// invalid: names the keyword, and its place as a JSON pointer ("#/properties/age").
+// Error invalid names the keyword, and its place as a JSON pointer ("#/properties/age").
 base::Result<Grammar> json_schema_grammar(const nlohmann::ordered_json& schema);
 
-// The same from the schema's text. invalid: also text that is no JSON.
+// The same from the schema's text. Error invalid also for text that is no JSON.
 base::Result<Grammar> json_schema_grammar(std::string_view schema);
 
 // Any JSON object.

@@ -43,7 +43,7 @@ Matcher::Matcher(std::shared_ptr<const Automaton> automaton)
 }
 
 void Matcher::begin_count(std::uint64_t max_steps) {
-    if (++count_ == 0) {  // the number of the count came round
+    if (++count_ == 0) {  // the number of the count has wrapped around
         for (Transition& transition : transitions_) transition.counted_in = 0;
         for (StateInfo& state : states_) {
             state.loops_counted_in = 0;
@@ -62,7 +62,7 @@ bool Matcher::charge(std::uint64_t steps) {
     return trouble_ == Trouble::none;
 }
 
-// A step that is not part of this count yet.
+// Takes a step that is not part of this count yet.
 Matcher::State Matcher::take(State state, std::uint8_t byte) {
     if (state == kDead || trouble_ != Trouble::none) return kDead;
     const std::size_t at = state * classes_ + class_of_[byte];
@@ -107,7 +107,7 @@ bool Matcher::add(Way way) {
     return true;
 }
 
-// The rule has ended: its callers go on.
+// The rule has ended, so its callers go on.
 bool Matcher::pop(StackSet stack) {
     for (std::size_t i = 0; i < stacks_[stack].size; ++i) {
         const Way frame = frame_pool_[stacks_[stack].begin + i];
@@ -134,7 +134,8 @@ bool Matcher::add_call(const Automaton::Call& call, StackSet stack) {
         const auto others = frames(stack);
         waiting.insert(waiting.end(), others.begin(), others.end());
     }
-    // What is called may read nothing: its ways are made later, when all its callers are known.
+    // The rule that is called may read nothing. Its ways are made later, when all its callers are
+    // known.
     if (!call.may_be_empty) return true;
     return back ? add({call.return_to, stack}) : pop(stack);
 }
@@ -150,14 +151,15 @@ bool Matcher::expand() {
         for (const Automaton::Call& call : automaton_->calls(at.node)) {
             if (!add_call(call, at.stack)) return false;
         }
-        // In a rule that was called at this place this adds nothing new: see add_call.
+        // In a rule that was called at this place this adds nothing new (see add_call).
         if (automaton_->is_end(at.node) && !pop(at.stack)) return false;
     }
     return true;
 }
 
-// The state of the ways that were added. A rule that may be called at this very place calls rules
-// of higher ranks only, so by ranks all callers of a rule are known when its turn comes.
+// Makes the state of the ways that were added. A rule that may be called at this very place calls
+// only rules of higher ranks, so in the order of ranks all callers of a rule are known when its
+// turn comes.
 bool Matcher::close(State& made) {
     bool good = trouble_ == Trouble::none && expand();
     while (good && !called_.empty()) {
@@ -178,7 +180,7 @@ bool Matcher::close(State& made) {
         return false;
     }
     sort_unique(ways);
-    // Half a step for each class: what a state takes to keep.
+    // Keeping a state costs half a step for each class.
     if (!charge(ways.size() + classes_ / 2)) return false;
     made = intern_state(std::move(ways), accepts);
     return true;
@@ -281,8 +283,8 @@ Matcher::State Matcher::stand_in(State state, std::size_t bytes) {
     return known.to.target;
 }
 
-// Each set has one stand-in, which is made once: over all calls this takes no more than making the
-// sets did, so it is not counted. A set refers to those before it only, so they are done in order.
+// Each set has one stand-in, which is made once. Over all calls this takes no more than making the
+// sets did, so it is not counted. A set refers only to sets before it, so they are done in order.
 StackSet Matcher::stack_stand_in(StackSet stack, std::size_t horizon) {
     auto& known = stack_stand_ins_[horizon];
     const std::int32_t within = 1 << horizon;

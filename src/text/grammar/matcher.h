@@ -30,7 +30,7 @@ class Matcher {
   public:
     using State = std::uint32_t;
     static constexpr State kDead = 0;  // no text that begins so matches
-    // Ways to read one text, in a state.
+    // The most ways to read a text that a state may have.
     static constexpr std::size_t kMaxWays = 20'000;
     static constexpr std::uint64_t kNoStepLimit = std::numeric_limits<std::uint64_t>::max();
 
@@ -41,10 +41,10 @@ class Matcher {
     // Begins a count, and forgets the trouble of the last. A step that is used again within one
     // count is counted once.
     void begin_count(std::uint64_t max_steps = kNoStepLimit);
-    // Used since then.
+    // Steps used since begin_count().
     std::uint64_t steps() const { return steps_; }
-    // Since then some state had more than kMaxWays, or the steps ran out: every answer from there
-    // on was kDead and means nothing. Nothing wrong is kept.
+    // Whether since begin_count() some state had more than kMaxWays, or the steps ran out. Every
+    // answer from there on was kDead and means nothing; nothing wrong is kept.
     Trouble trouble() const { return trouble_; }
 
     State start() const { return start_; }
@@ -53,15 +53,16 @@ class Matcher {
         const Transition& known = transitions_[at];
         return known.counted_in == count_ ? known.target : take(state, byte);
     }
-    // The text may end here.
+    // Whether the text may end here.
     bool accepts(State state) const { return states_[state].accepts; }
-    // Each of these bytes, at least one, leads from the state to itself.
+    // Whether each of these bytes, of which there is at least one, leads from the state to itself.
     bool stays(State state, const ByteSet& bytes);
-    // A state that accepts if this one does and over at most so many more bytes lives on with the
-    // same texts: one for all that differ only in counters further from their ends than that.
+    // A state that accepts if this one does, and that lives on with the same texts over at most
+    // this many more bytes. States that differ only in counters further from their ends than that
+    // have the same one.
     State stand_in(State state, std::size_t bytes);
 
-    // Of everything kept, about.
+    // About how much memory everything that is kept takes.
     std::size_t memory_bytes() const { return memory_bytes_; }
 
   private:
@@ -72,7 +73,7 @@ class Matcher {
 
     struct Transition {
         State target = kUnknown;
-        std::uint32_t counted_in = 0;  // the last count it was part of
+        std::uint32_t counted_in = 0;  // the last count that it was part of
     };
     struct StandIn {
         Transition to;
@@ -95,14 +96,14 @@ class Matcher {
     bool charge(std::uint64_t steps);
     const ByteSet& loops(State state);
 
-    // Making a state: ways are added, then closed under all that follows without reading.
+    // A state is made by adding ways and then closing them under all that follows without reading.
     bool add(Way way);
     bool add_call(const Automaton::Call& call, StackSet stack);
     bool pop(StackSet stack);
     bool expand();
     bool close(State& made);
     State intern_state(std::vector<Way> ways, bool accepts);
-    // Of frames_, which is sorted and made unique.
+    // The stack set of frames_, which is sorted and made unique.
     StackSet intern_frames();
     std::span<const Way> frames(StackSet stack) const {
         return std::span(frame_pool_).subspan(stacks_[stack].begin, stacks_[stack].size);
@@ -116,12 +117,13 @@ class Matcher {
     std::vector<Transition> transitions_;          // [states, classes]
     std::vector<std::uint32_t> transition_steps_;  // the same
     std::vector<StateInfo> states_;
-    // By ways; twice the same ways may differ in accepts.
+    // States by a hash of their ways; two states with the same ways may differ in accepts.
     std::unordered_multimap<std::size_t, State> state_of_;
     State start_ = kDead;
 
-    // A frame is a way: where its caller goes on, and what may follow that. The bottom's is
-    // {kNoReturn, kBottom}: the text ends. Sets refer to those made before them only.
+    // The frames of all stack sets. A frame is a way: where its caller goes on, and what may follow
+    // that. The bottom frame is {kNoReturn, kBottom}: the text ends. Sets refer only to sets that
+    // were made before them.
     std::vector<Way> frame_pool_;
     std::vector<FrameRange> stacks_;
     std::unordered_multimap<std::size_t, StackSet> stack_of_;

@@ -82,7 +82,7 @@ GrammarMasks::Text& GrammarMasks::text_at(Entry& entry, std::uint64_t text_id) {
     return text;
 }
 
-// Brings text to the end of output: from where it stands when output goes on from there, else from
+// Brings text to the end of output: from where it stands if output goes on from there, else from
 // the beginning.
 base::Status GrammarMasks::follow(Entry& entry, Text& text, std::span<const Token> output) {
     ConstrainedText& grammar = *entry.texts_of;
@@ -113,7 +113,7 @@ base::Result<std::shared_ptr<const TokenMask>> GrammarMasks::allowed(
     return mask;
 }
 
-// The grammars used longest ago go while all together keep too much.
+// Drops the grammars used longest ago while all together keep too much.
 void GrammarMasks::keep_within_bounds(Entry& used) {
     const std::lock_guard lock(mutex_);
     used.memory_bytes = used.texts_of->memory_bytes();

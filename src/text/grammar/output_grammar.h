@@ -16,32 +16,33 @@
 
 namespace helix::text::grammar {
 
-// invalid: what is wrong with the schema or grammar and where; more than kMaxTextBytes.
+// Error invalid says what is wrong with the schema or grammar, and where; also for more than
+// kMaxTextBytes.
 base::Result<std::shared_ptr<const Automaton>> compile(const spec::OutputGrammar& grammar);
 
 // Which tokens may follow, for any number of grammars and texts over one vocabulary. An answer is a
-// function of its arguments only; what was worked out before just makes it fast. Any thread; texts
-// under different grammars do not wait for each other.
+// function of its arguments only; what was worked out before just makes it fast. For any thread;
+// texts under different grammars do not wait for each other.
 class GrammarMasks {
   public:
     static constexpr std::size_t kMaxGrammars = 16;  // kept at a time
-    static constexpr std::size_t kMaxTexts = 1024;   // of one grammar whose positions are kept
+    static constexpr std::size_t kMaxTexts = 1024;   // of one grammar, whose positions are kept
 
     static constexpr std::size_t kMaxMemoryBytes = std::size_t{256} << 20;  // of all grammars
 
     explicit GrammarMasks(std::shared_ptr<const Tokenizer> tokenizer, const MaskLimits& limits = {},
                           std::size_t max_memory_bytes = kMaxMemoryBytes);
 
-    // For the text that output is so far. text_id: the same for the same text as it grows.
-    // invalid: a grammar that cannot be read, an output that does not follow it, no token that may
-    // follow, or a limit of MaskLimits; the same on every machine.
+    // The tokens that may follow output. text_id stays the same for the same text as it grows.
+    // Error invalid, the same on every machine: a grammar that cannot be read, an output that does
+    // not follow it, no token that may follow, or a limit of MaskLimits.
     base::Result<std::shared_ptr<const TokenMask>> allowed(const spec::OutputGrammar& grammar,
                                                            std::uint64_t text_id,
                                                            std::span<const Token> output);
 
-    // Of everything kept, about.
+    // About how much memory everything that is kept takes.
     std::size_t memory_bytes();
-    // That the costliest mask of the grammars kept took.
+    // The steps that the costliest mask of the kept grammars took.
     std::uint64_t most_steps();
 
   private:
@@ -53,11 +54,11 @@ class GrammarMasks {
     };
     struct Entry {
         spec::OutputGrammar grammar;
-        std::mutex mutex;  // over what follows
+        std::mutex mutex;  // protects what follows
         std::unique_ptr<ConstrainedText> texts_of;
         std::unordered_map<std::uint64_t, Text> texts;  // by text_id
         std::uint64_t uses = 0;
-        std::size_t memory_bytes = 0;  // under mutex_ of all
+        std::size_t memory_bytes = 0;  // protected by the mutex_ of all
     };
 
     base::Result<std::shared_ptr<Entry>> entry(const spec::OutputGrammar& grammar);

@@ -25,7 +25,7 @@ CharSet class_named(char name) {
     }
 }
 
-// . matches all but these.
+// The characters that . does not match.
 const CharSet& line_ends() {
     static const CharSet kEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
     return kEnds;
@@ -69,7 +69,7 @@ class PatternParser {
         return choice(std::move(items));
     }
 
-    // Up to |, ) or the anchor at the end.
+    // Parses up to |, ) or the anchor at the end.
     base::Result<Expr> parse_sequence(int depth) {
         std::vector<Expr> items;
         while (!reader_.done() && reader_.peek() != '|' && reader_.peek() != ')') {

@@ -12,11 +12,12 @@ namespace helix::text::grammar {
 // |, * + ? {m,n} (lazy ones match the same), ^ and $ at the ends of the pattern or of its outermost
 // alternatives. A side without an anchor may have anything. What \w and \d mean is ASCII.
 //
-// any_character: what stands there. Expressions of the result match the characters of the string
-// itself, not its JSON form, except any_character, which is taken as it is.
+// any_character stands for a character where a side has no anchor. Expressions of the result match
+// the characters of the string itself, not its JSON form, except any_character, which is taken as
+// it is.
 //
-// invalid: says column, what was expected and what was found; look-around, back-references, named
-// groups, word boundaries and flags are named as not supported.
+// Error invalid says the column, what was expected and what was found. Look-around,
+// back-references, named groups, word boundaries and flags are named as not supported.
 base::Result<Expr> parse_pattern(std::string_view text, const Expr& any_character);
 
 }  // namespace helix::text::grammar

@@ -13,12 +13,13 @@ namespace helix::text::grammar {
 namespace {
 
 constexpr int kMaxDepth = 64;
-constexpr int kMaxSteps = 5'000;       // schemas looked at, those of merged branches every time
+constexpr int kMaxSteps = 5'000;  // schemas looked at; those of merged branches count every time
 constexpr std::size_t kMaxOneOf = 32;  // each pair is compared
 constexpr std::uint64_t kMaxWork = 2'000'000;
-constexpr std::size_t kSmallExpr = 8;  // is copied rather than made a rule
+constexpr std::size_t kSmallExpr =
+    8;  // an expression of at most this size is copied and not made a rule
 
-// Read here or in the parts for one type.
+// The keywords that are read, here or in the parts for one type.
 constexpr std::array<std::string_view, 29> kKeywords = {
     "type",        "nullable", "enum",     "const",           "anyOf",
     "oneOf",       "allOf",    "$ref",     "$defs",           "definitions",
@@ -42,7 +43,7 @@ constexpr std::array<TypeName, 7> kTypeNames = {{{"null", kNullType},
                                                  {"array", kArrayType},
                                                  {"object", kObjectType}}};
 
-// A keyword that speaks of one type only says which type is meant where none is named.
+// A keyword that only speaks of one type says which type is meant where none is named.
 struct TypeHint {
     std::string_view keyword;
     unsigned types;
@@ -92,7 +93,7 @@ std::uint64_t weight(const SchemaJson& s) {
     return sum;
 }
 
-// At most so many parts.
+// Whether an expression has at most `left` parts.
 bool is_small(const Expr& e, std::size_t& left) {
     if (left == 0 || e.text.size() > 64) return false;
     --left;

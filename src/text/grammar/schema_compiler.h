@@ -28,14 +28,14 @@ enum SchemaType : unsigned {
 };
 
 base::Error schema_error(std::string_view place, std::string_view message);
-// "#/properties" and "a/b": "#/properties/a~1b".
+// The place of a member: "#/properties" and "a/b" give "#/properties/a~1b".
 std::string schema_place(std::string_view place, std::string_view key);
 SchemaType type_of(const SchemaJson& value);
 // Whether "type" (and "nullable") of a schema lets a value of this type through; number takes
 // integers.
 bool admits_type(unsigned types, SchemaType type);
 
-// The part that reads one schema document into a grammar: see json_schema.h.
+// Reads one schema document into a grammar (json_schema.h).
 class SchemaCompiler {
   public:
     explicit SchemaCompiler(const SchemaJson& root) : root_(root), json_(grammar_) {}
@@ -45,7 +45,7 @@ class SchemaCompiler {
   private:
     using ExprResult = base::Result<Expr>;
 
-    // place: where the schema stands, for messages.
+    // place says where the schema stands, for messages.
     ExprResult schema(const SchemaJson& s, const std::string& place);
     ExprResult combined(const SchemaJson& s, const std::string& place);
     ExprResult any_of(const SchemaJson& s, const char* keyword, const std::string& place);
@@ -61,11 +61,11 @@ class SchemaCompiler {
     ExprResult integer(const SchemaJson& s, const std::string& place);
     ExprResult number(const SchemaJson& s, const std::string& place);
 
-    // Counts work: of a schema, about its values each time they are looked through or copied; of
-    // what is made of it, its parts.
+    // Counts work: about the number of a schema's values each time they are looked through or
+    // copied, and the number of parts of what is made of it.
     base::Status charge(std::uint64_t steps, const std::string& place);
     base::Status charge(const SchemaJson& s, const std::string& place);
-    // A rule for what is not small, so that whoever uses it twice does not copy it.
+    // Makes a rule of an expression that is not small, so that using it twice does not copy it.
     Expr shared(Expr e, const char* name);
     ExprResult new_schema(const SchemaJson& s, const std::string& place);
 
@@ -73,11 +73,11 @@ class SchemaCompiler {
     base::Result<unsigned> types(const SchemaJson& s, const std::string& place) const;
     base::Result<const SchemaJson*> resolve(const std::string& reference,
                                             const std::string& place) const;
-    // Both must hold: one schema that says what the two say.
+    // One schema that says what both say.
     base::Result<SchemaJson> merge(SchemaJson a, const SchemaJson& b, const std::string& place);
     base::Status merge_keyword(const std::string& key, const SchemaJson& value, SchemaJson& out,
                                const std::string& place);
-    // Nothing that is generated for a matches b.
+    // Whether nothing that is generated for a matches b.
     base::Result<bool> apart(const SchemaJson& a, const SchemaJson& b, int depth);
     base::Result<bool> objects_apart(const SchemaJson& a, const SchemaJson& b, int depth);
     const SchemaJson& followed(const SchemaJson& s) const;
@@ -94,7 +94,7 @@ class SchemaCompiler {
     int merges_ = 0;
 };
 
-// The keyword as a whole number from 0 on, or otherwise.
+// The keyword as a whole number from 0 on, or `otherwise` if it is absent.
 base::Result<std::int32_t> schema_count(const SchemaJson& s, const char* keyword,
                                         std::int32_t otherwise, const std::string& place);
 

@@ -61,7 +61,7 @@ bool requires_property(const SchemaJson& s, const std::string& name) {
            s["required"].end();
 }
 
-// Objects generated for s may have this property.
+// Whether objects that are generated for s may have this property.
 bool may_have(const SchemaJson& s, const std::string& name) {
     if (s.contains("properties") && s["properties"].contains(name)) return true;
     if (s.contains("additionalProperties")) return s["additionalProperties"] != false;
@@ -120,7 +120,7 @@ base::Result<SchemaJson> SchemaCompiler::merge(SchemaJson a, const SchemaJson& b
     return a;
 }
 
-// out has the keyword's other value, which differs.
+// Merges a keyword; out has the other value, which differs.
 base::Status SchemaCompiler::merge_keyword(const std::string& key, const SchemaJson& value,
                                            SchemaJson& out, const std::string& place) {
     if (key == "type") {

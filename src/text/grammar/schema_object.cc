@@ -29,9 +29,8 @@ Expr member(JsonRules& json, Expr name, Expr value) {
     return sequence({std::move(name), json.space(), literal(":"), json.space(), std::move(value)});
 }
 
-// Names as strings without escapes, other than these, so that no property comes twice under a
-// different spelling. A walk through the tree of the names' characters, from where `done` of their
-// characters are read.
+// All names but these, as strings without escapes, so that no property comes twice in another
+// spelling. It walks through the tree of the names' characters, from where `done` of them are read.
 Expr other_names(const std::vector<std::u32string>& names, std::size_t done, const Expr& any) {
     CharSet next;
     bool may_end = true;
@@ -84,8 +83,8 @@ Expr name_besides(const std::set<std::string>& taken) {
     return sequence({literal("\""), other_names(names, 0, any), literal("\"")});
 }
 
-// Properties in order, each at most once and with commas between, then any number of others. Rules
-// "from property i on", before and after the first that is written.
+// Properties in order, each at most once and with commas between, then any number of others. There
+// are rules "from property i on" for before and after the first property that is written.
 Expr members(Grammar& grammar, JsonRules& json, const std::vector<Property>& properties,
              const std::optional<Expr>& other) {
     Expr before;
@@ -191,7 +190,7 @@ base::Result<Expr> SchemaCompiler::array(const SchemaJson& s, const std::string&
     if (!open && min > fixed) {
         return schema_error(place, fmt::format("minItems {} is more than prefixItems has", min));
     }
-    // From the last item back: what may follow so many items, comma included.
+    // Built from the last item back: what may follow after i items, comma included.
     Expr rest;
     const bool more = open && (max == kNoLimit || max > fixed);
     if (more) {

@@ -12,7 +12,7 @@
 namespace helix::text::grammar {
 namespace {
 
-// RFC 3339; patterns over the string's own characters.
+// Dates and times of RFC 3339, as patterns over the string's own characters.
 constexpr std::string_view kLeapDay =
     "([0-9][0-9](0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29";
 constexpr std::string_view kOtherDays =

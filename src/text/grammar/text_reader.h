@@ -17,26 +17,26 @@ class TextReader {
     bool done() const { return at_ == text_.size(); }
     std::size_t position() const { return at_; }
     void seek(std::size_t position) { at_ = position; }
-    // The byte at hand, or so many further; '\0' after the end.
+    // The byte at hand, or one `ahead` bytes further; '\0' after the end.
     char peek(std::size_t ahead = 0) const {
         return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
     }
     bool take(std::string_view expected);
-    // A whole character. invalid: the end, or bytes that are not UTF-8.
+    // Takes a whole character. Error invalid: the end, or bytes that are not UTF-8.
     base::Result<char32_t> take_char();
-    // A run of characters that belong to it.
+    // Takes a run of characters for which belongs() is true.
     template <typename Belongs>
     std::string_view take_while(const Belongs& belongs) {
         const std::size_t from = at_;
         while (!done() && belongs(text_[at_])) ++at_;
         return text_.substr(from, at_ - from);
     }
-    // Decimal digits as a number; nothing when there are none, or it is above limit.
+    // Takes decimal digits as a number; nothing when there are none, or it is above limit.
     std::optional<std::int32_t> take_number(std::int32_t limit);
-    // So many hexadecimal digits.
+    // Takes this many hexadecimal digits.
     std::optional<char32_t> take_hex(int digits);
 
-    // "line 3, column 5: message, found 'x'".
+    // An error like "line 3, column 5: message, found 'x'".
     base::Error error(std::string_view message) const;
 
   private:
@@ -51,7 +51,7 @@ struct Repetition {
     std::int32_t min = 1;
     std::int32_t max = 1;  // kNoLimit
 };
-// Nothing when none follows.
+// Takes a repetition; nothing when none follows.
 base::Result<std::optional<Repetition>> take_repetition(TextReader& reader);
 
 }  // namespace helix::text::grammar

@@ -19,7 +19,7 @@ std::size_t TokenMask::count() const {
 
 TokenMask make_token_mask(Matcher& matcher, Matcher::State state, const TokenTrie& trie) {
     TokenMask mask(trie.vocab_size());
-    // After so many bytes of the node at hand.
+    // The state after each number of bytes of the node at hand.
     std::vector<Matcher::State> states(trie.max_depth() + 1, Matcher::kDead);
     states[0] = state;
     const auto nodes = trie.nodes();
@@ -106,7 +106,7 @@ base::Result<ConstrainedText::Position> ConstrainedText::advance(Position positi
     return position;
 }
 
-// The mask is made once, and so is what went wrong.
+// A mask is made once for each state, and so is the error if it cannot be made.
 base::Result<std::shared_ptr<const TokenMask>> ConstrainedText::mask_at(Matcher::State state) {
     const auto known = masks_.find(state);
     if (known != masks_.end()) return known->second;

@@ -28,7 +28,7 @@ class TokenMask {
     }
     bool none() const;
     std::size_t count() const;
-    // Lowest first.
+    // The bits, the lowest token first.
     const std::vector<std::uint64_t>& words() const { return words_; }
 
   private:
@@ -42,17 +42,17 @@ TokenMask make_token_mask(Matcher& matcher, Matcher::State state, const TokenTri
 // What one grammar may use. Steps are the matcher's: the same on every machine, whatever is kept
 // there.
 struct MaskLimits {
-    // To find the tokens that may follow, or to follow one. A step is some nanoseconds and keeps at
-    // most some tens of bytes.
+    // Steps to find the tokens that may follow, or to follow one. A step takes some nanoseconds and
+    // keeps at most some tens of bytes.
     std::uint64_t mask_steps = 4'000'000;
-    // To follow a text from its beginning.
+    // Steps to follow a text from its beginning.
     std::uint64_t text_steps = 64'000'000;
-    // What is kept from one mask to the next.
+    // Memory that is kept from one mask to the next.
     std::size_t memory_bytes = std::size_t{64} << 20;
 };
 
 // One grammar over one vocabulary: where texts stand, and which tokens may follow there. Masks are
-// kept by state, whatever text led there. One thread at a time.
+// kept by state, whatever text led there. For one thread at a time.
 class ConstrainedText {
   public:
     // Where a text stands. Positions become stale when what is kept grows too large; what is asked
@@ -60,7 +60,7 @@ class ConstrainedText {
     struct Position {
         Matcher::State state = Matcher::kDead;
         bool ended = false;       // an end token came
-        std::uint64_t steps = 0;  // that following the text took
+        std::uint64_t steps = 0;  // steps that following the text took
     };
 
     ConstrainedText(std::shared_ptr<const Automaton> automaton,
@@ -68,19 +68,20 @@ class ConstrainedText {
                     std::shared_ptr<const Tokenizer> tokenizer, const MaskLimits& limits = {});
 
     Position start() const { return {matcher_->start(), false, 0}; }
-    // invalid: the token may not follow, or a limit, which is named.
+    // Error invalid: the token may not follow, or a limit was hit, which is named.
     base::Result<Position> advance(Position position, Token token);
-    // Never empty. invalid: nothing may follow (a vocabulary that cannot write what the grammar
-    // wants), or a limit, which is named.
+    // The tokens that may follow, of which there is at least one. Error invalid: nothing may
+    // follow, because the vocabulary cannot write what the grammar wants, or a limit was hit, which
+    // is named.
     base::Result<std::shared_ptr<const TokenMask>> allowed(Position position);
 
-    // Rises when everything kept is dropped: positions from before are worth nothing.
+    // Rises when everything that is kept is dropped; positions from before are then stale.
     std::uint64_t generation() const { return generation_; }
     // To be called between texts, before positions are used.
     void drop_if_large();
-    // Of everything kept, about.
+    // About how much memory everything that is kept takes.
     std::size_t memory_bytes() const;
-    // That the costliest mask took.
+    // The steps that the costliest mask took.
     std::uint64_t most_steps() const { return most_steps_; }
 
   private:

@@ -22,11 +22,11 @@ class TokenTrie {
         std::int32_t below = -1;        // in below_, of large subtrees only
     };
     struct Below {
-        ByteSet bytes;           // all in the subtree, the node's own left out
+        ByteSet bytes;           // all bytes in the subtree but the node's own
         std::size_t height = 0;  // bytes of the longest way down
     };
 
-    // Left out: special tokens and those without bytes.
+    // Leaves out special tokens and those without bytes.
     explicit TokenTrie(const Tokenizer& tokenizer);
 
     std::span<const Node> nodes() const { return nodes_; }
@@ -38,13 +38,13 @@ class TokenTrie {
         return std::span(tokens_).subspan(nodes_[begin].first_token,
                                           last - nodes_[begin].first_token);
     }
-    // Of a node's subtree; nullptr for a small one.
+    // What is known of a node's subtree; nullptr for a small one.
     const Below* below(const Node& node) const {
         return node.below < 0 ? nullptr : &below_[static_cast<std::size_t>(node.below)];
     }
 
     std::int32_t vocab_size() const { return vocab_size_; }
-    // Those that end a text.
+    // The tokens that end a text.
     std::span<const Token> end_tokens() const { return end_tokens_; }
 
   private:

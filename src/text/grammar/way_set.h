@@ -12,17 +12,17 @@ namespace helix::text::grammar {
 
 using StackSet = std::uint32_t;
 
-// One way to read a text: at a node, and what may follow when the node's rule has ended.
+// One way to read a text: the node it is at, and what may follow when the node's rule has ended.
 struct Way {
     NodeIndex node = 0;
     StackSet stack = 0;
     auto operator<=>(const Way&) const = default;
 };
 
-// A set that is emptied at once, however large it was.
+// A set of ways that can be emptied at once, however large it was.
 class WaySet {
   public:
-    // False when it was there.
+    // Adds a way; false when it was there.
     bool insert(const Way& way) {
         if ((size_ + 1) * 2 > slots_.size()) grow();
         return place(way);
@@ -31,7 +31,7 @@ class WaySet {
     void clear() {
         size_ = 0;
         if (++round_ != 0) return;
-        slots_.assign(slots_.size(), {});  // the number of the round came round
+        slots_.assign(slots_.size(), {});  // the number of the round has wrapped around
         round_ = 1;
     }
 

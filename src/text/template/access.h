@@ -7,17 +7,18 @@
 
 namespace helix::text::jinja {
 
-// value.name: what the object itself has comes first, then the item of that name. Missing: an
-// Undefined. Fails on an undefined value.
+// value.name: what the object itself has comes first, then the item of that name. An Undefined if
+// both are missing. Fails on an undefined value.
 Result<Value> get_attribute(const Value& value, std::string_view name, Budget& budget);
 
-// value[index]: the item comes first, then the attribute of that name. Missing: an Undefined.
+// value[index]: the item comes first, then the attribute of that name. An Undefined if both are
+// missing.
 Result<Value> get_item(const Value& value, const Value& index, Budget& budget);
 
-// "a.b.0": the path that the `attribute` argument of filters takes.
+// Follows a path like "a.b.0", which the `attribute` argument of filters takes.
 Result<Value> get_path(const Value& value, const Value& path, Budget& budget);
 
-// Calls a method of a string, list or dict. Methods that change a list or dict are not to be had.
+// Calls a method of a string, list or dict. There are no methods that change a list or dict.
 Result<Value> call_method(const Value& receiver, std::string_view name, const Arguments& arguments,
                           Budget& budget);
 

@@ -25,7 +25,7 @@ class Budget {
     const RenderLimits& limits() const { return limits_; }
 
     base::Status charge(std::uint64_t steps);
-    // For text of that many bytes that is about to be made or scanned.
+    // Charges for text of this many bytes that is about to be made or scanned.
     base::Status charge_text(std::size_t bytes);
 
   private:

@@ -28,13 +28,13 @@ class Bound {
                               std::size_t required, const Arguments& arguments);
 
     bool has(std::size_t i) const { return values_[i].has_value(); }
-    // Absent: none.
+    // The argument at place i; none if it is absent.
     const Value& at(std::size_t i) const { return values_[i] ? *values_[i] : none_; }
     Value at_or(std::size_t i, const Value& fallback) const {
         return values_[i] ? *values_[i] : fallback;
     }
     bool truth_at(std::size_t i) const { return values_[i] && is_truthy(*values_[i]); }
-    // Absent or none: `fallback`; not an integer: an error.
+    // The argument as an integer: `fallback` if it is absent or none, an error if it is no integer.
     Result<std::int64_t> int_at(std::size_t i, std::int64_t fallback) const;
     Result<std::string> text_at(std::size_t i, std::string fallback) const;
 

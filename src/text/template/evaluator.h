@@ -23,7 +23,7 @@ struct Scope : std::enable_shared_from_this<Scope> {
 // raise_exception says stands as it is.
 class Evaluator {
   public:
-    // `now`: what strftime_now formats.
+    // `now` is what strftime_now formats.
     Evaluator(const RenderLimits& limits, const std::tm& now);
     ~Evaluator();
     Evaluator(const Evaluator&) = delete;
@@ -106,15 +106,15 @@ class Evaluator {
     int depth_ = 0;
     bool located_ = false;  // the error under way has its line
     const Value* filter_input_ = nullptr;
-    // Values can reach themselves through macros' scopes and namespaces; these are emptied at the
-    // end.
+    // Values can reach themselves through macros' scopes and namespaces, so these are emptied at
+    // the end.
     std::vector<std::shared_ptr<Scope>> macro_scopes_;
     std::vector<NamespacePtr> namespaces_;
 
     friend class ScopeGuard;
 };
 
-// A new innermost scope inside `parent` while it lives.
+// Makes a new innermost scope inside `parent` while it lives.
 class ScopeGuard {
   public:
     ScopeGuard(Evaluator& evaluator, std::shared_ptr<Scope> parent);

@@ -180,7 +180,7 @@ Result<Value> Evaluator::make_range(const Arguments& arguments) {
     return jinja::make_range(std::move(items), {start, stop, step}, budget_);
 }
 
-// dict(mapping or pairs, name=value...)
+// Makes dict(mapping or pairs, name=value...).
 Result<Dict> Evaluator::make_dict_from(const Arguments& arguments) {
     Dict dict;
     if (arguments.positional.size() > 1)

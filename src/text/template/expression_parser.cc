@@ -24,7 +24,7 @@ int height_of(const CallArguments& arguments) {
     return height;
 }
 
-// `below`: the height of the tallest part.
+// `below` is the height of the tallest part.
 template <typename Node>
 Result<ExprPtr> make(int line, int below, Node node) {
     if (below >= kMaxHeight) {

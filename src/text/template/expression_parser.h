@@ -7,7 +7,7 @@
 
 namespace helix::text::jinja {
 
-// Which of the names that a macro gets for nothing are used: they decide what arguments it accepts.
+// Which of the names that every macro has are used: they decide what arguments it accepts.
 struct SpecialNames {
     bool caller = false;
     bool kwargs = false;
@@ -19,10 +19,10 @@ class ExpressionParser {
     explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
 
     Result<ExprPtr> parse_expression(bool with_conditional = true);
-    // One expression, or a tuple without brackets; `end` is a name that also ends it.
+    // Parses one expression, or a tuple without brackets; `end` is a name that also ends it.
     Result<ExprPtr> parse_tuple(bool with_conditional, std::string_view end = {});
-    // |name(arguments)|..., after the pipe if `inline_start`. A null value stands for a block's
-    // body.
+    // Parses |name(arguments)|..., from after the pipe if `inline_start`. A null value stands for a
+    // block's body.
     Result<ExprPtr> parse_filters(ExprPtr value, bool inline_start);
     Result<Target> parse_target(bool with_namespace, std::string_view end = {});
 

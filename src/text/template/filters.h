@@ -8,10 +8,10 @@
 
 namespace helix::text::jinja {
 
-// value|name(arguments). An unknown name is an error.
+// Evaluates value|name(arguments). An unknown name is an error.
 Result<Value> apply_filter(std::string_view name, const Value& value, const Arguments& arguments,
                            Budget& budget);
-// value is name(arguments)
+// Evaluates `value is name(arguments)`.
 Result<bool> apply_test(std::string_view name, const Value& value, const Arguments& arguments,
                         Budget& budget);
 

@@ -13,7 +13,7 @@ namespace helix::text::jinja {
 
 namespace {
 
-// Digits with single underscores between them, as Python allows in int("1_000").
+// Drops single underscores between digits, as Python does in int("1_000").
 bool drop_underscores(std::string& digits) {
     if (digits.starts_with('_') || digits.ends_with('_') || digits.find("__") != std::string::npos)
         return false;
@@ -21,7 +21,7 @@ bool drop_underscores(std::string& digits) {
     return true;
 }
 
-// int(text, radix) of Python; none if it is no number.
+// Python's int(text, radix); none if it is no number.
 Result<std::optional<std::int64_t>> parse_integer(std::string_view text, std::int64_t radix) {
     std::string digits(strip(text, Side::both, nullptr));
     const bool negative = digits.starts_with('-');
@@ -50,7 +50,7 @@ Result<std::optional<std::int64_t>> parse_integer(std::string_view text, std::in
     return std::optional<std::int64_t>(number);
 }
 
-// float(text) of Python; none if it is no number.
+// Python's float(text); none if it is no number.
 std::optional<double> parse_real(std::string_view text) {
     std::string digits(strip(text, Side::both, nullptr));
     if (!drop_underscores(digits) || digits.empty()) return std::nullopt;
@@ -111,7 +111,7 @@ Result<Value> absolute(const FilterCall& call) {
     return *number < 0 ? negate(make_int(*number)) : Result<Value>(make_int(*number));
 }
 
-// To `digits` decimals, halves of the exact binary value to even, as Python's round.
+// Rounds to `digits` decimals as Python's round: halves of the exact binary value go to even.
 double round_decimal(double number, std::int64_t digits) {
     if (!std::isfinite(number) || digits > 300) return number;
     if (digits < 0) {

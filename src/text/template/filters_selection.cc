@@ -92,7 +92,7 @@ Result<Value> select(const FilterCall& call) {
 Result<Value> attribute(const FilterCall& call) {
     TRY(const Bound bound, call.bind("name", 1));
     TRY(const std::string name, bound.text_at(0, ""));
-    // Of a mapping, only its methods: items are not attributes.
+    // Of a mapping only the methods are attributes, not the items.
     if (const auto* dict = call.value.get<DictPtr>()) {
         TRY(Value found, get_attribute(call.value, name, call.budget));
         const bool own = found.is<CallablePtr>() && (*dict)->find_text(name) == nullptr;

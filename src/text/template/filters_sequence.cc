@@ -22,7 +22,7 @@ struct Keyed {
     Value item;
 };
 
-// Stable, by key, with Python's `<`; the first comparison that fails is the error.
+// Sorts by key with Python's `<`, stably. The first comparison that fails is the error.
 Status sort_keyed(std::vector<Keyed>& items, bool reverse, Budget& budget) {
     std::optional<base::Error> failed;
     std::stable_sort(items.begin(), items.end(), [&](const Keyed& a, const Keyed& b) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/escape.h"
 #include "text/template/access.h"
 #include "text/template/filters.h"
 #include "text/template/json.h"
@@ -101,7 +102,7 @@ Result<Value> escape(const FilterCall& call) {
     TRY_VOID(call.bind(""));
     TRY(std::string text, soft_text(call));
     if (call.markup() && call.name != "forceescape") return call.value;
-    return call.text(escape_html(text), true);
+    return call.text(base::escaped_markup(text), true);
 }
 
 Result<Value> mark_safe(const FilterCall& call) {

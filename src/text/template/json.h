@@ -10,7 +10,7 @@ namespace helix::text::jinja {
 // Integers beyond 64 bits signed and nesting beyond the budget's are errors.
 Result<Value> from_json(const nlohmann::ordered_json& json, Budget& budget);
 
-// json.dumps of Python.
+// The style of Python's json.dumps.
 struct JsonStyle {
     bool ensure_ascii = false;
     bool sort_keys = false;

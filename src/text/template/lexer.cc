@@ -14,7 +14,7 @@ namespace {
 using base::Result;
 using base::Status;
 
-// \r\n and \r become \n; one newline at the end of the template goes.
+// Turns \r\n and \r into \n, and drops one newline at the end of the template.
 std::string normalize_newlines(std::string_view source) {
     std::string out;
     out.reserve(source.size());
@@ -234,7 +234,7 @@ class Lexer {
         advance(end - at_);
     }
 
-    // Digits with single underscores between them; returns their end.
+    // The end of digits with single underscores between them.
     std::size_t digits_end(std::size_t at, int radix) const {
         while (at < source_.size()) {
             const bool underscore = source_[at] == '_' && at + 1 < source_.size();

@@ -35,7 +35,7 @@ struct Token {
     }
 };
 
-// What stands there, for messages.
+// What a token is, for messages.
 std::string describe(const Token& token);
 
 // Jinja's tokens with trim_blocks and lstrip_blocks on: the newline after a block tag goes, and so

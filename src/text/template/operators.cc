@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/escape.h"
 #include "text/template/call.h"
 #include "text/template/repr.h"
 #include "text/template/string_format.h"
@@ -38,7 +39,7 @@ bool is_tuple(const Sequence& sequence) {
     return sequence.kind == SequenceKind::tuple || sequence.kind == SequenceKind::group;
 }
 
-// list with list, tuple with tuple, range with range.
+// Whether two sequences can be compared: list with list, tuple with tuple, range with range.
 bool same_family(const Sequence& a, const Sequence& b) {
     return a.kind == b.kind || (is_tuple(a) && is_tuple(b));
 }
@@ -142,8 +143,8 @@ Result<Value> float_arithmetic(BinaryOperator op, double a, double b) {
 Result<Value> add_text(const Text& a, const Text& b, Budget& budget) {
     const bool markup = a.markup || b.markup;
     TRY_VOID(budget.charge_text(a.str().size() + b.str().size()));
-    std::string joined = markup && !a.markup ? escape_html(a.str()) : a.str();
-    joined += markup && !b.markup ? escape_html(b.str()) : b.str();
+    std::string joined = markup && !a.markup ? base::escaped_markup(a.str()) : a.str();
+    joined += markup && !b.markup ? base::escaped_markup(b.str()) : b.str();
     return make_text(std::move(joined), budget, markup);
 }
 

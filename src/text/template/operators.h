@@ -33,7 +33,7 @@ Result<bool> equals(const Value& left, const Value& right, Budget& budget);
 Result<bool> less(const Value& left, const Value& right, Budget& budget);
 Result<bool> contains(const Value& container, const Value& item, Budget& budget);
 
-// value[start:stop:step]; an absent bound is none.
+// Evaluates value[start:stop:step]; an absent bound is none.
 Result<Value> slice(const Value& value, const Value& start, const Value& stop, const Value& step,
                     Budget& budget);
 

@@ -25,8 +25,8 @@ class Parser {
   private:
     using Words = std::initializer_list<const char*>;
 
-    // Up to a block tag that begins with one of `ends`; that word is current then. Without ends: to
-    // the end.
+    // Parses up to a block tag that begins with one of `ends`, and stops at that word; without
+    // `ends` to the end of the template.
     Status parse_until(Words ends, Body& body) {
         while (!tokens_.at(TokenKind::end)) {
             const int line = tokens_.line();
@@ -56,7 +56,7 @@ class Parser {
                                             ", found the end of the template");
     }
 
-    // The rest of an opening tag and its body.
+    // Parses the rest of an opening tag and its body.
     Status parse_body(Words ends, Body& body) {
         tokens_.skip_symbol(":");
         TRY_VOID(tokens_.expect(TokenKind::block_end, "'%}'"));

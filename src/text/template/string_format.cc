@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/escape.h"
 #include "text/template/access.h"
 #include "text/template/operators.h"
 #include "text/template/repr.h"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kMaxPrecision = 300;
 
-// How one place is to be written; the union of what % and {} can say.
+// How one place is to be written: all that % and {} can say.
 struct FormatSpec {
     std::string fill = " ";
     char align = 0;  // < > ^ =, 0: by type
@@ -174,7 +175,7 @@ class PercentFormatter {
             at_ = next;
             if (at_ < text_.size()) TRY_VOID(write_place());
         }
-        // A mapping may be left over, as Python allows it.
+        // A mapping need not be used up, as in Python.
         const bool leftover =
             used_ < items_.size() && !(single_ && used_ == 0 && !arguments_.is<Undefined>());
         if (leftover) return base::invalid("not all arguments converted during string formatting");
@@ -252,7 +253,8 @@ class PercentFormatter {
                 TRY(std::string shown,
                     spec.type == 's' ? to_text(value, budget_) : to_repr(value, budget_));
                 const auto* text = value.get<Text>();
-                if (markup_ && !(text != nullptr && text->markup)) shown = escape_html(shown);
+                if (markup_ && !(text != nullptr && text->markup))
+                    shown = base::escaped_markup(shown);
                 return write_text(std::move(shown), spec, budget_);
             }
             case 'd':
@@ -467,7 +469,7 @@ class BraceFormatter {
         }
         TRY(std::string written, format_value(value, spec, budget_));
         const auto* text = value.get<Text>();
-        if (markup_ && !(text != nullptr && text->markup)) written = escape_html(written);
+        if (markup_ && !(text != nullptr && text->markup)) written = base::escaped_markup(written);
         return out_.append(written);
     }
 

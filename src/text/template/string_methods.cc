@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/escape.h"
 #include "text/template/access.h"
 #include "text/template/operators.h"
 #include "text/template/repr.h"
@@ -26,7 +27,7 @@ struct MethodCall {
     }
     // Text given to a method of safe text is escaped first.
     std::string argument_text(const Text& given) const {
-        return text.markup && !given.markup ? escape_html(given.str()) : given.str();
+        return text.markup && !given.markup ? base::escaped_markup(given.str()) : given.str();
     }
 };
 

@@ -117,7 +117,7 @@ base::Result<std::string> replace_text(std::string_view text, std::string_view f
     for (std::int64_t done = 0; count < 0 || done < count; ++done) {
         TRY_VOID(budget.charge(1));
         if (from.empty()) {
-            // Before each character and at the end.
+            // Inserts the text before each character and at the end.
             TRY_VOID(out.append(to));
             if (at >= text.size()) return out.take();
             const std::size_t bytes = code_point_bytes(text, at);

@@ -74,7 +74,7 @@ void append_lower(std::string& out, std::int32_t code_point, std::string_view te
     }
 }
 
-// change(out, code point, byte offset) for each code point.
+// Calls change(out, code point, byte offset) for each code point.
 template <typename Change>
 std::string map_text(std::string_view text, Change change) {
     std::string out;

@@ -79,7 +79,7 @@ enum class SequenceKind {
     keys,  // the three views of a dict
     values,
     items,
-    generator,  // what lazy filters return: can be walked once, has no length
+    generator,  // what lazy filters return; it can be walked once and has no length
 };
 
 struct Sequence {
@@ -148,7 +148,7 @@ struct Callable {
     Scope* scope = nullptr;           // macro: where it was defined; kept alive by the evaluator
 };
 
-// Makers. Those with a Budget check size and nesting.
+// These make values. Those with a Budget check size and nesting.
 Value make_undefined(std::string reason);
 Value make_text(std::string bytes, bool markup = false);
 Value make_int(std::int64_t number);
@@ -175,11 +175,11 @@ Result<std::string> key_code(const Value& value);
 std::string type_name(const Value& value);
 
 bool is_truthy(const Value& value);
-// int or bool as a number, as Python has it.
+// An int or bool as a number, as in Python.
 const std::int64_t* as_int(const Value& value, std::int64_t& storage);
 
-// What a for loop walks over: items, keys, characters. A generator is used up. Fails if it is no
-// iterable.
+// What a for loop walks over: items, keys or characters. A generator is used up. Fails if the value
+// is no iterable.
 Result<std::vector<Value>> iterate(const Value& value, Budget& budget);
 
 }  // namespace helix::text::jinja

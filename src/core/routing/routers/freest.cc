@@ -6,15 +6,15 @@
 namespace helix::core {
 namespace {
 
-// Freeness over mean length, ((M - sum V) / B) / (sum V / B): by which part of itself every
-// sequence at a worker can still grow. A worker with as much as the first has plenty, and each
-// level below means that it has less than half as much.
+// Levels of freeness over mean length, ((M - sum V) / B) / (sum V / B): the part of its own length
+// by which every sequence at a worker can still grow. A worker with at least the first level has
+// plenty; each further level is half of the one before.
 constexpr double kPlenty = 0.5;
 constexpr int kLevels = 3;
 
-// Llumnix' dispatch to where there is most room (FEATURES L13), for pipelines: among the ways all
-// of whose stages have plenty the flow plan decides, as in max_flow.cc; if there is none, among
-// those that have half as much, and so on.
+// Llumnix' dispatch to where there is most room, for pipelines: among the ways all of whose stages
+// have plenty the flow plan decides, as in max_flow.cc; if there is none, among those that have
+// half as much, and so on.
 class FreestRouter final : public RequestRouter {
   public:
     explicit FreestRouter(RouterSetup setup)

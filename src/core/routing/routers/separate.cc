@@ -13,9 +13,9 @@ constexpr double kLeastLaneFlow = 1e-9;
 constexpr double kLaneTie = 1e-6;
 
 // Separate pipelines: requests are dealt to whole pipelines that share no worker, by what each can
-// carry. Of any plan the widest pipeline is taken, then the widest of the workers that are left,
-// and so on; workers beyond stay idle. On a placement made of separate pipelines this is what the
-// max-flow router does.
+// carry. From any plan it takes the widest pipeline, then the widest of the workers that are left,
+// and so on; the remaining workers stay idle. On a placement made of separate pipelines this is
+// what the max-flow router does.
 class SeparateRouter final : public RequestRouter {
   public:
     explicit SeparateRouter(const RouterSetup& setup) : RequestRouter(setup.graph.planned()) {
@@ -68,7 +68,8 @@ class SeparateRouter final : public RequestRouter {
                            [&](const Stage& stage) { return fits(stage.worker, stage.layers); });
     }
 
-    // The path of the largest least flow through workers that are not taken; false without one.
+    // Adds the path whose least flow is largest, through workers that are not taken; false if there
+    // is none.
     bool add_widest(std::vector<bool>& taken) {
         std::vector<double> width(taken.size(), 0);          // from a node to the end
         std::vector<std::int32_t> onward(taken.size(), -1);  // edge

@@ -8,8 +8,8 @@
 namespace helix::core {
 namespace {
 
-// Each hop goes to the worker with the fewest rows waiting, drawn among equals (PAPER.md 3.2). A
-// worker's queue is what it last reported, and what was sent and came back through it since.
+// Each hop goes to the worker with the fewest rows waiting, drawn among equals. A worker's queue is
+// what it last reported, and what was sent and came back through it since.
 class ShortestQueueRouter final : public HopRouter {
   public:
     explicit ShortestQueueRouter(RouterSetup setup)

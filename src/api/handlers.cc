@@ -1,0 +1,350 @@
+#include "api/handlers.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "api/completion.h"
+#include "api/completion_request.h"
+#include "api/error.h"
+#include "api/field_reader.h"
+#include "api/heavy_work.h"
+#include "api/json_text.h"
+#include "api/long_answer.h"
+#include "api/metrics.h"
+#include "api/nodes.h"
+#include "api/preparation.h"
+
+namespace helix::api::handle {
+namespace {
+
+using nlohmann::json;                 // of answers
+using Json = nlohmann::ordered_json;  // of requests: templates show the order
+
+constexpr const char* kPlainText = "text/plain; charset=utf-8";
+
+net::HttpResponse loading() {
+    net::HttpResponse response;
+    response.status = 503;
+    // llama-server's shape, which tools that wait for a model look for.
+    response.body =
+        R"({"error":{"code":503,"message":"Loading model","type":"unavailable_error","param":null}})";
+    response.headers = {{"retry-after", "1"}};
+    return response;
+}
+
+json model_json(const ApiContext& context, const std::string& id) {
+    const ModelInfo& model = context.options.model;
+    return {{"id", id},
+            {"object", "model"},
+            {"created", model.created},
+            {"owned_by", "helix"},
+            {"root", model.id},
+            {"max_model_len", model.context_length},
+            {"meta",
+             {{"n_ctx_train", model.context_length},
+              {"n_vocab", context.codec->vocab_size()},
+              {"n_embd", model.hidden},
+              {"n_layer", model.n_layers},
+              {"n_params", model.n_params},
+              {"size", model.size_bytes}}},
+            {"architecture", {{"input_modalities", {"text"}}, {"output_modalities", {"text"}}}}};
+}
+
+// vLLM's body {"prompt" or "messages", "add_special_tokens"}, or llama-server's
+// {"content","add_special"}.
+std::optional<ApiError> tokenize_body(const ApiContext& context, Json& body,
+                                      std::vector<Token>& tokens) {
+    FieldReader fields(body);
+    bool chat_prompt = true;
+    fields.boolean("add_generation_prompt", chat_prompt);
+    const bool vllm = fields.find("prompt") != nullptr;
+    bool special = vllm;
+    fields.boolean(vllm ? "add_special_tokens" : "add_special", special);
+    std::string text;
+    fields.text(vllm ? "prompt" : "content", text);
+    if (fields.failed()) return fields.error();
+    if (fields.find("messages") != nullptr) {
+        if (auto error = normalise_messages(body["messages"], context.options.request_limits))
+            return error;
+        ChatPrompt prompt;
+        prompt.messages = &body["messages"];
+        prompt.add_generation_prompt = chat_prompt;
+        auto encoded = context.codec->encode_chat(prompt);
+        if (!encoded.ok()) return from_error(encoded.error());
+        tokens = std::move(encoded).value();
+        return {};
+    }
+    if (!vllm && fields.find("content") == nullptr) {
+        return bad_field("prompt", "'prompt': one of prompt, content and messages is required");
+    }
+    tokens = context.codec->encode(text, special);
+    return {};
+}
+
+std::optional<ApiError> read_detokenize(const ApiContext& context, Json& body,
+                                        std::vector<Token>& tokens) {
+    const std::int32_t vocab = context.codec->vocab_size();
+    bool good = body.contains("tokens") && body["tokens"].is_array();
+    for (const Json& item : good ? body["tokens"] : Json::array()) {
+        const auto id = as_integer(item);
+        good = good && id && *id >= 0 && *id < vocab;
+        if (good) tokens.push_back(static_cast<Token>(*id));
+    }
+    if (good) return {};
+    return bad_field(
+        "tokens", fmt::format("'tokens': expected an array of token ids from 0 to {}", vocab - 1));
+}
+
+// Reads the body within the request's share of memory.
+std::optional<ApiError> read_body(const ApiContext& context, const HeavyInput& input, Json& body) {
+    std::int64_t bytes = 0;
+    if (auto error = measure_json(input.body, context.options.request_limits, bytes)) return error;
+    const base::Status held = input.share->resize(input.share->bytes() + bytes);
+    if (!held.ok()) return from_error(held.error());
+    return parse_json_object(input.body, body);
+}
+
+using TokenAnswer = net::HttpResponse (*)(const ApiContext&, const HeavyInput&);
+
+net::HttpResponse tokenized(const ApiContext& context, const HeavyInput& input) {
+    Json body;
+    std::vector<Token> tokens;
+    auto error = read_body(context, input, body);
+    if (!error) error = tokenize_body(context, body, tokens);
+    if (error) return error_response(*error);
+    net::HttpResponse response;
+    response.body =
+        fmt::format("{{\"count\":{},\"max_model_len\":{},\"tokens\":[{}]}}", tokens.size(),
+                    context.options.model.context_length, fmt::join(tokens, ","));
+    return response;
+}
+
+net::HttpResponse detokenized(const ApiContext& context, const HeavyInput& input) {
+    Json body;
+    std::vector<Token> tokens;
+    auto error = read_body(context, input, body);
+    if (!error) error = read_detokenize(context, body, tokens);
+    if (error) return error_response(*error);
+    std::string text;
+    append_json_string(text, context.codec->decode(tokens, false));
+    net::HttpResponse response;
+    response.body = "{\"prompt\":" + text + ",\"content\":" + text + "}";
+    return response;
+}
+
+void on_pool(ApiContext& context, const Exchange& exchange, TokenAnswer answer) {
+    run_heavy(context, exchange, client_of(context, exchange->request()),
+              [c = &context, exchange, answer](HeavyInput input) {
+                  const auto response = std::make_shared<net::HttpResponse>(answer(*c, input));
+                  return Then([c, exchange, response, share = input.share] {
+                      if (response->status != 200) return c->respond(*exchange, *response);
+                      send_long(*c, exchange,
+                                std::make_shared<const std::string>(std::move(response->body)),
+                                share);
+                  });
+              });
+}
+
+// What the program around the API makes; heavy: takes longer than to write down what is known.
+void page(ApiContext& context, const Exchange& exchange, const char* content_type,
+          const std::function<std::string()>& body, bool heavy) {
+    if (!body) return nothing(context, exchange);
+    const auto answer = [content_type, &body] {
+        net::HttpResponse response;
+        response.content_type = content_type;
+        response.body = body();
+        return response;
+    };
+    if (!heavy) return context.respond(*exchange, answer());
+    run_heavy(
+        context, exchange, client_of(context, exchange->request()),
+        [c = &context, exchange, answer](const HeavyInput&) {
+            return Then([c, exchange, response = answer()] { c->respond(*exchange, response); });
+        });
+}
+
+}  // namespace
+
+void nothing(ApiContext& context, const Exchange& exchange) {
+    const net::HttpRequest& request = exchange->request();
+    context.respond(
+        *exchange,
+        error_response({404, fmt::format("There is no {} {}.", request.method, request.path),
+                        "invalid_request_error", "", "not_found", 0}));
+}
+
+void health(ApiContext& context, const Exchange& exchange, Words) {
+    const bool serving = context.service.view().serving;
+    context.respond(*exchange, serving ? json_response({{"status", "ok"}}) : loading());
+}
+
+void ready(ApiContext& context, const Exchange& exchange, Words) {
+    if (context.draining) {
+        context.respond(*exchange, error_response(unavailable("The server is draining.", 5)));
+        return;
+    }
+    health(context, exchange, {});
+}
+
+void live(ApiContext& context, const Exchange& exchange, Words) {
+    context.respond(*exchange, json_response({{"status", "ok"}}));
+}
+
+void version(ApiContext& context, const Exchange& exchange, Words) {
+    context.respond(*exchange, json_response({{"version", context.options.version}}));
+}
+
+void metrics(ApiContext& context, const Exchange& exchange, Words) {
+    net::HttpResponse response;
+    response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    response.body = metrics_text(context.metrics, context.service.view(), context.options.model.id,
+                                 {context.connections(), context.heavy.size(),
+                                  context.budget.requests(), context.budget.bytes()});
+    context.respond(*exchange, response);
+}
+
+void cluster(ApiContext& context, const Exchange& exchange, Words) {
+    context.respond(*exchange, json_response(cluster_json(context.service.view(), context.log)));
+}
+
+void nodes(ApiContext& context, const Exchange& exchange, Words) {
+    context.respond(*exchange, json_response(nodes_json(context.service.view())));
+}
+
+// For who opens the address in a browser.
+void start_page(ApiContext& context, const Exchange& exchange, Words) {
+    net::HttpResponse response;
+    response.content_type = kPlainText;
+    response.body = fmt::format(
+        "Helix serves {} here: OpenAI's API under /v1, like POST /v1/chat/completions\n\n"
+        "/helix/plan       which layers are on which machine; /helix/plan.svg draws it\n"
+        "/helix/cluster    workers, KV memory, recent requests and their pipelines, as JSON\n"
+        "/metrics          for Prometheus\n"
+        "/health/ready     may requests come?\n",
+        context.options.model.id);
+    context.respond(*exchange, response);
+}
+
+void join(ApiContext& context, const Exchange& exchange, Words) {
+    page(context, exchange, "application/json", context.options.pages.join, false);
+}
+
+void plan(ApiContext& context, const Exchange& exchange, Words) {
+    page(context, exchange, kPlainText, context.options.pages.plan, true);
+}
+
+void plan_picture(ApiContext& context, const Exchange& exchange, Words) {
+    page(context, exchange, "image/svg+xml", context.options.pages.plan_svg, true);
+}
+
+// POST /helix/nodes/NAME/ACTION: accepted; GET /helix/nodes tells how it goes.
+void node_action(ApiContext& context, const Exchange& exchange, Words words) {
+    const auto refuse = [&](const std::string& message) {
+        context.respond(
+            *exchange, error_response({404, message, "invalid_request_error", "", "not_found", 0}));
+    };
+    const auto call = parse_node_call(words[0]);
+    if (!call) return refuse("Expected /helix/nodes/NAME/drain, undrain or remove.");
+    const core::ClusterView view = context.service.view();
+    const core::WorkerView* worker = find_node(view, call->name);
+    const bool away = worker == nullptr && is_drained_away(view, call->name);
+    if (worker == nullptr && !away) {
+        return refuse(fmt::format("There is no worker \"{}\".", call->name));
+    }
+    auto event = drain_event(away ? core::WorkerId{} : worker->worker, call->action);
+    if (!event) {
+        return refuse(
+            fmt::format("A worker takes drain, undrain or remove, not \"{}\".", call->action));
+    }
+    if (away && !event->off) {
+        return refuse(fmt::format("Worker \"{}\" is drained and not here.", call->name));
+    }
+    nlohmann::json answer = {{"name", call->name}, {"action", call->action}};
+    if (away) {
+        event->name = call->name;
+    } else {
+        answer["id"] = worker->worker.value;
+    }
+    context.service.drain(*event);
+    net::HttpResponse response = json_response(answer);
+    response.status = 202;
+    context.respond(*exchange, response);
+}
+
+// POST /helix/requests/ID/move: accepted; the cluster view tells what came of it.
+void request_action(ApiContext& context, const Exchange& exchange, Words words) {
+    constexpr std::string_view kMove = "/move";
+    const std::string_view rest = words[0];
+    const std::string_view id = rest.substr(0, rest.find('/'));
+    const std::vector<core::RequestId> found = context.log.find(id);
+    if (rest.substr(id.size()) != kMove || found.empty()) {
+        const std::string message =
+            rest.substr(id.size()) != kMove
+                ? "Expected /helix/requests/ID/move."
+                : fmt::format("There is no request \"{}\" among the last ones.", id);
+        return context.respond(
+            *exchange, error_response({404, message, "invalid_request_error", "", "not_found", 0}));
+    }
+    for (const core::RequestId request : found) context.service.move(request);
+    net::HttpResponse response = json_response({{"id", id}, {"action", "move"}});
+    response.status = 202;
+    context.respond(*exchange, response);
+}
+
+void models(ApiContext& context, const Exchange& exchange, Words) {
+    json data = json::array({model_json(context, context.options.model.id)});
+    for (const std::string& alias : context.options.model.aliases) {
+        data.push_back(model_json(context, alias));
+    }
+    context.respond(*exchange, json_response({{"object", "list"}, {"data", std::move(data)}}));
+}
+
+void model(ApiContext& context, const Exchange& exchange, Words words) {
+    const std::string id(words[0]);
+    if (id.empty()) return nothing(context, exchange);
+    context.respond(*exchange, context.serves(id) ? json_response(model_json(context, id))
+                                                  : error_response(model_not_found(id)));
+}
+
+void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
+              const std::string& client) {
+    if (context.draining) {
+        context.respond(*exchange, error_response(unavailable("The server is shutting down.", 5)));
+        return;
+    }
+    run_heavy(context, exchange, client, [c = &context, exchange, endpoint](HeavyInput input) {
+        auto prepared = std::make_shared<PreparedCompletion>();
+        prepared->share = std::move(input.share);
+        auto error = prepare_completion(c->options, *c->codec, endpoint, std::move(input.body),
+                                        *input.dropped, *prepared);
+        if (error) *prepared = {};  // here, where it keeps nobody waiting
+        return Then([c, exchange, prepared, error = std::move(error)] {
+            if (error) return c->respond(*exchange, error_response(*error));
+            std::make_shared<Completion>(*c, exchange, std::move(*prepared))->start();
+        });
+    });
+}
+
+void chat(ApiContext& context, const Exchange& exchange, Words) {
+    complete(context, exchange, Endpoint::chat, client_of(context, exchange->request()));
+}
+
+void completion(ApiContext& context, const Exchange& exchange, Words) {
+    complete(context, exchange, Endpoint::completions, client_of(context, exchange->request()));
+}
+
+void tokenize(ApiContext& context, const Exchange& exchange, Words) {
+    on_pool(context, exchange, tokenized);
+}
+
+void detokenize(ApiContext& context, const Exchange& exchange, Words) {
+    on_pool(context, exchange, detokenized);
+}
+
+}  // namespace helix::api::handle

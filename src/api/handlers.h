@@ -1,0 +1,66 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "api/completion_request.h"
+#include "api/context.h"
+#include "net/http_server.h"
+
+// What each route does with a request that the guard let pass: answers it, or begins to. On the
+// HTTP server's thread. Which path leads where: the table in api/routes.cc.
+
+namespace helix::api::handle {
+
+using Exchange = std::shared_ptr<net::HttpExchange>;
+// The parts of the path that its pattern leaves open, in order.
+using Words = std::span<const std::string_view>;
+using Handler = void(ApiContext& context, const Exchange& exchange, Words words);
+
+// There is nothing at this path.
+void nothing(ApiContext& context, const Exchange& exchange);
+
+// OpenAI's API.
+Handler chat;
+Handler completion;
+Handler models;
+Handler model;  // its id
+Handler tokenize;
+Handler detokenize;
+// The same as chat and completion for a client that is named by the caller.
+void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
+              const std::string& client);
+
+// How the server is.
+Handler health;
+Handler ready;
+Handler live;
+Handler metrics;
+Handler version;
+Handler start_page;
+
+// The cluster, and what may be done with it.
+Handler cluster;
+Handler nodes;
+Handler node_action;     // "NAME/drain"
+Handler request_action;  // "ID/move"
+Handler join;
+Handler plan;
+Handler plan_picture;
+
+// Files and batches, where the server keeps any.
+Handler upload_file;
+Handler list_files;
+Handler get_file;  // its id, as of the others of one file
+Handler delete_file;
+Handler download_file;
+Handler create_batch;
+Handler list_batches;
+Handler get_batch;  // its id
+Handler cancel_batch;
+// Where it keeps none.
+void jobs_are_off(ApiContext& context, const Exchange& exchange);
+
+}  // namespace helix::api::handle

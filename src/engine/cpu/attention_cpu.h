@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/host/thread_pool.h"
+#include "engine/kernels/kernels.h"
+#include "engine/ops/kv_layout.h"
+
+namespace helix::engine::ops {
+
+// Consecutive rows of one sequence.
+struct AttentionRows {
+    std::int64_t first_row = 0;  // in q and out
+    std::int64_t rows = 0;
+    std::int32_t first_position = 0;
+    const std::byte* const* pages = nullptr;  // page of each block of this layer
+};
+
+struct AttentionShape {
+    int n_heads = 0;
+    std::int32_t window = 0;  // positions that a row attends to, its own the last; 0: all
+};
+
+// Causal attention: out = softmax(q K^T / sqrt(head_dim)) V for each row over the positions up to
+// its own that are within the window, whose keys and values are in the pages. Query heads h share
+// KV head h / (n_heads / n_kv_heads). q, out: [rows, n_heads, head_dim]. Each head's rank attends;
+// layout and pool have the same ranks.
+class PagedAttention {
+  public:
+    void run(const Kernels& kernels, ThreadPool& pool, const KvLayout& layout,
+             const AttentionShape& shape, std::span<const AttentionRows> sequences, const float* q,
+             float* out);
+
+  private:
+    std::vector<std::vector<float>> scratch_;  // one for each thread
+    std::vector<AttentionTask> tasks_;
+};
+
+}  // namespace helix::engine::ops

@@ -1,0 +1,136 @@
+#include "engine/ops/experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "base/index.h"
+#include "engine/cpu/cpu_device.h"
+#include "engine/cpu/cpu_memory.h"
+
+namespace helix::engine {
+namespace {
+
+using base::size_of;
+
+// The numbers of the `count` highest scores, ascending; of equal ones the lower. Scores that are
+// no numbers come last.
+void choose(std::span<const float> scores, std::span<std::int32_t> chosen) {
+    const auto taken_end = [&](std::size_t n) { return chosen.begin() + std::ptrdiff_t(n); };
+    for (std::size_t n = 0; n < chosen.size(); ++n) {
+        std::int32_t best = -1;
+        for (std::size_t e = 0; e < scores.size(); ++e) {
+            const auto expert = static_cast<std::int32_t>(e);
+            if (std::find(chosen.begin(), taken_end(n), expert) != taken_end(n)) continue;
+            const bool first_number =
+                best >= 0 && std::isnan(scores[size_of(best)]) && !std::isnan(scores[e]);
+            if (best < 0 || first_number || scores[e] > scores[size_of(best)]) best = expert;
+        }
+        chosen[n] = best;
+    }
+    std::sort(chosen.begin(), chosen.end());
+}
+
+// A row's experts and their weights. scores is work space afterwards.
+void route_row(const ops::Kernels& kernels, bool normalise, std::span<float> scores,
+               std::span<std::int32_t> chosen, std::span<float> weights) {
+    choose(scores, chosen);
+    float top = -std::numeric_limits<float>::infinity();
+    for (const std::int32_t expert : chosen) top = std::max(top, scores[size_of(expert)]);
+    kernels.exp_row(scores.data(), std::ssize(scores), top, 1.0F, scores.data());
+    float sum = 0;
+    if (normalise) {
+        for (const std::int32_t expert : chosen) sum += scores[size_of(expert)];
+    } else {
+        for (const float weight : scores) sum += weight;
+    }
+    for (std::size_t i = 0; i < chosen.size(); ++i) weights[i] = scores[size_of(chosen[i])] / sum;
+}
+
+// Sorts the visits by expert.
+void collect_visits(std::int64_t n_experts, CpuRouting& r) {
+    r.first_visit.assign(size_of(n_experts) + 1, 0);
+    for (const std::int32_t expert : r.chosen) ++r.first_visit[size_of(expert) + 1];
+    for (std::size_t e = 1; e < r.first_visit.size(); ++e) r.first_visit[e] += r.first_visit[e - 1];
+    r.visits.resize(r.chosen.size());
+    r.visit_of.resize(r.chosen.size());
+    std::vector<std::int64_t> next(r.first_visit.begin(), r.first_visit.end() - 1);
+    for (std::int64_t row = 0; row < r.rows; ++row) {
+        for (std::int64_t n = 0; n < r.n_used; ++n) {
+            const std::size_t at = size_of(row * r.n_used + n);
+            const std::int64_t visit = next[size_of(r.chosen[at])]++;
+            r.visits[size_of(visit)] = {row, r.chosen_weights[at]};
+            r.visit_of[at] = visit;
+        }
+    }
+}
+
+}  // namespace
+
+void CpuDevice::route_rows(const ops::RouteRows& op) {
+    auto& r = static_cast<CpuRouting&>(op.routing);
+    const auto n = size_of(op.n_experts);
+    const auto used = size_of(op.n_used);
+    r.rows = op.rows;
+    r.n_used = op.n_used;
+    r.chosen.resize(size_of(op.rows) * used);
+    r.chosen_weights.resize(size_of(op.rows) * used);
+    const std::span<float> scores(data_of(op.scores), size_of(op.rows) * n);
+    pool_.run(op.rows, [&](std::int64_t row, int) {
+        const std::size_t at = size_of(row) * used;
+        route_row(kernels_, op.normalise, scores.subspan(size_of(row) * n, n),
+                  std::span(r.chosen).subspan(at, used),
+                  std::span(r.chosen_weights).subspan(at, used));
+    });
+    collect_visits(op.n_experts, r);
+}
+
+void CpuDevice::gather_visits(const ops::GatherVisits& op) {
+    const auto& r = static_cast<const CpuRouting&>(op.routing);
+    const float* from = data_of(op.x);
+    float* to = data_of(op.y);
+    pool_.run(std::ssize(r.visits), [&](std::int64_t i, int) {
+        std::copy_n(from + r.visits[size_of(i)].row * op.width, op.width, to + i * op.width);
+    });
+}
+
+void CpuDevice::expert_matmul(const ops::ExpertMatmul& op) {
+    const auto& r = static_cast<const CpuRouting&>(op.routing);
+    jobs_.clear();
+    for (std::size_t e = 0; e + 1 < r.first_visit.size(); ++e) {
+        const std::int64_t first = r.first_visit[e];
+        const std::int64_t count = r.first_visit[e + 1] - first;
+        if (count == 0) continue;
+        for (const ops::Projection& to : op.to) {
+            const auto& matrix = static_cast<const CpuMatrix&>(to.matrix);
+            const std::int64_t width = matrix.shape().rows;
+            jobs_.push_back({&matrix.packed(static_cast<std::int64_t>(e)),
+                             {data_of(to.y) + first * width, width, to.accumulate},
+                             first,
+                             count});
+        }
+    }
+    matmul_rows_.set(data_of(op.x), std::ssize(r.visits), op.to[0].matrix.shape().cols);
+    ops::matmul(kernels_, pool_, matmul_rows_, jobs_);
+}
+
+// In ascending order of a row's experts, whoever else visited them.
+void CpuDevice::add_visits(const ops::AddVisits& op) {
+    const auto& r = static_cast<const CpuRouting&>(op.routing);
+    const float* x = data_of(op.x);
+    float* y = data_of(op.y);
+    pool_.run(r.rows, [&](std::int64_t row, int) {
+        float* to = y + row * op.width;
+        for (std::int64_t n = 0; n < r.n_used; ++n) {
+            const std::int64_t visit = r.visit_of[size_of(row * r.n_used + n)];
+            const float weight = r.visits[size_of(visit)].weight;
+            const float* from = x + visit * op.width;
+            for (std::int64_t i = 0; i < op.width; ++i) to[i] += weight * from[i];
+        }
+    });
+}
+
+}  // namespace helix::engine

@@ -1,0 +1,77 @@
+#include "engine/device/weight_loader.h"
+
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace helix::engine {
+
+base::Result<const model::TensorInfo*> WeightLoader::find(std::string_view name) const {
+    const model::TensorInfo* info = source_.file().find_tensor(name);
+    if (info == nullptr) {
+        return base::Error{base::Errc::not_found, fmt::format("the model has no tensor {}", name)};
+    }
+    return info;
+}
+
+base::Result<std::int64_t> WeightLoader::bytes(std::string_view name) const {
+    TRY(const model::TensorInfo* info, find(name));
+    if (info->shape.size() < 2) return static_cast<std::int64_t>(info->bytes);
+    const std::int64_t count = info->shape.size() > 2 ? info->shape[2] : 1;
+    return device_.matrix_bytes({info->type, count, info->rows() / count, info->row_length()});
+}
+
+base::Result<std::unique_ptr<Matrix>> WeightLoader::make(const model::TensorInfo& info,
+                                                         const MatrixShape& shape) {
+    TRY(const std::span<const std::byte> data, source_.tensor(info.name));
+    auto made = device_.make_matrix(shape, data);
+    source_.release(info.name);
+    if (!made.ok()) {
+        return base::Error{made.error().code,
+                           fmt::format("tensor {}: {}", info.name, made.error().message)};
+    }
+    return made;
+}
+
+base::Result<std::unique_ptr<Matrix>> WeightLoader::matrix(std::string_view name, std::int64_t rows,
+                                                           std::int64_t cols) {
+    TRY(const model::TensorInfo* info, find(name));
+    if (info->rows() != rows || info->row_length() != cols) {
+        return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found", name,
+                                         rows, cols, info->rows(), info->row_length()));
+    }
+    return make(*info, {info->type, 1, rows, cols});
+}
+
+base::Result<std::unique_ptr<Matrix>> WeightLoader::matrices(std::string_view name,
+                                                             std::int64_t count, std::int64_t rows,
+                                                             std::int64_t cols) {
+    TRY(const model::TensorInfo* info, find(name));
+    if (info->shape != std::vector<std::int64_t>{cols, rows, count}) {
+        return base::invalid(fmt::format("tensor {}: shape [{}, {}, {}] expected, [{}] found", name,
+                                         cols, rows, count, fmt::join(info->shape, ", ")));
+    }
+    return make(*info, {info->type, count, rows, cols});
+}
+
+base::Result<std::unique_ptr<Buffer>> WeightLoader::vector(std::string_view name,
+                                                           std::int64_t size) {
+    TRY(const model::TensorInfo* info, find(name));
+    TRY(const std::span<const std::byte> data, source_.tensor(name));
+    std::vector<float> values(static_cast<std::size_t>(size));
+    if (info->type != model::TensorType::f32 || data.size() != values.size() * sizeof(float)) {
+        return base::invalid(fmt::format("tensor {}: {} floats expected, {} bytes of type {} found",
+                                         name, size, data.size(),
+                                         static_cast<unsigned>(info->type)));
+    }
+    std::memcpy(values.data(), data.data(), data.size());
+    source_.release(name);
+    TRY(auto buffer, device_.make_buffer(size));
+    TRY_VOID(device_.write(*buffer, 0, values));
+    return buffer;
+}
+
+}  // namespace helix::engine

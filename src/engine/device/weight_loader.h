@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/result.h"
+#include "engine/device/device.h"
+#include "model/weight_source.h"
+
+namespace helix::engine {
+
+// Brings tensors of a weight source to a device. Errors name the tensor.
+class WeightLoader {
+  public:
+    WeightLoader(model::WeightSource& source, Device& device) : source_(source), device_(device) {}
+
+    // rows: outputs; cols: inputs.
+    base::Result<std::unique_ptr<Matrix>> matrix(std::string_view name, std::int64_t rows,
+                                                 std::int64_t cols);
+    // The matrices of a tensor of three dimensions, the experts of a layer.
+    base::Result<std::unique_ptr<Matrix>> matrices(std::string_view name, std::int64_t count,
+                                                   std::int64_t rows, std::int64_t cols);
+    // A float32 vector, as norms are.
+    base::Result<std::unique_ptr<Buffer>> vector(std::string_view name, std::int64_t size);
+    // Bytes of the device that matrix(), matrices() or vector() will take.
+    base::Result<std::int64_t> bytes(std::string_view name) const;
+
+  private:
+    base::Result<const model::TensorInfo*> find(std::string_view name) const;
+    base::Result<std::unique_ptr<Matrix>> make(const model::TensorInfo& info,
+                                               const MatrixShape& shape);
+
+    model::WeightSource& source_;
+    Device& device_;
+};
+
+}  // namespace helix::engine

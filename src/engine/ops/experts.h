@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/ops/matmul.h"
+#include "engine/ops/memory.h"
+
+// A mixture of experts, in the steps of a row's visits to the experts that it is routed to. There
+// are n_used visits for each row; in buffers they lie in an order that only the device knows, which
+// the routing holds: those to one expert beside each other.
+
+namespace helix::engine::ops {
+
+// Chooses the n_used experts with the highest scores of each row; of equal ones the lower number,
+// and scores that are no numbers last. A visit's weight is exp(score) over the sum of exp(scores)
+// of all experts, or of the chosen ones.
+struct RouteRows {
+    Buffer& scores;  // [rows, n_experts]; work space afterwards
+    std::int64_t rows = 0;
+    int n_experts = 0;
+    int n_used = 0;
+    bool normalise = false;  // over the chosen ones
+    Routing& routing;        // out
+};
+
+// y = the row of x that makes the visit.
+struct GatherVisits {
+    const Routing& routing;
+    const Buffer& x;  // [rows, width]
+    Buffer& y;        // [visits, width]
+    std::int64_t width = 0;
+};
+
+// As Matmul, of every visit with its expert's matrix. Matrices have one for each expert.
+struct ExpertMatmul {
+    const Routing& routing;
+    const Buffer& x;  // [visits, width of x]
+    std::span<const Projection> to;
+};
+
+// y += the sum over the row's visits of weight times x, in the order of the experts' numbers.
+struct AddVisits {
+    const Routing& routing;
+    const Buffer& x;  // [visits, width]
+    Buffer& y;        // [rows, width]
+    std::int64_t width = 0;
+};
+
+}  // namespace helix::engine::ops

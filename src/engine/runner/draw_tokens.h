@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/protocol/batch_plan.h"
+#include "core/worker/worker.h"
+#include "engine/backend/token_filter.h"
+#include "engine/host/thread_pool.h"
+#include "engine/runner/sampler.h"
+
+namespace helix::engine {
+
+// A chunk to sample: the logits of its last 1 + drafts rows are rows of a matrix, from first_row.
+struct ChunkLogits {
+    const core::BatchChunk* chunk = nullptr;
+    std::int64_t first_row = 0;
+};
+
+struct DrawnTokens {
+    std::vector<core::ProducedToken> tokens;   // as core::BatchFinished wants them
+    std::vector<core::FailedSequence> failed;  // each chunk at most once
+};
+
+// Draws what the chunks ask for, in their order: for each its draws after the last row, or with
+// guesses a token after each row up to the first that differs from the guess. logits: [rows,
+// vocab]; samplers: one for each thread; filter: null = a chunk with a grammar fails. A token that
+// cannot be drawn fails its chunk only.
+DrawnTokens draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,
+                        std::span<const ChunkLogits> chunks, std::span<const float> logits,
+                        std::int64_t vocab, TokenFilter* filter);
+
+// Of the chunk's scored tokens those that follow its rows from first_row on, so many as there is
+// room for. logits: [scored.size(), vocab], after these rows. After an error they mean nothing.
+base::Status score_tokens(ThreadPool& pool, std::span<Sampler> samplers,
+                          const core::BatchChunk& chunk, std::int64_t first_row,
+                          std::span<const float> logits, std::span<core::ProducedToken> scored);
+
+}  // namespace helix::engine

@@ -1,0 +1,454 @@
+#include "engine/runner/model_runner.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/index.h"
+#include "engine/backend/page_moves.h"
+#include "engine/kernels/kernels.h"
+#include "engine/ops/kv_type.h"
+#include "engine/ops/rope.h"
+
+namespace helix::engine {
+namespace {
+
+constexpr const char* kEmbedding = "token_embd.weight";
+constexpr const char* kOutputNorm = "output_norm.weight";
+constexpr const char* kHead = "output.weight";
+constexpr std::int64_t kScoredRows = 64;  // that the head gets at once: their logits stay small
+
+using base::size_of;
+
+base::Status check_config(const model::ModelConfig& c) {
+    if (c.n_layers <= 0 || c.hidden <= 0 || c.n_heads <= 0 || c.n_kv_heads <= 0 ||
+        c.head_dim <= 0 || c.ffn <= 0 || c.vocab <= 0) {
+        return base::invalid("the model has a dimension that is not positive");
+    }
+    if (c.n_heads % c.n_kv_heads != 0) {
+        return base::invalid(
+            fmt::format("{} query heads cannot share {} key-value heads", c.n_heads, c.n_kv_heads));
+    }
+    if (c.rope_dim < 0 || c.rope_dim % 2 != 0 || c.rope_dim > c.head_dim) {
+        return base::invalid(
+            fmt::format("rope dimension {} does not fit heads of {}", c.rope_dim, c.head_dim));
+    }
+    if (!c.rope_factors.empty() && std::ssize(c.rope_factors) != c.rope_dim / 2) {
+        return base::invalid(fmt::format("{} rope factors found, {} expected",
+                                         c.rope_factors.size(), c.rope_dim / 2));
+    }
+    return base::Ok{};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<Backend>> ModelRunner::create(
+    std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
+    std::unique_ptr<Device> device, RunnerOptions options) {
+    CHECK(weights != nullptr && device != nullptr);
+    TRY_VOID(check_config(config));
+    if (options.block_size < 1)
+        return base::invalid(fmt::format("block size {}: at least 1", options.block_size));
+    if (options.memory_bytes < 0 || options.swap_bytes < 0)
+        return base::invalid("the memory budget is negative");
+    TRY(auto architecture, make_architecture(config));
+    return std::unique_ptr<Backend>(new ModelRunner(std::move(weights), std::move(config),
+                                                    std::move(device), std::move(options),
+                                                    std::move(architecture)));
+}
+
+ModelRunner::ModelRunner(std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
+                         std::unique_ptr<Device> device, RunnerOptions options,
+                         std::unique_ptr<Architecture> architecture)
+    : weights_(std::move(weights)),
+      config_(std::move(config)),
+      options_(std::move(options)),
+      device_(std::move(device)),
+      architecture_(std::move(architecture)),
+      kv_page_{options_.kv_type, config_.n_kv_heads, config_.head_dim, options_.block_size},
+      samplers_(size_of(device_->host_threads().size()), Sampler(ops::kernels(ops::best_isa()))) {}
+
+ModelRunner::~ModelRunner() {
+    drop_embedding();
+}
+
+// ---- pages that move
+// ------------------------------------------------------------------------------
+
+std::string ModelRunner::kv_format() const {
+    return fmt::format("{} {}x{}x{}", ops::to_string(kv_page_.type), kv_page_.block_size,
+                       kv_page_.n_kv_heads, kv_page_.head_dim);
+}
+
+base::Status ModelRunner::read_pages(std::span<const core::PageId> pages,
+                                     std::span<std::byte> bytes) const {
+    TRY_VOID(check_pages(pages, this->pages(), bytes.size()));
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+        TRY_VOID(kv_->read(pages[i], bytes.data() + i * size_of(kv_page_bytes())));
+    }
+    return base::Ok{};
+}
+
+base::Status ModelRunner::write_pages(std::span<const core::PageId> pages,
+                                      std::span<const std::byte> bytes) {
+    TRY_VOID(check_pages(pages, this->pages(), bytes.size()));
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+        TRY_VOID(kv_->write(pages[i], bytes.data() + i * size_of(kv_page_bytes())));
+    }
+    return base::Ok{};
+}
+
+// ---- loading
+// --------------------------------------------------------------------------------------
+
+base::Result<std::int64_t> ModelRunner::weight_bytes(const WeightLoader& loader,
+                                                     spec::LayerRange layers) const {
+    std::int64_t sum = 0;
+    for (std::int32_t l = layers.begin; l < layers.end; ++l) {
+        TRY(const std::int64_t bytes, architecture_->layer_bytes(loader, l));
+        sum += bytes;
+    }
+    if (layers.begin == 0) {
+        TRY(const std::int64_t bytes, loader.bytes(kEmbedding));
+        sum += bytes;
+    }
+    if (layers.end == config_.n_layers) {
+        TRY(const std::int64_t head, loader.bytes(config_.tied_embeddings ? kEmbedding : kHead));
+        TRY(const std::int64_t norm, loader.bytes(kOutputNorm));
+        sum += head + norm;
+    }
+    return sum;
+}
+
+base::Status ModelRunner::load_weights(WeightLoader& loader, spec::LayerRange layers) {
+    for (std::int32_t l = 0; l < config_.n_layers; ++l) {
+        if (!layers.contains(l)) architecture_->drop_layer(l);
+    }
+    if (layers.begin > 0) drop_embedding();
+    const bool needs_head = layers.end == config_.n_layers;
+    if (!needs_head) drop_head();
+    // In this order: what is large is unpacked beside little else, and a tied head is packed while
+    // the embedding is in use, so that a source that makes or fetches it does so once.
+    if (layers.begin == 0 && embedding_.empty()) TRY_VOID(load_embedding());
+    if (needs_head && output_norm_ == nullptr) {
+        TRY(head_, loader.matrix(config_.tied_embeddings ? kEmbedding : kHead, config_.vocab,
+                                 config_.hidden));
+        TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
+    }
+    for (std::int32_t l = layers.begin; l < layers.end; ++l) {
+        if (!architecture_->has_layer(l)) TRY_VOID(architecture_->load_layer(loader, l));
+    }
+    return base::Ok{};
+}
+
+void ModelRunner::drop_head() {
+    head_ = nullptr;
+    output_norm_ = nullptr;
+}
+
+base::Status ModelRunner::load_embedding() {
+    const model::TensorInfo* info = weights_->file().find_tensor(kEmbedding);
+    CHECK(info != nullptr);
+    if (info->row_length() != config_.hidden || info->rows() != config_.vocab) {
+        return base::invalid(fmt::format("tensor {}: shape {} x {} expected, {} x {} found",
+                                         kEmbedding, config_.vocab, config_.hidden, info->rows(),
+                                         info->row_length()));
+    }
+    TRY(embedding_, weights_->tensor(kEmbedding));
+    CHECK(embedding_.size() == info->bytes);
+    embedding_type_ = info->type;
+    return base::Ok{};
+}
+
+void ModelRunner::drop_embedding() {
+    if (!embedding_.empty()) weights_->release(kEmbedding);
+    embedding_ = {};
+}
+
+void ModelRunner::drop_kv() {
+    layers_ = {};
+    kv_ = nullptr;
+}
+
+base::Result<std::int64_t> ModelRunner::load(spec::LayerRange layers) {
+    drop_kv();
+    WeightLoader loader(*weights_, *device_);
+    if (layers.empty()) {
+        for (std::int32_t l = 0; l < config_.n_layers; ++l) architecture_->drop_layer(l);
+        drop_head();
+        drop_embedding();
+        return std::int64_t{0};
+    }
+    if (layers.begin < 0 || layers.end > config_.n_layers) {
+        return base::invalid(fmt::format("layers [{}, {}) of a model with {}", layers.begin,
+                                         layers.end, config_.n_layers));
+    }
+    TRY(const std::int64_t weights, weight_bytes(loader, layers));
+    const std::int64_t budget =
+        options_.memory_bytes > 0 ? options_.memory_bytes : device_->memory_bytes();
+    const std::int64_t page = kv_page_.page_bytes();
+    const std::int64_t least = weights + layers.size() * page;
+    if (least > budget) {
+        return base::Error{
+            base::Errc::unavailable,
+            fmt::format("layers [{}, {}) need {} bytes of weights and at least {} of KV pages; the "
+                        "memory budget is {}: {} bytes are missing",
+                        layers.begin, layers.end, weights, layers.size() * page, budget,
+                        least - budget)};
+    }
+    device_->expect_matrices(weights);
+    const base::Status loaded = load_weights(loader, layers);
+    device_->expect_matrices(0);
+    TRY_VOID(loaded);
+    constexpr std::int64_t kMaxPages = 1LL << 31;
+    const std::int64_t pages = std::min((budget - weights) / page, kMaxPages);
+    const std::int64_t swap_pages = std::min(options_.swap_bytes / page, kMaxPages);
+    TRY(kv_, device_->make_kv_arena(kv_page_, pages, swap_pages));
+    layers_ = layers;
+    return pages;
+}
+
+// ---- running
+// --------------------------------------------------------------------------------------
+
+base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
+                                      const core::BatchPlan& plan) const {
+    const auto bad = [&](std::string what) {
+        return base::invalid(
+            fmt::format("request {} in batch {}: {}", chunk.key.request.value, plan.id, what));
+    };
+    if (chunk.layers.empty() || !layers_.contains(chunk.layers)) {
+        return bad(fmt::format("layers [{}, {}) are not within [{}, {}), which are loaded",
+                               chunk.layers.begin, chunk.layers.end, layers_.begin, layers_.end));
+    }
+    const std::int64_t rows = std::ssize(chunk.tokens);
+    const std::int64_t blocks = std::ssize(chunk.pages) / chunk.layers.size();
+    if (rows == 0 || chunk.first_position < 0) return bad("it has no rows or a negative position");
+    if (std::ssize(chunk.pages) % chunk.layers.size() != 0 ||
+        blocks * options_.block_size < chunk.first_position + rows) {
+        return bad(fmt::format("{} pages for {} layers cannot hold {} positions",
+                               chunk.pages.size(), chunk.layers.size(),
+                               chunk.first_position + rows));
+    }
+    for (const core::PageId page : chunk.pages) {
+        if (page >= pages()) return bad(fmt::format("page {} of {}", page, pages()));
+    }
+    for (const std::span<const spec::Token> tokens :
+         {std::span<const spec::Token>(chunk.tokens.begin(), chunk.tokens.end()),
+          std::span<const spec::Token>(chunk.scored)}) {
+        for (const spec::Token token : tokens) {
+            if (token < 0 || token >= config_.vocab) {
+                return bad(fmt::format("token {}; the vocabulary has {}", token, config_.vocab));
+            }
+        }
+    }
+    if (chunk.output_row >= 0 && chunk.output_row + rows > plan.output_rows)
+        return bad("output rows out of range");
+    if ((chunk.sample || !chunk.scored.empty()) && chunk.layers.end != config_.n_layers) {
+        return bad(fmt::format("cannot sample after layer {}", chunk.layers.end));
+    }
+    if (std::ssize(chunk.scored) > rows)
+        return bad(fmt::format("{} tokens follow {} rows", chunk.scored.size(), rows));
+    if (!chunk.scored.empty() && chunk.sampling.n_logprobs < 0)
+        return bad("tokens are to be scored without log-probabilities");
+    if (chunk.drafts < 0 || chunk.drafts >= rows || chunk.draws < 1 ||
+        (chunk.drafts > 0 && chunk.draws > 1)) {
+        return bad(
+            fmt::format("{} guesses and {} draws on {} rows", chunk.drafts, chunk.draws, rows));
+    }
+    if (chunk.sample && chunk.sampling.needs_history() &&
+        std::ssize(chunk.history) - chunk.drafts < chunk.prompt_tokens) {
+        return bad(fmt::format("{} tokens of history with a prompt of {}",
+                               std::ssize(chunk.history) - chunk.drafts, chunk.prompt_tokens));
+    }
+    return base::Ok{};
+}
+
+base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchChunk& chunk,
+                                                             const PayloadRows& payload) {
+    const std::int64_t hidden = config_.hidden;
+    const std::int64_t n = std::ssize(chunk.tokens);
+    if (chunk.layers.begin == 0) {
+        const std::int64_t row_bytes = std::ssize(embedding_) / config_.vocab;
+        embedded_.resize(size_of(n * hidden));
+        for (std::int64_t r = 0; r < n; ++r) {
+            const auto at = size_of(chunk.tokens[size_of(r)] * row_bytes);
+            model::dequantize_row(embedding_type_, embedding_.subspan(at, size_of(row_bytes)),
+                                  embedded_.data() + r * hidden);
+        }
+        return std::span<const float>(embedded_);
+    }
+    const std::span<const float> input = payload(chunk.input);
+    if (std::ssize(input) != n * hidden) {
+        return base::invalid(
+            fmt::format("request {}: {} activations expected for {} rows, {} received",
+                        chunk.key.request.value, n * hidden, n, input.size()));
+    }
+    return input;
+}
+
+// Makes the rows of exactly the chunks that run this layer active.
+base::Status ModelRunner::activate(const core::BatchPlan& plan, std::int32_t layer,
+                                   const PayloadRows& payload) {
+    const bool same = std::none_of(
+        plan.chunks.begin(), plan.chunks.end(), [layer](const core::BatchChunk& chunk) {
+            return chunk.layers.begin == layer || chunk.layers.end == layer;
+        });
+    if (same) return base::Ok{};
+    next_active_.clear();
+    std::int64_t rows = 0;
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        if (!chunk.layers.contains(layer)) continue;
+        next_active_.push_back({&chunk, rows});
+        rows += std::ssize(chunk.tokens);
+    }
+    const std::int64_t hidden = config_.hidden;
+    const auto rope_dim = size_of(config_.rope_dim);
+    TRY_VOID(make_room(*device_, next_hidden_, rows * hidden));
+    TRY_VOID(make_room(*device_, angles_, rows * config_.rope_dim));
+    host_angles_.resize(size_of(rows) * rope_dim);
+    ranges_.clear();
+    for (const ActiveChunk& next : next_active_) {
+        const core::BatchChunk& chunk = *next.chunk;
+        if (chunk.layers.begin == layer) {
+            TRY(const std::span<const float> input, input_rows(chunk, payload));
+            TRY_VOID(device_->write(*next_hidden_, next.first_row * hidden, input));
+        } else {
+            const auto old =
+                std::find_if(active_.begin(), active_.end(),
+                             [&](const ActiveChunk& a) { return a.chunk == next.chunk; });
+            ranges_.push_back({old->first_row, next.first_row, std::ssize(chunk.tokens)});
+        }
+        for (std::size_t r = 0; r < chunk.tokens.size(); ++r) {
+            const std::size_t at = (size_of(next.first_row) + r) * rope_dim;
+            ops::rope_table(config_, chunk.first_position + static_cast<std::int32_t>(r),
+                            std::span(host_angles_).subspan(at, rope_dim));
+        }
+    }
+    if (!ranges_.empty()) device_->copy_rows({*hidden_, *next_hidden_, hidden, ranges_});
+    TRY_VOID(device_->write(*angles_, 0, host_angles_));
+    std::swap(hidden_, next_hidden_);
+    std::swap(active_, next_active_);
+    return base::Ok{};
+}
+
+base::Status ModelRunner::run_layer(std::int32_t layer) {
+    sequences_.clear();
+    std::int64_t rows = 0;
+    for (const ActiveChunk& active : active_) {
+        const core::BatchChunk& chunk = *active.chunk;
+        const std::size_t blocks = chunk.pages.size() / size_of(chunk.layers.size());
+        const std::size_t first = size_of(layer - chunk.layers.begin) * blocks;
+        sequences_.push_back({active.first_row, std::ssize(chunk.tokens), chunk.first_position,
+                              std::span(chunk.pages).subspan(first, blocks)});
+        rows += std::ssize(chunk.tokens);
+    }
+    return architecture_->run_layer(*device_, layer, {*hidden_, *angles_, *kv_, sequences_, rows});
+}
+
+// Hands on the rows of the chunks whose last layer this was.
+base::Status ModelRunner::finish_chunks(std::int32_t layer, BatchResult& result) {
+    const std::int64_t hidden = config_.hidden;
+    ranges_.clear();
+    for (const ActiveChunk& active : active_) {
+        const core::BatchChunk& chunk = *active.chunk;
+        if (chunk.layers.end != layer + 1) continue;
+        const std::int64_t n = std::ssize(chunk.tokens);
+        if (chunk.output_row >= 0) {
+            TRY(const std::span<const float> rows,
+                device_->read(*hidden_, active.first_row * hidden, n * hidden));
+            std::copy(rows.begin(), rows.end(), result.output.begin() + chunk.output_row * hidden);
+        }
+        if (!chunk.scored.empty()) TRY_VOID(score(chunk, active.first_row, result));
+        if (chunk.sample) {
+            const std::int64_t last = chunk.drafts + 1;
+            to_sample_.push_back({&chunk, n_head_rows_});
+            ranges_.push_back({active.first_row + n - last, n_head_rows_, last});
+            n_head_rows_ += last;
+        }
+    }
+    // Only the model's last layer is followed by sampling: here are all the rows of the batch.
+    if (ranges_.empty()) return base::Ok{};
+    return norm_for_head(ranges_, last_rows_, n_head_rows_);
+}
+
+base::Status ModelRunner::norm_for_head(std::span<const ops::RowRange> ranges,
+                                        std::unique_ptr<Buffer>& to, std::int64_t rows) {
+    const std::int64_t hidden = config_.hidden;
+    TRY_VOID(make_room(*device_, to, rows * hidden));
+    device_->copy_rows({*hidden_, *to, hidden, ranges});
+    device_->rms_norm({*to, *output_norm_, *to, rows, hidden, config_.norm_epsilon});
+    return base::Ok{};
+}
+
+base::Status ModelRunner::score(const core::BatchChunk& chunk, std::int64_t first_row,
+                                BatchResult& result) {
+    const std::int64_t n = std::ssize(chunk.scored);
+    const std::size_t first_scored = result.scored.size();
+    result.scored.resize(first_scored + size_of(n));
+    base::Status status = base::Ok{};
+    for (std::int64_t first = 0; first < n; first += kScoredRows) {
+        const std::int64_t count = std::min(kScoredRows, n - first);
+        const ops::RowRange range[] = {{first_row + first, 0, count}};
+        TRY_VOID(norm_for_head(range, scored_rows_, count));
+        TRY(const std::span<const float> logits, apply_head(*scored_rows_, count));
+        const auto scored =
+            std::span(result.scored).subspan(first_scored + size_of(first), size_of(count));
+        const base::Status piece =
+            score_tokens(device_->host_threads(), samplers_, chunk, first, logits, scored);
+        if (status.ok()) status = piece;
+    }
+    if (!status.ok()) result.failed.push_back({chunk.key, status.error().message});
+    return base::Ok{};
+}
+
+base::Result<std::span<const float>> ModelRunner::apply_head(const Buffer& rows, std::int64_t n) {
+    TRY_VOID(make_room(*device_, logits_, n * config_.vocab));
+    const ops::Projection head[] = {{*head_, *logits_}};
+    device_->matmul({rows, n, head});
+    return device_->read(*logits_, 0, n * config_.vocab);
+}
+
+base::Status ModelRunner::sample(BatchResult& result) {
+    if (n_head_rows_ == 0) return base::Ok{};
+    TRY(const std::span<const float> logits, apply_head(*last_rows_, n_head_rows_));
+    DrawnTokens drawn = draw_tokens(device_->host_threads(), samplers_, to_sample_, logits,
+                                    config_.vocab, options_.filter.get());
+    result.tokens = std::move(drawn.tokens);
+    for (core::FailedSequence& failed : drawn.failed) {
+        const bool known = std::any_of(result.failed.begin(), result.failed.end(),
+                                       [&](const auto& f) { return f.key == failed.key; });
+        if (!known) result.failed.push_back(std::move(failed));
+    }
+    return base::Ok{};
+}
+
+base::Result<BatchResult> ModelRunner::run(const core::BatchPlan& plan,
+                                           const PayloadRows& payload) {
+    BatchResult result;
+    for (const core::BatchChunk& chunk : plan.chunks) TRY_VOID(check_chunk(chunk, plan));
+    TRY_VOID(check_moves(plan, pages(), swap_pages()));
+    if (kv_ != nullptr) TRY_VOID(kv_->move(plan));
+    if (plan.chunks.empty()) return result;
+    spec::LayerRange all = plan.chunks.front().layers;
+    for (const core::BatchChunk& chunk : plan.chunks) {
+        all = {std::min(all.begin, chunk.layers.begin), std::max(all.end, chunk.layers.end)};
+    }
+    result.output.resize(size_of(std::int64_t{plan.output_rows} * config_.hidden));
+    active_.clear();
+    to_sample_.clear();
+    n_head_rows_ = 0;
+    for (std::int32_t layer = all.begin; layer < all.end; ++layer) {
+        TRY_VOID(activate(plan, layer, payload));
+        if (active_.empty()) continue;
+        TRY_VOID(run_layer(layer));
+        TRY_VOID(finish_chunks(layer, result));
+    }
+    TRY_VOID(sample(result));
+    return result;
+}
+
+}  // namespace helix::engine

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/arch/architecture.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/token_filter.h"
+#include "engine/device/device.h"
+#include "engine/ops/kv_layout.h"
+#include "engine/runner/draw_tokens.h"
+#include "engine/runner/sampler.h"
+#include "model/model_config.h"
+#include "model/weight_source.h"
+
+namespace helix::engine {
+
+struct RunnerOptions {
+    // For weights and KV pages; work space (some MB) comes on top. 0 = what the device has free
+    // when the layers are loaded.
+    std::int64_t memory_bytes = 0;
+    std::int64_t swap_bytes = 0;   // of host memory besides, for KV pages that are swapped out
+    std::int32_t block_size = 16;  // tokens of a page
+    ops::KvType kv_type = ops::KvType::f16;
+    std::shared_ptr<TokenFilter> filter;  // null = requests with a grammar are an error
+};
+
+// Runs a model's layers on a device: what is the same for all devices. Checks batches, divides the
+// memory, brings rows in, has them enter and leave at their layers, and draws tokens.
+class ModelRunner final : public Backend {
+  public:
+    // invalid: an architecture, shape or option that cannot be run.
+    static base::Result<std::unique_ptr<Backend>> create(
+        std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
+        std::unique_ptr<Device> device, RunnerOptions options);
+    ~ModelRunner() override;
+
+    base::Result<std::int64_t> load(spec::LayerRange layers) override;
+    void drop_kv() override;
+    base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
+    std::int32_t compute_threads() const override { return device_->compute_threads(); }
+    std::int32_t hidden_size() const override { return config_.hidden; }
+    std::int64_t swap_pages() const override { return kv_ == nullptr ? 0 : kv_->swap_pages(); }
+    std::string kv_format() const override;
+    std::int64_t kv_page_bytes() const override { return kv_page_.page_bytes(); }
+    base::Status read_pages(std::span<const core::PageId> pages,
+                            std::span<std::byte> bytes) const override;
+    base::Status write_pages(std::span<const core::PageId> pages,
+                             std::span<const std::byte> bytes) override;
+    // Null while no layers are loaded.
+    const KvArena* kv() const { return kv_.get(); }
+
+  private:
+    struct ActiveChunk {
+        const core::BatchChunk* chunk;
+        std::int64_t first_row;
+    };
+
+    ModelRunner(std::shared_ptr<model::WeightSource> weights, model::ModelConfig config,
+                std::unique_ptr<Device> device, RunnerOptions options,
+                std::unique_ptr<Architecture> architecture);
+
+    std::int64_t pages() const { return kv_ == nullptr ? 0 : kv_->pages(); }
+    base::Result<std::int64_t> weight_bytes(const WeightLoader& loader,
+                                            spec::LayerRange layers) const;
+    base::Status load_weights(WeightLoader& loader, spec::LayerRange layers);
+    void drop_head();
+    base::Status load_embedding();
+    void drop_embedding();
+    base::Status check_chunk(const core::BatchChunk& chunk, const core::BatchPlan& plan) const;
+    base::Status activate(const core::BatchPlan& plan, std::int32_t layer,
+                          const PayloadRows& payload);
+    // The rows that the chunk enters its first layer with.
+    base::Result<std::span<const float>> input_rows(const core::BatchChunk& chunk,
+                                                    const PayloadRows& payload);
+    base::Status run_layer(std::int32_t layer);
+    base::Status finish_chunks(std::int32_t layer, BatchResult& result);
+    // first_row: the chunk's in hidden_, after the last layer.
+    base::Status score(const core::BatchChunk& chunk, std::int64_t first_row, BatchResult& result);
+    // Rows of hidden_ to the head's rows, normed.
+    base::Status norm_for_head(std::span<const ops::RowRange> ranges, std::unique_ptr<Buffer>& to,
+                               std::int64_t rows);
+    // The logits after normed rows, [n, vocab]; until the device's next call.
+    base::Result<std::span<const float>> apply_head(const Buffer& rows, std::int64_t n);
+    base::Status sample(BatchResult& result);
+
+    std::shared_ptr<model::WeightSource> weights_;
+    model::ModelConfig config_;
+    RunnerOptions options_;
+    std::unique_ptr<Device> device_;  // before everything that it makes
+    std::unique_ptr<Architecture> architecture_;
+    ops::KvLayout kv_page_;  // as pages travel
+
+    spec::LayerRange layers_;  // loaded
+    std::span<const std::byte> embedding_;
+    model::TensorType embedding_type_ = model::TensorType::f32;
+    std::unique_ptr<Buffer> output_norm_;
+    std::unique_ptr<Matrix> head_;
+    std::unique_ptr<KvArena> kv_;
+
+    // Of the batch that runs, and kept as work space. Rows of the active chunks are compact, in
+    // plan order.
+    std::vector<ActiveChunk> active_, next_active_;
+    std::unique_ptr<Buffer> hidden_, next_hidden_;  // [rows, hidden]
+    std::unique_ptr<Buffer> angles_;                // [rows, rope_dim]
+    std::vector<float> embedded_, host_angles_;     // on their way to the device
+    std::vector<ops::RowRange> ranges_;
+    std::vector<ops::SequenceRows> sequences_;
+    std::vector<ChunkLogits> to_sample_;
+    std::int64_t n_head_rows_ = 0;
+    std::unique_ptr<Buffer> last_rows_;    // [n_head_rows, hidden], normed: what the head gets
+    std::unique_ptr<Buffer> scored_rows_;  // likewise
+    std::unique_ptr<Buffer> logits_;
+    std::vector<Sampler> samplers_;  // one for each of the host's threads
+};
+
+}  // namespace helix::engine

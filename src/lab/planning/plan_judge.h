@@ -1,0 +1,20 @@
+#pragma once
+
+#include "base/result.h"
+#include "lab/planning/plan_session.h"
+#include "lab/problem/problem.h"
+#include "plan/planner.h"
+
+namespace helix::lab {
+
+// Decode tokens/s of a plan in the simulator, offline, after 60 s to warm up: under the policies
+// that the settings' batchings stand for, our own for helix and the published one for reference.
+// With both, plans are ranked by a geometric mean of the two in which our own counts half as much
+// again. Without measured tables always our own. Empty where the settings want no judge. The
+// problem must outlive the judge; it may be called by several threads at once.
+base::Result<plan::Judge> simulation_judge(const PlanSettings& settings, const Problem& problem);
+
+// Runs task(0) .. task(n - 1) on so many threads; 0 = as many as the machine has.
+plan::Executor threads_executor(int threads);
+
+}  // namespace helix::lab

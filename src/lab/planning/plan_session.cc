@@ -1,0 +1,102 @@
+#include "lab/planning/plan_session.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "lab/planning/plan_judge.h"
+
+namespace helix::lab {
+namespace {
+
+using plan::Method;
+
+constexpr std::array kMethods = {
+    Method::automatic, Method::search, Method::milp,     Method::even,          Method::replicated,
+    Method::petals,    Method::swarm,  Method::separate, Method::separate_plus, Method::manual};
+
+// Of the budget, what the search for flow gets before throughput has its turn.
+constexpr double kFlowShare = 0.15;
+constexpr std::int64_t kUntilStopped = 1'000'000'000'000;
+
+// A layout of the cluster's nodes, with the links that it was made for.
+base::Status read_manual(const PlanSettings& settings, const Problem& problem,
+                         plan::PlanOptions& options) {
+    TRY(spec::PlacementFile file, read_layout(settings.placement, problem));
+    options.manual = std::move(file.placement);
+    if (!file.links.empty()) options.flow.only_links = std::move(file.links);
+    return base::Ok{};
+}
+
+}  // namespace
+
+PlanSettings::PlanSettings() {
+    options.objective = plan::Objective::throughput;
+    options.flow.partial = true;
+    options.flow.convention = plan::Convention::reference;
+    options.batchings = {plan::Batching::helix, plan::Batching::reference};
+    options.milp.formulation.every_node_holds = false;
+}
+
+std::span<const plan::Method> plan_methods() {
+    return kMethods;
+}
+
+base::Result<plan::PlanOptions> options_for(const PlanSettings& settings, const Problem& problem) {
+    plan::PlanOptions options = settings.options;
+    options.capacities = &problem.capacities;
+    options.costs = &problem.costs();
+    if (!settings.lengths.empty()) {
+        TRY(options.performance.lengths, plan::read_lengths(settings.lengths));
+    }
+    if (options.method == Method::manual) TRY_VOID(read_manual(settings, problem, options));
+    return options;
+}
+
+base::Result<plan::PlanReport> PlanSession::plan(const Problem& problem, double until_s,
+                                                 const spec::Placement* start) const {
+    TRY(plan::PlanOptions options, options_for(settings, problem));
+    const double from_s = elapsed_s();
+    const double flow_until_s = from_s + (until_s - from_s) * kFlowShare;
+    options.stop = [this, until_s] { return interrupted() || elapsed_s() >= until_s; };
+    options.flow_stop = [this, flow_until_s] {
+        return interrupted() || elapsed_s() >= flow_until_s;
+    };
+    options.time_used = [this, from_s, until_s] {
+        return until_s > from_s ? (elapsed_s() - from_s) / (until_s - from_s) : 1.0;
+    };
+    options.milp.stop.now_s = elapsed_s;
+    options.milp.stop.asked = interrupted;
+    options.milp.stop.time_limit_s = std::max(until_s - from_s, 1e-3);
+    options.iterations = kUntilStopped;
+    options.throughput_iterations = kUntilStopped;
+    options.executor = threads_executor(settings.threads);
+    options.progress = progress;
+    if (start != nullptr) options.starts.push_back(*start);
+    if (options.objective != plan::Objective::flow) {
+        TRY(options.judge, simulation_judge(settings, problem));
+    }
+    return plan::plan(problem.cluster, problem.model, options);
+}
+
+spec::PlacementFile placement_file(const Problem& problem, const plan::PlanReport& report) {
+    spec::PlacementFile file{.cluster = problem.cluster.name,
+                             .model = problem.model.name,
+                             .method = report.method,
+                             .n_layers = problem.model.n_layers,
+                             .placement = report.placement,
+                             .node_types = {},
+                             .node_names = {},
+                             .links = {},
+                             .flows = report.flows,
+                             .max_flow_tokens_per_s = report.max_flow_tokens_per_s};
+    for (const spec::NodeSpec& node : problem.cluster.nodes) {
+        file.node_types.push_back(node.type);
+        file.node_names.push_back(node.name);
+    }
+    for (const spec::LinkFlow& flow : report.flows) file.links.emplace_back(flow.from, flow.to);
+    return file;
+}
+
+}  // namespace helix::lab

@@ -1,0 +1,87 @@
+#include "lab/problem/problem.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string_view>
+
+#include "model/model_config.h"
+#include "model/weight_source.h"
+#include "plan/problem/typical_throughput.h"
+#include "spec/cluster_file.h"
+#include "spec/model_shape.h"
+#include "spec/roofline_cost.h"
+
+namespace helix::lab {
+namespace {
+
+base::Result<Problem> from_tables(const ProblemSource& a, Problem problem) {
+    TRY(problem.tables, spec::ProfileTables::read(a.profiles, a.model));
+    const auto known = problem.tables->check(problem.cluster);
+    if (!known.ok()) return base::invalid(a.cluster + ": " + known.error().message);
+    problem.model = problem.tables->model();
+    plan::MachineCounts mix = plan::machine_counts(problem.cluster);
+    if (!a.machine_mix.empty()) {
+        TRY(mix, plan::read_machine_mix(a.profiles, a.machine_mix));
+    }
+    TRY(const spec::TypeThroughput throughput, plan::typical_throughput(*problem.tables, mix));
+    TRY(problem.capacities,
+        plan::capacity_from_tables(problem.cluster, *problem.tables, throughput));
+    return problem;
+}
+
+bool ends_with(const std::string& text, std::string_view end) {
+    return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// A GGUF file, a folder of safetensors, a config.json, or a name.
+base::Result<spec::ModelSpec> find_model(const ProblemSource& a) {
+    std::error_code error;
+    if (ends_with(a.model, ".gguf") || std::filesystem::is_directory(a.model, error)) {
+        TRY(const auto weights, model::open_weights(a.model));
+        return model::read_model_spec(weights->file());
+    }
+    TRY(const spec::WeightFormat format, spec::parse_weight_format(a.weights));
+    if (!ends_with(a.model, ".json")) return spec::find_model(a.model, format);
+    TRY(const spec::ModelShape shape, spec::read_model_config_file(a.model));
+    return spec::model_spec(shape, format);
+}
+
+}  // namespace
+
+base::Result<Problem> load_problem(const ProblemSource& a) {
+    TRY(spec::ClusterSpec cluster, spec::read_cluster_file(a.cluster));
+    return make_problem(a, std::move(cluster));
+}
+
+base::Result<Problem> make_problem(const ProblemSource& a, spec::ClusterSpec cluster) {
+    Problem problem;
+    problem.cluster = std::move(cluster);
+    if (!a.profiles.empty()) return from_tables(a, std::move(problem));
+    if (!a.machine_mix.empty()) {
+        return base::invalid("--machine-mix: only with --profiles, whose tables it chooses from");
+    }
+    TRY(problem.model, find_model(a));
+    TRY(auto costs, spec::RooflineCost::make(problem.cluster, problem.model));
+    problem.own_costs = std::make_unique<spec::RooflineCost>(std::move(costs));
+    problem.capacities = plan::capacity_from_costs(
+        problem.cluster, problem.model, *problem.own_costs, plan::Workload{}, plan::MemoryRule{});
+    return problem;
+}
+
+base::Result<spec::PlacementFile> read_layout(const std::string& path, const Problem& problem) {
+    TRY(spec::PlacementFile file, spec::read_placement_file(path));
+    if (file.n_layers != problem.model.n_layers) {
+        return base::invalid(fmt::format("{}: is for {} layers, but {} has {}", path, file.n_layers,
+                                         problem.model.name, problem.model.n_layers));
+    }
+    const std::size_t n = problem.cluster.nodes.size();
+    if (file.placement.layers.size() > n) {
+        return base::invalid(fmt::format("{}: names node {}, but the cluster has nodes 0 to {}",
+                                         path, file.placement.layers.size() - 1, n - 1));
+    }
+    file.placement.layers.resize(n);
+    return file;
+}
+
+}  // namespace helix::lab

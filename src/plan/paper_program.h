@@ -1,0 +1,15 @@
+#pragma once
+
+#include "base/result.h"
+#include "plan/milp/milp.h"
+#include "plan/options.h"
+#include "plan/problem/problem.h"
+
+namespace helix::plan {
+
+// The paper's planner, and nothing beside it: options.milp, started (unless options.milp_start is
+// false) from the placement of most flow that a rule makes. What the solver finds is what is
+// returned, even if it is nothing. Errors: those of milp_placement.
+base::Result<MilpReport> solve_paper_program(const Problem& problem, const PlanOptions& options);
+
+}  // namespace helix::plan

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/coordinator/coordinator.h"
+#include "core/worker/worker.h"
+#include "sim/cluster/carrier.h"
+#include "sim/cluster/cluster_driver.h"
+#include "sim/cluster/compute.h"
+#include "sim/cluster/sim_machine.h"
+#include "sim/cluster/virtual_clock.h"
+
+namespace helix::sim {
+
+struct SimClusterConfig {
+    core::CoordinatorConfig coordinator;
+    core::WorkerConfig worker;
+    // Until the planner and the draft model answer; none: within the step that asks.
+    std::optional<double> plan_s = {};
+    std::optional<double> draft_s = {};
+    bool check_invariants = false;  // after every step; slow when workers have many pages
+};
+
+// The same Coordinator and Worker that node runs, under virtual time: steps them, and performs all
+// that they ask for. What computes and what carries messages is given, and so is the driver, which
+// gets all that is not for machines. Single-threaded and deterministic.
+//
+// As in node, a worker has sessions: the coordinator listens to one incarnation at a time.
+class SimCluster {
+  public:
+    // All of them must outlive the cluster.
+    SimCluster(const SimClusterConfig& config, VirtualClock& clock, Compute& compute,
+               Carrier& carrier, ClusterDriver& driver);
+    SimCluster(const SimCluster&) = delete;
+    SimCluster& operator=(const SimCluster&) = delete;
+    ~SimCluster() = default;
+
+    // A machine more; it gets its id and must outlive the cluster. It is down.
+    void add(SimMachine& machine);
+    void start(SimMachine& machine);   // a new incarnation, of which the coordinator does not know
+    void stop(SimMachine& machine);    // at once; what it has sent is still under way
+    void resume(SimMachine& machine);  // the last of its pauses is over
+
+    // The event's step, and all that it asks for. Nothing happens while the coordinator is down, or
+    // to a worker's incarnation that is not there any more.
+    void tell(const core::CoordinatorEvent& event);
+    void tell(const SimMachine& machine, std::uint64_t incarnation, const core::WorkerEvent& event);
+    void tick_workers();  // those that are let in and do not stand still
+
+    // Nobody is there until start_coordinator(), and that one begins with the config.
+    void kill_coordinator(const core::CoordinatorConfig& next);
+    void start_coordinator() { coordinator_up_ = true; }
+    bool coordinator_up() const { return coordinator_up_; }
+    // How many coordinators have died.
+    std::uint64_t coordinator_deaths() const { return coordinator_deaths_; }
+    // While it is down, one that never was told anything.
+    const core::Coordinator& coordinator() const { return coordinator_; }
+
+  private:
+    void arrive(SimMessage message);
+
+    // One for each of core's actions: a new one does not compile without.
+    void carry_out(core::SendToWorker action);
+    void carry_out(core::PlanCluster question);
+    void carry_out(const core::ProposeDrafts& question);
+    template <typename Action>
+    void carry_out(const Action& action) {
+        driver_.on(action);
+    }
+    void carry_out(SimMachine& machine, const core::ConnectPeers& action);
+    void carry_out(SimMachine& machine, const core::LoadLayers& action);
+    void carry_out(SimMachine& machine, const core::RunBatch& action);
+    void carry_out(SimMachine& machine, core::SendToPeer action);
+    void carry_out(SimMachine& machine, core::SendToCoordinator action);
+    void carry_out(SimMachine& machine, const core::ReleaseBuffer& action);
+    void carry_out(SimMachine& machine, core::ExportKv action);
+    void carry_out(SimMachine& machine, core::ImportKv action);
+    void carry_out(SimMachine& machine, const core::WakeAt& action);
+    void end_export(SimMachine& machine, const core::ExportKv& action, Rows content);
+
+    SimClusterConfig config_;
+    VirtualClock& clock_;
+    Compute& compute_;
+    Carrier& carrier_;
+    ClusterDriver& driver_;
+    core::Coordinator coordinator_;
+    bool coordinator_up_ = true;
+    std::uint64_t coordinator_deaths_ = 0;
+    std::vector<SimMachine*> machines_;  // by worker id
+    // Memory of an earlier step's actions. A step inside a step finds none.
+    std::vector<core::CoordinatorAction> spare_coordinator_actions_;
+    std::vector<core::WorkerAction> spare_worker_actions_;
+};
+
+}  // namespace helix::sim

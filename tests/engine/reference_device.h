@@ -1,0 +1,360 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/index.h"
+#include "engine/device/device.h"
+#include "model/quant/half.h"
+#include "model/tensor_type.h"
+
+// A second device: one thread, plain loops in double precision over dequantised weights, and KV
+// pages of floats in an order of its own. It has nothing in common with the CPU device but the
+// interface, so what runs on both depends on the interface only.
+
+namespace helix::engine::test {
+
+class ReferenceBuffer final : public Buffer {
+  public:
+    explicit ReferenceBuffer(std::int64_t size) : Buffer(size), values(base::size_of(size)) {}
+    std::vector<float> values;
+};
+
+class ReferenceMatrix final : public Matrix {
+  public:
+    using Matrix::Matrix;
+    std::vector<float> values;  // [count, rows, cols]
+};
+
+class ReferenceRouting final : public Routing {
+  public:
+    struct Visit {
+        std::int64_t row = 0;
+        std::int64_t expert = 0;
+        double weight = 0;
+    };
+    std::vector<Visit> visits;  // by row, and by expert within a row
+};
+
+// A page is [n_kv_heads, block_size, 2, head_dim]: key and value of a position side by side.
+class ReferenceKv final : public KvArena {
+  public:
+    ReferenceKv(const ops::KvLayout& travelling, std::int64_t pages, std::int64_t swap_pages)
+        : layout_(travelling), pages_(base::size_of(pages)), slots_(base::size_of(swap_pages)) {
+        CHECK(layout_.type == ops::KvType::f16 || layout_.type == ops::KvType::f32);
+    }
+
+    std::int64_t pages() const override { return std::ssize(pages_); }
+    std::int64_t swap_pages() const override { return std::ssize(slots_); }
+    base::Status move(const core::BatchPlan& plan) override {
+        for (const core::PageSwap& swap : plan.swap_out) slots_[swap.slot] = pages_[swap.page];
+        for (const core::PageSwap& swap : plan.swap_in) pages_[swap.page] = slots_[swap.slot];
+        for (const core::PageCopy& copy : plan.copies) pages_[copy.to] = pages_[copy.from];
+        return base::Ok{};
+    }
+    base::Status read(core::PageId page, std::byte* bytes) const override {
+        std::memset(bytes, 0, base::size_of(layout_.page_bytes()));
+        for_each_element([&](std::int64_t at, std::int64_t travelling) {
+            const float value = pages_[page].empty() ? 0.0F : pages_[page][base::at(at)];
+            if (layout_.type == ops::KvType::f32) {
+                std::memcpy(bytes + travelling, &value, sizeof value);
+            } else {
+                const std::uint16_t half = model::quant::float_to_half(value);
+                std::memcpy(bytes + travelling, &half, sizeof half);
+            }
+        });
+        return base::Ok{};
+    }
+    base::Status write(core::PageId page, const std::byte* bytes) override {
+        touch(page);
+        for_each_element([&](std::int64_t at, std::int64_t travelling) {
+            float& value = pages_[page][base::at(at)];
+            if (layout_.type == ops::KvType::f32) {
+                std::memcpy(&value, bytes + travelling, sizeof value);
+            } else {
+                std::uint16_t half = 0;
+                std::memcpy(&half, bytes + travelling, sizeof half);
+                value = model::quant::half_to_float(half);
+            }
+        });
+        return base::Ok{};
+    }
+
+    const ops::KvLayout& layout() const { return layout_; }
+    // The key of a head at a position of the page; the value follows it.
+    float* key(core::PageId page, int head, int in_block) {
+        touch(page);
+        return pages_[page].data() + offset(head, in_block);
+    }
+    const float* key(core::PageId page, int head, int in_block) const {
+        return pages_[page].data() + offset(head, in_block);
+    }
+    float rounded(float value) const {
+        if (layout_.type == ops::KvType::f32) return value;
+        return model::quant::half_to_float(model::quant::float_to_half(value));
+    }
+
+  private:
+    std::int64_t offset(int head, int in_block) const {
+        return (std::int64_t{head} * layout_.block_size + in_block) * 2 * layout_.head_dim;
+    }
+    void touch(core::PageId page) {
+        if (pages_[page].empty()) pages_[page].resize(base::size_of(offset(layout_.n_kv_heads, 0)));
+    }
+    // Calls copy(element of a page here, byte of it as it travels).
+    template <typename Copy>
+    void for_each_element(Copy&& copy) const {
+        const std::int64_t bytes = layout_.element_bytes();
+        for (int head = 0; head < layout_.n_kv_heads; ++head) {
+            for (int p = 0; p < layout_.block_size; ++p) {
+                for (int d = 0; d < layout_.head_dim; ++d) {
+                    const std::int64_t at = offset(head, p) + d;
+                    copy(at, layout_.keys_of_head(head) + (d * layout_.positions() + p) * bytes);
+                    copy(at + layout_.head_dim,
+                         layout_.values_of_head(head) + (p * layout_.dims() + d) * bytes);
+                }
+            }
+        }
+    }
+
+    ops::KvLayout layout_;
+    std::vector<std::vector<float>> pages_, slots_;  // empty: never written
+};
+
+class ReferenceDevice final : public Device {
+  public:
+    std::int64_t memory_bytes() const override { return std::int64_t{64} << 20; }
+    std::int32_t compute_threads() const override { return 0; }
+    ThreadPool& host_threads() override { return pool_; }
+
+    base::Result<std::unique_ptr<Buffer>> make_buffer(std::int64_t floats) override {
+        return std::unique_ptr<Buffer>(std::make_unique<ReferenceBuffer>(floats));
+    }
+    base::Result<std::unique_ptr<KvArena>> make_kv_arena(const ops::KvLayout& page,
+                                                         std::int64_t pages,
+                                                         std::int64_t swap_pages) override {
+        return std::unique_ptr<KvArena>(std::make_unique<ReferenceKv>(page, pages, swap_pages));
+    }
+    std::unique_ptr<Routing> make_routing() override {
+        return std::make_unique<ReferenceRouting>();
+    }
+    base::Result<std::unique_ptr<Matrix>> make_matrix(const MatrixShape& shape,
+                                                      std::span<const std::byte> data) override {
+        auto matrix = std::make_unique<ReferenceMatrix>(shape);
+        matrix->values.resize(base::size_of(shape.count * shape.rows * shape.cols));
+        model::dequantize_row(shape.type, data, matrix->values.data());
+        return std::unique_ptr<Matrix>(std::move(matrix));
+    }
+    std::int64_t matrix_bytes(const MatrixShape& shape) const override {
+        return shape.count * shape.rows * shape.cols * std::int64_t{sizeof(float)};
+    }
+    void expect_matrices(std::int64_t /*bytes*/) override {}
+    base::Status write(Buffer& buffer, std::int64_t first, std::span<const float> values) override {
+        std::copy(values.begin(), values.end(), of(buffer) + first);
+        return base::Ok{};
+    }
+    base::Result<std::span<const float>> read(const Buffer& buffer, std::int64_t first,
+                                              std::int64_t count) override {
+        return std::span<const float>(of(buffer) + first, base::size_of(count));
+    }
+
+    void rms_norm(const ops::RmsNorm& op) override {
+        for (std::int64_t row = 0; row < op.rows; ++row) {
+            const std::int64_t at = row * op.width;
+            norm(of(op.x) + at, of(op.weight), op.width, op.epsilon, of(op.y) + at);
+        }
+    }
+    void matmul(const ops::Matmul& op) override {
+        for (std::int64_t row = 0; row < op.rows; ++row) {
+            for (const ops::Projection& to : op.to) multiply(to, 0, op.x, row);
+        }
+    }
+    void rope(const ops::Rope& op) override {
+        for (const ops::ProjectedHeads& heads : op.heads) {
+            for (std::int64_t row = 0; row < op.rows; ++row) {
+                for (int head = 0; head < heads.n_heads; ++head) prepare(op, heads, row, head);
+            }
+        }
+    }
+    void kv_store(const ops::KvStore& op) override {
+        auto& kv = static_cast<ReferenceKv&>(op.kv);
+        const ops::KvLayout& layout = kv.layout();
+        for (const ops::SequenceRows& s : op.sequences) {
+            for (std::int64_t r = 0; r < s.rows; ++r) {
+                const auto position = s.first_position + static_cast<std::int32_t>(r);
+                const core::PageId page = s.pages[base::at(position / layout.block_size)];
+                for (int head = 0; head < layout.n_kv_heads; ++head) {
+                    float* to = kv.key(page, head, position % layout.block_size);
+                    const std::int64_t at =
+                        ((s.first_row + r) * layout.n_kv_heads + head) * layout.head_dim;
+                    for (int d = 0; d < layout.head_dim; ++d) {
+                        to[d] = kv.rounded(of(op.keys)[at + d]);
+                        to[layout.head_dim + d] = kv.rounded(of(op.values)[at + d]);
+                    }
+                }
+            }
+        }
+    }
+    void attention(const ops::Attention& op) override {
+        for (const ops::SequenceRows& s : op.sequences) {
+            for (std::int64_t r = 0; r < s.rows; ++r) {
+                for (int head = 0; head < op.n_heads; ++head) attend(op, s, r, head);
+            }
+        }
+    }
+    void swiglu(const ops::Swiglu& op) override {
+        for (std::int64_t i = 0; i < op.rows * op.width; ++i) {
+            const auto gate = static_cast<double>(of(op.gate)[i]);
+            const auto up = static_cast<double>(of(op.up)[i]);
+            of(op.gate)[i] = static_cast<float>(gate / (1 + std::exp(-gate)) * up);
+        }
+    }
+    void copy_rows(const ops::CopyRows& op) override {
+        for (const ops::RowRange& range : op.ranges) {
+            std::copy_n(of(op.from) + range.from * op.width, range.count * op.width,
+                        of(op.to) + range.to * op.width);
+        }
+    }
+    void route_rows(const ops::RouteRows& op) override {
+        auto& routing = static_cast<ReferenceRouting&>(op.routing);
+        routing.visits.clear();
+        for (std::int64_t row = 0; row < op.rows; ++row) {
+            const float* scores = of(op.scores) + row * op.n_experts;
+            std::vector<int> experts(base::size_of(op.n_experts));
+            std::iota(experts.begin(), experts.end(), 0);
+            std::stable_sort(experts.begin(), experts.end(),
+                             [&](int a, int b) { return scores[a] > scores[b]; });
+            std::vector<int> chosen(experts.begin(), experts.begin() + op.n_used);
+            std::sort(chosen.begin(), chosen.end());
+            double sum = 0;
+            for (const int e : op.normalise ? chosen : experts)
+                sum += std::exp(static_cast<double>(scores[e]));
+            for (const int e : chosen)
+                routing.visits.push_back({row, e, std::exp(static_cast<double>(scores[e])) / sum});
+        }
+    }
+    void gather_visits(const ops::GatherVisits& op) override {
+        const auto& visits = static_cast<const ReferenceRouting&>(op.routing).visits;
+        for (std::int64_t i = 0; i < std::ssize(visits); ++i) {
+            std::copy_n(of(op.x) + visits[base::at(i)].row * op.width, op.width,
+                        of(op.y) + i * op.width);
+        }
+    }
+    void expert_matmul(const ops::ExpertMatmul& op) override {
+        const auto& visits = static_cast<const ReferenceRouting&>(op.routing).visits;
+        for (std::int64_t i = 0; i < std::ssize(visits); ++i) {
+            for (const ops::Projection& to : op.to)
+                multiply(to, visits[base::at(i)].expert, op.x, i);
+        }
+    }
+    void add_visits(const ops::AddVisits& op) override {
+        const auto& visits = static_cast<const ReferenceRouting&>(op.routing).visits;
+        for (std::int64_t i = 0; i < std::ssize(visits); ++i) {
+            const ReferenceRouting::Visit& visit = visits[base::at(i)];
+            for (std::int64_t c = 0; c < op.width; ++c) {
+                float& y = of(op.y)[visit.row * op.width + c];
+                y = static_cast<float>(static_cast<double>(y) +
+                                       visit.weight *
+                                           static_cast<double>(of(op.x)[i * op.width + c]));
+            }
+        }
+    }
+
+  private:
+    static float* of(Buffer& b) { return static_cast<ReferenceBuffer&>(b).values.data(); }
+    static const float* of(const Buffer& b) {
+        return static_cast<const ReferenceBuffer&>(b).values.data();
+    }
+
+    static void norm(const float* x, const float* weight, std::int64_t n, float epsilon, float* y) {
+        double squares = 0;
+        for (std::int64_t i = 0; i < n; ++i)
+            squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+        const double factor =
+            1 / std::sqrt(squares / static_cast<double>(n) + static_cast<double>(epsilon));
+        for (std::int64_t i = 0; i < n; ++i) {
+            y[i] = static_cast<float>(static_cast<double>(x[i]) * factor *
+                                      static_cast<double>(weight[i]));
+        }
+    }
+
+    // One row of x times one of the matrices.
+    static void multiply(const ops::Projection& to, std::int64_t which, const Buffer& x,
+                         std::int64_t row) {
+        const auto& matrix = static_cast<const ReferenceMatrix&>(to.matrix);
+        const MatrixShape& shape = matrix.shape();
+        const float* in = of(x) + row * shape.cols;
+        const float* weights = matrix.values.data() + which * shape.rows * shape.cols;
+        for (std::int64_t i = 0; i < shape.rows; ++i, weights += shape.cols) {
+            float& y = of(to.y)[row * shape.rows + i];
+            double sum = to.accumulate ? static_cast<double>(y) : 0.0;
+            for (std::int64_t c = 0; c < shape.cols; ++c)
+                sum += static_cast<double>(weights[c]) * static_cast<double>(in[c]);
+            y = static_cast<float>(sum);
+        }
+    }
+
+    static void prepare(const ops::Rope& op, const ops::ProjectedHeads& heads, std::int64_t row,
+                        int head) {
+        const int dim = op.head_dim;
+        float* x = of(heads.x) + (row * heads.n_heads + head) * dim;
+        for (int d = 0; heads.bias != nullptr && d < dim; ++d)
+            x[d] += of(*heads.bias)[head * dim + d];
+        if (heads.norm != nullptr) norm(x, of(*heads.norm), dim, op.epsilon, x);
+        const bool adjacent = op.pairs == model::RopePairs::adjacent;
+        const float* angles = of(op.angles) + row * op.rope_dim;
+        for (int i = 0; heads.rotate && i < op.rope_dim / 2; ++i) {
+            float& a = x[adjacent ? 2 * i : i];
+            float& b = x[adjacent ? 2 * i + 1 : i + op.rope_dim / 2];
+            const auto re = static_cast<double>(a), im = static_cast<double>(b);
+            const auto cosine = static_cast<double>(angles[2 * i]);
+            const auto sine = static_cast<double>(angles[2 * i + 1]);
+            a = static_cast<float>(re * cosine - im * sine);
+            b = static_cast<float>(re * sine + im * cosine);
+        }
+    }
+
+    static void attend(const ops::Attention& op, const ops::SequenceRows& s, std::int64_t r,
+                       int head) {
+        const auto& kv = static_cast<const ReferenceKv&>(op.kv);
+        const ops::KvLayout& layout = kv.layout();
+        const int dim = layout.head_dim;
+        const int kv_head = head / (op.n_heads / layout.n_kv_heads);
+        const auto last = s.first_position + static_cast<std::int32_t>(r);
+        const std::int32_t first = op.window > 0 ? std::max(0, last + 1 - op.window) : 0;
+        const std::int64_t at = ((s.first_row + r) * op.n_heads + head) * dim;
+        const float* q = of(op.q) + at;
+        const auto key_at = [&](std::int32_t p) {
+            return kv.key(s.pages[base::at(p / layout.block_size)], kv_head, p % layout.block_size);
+        };
+        std::vector<double> weights;
+        for (std::int32_t p = first; p <= last; ++p) {
+            double score = 0;
+            for (int d = 0; d < dim; ++d)
+                score += static_cast<double>(q[d]) * static_cast<double>(key_at(p)[d]);
+            weights.push_back(score / std::sqrt(static_cast<double>(dim)));
+        }
+        const double top = *std::max_element(weights.begin(), weights.end());
+        double sum = 0;
+        for (double& weight : weights) sum += weight = std::exp(weight - top);
+        for (int d = 0; d < dim; ++d) {
+            double value = 0;
+            for (std::int32_t p = first; p <= last; ++p) {
+                value +=
+                    weights[base::at(p - first)] / sum * static_cast<double>(key_at(p)[dim + d]);
+            }
+            of(op.out)[at + d] = static_cast<float>(value);
+        }
+    }
+
+    ThreadPool pool_{1};
+};
+
+}  // namespace helix::engine::test

@@ -1,0 +1,193 @@
+// The same runner and the same architectures on a device that shares nothing with the CPU device
+// but the interface: what they do does not depend on which device they do it on.
+
+#include "reference_device.h"
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/runner/model_runner.h"
+#include "model/local_weights.h"
+#include "op_helpers.h"
+#include "runner.h"
+#include "synth_file.h"
+
+namespace helix::engine::test::reference_device_test {
+namespace {
+
+using spec::Token;
+
+constexpr spec::LayerRange kAll{0, kLayers};
+constexpr std::int32_t kBlock = 5;
+
+struct Kind {
+    const char* name;
+    void (*change)(model::SynthShape& shape);
+};
+
+constexpr Kind kKinds[] = {
+    {"llama", [](model::SynthShape&) {}},
+    {"qwen2_window",
+     [](model::SynthShape& s) {
+         s.architecture = "qwen2";
+         s.sliding_window = 7;
+     }},
+    {"qwen3",
+     [](model::SynthShape& s) {
+         s.architecture = "qwen3";
+         s.head_dim = 32;
+         s.tied_embeddings = true;
+     }},
+    {"mixtral",
+     [](model::SynthShape& s) {
+         s.n_experts = 8;
+         s.n_experts_used = 2;
+         s.ffn = 64;
+     }},
+    {"qwen3moe",
+     [](model::SynthShape& s) {
+         s.architecture = "qwen3moe";
+         s.n_experts = 12;
+         s.n_experts_used = 4;
+         s.ffn = 64;
+     }},
+};
+
+model::SynthShape shape_of(const Kind& kind) {
+    model::SynthShape shape;
+    shape.name = kind.name;
+    shape.n_layers = kLayers;
+    shape.hidden = 96;
+    shape.n_heads = 6;
+    shape.n_kv_heads = 2;
+    shape.ffn = 160;
+    shape.vocab = kVocab;
+    shape.context_length = 512;
+    kind.change(shape);
+    return shape;
+}
+
+Runner on_cpu(const SynthFile& file, spec::LayerRange layers, ops::KvType kv_type) {
+    CpuOptions options = test_options(kBlock, 2);
+    options.kv_type = kv_type;
+    return make_runner(file, layers, options, 1);
+}
+
+Runner on_reference(const SynthFile& file, spec::LayerRange layers, ops::KvType kv_type) {
+    auto weights = model::LocalWeights::open(file.path());
+    CHECK(weights.ok());
+    auto config = model::read_model_config(**weights);
+    CHECK(config.ok());
+    RunnerOptions options;
+    options.block_size = kBlock;
+    options.kv_type = kv_type;
+    options.swap_bytes = 1 << 20;
+    auto backend = ModelRunner::create(std::shared_ptr<model::WeightSource>(std::move(*weights)),
+                                       *config, std::make_unique<ReferenceDevice>(), options);
+    CHECK(backend.ok());
+    return Runner(std::move(*backend), layers, kBlock, 2);
+}
+
+Piece greedy(std::uint64_t request, spec::LayerRange layers, std::int32_t first,
+             std::vector<Token> tokens, std::vector<float> input = {}) {
+    Piece piece = piece_of(request, layers, first, std::move(tokens), std::move(input));
+    piece.sampling.temperature = 0;
+    return piece;
+}
+
+// The largest difference of the log-probabilities of the same tokens.
+double difference(const core::ProducedToken& a, const core::ProducedToken& b) {
+    std::map<Token, double> of_a;
+    for (const spec::TokenLogprob& top : a.top) of_a[top.token] = static_cast<double>(top.logprob);
+    double largest = 0;
+    for (const spec::TokenLogprob& top : b.top) {
+        const auto found = of_a.find(top.token);
+        if (found == of_a.end()) continue;  // one of the two leaves out the last
+        largest = std::max(largest, std::abs(found->second - static_cast<double>(top.logprob)));
+    }
+    return largest;
+}
+
+class ReferenceDeviceTokens : public testing::TestWithParam<Kind> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, ReferenceDeviceTokens, testing::ValuesIn(kKinds),
+                         [](const auto& given) { return given.param.name; });
+
+// Two sequences, whose prompts come in pieces beside each other and which then decode together.
+TEST_P(ReferenceDeviceTokens, AreThoseOfTheCpuDevice) {
+    const SynthFile file(shape_of(GetParam()), TensorType::bf16);
+    Runner cpu = on_cpu(file, kAll, ops::KvType::f32);
+    Runner reference = on_reference(file, kAll, ops::KvType::f32);
+    base::Random random(81);
+    const std::vector<Token> a = random_tokens(random, 13);
+    const std::vector<Token> b = random_tokens(random, 9);
+    std::vector<Piece> pieces = {greedy(1, kAll, 0, {a.begin(), a.begin() + 6}),
+                                 greedy(2, kAll, 0, {b.begin(), b.begin() + 1})};
+    must_run(cpu, pieces);
+    must_run(reference, pieces);
+    pieces = {greedy(1, kAll, 6, {a.begin() + 6, a.end()}),
+              greedy(2, kAll, 1, {b.begin() + 1, b.end()})};
+    std::int32_t at[] = {13, 9};
+    for (int step = 0; step < 12; ++step) {
+        const auto expected = must_run(cpu, pieces);
+        const auto got = must_run(reference, pieces);
+        pieces.clear();
+        for (std::size_t s = 0; s < 2; ++s) {
+            ASSERT_EQ(got[s].token.token, expected[s].token.token) << "step " << step;
+            EXPECT_LT(difference(got[s].token, expected[s].token), 1e-4) << "step " << step;
+            pieces.push_back(greedy(s + 1, kAll, at[s]++, {expected[s].token.token}));
+        }
+        if (step == 5) {
+            ASSERT_TRUE(reference.shuffle_pages().ok());
+        }
+    }
+}
+
+// A pipeline of one worker with each device; then the pages of the CPU's layers go to a reference
+// device, which goes on in its place.
+TEST_P(ReferenceDeviceTokens, AreThoseOfAPipelineOfBothAndPagesTravelBetweenThem) {
+    const SynthFile file(shape_of(GetParam()), TensorType::bf16);
+    constexpr spec::LayerRange kFirst{0, 2};
+    constexpr spec::LayerRange kLast{2, kLayers};
+    for (const ops::KvType type : {ops::KvType::f32, ops::KvType::f16}) {
+        Runner whole = on_cpu(file, kAll, type);
+        Runner first = on_cpu(file, kFirst, type);
+        Runner other = on_reference(file, kFirst, type);
+        Runner last = on_reference(file, kLast, type);
+        ASSERT_EQ(first.backend().kv_format(), other.backend().kv_format());
+        ASSERT_EQ(first.backend().kv_page_bytes(), other.backend().kv_page_bytes());
+        base::Random random(82);
+        std::vector<Token> tokens = random_tokens(random, 11);
+        std::int32_t at = 0;
+        Runner* stage = &first;
+        for (int step = 0; step < 10; ++step) {
+            const auto expected = must_run(whole, {greedy(1, kAll, at, tokens)});
+            const auto rows = must_run(*stage, {greedy(1, kFirst, at, tokens)});
+            const auto got = must_run(last, {greedy(1, kLast, at, tokens, rows[0].output)});
+            ASSERT_EQ(got[0].token.token, expected[0].token.token) << "step " << step;
+            EXPECT_LT(difference(got[0].token, expected[0].token), 1e-3) << "step " << step;
+            at += static_cast<std::int32_t>(tokens.size());
+            tokens = {expected[0].token.token};
+            if (step != 4) continue;
+            other.take_pages(1, kFirst, first.pages(1, 0).size());
+            for (std::int32_t layer = kFirst.begin; layer < kFirst.end; ++layer) {
+                const std::vector<core::PageId>& pages = first.pages(1, layer);
+                std::vector<std::byte> bytes(
+                    pages.size() * static_cast<std::size_t>(first.backend().kv_page_bytes()));
+                ASSERT_TRUE(first.backend().read_pages(pages, bytes).ok());
+                ASSERT_TRUE(other.backend().write_pages(other.pages(1, layer), bytes).ok());
+                std::vector<std::byte> back(bytes.size());
+                ASSERT_TRUE(other.backend().read_pages(other.pages(1, layer), back).ok());
+                ASSERT_TRUE(first.backend().write_pages(pages, back).ok());
+            }
+            stage = &other;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace helix::engine::test::reference_device_test
