@@ -202,7 +202,7 @@ base::Result<std::int64_t> ModelRunner::load(spec::LayerRange layers) {
     device_->expect_matrices(weights);
     const base::Status loaded = load_weights(loader, layers);
     device_->expect_matrices(0);
-    TRY_VOID(loaded);
+    if (!loaded.ok()) return loaded.error();
     constexpr std::int64_t kMaxPages = 1LL << 31;
     const std::int64_t pages = std::min((budget - weights) / page, kMaxPages);
     const std::int64_t swap_pages = std::min(options_.swap_bytes / page, kMaxPages);
