@@ -190,7 +190,7 @@ void Completion::submit(std::vector<Token> tokens, std::size_t index) {
     request.stop_tokens = stop_tokens_;
     request.priority = request_.priority;
     request.client = client_number(context_, exchange_->request());
-    request.guesses = request_.guesses;
+    request.max_draft_tokens = request_.max_draft_tokens;
     request.prediction = prepared_.prediction;
     request.n = request_.made();
     request.score_prompt = request_.wants_prompt_logprobs();

@@ -20,7 +20,7 @@ constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t kMinInt64 = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMaxInt64 = std::numeric_limits<std::int64_t>::max();
 constexpr std::int32_t kDefaultCompletionTokens = 16;  // OpenAI's default for /v1/completions
-constexpr std::int32_t kMaxGuesses = 64;
+constexpr std::int32_t kMaxDraftTokens = 64;
 constexpr std::size_t kShownBytes = 100;  // of a value, in a message
 // The limits of one JSON text: the body, or the arguments of a tool call in it.
 constexpr spec::JsonLimits kJsonLimits{.depth = 64, .elements = 2'000'000};
@@ -178,7 +178,7 @@ void read_prediction(FieldReader& fields, CompletionRequest& request);
 
 void read_speculation(FieldReader& fields, const RequestLimits& limits,
                       CompletionRequest& request) {
-    fields.integer("speculative.n_max", 0, kMaxGuesses, request.guesses);
+    fields.integer("speculative.n_max", 0, kMaxDraftTokens, request.max_draft_tokens);
     read_prediction(fields, request);
     if (request.prediction.size() > limits.max_prediction_bytes) {
         fields.fail("prediction", fmt::format("at most {} bytes of text (max_prediction_bytes)",

@@ -52,8 +52,8 @@ struct CompletionRequest {
     std::int32_t priority = 0;  // higher first, as in core (vLLM's field means the opposite)
 
     // Speculation: it changes how fast tokens come, never which.
-    std::int32_t guesses = -1;  // tokens to draft ahead at most; -1 = the server decides
-    std::string prediction;     // what the answer may be like; "" = none given
+    std::int32_t max_draft_tokens = -1;  // tokens to draft ahead at most; -1 = the server decides
+    std::string prediction;              // what the answer may be like; "" = none given
 
     bool stream = false;
     bool include_usage = false;

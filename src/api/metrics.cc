@@ -110,11 +110,11 @@ void write_cluster(PrometheusText& text, const core::ClusterView& view) {
                 "Tokens of prompts, found in the prefix cache.",
                 static_cast<double>(view.prefix_hit_tokens));
     text.single("vllm:spec_decode_num_drafts_total", kCounter,
-                "Times that tokens were guessed ahead.", static_cast<double>(view.drafts));
-    text.single("vllm:spec_decode_num_draft_tokens_total", kCounter, "Tokens guessed ahead.",
+                "Times that tokens were drafted ahead.", static_cast<double>(view.drafts));
+    text.single("vllm:spec_decode_num_draft_tokens_total", kCounter, "Tokens drafted ahead.",
                 static_cast<double>(view.draft_tokens));
     text.single("vllm:spec_decode_num_accepted_tokens_total", kCounter,
-                "Tokens guessed ahead that were right.",
+                "Tokens drafted ahead that were right.",
                 static_cast<double>(view.accepted_draft_tokens));
     text.single("helix_cluster_serving", kGauge, "1 when a placement is in force.",
                 view.serving ? 1 : 0);

@@ -85,7 +85,7 @@ struct ServeArguments {
 // Tiny test models are trained on contexts too short to try anything with; positions beyond are
 // defined.
 constexpr std::int32_t kLeastContext = 512;
-constexpr std::int32_t kMostGuesses = 64;
+constexpr std::int32_t kMaxDraftTokens = 64;
 constexpr std::size_t kLeastServeFiles =
     256;  // half of them for clients, three eighths for workers
 
@@ -137,19 +137,19 @@ base::Result<Served> open_model(const ServeArguments& a) {
     return served;
 }
 
-// "ngram:5": guesses by prompt lookup.
+// "ngram:5": drafts by prompt lookup.
 base::Result<std::int32_t> parse_speculate(const std::string& text) {
     const std::string_view kind = "ngram:";
     std::int32_t tokens = 0;
     const char* end = text.data() + text.size();
     if (text.starts_with(kind)) {
         const auto read = std::from_chars(text.data() + kind.size(), end, tokens);
-        if (read.ec == std::errc() && read.ptr == end && tokens >= 1 && tokens <= kMostGuesses) {
+        if (read.ec == std::errc() && read.ptr == end && tokens >= 1 && tokens <= kMaxDraftTokens) {
             return tokens;
         }
     }
     return base::invalid(fmt::format("--speculate: expected ngram:K with K from 1 to {}, got '{}'",
-                                     kMostGuesses, text));
+                                     kMaxDraftTokens, text));
 }
 
 base::Status fill_speculation(const ServeArguments& a, const Served& served,
@@ -159,9 +159,9 @@ base::Status fill_speculation(const ServeArguments& a, const Served& served,
         TRY(config.ngram_tokens, parse_speculate(a.speculate));
     }
     if (a.draft_model.empty()) return base::Ok{};
-    if (a.draft_tokens < 1 || a.draft_tokens > kMostGuesses) {
-        return base::invalid(
-            fmt::format("--draft-tokens: expected 1 to {}, got {}", kMostGuesses, a.draft_tokens));
+    if (a.draft_tokens < 1 || a.draft_tokens > kMaxDraftTokens) {
+        return base::invalid(fmt::format("--draft-tokens: expected 1 to {}, got {}",
+                                         kMaxDraftTokens, a.draft_tokens));
     }
     config.draft_tokens = a.draft_tokens;
     node::DraftModelOptions draft;
@@ -488,11 +488,11 @@ void add_serve(App& app) {
         ->capture_default_str();
     add_limits(*command, a);
     command->add_option("--speculate", a.speculate,
-                        "ngram:K guesses up to K tokens ahead by what followed the same words "
+                        "ngram:K drafts up to K tokens ahead by what followed the same words "
                         "earlier in the text [only for requests that ask for it]");
     command->add_option("--draft-model", a.draft_model,
-                        "a small model with the same tokenizer that guesses tokens ahead");
-    command->add_option("--draft-tokens", a.draft_tokens, "that it guesses at most")
+                        "a small model with the same tokenizer that drafts tokens ahead");
+    command->add_option("--draft-tokens", a.draft_tokens, "that it drafts at most")
         ->capture_default_str();
     command->add_option("--draft-threads", a.draft_threads, "of the draft model [all cores]");
     command->add_option("--placement", a.placement,

@@ -55,11 +55,11 @@ struct DraftModel::Text {
     core::BlockTable table;
     std::uint64_t last_use = 0;
     std::size_t wanted = 0;  // tokens to draft; 0: only compute the KV of all tokens but the last
-    std::vector<core::Token> guesses;
+    std::vector<core::Token> drafted;
 
-    std::size_t size() const { return tokens.size() + guesses.size(); }
+    std::size_t size() const { return tokens.size() + drafted.size(); }
     core::Token at(std::size_t i) const {
-        return i < tokens.size() ? tokens[i] : guesses[i - tokens.size()];
+        return i < tokens.size() ? tokens[i] : drafted[i - tokens.size()];
     }
     std::int64_t rows_left() const {
         const std::size_t rows = wanted > 0 ? size() : tokens.size() - 1;
@@ -108,7 +108,7 @@ void DraftModel::ask(const core::ProposeDrafts& question) {
     const std::size_t most = std::min(text.computed.size(), text.tokens.size() - 1);
     while (right < most && text.computed[right] == text.tokens[right]) ++right;
     text.computed.resize(std::min(right, text.tokens.size() - 1));
-    text.guesses.clear();
+    text.drafted.clear();
     text.wanted = static_cast<std::size_t>(question.count);
     text.last_use = ++uses_;
     std::erase(asked_, question.id);
@@ -174,10 +174,10 @@ void DraftModel::end(core::RequestId id, Text& text, bool failed,
     if (failed) {
         drop_kv(text);
     } else {
-        drafted.tokens = text.guesses;
+        drafted.tokens = text.drafted;
     }
     if (text.wanted > 0) answers.push_back(std::move(drafted));
-    text.guesses.clear();
+    text.drafted.clear();
     text.wanted = 0;
     std::erase(asked_, id);
 }
@@ -215,9 +215,9 @@ std::vector<core::Drafted> DraftModel::run() {
             continue;
         }
         text.computed.insert(text.computed.end(), chunk.tokens.begin(), chunk.tokens.end());
-        if (chunk.sample) text.guesses.push_back(result->tokens.at(drawn++).token);
+        if (chunk.sample) text.drafted.push_back(result->tokens.at(drawn++).token);
         const bool whole =
-            text.wanted > 0 ? text.guesses.size() == text.wanted : text.rows_left() == 0;
+            text.wanted > 0 ? text.drafted.size() == text.wanted : text.rows_left() == 0;
         if (whole) end(chunk.key.request, text, false, answers);
     }
     return answers;

@@ -50,12 +50,12 @@ TEST_F(ApiTest, CachedTokensAreThoseOfTheTryThatGaveTheFirstToken) {
     EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 7);
 }
 
-TEST_F(ApiTest, WhatIsSaidAboutGuessingReachesTheService) {
+TEST_F(ApiTest, WhatIsSaidAboutDraftingReachesTheService) {
     auto c = client();
     c.request("POST", "/v1/completions", R"({"prompt":"a"})");
     auto request = service_.next();
     ASSERT_TRUE(request);
-    EXPECT_EQ(request->request.guesses, -1) << "as the server does";
+    EXPECT_EQ(request->request.max_draft_tokens, -1) << "as the server does";
     EXPECT_TRUE(request->request.prediction.empty());
     request->finish(FinishReason::length);
     c.read_response();
@@ -65,7 +65,7 @@ TEST_F(ApiTest, WhatIsSaidAboutGuessingReachesTheService) {
                   {"type":"text","text":"B"}]}})");
     request = service_.next();
     ASSERT_TRUE(request);
-    EXPECT_EQ(request->request.guesses, 0);
+    EXPECT_EQ(request->request.max_draft_tokens, 0);
     EXPECT_EQ(request->request.prediction, (std::vector<Token>{'A', 'B'}));
 }
 

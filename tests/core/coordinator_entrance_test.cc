@@ -94,7 +94,7 @@ TEST_F(Entrance, TokensThatNobodyAskedForEndTheSession) {
     }
 }
 
-TEST_F(Entrance, AfterRightGuessesOneMoreTokenMayComeAndNotTwo) {
+TEST_F(Entrance, AfterRightDraftsOneMoreTokenMayComeAndNotTwo) {
     cluster_.step(Submitted{request_of(1)});
     cluster_.tokens(1, {7});
     // One row is under way without a draft, so one token may come.

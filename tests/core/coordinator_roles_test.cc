@@ -65,12 +65,12 @@ TEST(RolesOfWorkers, AnAnswerOfOneTokenStaysWhereItsPromptWas) {
     EXPECT_TRUE(cluster.ended.empty());
 }
 
-TEST(RolesOfWorkers, GroupsBeamsGuessesAndScoredPromptsAreHandedOverToo) {
+TEST(RolesOfWorkers, GroupsBeamsDraftsAndScoredPromptsAreHandedOverToo) {
     for (const int kind : {0, 1, 2, 3}) {
         Request request = request_of(1);
         if (kind == 0) request.n = 4;
         if (kind == 1) request.beam = BeamSearch{3, 1, EarlyStopping::never};
-        if (kind == 2) request.guesses = 3;
+        if (kind == 2) request.max_draft_tokens = 3;
         if (kind == 3) request.sampling.repetition_penalty = 1.5F;
         MovingCluster plain;
         plain.submit(request);

@@ -7,29 +7,29 @@
 namespace helix::core::draft_ngram_test {
 namespace {
 
-std::vector<Token> guess(const std::vector<Token>& text, std::int32_t count,
+std::vector<Token> draft(const std::vector<Token>& text, std::int32_t count,
                          std::int32_t shortest = 2, std::int32_t longest = 4) {
     NgramDrafter drafter(shortest, longest);
     drafter.append(text);
-    return drafter.guess(count);
+    return drafter.draft(count);
 }
 
-TEST(NgramDrafter, GuessesWhatFollowedTheSameTokensBefore) {
-    EXPECT_EQ(guess({1, 2, 3, 4, 5, 9, 1, 2}, 3), (std::vector<Token>{3, 4, 5}));
-    EXPECT_TRUE(guess({1, 2, 3, 4, 5, 9, 3, 2}, 3).empty()) << "this pair was not seen";
-    EXPECT_TRUE(guess({1, 2, 3, 1, 2}, 0).empty());
-    EXPECT_TRUE(guess({}, 3).empty());
-    EXPECT_TRUE(guess({1}, 3).empty());
+TEST(NgramDrafter, DraftsWhatFollowedTheSameTokensBefore) {
+    EXPECT_EQ(draft({1, 2, 3, 4, 5, 9, 1, 2}, 3), (std::vector<Token>{3, 4, 5}));
+    EXPECT_TRUE(draft({1, 2, 3, 4, 5, 9, 3, 2}, 3).empty()) << "this pair was not seen";
+    EXPECT_TRUE(draft({1, 2, 3, 1, 2}, 0).empty());
+    EXPECT_TRUE(draft({}, 3).empty());
+    EXPECT_TRUE(draft({1}, 3).empty());
 }
 
 TEST(NgramDrafter, TheLongestEndDecidesAndOfItsPlacesTheLatest) {
-    EXPECT_EQ(guess({7, 1, 2, 50, 8, 1, 2, 60, 7, 1, 2}, 1), (std::vector<Token>{50}));
-    EXPECT_EQ(guess({7, 1, 2, 50, 8, 1, 2, 60, 9, 1, 2}, 1), (std::vector<Token>{60}));
+    EXPECT_EQ(draft({7, 1, 2, 50, 8, 1, 2, 60, 7, 1, 2}, 1), (std::vector<Token>{50}));
+    EXPECT_EQ(draft({7, 1, 2, 50, 8, 1, 2, 60, 9, 1, 2}, 1), (std::vector<Token>{60}));
 }
 
-TEST(NgramDrafter, ARepetitionGoesOnInTheGuesses) {
-    EXPECT_EQ(guess({1, 2, 3, 1, 2, 3, 1, 2}, 7), (std::vector<Token>{3, 1, 2, 3, 1, 2, 3}));
-    EXPECT_EQ(guess({5, 5, 5}, 4), (std::vector<Token>{5, 5, 5, 5}));
+TEST(NgramDrafter, ARepetitionGoesOnInTheDrafts) {
+    EXPECT_EQ(draft({1, 2, 3, 1, 2, 3, 1, 2}, 7), (std::vector<Token>{3, 1, 2, 3, 1, 2, 3}));
+    EXPECT_EQ(draft({5, 5, 5}, 4), (std::vector<Token>{5, 5, 5, 5}));
 }
 
 std::vector<Token> by_search(const std::vector<Token>& text, std::int32_t count,
@@ -63,7 +63,7 @@ TEST(NgramDrafter, FindsWhatSearchingTheWholeTextFinds) {
             drafter.append(more);
             text.insert(text.end(), more.begin(), more.end());
             const auto count = static_cast<std::int32_t>(1 + random.below(6));
-            ASSERT_EQ(drafter.guess(count), by_search(text, count, shortest, longest));
+            ASSERT_EQ(drafter.draft(count), by_search(text, count, shortest, longest));
         }
     }
 }

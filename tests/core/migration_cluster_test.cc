@@ -20,7 +20,7 @@ struct Case {
     std::int32_t prompt = 30;
     std::int32_t n = 1;
     std::int32_t beams = 0;
-    std::int32_t guesses = 0;
+    std::int32_t drafts = 0;
     bool prefix_cache = false;
     bool history = false;  // draws depend on all tokens before
     Preemption preemption = Preemption::automatic;
@@ -35,7 +35,7 @@ const std::vector<Case>& cases() {
         {"one", 30},
         {"four_choices", 23, 4},
         {"three_beams", 23, 1, 3},
-        {"guesses", 30, 1, 0, 3},
+        {"drafts", 30, 1, 0, 3},
         {"prefix_cache", 32, 1, 0, 0, true},
         {"only_a_last_round", 2, 1, 0, 0, false, true},
         {"swap", 29, 2, 0, 0, false, true, Preemption::swap},
@@ -55,7 +55,7 @@ Request request_of(const Case& what) {
         made.beam = BeamSearch{what.beams, 1, EarlyStopping::never};
     }
     if (what.history) made.sampling.repetition_penalty = 1.5F;
-    if (what.guesses > 0) made.guesses = what.guesses;
+    if (what.drafts > 0) made.max_draft_tokens = what.drafts;
     return made;
 }
 

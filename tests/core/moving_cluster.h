@@ -414,8 +414,8 @@ class MovingCluster {
             for (std::size_t row = last - static_cast<std::size_t>(chunk.drafts);; ++row) {
                 const Token drawn = one(row, chunk.key.member);
                 if (row == last) return;
-                const Token guess = *(chunk.tokens.begin() + static_cast<std::ptrdiff_t>(row) + 1);
-                if (drawn != guess) return;
+                const Token draft = *(chunk.tokens.begin() + static_cast<std::ptrdiff_t>(row) + 1);
+                if (drawn != draft) return;
             }
         }
         if (chunk.draws == 1) {

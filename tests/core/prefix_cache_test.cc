@@ -187,12 +187,12 @@ TEST(WorkerPrefix, KeptPagesGiveWayToSequencesAndAreThenLost) {
     EXPECT_EQ(worker.stuck().at(0).cause, StuckCause::out_of_pages);
 }
 
-TEST(WorkerPrefix, GuessesAreKeptOnlyWhenTheyWereRight) {
+TEST(WorkerPrefix, DraftsAreKeptOnlyWhenTheyWereRight) {
     Driver worker = with_cache(40);
     worker.run(worker.start(Driver::key(1), {1, 2}));
-    StageInput guesses = Driver::rows(Driver::key(1), 2, {3, 4});
-    guesses.drafts = 1;
-    worker.run(guesses);
+    StageInput rows = Driver::rows(Driver::key(1), 2, {3, 4});
+    rows.drafts = 1;
+    worker.run(rows);
     worker.say(StageInputs{{worker.start(Driver::key(2), {9}, {1, 2, 3, 4})}});
     EXPECT_EQ(worker.stuck().at(0).cause, StuckCause::prefix_lost);
     worker.run(Driver::rows(Driver::key(1), 3, {7}));

@@ -24,7 +24,7 @@ class SchedulerDrive {
   public:
     struct Counts {
         int batches = 0, rows = 0, forks = 0, overtaken_forks = 0, copies = 0, swapped_pages = 0;
-        int guesses_right = 0, guesses_wrong = 0, prefix_hits = 0, prefix_lost = 0;
+        int drafts_right = 0, drafts_wrong = 0, prefix_hits = 0, prefix_lost = 0;
         int out_of_pages = 0, no_swap_space = 0, failures = 0, group_draws = 0;
     };
 
@@ -134,7 +134,7 @@ class SchedulerDrive {
         if (like == nullptr || texts_.size() >= kMostSequences) return;
         std::vector<Token> prompt = like->tokens;
         prompt.resize(static_cast<std::size_t>(like->computed));
-        if (byte() % 4 == 0) prompt = guessed_;
+        if (byte() % 4 == 0) prompt = drafted_;
         const std::size_t full = std::min(prompt.size(), kLongest - 4) / kBlock;
         if (full == 0) return;
         const auto cached = static_cast<std::int32_t>(1 + byte() % full) * kBlock;
@@ -170,8 +170,8 @@ class SchedulerDrive {
         if (text == nullptr || !text->sent.empty()) return;
         if (text->tokens.size() >= kLongest) return free_sequence(key);
         text->sent = {text->tokens.back()};
-        const int guesses = byte() % 8;
-        for (int i = 0; i < guesses - 3; ++i) text->sent.push_back(letter());
+        const int drafts = byte() % 8;
+        for (int i = 0; i < drafts - 3; ++i) text->sent.push_back(letter());
         text->drafts = static_cast<std::int32_t>(text->sent.size()) - 1;
         StageInput input;
         input.key = key;
@@ -372,8 +372,8 @@ class SchedulerDrive {
                 }
                 tokens.push_back({key, chunk.first_position + row, token, 0, {}});
             }
-            counts_.guesses_right += right;
-            counts_.guesses_wrong += chunk.drafts - right;
+            counts_.drafts_right += right;
+            counts_.drafts_wrong += chunk.drafts - right;
         }
         step(BatchFinished{plan.id, std::move(tokens), {}});
     }
@@ -414,8 +414,8 @@ class SchedulerDrive {
             const auto rows = static_cast<std::int32_t>(text.sent.size());
             if (text.ran != rows) return fail("tokens before their rows have run");
             if (text.drafts > 0) {
-                guessed_.assign(text.tokens.begin(), text.tokens.begin() + text.computed);
-                guessed_.insert(guessed_.end(), text.sent.begin(), text.sent.end());
+                drafted_.assign(text.tokens.begin(), text.tokens.begin() + text.computed);
+                drafted_.insert(drafted_.end(), text.sent.begin(), text.sent.end());
             }
             text.computed += rows - 1 - text.drafts;
             text.tokens.resize(static_cast<std::size_t>(text.computed) + 1);
@@ -474,7 +474,7 @@ class SchedulerDrive {
     std::map<SequenceKey, Text> texts_;
     std::map<std::pair<RequestId, std::uint32_t>, std::uint32_t> members_;
     std::vector<ForkSequences> late_;
-    std::vector<Token> guessed_;
+    std::vector<Token> drafted_;
     std::optional<StageInput> last_sent_;
     std::optional<BatchPlan> running_;
     std::uint64_t next_request_ = 1;

@@ -20,8 +20,8 @@ TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
         sum.overtaken_forks += c.overtaken_forks;
         sum.copies += c.copies;
         sum.swapped_pages += c.swapped_pages;
-        sum.guesses_right += c.guesses_right;
-        sum.guesses_wrong += c.guesses_wrong;
+        sum.drafts_right += c.drafts_right;
+        sum.drafts_wrong += c.drafts_wrong;
         sum.prefix_hits += c.prefix_hits;
         sum.prefix_lost += c.prefix_lost;
         sum.out_of_pages += c.out_of_pages;
@@ -36,8 +36,8 @@ TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
     EXPECT_GT(sum.overtaken_forks, 200);
     EXPECT_GT(sum.copies, 1000);
     EXPECT_GT(sum.swapped_pages, 1000);
-    EXPECT_GT(sum.guesses_right, 200);
-    EXPECT_GT(sum.guesses_wrong, 200);
+    EXPECT_GT(sum.drafts_right, 200);
+    EXPECT_GT(sum.drafts_wrong, 200);
     EXPECT_GT(sum.prefix_hits, 200);
     EXPECT_GT(sum.prefix_lost, 100);
     EXPECT_GT(sum.out_of_pages, 100);

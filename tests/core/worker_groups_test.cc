@@ -166,11 +166,11 @@ TEST(WorkerDraws, TheLastStageGivesATokenForEachMember) {
     for (std::uint32_t m = 0; m < 3; ++m) EXPECT_EQ(said[0].tokens[m].key, Driver::key(1, m));
 }
 
-class WorkerGuesses : public ::testing::Test {
+class WorkerDrafts : public ::testing::Test {
   protected:
-    WorkerGuesses() { worker_.run(worker_.start(Driver::key(1), prompt(6))); }
+    WorkerDrafts() { worker_.run(worker_.start(Driver::key(1), prompt(6))); }
 
-    static StageInput guesses(std::int32_t first, RowTokens tokens) {
+    static StageInput drafts(std::int32_t first, RowTokens tokens) {
         StageInput input = Driver::rows(Driver::key(1), first, std::move(tokens));
         input.drafts = static_cast<std::int32_t>(input.tokens.size()) - 1;
         return input;
@@ -185,22 +185,22 @@ class WorkerGuesses : public ::testing::Test {
     Driver worker_{40};
 };
 
-TEST_F(WorkerGuesses, TheyRunAsOneDecodeAndRightOnesGoOn) {
-    worker_.say(StageInputs{{guesses(6, {1, 2, 3})}});
+TEST_F(WorkerDrafts, TheyRunAsOneDecodeAndRightOnesGoOn) {
+    worker_.say(StageInputs{{drafts(6, {1, 2, 3})}});
     ASSERT_EQ(worker_.plan().chunks.size(), 1U);
     EXPECT_EQ(worker_.plan().chunks[0].tokens.size(), 3U);
     EXPECT_EQ(worker_.plan().chunks[0].drafts, 2);
     worker_.finish(tokens(7, 3));
     EXPECT_EQ(worker_.said<TokensProduced>()[0].tokens.size(), 3U);
-    worker_.say(StageInputs{{guesses(9, {4, 5})}});
+    worker_.say(StageInputs{{drafts(9, {4, 5})}});
     EXPECT_EQ(worker_.plan().chunks[0].first_position, 9);
 }
 
-TEST_F(WorkerGuesses, AfterAWrongOneTheSequenceGoesBackAndKeepsItsPages) {
-    worker_.say(StageInputs{{guesses(6, {1, 2, 3, 4})}});
+TEST_F(WorkerDrafts, AfterAWrongOneTheSequenceGoesBackAndKeepsItsPages) {
+    worker_.say(StageInputs{{drafts(6, {1, 2, 3, 4})}});
     worker_.finish(tokens(7, 2));
     EXPECT_EQ(worker_.report().used_pages, 6);
-    worker_.say(StageInputs{{guesses(8, {9, 8, 7})}});
+    worker_.say(StageInputs{{drafts(8, {9, 8, 7})}});
     EXPECT_EQ(worker_.plan().chunks[0].first_position, 8);
     EXPECT_EQ(worker_.report().used_pages, 6);
     worker_.finish(tokens(9, 1));
@@ -208,32 +208,32 @@ TEST_F(WorkerGuesses, AfterAWrongOneTheSequenceGoesBackAndKeepsItsPages) {
     EXPECT_EQ(worker_.plan().chunks[0].first_position, 9);
 }
 
-TEST_F(WorkerGuesses, RowsThatCameTwiceAreNotTakenForGoingBack) {
-    worker_.say(StageInputs{{guesses(6, {1, 2, 3})}});
-    worker_.say(StageInputs{{guesses(6, {1, 2, 3})}});
+TEST_F(WorkerDrafts, RowsThatCameTwiceAreNotTakenForGoingBack) {
+    worker_.say(StageInputs{{drafts(6, {1, 2, 3})}});
+    worker_.say(StageInputs{{drafts(6, {1, 2, 3})}});
     worker_.finish(tokens(7, 1));
     EXPECT_EQ(worker_.plan().id, 0U);
-    worker_.say(StageInputs{{guesses(6, {1, 2, 3})}});
+    worker_.say(StageInputs{{drafts(6, {1, 2, 3})}});
     EXPECT_EQ(worker_.plan().id, 0U);
     EXPECT_TRUE(worker_.stuck().empty());
 }
 
-TEST_F(WorkerGuesses, RowsInPlaceOfGuessesUnderWayAreAnError) {
-    worker_.say(StageInputs{{guesses(6, {1, 2, 3})}});
-    worker_.say(StageInputs{{guesses(7, {2, 3})}});
+TEST_F(WorkerDrafts, RowsInPlaceOfDraftsUnderWayAreAnError) {
+    worker_.say(StageInputs{{drafts(6, {1, 2, 3})}});
+    worker_.say(StageInputs{{drafts(7, {2, 3})}});
     ASSERT_EQ(worker_.stuck().size(), 1U);
     EXPECT_EQ(worker_.stuck()[0].cause, StuckCause::failed);
     worker_.finish(tokens(7, 1));
     EXPECT_EQ(held_when_idle(worker_.worker()), "");
 }
 
-TEST_F(WorkerGuesses, TheHistoryGoesBackToo) {
+TEST_F(WorkerDrafts, TheHistoryGoesBackToo) {
     StageInput input = worker_.start(Driver::key(2), prompt(3));
     SequenceStart start = *input.start;
     start.sampling.frequency_penalty = 1;
     input.start = start;
     worker_.run(input);
-    StageInput more = guesses(3, {1, 2, 3});
+    StageInput more = drafts(3, {1, 2, 3});
     more.key = Driver::key(2);
     worker_.say(StageInputs{{more}});
     EXPECT_EQ(worker_.plan().chunks[0].history, (std::vector<Token>{10, 11, 12, 1, 2, 3}));
@@ -242,18 +242,18 @@ TEST_F(WorkerGuesses, TheHistoryGoesBackToo) {
     EXPECT_EQ(worker_.plan().chunks[0].history, (std::vector<Token>{10, 11, 12, 1, 9}));
 }
 
-TEST(WorkerGuessBudget, GuessesAreNotSplitAndOnesTooLargeForABatchRunAlone) {
+TEST(WorkerDraftBudget, DraftsAreNotSplitAndOnesTooLargeForABatchRunAlone) {
     WorkerConfig config = Driver::small();
     config.max_batch_rows = 4;
     Driver worker(80, 0, config);
     worker.run(worker.start(Driver::key(1), prompt(3)));
     worker.run(worker.start(Driver::key(2), prompt(3)));
-    const auto guesses = [](std::uint64_t request, RowTokens tokens) {
+    const auto drafts = [](std::uint64_t request, RowTokens tokens) {
         StageInput input = Driver::rows(Driver::key(request), 3, std::move(tokens));
         input.drafts = static_cast<std::int32_t>(input.tokens.size()) - 1;
         return input;
     };
-    worker.say(StageInputs{{guesses(1, {1, 2, 3}), guesses(2, {1, 2, 3, 4, 5, 6})}});
+    worker.say(StageInputs{{drafts(1, {1, 2, 3}), drafts(2, {1, 2, 3, 4, 5, 6})}});
     ASSERT_EQ(worker.plan().chunks.size(), 1U);
     EXPECT_EQ(worker.plan().chunks[0].tokens.size(), 3U);
     worker.finish();
@@ -261,7 +261,7 @@ TEST(WorkerGuessBudget, GuessesAreNotSplitAndOnesTooLargeForABatchRunAlone) {
     EXPECT_EQ(worker.plan().chunks[0].tokens.size(), 6U);
 }
 
-TEST(WorkerGuessBudget, APromptWithGuessesAtItsEndIsCutBeforeTheRowThatIsSampledFirst) {
+TEST(WorkerDraftBudget, APromptWithDraftsAtItsEndIsCutBeforeTheRowThatIsSampledFirst) {
     WorkerConfig config = Driver::small();
     config.max_batch_rows = 6;
     Driver worker(80, 0, config);

@@ -165,8 +165,8 @@ TEST(ModelledBackend, MemoryAndPagesAreCounted) {
         << refused.error().message;
 }
 
-// What a worker does with it: groups, guesses and swaps give the text of a sequence that ran alone.
-TEST(ModelledBackend, SharedCopiedSwappedAndGuessedPagesGiveTheTextOfOneAlone) {
+// What a worker does with it: groups, drafts and swaps give the text of a sequence that ran alone.
+TEST(ModelledBackend, SharedCopiedSwappedAndDraftedPagesGiveTheTextOfOneAlone) {
     ModelledOptions o = options();
     o.swap_bytes = 10 * kBlock * 100;
     auto backend = make({0, kLayers}, o);
@@ -202,7 +202,7 @@ TEST(ModelledBackend, SharedCopiedSwappedAndGuessedPagesGiveTheTextOfOneAlone) {
     worker.say(core::SwapSequences{true, {first, second}});
     worker.start({{2}, 1, 0}, std::vector<spec::Token>(60, 7), sampling);
     worker.say(core::SwapSequences{false, {first, second}});
-    // A right guess and a wrong one.
+    // A right draft and a wrong one.
     const spec::Token row = texts[1][6];
     const spec::Token right = next(1);
     worker.rows(second, 6, {row, right, 499}, 2, 0);

@@ -47,7 +47,7 @@ class ServedWorker {
                                           score ? tokens : std::vector<core::Token>()};
         say(core::StageInputs{{input}});
     }
-    // More rows; the last `drafts` tokens are guesses.
+    // More rows; the last `drafts` tokens are drafted.
     void rows(core::SequenceKey key, std::int32_t first, const std::vector<core::Token>& tokens,
               std::int32_t drafts = 0, std::int32_t parent = -1) {
         core::StageInput input;

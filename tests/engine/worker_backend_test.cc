@@ -1,4 +1,4 @@
-// A worker's KV pages with a real model in them: what is shared, copied or guessed gives the tokens
+// A worker's KV pages with a real model in them: what is shared, copied or drafted gives the tokens
 // and log-probabilities of a sequence that ran alone, bit for bit.
 
 #include <unistd.h>
@@ -193,8 +193,8 @@ TEST_P(WorkerBackend, FourDrawsUseThePromptsBlocksOnceAndDiffer) {
     }
 }
 
-// Guesses of every quality: right ones from the plain run, spoilt at random.
-TEST_P(WorkerBackend, GuessesGiveTheTokensOfPlainDecoding) {
+// Drafts of every quality: right ones from the plain run, spoilt at random.
+TEST_P(WorkerBackend, DraftsGiveTheTokensOfPlainDecoding) {
     SamplingParams greedy = seeded(0);
     SamplingParams drawn = seeded();
     SamplingParams penalised = seeded(0.5F);
@@ -233,7 +233,7 @@ TEST_P(WorkerBackend, GuessesGiveTheTokensOfPlainDecoding) {
     }
 }
 
-TEST_P(WorkerBackend, GuessesBehindAForkDoNotTouchWhatIsShared) {
+TEST_P(WorkerBackend, DraftsBehindAForkDoNotTouchWhatIsShared) {
     const auto prompt = random_tokens(6);
     const auto wanted = alone(joined(prompt, {20}), seeded(0), 10);
     const auto sibling = alone(joined(prompt, {30}), seeded(0), 10);

@@ -98,7 +98,7 @@ TEST_F(DraftModelTest, AnotherVocabularyIsAnErrorThatSaysWhatDiffers) {
     EXPECT_FALSE(DraftModel::open(options, **served).ok());
 }
 
-TEST_F(DraftModelTest, GuessesWhatTheModelWouldSayGreedily) {
+TEST_F(DraftModelTest, DraftsWhatTheModelWouldSayGreedily) {
     const std::string stories = HELIX_DATA_DIR "/models/stories260K.gguf";
     if (!fs::exists(stories)) GTEST_SKIP() << "no " << stories;
     std::ifstream file(HELIX_DATA_DIR "/models/stories260K_greedy.json");
@@ -124,7 +124,7 @@ TEST_F(DraftModelTest, WhatIsKnownIsNotComputedAgain) {
     const core::Drafted first = answers(*model)[1];
     EXPECT_EQ(first.position, 100);
     ASSERT_EQ(first.tokens.size(), 4U);
-    EXPECT_EQ(model->rows_run(), 100 + 3) << "nothing is drawn after the last guess";
+    EXPECT_EQ(model->rows_run(), 100 + 3) << "nothing is drawn after the last draft";
     // Two tokens of the draft were right.
     const Token other = first.tokens[2] == 7 ? 8 : 7;
     const std::vector<Token> more = {first.tokens[0], first.tokens[1], other};

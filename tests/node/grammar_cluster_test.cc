@@ -192,15 +192,15 @@ TEST_F(GrammarCluster, PreemptedRequestsGoOnWhereTheirGrammarWas) {
     }
 }
 
-TEST_F(GrammarCluster, GuessingAheadDrawsTheSameTokens) {
+TEST_F(GrammarCluster, DraftingAheadDrawsTheSameTokens) {
     const auto server = serve(1);
     RunningWorker a(cpu_worker("a", dir_), cluster_address(*server));
     std::vector<std::shared_ptr<RecordingSink>> sinks;
     for (const std::uint64_t seed : {0U, 7U}) {
-        for (const std::int32_t guesses : {0, 6}) {
+        for (const std::int32_t drafts : {0, 6}) {
             core::Request wanted = request(kList, seed);
             wanted.max_tokens = 250;
-            wanted.guesses = guesses;
+            wanted.max_draft_tokens = drafts;
             sinks.push_back(std::make_shared<RecordingSink>());
             server->submit(std::move(wanted), sinks.back());
         }

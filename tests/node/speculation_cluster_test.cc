@@ -15,7 +15,7 @@ const std::string kStories = HELIX_DATA_DIR "/models/stories260K.gguf";
 
 class SpeculationCluster : public RealCluster {
   protected:
-    void serve_guessing(const std::string& path, const core::SpeculationConfig& speculation,
+    void serve_drafting(const std::string& path, const core::SpeculationConfig& speculation,
                         const std::string& draft = "") {
         serve(path, [&](CoordinatorOptions& options) {
             options.core.speculation = speculation;
@@ -62,13 +62,13 @@ std::vector<core::Request> ways_of_drawing() {
     return {plain, seeded, penalised, logged};
 }
 
-TEST_F(SpeculationCluster, GuessesFromTheTextGiveTheTokensOfPlainDecodingInFewerSteps) {
+TEST_F(SpeculationCluster, DraftsFromTheTextGiveTheTokensOfPlainDecodingInFewerSteps) {
     core::SpeculationConfig lookup;
     lookup.ngram_tokens = 6;
-    serve_guessing(synthetic(), lookup);
+    serve_drafting(synthetic(), lookup);
     std::vector<std::vector<spec::Token>> plain;
     for (core::Request request : ways_of_drawing()) {
-        request.guesses = 0;
+        request.max_draft_tokens = 0;
         plain.push_back(ask(request));
     }
     const std::int64_t plain_steps = batches();
@@ -83,15 +83,15 @@ TEST_F(SpeculationCluster, GuessesFromTheTextGiveTheTokensOfPlainDecodingInFewer
     EXPECT_EQ(steps, plain_steps - view.accepted_draft_tokens);
 }
 
-TEST_F(SpeculationCluster, AModelGuessesItselfWithoutError) {
+TEST_F(SpeculationCluster, AModelDraftsItselfWithoutError) {
     if (!fs::exists(kStories)) GTEST_SKIP() << "no " << kStories;
     core::SpeculationConfig model;
     model.draft_tokens = 5;
-    serve_guessing(kStories, model, kStories);
+    serve_drafting(kStories, model, kStories);
     core::Request request = greedy({1, 403, 407, 261, 378}, 80);
-    request.guesses = 0;
+    request.max_draft_tokens = 0;
     const auto plain = ask(request);
-    request.guesses = -1;
+    request.max_draft_tokens = -1;
     EXPECT_EQ(ask(request), plain);
     ASSERT_TRUE(eventually([&] { return server_->view().finished == 2; }));
     EXPECT_EQ(server_->view().accepted_draft_tokens, server_->view().draft_tokens);
@@ -107,11 +107,11 @@ TEST_F(SpeculationCluster, ADraftModelThatKnowsNothingChangesNoAnswer) {
     ASSERT_TRUE(model::synth_model(synth).ok());
     core::SpeculationConfig both;
     both.draft_tokens = 4;
-    serve_guessing(path, both, synth.path);
+    serve_drafting(path, both, synth.path);
     for (core::Request request : ways_of_drawing()) {
-        request.guesses = 0;
+        request.max_draft_tokens = 0;
         const auto plain = ask(request);
-        request.guesses = -1;
+        request.max_draft_tokens = -1;
         EXPECT_EQ(ask(request), plain);
     }
     EXPECT_TRUE(eventually([&] { return server_->view().finished == 8; }));

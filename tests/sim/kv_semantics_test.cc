@@ -1,5 +1,5 @@
 // All that can happen to KV pages at once, on three pipelined workers with far too few of them:
-// groups, beams, guesses, chunked prompts, kept prefixes and preemption in each mode. Every answer
+// groups, beams, drafts, chunked prompts, kept prefixes and preemption in each mode. Every answer
 // is that of the undisturbed run, and nothing is left behind.
 
 #include <gtest/gtest.h>
@@ -16,14 +16,14 @@ using test_support::FlatCost;
 using test_support::kLayers;
 using test_support::three_stages;
 
-constexpr std::int32_t kVocab = 4;  // so few that texts repeat themselves and guesses are right
+constexpr std::int32_t kVocab = 4;  // so few that texts repeat themselves and drafts are right
 
 struct Memory {
     std::int64_t pages = 0;
     std::int64_t swap_pages = 0;
     core::Preemption mode = core::Preemption::automatic;
     bool prefix_cache = false;
-    std::int32_t guesses = 0;
+    std::int32_t drafts = 0;
     std::int32_t max_batch_rows = 512;
     bool push_out = false;  // every request, at least once
 };
@@ -128,7 +128,7 @@ Result run(const Memory& setup, std::uint64_t seed, const std::vector<core::Requ
     config.coordinator.preemption = setup.mode;
     if (setup.push_out) config.coordinator.preemption_pause = base::from_ms(1);
     config.coordinator.prefix_cache = config.worker.prefix_cache = setup.prefix_cache;
-    config.coordinator.speculation.ngram_tokens = setup.guesses;
+    config.coordinator.speculation.ngram_tokens = setup.drafts;
     config.worker.max_batch_rows = setup.max_batch_rows;
     config.worker.mixed_prefill_rows = std::min(setup.max_batch_rows, 64);
     config.swap_pages = setup.swap_pages;
@@ -163,7 +163,7 @@ class KvSemantics : public ::testing::TestWithParam<core::Preemption> {};
 TEST_P(KvSemantics, WhateverHappensToThePagesTheAnswersStay) {
     std::int64_t preemptions = 0;
     std::int64_t hits = 0;
-    std::int64_t guessed = 0;
+    std::int64_t accepted = 0;
     for (std::uint64_t seed = 1; seed <= 4; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         const auto asked = requests(seed);
@@ -179,20 +179,20 @@ TEST_P(KvSemantics, WhateverHappensToThePagesTheAnswersStay) {
             }
         }
         for (const bool prefix_cache : {false, true}) {
-            for (const std::int32_t guesses : {0, 4}) {
-                const Memory short_of_memory{2 * 46,       2 * 90,  GetParam(),
-                                             prefix_cache, guesses, prefix_cache ? 7 : 512};
+            for (const std::int32_t drafts : {0, 4}) {
+                const Memory short_of_memory{2 * 46,       2 * 90, GetParam(),
+                                             prefix_cache, drafts, prefix_cache ? 7 : 512};
                 const Result disturbed = run(short_of_memory, seed, asked);
                 EXPECT_EQ(disturbed.answers, undisturbed.answers)
-                    << (prefix_cache ? "kept prefixes, " : "") << guesses << " guesses";
+                    << (prefix_cache ? "kept prefixes, " : "") << drafts << " drafts";
                 preemptions += disturbed.view.preemptions;
-                guessed += disturbed.view.accepted_draft_tokens;
+                accepted += disturbed.view.accepted_draft_tokens;
                 hits += disturbed.view.prefix_hit_tokens;
             }
         }
     }
     EXPECT_GT(preemptions, 60) << "memory was to be short";
-    EXPECT_GT(guessed, 50);
+    EXPECT_GT(accepted, 50);
     EXPECT_GT(hits, 500);
 }
 
@@ -202,10 +202,10 @@ TEST_P(KvSemantics, EveryRequestIsPreemptedAndSaysTheSame) {
     const auto asked = long_requests(seed);
     const Result undisturbed = run({20000, 0}, seed, asked);
     for (const bool everything : {false, true}) {
-        SCOPED_TRACE(everything ? "guesses, kept prefixes, short batches" : "plain");
+        SCOPED_TRACE(everything ? "drafts, kept prefixes, short batches" : "plain");
         Memory tight{2 * 200, 2 * 2000, GetParam()};
         tight.prefix_cache = everything;
-        tight.guesses = everything ? 4 : 0;
+        tight.drafts = everything ? 4 : 0;
         tight.max_batch_rows = everything ? 7 : 512;
         tight.push_out = true;
         const Result disturbed = run(tight, seed, asked);

@@ -1,4 +1,4 @@
-// Guesses in a simulated cluster: whatever is guessed, and whatever befalls the cluster meanwhile,
+// Drafts in a simulated cluster: whatever is drafted, and whatever befalls the cluster meanwhile,
 // every answer is the toy model's.
 
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ Result run(const core::SpeculationConfig& speculation, std::int64_t pages, std::
     return {world.counts(), world.view(), seconds};
 }
 
-TEST(Speculation, GuessesFromTheTextChangeNoAnswer) {
+TEST(Speculation, DraftsFromTheTextChangeNoAnswer) {
     std::int64_t preemptions = 0;
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
@@ -80,7 +80,7 @@ TEST(Speculation, GuessesFromTheTextChangeNoAnswer) {
     EXPECT_GT(preemptions, 10) << "memory was to be short";
 }
 
-TEST(Speculation, GuessesOfADraftModelChangeNoAnswerAndSaveTime) {
+TEST(Speculation, DraftsOfADraftModelChangeNoAnswerAndSaveTime) {
     for (std::uint64_t seed = 1; seed <= 6; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         core::SpeculationConfig model;

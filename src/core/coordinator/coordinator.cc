@@ -12,7 +12,7 @@ Coordinator::Coordinator(const CoordinatorConfig& config) : impl_(std::make_uniq
     CHECK(config.kv_high_water > 0 && config.kv_high_water <= 1);
     CHECK(config.prefix_cache_blocks >= 0);
     CHECK(config.speculation.ngram_tokens >= 0 && config.speculation.draft_tokens >= 0);
-    CHECK(config.speculation.guess_rows >= 0);
+    CHECK(config.speculation.draft_rows >= 0);
     CHECK(!config.remembered || check_remembered(*config.remembered, config.n_layers).ok());
 }
 Coordinator::~Coordinator() = default;

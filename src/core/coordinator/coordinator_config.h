@@ -20,7 +20,7 @@ enum class Preemption : std::uint8_t {
     swap,       // to host memory, while every stage has room there; else recompute
 };
 
-// Tokens are guessed ahead and computed along with the last one (core/coordinator/speculation.h).
+// Tokens are drafted ahead and computed along with the last one (core/coordinator/speculation.h).
 struct SpeculationConfig {
     // By what followed the same last tokens earlier in the text, so many at once; 0 = only for
     // requests that ask for it, or (then so many) bring a prediction. It looks for the last
@@ -32,7 +32,7 @@ struct SpeculationConfig {
     // By the draft model, where the text says nothing; 0 = there is none.
     std::int32_t draft_tokens = 0;
     Duration draft_timeout = base::from_ms(250);  // then it goes on without
-    std::int32_t guess_rows = 32;                 // of all requests that share a last stage
+    std::int32_t draft_rows = 32;                 // of all requests that share a last stage
 };
 
 // Requests move to other pipelines while they run (core/coordinator/migrations.h).

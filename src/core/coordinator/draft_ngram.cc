@@ -66,19 +66,19 @@ void NgramDrafter::append(std::span<const Token> tokens) {
     }
 }
 
-std::vector<Token> NgramDrafter::guess(std::int32_t count) const {
-    std::vector<Token> guesses;
-    if (count <= 0) return guesses;
+std::vector<Token> NgramDrafter::draft(std::int32_t count) const {
+    std::vector<Token> drafted;
+    if (count <= 0) return drafted;
     for (const Places& places : places_) {
         if (text_.size() < places.n || places.slots.empty()) continue;
         std::size_t next = places.slots[slot_of(places, text_.size())];
         if (next == 0) continue;
         for (std::int32_t i = 0; i < count; ++i, ++next) {
-            guesses.push_back(next < text_.size() ? text_[next] : guesses[next - text_.size()]);
+            drafted.push_back(next < text_.size() ? text_[next] : drafted[next - text_.size()]);
         }
         break;
     }
-    return guesses;
+    return drafted;
 }
 
 }  // namespace helix::core

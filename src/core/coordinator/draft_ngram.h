@@ -9,7 +9,7 @@
 
 namespace helix::core {
 
-// Guesses how a text goes on by what it said earlier (prompt lookup): what followed the last few
+// Drafts how a text goes on by what it said earlier (prompt lookup): what followed the last few
 // tokens when they were seen before. Costs nothing but the look, and is right where text is
 // repeated: quotes, code that is edited, lists.
 class NgramDrafter {
@@ -24,8 +24,8 @@ class NgramDrafter {
 
     // The next tokens after the text, count or none: what followed the latest earlier place of the
     // longest of its ends that was seen before. What reaches the text's end there goes on with the
-    // guesses, so a text that repeats itself does so in them.
-    std::vector<Token> guess(std::int32_t count) const;
+    // draft, so a text that repeats itself does so in it.
+    std::vector<Token> draft(std::int32_t count) const;
 
   private:
     // Where each n-gram that something follows ended last. Open addressing; slots hold ends, 0 =

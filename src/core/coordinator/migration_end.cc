@@ -47,7 +47,7 @@ bool Migrations::hold(TimePoint now, RequestState& state) {
     if (!state.migration || state.migration->phase != MigrationPhase::last_round) return false;
     if (state.migration->held_since || !all_back(state)) return true;
     // It would wait for the draft model's answer.
-    if (state.guessing) state.guessing->asked = false;
+    if (state.drafting) state.drafting->asked = false;
     state.migration->held_since = now;
     const std::vector<KvSpan> rest = spans_to_send(state, true);
     const bool complete = std::all_of(rest.begin(), rest.end(), [&](const KvSpan& span) {

@@ -92,7 +92,7 @@ void Preempter::set_back(RequestState& state) {
 void Preempter::swap_out(RequestState& state) {
     ++preemptions_;
     preempted_in_step_ = true;
-    if (state.guessing) state.guessing->asked = false;  // anew when it is back
+    if (state.drafting) state.drafting->asked = false;  // anew when it is back
     swaps_.swap_out(state);
 }
 

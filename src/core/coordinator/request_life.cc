@@ -56,7 +56,7 @@ void RequestLife::start(TimePoint now, RequestState& state, Path path) {
     if (state.group) begin_group(state, input);
     input.start = std::move(begin);
     out_.add_rows(state.pipeline.front().worker, std::move(input));
-    speculation_.prepare_guesses(state);
+    speculation_.prepare_drafts(state);
     out_.push(RequestRouted{state.request.id, state.pipeline, state.attempt, state.prefix.cached});
 }
 
@@ -97,7 +97,7 @@ void RequestLife::finish(RequestId id, FinishReason reason, const std::string& e
     } else if (reason != FinishReason::cancelled) {
         ++failed_;
     }
-    if (state.guessing && state.guessing->told > 0) out_.push(ForgetDrafts{id});
+    if (state.drafting && state.drafting->told > 0) out_.push(ForgetDrafts{id});
     out_.push(FinishRequest{id, reason, error});
     requests_.erase(it);
 }
@@ -108,7 +108,7 @@ void RequestLife::leave_pipeline(RequestState& state) {
     if (state.prompt_rows == 0) prefixes_.remember_prefix(state, length(state) - 1);
     prompts_.abandon(state.prompt_rows);
     state.prompt_rows = 0;
-    speculation_.forget_guesses(state);
+    speculation_.forget_drafts(state);
     if (state.swapped) swaps_.end_swap(state);
     swaps_.forget(state.request.id);
     for (const Stage& stage : state.pipeline) fleet_.at(stage.worker).kv.remove(state.request.id);

@@ -11,8 +11,8 @@
 
 #include "base/backoff.h"
 #include "base/hash.h"
+#include "core/coordinator/draft_length.h"
 #include "core/coordinator/draft_ngram.h"
-#include "core/coordinator/guess_length.h"
 #include "core/coordinator/sequence_group.h"
 #include "core/protocol/coordinator_actions.h"
 #include "core/protocol/request.h"
@@ -31,12 +31,12 @@ struct PrefixUse {
     bool lost = false;  // it was not there: the next attempt computes everything
 };
 
-// The tokens guessed ahead for a request.
-struct Guessing {
-    Guessing(std::int32_t ngram_min, std::int32_t ngram_max) : lookup(ngram_min, ngram_max) {}
+// The tokens drafted ahead for a request.
+struct Drafting {
+    Drafting(std::int32_t ngram_min, std::int32_t ngram_max) : lookup(ngram_min, ngram_max) {}
     NgramDrafter lookup;  // prediction, prompt, and output as far as it was asked
     std::size_t before_output = 0;
-    GuessLength length;
+    DraftLength length;
     std::vector<Token> sent;  // along with the last token; empty: none, or their run is over
     std::size_t right = 0;    // of these, as far as tokens came back
     std::int32_t told = 0;    // tokens of prompt and output that the draft model knows
@@ -87,7 +87,7 @@ struct RequestState {
     Pipeline pipeline;
     Path path;  // the pipeline in the router's graph; empty: not in there any more
     std::int64_t rows_going = 0;           // sent and not come back as a token
-    bool draws_on = false;                 // the last token was guessed: one more was drawn with it
+    bool draws_on = false;                 // the last token was drafted: one more was drawn with it
     std::vector<Token> output;             // of one sequence
     std::unique_ptr<SequenceGroup> group;  // iff request.is_group()
     std::int64_t swapped_blocks = 0;       // charged to WorkerState::swap_used, per layer
@@ -99,7 +99,7 @@ struct RequestState {
     std::optional<TimePoint> trouble_since;  // set back for want of progress since its last token
     std::int32_t deaths = 0;                 // of workers that ran it, since its last token
     PrefixUse prefix;
-    std::unique_ptr<Guessing> guessing;  // null before the first
+    std::unique_ptr<Drafting> drafting;  // null before the first
     std::unique_ptr<Migration> migration;
     base::Backoff moves_again;       // unless somebody asks for it
     bool moved = false;              // this attempt began with KV that a migration had brought

@@ -53,7 +53,7 @@ std::string TokenFlow::on_tokens(TimePoint now, WorkerId worker, const TokensPro
                                               now - state.last_progress);
             state.rows_going = 0;
         }
-        // After right guesses several come at once, one after another.
+        // After right drafts several come at once, one after another.
         const bool last = i + 1 == message.tokens.size() || message.tokens[i + 1].key != token.key;
         state.draws_on = speculation_.note_drawn(state, token.token, last) && !last;
         state.last_progress = now;

@@ -80,7 +80,7 @@ std::string reason_text(RejectReason reason) {
 template <typename Rows>
 std::string sample_text(const Rows& rows) {
     std::string text = "+sample";
-    if (rows.drafts > 0) text += " " + num(rows.drafts) + " guesses";
+    if (rows.drafts > 0) text += " " + num(rows.drafts) + " drafts";
     if (rows.draws > 1) text += " x" + num(rows.draws);
     return text;
 }

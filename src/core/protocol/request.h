@@ -25,13 +25,13 @@ struct Request {
     RequestId id;  // never used before
     std::vector<Token> prompt;
     spec::SamplingParams sampling;
-    std::int32_t max_tokens = 0;     // most tokens of output; 0 = as many as the context allows
-    std::int32_t min_tokens = 0;     // stop tokens do not end it before this many
-    std::vector<Token> stop_tokens;  // end of text and the caller's
-    std::int32_t priority = 0;       // higher goes first
-    std::uint64_t client = 0;        // whose it is: any number for each client; 0: not known
-    std::int32_t guesses = -1;       // tokens to draft ahead at most; -1: as SpeculationConfig says
-    std::vector<Token> prediction;   // what the output may be like: drafts are looked up there, too
+    std::int32_t max_tokens = 0;         // most tokens of output; 0 = as many as the context allows
+    std::int32_t min_tokens = 0;         // stop tokens do not end it before this many
+    std::vector<Token> stop_tokens;      // end of text and the caller's
+    std::int32_t priority = 0;           // higher goes first
+    std::uint64_t client = 0;            // whose it is: any number for each client; 0: not known
+    std::int32_t max_draft_tokens = -1;  // to draft ahead; -1: as SpeculationConfig says
+    std::vector<Token> prediction;  // what the output may be like: drafts are looked up there, too
     // The number of answers. Without beam they are drawn apart, and the draws of an answer depend
     // on its number; with beam they are the best of the search, which has a width of at least n.
     std::int32_t n = 1;

@@ -41,7 +41,7 @@ bool are_sound(const Sequence& seq, const StageInput& input) {
 std::string wrong_rows(const StageInput& input) {
     const auto count = static_cast<std::int32_t>(input.tokens.size());
     if (input.drafts == 0 && input.draws == 1) return "input without its activations";
-    return std::to_string(input.drafts) + " guesses and " + std::to_string(input.draws) +
+    return std::to_string(input.drafts) + " drafts and " + std::to_string(input.draws) +
            " draws on " + std::to_string(count) + " rows";
 }
 
@@ -65,13 +65,13 @@ void Worker::Impl::accept(const StageInput& input, std::vector<WorkerAction>& ac
     Sequence& seq = *found;
     if (seq.ending) return drop(unknown());
     if (input.first_position != seq.arrived) {
-        const bool guessed =
+        const bool drafted =
             input.first_position >= seq.certain && input.first_position < seq.arrived;
-        if (guessed && (seq.in_batch || !seq.pending.empty())) {
+        if (drafted && (seq.in_batch || !seq.pending.empty())) {
             free_sequence(input.key, actions);
-            return drop(failed("rows in place of guesses that were not computed yet"));
+            return drop(failed("rows in place of drafts that were not computed yet"));
         }
-        if (guessed) {
+        if (drafted) {
             roll_back(seq, input.first_position);
         } else if (!planted(PlantedBug::duplicate_rows_accepted)) {
             return drop(unknown());  // they came twice

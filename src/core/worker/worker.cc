@@ -28,15 +28,15 @@ std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
 
 // The first of the tokens is the chunk's; returns how many are.
 std::size_t tokens_of(const RunningChunk& chunk, std::span<const ProducedToken> tokens) {
-    const bool guessed = chunk.drafts > 0;
-    const auto most = static_cast<std::size_t>(guessed ? chunk.drafts + 1 : chunk.draws);
+    const bool drafted = chunk.drafts > 0;
+    const auto most = static_cast<std::size_t>(drafted ? chunk.drafts + 1 : chunk.draws);
     SequenceKey key = chunk.sequence->key;
     std::size_t count = 0;
     for (; count < most && count < tokens.size(); ++count) {
         if (chunk.draws > 1) key.member = static_cast<std::uint32_t>(count);
         if (tokens[count].key != key) break;
     }
-    CHECK(guessed ? count >= 1 : count == most);
+    CHECK(drafted ? count >= 1 : count == most);
     return count;
 }
 

@@ -67,7 +67,7 @@ class ModelledBackend final : public Backend {
                      BatchResult& result) const;
     core::ProducedToken draw(const core::BatchChunk& chunk, std::size_t row, std::uint32_t member,
                              std::uint64_t hash) const;
-    // Adds the tokens that follow this row; false when it was followed by a wrong guess.
+    // Adds the tokens that follow this row; false when it was followed by a wrong drafted token.
     bool draw_after(const core::BatchChunk& chunk, std::size_t row, std::uint64_t hash,
                     BatchResult& result) const;
     base::Status move_pages(const core::BatchPlan& plan);

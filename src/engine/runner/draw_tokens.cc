@@ -16,7 +16,7 @@ struct Task {
 SampleInput input_of(const Task& task, std::int32_t row, std::span<const float> logits,
                      std::size_t vocab) {
     const core::BatchChunk& chunk = *task.from.chunk;
-    // Guesses behind the row, which neither the history nor the position may know of.
+    // Drafts behind the row, which neither the history nor the position may know of.
     const auto behind = static_cast<std::size_t>(chunk.drafts - row);
     SampleInput input;
     input.logits =
@@ -57,7 +57,7 @@ base::Status run(const Task& task, Sampler& sampler, std::span<const float> logi
         const SampleInput input = input_of(task, row, logits, vocab);
         auto produced = draw(chunk, input, sampler, filter);
         if (!produced.ok()) {
-            // Behind a right guess it fails when it is the next to be drawn.
+            // Behind a right drafted token it fails when it is the next to be drawn.
             if (row > 0) break;
             tokens.emplace_back().key = chunk.key;
             tokens.back().key.member = input.member;
@@ -65,9 +65,9 @@ base::Status run(const Task& task, Sampler& sampler, std::span<const float> logi
         }
         tokens.push_back(std::move(produced).value());
         if (row == chunk.drafts) break;
-        const std::size_t guess =
+        const std::size_t draft =
             chunk.tokens.size() - static_cast<std::size_t>(chunk.drafts - row);
-        if (tokens.back().token != chunk.tokens[guess]) break;
+        if (tokens.back().token != chunk.tokens[draft]) break;
     }
     return base::Ok{};
 }

@@ -24,7 +24,7 @@ struct DrawnTokens {
 };
 
 // Draws what the chunks ask for, in their order: for each its draws after the last row, or with
-// guesses a token after each row up to the first that differs from the guess. logits: [rows,
+// drafts a token after each row up to the first that differs from the drafted one. logits: [rows,
 // vocab]; samplers: one for each thread; filter: null = a chunk with a grammar fails. A token that
 // cannot be drawn fails its chunk only.
 DrawnTokens draw_tokens(ThreadPool& pool, std::span<Sampler> samplers,

@@ -257,7 +257,7 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
     if (chunk.drafts < 0 || chunk.drafts >= rows || chunk.draws < 1 ||
         (chunk.drafts > 0 && chunk.draws > 1)) {
         return bad(
-            fmt::format("{} guesses and {} draws on {} rows", chunk.drafts, chunk.draws, rows));
+            fmt::format("{} drafts and {} draws on {} rows", chunk.drafts, chunk.draws, rows));
     }
     if (chunk.sample && chunk.sampling.needs_history() &&
         std::ssize(chunk.history) - chunk.drafts < chunk.prompt_tokens) {

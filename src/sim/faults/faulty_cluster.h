@@ -40,7 +40,7 @@ struct FaultyClusterConfig {
     std::int32_t kv_formats = 1;         // worker i writes its pages in format i % kv_formats
     double load_s = 0.5;                 // until assigned layers are in place
     double draft_s = 0.002;              // until the draft model answers
-    double draft_right = 0.7;            // how likely each of its guesses is right
+    double draft_right = 0.7;            // how likely each of its tokens is right
     std::int64_t swap_pages = 0;         // of a worker's host memory, for swapped KV pages
     bool check_invariants = true;        // after every step; slow when workers have many pages
     std::uint64_t fault_seed = 0;        // which messages are lost or duplicated

@@ -13,7 +13,7 @@ namespace helix::sim {
 // and then, on purpose. Equal questions get equal answers.
 class ToyDrafts {
   public:
-    // right: how likely each guess is right when those before it were.
+    // right: how likely each drafted token is right when those before it were.
     ToyDrafts(std::int32_t n_layers, std::int32_t vocab, double right);
 
     void begin(const core::Request& request);

@@ -33,7 +33,7 @@ class ToyEngine {
 
   private:
     void move_pages(const core::BatchPlan& plan);
-    // Adds the tokens that follow this row; false when it was followed by a wrong guess.
+    // Adds the tokens that follow this row; false when it was followed by a wrong drafted token.
     bool draw(const core::BatchChunk& chunk, std::size_t index, std::uint64_t row,
               std::vector<core::ProducedToken>& tokens) const;
     std::uint64_t run_row(const core::BatchChunk& chunk, std::size_t index, std::uint64_t row);

@@ -261,18 +261,18 @@ void draw_poison(Random& random, FuzzCase& c) {
     }
 }
 
-// What saves rows: the prefix cache and guesses.
+// What saves rows: the prefix cache and drafts.
 void draw_shortcuts(Random& random, FuzzCase& c) {
     core::CoordinatorConfig& config = c.cluster.coordinator;
     config.prefix_cache = random.chance(0.5);
     c.cluster.worker.prefix_cache = config.prefix_cache != random.chance(0.1);
     config.prefix_cache_blocks = one_of(random, {3, 50, 1 << 17, 1 << 17});
-    core::SpeculationConfig& guesses = config.speculation;
-    guesses.ngram_tokens = one_of(random, {0, 0, 1, 4, 9});
-    guesses.ngram_min = one_of(random, {1, 1, 2});
-    guesses.draft_tokens = one_of(random, {0, 0, 1, 5});
-    guesses.draft_timeout = some_ms(random, {1, 50, 250});
-    guesses.guess_rows = one_of(random, {1, 8, 32, 1000});
+    core::SpeculationConfig& speculation = config.speculation;
+    speculation.ngram_tokens = one_of(random, {0, 0, 1, 4, 9});
+    speculation.ngram_min = one_of(random, {1, 1, 2});
+    speculation.draft_tokens = one_of(random, {0, 0, 1, 5});
+    speculation.draft_timeout = some_ms(random, {1, 50, 250});
+    speculation.draft_rows = one_of(random, {1, 8, 32, 1000});
     c.cluster.draft_right = one_of(random, {0.0, 0.5, 0.9, 1.0});
     c.cluster.draft_s = log_uniform(random, 0.0001, 0.5);
     // Texts that begin as an earlier one did.

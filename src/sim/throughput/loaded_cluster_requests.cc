@@ -41,7 +41,7 @@ core::CoordinatorEvent LoadedCluster::plan(const core::PlanCluster& question) {
     return planned;
 }
 
-// There is no draft model here: it never has a guess.
+// There is no draft model here: it never has a draft.
 std::optional<core::Drafted> LoadedCluster::draft(const core::ProposeDrafts& question) {
     if (question.count == 0) return std::nullopt;
     const auto known = static_cast<std::int32_t>(question.tokens.size());

@@ -1,12 +1,12 @@
-#include "core/coordinator/guess_length.h"
+#include "core/coordinator/draft_length.h"
 
 #include <gtest/gtest.h>
 
-namespace helix::core::guess_length_test {
+namespace helix::core::draft_length_test {
 namespace {
 
-TEST(GuessLength, BeginsWithAFewAndGrowsWhileGuessesAreRight) {
-    GuessLength length;
+TEST(DraftLength, BeginsWithAFewAndGrowsWhileDraftsAreRight) {
+    DraftLength length;
     EXPECT_EQ(length.next(16), 4);
     EXPECT_EQ(length.next(2), 2);
     EXPECT_EQ(length.next(0), 0);
@@ -15,16 +15,16 @@ TEST(GuessLength, BeginsWithAFewAndGrowsWhileGuessesAreRight) {
     EXPECT_EQ(length.next(8), 8);
 }
 
-TEST(GuessLength, OnlyGuessesThatWerePutToTheTestCount) {
-    GuessLength one;
-    GuessLength many;
+TEST(DraftLength, OnlyDraftsThatWerePutToTheTestCount) {
+    DraftLength one;
+    DraftLength many;
     one.note(1, 0);
     many.note(10, 0);
     EXPECT_EQ(one.rate(), many.rate()) << "after the first wrong one the others say nothing";
 }
 
-TEST(GuessLength, WhenGuessesAreWrongItStopsAndTriesAgainNowAndThen) {
-    GuessLength length;
+TEST(DraftLength, WhenDraftsAreWrongItStopsAndTriesAgainNowAndThen) {
+    DraftLength length;
     int sent = 0;
     while (length.next(8) > 0) {
         length.note(8, 0);
@@ -47,4 +47,4 @@ TEST(GuessLength, WhenGuessesAreWrongItStopsAndTriesAgainNowAndThen) {
 }
 
 }  // namespace
-}  // namespace helix::core::guess_length_test
+}  // namespace helix::core::draft_length_test

@@ -2,7 +2,7 @@
 
 #include "core/scripted_cluster.h"
 
-namespace helix::core::coordinator_guess_test {
+namespace helix::core::speculation_test {
 namespace {
 
 CoordinatorConfig config(std::int32_t ngram_tokens = 4) {
@@ -37,7 +37,7 @@ std::vector<Token> streamed(const ScriptedCluster::Actions& actions) {
     return all;
 }
 
-TEST(CoordinatorGuess, TheNextRowsCarryWhatFollowedTheSameWordsBefore) {
+TEST(CoordinatorSpeculation, TheNextRowsCarryWhatFollowedTheSameWordsBefore) {
     ScriptedCluster cluster(config(), 1, 2);
     cluster.step(Submitted{repetitive(1)});
     const auto rows = ScriptedCluster::rows(cluster.tokens(1, {2}));
@@ -49,7 +49,7 @@ TEST(CoordinatorGuess, TheNextRowsCarryWhatFollowedTheSameWordsBefore) {
     EXPECT_EQ(cluster.request(1).rows_going, 5);
 }
 
-TEST(CoordinatorGuess, TheNextRowsGoOutAfterTheLastTokenOfTheRun) {
+TEST(CoordinatorSpeculation, TheNextRowsGoOutAfterTheLastTokenOfTheRun) {
     ScriptedCluster cluster(config(), 1, 1);
     cluster.step(Submitted{repetitive(1)});
     cluster.tokens(1, {2});  // the draft is 3 4 5 1
@@ -65,7 +65,7 @@ TEST(CoordinatorGuess, TheNextRowsGoOutAfterTheLastTokenOfTheRun) {
     EXPECT_EQ(cluster.view().accepted_draft_tokens, 2);
 }
 
-TEST(CoordinatorGuess, WhenAllGuessesAreRightOneTokenMoreComesThanWereGuessed) {
+TEST(CoordinatorSpeculation, WhenAllDraftsAreRightOneTokenMoreComesThanWereDrafted) {
     ScriptedCluster cluster(config(), 1, 1);
     cluster.step(Submitted{repetitive(1)});
     cluster.tokens(1, {2});
@@ -76,7 +76,7 @@ TEST(CoordinatorGuess, WhenAllGuessesAreRightOneTokenMoreComesThanWereGuessed) {
 }
 
 // What cannot be drawn (no token fits the grammar) says so when it is drawn alone.
-TEST(CoordinatorGuess, ARunThatEndsOnARightGuessIsGoneOnFrom) {
+TEST(CoordinatorSpeculation, ARunThatEndsOnARightDraftIsGoneOnFrom) {
     ScriptedCluster cluster(config(), 1, 1);
     cluster.step(Submitted{repetitive(1)});
     cluster.tokens(1, {2});
@@ -86,7 +86,7 @@ TEST(CoordinatorGuess, ARunThatEndsOnARightGuessIsGoneOnFrom) {
     EXPECT_EQ(rows[0].tokens.front(), 4);
 }
 
-TEST(CoordinatorGuess, AStopTokenInsideARunEndsItThere) {
+TEST(CoordinatorSpeculation, AStopTokenInsideARunEndsItThere) {
     Request stops = repetitive(1);
     stops.stop_tokens = {4};
     ScriptedCluster cluster(config(), 1, 1);
@@ -99,7 +99,7 @@ TEST(CoordinatorGuess, AStopTokenInsideARunEndsItThere) {
     EXPECT_EQ(held_when_idle(cluster.coordinator()), "");
 }
 
-TEST(CoordinatorGuess, NeverMoreIsGuessedThanMayBeSaid) {
+TEST(CoordinatorSpeculation, NeverMoreIsDraftedThanMayBeSaid) {
     ScriptedCluster cluster(config(8), 1, 1);
     cluster.step(Submitted{repetitive(1, 4)});
     const auto rows = ScriptedCluster::rows(cluster.tokens(1, {2}));
@@ -112,21 +112,21 @@ TEST(CoordinatorGuess, NeverMoreIsGuessedThanMayBeSaid) {
     EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(2, {2}))[0].drafts, 0);
 }
 
-TEST(CoordinatorGuess, ARequestMayAskForItOrNot) {
+TEST(CoordinatorSpeculation, ARequestMayAskForItOrNot) {
     ScriptedCluster off(config(0), 1, 1);
     Request asks = repetitive(1);
-    asks.guesses = 2;
+    asks.max_draft_tokens = 2;
     off.step(Submitted{asks});
     EXPECT_EQ(ScriptedCluster::rows(off.tokens(1, {2}))[0].drafts, 2);
     off.step(Submitted{repetitive(2)});
     EXPECT_EQ(ScriptedCluster::rows(off.tokens(2, {2}))[0].drafts, 0);
     ScriptedCluster on(config(4), 1, 1);
-    asks.guesses = 0;
+    asks.max_draft_tokens = 0;
     on.step(Submitted{asks});
     EXPECT_EQ(ScriptedCluster::rows(on.tokens(1, {2}))[0].drafts, 0);
 }
 
-TEST(CoordinatorGuess, APredictionOfTheAnswerIsLookedUpToo) {
+TEST(CoordinatorSpeculation, APredictionOfTheAnswerIsLookedUpToo) {
     ScriptedCluster cluster(config(0), 1, 1);
     Request asked = repetitive(1);
     asked.prompt = {60, 61};
@@ -137,15 +137,15 @@ TEST(CoordinatorGuess, APredictionOfTheAnswerIsLookedUpToo) {
     EXPECT_EQ(tokens_of(ScriptedCluster::rows(cluster.tokens(1, {71}))[0]),
               (std::vector<Token>{71, 72, 73, 74, 60}));
     asked.id = {2};
-    asked.guesses = 0;
+    asked.max_draft_tokens = 0;
     cluster.step(Submitted{asked});
     cluster.tokens(2, {70});
     EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(2, {71}))[0].drafts, 0);
 }
 
-TEST(CoordinatorGuess, TheMoreShareABatchTheLessIsGuessed) {
+TEST(CoordinatorSpeculation, TheMoreShareABatchTheLessIsDrafted) {
     CoordinatorConfig few = config(8);
-    few.speculation.guess_rows = 6;
+    few.speculation.draft_rows = 6;
     ScriptedCluster cluster(few, 1, 1);
     for (std::uint64_t id = 1; id <= 3; ++id) cluster.step(Submitted{repetitive(id)});
     EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(1, {2}))[0].drafts, 2);
@@ -153,7 +153,7 @@ TEST(CoordinatorGuess, TheMoreShareABatchTheLessIsGuessed) {
     EXPECT_EQ(ScriptedCluster::rows(cluster.tokens(2, {2}))[0].drafts, 0);
 }
 
-TEST(CoordinatorGuess, APreemptionWhileGuessesAreOnTheirWayForgetsThem) {
+TEST(CoordinatorSpeculation, APreemptionWhileDraftsAreOnTheirWayForgetsThem) {
     ScriptedCluster cluster(config(), 1, 1);
     cluster.step(Submitted{repetitive(1)});
     cluster.step(Submitted{repetitive(2)});
@@ -179,7 +179,7 @@ TEST(CoordinatorGuess, APreemptionWhileGuessesAreOnTheirWayForgetsThem) {
 // Whatever is drafted, the client gets what the model says. Here the model says a function of the
 // text so far, and the worker is played as the last stage: it draws up to the first wrong token of
 // the draft.
-TEST(CoordinatorGuess, TheAnswerIsThatOfPlainDecoding) {
+TEST(CoordinatorSpeculation, TheAnswerIsThatOfPlainDecoding) {
     const auto model = [](const std::vector<Token>& so_far) {
         // The model mostly repeats what it said eight tokens before, with a slip now and then.
         const std::size_t n = so_far.size();
@@ -188,8 +188,8 @@ TEST(CoordinatorGuess, TheAnswerIsThatOfPlainDecoding) {
     };
     std::map<std::int32_t, std::int64_t> steps;
     std::map<std::int32_t, std::vector<Token>> answers;
-    for (const std::int32_t guesses : {0, 1, 3, 8}) {
-        ScriptedCluster cluster(config(guesses), 1, 1);
+    for (const std::int32_t drafts : {0, 1, 3, 8}) {
+        ScriptedCluster cluster(config(drafts), 1, 1);
         Request asked = repetitive(1, 200);
         auto rows = ScriptedCluster::rows(cluster.step(Submitted{asked}));
         std::vector<Token> held;  // what the worker has
@@ -199,7 +199,7 @@ TEST(CoordinatorGuess, TheAnswerIsThatOfPlainDecoding) {
             ASSERT_LE(static_cast<std::size_t>(input.first_position), held.size());
             held.resize(static_cast<std::size_t>(input.first_position));
             held.insert(held.end(), input.tokens.begin(), input.tokens.end());
-            ++steps[guesses];
+            ++steps[drafts];
             TokensProduced drawn;
             for (auto at = held.size() - static_cast<std::size_t>(input.drafts);; ++at) {
                 const Token token = model({held.begin(), held.begin() + static_cast<long>(at)});
@@ -207,11 +207,11 @@ TEST(CoordinatorGuess, TheAnswerIsThatOfPlainDecoding) {
                 if (at == held.size() || held[at] != token) break;
             }
             const auto actions = cluster.step(FromWorker{{0}, drawn});
-            for (const Token token : streamed(actions)) answers[guesses].push_back(token);
+            for (const Token token : streamed(actions)) answers[drafts].push_back(token);
             rows = ScriptedCluster::rows(actions);
         }
-        EXPECT_EQ(answers[guesses].size(), 200U);
-        EXPECT_EQ(answers[guesses], answers[0]) << guesses << " guesses";
+        EXPECT_EQ(answers[drafts].size(), 200U);
+        EXPECT_EQ(answers[drafts], answers[0]) << drafts << " drafts";
     }
     EXPECT_EQ(steps[0], 200);
     EXPECT_LT(steps[1], 150);
@@ -227,7 +227,7 @@ CoordinatorConfig with_draft_model() {
     return made;
 }
 
-TEST(CoordinatorGuess, TheDraftModelIsAskedAndItsAnswerSent) {
+TEST(CoordinatorSpeculation, TheDraftModelIsAskedAndItsAnswerSent) {
     ScriptedCluster cluster(with_draft_model(), 1, 1);
     auto question = find<ProposeDrafts>(cluster.step(Submitted{repetitive(1)}));
     ASSERT_TRUE(question) << "while the pipeline computes the prompt it can do so, too";
@@ -235,7 +235,7 @@ TEST(CoordinatorGuess, TheDraftModelIsAskedAndItsAnswerSent) {
     EXPECT_EQ(question->tokens, repetitive(1).prompt);
     EXPECT_EQ(question->count, 0);
     auto actions = cluster.tokens(1, {60});
-    EXPECT_TRUE(ScriptedCluster::rows(actions).empty()) << "it waits for the guesses";
+    EXPECT_TRUE(ScriptedCluster::rows(actions).empty()) << "it waits for the drafts";
     question = find<ProposeDrafts>(actions);
     ASSERT_TRUE(question);
     EXPECT_EQ(question->first, 11);
@@ -252,12 +252,12 @@ TEST(CoordinatorGuess, TheDraftModelIsAskedAndItsAnswerSent) {
     EXPECT_EQ(question->first, 12);
     EXPECT_EQ(question->tokens, (std::vector<Token>{61, 62, 63}));
     EXPECT_EQ(ScriptedCluster::rows(cluster.step(Drafted{{1}, 15, {}})).size(), 1U)
-        << "no guesses is an answer, too";
+        << "no drafts is an answer, too";
     const auto end = cluster.step(Ended{{1}, FinishReason::cancelled});
     EXPECT_EQ(find<ForgetDrafts>(end)->id, RequestId{1});
 }
 
-TEST(CoordinatorGuess, WhatTheTextSaysIsPreferredToTheDraftModel) {
+TEST(CoordinatorSpeculation, WhatTheTextSaysIsPreferredToTheDraftModel) {
     CoordinatorConfig both = with_draft_model();
     both.speculation.ngram_tokens = 2;
     ScriptedCluster cluster(both, 1, 1);
@@ -268,7 +268,7 @@ TEST(CoordinatorGuess, WhatTheTextSaysIsPreferredToTheDraftModel) {
     EXPECT_TRUE(find<ProposeDrafts>(cluster.tokens(1, {60})));
 }
 
-TEST(CoordinatorGuess, ADraftModelThatDoesNotAnswerIsNotWaitedForLong) {
+TEST(CoordinatorSpeculation, ADraftModelThatDoesNotAnswerIsNotWaitedForLong) {
     const CoordinatorConfig how = with_draft_model();
     ScriptedCluster cluster(how, 1, 1);
     cluster.step(Submitted{repetitive(1, 60)});
@@ -295,7 +295,7 @@ TEST(CoordinatorGuess, ADraftModelThatDoesNotAnswerIsNotWaitedForLong) {
     EXPECT_GT(asked, 5);
 }
 
-TEST(CoordinatorGuess, ARequestThatIsPreemptedWhileItWaitsForGuessesGoesOn) {
+TEST(CoordinatorSpeculation, ARequestThatIsPreemptedWhileItWaitsForDraftsGoesOn) {
     ScriptedCluster cluster(with_draft_model(), 1, 1);
     cluster.step(Submitted{repetitive(1)});
     cluster.step(Submitted{repetitive(2)});
@@ -314,4 +314,4 @@ TEST(CoordinatorGuess, ARequestThatIsPreemptedWhileItWaitsForGuessesGoesOn) {
 }
 
 }  // namespace
-}  // namespace helix::core::coordinator_guess_test
+}  // namespace helix::core::speculation_test
