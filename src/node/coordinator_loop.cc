@@ -273,7 +273,8 @@ void CoordinatorServer::on_hello(const std::string& connection, const wire::Hell
                                 model.hidden_size,
                                 model.vocab_size,
                                 options_.core.block_size,
-                                engine::ops::to_string(model.kv_type)};
+                                engine::ops::to_string(model.kv_type),
+                                options_.core.model};
     const wire::ProfileRequest profile{roster_.probe_peers(entry.worker)};
     share_keys();
     if (!send(connection, welcome).ok() || !send(connection, profile).ok()) {
@@ -297,6 +298,11 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
         if (!entry.joined) return cut_off(connection, "worked before it was let in");
         step(core::FromWorker{worker, std::move(from_worker)});
     };
+    const auto send_weights_of = [&](core::ModelId model, const auto& answer) {
+        if (model == options_.core.model) return send_weights(connection, answer());
+        cut_off(connection, fmt::format("asked for weights of model {}, and model {} is served",
+                                        model.value, options_.core.model.value));
+    };
     const auto unexpected = [&] {
         cut_off(connection,
                 fmt::format("sent a {}, which no worker sends", wire::message_name(message)));
@@ -315,11 +321,11 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
                 const Status sent = send(connection, wire::Pong{ping.id}, padding);
                 if (!sent.ok()) LOG_WARN("pong: {}", sent.error().message);
             },
-            [&](wire::ManifestRequest&) {
-                send_weights(connection, answer_manifest(options_.model));
+            [&](wire::ManifestRequest& wanted) {
+                send_weights_of(wanted.model, [&] { return answer_manifest(options_.model); });
             },
             [&](wire::ChunkRequest& chunk) {
-                send_weights(connection, answer_chunk(options_.model, chunk));
+                send_weights_of(chunk.model, [&] { return answer_chunk(options_.model, chunk); });
             },
             [&](wire::Goodbye& bye) {
                 lose(connection, bye.reason.empty() ? "left" : "left (" + bye.reason + ")", true);

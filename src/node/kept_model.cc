@@ -7,9 +7,10 @@
 namespace helix::node {
 
 void KeptModel::begin(const wire::Welcome& welcome) {
-    fetcher.begin();
+    fetcher.begin(welcome.model_id);
     wire::Welcome same = welcome;  // without the fields that say nothing of the weights
     same.worker = {};
+    same.model_id = {};
     same.model.context_length = 0;
     std::string of = wire::encode(same);
     if (of == of_) return;

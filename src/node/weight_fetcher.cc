@@ -38,7 +38,7 @@ Status WeightFetcher::wait_done(std::unique_lock<std::mutex>& lock) {
 Result<wire::Manifest> WeightFetcher::manifest() {
     std::unique_lock lock(mutex_);
     state_ = State::waiting;
-    requests_.emplace_back(wire::ManifestRequest{});
+    requests_.emplace_back(wire::ManifestRequest{model_});
     loop_.wake();
     TRY_VOID(wait_done(lock));
     state_ = State::idle;
@@ -64,7 +64,7 @@ void WeightFetcher::request_more() {
     while (asked_ < to_.size() && asked_ - received_ < kUnderWayBytes) {
         const std::uint64_t length = std::min<std::uint64_t>(kPieceBytes, to_.size() - asked_);
         requests_.emplace_back(
-            wire::ChunkRequest{tensor_, asked_, static_cast<std::uint32_t>(length)});
+            wire::ChunkRequest{model_, tensor_, asked_, static_cast<std::uint32_t>(length)});
         asked_ += length;
     }
     loop_.wake();
@@ -104,8 +104,9 @@ void WeightFetcher::on_chunk(const wire::Chunk& chunk, const net::Frame& bytes) 
     changed_.notify_all();
 }
 
-void WeightFetcher::begin() {
+void WeightFetcher::begin(core::ModelId model) {
     const std::lock_guard lock(mutex_);
+    model_ = model;
     cancelled_ = false;
     state_ = State::idle;
     requests_.clear();

@@ -14,9 +14,9 @@
 
 namespace helix::node {
 
-// Brings pieces of the served file over the wire. The engine's thread asks and waits; the worker's
-// loop sends the requests and hands in the answers. A few pieces are under way at a time, so that
-// neither side holds more than those.
+// Brings pieces of a served model's file over the wire. The engine's thread asks and waits; the
+// worker's loop sends the requests and hands in the answers. A few pieces are under way at a time,
+// so that neither side holds more than those.
 class WeightFetcher {
   public:
     explicit WeightFetcher(const net::Wakeup& loop) : loop_(loop) {}
@@ -32,8 +32,9 @@ class WeightFetcher {
     void on_chunk(const wire::Chunk& chunk, const net::Frame& bytes);
     // Ends the present and all later waits with this error, until begin().
     void cancel(std::string reason);
-    // Begins anew after cancel(); nobody may be waiting.
-    void begin();
+    // Begins anew after cancel(), for the model that the coordinator calls so; nobody may be
+    // waiting.
+    void begin(core::ModelId model);
 
   private:
     enum class State { idle, waiting, done, failed };
@@ -44,6 +45,7 @@ class WeightFetcher {
     const net::Wakeup& loop_;
     std::mutex mutex_;
     std::condition_variable changed_;
+    core::ModelId model_;
     std::vector<wire::Message> requests_;
     wire::Manifest manifest_;
     State state_ = State::idle;

@@ -307,6 +307,7 @@ void WorkerSession::on_welcome(const wire::Welcome& welcome) {
     welcome_ = welcome;
     limits_ = {welcome.model.n_layers, welcome.hidden_size};
     core::WorkerConfig config;
+    config.model = welcome.model_id;
     config.block_size = welcome.block_size;
     config.n_layers = welcome.model.n_layers;
     config.prefix_cache = options_.prefix_cache;

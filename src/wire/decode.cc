@@ -166,6 +166,7 @@ Result<Message> get(const pb::AssignLayers& from, const SessionLimits& limits) {
         message.peers.push_back(
             {core::WorkerId{peer.worker()}, peer.endpoint(), peer.public_key()});
     }
+    message.model = core::ModelId{from.model()};
     return Message{std::move(message)};
 }
 
@@ -340,6 +341,7 @@ Result<Message> get(const pb::Welcome& from) {
     message.block_size = from.block_size();
     TRY_VOID(text("kv_type", from.kv_type()));
     message.kv_type = from.kv_type();
+    message.model_id = core::ModelId{from.model_id()};
     return Message{std::move(message)};
 }
 
@@ -404,7 +406,8 @@ Result<Message> get(const pb::ChunkRequest& from) {
     TRY_VOID(in_range("tensor", from.tensor(), kHeaderChunk, kMaxTensors));
     TRY_VOID(at_most("length", from.length(), kMaxChunkBytes));
     TRY_VOID(at_most("offset", from.offset(), 1ULL << 44U));
-    return Message{ChunkRequest{from.tensor(), from.offset(), from.length()}};
+    return Message{
+        ChunkRequest{core::ModelId{from.model()}, from.tensor(), from.offset(), from.length()}};
 }
 
 Result<Message> get(const pb::Chunk& from, std::size_t payload_bytes) {
@@ -482,7 +485,7 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
         case pb::Envelope::kProfileReport:
             return get(from.profile_report());
         case pb::Envelope::kManifestRequest:
-            return Message{ManifestRequest{}};
+            return Message{ManifestRequest{core::ModelId{from.manifest_request().model()}}};
         case pb::Envelope::kManifest:
             return get(from.manifest());
         case pb::Envelope::kChunkRequest:

@@ -114,6 +114,7 @@ struct Encoder {
             p.set_endpoint(peer.endpoint);
             p.set_public_key(peer.public_key);
         }
+        to.set_model(m.model.value);
     }
     void operator()(const core::StageInputs& m) const {
         pb::StageInputs& to = *out.mutable_stage_inputs();
@@ -246,6 +247,7 @@ struct Encoder {
         to.set_vocab_size(m.vocab_size);
         to.set_block_size(m.block_size);
         to.set_kv_type(m.kv_type);
+        to.set_model_id(m.model_id.value);
     }
     void operator()(const Refused& m) const {
         out.mutable_refused()->set_reason(m.reason);
@@ -274,7 +276,9 @@ struct Encoder {
             l.set_latency_s(link.latency_s);
         }
     }
-    void operator()(const ManifestRequest&) const { out.mutable_manifest_request(); }
+    void operator()(const ManifestRequest& m) const {
+        out.mutable_manifest_request()->set_model(m.model.value);
+    }
     void operator()(const Manifest& m) const {
         pb::Manifest& to = *out.mutable_manifest();
         to.set_header_bytes(m.header_bytes);
@@ -288,6 +292,7 @@ struct Encoder {
     }
     void operator()(const ChunkRequest& m) const {
         pb::ChunkRequest& to = *out.mutable_chunk_request();
+        to.set_model(m.model.value);
         to.set_tensor(m.tensor);
         to.set_offset(m.offset);
         to.set_length(m.length);

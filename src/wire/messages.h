@@ -16,7 +16,7 @@
 namespace helix::wire {
 
 // Raised whenever an older peer could misunderstand a message.
-constexpr std::uint32_t kProtocolVersion = 5;
+constexpr std::uint32_t kProtocolVersion = 6;
 
 // ---- joining
 // --------------------------------------------------------------------------------------
@@ -47,7 +47,8 @@ struct Welcome {
     std::int32_t hidden_size = 0;
     std::int32_t vocab_size = 0;
     std::int32_t block_size = 0;
-    std::string kv_type;  // of the KV pages, like "f16"; the spec counts with it
+    std::string kv_type;     // of the KV pages, like "f16"; the spec counts with it
+    core::ModelId model_id;  // names the model in the messages that follow
 };
 
 // The worker may not join, or not now. final: trying again without changing something is useless.
@@ -115,7 +116,9 @@ struct Pong {
 // ---- weights
 // --------------------------------------------------------------------------------------
 
+// Who asks for the weights of a model that is not served here is cut off.
 struct ManifestRequest {
+    core::ModelId model;
     bool operator==(const ManifestRequest&) const = default;
 };
 struct ManifestTensor {
@@ -135,8 +138,9 @@ struct Manifest {
 constexpr std::int32_t kHeaderChunk =
     -1;  // stands for the file's header in place of a tensor's index
 
-// Asks for length bytes of tensors[tensor] from offset on.
+// Asks for length bytes of tensors[tensor] of the model's manifest, from offset on.
 struct ChunkRequest {
+    core::ModelId model;
     std::int32_t tensor = kHeaderChunk;
     std::uint64_t offset = 0;
     std::uint32_t length = 0;

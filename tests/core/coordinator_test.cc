@@ -1,5 +1,6 @@
 #include "core/coordinator/coordinator.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,9 +8,13 @@
 #include "core/coordinator/coordinator_impl.h"
 #include "core/find_action.h"
 #include "core/invariants.h"
+#include "core/protocol/describe.h"
 
 namespace helix::core::coordinator_test {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A coordinator with one worker that holds the whole model, driven by hand.
 class CoordinatorTest : public ::testing::Test {
@@ -286,6 +291,26 @@ TEST_F(CoordinatorTest, AFailedLoadLeavesTheWorkerOutOfTheNextPlan) {
     const auto actions = step(CoordinatorTick{});
     ASSERT_TRUE(find<PlanCluster>(actions));
     EXPECT_EQ(find<PlanCluster>(actions)->workers, (std::vector<WorkerId>{{0}}));
+}
+
+TEST_F(CoordinatorTest, WorkersAreToldWhichModelTheirLayersAreOf) {
+    const auto assigned = [this](const CoordinatorConfig& config) {
+        coordinator_ = Coordinator(config);
+        rejoin(1);
+        now_ = now_ + base::from_seconds(1);
+        Planned planned;
+        planned.plan = find<PlanCluster>(step(CoordinatorTick{})).value().plan;
+        planned.placement.layers = {{0, 4}};
+        planned.flows = {{spec::kCoordinator, 0, 5}, {0, spec::kCoordinator, 5}};
+        return find<SendToWorker>(step(planned)).value();
+    };
+    CoordinatorConfig of_model_3 = config();
+    of_model_3.model = {3};
+    const SendToWorker sent = assigned(of_model_3);
+    EXPECT_EQ(std::get<AssignLayers>(sent.message).model, ModelId{3});
+    EXPECT_THAT(describe(CoordinatorAction{sent}), HasSubstr(" of model 3 epoch 1"));
+    // Where there is only one model its number is left out.
+    EXPECT_THAT(describe(CoordinatorAction{assigned(config())}), Not(HasSubstr("model")));
 }
 
 // Assignment or answer can be lost. Without a repetition the cluster would never serve again.

@@ -249,5 +249,32 @@ TEST_F(WorkerTest, ARepeatedOrLateAssignmentDisturbsNothing) {
     EXPECT_EQ(report().total_pages, 50);
 }
 
+TEST_F(WorkerTest, LayersOfAModelThatItDoesNotServeAreRefusedAndNothingChanges) {
+    WorkerConfig of_model_3 = config();
+    of_model_3.model = {3};
+    worker_ = Worker({1}, of_model_3);
+    EXPECT_TRUE(find<LoadLayers>(step(MessageArrived{AssignLayers{1, {2, 4}, 1, {}, {3}}})));
+    step(LayersLoaded{1, 40});
+    auto actions = step(MessageArrived{StageInputs{{rows(1, 1, 0, 4, 7)}}});
+    const auto batch = find<RunBatch>(actions);
+    ASSERT_TRUE(batch);
+    for (const ModelId other : {ModelId{7}, ModelId{}}) {  // while the batch runs
+        actions = step(MessageArrived{AssignLayers{2, {0, 3}, 1, {{{9}, "tcp://x:1", ""}}, other}});
+        ASSERT_EQ(actions.size(), 1U);
+        const LayersFailed failed =
+            std::get<LayersFailed>(find<SendToCoordinator>(actions).value().message);
+        EXPECT_EQ(failed.epoch, 2U);
+        EXPECT_EQ(failed.reason, "assigned layers of model " + std::to_string(other.value) +
+                                     ", but it serves model 3");
+    }
+    EXPECT_FALSE(find<LoadLayers>(step(BatchFinished{batch->plan.id, {}, {}})));
+    EXPECT_EQ(report().total_pages, 40);
+    EXPECT_EQ(report().used_pages, 2);
+    actions = step(MessageArrived{AssignLayers{2, {2, 4}, 1, {}, {3}}});
+    const auto answer = find<SendToCoordinator>(actions);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(std::get<LayersReady>(answer->message).epoch, 2U) << "it holds what it held";
+}
+
 }  // namespace
 }  // namespace helix::core::worker_test

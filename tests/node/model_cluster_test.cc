@@ -12,6 +12,7 @@
 #include "model/synth.h"
 #include "node/cluster_fixture.h"
 #include "node/even_coordinator.h"
+#include "node/kept_model.h"
 #include "node/wire_weights.h"
 
 namespace helix::node::model_cluster_test {
@@ -38,8 +39,10 @@ class ModelCluster : public ::testing::Test {
         engine::ops::KvType kv_type = engine::ops::KvType::f16) {
         const auto change = [&](CoordinatorOptions& options) {
             EXPECT_TRUE(set_kv_type(options.model, kv_type, options.core.block_size).ok());
-            options.model.spec.context_length =
-                256;  // the recorded answers pass what the file says
+            // The recorded answers pass what the file says.
+            options.model.spec.context_length = 256;
+            // A message without the model's number would name another one.
+            options.core.model = {3};
         };
         return start_coordinator(even_coordinator(path, workers, change, weights));
     }
@@ -71,6 +74,27 @@ TEST_F(ModelCluster, ThreeWorkersGiveLlamaCppsTokens) {
         const auto count = static_cast<std::int32_t>(expected.size());
         EXPECT_EQ(ask(*server, answer["prompt_tokens"], count, 3), expected) << answer["prompt"];
     }
+}
+
+TEST_F(ModelCluster, AWorkerKeepsItsWeightsWhateverNumberTheirModelHas) {
+    model::SynthOptions synth;
+    synth.path = (dir_ / "tiny.gguf").string();
+    ASSERT_TRUE(model::synth_model(synth).ok());
+    const net::Wakeup loop;
+    KeptModel kept(loop);
+    wire::Welcome welcome;
+    welcome.model.name = "tiny";
+    welcome.model_id = {3};
+    kept.begin(welcome);
+    const auto weights =
+        std::make_shared<model::CountedWeights>(*model::open_weights(synth.path, {}));
+    kept.weights = weights;
+    welcome.model_id = {4};
+    kept.begin(welcome);
+    EXPECT_EQ(kept.weights, weights);
+    welcome.model_hash.low = 1;
+    kept.begin(welcome);
+    EXPECT_EQ(kept.weights, nullptr) << "another model";
 }
 
 TEST_F(ModelCluster, ReceivedWeightsAreTheFilesAndStayOnDisk) {

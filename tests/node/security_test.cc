@@ -159,6 +159,24 @@ TEST_F(Security, MalformedMessagesCutTheirSenderOffAndNobodyElseNotices) {
     expect_answer(*server, 3);
 }
 
+TEST_F(Security, WhoAsksForWeightsOfAModelThatIsNotServedIsCutOff) {
+    CoordinatorOptions options = modelled_coordinator(1);
+    options.core.model = {3};
+    const auto server = start(std::move(options));
+    const std::string join = cluster_address(*server);
+    RunningWorker worker(modelled_worker("good", 12), join);
+    expect_answer(*server, 1);
+    for (const wire::Message& message :
+         std::vector<wire::Message>{wire::ManifestRequest{{4}}, wire::ManifestRequest{},
+                                    wire::ChunkRequest{{4}, wire::kHeaderChunk, 0, 1}}) {
+        Stranger stranger(join);
+        stranger.say(good_hello("y"));
+        stranger.say(message);
+        EXPECT_TRUE(stranger.is_cut_off()) << wire::message_name(message);
+    }
+    expect_answer(*server, 2);
+}
+
 TEST_F(Security, AStrangerOnAWorkersPortIsCutOff) {
     const auto server = start(modelled_coordinator(2));
     const std::string join = cluster_address(*server);

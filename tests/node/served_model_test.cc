@@ -59,7 +59,7 @@ class ServedWeights : public testing::Test {
         served_.weights = source_;
     }
     WeightAnswer ask(std::int32_t tensor, std::uint64_t offset, std::uint32_t length) const {
-        return answer_chunk(served_, {tensor, offset, length});
+        return answer_chunk(served_, {{}, tensor, offset, length});
     }
     static std::string error_of(const WeightAnswer& answer) {
         return std::get<wire::Chunk>(answer.message).error;
@@ -109,13 +109,13 @@ TEST(ServedFile, AModelThatIsCutWhileItIsServedGivesAnErrorThatNamesIt) {
     ASSERT_TRUE(served.ok()) << served.error().message;
     const auto last = static_cast<std::int32_t>(served->manifest->tensors.size()) - 1;
     const auto error_of = [&] {
-        return std::get<wire::Chunk>(answer_chunk(*served, {last, 0, 10}).message).error;
+        return std::get<wire::Chunk>(answer_chunk(*served, {{}, last, 0, 10}).message).error;
     };
     EXPECT_EQ(error_of(), "");
     std::filesystem::resize_file(synth.path, std::filesystem::file_size(synth.path) / 2);
     EXPECT_THAT(error_of(), ::testing::HasSubstr(synth.path + ": ends at byte"));
     // The header is in memory.
-    const WeightAnswer header = answer_chunk(*served, {wire::kHeaderChunk, 0, 10});
+    const WeightAnswer header = answer_chunk(*served, {{}, wire::kHeaderChunk, 0, 10});
     EXPECT_EQ(header.data.bytes.size(), 10U);
 }
 
@@ -128,7 +128,7 @@ TEST(ServedFile, APieceLargerThanAnyWorkerAsksForIsRefused) {
     auto manifest = *served->manifest;
     manifest.tensors[0].bytes = std::uint64_t{1} << 40U;
     served->manifest = std::make_shared<const model::ModelManifest>(std::move(manifest));
-    const WeightAnswer answer = answer_chunk(*served, {0, 0, 1U << 31U});
+    const WeightAnswer answer = answer_chunk(*served, {{}, 0, 0, 1U << 31U});
     EXPECT_EQ(std::get<wire::Chunk>(answer.message).error,
               "2147483648 bytes at once, the limit is 16777216");
 }

@@ -43,6 +43,15 @@ TEST(Codec, WhatIsDecodedIsWhatWasEncoded) {
         if (const auto* hello = std::get_if<Hello>(&message)) {
             EXPECT_EQ(std::get<Hello>(*decoded), *hello);
         }
+        if (const auto* welcome = std::get_if<Welcome>(&message)) {
+            EXPECT_EQ(std::get<Welcome>(*decoded).model_id, welcome->model_id);
+        }
+        if (const auto* manifest = std::get_if<ManifestRequest>(&message)) {
+            EXPECT_EQ(std::get<ManifestRequest>(*decoded), *manifest);
+        }
+        if (const auto* chunk = std::get_if<ChunkRequest>(&message)) {
+            EXPECT_EQ(std::get<ChunkRequest>(*decoded), *chunk);
+        }
     }
 }
 
@@ -156,7 +165,7 @@ TEST(Codec, FieldsOutOfRangeAreRefusedByName) {
     expect_refused(core::LayersReady{1, {4, 17}, 5}, 0, "layers.end");
     expect_refused(Goodbye{std::string(kMaxTextBytes + 1, 'x')}, 0, "reason");
     expect_refused(Ping{1, kMaxPingBytes + 1}, 0, "reply_bytes");
-    expect_refused(ChunkRequest{0, 0, kMaxChunkBytes + 1}, 0, "length");
+    expect_refused(ChunkRequest{{}, 0, 0, kMaxChunkBytes + 1}, 0, "length");
     Welcome welcome;
     welcome.model = {"m", 2, 10, 5, 5, 8, 4, 8, 1.0, 64, 11, 4, 2};
     expect_refused(welcome, 0, "layer_expert_bytes");

@@ -51,11 +51,11 @@ class RandomMessages {
             case 12:
                 return profile_report();
             case 13:
-                return ManifestRequest{};
+                return ManifestRequest{model()};
             case 14:
                 return manifest();
             case 15:
-                return ChunkRequest{small(5) - 1, random_.below(1U << 30U), length()};
+                return ChunkRequest{model(), small(5) - 1, random_.below(1U << 30U), length()};
             case 16:
                 return Chunk{small(5) - 1, random_.below(1U << 30U), length(), ""};
             case 17:
@@ -116,6 +116,7 @@ class RandomMessages {
     }
     std::uint32_t length() { return static_cast<std::uint32_t>(random_.below(kMaxChunkBytes)) + 1; }
     float real() { return static_cast<float>(random_.uniform()); }
+    core::ModelId model() { return core::ModelId{static_cast<std::uint32_t>(random_.next())}; }
     core::WorkerId worker() {
         return core::WorkerId{static_cast<std::uint32_t>(random_.below(50))};
     }
@@ -139,6 +140,7 @@ class RandomMessages {
         core::AssignLayers m{random_.next(), layers(), 1 + small(8), {}};
         for (std::uint64_t i = random_.below(4); i > 0; --i)
             m.peers.push_back({worker(), text(), text()});
+        m.model = model();
         return m;
     }
     spec::SamplingParams sampling() {
@@ -304,6 +306,7 @@ class RandomMessages {
         m.vocab_size = 1 + small(99999);
         m.block_size = 1 + small(64);
         m.kv_type = text();
+        m.model_id = model();
         return m;
     }
     ProfileRequest profile_request() {

@@ -70,6 +70,7 @@ struct BalanceConfig {
 };
 
 struct CoordinatorConfig {
+    ModelId model;  // the number of the model that it serves; n_layers and so on are that model's
     std::int32_t n_layers = 0;
     std::int32_t context_length = 0;
     std::int32_t vocab_size = 0;  // 0: not known, and tokens are not held against it

@@ -113,7 +113,9 @@ std::string spans_text(const std::vector<KvSpan>& spans) {
 // What is said of each message and action: an alternative without its line does not compile.
 
 std::string line_of(const AssignLayers& message) {
-    return "assign " + range_text(message.layers) + " epoch " + num(message.epoch);
+    const std::string model =
+        message.model == ModelId{} ? "" : " of model " + num(message.model.value);
+    return "assign " + range_text(message.layers) + model + " epoch " + num(message.epoch);
 }
 std::string line_of(const StageInputs& message) {
     return "rows" + inputs_text(message);

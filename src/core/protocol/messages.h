@@ -40,12 +40,14 @@ struct Peer {
 // Hold these layers from now on (empty range = hold none). If the range changes, everything kept
 // for the old one is dropped: the coordinator then sends it only when no running request uses the
 // worker. With the same range it only renews peers and groups and disturbs nothing. Answered by
-// LayersReady or LayersFailed.
+// LayersReady or LayersFailed. A worker that does not serve the model answers LayersFailed and
+// changes nothing.
 struct AssignLayers {
     std::uint64_t epoch = 0;  // rises with every assignment of this coordinator
     LayerRange layers;
     std::int32_t pipeline_groups = 1;  // decodes are split into so many batches in flight, or fewer
     std::vector<Peer> peers;
+    ModelId model = {};  // whose layers they are
     bool operator==(const AssignLayers&) const = default;
 };
 

@@ -21,6 +21,9 @@ using spec::Token;
 using RequestId = base::Id<struct RequestIdTag>;
 using WorkerId = base::Id<struct WorkerIdTag, std::uint32_t>;
 using PageId = std::uint32_t;
+// A model among those that a cluster serves. Each has a coordinator of its own, whose config gives
+// it its number (CoordinatorConfig::model).
+using ModelId = base::Id<struct ModelIdTag, std::uint32_t>;
 
 // Names one sequence of one attempt to run a request. Whatever carries an older attempt is ignored
 // everywhere (fencing).

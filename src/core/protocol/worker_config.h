@@ -7,6 +7,7 @@
 namespace helix::core {
 
 struct WorkerConfig {
+    ModelId model;                      // that it serves: layers of no other are accepted
     std::int32_t block_size = 16;       // tokens per page
     std::int32_t n_layers = 0;          // of the model
     std::int32_t max_batch_rows = 512;  // decodes and prefill rows of one batch together

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -88,7 +89,11 @@ void Worker::Impl::on(const MessageArrived& event, std::vector<WorkerAction>& ac
 }
 
 void Worker::Impl::on_assign(const AssignLayers& message, std::vector<WorkerAction>& actions) {
-    if (running || (moves_kv() && changes_layers(message))) {
+    if (message.model != config.model) {
+        actions.push_back(SendToCoordinator{LayersFailed{
+            message.epoch, "assigned layers of model " + std::to_string(message.model.value) +
+                               ", but it serves model " + std::to_string(config.model.value)}});
+    } else if (running || (moves_kv() && changes_layers(message))) {
         if (!deferred || deferred->epoch < message.epoch) deferred = message;
     } else {
         assign(message, actions);
