@@ -132,16 +132,10 @@ void Balancer::make_room(TimePoint now) {
         const std::int64_t blocks = demand_.expected_blocks(state, state.prefix.cached);
         view.requests.push_back({seen_by_balance(state, 0, migrations_.moves_now(state)), blocks});
     }
-    const std::int64_t full = demand_.blocks_needed(*head, head->max_output);
-    const bool apart = room_.prefilled_apart(*head);
-    const StageFits may_hold = [&](WorkerId worker, LayerRange layers) {
-        if (apart && fleet_.has_role(worker, spec::NodeRole::decode)) return false;
-        return placements_.usable(worker, layers) &&
-               full * layers.size() <= fleet_.most_pages(worker);
-    };
+    const StageFits could = room_.could_hold(*head);
     const RoomPlan plan =
         plan_room(view, demand_.expected_blocks(*head, head->prefix.cached),
-                  config_.balance.room_moves, may_hold, may_move(now, MigrationReason::room));
+                  config_.balance.room_moves, could, may_move(now, MigrationReason::room));
     if (plan.moves.empty()) return;
     clearing_.pipeline = placements_.router()->graph().pipeline(plan.path);
     for (const Move& move : plan.moves) {

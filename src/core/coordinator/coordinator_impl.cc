@@ -8,6 +8,7 @@
 
 #include "base/overloaded.h"
 #include "base/planted_bug.h"
+#include "core/coordinator/failed_moves.h"
 
 namespace helix::core {
 namespace {
@@ -88,8 +89,7 @@ void Coordinator::Impl::worker_joined(TimePoint now, const WorkerJoined& event) 
     drains.drain_as_before(now, state);
     fleet.add(std::move(state));
     roles.note_workers();
-    fleet.forget_failed_moves();
-    requests.forget_failed_moves();
+    forget_failed_moves(fleet, requests);
     planning.want_plan(now);
 }
 
@@ -127,8 +127,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     fleet.remove(worker);
     links.forget(worker);
     roles.note_workers();
-    fleet.forget_failed_moves();
-    requests.forget_failed_moves();
+    forget_failed_moves(fleet, requests);
     preempter.forget(worker);
     out.forget(worker);
     placements.forget(worker);

@@ -63,9 +63,9 @@ struct Coordinator::Impl {
     StageSender stages{out, fleet, placements};
     Speculation speculation{config, out, fleet, requests, stages};
     Roles roles{config, out, fleet, placements, room};
-    Suspects suspects{fleet, requests, placements, room, demand};
+    Suspects suspects{fleet, requests, placements, room};
     Swaps swaps{config, fleet, demand, stages, requests};
-    PathChoice paths{config, fleet, queue, placements, room, demand, roles, prefixes, suspects};
+    PathChoice paths{config, fleet, queue, placements, room, roles, prefixes, suspects};
     Migrations migrations{config, out,      fleet,  requests,    placements, room,
                           demand, prefixes, stages, speculation, roles,      suspects};
     RequestLife life{out,      fleet,  requests,    queue, prompts,  placements, room,      demand,

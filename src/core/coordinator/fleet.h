@@ -89,6 +89,7 @@ class Fleet {
     WorkerLoad load_of(WorkerId id) const;
     // It has not failed to take moved requests lately.
     bool takes_moves(TimePoint now, WorkerId id) const;
+    // The pauses after failed moves to workers are over (core/coordinator/failed_moves.h).
     void forget_failed_moves();
     // KV charges that do not add up, in words; empty: they do.
     std::string check() const;

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/coordinator/failed_moves.h"
+
 namespace helix::core {
 namespace {
 
@@ -79,8 +81,7 @@ void LinkBreaks::on_link_changed(TimePoint now, WorkerId one, WorkerId other) {
                      down});
     if (placements_.router() != nullptr) placements_.make_router();
     if (placements_.pending()) placements_.know_ways();
-    fleet_.forget_failed_moves();
-    requests_.forget_failed_moves();
+    forget_failed_moves(fleet_, requests_);
     if (down && !placements_.plan_uses(one, other)) return;
     placements_.expect_no_flow();
     planning_.want_plan(now);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,7 +24,10 @@ class Outbox {
     // Of the step under way, or of the last.
     TimePoint now() const { return now_; }
 
-    void push(CoordinatorAction action) { actions_->push_back(std::move(action)); }
+    void push(CoordinatorAction action) {
+        CHECK(actions_ != nullptr);  // only within a step
+        actions_->push_back(std::move(action));
+    }
     void to_worker(WorkerId worker, WorkerMessage message) {
         push(SendToWorker{worker, std::move(message)});
     }
@@ -44,7 +46,7 @@ class Outbox {
 
   private:
     TimePoint now_;
-    std::vector<CoordinatorAction>* actions_ = nullptr;
+    std::vector<CoordinatorAction>* actions_ = nullptr;  // null between two steps
     std::map<WorkerId, StageInputs> rows_;
 };
 

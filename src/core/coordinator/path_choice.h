@@ -5,7 +5,6 @@
 #include "core/coordinator/admission_queue.h"
 #include "core/coordinator/coordinator_config.h"
 #include "core/coordinator/fleet.h"
-#include "core/coordinator/kv_demand.h"
 #include "core/coordinator/placements.h"
 #include "core/coordinator/prefix_routing.h"
 #include "core/coordinator/roles.h"
@@ -19,14 +18,13 @@ namespace helix::core {
 class PathChoice {
   public:
     PathChoice(const CoordinatorConfig& config, const Fleet& fleet, const AdmissionQueue& queue,
-               const Placements& placements, const Room& room, const KvDemand& demand,
-               const Roles& roles, PrefixRouting& prefixes, const Suspects& suspects)
+               const Placements& placements, const Room& room, const Roles& roles,
+               PrefixRouting& prefixes, const Suspects& suspects)
         : config_(config),
           fleet_(fleet),
           queue_(queue),
           placements_(placements),
           room_(room),
-          demand_(demand),
           roles_(roles),
           prefixes_(prefixes),
           suspects_(suspects) {}
@@ -45,7 +43,6 @@ class PathChoice {
     const AdmissionQueue& queue_;
     const Placements& placements_;
     const Room& room_;
-    const KvDemand& demand_;
     const Roles& roles_;
     PrefixRouting& prefixes_;
     const Suspects& suspects_;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "core/coordinator/failed_moves.h"
 
 namespace helix::core {
 
@@ -95,8 +96,7 @@ void Placements::make_router() {
     router_ = config_.router({graph_of(router_parts_), router_seed_});
     ++routers_made_;
     ++version_;
-    fleet_.forget_failed_moves();
-    requests_.forget_failed_moves();
+    forget_failed_moves(fleet_, requests_);
     for (auto& [id, state] : requests_) {
         if (state.running) state.path = router_->graph().path(state.pipeline);
         if (state.migration) {

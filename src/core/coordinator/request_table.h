@@ -36,7 +36,7 @@ class RequestTable {
         index_.erase(it->first.value);
         by_id_.erase(it);
     }
-    // Things have changed: a move that failed may go well now.
+    // The pauses after failed moves of requests are over (core/coordinator/failed_moves.h).
     void forget_failed_moves() {
         for (auto& [id, state] : by_id_) state.moves_again.clear();
     }

@@ -17,11 +17,23 @@ constexpr std::int64_t kBeforeMove = 32;
 
 }  // namespace
 
+bool Room::could_hold(WorkerId worker, LayerRange layers, std::int64_t blocks) const {
+    return placements_.usable(worker, layers) &&
+           blocks * layers.size() <= fleet_.most_pages(worker);
+}
+
+StageFits Room::could_hold(const RequestState& state) const {
+    const std::int64_t full = demand_.blocks_needed(state, state.max_output);
+    const bool apart = prefilled_apart(state);
+    return [this, full, apart](WorkerId worker, LayerRange layers) {
+        if (apart && fleet_.has_role(worker, NodeRole::decode)) return false;
+        return could_hold(worker, layers, full);
+    };
+}
+
 bool Room::holds(std::int64_t blocks) const {
-    return placements_.router()->can_route([&](WorkerId worker, LayerRange layers) {
-        return placements_.usable(worker, layers) &&
-               blocks * layers.size() <= fleet_.most_pages(worker);
-    });
+    return placements_.router()->can_route(
+        [&](WorkerId worker, LayerRange layers) { return could_hold(worker, layers, blocks); });
 }
 
 const PlacementAbility& Room::ability() const {
@@ -46,8 +58,7 @@ bool Room::prefilled_apart(const RequestState& state) const {
     if (!roles_kept()) return false;
     const std::int64_t full = demand_.blocks_needed(state, state.max_output);
     return placements_.router()->can_route([&](WorkerId worker, LayerRange layers) {
-        return placements_.usable(worker, layers) && !fleet_.has_role(worker, NodeRole::decode) &&
-               full * layers.size() <= fleet_.most_pages(worker);
+        return !fleet_.has_role(worker, NodeRole::decode) && could_hold(worker, layers, full);
     });
 }
 

@@ -35,6 +35,12 @@ class Room {
           placements_(placements),
           demand_(demand) {}
 
+    // Could this worker, however busy it is now, ever have these layers of one request with so many
+    // blocks per layer?
+    bool could_hold(WorkerId worker, LayerRange layers, std::int64_t blocks) const;
+    // The stages that could ever hold the whole request. Where workers that prefill could, those
+    // that only decode are not among them.
+    StageFits could_hold(const RequestState& state) const;
     // Could one request have so many blocks per layer in the placement in force?
     bool holds(std::int64_t blocks) const;
     const PlacementAbility& ability() const;
@@ -55,12 +61,10 @@ class Room {
     // Of capacity(), what one request will also have in what comes next.
     std::int64_t lasting_capacity(std::int64_t capacity_now) const;
     // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
-    std::int64_t capacity_tokens() const;
-
-    // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
     std::int64_t capacity() const { return ability().tokens; }
 
   private:
+    std::int64_t capacity_tokens() const;
     std::int64_t pages_in_pending(WorkerId id) const;
     bool find_roles_kept() const;
 

@@ -62,13 +62,7 @@ void Suspects::note_progress(RequestState& state) {
 bool Suspects::set_apart(TimePoint now, const RequestState& state) {
     if (accused_.contains(state.request.id)) return false;
     if (quarantine_ && quarantine_->id != state.request.id) return false;
-    const std::int64_t full = demand_.blocks_needed(state, state.max_output);
-    const bool apart = room_.prefilled_apart(state);
-    const auto could = [&](WorkerId worker, LayerRange layers) {
-        if (apart && fleet_.has_role(worker, spec::NodeRole::decode)) return false;
-        return placements_.usable(worker, layers) &&
-               full * layers.size() <= fleet_.most_pages(worker);
-    };
+    const StageFits could = room_.could_hold(state);
     const auto kept = [&](WorkerId worker, LayerRange layers) {
         return could(worker, layers) && quarantine_->workers.contains(worker);
     };

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/coordinator/fleet.h"
-#include "core/coordinator/kv_demand.h"
 #include "core/coordinator/placements.h"
 #include "core/coordinator/request_table.h"
 #include "core/coordinator/room.h"
@@ -28,12 +27,8 @@ struct Quarantine {
 class Suspects {
   public:
     Suspects(const Fleet& fleet, RequestTable& requests, const Placements& placements,
-             const Room& room, const KvDemand& demand)
-        : fleet_(fleet),
-          requests_(requests),
-          placements_(placements),
-          room_(room),
-          demand_(demand) {}
+             const Room& room)
+        : fleet_(fleet), requests_(requests), placements_(placements), room_(room) {}
 
     // A worker of its pipeline has died.
     void note_death(TimePoint now, RequestState& state, WorkerId worker);
@@ -57,7 +52,6 @@ class Suspects {
     RequestTable& requests_;
     const Placements& placements_;
     const Room& room_;
-    const KvDemand& demand_;
     std::optional<Quarantine> quarantine_;    // of one suspect at a time
     std::map<RequestId, TimePoint> accused_;  // run nowhere until their verdict, and when it is
 };
