@@ -110,7 +110,8 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     WorkerState& gone = fleet.at(worker);
     const std::string name = gone.joined.node.name;
     gone.gone = true;
-    migrations.abort_migrations_to(now, worker, "worker " + name + " " + reason);
+    migrations.abort_migrations_to(now, worker,
+                                   {MigrationCause::worker_lost, "worker " + name + " " + reason});
     std::vector<RequestId> hit;
     for (const auto& [id, pages] : gone.kv.charges()) hit.push_back(id);
     const bool dismissed = gone.drained && gone.remove;

@@ -33,7 +33,8 @@ std::vector<Migration::Transfer> transfers_between(const Pipeline& from, const P
 void Migrations::on(TimePoint now, const MoveRequest& event) {
     const auto refuse = [&](const std::string& why) {
         ++counts_.of(MigrationReason::asked, MigrationPhase::reserving);
-        out_.push(MigrationEnded{event.id, MigrationPhase::reserving, why});
+        out_.push(
+            MigrationEnded{event.id, MigrationPhase::reserving, MigrationCause::not_begun, why});
     };
     const auto it = requests_.find(event.id);
     if (it == requests_.end()) return refuse("there is no such request");
@@ -390,7 +391,8 @@ void Migrations::on_arrived(TimePoint now, WorkerId worker, const KvArrived& mes
 void Migrations::on_refused(TimePoint now, WorkerId worker, const KvRefused& message) {
     RequestState* state = moving_as(message.key);
     if (state == nullptr) return;
-    fail_migration(now, *state, {worker}, worker_text(worker) + ": " + message.reason);
+    fail_migration(now, *state, {worker},
+                   {MigrationCause::refused, worker_text(worker) + ": " + message.reason});
 }
 
 }  // namespace helix::core

@@ -21,6 +21,12 @@
 
 namespace helix::core {
 
+// Why a migration is given up: for programs, and in words.
+struct GivenUp {
+    MigrationCause cause = MigrationCause::refused;
+    std::string text;
+};
+
 // Requests that move to another pipeline while they run: which way, the copying, and how it ends.
 //
 // The coordinator owns the request: every token goes through it, and rows go out from nowhere else.
@@ -73,10 +79,10 @@ class Migrations {
     // copied.
     bool hold(TimePoint now, RequestState& state);
     // The request leaves its pipeline, or goes on there.
-    void drop_migration(RequestState& state, const std::string& reason);
-    void abort_migration(TimePoint now, RequestState& state, const std::string& reason);
+    void drop_migration(RequestState& state, const GivenUp& why);
+    void abort_migration(TimePoint now, RequestState& state, const GivenUp& why);
     // Those of requests that do not run there.
-    void abort_migrations_to(TimePoint now, WorkerId worker, const std::string& reason);
+    void abort_migrations_to(TimePoint now, WorkerId worker, const GivenUp& why);
     // Gives up the least urgent one that takes pages at this worker; false when there is none.
     bool give_up_move_to(TimePoint now, WorkerId worker);
     // Those that go over the link between these two.
@@ -124,7 +130,7 @@ class Migrations {
     void send_first_rows(TimePoint now, RequestState& state);  // of an attempt that moved
     // These workers let it fail, or did not answer.
     void fail_migration(TimePoint now, RequestState& state, const std::vector<WorkerId>& by,
-                        const std::string& reason);
+                        const GivenUp& why);
 
     const CoordinatorConfig& config_;
     Outbox& out_;

@@ -19,9 +19,10 @@ void Preempter::on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& me
         life_.restart_without_prefix(it->second);
     } else {
         const bool invalid = message.cause == StuckCause::invalid_request;
-        life_.finish(message.key.request,
-                     invalid ? FinishReason::invalid_request : FinishReason::error,
-                     "worker " + fleet_.at(worker).joined.node.name + ": " + message.reason);
+        life_.fail(message.key.request,
+                   invalid ? FinishReason::invalid_request : FinishReason::error,
+                   FailureCause::worker_failed,
+                   "worker " + fleet_.at(worker).joined.node.name + ": " + message.reason);
     }
 }
 
@@ -75,7 +76,9 @@ void Preempter::preempt_one(TimePoint now, WorkerId worker) {
         return;
     }
     if (swaps_.can_swap_out(*victim)) {
-        if (victim->migration) migrations_.abort_migration(now, *victim, "it was preempted");
+        if (victim->migration)
+            migrations_.abort_migration(now, *victim,
+                                        {MigrationCause::preempted, "it was preempted"});
         swap_out(*victim);
     } else {
         set_back(*victim);

@@ -53,7 +53,10 @@ class RequestLife {
     void restart_without_prefix(RequestState& state);
     // Its pipeline is broken: back to its place in the queue.
     void fail_over(TimePoint now, RequestState& state);
-    void finish(RequestId id, FinishReason reason, const std::string& error);
+    // The request ends, because its answer is whole or because its client said so (Ended).
+    void finish(RequestId id, FinishReason reason);
+    // The request ends because it failed; error says why in words for the client.
+    void fail(RequestId id, FinishReason reason, FailureCause cause, const std::string& error);
 
     // Refused before anything was promised, and before it was in the table.
     void note_rejected() { ++rejected_; }
@@ -63,6 +66,7 @@ class RequestLife {
     std::int64_t rejected() const { return rejected_; }
 
   private:
+    void end(RequestId id, FinishReason reason, FailureCause cause, const std::string& error);
     // Takes the request off its pipeline and tells the workers that are left.
     void leave_pipeline(RequestState& state);
     // The first rows of an attempt, as a group needs them.

@@ -38,8 +38,8 @@ bool Stalls::still_fits(TimePoint now, RequestState& state, std::int64_t capacit
     if (soon) state.unfit_since.reset();
     if (!state.unfit_since) state.unfit_since = now;
     if (now - *state.unfit_since > config_.unserved_timeout) {
-        life_.finish(
-            state.request.id, FinishReason::error,
+        life_.fail(
+            state.request.id, FinishReason::error, FailureCause::shrunk,
             "the cluster has shrunk: this request does not fit any more, and no worker came for " +
                 seconds_text(config_.unserved_timeout));
     }
@@ -69,9 +69,9 @@ void Stalls::end_stalled(TimePoint now) {
             life_.fail_over(now, state);
             continue;
         }
-        life_.finish(id, FinishReason::error,
-                     "no token for " + seconds_text(silent) +
-                         " although it was tried again: the pipelines are stuck");
+        life_.fail(id, FinishReason::error, FailureCause::stalled,
+                   "no token for " + seconds_text(silent) +
+                       " although it was tried again: the pipelines are stuck");
     }
 }
 
@@ -96,7 +96,7 @@ void Stalls::end_unserved(TimePoint now) {
                                                    : "not enough to hold the model");
     for (const RequestId id : late) {
         if (requests_.at(id).accepted) {
-            life_.finish(id, FinishReason::error, message);
+            life_.fail(id, FinishReason::error, FailureCause::unserved, message);
         } else {
             life_.reject(id, RejectReason::unavailable, message);
         }
@@ -105,8 +105,8 @@ void Stalls::end_unserved(TimePoint now) {
 
 void Stalls::pass_verdicts(TimePoint now) {
     for (const RequestId id : suspects_.guilty(now)) {
-        life_.finish(
-            id, FinishReason::kills_workers,
+        life_.fail(
+            id, FinishReason::kills_workers, FailureCause::kills_workers,
             std::to_string(kMostDeaths) +
                 " workers died while they ran this request, one after the other, the last with "
                 "nothing else to do: it is not tried again");

@@ -62,9 +62,9 @@ std::string TokenFlow::on_tokens(TimePoint now, WorkerId worker, const TokensPro
         const auto& stops = state.request.stop_tokens;
         const bool is_stop = std::find(stops.begin(), stops.end(), token.token) != stops.end();
         if (is_stop && n_output > state.request.min_tokens) {
-            life_.finish(state.request.id, FinishReason::stop, "");
+            life_.finish(state.request.id, FinishReason::stop);
         } else if (n_output >= state.max_output) {
-            life_.finish(state.request.id, FinishReason::length, "");
+            life_.finish(state.request.id, FinishReason::length);
         } else if (last && !state.swapped && !migrations_.hold(now, state)) {
             speculation_.continue_decoding(now, state);
         }
@@ -76,7 +76,7 @@ void TokenFlow::on(const Ended& event) {
     const auto it = requests_.find(event.id);
     if (it == requests_.end()) return;  // it ended by itself at the same time
     RequestState& state = it->second;
-    if (!event.choice || !state.group) return life_.finish(event.id, event.reason, "");
+    if (!event.choice || !state.group) return life_.finish(event.id, event.reason);
     if (state.group->beams) return;  // its choices are streamed whole, at the end
     const GroupMember* member = state.group->find(static_cast<std::uint32_t>(*event.choice));
     if (member != nullptr) end_choice(state, *member, event.reason);
@@ -113,9 +113,9 @@ bool TokenFlow::came_unscored(TimePoint now, RequestState& state) {
     if (++state.unscored_ends < kScoringAttempts) {
         life_.fail_over(now, state);
     } else {
-        life_.finish(state.request.id, FinishReason::error,
-                     "workers answered without the log-probabilities of the prompt, tried " +
-                         std::to_string(kScoringAttempts) + " times");
+        life_.fail(state.request.id, FinishReason::error, FailureCause::unscored,
+                   "workers answered without the log-probabilities of the prompt, tried " +
+                       std::to_string(kScoringAttempts) + " times");
     }
     return true;
 }
@@ -225,7 +225,7 @@ void TokenFlow::end_choice(RequestState& state, const GroupMember& member, Finis
     const std::uint32_t number = member.number;
     out_.push(FinishChoice{state.request.id, static_cast<std::int32_t>(number), reason});
     if (reason != FinishReason::cancelled) demand_.note_output(member.output.size());
-    if (group.members.size() == 1) return life_.finish(state.request.id, reason, "");
+    if (group.members.size() == 1) return life_.finish(state.request.id, reason);
     const SequenceKey key = key_of(state, number);
     if (group.forked && state.running) {
         stages_.to_stages(state, FreeSequences{{key}});
@@ -237,7 +237,8 @@ void TokenFlow::end_choice(RequestState& state, const GroupMember& member, Finis
     queue_.add_running(state, -1);
     if (!state.swapped) migrations_.charge(state);
     if (migrations_.is_held(state)) {
-        migrations_.abort_migration(out_.now(), state, "a choice of it ended");
+        migrations_.abort_migration(out_.now(), state,
+                                    {MigrationCause::choice_ended, "a choice of it ended"});
     } else {
         migrations_.hold(out_.now(), state);  // the others may have waited for this one
     }
@@ -302,7 +303,7 @@ void TokenFlow::finish_beams(RequestState& state) {
         }
         out_.push(FinishChoice{id, choice, reason});
     }
-    life_.finish(id, reason, "");
+    life_.finish(id, reason);
 }
 
 }  // namespace helix::core

@@ -14,7 +14,8 @@ void WorkerEmptier::empty_worker(TimePoint now, WorkerId worker, TimePoint since
                                  MigrationReason reason) {
     std::vector<RequestId> here;
     for (const auto& [id, pages] : fleet_.at(worker).kv.charges()) here.push_back(id);
-    migrations_.abort_migrations_to(now, worker, "a worker there is being emptied");
+    migrations_.abort_migrations_to(
+        now, worker, {MigrationCause::destination_emptied, "a worker there is being emptied"});
     bool moving = false;  // one of them; those that could not begin yet have their turn later
     for (const RequestId id : here) {
         const auto it = requests_.find(id);
