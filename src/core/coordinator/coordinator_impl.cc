@@ -19,7 +19,7 @@ std::string going_on_text(std::size_t requests) {
            (requests == 1 ? " request goes on elsewhere" : " requests go on elsewhere");
 }
 
-// Is there such a sequence at the workers?
+// Says whether the workers should have such a sequence.
 bool runs(const RequestState& state, const SequenceKey& key) {
     const bool moves = state.migration && state.migration->attempt == key.attempt;
     if (moves) return key.member == 0;
@@ -104,7 +104,8 @@ void Coordinator::Impl::worker_lost(TimePoint now, const WorkerLost& event) {
     if (missed) planning.want_plan(now);
 }
 
-// Its requests go on elsewhere: what they computed is computed again, what was streamed stands.
+// The worker's requests go on elsewhere: what they computed is computed again, and what was
+// streamed stands.
 void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::string& reason,
                                     Loss how) {
     WorkerState& gone = fleet.at(worker);
@@ -145,7 +146,7 @@ void Coordinator::Impl::cut_off(TimePoint now, WorkerId worker, const std::strin
 
 void Coordinator::Impl::worker_said(TimePoint now, const FromWorker& event) {
     const WorkerId worker = event.worker;
-    if (!fleet.contains(worker)) return;  // lost meanwhile
+    if (!fleet.contains(worker)) return;  // it was lost meanwhile
     const std::string wrong =
         std::visit([&](const auto& message) { return entrance.contradiction(worker, message); },
                    event.message);

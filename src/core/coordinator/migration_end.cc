@@ -1,4 +1,5 @@
-// How a migration ends: held, committed or given up.
+// This file has the end of a migration: the request is held, and then the move is committed or
+// given up.
 
 #include "core/coordinator/migrations.h"
 
@@ -14,11 +15,11 @@
 namespace helix::core {
 namespace {
 
-// The reservation is confirmed so often within MigrationConfig::timeout: workers take KV that they
-// hear nothing of for orphaned (L4).
+// The reservation is confirmed this often within MigrationConfig::timeout, because workers take KV
+// that they hear nothing of for orphaned.
 constexpr std::int64_t kAskedInTimeout = 8;
 
-// Whose answers are missing.
+// Returns the workers whose answers are missing.
 std::vector<WorkerId> awaited(const Migration& move) {
     if (!move.unreserved.empty()) return move.unreserved;
     std::vector<WorkerId> ids;
@@ -29,7 +30,7 @@ std::vector<WorkerId> awaited(const Migration& move) {
     return ids;
 }
 
-// No row is under way, and nothing that came back is left to be looked at.
+// Says whether no row is under way, and nothing that came back is left to be looked at.
 bool all_back(const RequestState& state) {
     if (!state.group) return state.rows_going == 0;
     const std::vector<GroupMember>& members = state.group->members;
@@ -69,14 +70,14 @@ void Migrations::commit(TimePoint now, RequestState& state) {
     const RequestId id = state.request.id;
     migrating_.erase(id);
     ++counts_.of(move->begun_for, MigrationPhase::committed);
-    // What the old pipeline has computed its prefix caches keep.
+    // The old workers' prefix caches keep what the old pipeline has computed.
     prefixes_.remember_prefix(state, length(state) - 1);
     if (base::planted(base::PlantedBug::committed_by_both) && !state.group) {
         speculation_.send_decode(state, {});
     } else {
         stages_.to_stages(state, FreeSequences{stages_.keys_at_workers(state)});
     }
-    // Of choices that have ended rows may still be under way.
+    // Rows of choices that have ended may still be under way.
     placements_.router()->on_ended(state.path, std::exchange(state.rows_going, 0));
     for (const Stage& stage : state.pipeline) {
         if (stage_at(move->pipeline, stage.worker) == nullptr)
@@ -90,7 +91,7 @@ void Migrations::commit(TimePoint now, RequestState& state) {
     state.attempt = move->attempt;
     state.pipeline = move->pipeline;
     state.path = move->path;
-    state.prefix.cached = 0;  // its pages are its own
+    state.prefix.cached = 0;  // the pages that it has now are its own
     charge(state);
     state.moved = true;
     state.moves_again.clear();
@@ -146,7 +147,7 @@ void Migrations::drop_migration(RequestState& state, const GivenUp& why) {
         }
         if (!worker.gone) out_.to_worker(stage.worker, parcel);
     }
-    // What the others still have to send for it, they need not.
+    // What the old stages still have to send for this move, they need not send any more.
     for (const Stage& stage : state.pipeline) {
         if (stage_at(move->pipeline, stage.worker) != nullptr || fleet_.at(stage.worker).gone)
             continue;
@@ -166,7 +167,7 @@ void Migrations::abort_migration(TimePoint now, RequestState& state, const Given
         if (held) speculation_.continue_decoding(now, state);
         return;
     }
-    // Those that came back before the others were waiting for them.
+    // Members that came back before the others were waiting for these.
     const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());
     for (GroupMember& member : state.group->members) {
         const auto all = prompt + static_cast<std::int32_t>(member.output.size());

@@ -12,7 +12,8 @@ constexpr std::int64_t kPagesFromGroups = 8;  // an eighth of a worker's KV memo
 
 }  // namespace
 
-// What the request says of itself is looked up when a stage is asked about.
+// The request must stay where it is while the result is used: what may change of it is looked up
+// when a stage is asked about.
 StageFits PathChoice::fits_for(const RequestState& state) const {
     return [this, could = room_.could_hold(state), &state](WorkerId worker, LayerRange layers) {
         if (!could(worker, layers) || !suspects_.keeps_apart(state, worker)) return false;

@@ -13,8 +13,8 @@
 
 namespace helix::core {
 
-// Which way a waiting request takes: where its beginning is known, else where the router says,
-// among the stages that have room for it.
+// PathChoice says which way a waiting request takes: where its beginning is known, else where the
+// router says, among the stages that have room for it.
 class PathChoice {
   public:
     PathChoice(const CoordinatorConfig& config, const Fleet& fleet, const AdmissionQueue& queue,
@@ -30,12 +30,12 @@ class PathChoice {
           suspects_(suspects) {}
 
     StageFits fits_for(const RequestState& state) const;
-    Path route(TimePoint now, RequestState& state);  // empty: nothing has room
-    // Pages that a worker keeps free of requests that are not of high priority.
+    Path route(TimePoint now, RequestState& state);  // returns nothing where no path has room
+    // Returns the pages that a worker keeps free of requests that are not of high priority.
     std::int64_t headroom_pages(WorkerId worker) const;
 
   private:
-    // Pages of a worker in use that a group leaves to what comes after it.
+    // Returns the pages of a worker in use that a group leaves to what comes after it.
     std::int64_t pages_left_by_groups(const RequestState& state, WorkerId worker) const;
 
     const CoordinatorConfig& config_;

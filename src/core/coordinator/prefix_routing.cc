@@ -10,7 +10,8 @@
 namespace helix::core {
 namespace {
 
-constexpr double kLeastFlow = 1e-9;  // tokens/s, of a worker that the plan does not use
+// The tokens/s of a worker that the plan does not use.
+constexpr double kLeastFlow = 1e-9;
 
 std::vector<double> flow_into(const PipelineGraph& graph) {
     std::vector<double> flows(graph.nodes().size(), kLeastFlow);
@@ -30,7 +31,7 @@ PrefixIndex& PrefixRouting::index() {
 }
 
 std::vector<PrefixHit> PrefixRouting::prefix_hits(RequestState& state) {
-    // The rows of cached tokens would not be there to be scored.
+    // With a hit, the rows of cached tokens would not be there to be scored.
     if (!config_.prefix_cache || state.prefix.lost || unscored(state) > 0) return {};
     hash_blocks(state);
     // One token must be left to compute: what follows is drawn after it.

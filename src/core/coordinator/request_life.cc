@@ -65,7 +65,7 @@ void RequestLife::restart(RequestState& state) {
     queue_.enqueue(state);
 }
 
-// The worker has thrown away what we thought it had, or what a migration had brought. No
+// The worker has thrown away what we thought it had, or what a migration had brought. This is no
 // preemption: nothing was lost but the way to the workers and back.
 void RequestLife::restart_without_prefix(RequestState& state) {
     const Path path = state.path;
@@ -143,7 +143,7 @@ void RequestLife::begin_group(RequestState& state, StageInput& input) {
     if (state.group->beams) {
         state.group->beams->set_max_output(state.max_output);
     } else {
-        // Choices that have ended are drawn, too: the others stay what they were.
+        // Choices that have ended are drawn, too, so that the others stay what they were.
         input.draws = state.request.n;
     }
 }

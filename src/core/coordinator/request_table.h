@@ -10,7 +10,8 @@
 
 namespace helix::core {
 
-// Requests by rising id, each found in no more time than in a table of a few.
+// RequestTable has the requests by rising id, and finds each in no more time than in a table of a
+// few.
 class RequestTable {
   public:
     using Map = std::map<RequestId, RequestState>;

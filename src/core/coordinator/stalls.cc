@@ -16,12 +16,13 @@ std::string seconds_text(Duration duration) {
 
 }  // namespace
 
-// Accepted when there was more room: better late, or an error, than fewer tokens than were asked
-// for.
+// The request may have been accepted when there was more room. It had better end late, or with an
+// error, than with fewer tokens than were asked for.
 bool Stalls::still_fits(TimePoint now, RequestState& state, std::int64_t capacity_now,
                         std::int64_t lasting) {
     const std::size_t longest = state.group ? state.group->longest_output() : state.output.size();
-    // Without a limit of its own it takes what it will also have tomorrow, if that is enough.
+    // Without a limit of its own it takes what it will also have in the placement that comes next,
+    // if that is enough.
     state.max_output =
         room_.output_limit(state, state.request.max_tokens > 0 ? capacity_now : lasting);
     if (static_cast<std::int64_t>(longest) >= state.max_output)
@@ -47,7 +48,8 @@ bool Stalls::still_fits(TimePoint now, RequestState& state, std::int64_t capacit
 }
 
 void Stalls::end_stalled(TimePoint now) {
-    // Progress only puts it off, so nobody is late before the first who was due at the last look.
+    // Progress only puts a stall off, so nobody is late before the first who was due at the last
+    // look.
     if (now < no_stall_before_) return;
     TimePoint oldest = now;
     std::vector<RequestId> stalled;
@@ -75,10 +77,10 @@ void Stalls::end_stalled(TimePoint now) {
     }
 }
 
-// No placement serves: nobody is left waiting for ever.
+// No placement serves, but nobody is left waiting for ever.
 void Stalls::end_unserved(TimePoint now) {
     if (queue_.waiting().empty() || (placements_.epoch() != 0 && room_.capacity() > 0)) return;
-    // One comes, however long its workers take to become free and to load.
+    // A placement comes, however long its workers take to become free and to load.
     if (placements_.pending() && placements_.pending()->stepping &&
         now - placements_.pending()->step_since < config_.stall_timeout) {
         served_last_ = now;
@@ -86,7 +88,7 @@ void Stalls::end_unserved(TimePoint now) {
     }
     std::vector<RequestId> late;
     for (const auto& [key, id] : queue_.waiting()) {
-        // What waited while others ran has not waited for a placement.
+        // A request that waited while others ran has not waited for a placement.
         const TimePoint since = std::max(served_last_, requests_.at(id).last_progress);
         if (now - since > config_.unserved_timeout) late.push_back(id);
     }
@@ -113,8 +115,8 @@ void Stalls::pass_verdicts(TimePoint now) {
     }
 }
 
-// Rows are under way, but long after they were sent no stage has any that wait: they were lost
-// with a link.
+// Rows are under way, but long after they were sent no stage has any that wait: they were lost with
+// a link.
 bool Stalls::lost_rows(TimePoint now, const RequestState& state) const {
     if (state.rows_going == 0 || now - state.last_progress < config_.lost_rows_timeout)
         return false;

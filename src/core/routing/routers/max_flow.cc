@@ -9,9 +9,9 @@ namespace {
 
 constexpr double kTie = 1e-6;
 
-// Interleaved weighted round robin over the out-edges of every node, weight = planned flow: the
-// edge that would carry the least rows for its flow. Over many requests the share of an edge among
-// its node's edges goes to its share of the flow when every stage fits.
+// MaxFlowRouter is interleaved weighted round robin over the out-edges of every node, weight =
+// planned flow: it takes the edge that would carry the least rows for its flow. Over many requests
+// the share of an edge among its node's edges goes to its share of the flow when every stage fits.
 class MaxFlowRouter final : public HopRouter {
   public:
     explicit MaxFlowRouter(const RouterSetup& setup)

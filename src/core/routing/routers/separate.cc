@@ -12,17 +12,17 @@ namespace {
 constexpr double kLeastLaneFlow = 1e-9;
 constexpr double kLaneTie = 1e-6;
 
-// Separate pipelines: requests are dealt to whole pipelines that share no worker, by what each can
-// carry. From any plan it takes the widest pipeline, then the widest of the workers that are left,
-// and so on; the remaining workers stay idle. On a placement made of separate pipelines this is
-// what the max-flow router does.
+// SeparateRouter deals requests to whole pipelines that share no worker, by what each can carry.
+// From any plan it takes the widest pipeline, then the widest of the workers that are left, and so
+// on; the remaining workers stay idle. On a placement made of separate pipelines this is what the
+// max-flow router does.
 class SeparateRouter final : public RequestRouter {
   public:
     explicit SeparateRouter(const RouterSetup& setup) : RequestRouter(setup.graph.planned()) {
         std::vector<bool> taken(graph().nodes().size(), false);
         while (add_widest(taken)) {
         }
-        // In the order of the plan's edges, so that ties fall as they do elsewhere.
+        // The lanes are in the order of the plan's edges, so that ties fall as they do elsewhere.
         std::sort(lanes_.begin(), lanes_.end(),
                   [](const Lane& a, const Lane& b) { return a.path.front() < b.path.front(); });
     }
