@@ -61,7 +61,7 @@ class Planning {
     TimePoint plan_wanted_since_;
     std::optional<std::uint64_t> plan_running_;
     std::vector<WorkerId> plan_workers_;
-    std::set<WorkerId> plan_without_;  // those of them that were being drained
+    std::set<WorkerId> plan_without_;  // drained workers that the plan is made without
     std::uint64_t next_plan_ = 1;
 };
 

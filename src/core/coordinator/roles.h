@@ -32,8 +32,8 @@ class Roles {
           const Placements& placements, const Room& room)
         : config_(config), out_(out), fleet_(fleet), placements_(placements), room_(room) {}
 
-    bool gains_roles(const std::vector<WorkerId>& planned,
-                     const Planned& event) const;  // the roles that this plan does not keep
+    // Says whether the planned placement would keep roles that are not kept now.
+    bool gains_roles(const std::vector<WorkerId>& planned, const Planned& event) const;
     void tell_roles();
     StageFits prefill_only(const StageFits& fits) const;
     bool is_where_prompts_are(const RequestState& state) const;
