@@ -10,11 +10,9 @@
 namespace helix::core {
 namespace {
 
-// The tokens/s of a worker that the plan does not use.
-constexpr double kLeastFlow = 1e-9;
-
+// Returns the planned tokens/s into each worker. Even one that the plan does not use has a little.
 std::vector<double> flow_into(const PipelineGraph& graph) {
-    std::vector<double> flows(graph.nodes().size(), kLeastFlow);
+    std::vector<double> flows(graph.nodes().size(), kMinFlow);
     for (const PipelineEdge& edge : graph.edges()) {
         if (edge.to == spec::kCoordinator) continue;
         flows[static_cast<std::size_t>(edge.to)] += edge.flow_tokens_per_s;

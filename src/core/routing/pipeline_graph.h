@@ -17,6 +17,9 @@ struct PipelineNode {
     LayerRange layers;  // that it holds; empty = it takes no part
 };
 
+// A planned flow of no more tokens/s than this counts as none.
+inline constexpr double kMinFlow = 1e-9;
+
 // A link that a request may take. from, to: indices into the graph's nodes, or kCoordinator.
 struct PipelineEdge {
     std::int32_t from = spec::kCoordinator;

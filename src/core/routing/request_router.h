@@ -12,6 +12,10 @@
 
 namespace helix::core {
 
+// Of two ways whose costs differ by less than this part of what the request adds, the first is
+// taken, so that rounding decides nothing.
+inline constexpr double kCostTie = 1e-6;
+
 struct RoutedRequest {
     RequestId id;
     TimePoint now;

@@ -9,9 +9,6 @@
 namespace helix::core {
 namespace {
 
-constexpr double kLeastLaneFlow = 1e-9;
-constexpr double kLaneTie = 1e-6;
-
 // SeparateRouter deals requests to whole pipelines that share no worker, by what each can carry.
 // From any plan it takes the widest pipeline, then the widest of the workers that are left, and so
 // on; the remaining workers stay idle. On a placement made of separate pipelines this is what the
@@ -34,7 +31,7 @@ class SeparateRouter final : public RequestRouter {
         for (const Lane& lane : lanes_) {
             if (!holds(lane, fits)) continue;
             const double more = weight / lane.tokens_per_s;
-            if (best == nullptr || lane.load + more < best_cost - kLaneTie * more) {
+            if (best == nullptr || lane.load + more < best_cost - kCostTie * more) {
                 best = &lane;
                 best_cost = lane.load + more;
             }
@@ -91,7 +88,7 @@ class SeparateRouter final : public RequestRouter {
             std::tie(width[n], onward[n]) = widest(node);
         }
         auto [tokens_per_s, next] = widest(spec::kCoordinator);
-        if (tokens_per_s <= kLeastLaneFlow) return false;
+        if (tokens_per_s <= kMinFlow) return false;
         Lane lane;
         lane.tokens_per_s = tokens_per_s;
         while (true) {
