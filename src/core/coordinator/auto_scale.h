@@ -14,14 +14,13 @@ struct AutoScaleConfig {
     // rush has filled the old ones, which with 64 they are not (experiment auto-scaling).
     double low = 512;
     double high = 1024;
-    Duration hold = base::from_seconds(10);  // freeness must be outside for so long,
-    // or for so long before the first of several stops
+    // Freeness must be outside for this long, or for hold_down before the first of several stops.
+    Duration hold = base::from_seconds(10);
     Duration hold_down = base::from_seconds(60);
-    // nothing is decided so soon after a node came or went
+    // Nothing is decided for this long after a node came or went.
     Duration cool_down = base::from_seconds(30);
     // A node that was asked for is waited for this long.
     Duration start_timeout = base::from_seconds(300);
-    // waited for any more
     std::int32_t min_nodes = 1;
     std::int32_t max_nodes = 1;
 };
@@ -68,7 +67,7 @@ class AutoScaler {
     AutoScaleConfig config_;
     std::optional<TimePoint> low_since_;
     std::optional<TimePoint> high_since_;
-    // when the number of nodes last changed, or the last decision
+    // When the number of nodes last changed, or the last decision
     std::optional<TimePoint> changed_;
     std::size_t serving_ = 0;  // nodes that served at the last step
     bool stopping_ = false;    // a node was told to go and is still here

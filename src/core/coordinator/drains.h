@@ -68,7 +68,7 @@ class Drains {
     const Room& room_;
     WorkerEmptier& emptier_;
     Planning& planning_;
-    // by the names of workers that are not here
+    // These are the drains of workers that are not here, by their names.
     std::map<std::string, DrainToCome> drains_to_come_;
 };
 

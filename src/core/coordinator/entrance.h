@@ -37,7 +37,7 @@ class Entrance {
     std::string contradiction(WorkerId worker, const PeerLost& message) const;
 
   private:
-    // null: it does not run as this attempt
+    // Returns null if the request does not run as this attempt.
     const RequestState* running_as(const SequenceKey& key) const;
     std::string wrong_token(WorkerId worker, const RequestState& state,
                             const ProducedToken& token) const;

@@ -26,7 +26,7 @@ namespace helix::core {
 class NodeLoad {
   public:
     NodeLoad() = default;
-    // memory, and headroom for requests of high priority, are in tokens x layers.
+    // Both memory, and headroom for requests of high priority, are in tokens x layers.
     NodeLoad(std::int32_t layers, std::int64_t memory, std::int64_t headroom)
         : layers_(layers), memory_(memory), headroom_(headroom) {}
 

@@ -10,7 +10,7 @@ void Preempter::on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& me
     if (it == requests_.end() || !it->second.running || it->second.attempt != message.key.attempt) {
         return;
     }
-    // the worker is no stage of it
+    // The worker must be a stage of it.
     if (!fleet_.at(worker).kv.charges().contains(message.key.request)) return;
     if (message.cause == StuckCause::out_of_pages) {
         preempt_one(now, worker);

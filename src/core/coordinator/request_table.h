@@ -29,7 +29,7 @@ class RequestTable {
         return it == nullptr ? nullptr : &(*it)->second;
     }
     bool contains(RequestId id) const { return index_.find(id.value) != nullptr; }
-    // id is new.
+    // Adds a request whose id is new.
     void emplace(RequestId id, RequestState state) {
         index_.insert(id.value, by_id_.emplace_hint(by_id_.end(), id, std::move(state)));
     }

@@ -150,7 +150,7 @@ void Rollout::send_assignments(TimePoint now) {
         const WorkerId id = next.workers[i];
         WorkerState& worker = fleet_.at(id);
         const bool changes = next.step.contains(id);
-        // its turn comes in a later step
+        // A worker that has not loaded has its turn in a later step.
         if (!changes && next.changed.contains(id) && !worker.ready) continue;
         if (changes) fleet_.assign(id, next.placement.layers[i]);
         message.layers = worker.layers;

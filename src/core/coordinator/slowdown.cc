@@ -5,7 +5,7 @@
 namespace helix::core {
 namespace {
 
-// the least busy time of a window that is judged
+// This is the least busy time of a window that is judged
 constexpr std::int64_t kLeastBusyNs = 200'000'000;
 constexpr std::int64_t kLeastBatches = 8;
 constexpr int kFirstSamples = 5;    // so many samples say first what is usual

@@ -21,7 +21,7 @@ class KvBlockPool {
     std::int64_t used() const { return held() - cached_only_; }
     std::int64_t free_pages() const { return total_ - used(); }
     std::int64_t cached_only() const { return cached_only_; }
-    // pages that are free and not the cache's either
+    // Returns how many pages are free and not the cache's either.
     std::int64_t unused() const { return total_ - held(); }
     std::uint32_t references(PageId page) const { return page < refs_.size() ? refs_[page] : 0; }
 
