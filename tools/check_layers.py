@@ -7,6 +7,8 @@ import pathlib
 import re
 import sys
 
+import violations
+
 BANNED_IN_PURE = {"thread", "mutex", "chrono", "random", "atomic", "unordered_map", "unordered_set",
                   "iostream", "condition_variable", "future", "ctime"}
 PURE_BY_RULE = {"spec", "core", "wire"}
@@ -183,13 +185,5 @@ def check(root):
     return found
 
 
-def main():
-    violations = check(pathlib.Path(sys.argv[1]).resolve())
-    for violation in violations:
-        print(violation)
-    print(f"check_layers: {len(violations)} violation(s)")
-    return 1 if violations else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(violations.main("check_layers", check))

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+import violations
+
 # Notes that lie beside the checkout of some. Readers have only the repository, so the sentence itself belongs in it.
 DOCUMENTS = ("AGENT_API", "DEPENDENCIES", "DESIGN", "DOOR", "FEATURES", "GPU", "MODELS", "OPTIMISER", "PAPER", "PEERS",
              "RELIABILITY", "STYLE", "THROUGHPUT")
@@ -54,13 +56,5 @@ def check(root):
     return found
 
 
-def main():
-    violations = check(pathlib.Path(sys.argv[1]).resolve())
-    for violation in violations:
-        print(violation)
-    print(f"check_words: {len(violations)} violation(s)")
-    return 1 if violations else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(violations.main("check_words", check))

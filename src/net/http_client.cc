@@ -128,6 +128,7 @@ Error HttpClient::Impl::failed(const char* doing, const error_code& ec) const {
     if (ec == http::error::end_of_stream || ec == http::error::partial_message) {
         return {Errc::io, fmt::format("{}: the connection ended in the middle", place())};
     }
+    if (ec == http::error::body_limit) return {Errc::io, fmt::format("{}: a long answer", place())};
     return {Errc::io, fmt::format("{}: {}: {}", place(), doing, ec.message())};
 }
 
@@ -158,7 +159,7 @@ asio::awaitable<base::Status> HttpClient::Impl::exchange(HttpCall& call,
     if (ec) co_return failed("sending", ec);
 
     http::response_parser<http::buffer_body> parser;
-    parser.body_limit(std::numeric_limits<std::uint64_t>::max());
+    parser.body_limit(call.most_body_bytes);
     if (call.method == "HEAD") parser.skip(true);
     co_await http::async_read_header(connection->stream, connection->read_ahead, parser, token());
     if (ec) co_return failed("reading", ec);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,11 +35,13 @@ struct HttpCall {
     HttpHeaders headers{};
     std::string body{};                  // sent as JSON when not empty
     std::chrono::milliseconds limit{0};  // for the whole exchange; 0 = none
+    // An answer with a longer body is an error (io), and is not read to its end.
+    std::uint64_t most_body_bytes = std::numeric_limits<std::uint64_t>::max();
 
     std::function<void(int status)> on_head{};
     std::function<void(std::string_view bytes)> on_body{};
     // status is ok when the answer came to its end; else unavailable: no connection; overloaded:
-    // the time limit passed; io: the connection ended in the middle.
+    // the time limit passed; io: the connection ended in the middle, or the answer is too long.
     std::function<void(const base::Status& status)> on_end{};
 };
 

@@ -23,36 +23,15 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-constexpr std::size_t kLongestAnswer = 64U << 10U;
+constexpr std::uint64_t kLongestAnswer = 64U << 10U;  // bytes
 
 // One GET of /helix/join. Whoever answers there need not be a coordinator, so a long answer is not
 // read to its end.
 Result<net::HttpAnswer> ask(const Address& address, std::chrono::milliseconds timeout) {
     TRY(const auto client,
         net::HttpClient::create({address.host, std::to_string(address.port), ""}));
-    net::HttpAnswer answer;
-    base::Status end = Error{Errc::io, "a long answer"};
-    bool over = false;
-    const auto stop = [&] {
-        over = true;
-        client->stop_running();
-    };
-    client->start({.path = "/helix/join",
-                   .limit = timeout,
-                   .on_head = [&](int status) { answer.status = status; },
-                   .on_body =
-                       [&](std::string_view bytes) {
-                           answer.body += bytes;
-                           if (answer.body.size() > kLongestAnswer) stop();
-                       },
-                   .on_end =
-                       [&](const base::Status& status) {
-                           end = status;
-                           stop();
-                       }});
-    while (!over) client->run_until(net::HttpClient::Clock::now() + timeout);
-    TRY_VOID(std::move(end));
-    return answer;
+    return net::http_call(
+        *client, {.path = "/helix/join", .limit = timeout, .most_body_bytes = kLongestAnswer});
 }
 
 }  // namespace

@@ -15,7 +15,6 @@ namespace {
 using base::Result;
 using base::Status;
 
-constexpr std::uint64_t kInputBuffer = 1;
 constexpr std::int32_t kFillChunk = 512;
 constexpr std::int32_t kContextSequences = 8;
 constexpr std::size_t kLeastRounds = 5;
@@ -71,7 +70,7 @@ class Profiler {
         chunk.first_position = first;
         chunk.tokens.assign(static_cast<std::size_t>(rows), 1);
         if (request_.layers.begin > 0) {
-            chunk.input = {kInputBuffer, 0, static_cast<std::uint32_t>(rows)};
+            chunk.input = {engine::kProfileBuffer, 0, static_cast<std::uint32_t>(rows)};
         }
         for (std::int32_t layer = 0; layer < request_.layers.size(); ++layer) {
             const std::int64_t base = (std::int64_t{layer} * sequences_ + sequence) * blocks();

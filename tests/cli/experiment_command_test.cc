@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
 #include "lab/experiments/experiments.h"
+#include "own_folder.h"
 #include "paper_data.h"
 
 namespace helix::cli::experiment_command_test {
@@ -19,22 +18,7 @@ namespace fs = std::filesystem;
 
 const std::string kData = kPaperData;
 
-class ExperimentCommandTest : public testing::Test {
-  protected:
-    void SetUp() override { fs::create_directories(folder_); }
-    void TearDown() override { fs::remove_all(folder_); }
-
-    static std::string read(const std::string& path) {
-        std::ifstream file(path);
-        std::stringstream text;
-        text << file.rdbuf();
-        return text.str();
-    }
-
-    std::string folder_ = (fs::path(testing::TempDir()) /
-                           testing::UnitTest::GetInstance()->current_test_info()->name())
-                              .string();
-};
+class ExperimentCommandTest : public OwnFolder {};
 
 int helix(std::vector<const char*> words) {
     words.insert(words.begin(), "helix");

@@ -161,7 +161,7 @@ TEST(CoordinatorDrain, RequestsMoveAwayAndTheEmptyWorkerIsDismissed) {
     EXPECT_EQ(cluster.worker(0).kv.requests(), 0U);
     EXPECT_EQ(cluster.moves.size(), 2U);
     for (const MigrationEnded& move : cluster.moves) {
-        EXPECT_EQ(move.reason, "");
+        EXPECT_EQ(move.cause, MigrationCause::committed) << move.reason;
         EXPECT_EQ(move.begun_for, MigrationReason::drain);
     }
     EXPECT_EQ(cluster.view().migrations.of(MigrationReason::drain, MigrationPhase::committed), 2);

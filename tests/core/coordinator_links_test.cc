@@ -164,7 +164,7 @@ TEST_F(KvLinks, AMoveUnderWayIsGivenUpAndItsPagesAreFreed) {
     cluster_.step(FromWorker{other(1), KvReserved{key}});
     const std::uint32_t before = cluster_.request(1).attempt;
     const Actions after = cluster_.step(FromWorker{from_, PeerLost{other(1), true}});
-    EXPECT_EQ(find<MigrationEnded>(after)->reason, "the link between its workers broke");
+    EXPECT_EQ(find<MigrationEnded>(after)->cause, MigrationCause::link_broke);
     bool freed = false;
     for (const CoordinatorAction& action : after) {
         const auto* send = std::get_if<SendToWorker>(&action);
@@ -225,6 +225,7 @@ TEST(LinksOfAll, WithNoWayLeftForLongRequestsEndAndSayWhy) {
         finish = find<FinishRequest>(cluster.step(CoordinatorTick{}));
     }
     ASSERT_TRUE(finish.has_value());
+    EXPECT_EQ(finish->cause, FailureCause::unserved);
     EXPECT_NE(finish->error.find("do not reach each other"), std::string::npos) << finish->error;
 }
 

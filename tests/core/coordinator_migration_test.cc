@@ -171,6 +171,7 @@ TEST_F(MigrationTest, RefusedWhileHeldItGoesOnAtOnceWhereItWas) {
     EXPECT_EQ(rows[0].first_position, 41);
     EXPECT_FALSE(rows[0].start);
     EXPECT_EQ(find<MigrationEnded>(actions)->phase, MigrationPhase::last_round);
+    EXPECT_EQ(find<MigrationEnded>(actions)->cause, MigrationCause::refused);
     EXPECT_EQ(sent<FreeSequences>(actions).size(), 4U) << "also what waits to be sent";
     EXPECT_EQ(charged(new_stage(0).value), 0);
     EXPECT_TRUE(find<StreamToken>(cluster.tokens(1, {7})));
@@ -200,6 +201,7 @@ TEST_F(MigrationTest, NothingIsHeldForLongerThanItsTimeout) {
     cluster.wait(base::from_ms(200));
     const auto actions = cluster.step(CoordinatorTick{});
     EXPECT_EQ(find<MigrationEnded>(actions)->held, base::from_ms(1100));
+    EXPECT_EQ(find<MigrationEnded>(actions)->cause, MigrationCause::held_too_long);
     EXPECT_EQ(ScriptedCluster::rows(actions).size(), 1U);
 }
 
@@ -211,6 +213,7 @@ TEST_F(MigrationTest, WithoutAnAnswerItIsGivenUp) {
     cluster.wait(base::from_seconds(18));
     const auto actions = cluster.step(CoordinatorTick{});
     EXPECT_EQ(find<MigrationEnded>(actions)->phase, MigrationPhase::reserving);
+    EXPECT_EQ(find<MigrationEnded>(actions)->cause, MigrationCause::unanswered);
     EXPECT_TRUE(ScriptedCluster::rows(actions).empty()) << "its row is under way";
 }
 

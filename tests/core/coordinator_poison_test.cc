@@ -63,6 +63,7 @@ TEST_F(PoisonTest, TheThirdDeathEndsARequestThatTheLastTimeRanAlone) {
     ASSERT_TRUE(end);
     EXPECT_EQ(end->id.value, 1U);
     EXPECT_EQ(end->reason, FinishReason::kills_workers) << end->error;
+    EXPECT_EQ(end->cause, FailureCause::kills_workers);
     for (std::uint64_t id = 2; id < 12; ++id) EXPECT_TRUE(runs(id)) << "request " << id;
     EXPECT_EQ(cluster_.view().workers.size(), 3U);
 }

@@ -114,6 +114,7 @@ TEST(CoordinatorTrouble, WhatCannotGoOnByItsOwnFaultEndsAsInvalidAndAllElseAsAnE
         const auto end = find<FinishRequest>(cluster.stuck(1, cause));
         ASSERT_TRUE(end);
         EXPECT_EQ(end->reason, reason);
+        EXPECT_EQ(end->cause, FailureCause::worker_failed);
         EXPECT_FALSE(end->error.empty());
     }
 }

@@ -15,33 +15,13 @@ namespace {
 
 using spec::Token;
 
-constexpr spec::LayerRange kAll{0, kLayers};
-
-struct Kind {
-    const char* name;
-    void (*change)(model::SynthShape& shape);
-};
-
-void make_experts(model::SynthShape& shape, const char* architecture, std::int32_t n,
-                  std::int32_t used) {
-    shape.architecture = architecture;
-    shape.n_experts = n;
-    shape.n_experts_used = used;
-    shape.ffn = 64;
-}
-
 void scale_rope(model::SynthShape& shape, const char* type, float factor) {
     shape.rope_scaling = {type, factor, 16};
 }
 
-constexpr Kind kKinds[] = {
+constexpr SynthKind kKinds[] = {
     {"qwen2", [](model::SynthShape& s) { s.architecture = "qwen2"; }},
-    {"qwen3",
-     [](model::SynthShape& s) {
-         s.architecture = "qwen3";
-         s.head_dim = 32;
-         s.tied_embeddings = true;
-     }},
+    kQwen3,
     {"mistral_window_13", [](model::SynthShape& s) { s.sliding_window = 13; }},
     {"mistral_window_16", [](model::SynthShape& s) { s.sliding_window = 16; }},
     {"qwen2_window_1",
@@ -57,36 +37,22 @@ constexpr Kind kKinds[] = {
          s.architecture = "qwen2";
          scale_rope(s, "yarn", 4);
      }},
-    {"mixtral", [](model::SynthShape& s) { make_experts(s, "llama", 8, 2); }},
+    kMixtral,
     {"mixtral_all_experts", [](model::SynthShape& s) { make_experts(s, "llama", 3, 3); }},
-    {"qwen3moe", [](model::SynthShape& s) { make_experts(s, "qwen3moe", 12, 4); }},
+    kQwen3Moe,
 };
-
-model::SynthShape shape_of(const Kind& kind) {
-    model::SynthShape shape;
-    shape.name = kind.name;
-    shape.n_layers = kLayers;
-    shape.hidden = 96;
-    shape.n_heads = 6;
-    shape.n_kv_heads = 2;
-    shape.ffn = 160;
-    shape.vocab = kVocab;
-    shape.context_length = 512;
-    kind.change(shape);
-    return shape;
-}
 
 // The largest difference of a log-probability from the reference's after the last token, as a share
 // of the logits' deviation.
 double largest_error(const SynthFile& file, const std::vector<Token>& tokens) {
     CpuOptions options = test_options();
     options.kv_type = ops::KvType::f32;
-    Runner runner = make_runner(file, kAll, options, 1);
+    Runner runner = make_runner(file, kAllLayers, options, 1);
     auto weights = model::LocalWeights::open(file.path());
     auto config = model::read_model_config(**weights);
     EXPECT_TRUE(config.ok()) << config.error().message;
     ReferenceModel reference(**weights, *config);
-    const auto result = must_run(runner, {piece_of(1, kAll, 0, tokens)});
+    const auto result = must_run(runner, {piece_of(1, kAllLayers, 0, tokens)});
     const auto exact = reference.logits(tokens).back();
     double sum = 0, mean = 0, variance = 0, error = 0;
     for (const double l : exact) sum += std::exp(l), mean += l / kVocab;
@@ -100,7 +66,7 @@ double largest_error(const SynthFile& file, const std::vector<Token>& tokens) {
     return error / std::sqrt(variance);
 }
 
-class Architectures : public testing::TestWithParam<Kind> {};
+class Architectures : public testing::TestWithParam<SynthKind> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, Architectures, testing::ValuesIn(kKinds),
                          [](const auto& given) { return given.param.name; });
 
@@ -126,11 +92,12 @@ TEST_P(Architectures, AnyChunkingAndBatchingGivesTheSameBits) {
         sequences.push_back(random_tokens(random, 20 + 15 * s));
     // Expected: each alone, one row at a time, as decoding does it.
     std::vector<std::vector<PieceResult>> expected(kSequences);
-    Runner single = make_runner(file, kAll, test_options(16, 1), 1);
+    Runner single = make_runner(file, kAllLayers, test_options(16, 1), 1);
     for (std::size_t s = 0; s < kSequences; ++s) {
         for (std::size_t p = 0; p < sequences[s].size(); ++p) {
             const auto at = static_cast<std::int32_t>(p);
-            expected[s].push_back(must_run(single, {piece_of(s, kAll, at, {sequences[s][p]})})[0]);
+            expected[s].push_back(
+                must_run(single, {piece_of(s, kAllLayers, at, {sequences[s][p]})})[0]);
         }
     }
     for (int trial = 0; trial < 4; ++trial) {
@@ -138,10 +105,10 @@ TEST_P(Architectures, AnyChunkingAndBatchingGivesTheSameBits) {
         CpuOptions options = test_options(block_sizes[trial], 1 + trial % 3);
         if (trial == 1) options.isa = ops::Isa::portable;
         if (trial == 2 && ops::supported(ops::Isa::avx2)) options.isa = ops::Isa::avx2;
-        Runner runner = make_runner(file, kAll, options, static_cast<std::uint64_t>(trial));
+        Runner runner = make_runner(file, kAllLayers, options, static_cast<std::uint64_t>(trial));
         std::vector<std::size_t> done(kSequences, 0);
         while (!all_done(sequences, done)) {
-            const auto pieces = next_pieces(sequences, done, kAll, 0.3, random);
+            const auto pieces = next_pieces(sequences, done, kAllLayers, 0.3, random);
             const auto results = must_run(runner, pieces);
             for (std::size_t i = 0; i < pieces.size(); ++i) {
                 const std::size_t s = pieces[i].request;
@@ -160,8 +127,8 @@ TEST_P(Architectures, AnySplitOfTheLayersGivesTheSameBits) {
     const SynthFile file(shape_of(GetParam()), TensorType::q4_0);
     base::Random random(63);
     const auto tokens = random_tokens(random, 30);
-    Runner whole = make_runner(file, kAll, test_options(), 9);
-    const auto expected = must_run(whole, {piece_of(1, kAll, 0, tokens)});
+    Runner whole = make_runner(file, kAllLayers, test_options(), 9);
+    const auto expected = must_run(whole, {piece_of(1, kAllLayers, 0, tokens)});
     for (std::int32_t cut = 1; cut < kLayers; ++cut) {
         Runner first = make_runner(file, {0, cut}, test_options(), 1);
         Runner second = make_runner(file, {cut, kLayers}, test_options(), 2);

@@ -22,55 +22,19 @@ namespace {
 
 using spec::Token;
 
-constexpr spec::LayerRange kAll{0, kLayers};
 constexpr std::int32_t kBlock = 5;
 
-struct Kind {
-    const char* name;
-    void (*change)(model::SynthShape& shape);
-};
-
-constexpr Kind kKinds[] = {
+constexpr SynthKind kKinds[] = {
     {"llama", [](model::SynthShape&) {}},
     {"qwen2_window",
      [](model::SynthShape& s) {
          s.architecture = "qwen2";
          s.sliding_window = 7;
      }},
-    {"qwen3",
-     [](model::SynthShape& s) {
-         s.architecture = "qwen3";
-         s.head_dim = 32;
-         s.tied_embeddings = true;
-     }},
-    {"mixtral",
-     [](model::SynthShape& s) {
-         s.n_experts = 8;
-         s.n_experts_used = 2;
-         s.ffn = 64;
-     }},
-    {"qwen3moe",
-     [](model::SynthShape& s) {
-         s.architecture = "qwen3moe";
-         s.n_experts = 12;
-         s.n_experts_used = 4;
-         s.ffn = 64;
-     }},
+    kQwen3,
+    kMixtral,
+    kQwen3Moe,
 };
-
-model::SynthShape shape_of(const Kind& kind) {
-    model::SynthShape shape;
-    shape.name = kind.name;
-    shape.n_layers = kLayers;
-    shape.hidden = 96;
-    shape.n_heads = 6;
-    shape.n_kv_heads = 2;
-    shape.ffn = 160;
-    shape.vocab = kVocab;
-    shape.context_length = 512;
-    kind.change(shape);
-    return shape;
-}
 
 Runner on_cpu(const SynthFile& file, spec::LayerRange layers, ops::KvType kv_type) {
     CpuOptions options = test_options(kBlock, 2);
@@ -113,24 +77,24 @@ double difference(const core::ProducedToken& a, const core::ProducedToken& b) {
     return largest;
 }
 
-class ReferenceDeviceTokens : public testing::TestWithParam<Kind> {};
+class ReferenceDeviceTokens : public testing::TestWithParam<SynthKind> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, ReferenceDeviceTokens, testing::ValuesIn(kKinds),
                          [](const auto& given) { return given.param.name; });
 
 // Two sequences, whose prompts come in pieces beside each other and which then decode together.
 TEST_P(ReferenceDeviceTokens, AreThoseOfTheCpuDevice) {
     const SynthFile file(shape_of(GetParam()), TensorType::bf16);
-    Runner cpu = on_cpu(file, kAll, ops::KvType::f32);
-    Runner reference = on_reference(file, kAll, ops::KvType::f32);
+    Runner cpu = on_cpu(file, kAllLayers, ops::KvType::f32);
+    Runner reference = on_reference(file, kAllLayers, ops::KvType::f32);
     base::Random random(81);
     const std::vector<Token> a = random_tokens(random, 13);
     const std::vector<Token> b = random_tokens(random, 9);
-    std::vector<Piece> pieces = {greedy(1, kAll, 0, {a.begin(), a.begin() + 6}),
-                                 greedy(2, kAll, 0, {b.begin(), b.begin() + 1})};
+    std::vector<Piece> pieces = {greedy(1, kAllLayers, 0, {a.begin(), a.begin() + 6}),
+                                 greedy(2, kAllLayers, 0, {b.begin(), b.begin() + 1})};
     must_run(cpu, pieces);
     must_run(reference, pieces);
-    pieces = {greedy(1, kAll, 6, {a.begin() + 6, a.end()}),
-              greedy(2, kAll, 1, {b.begin() + 1, b.end()})};
+    pieces = {greedy(1, kAllLayers, 6, {a.begin() + 6, a.end()}),
+              greedy(2, kAllLayers, 1, {b.begin() + 1, b.end()})};
     std::int32_t at[] = {13, 9};
     for (int step = 0; step < 12; ++step) {
         const auto expected = must_run(cpu, pieces);
@@ -139,7 +103,7 @@ TEST_P(ReferenceDeviceTokens, AreThoseOfTheCpuDevice) {
         for (std::size_t s = 0; s < 2; ++s) {
             ASSERT_EQ(got[s].token.token, expected[s].token.token) << "step " << step;
             EXPECT_LT(difference(got[s].token, expected[s].token), 1e-4) << "step " << step;
-            pieces.push_back(greedy(s + 1, kAll, at[s]++, {expected[s].token.token}));
+            pieces.push_back(greedy(s + 1, kAllLayers, at[s]++, {expected[s].token.token}));
         }
         if (step == 5) {
             ASSERT_TRUE(reference.shuffle_pages().ok());
@@ -154,7 +118,7 @@ TEST_P(ReferenceDeviceTokens, AreThoseOfAPipelineOfBothAndPagesTravelBetweenThem
     constexpr spec::LayerRange kFirst{0, 2};
     constexpr spec::LayerRange kLast{2, kLayers};
     for (const ops::KvType type : {ops::KvType::f32, ops::KvType::f16}) {
-        Runner whole = on_cpu(file, kAll, type);
+        Runner whole = on_cpu(file, kAllLayers, type);
         Runner first = on_cpu(file, kFirst, type);
         Runner other = on_reference(file, kFirst, type);
         Runner last = on_reference(file, kLast, type);
@@ -165,7 +129,7 @@ TEST_P(ReferenceDeviceTokens, AreThoseOfAPipelineOfBothAndPagesTravelBetweenThem
         std::int32_t at = 0;
         Runner* stage = &first;
         for (int step = 0; step < 10; ++step) {
-            const auto expected = must_run(whole, {greedy(1, kAll, at, tokens)});
+            const auto expected = must_run(whole, {greedy(1, kAllLayers, at, tokens)});
             const auto rows = must_run(*stage, {greedy(1, kFirst, at, tokens)});
             const auto got = must_run(last, {greedy(1, kLast, at, tokens, rows[0].output)});
             ASSERT_EQ(got[0].token.token, expected[0].token.token) << "step " << step;

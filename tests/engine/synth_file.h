@@ -20,6 +20,46 @@ namespace helix::engine::test {
 constexpr std::int32_t kLayers = 5;
 constexpr std::int32_t kVocab = 400;
 
+constexpr spec::LayerRange kAllLayers{0, kLayers};
+
+// A kind of model: what makes its shape another than that of a small llama.
+struct SynthKind {
+    const char* name;
+    void (*change)(model::SynthShape& shape);
+};
+
+inline void make_experts(model::SynthShape& shape, const char* architecture, std::int32_t n,
+                         std::int32_t used) {
+    shape.architecture = architecture;
+    shape.n_experts = n;
+    shape.n_experts_used = used;
+    shape.ffn = 64;
+}
+
+inline constexpr SynthKind kQwen3{"qwen3", [](model::SynthShape& s) {
+                                      s.architecture = "qwen3";
+                                      s.head_dim = 32;
+                                      s.tied_embeddings = true;
+                                  }};
+inline constexpr SynthKind kMixtral{"mixtral",
+                                    [](model::SynthShape& s) { make_experts(s, "llama", 8, 2); }};
+inline constexpr SynthKind kQwen3Moe{
+    "qwen3moe", [](model::SynthShape& s) { make_experts(s, "qwen3moe", 12, 4); }};
+
+inline model::SynthShape shape_of(const SynthKind& kind) {
+    model::SynthShape shape;
+    shape.name = kind.name;
+    shape.n_layers = kLayers;
+    shape.hidden = 96;
+    shape.n_heads = 6;
+    shape.n_kv_heads = 2;
+    shape.ffn = 160;
+    shape.vocab = kVocab;
+    shape.context_length = 512;
+    kind.change(shape);
+    return shape;
+}
+
 // A synthetic model's file that goes away with the test.
 class SynthFile {
   public:

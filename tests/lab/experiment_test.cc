@@ -1,9 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,31 +8,15 @@
 #include "lab/experiments/experiment_session.h"
 #include "lab/experiments/experiments.h"
 #include "lab/experiments/live_run.h"
+#include "own_folder.h"
 #include "paper_data.h"
 
 namespace helix::lab::experiment_test {
 namespace {
 
-namespace fs = std::filesystem;
-
 const std::string kData = kPaperData;
 
-class ExperimentTest : public testing::Test {
-  protected:
-    void SetUp() override { fs::create_directories(folder_); }
-    void TearDown() override { fs::remove_all(folder_); }
-
-    static std::string read(const std::string& path) {
-        std::ifstream file(path);
-        std::stringstream text;
-        text << file.rdbuf();
-        return text.str();
-    }
-
-    std::string folder_ = (fs::path(testing::TempDir()) /
-                           testing::UnitTest::GetInstance()->current_test_info()->name())
-                              .string();
-};
+class ExperimentTest : public OwnFolder {};
 
 TEST(Experiments, NamesAreDistinctAndFindWhatTheyName) {
     std::set<std::string> names;

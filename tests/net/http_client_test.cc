@@ -155,6 +155,28 @@ TEST_F(HttpClientTest, AnAnswerThatNeverComesEndsAtTheLimit) {
     EXPECT_EQ(answer.error().code, base::Errc::overloaded);
 }
 
+TEST_F(HttpClientTest, AnAnswerThatIsTooLongIsAnErrorHoweverItComes) {
+    start([](const std::shared_ptr<HttpExchange>& exchange) {
+        const std::string body(1000, 'a');
+        if (exchange->request().path == "/v1/whole") {
+            return exchange->respond({200, "text/plain", body, {}});
+        }
+        exchange->begin_stream(200, "text/plain", {});
+        for (int i = 0; i < 10; ++i) exchange->write(body.substr(0, 100));
+        exchange->end_stream();
+    });
+    for (const char* path : {"/whole", "/stream"}) {
+        const auto enough = http_call(*client_, {.path = path, .most_body_bytes = 1000});
+        ASSERT_TRUE(enough.ok()) << path << ": " << enough.error().message;
+        EXPECT_EQ(enough->body.size(), 1000U);
+        const auto answer = http_call(*client_, {.path = path, .most_body_bytes = 999});
+        ASSERT_FALSE(answer.ok()) << path;
+        EXPECT_EQ(answer.error().code, base::Errc::io) << path;
+        EXPECT_NE(answer.error().message.find("a long answer"), std::string::npos)
+            << answer.error().message;
+    }
+}
+
 TEST_F(HttpClientTest, AServerThatStopsInTheMiddleIsAnError) {
     start([](const std::shared_ptr<HttpExchange>& exchange) {
         exchange->begin_stream(200, "text/plain", {});

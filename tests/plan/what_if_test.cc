@@ -31,25 +31,26 @@ base::Result<CapacityTable> measured_speeds(const spec::ClusterSpec& cluster) {
                                MemoryRule{});
 }
 
-base::Result<PlanReport> short_plan(const spec::ClusterSpec& cluster,
-                                    const CapacityTable& capacities, const spec::Placement*) {
+base::Result<PlanReport> short_plan(const Problem& problem, const spec::Placement*) {
     PlanOptions options;
-    options.capacities = &capacities;
+    options.capacities = &problem.capacities;
     options.iterations = 3000;
-    return plan(cluster, small_model(8), options);
+    return plan(problem.cluster, problem.model, options);
+}
+
+base::Result<WhatIf> with(const Change& change, const PredictFunction& predict = {}) {
+    return what_if(office(), small_model(8), {change}, measured_speeds, short_plan, predict);
 }
 
 TEST(WhatIf, PlansBothAndComparesThem) {
-    const auto more =
-        what_if(office(), {*parse_add("2xfast@east")}, measured_speeds, short_plan, {});
+    const auto more = with(*parse_add("2xfast@east"));
     ASSERT_TRUE(more.ok()) << more.error().message;
     EXPECT_EQ(more->changed.cluster.nodes.size(), 6U);
     EXPECT_GT(more->effect_after.flow, more->effect_before.flow);
     EXPECT_EQ(more->effect_before.flow, more->before.max_flow_tokens_per_s);
     EXPECT_GT(more->effect_after.bound, more->effect_before.bound);
     EXPECT_EQ(more->effect_after.predicted_tokens_per_s, 0);
-    const auto less = what_if(office(), {*parse_remove("c")}, measured_speeds, short_plan,
-                              [](const auto&, const auto&, const auto&) { return 42.0; });
+    const auto less = with(*parse_remove("c"), [](const auto&, const auto&) { return 42.0; });
     ASSERT_TRUE(less.ok()) << less.error().message;
     EXPECT_LT(less->effect_after.flow, less->effect_before.flow);
     EXPECT_EQ(less->effect_after.predicted_tokens_per_s, 42);
@@ -60,13 +61,9 @@ TEST(WhatIf, PlansBothAndComparesThem) {
 }
 
 TEST(WhatIf, ErrorsComeThrough) {
-    EXPECT_THAT(
-        what_if(office(), {*parse_remove("x")}, measured_speeds, short_plan, {}).error().message,
-        HasSubstr("\"x\" is no machine"));
+    EXPECT_THAT(with(*parse_remove("x")).error().message, HasSubstr("\"x\" is no machine"));
     // A machine of the catalogue has no measurements.
-    EXPECT_THAT(
-        what_if(office(), {*parse_add("L4@east")}, measured_speeds, short_plan, {}).error().message,
-        HasSubstr("new-L4"));
+    EXPECT_THAT(with(*parse_add("L4@east")).error().message, HasSubstr("new-L4"));
 }
 
 AdviceOptions advice_options() {

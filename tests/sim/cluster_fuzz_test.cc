@@ -92,8 +92,12 @@ class JudgeTest : public testing::Test {
         stream.token.token = token;
         judge_.token({}, stream);
     }
-    void finish(core::FinishReason reason, const std::string& error = "") {
-        judge_.finished({}, core::FinishRequest{{1}, reason, error});
+    void finish(core::FinishReason reason) {
+        judge_.finished({}, core::FinishRequest{{1}, reason, core::FailureCause::none, ""});
+    }
+    void fail(core::FailureCause cause, double after_s, const std::string& error = "why not") {
+        const core::TimePoint now{base::from_seconds(after_s).ns};
+        judge_.finished(now, core::FinishRequest{{1}, core::FinishReason::error, cause, error});
     }
     bool says(const std::string& what) const {
         return judge_.verdict().find(what) != std::string::npos;
@@ -155,8 +159,26 @@ TEST_F(JudgeTest, SeesAStreamThatIsCutOffThoughTheCoordinatorLives) {
 
 TEST_F(JudgeTest, SeesAnErrorThatIsNotAllowed) {
     judge_.accepted({}, {1});
-    finish(core::FinishReason::error, "worker w2 died while it served this request");
+    fail(core::FailureCause::worker_failed, 0, "worker w2 died while it served this request");
     EXPECT_TRUE(says("P6: an error that explains nothing"));
+}
+
+TEST_F(JudgeTest, GoesByTheCauseOfAnErrorAndNotByItsWords) {
+    judge_.accepted({}, {1});
+    fail(core::FailureCause::stalled, 9.9, "no placement");
+    EXPECT_TRUE(says("P6: called stuck too early")) << judge_.verdict();
+}
+
+TEST_F(JudgeTest, AllowsToGiveUpOnceTheTimeIsOver) {
+    judge_.accepted({}, {1});
+    fail(core::FailureCause::unserved, 10.1);
+    EXPECT_EQ(judge_.verdict(), "");
+}
+
+TEST_F(JudgeTest, WantsWordsWithACause) {
+    judge_.accepted({}, {1});
+    fail(core::FailureCause::unserved, 10.1, "");
+    EXPECT_TRUE(says("P6: an error without a reason"));
 }
 
 }  // namespace

@@ -7,7 +7,8 @@ namespace helix::core {
 namespace {
 
 constexpr double kShareGain = 0.25;  // share of a decode batch's time that sharing must save
-// The rows of a batch cost at most this many times its fixed cost:
+// The rows of a batch of prompt rows, and of one of decodes that is longer than kLongBatch_s, cost
+// at most this many times its fixed cost.
 constexpr double kFixedInAlone = 4;    // of a batch of prompt rows
 constexpr double kFixedInDecodes = 8;  // of one of decodes that is longer than kLongBatch_s
 

@@ -35,8 +35,8 @@ class RoundTrip {
         if (batch == batch_) --away_;
     }
 
-    // Until when it is worth waiting for the newest batch's sequences that are away, if one batch
-    // less saves so many seconds; none if it is not.
+    // Returns until when it is worth waiting for the newest batch's sequences that are away, if one
+    // batch less saves this many seconds; none if it is not worth it.
     std::optional<TimePoint> worth_waiting(TimePoint now, double saved_s) const {
         if (away_ == 0 || usual_s_ <= 0 || 2 * usual_s_ > saved_s) return std::nullopt;
         const double most_s = std::min(kPatience * usual_s_, saved_s / 2);

@@ -10,10 +10,10 @@ namespace helix::core {
 
 namespace {
 
-// One client alone leaves this part of what there is for all to the others.
+// One client alone leaves this part of all that there is to the other clients.
 constexpr std::int64_t kKeptFree = 8;   // an eighth of the running sequences
 constexpr std::int64_t kKeptQueue = 4;  // a quarter of the queue
-// Groups leave this part to requests of one sequence, whose ever they are.
+// Groups leave this part to requests of one sequence, whichever client these come from.
 constexpr std::int64_t kKeptFromGroups = 4;  // a quarter of the running sequences
 
 std::int64_t prompt_of(const RequestState& state) {

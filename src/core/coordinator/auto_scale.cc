@@ -17,7 +17,8 @@ std::size_t serving(const ScaleView& view) {
                       [](const ScaleNode& node) { return !node.load.draining(); }));
 }
 
-// Freeness of the others if they had the node's load as well, spread evenly.
+// Returns the freeness that the other nodes would have if they had this node's load as well, spread
+// evenly over them.
 double freeness_without(const ScaleView& view, const ScaleNode& gone) {
     double left = 0;
     double batch = 0;
@@ -35,7 +36,7 @@ double freeness_without(const ScaleView& view, const ScaleNode& gone) {
     return left / std::max(batch, 1.0);
 }
 
-// Of all together, once so many more like them share their load.
+// Returns the freeness of all nodes together once this many more nodes like them share their load.
 double freeness_with(const ScaleView& view, std::size_t more) {
     double left = 0;
     double memory = 0;
@@ -50,7 +51,7 @@ double freeness_with(const ScaleView& view, std::size_t more) {
     return left < 0 ? left : left / std::max(batch, 1.0);
 }
 
-// A stop leaves as much.
+// Returns the freeness that a stop must leave.
 double enough(const AutoScaleConfig& config) {
     return config.low + (config.high - config.low) / 4;
 }
@@ -108,7 +109,7 @@ std::optional<ScaleDecision> AutoScaler::step(TimePoint now, const ScaleView& vi
 }
 
 std::optional<ScaleDecision> AutoScaler::least_loaded(TimePoint now, const ScaleView& view) {
-    // One that still drains goes first; its load is on its way to the others.
+    // A node that still drains goes first, since its load is on its way to the others.
     if (serving(view) != view.nodes.size()) return std::nullopt;
     if (serving_ <= static_cast<std::size_t>(config_.min_nodes)) return std::nullopt;
     CHECK(view.spare.size() == view.nodes.size());

@@ -9,16 +9,18 @@
 namespace helix::core {
 
 struct AutoScaleConfig {
-    // Freeness of the nodes together, in tokens: below low a node is added, above high one is
-    // stopped. Nodes take their time to come: at 64 a rush is there before them (experiment
-    // auto-scaling).
+    // The freeness of all nodes together, in tokens: below low a node is added, above high one is
+    // stopped. Nodes take their time to come, and with a low of 512 new ones are there before a
+    // rush has filled the old ones, which with 64 they are not (experiment auto-scaling).
     double low = 512;
     double high = 1024;
-    Duration hold = base::from_seconds(10);            // it must be outside for so long,
-    Duration hold_down = base::from_seconds(60);       // or, for the first stop of several, so long
-    Duration cool_down = base::from_seconds(30);       // after a node came or went
-    Duration start_timeout = base::from_seconds(300);  // then a node that was asked for is not
-                                                       // waited for any more
+    // Freeness must be outside for this long, or for hold_down before the first of several stops.
+    Duration hold = base::from_seconds(10);
+    Duration hold_down = base::from_seconds(60);
+    // Nothing is decided for this long after a node came or went.
+    Duration cool_down = base::from_seconds(30);
+    // A node that was asked for is waited for this long.
+    Duration start_timeout = base::from_seconds(300);
     std::int32_t min_nodes = 1;
     std::int32_t max_nodes = 1;
 };
@@ -29,14 +31,14 @@ struct ScaleNode {
 };
 
 struct ScaleView {
-    std::vector<ScaleNode> nodes;  // that serve, the draining ones too
-    // Is the cluster whole without this worker: could the layers be held by the others?
+    std::vector<ScaleNode> nodes;  // nodes that serve, those that drain included
+    // Says of each node whether the others could hold all layers without it.
     std::vector<char> spare;  // by index in nodes
 };
 
 struct ScaleDecision {
     bool add = false;
-    WorkerId stop;  // if not add
+    WorkerId stop;  // the node to stop, if add is false
 };
 
 // When nodes are added and stopped, by the freeness that each would have if they
@@ -53,7 +55,8 @@ struct ScaleDecision {
 class AutoScaler {
   public:
     explicit AutoScaler(const AutoScaleConfig& config);
-    // Several times a second. A decision is made once: the caller carries it out.
+    // Is called several times a second. Each decision is returned once, and the caller carries it
+    // out.
     std::optional<ScaleDecision> step(TimePoint now, const ScaleView& view);
     // The node that was asked for will not come.
     void could_not(TimePoint now);
@@ -64,11 +67,13 @@ class AutoScaler {
     AutoScaleConfig config_;
     std::optional<TimePoint> low_since_;
     std::optional<TimePoint> high_since_;
-    std::optional<TimePoint> changed_;  // the number of nodes, or a decision
-    std::size_t serving_ = 0;           // at the last step
-    bool stopping_ = false;             // one was told to go and is still seen
+    // When the number of nodes last changed, or the last decision
+    std::optional<TimePoint> changed_;
+    std::size_t serving_ = 0;  // nodes that served at the last step
+    bool stopping_ = false;    // a node was told to go and is still here
     bool starting_ = false;
-    std::size_t expected_ = 0;  // so many serve once what was asked for is there
+    // This many nodes serve once those that were asked for are here.
+    std::size_t expected_ = 0;
 };
 
 }  // namespace helix::core

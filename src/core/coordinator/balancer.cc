@@ -9,11 +9,11 @@
 namespace helix::core {
 namespace {
 
-// So long the first in the queue waits for requests to end before others move for it: under load
-// they soon do, and moving takes memory of its own meanwhile.
+// The first in the queue waits this long for requests to end before others move for it. Under load
+// requests soon end, and moving takes memory of its own meanwhile.
 constexpr Duration kStuck = base::from_ms(500);
 
-// Where it runs, or is going to.
+// Returns the pipeline on which the request runs, or on which it is going to run.
 const Pipeline& pipeline_of(const RequestState& state) {
     return state.migration ? state.migration->pipeline : state.pipeline;
 }
@@ -50,9 +50,9 @@ RequestState* Balancer::head_without_room() {
         (placements_.pending() && placements_.pending()->disrupts))
         return nullptr;
     RequestState& state = requests_.at(queue_.waiting().begin()->second);
-    if (!state.accepted || state.max_output == 0) return nullptr;  // it was not asked about yet
+    if (!state.accepted || state.max_output == 0) return nullptr;  // it has not had its first turn
     if (is_suspect(state) || queue_.over_its_share(state) || queue_.over_the_groups_share(state)) {
-        return nullptr;  // it waits for the others to end
+        return nullptr;  // it waits until others end
     }
     const std::int64_t more = state.group ? state.group->sequences(state.request) : 1;
     if (queue_.sequences_running() + more > config_.max_running) return nullptr;
@@ -88,7 +88,7 @@ BalanceView Balancer::balance_view(TimePoint now) const {
             node->add(usage_at(view.requests.back(), stage.layers.size()));
         }
     }
-    // Room is being made for it there: nobody else is to take it.
+    // Room is being made there for the waiting request, so nobody else is to take it.
     if (!clearing_.moving.empty() && requests_.contains(clearing_.waiting)) {
         const RequestState& head = *requests_.by_id(clearing_.waiting);
         const std::int64_t tokens =
@@ -102,7 +102,8 @@ BalanceView Balancer::balance_view(TimePoint now) const {
     return view;
 }
 
-// One request at a time; what moves for it is waited for.
+// Room is made for one request at a time, and the next is only looked at when all that moves for
+// this one has arrived.
 void Balancer::make_room(TimePoint now) {
     std::erase_if(clearing_.moving, [&](RequestId id) { return !migrations_.all().contains(id); });
     if (!clearing_.moving.empty()) return;
@@ -132,16 +133,10 @@ void Balancer::make_room(TimePoint now) {
         const std::int64_t blocks = demand_.expected_blocks(state, state.prefix.cached);
         view.requests.push_back({seen_by_balance(state, 0, migrations_.moves_now(state)), blocks});
     }
-    const std::int64_t full = demand_.blocks_needed(*head, head->max_output);
-    const bool apart = room_.prefilled_apart(*head);
-    const StageFits may_hold = [&](WorkerId worker, LayerRange layers) {
-        if (apart && fleet_.has_role(worker, spec::NodeRole::decode)) return false;
-        return placements_.usable(worker, layers) &&
-               full * layers.size() <= fleet_.most_pages(worker);
-    };
+    const StageFits could = room_.could_hold(*head);
     const RoomPlan plan =
         plan_room(view, demand_.expected_blocks(*head, head->prefix.cached),
-                  config_.balance.room_moves, may_hold, may_move(now, MigrationReason::room));
+                  config_.balance.room_moves, could, may_move(now, MigrationReason::room));
     if (plan.moves.empty()) return;
     clearing_.pipeline = placements_.router()->graph().pipeline(plan.path);
     for (const Move& move : plan.moves) {

@@ -19,16 +19,16 @@
 
 namespace helix::core {
 
-// The way that is being cleared for the request that waits first (core/coordinator/balancer.h).
+// The way that is being cleared for the request that waits first.
 struct RoomInMaking {
     RequestId waiting;
-    TimePoint since;                // it has found no room
-    Pipeline pipeline;              // that is cleared; empty: none yet
-    std::vector<RequestId> moving;  // off it
+    TimePoint since;                // since then it has found no room
+    Pipeline pipeline;              // the way; empty: none is chosen yet
+    std::vector<RequestId> moving;  // requests that move off that way
 };
-// Running requests that move so that memory is used evenly and what waits finds room: the loads as
-// the pure policies want them (core/coordinator/migration_pairing.h,
-// core/coordinator/defragment.h), and their moves.
+// Balancer moves running requests so that memory is used evenly and so that what waits finds room.
+// It puts the loads as the pure policies want them (core/coordinator/migration_pairing.h,
+// core/coordinator/defragment.h), and begins the moves that these choose.
 class Balancer {
   public:
     Balancer(const CoordinatorConfig& config, const Fleet& fleet, RequestTable& requests,
@@ -49,7 +49,7 @@ class Balancer {
           preempter_(preempter) {}
 
     void balance(TimePoint now);
-    // The request that waits first, if nothing but room keeps it waiting; else null.
+    // Returns the request that waits first, if it only waits for room; otherwise returns null.
     RequestState* head_without_room();
     BalanceView balance_view(TimePoint now) const;
 

@@ -75,7 +75,7 @@ void Beams::keep_finished(std::vector<Ended> ended) {
 bool Beams::enough(double best_running_sum) const {
     if (static_cast<std::int32_t>(finished_.size()) < rules_.width) return false;
     if (rules_.early_stopping == EarlyStopping::yes) return true;
-    // A longer beam is the better one only where the penalty is above 0.
+    // A longer beam can only be the better one where the penalty is above 0.
     const bool grows = rules_.early_stopping == EarlyStopping::never && rules_.length_penalty > 0;
     const double attainable = score(best_running_sum, grows ? limits_.max_output : length_);
     return finished_.back().score >= attainable;

@@ -13,9 +13,11 @@ namespace helix::core {
 struct BeamLimits {
     std::int32_t prompt_tokens = 0;
     std::int32_t max_output = 0;
-    std::int32_t min_output = 0;     // a stop token does not end a beam before
+    // Before this many tokens a stop token does not end a beam.
+    std::int32_t min_output = 0;
     std::vector<Token> stop_tokens;  // a beam ends with one
-    std::int32_t n_top = -1;         // log-probabilities beside each token that are kept; -1 = none
+    // The log-probabilities that are kept beside each token; -1 = none.
+    std::int32_t n_top = -1;
 };
 
 // Beam search by vLLM's rules. Of all the running beams' continuations the best
@@ -38,30 +40,31 @@ class Beams {
 
     Beams(const BeamSearch& rules, BeamLimits limits);
 
-    // Of the running beams, best first; in the beginning there is one, without tokens.
+    // The running beams are numbered with the best first; in the beginning there is one, without
+    // tokens.
     std::size_t running() const { return running_.size(); }
-    std::int32_t length() const { return length_; }  // tokens of each running beam
+    std::int32_t length() const { return length_; }  // the tokens of each running beam
     std::vector<Token> tokens(std::size_t beam) const;
 
-    // likely[i]: the most likely tokens after running beam i, best first; 2 * width of them are
-    // enough. Answers which of the beams so far each running one continues now; none when the
-    // search is over.
+    // likely[i] holds the most likely tokens after running beam i, best first; 2 * width of them
+    // are enough. Returns which of the beams so far each running beam continues now, or nothing
+    // when the search is over.
     std::vector<std::size_t> advance(std::span<const std::vector<spec::TokenLogprob>> likely);
     bool over() const { return running_.empty(); }
-    // The n best of those that finished; fewer when there are not so many.
+    // Returns the n best of the beams that finished, or all of them when there are fewer.
     std::vector<Finished> best(std::size_t n) const;
 
-    // The memory has become smaller or larger.
+    // There is more or less memory for the search than there was.
     void set_max_output(std::int32_t tokens) { limits_.max_output = tokens; }
 
   private:
-    struct Node {  // of the tree of all kept beams
+    struct Node {  // a node of the tree of all kept beams
         std::int32_t parent = -1;
         Step step;
     };
     struct Beam {
         std::int32_t node = -1;
-        double logprob = 0;  // of all its tokens
+        double logprob = 0;  // the sum over all its tokens
     };
     struct Ended {
         std::int32_t node = -1;
@@ -71,7 +74,7 @@ class Beams {
     struct Candidate {
         std::size_t parent = 0;
         Token token = 0;
-        float logprob = 0;  // of the token
+        float logprob = 0;  // of its token
         double sum = 0;
         bool stops = false;
     };
@@ -81,7 +84,7 @@ class Beams {
     std::int32_t add_node(const Candidate& candidate, const std::vector<spec::TokenLogprob>& top);
     double score(double sum, std::int32_t output_tokens) const;
     void keep_finished(std::vector<Ended> ended);
-    // By the early-stopping rule, while something still runs.
+    // Says whether the search may stop by the early-stopping rule while something still runs.
     bool enough(double best_running_sum) const;
 
     BeamSearch rules_;

@@ -29,12 +29,13 @@ class Coordinator {
     void step(TimePoint now, const CoordinatorEvent& event,
               std::vector<CoordinatorAction>& actions);
     ClusterView view() const;
-    // Of the placement in force, 0 = none yet: another number, another placement.
+    // Returns the number of the placement in force, 0 = none yet. Another placement has another
+    // number.
     std::uint64_t epoch() const;
-    // The last that was put in force, for CoordinatorConfig::remembered of the coordinator after
-    // this one; null before the first.
+    // Returns the placement that was put in force last, for CoordinatorConfig::remembered of the
+    // coordinator after this one; null before the first.
     const RememberedPlacement* placement_in_force() const;
-    // By name: the workers that are drained, also those that are not here.
+    // Returns the names of the workers that are drained, and of those that are not here.
     std::vector<RememberedDrain> drains() const;
 
     struct Impl;

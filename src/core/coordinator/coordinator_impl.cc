@@ -8,6 +8,7 @@
 
 #include "base/overloaded.h"
 #include "base/planted_bug.h"
+#include "core/coordinator/failed_moves.h"
 
 namespace helix::core {
 namespace {
@@ -18,7 +19,7 @@ std::string going_on_text(std::size_t requests) {
            (requests == 1 ? " request goes on elsewhere" : " requests go on elsewhere");
 }
 
-// Is there such a sequence at the workers?
+// Says whether the workers should have such a sequence.
 bool runs(const RequestState& state, const SequenceKey& key) {
     const bool moves = state.migration && state.migration->attempt == key.attempt;
     if (moves) return key.member == 0;
@@ -88,8 +89,7 @@ void Coordinator::Impl::worker_joined(TimePoint now, const WorkerJoined& event) 
     drains.drain_as_before(now, state);
     fleet.add(std::move(state));
     roles.note_workers();
-    fleet.forget_failed_moves();
-    requests.forget_failed_moves();
+    forget_failed_moves(fleet, requests);
     planning.want_plan(now);
 }
 
@@ -104,13 +104,15 @@ void Coordinator::Impl::worker_lost(TimePoint now, const WorkerLost& event) {
     if (missed) planning.want_plan(now);
 }
 
-// Its requests go on elsewhere: what they computed is computed again, what was streamed stands.
+// The worker's requests go on elsewhere: what they computed is computed again, and what was
+// streamed stands.
 void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::string& reason,
                                     Loss how) {
     WorkerState& gone = fleet.at(worker);
     const std::string name = gone.joined.node.name;
     gone.gone = true;
-    migrations.abort_migrations_to(now, worker, "worker " + name + " " + reason);
+    migrations.abort_migrations_to(now, worker,
+                                   {MigrationCause::worker_lost, "worker " + name + " " + reason});
     std::vector<RequestId> hit;
     for (const auto& [id, pages] : gone.kv.charges()) hit.push_back(id);
     const bool dismissed = gone.drained && gone.remove;
@@ -127,8 +129,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     fleet.remove(worker);
     links.forget(worker);
     roles.note_workers();
-    fleet.forget_failed_moves();
-    requests.forget_failed_moves();
+    forget_failed_moves(fleet, requests);
     preempter.forget(worker);
     out.forget(worker);
     placements.forget(worker);
@@ -145,7 +146,7 @@ void Coordinator::Impl::cut_off(TimePoint now, WorkerId worker, const std::strin
 
 void Coordinator::Impl::worker_said(TimePoint now, const FromWorker& event) {
     const WorkerId worker = event.worker;
-    if (!fleet.contains(worker)) return;  // lost meanwhile
+    if (!fleet.contains(worker)) return;  // it was lost meanwhile
     const std::string wrong =
         std::visit([&](const auto& message) { return entrance.contradiction(worker, message); },
                    event.message);

@@ -40,9 +40,9 @@
 
 namespace helix::core {
 
-// The parts of the coordinator, each with state of its own, from what all know to what decides
-// last. A part knows those above it in this list and never one below: what it wants of those it
-// returns, and Coordinator carries it out.
+// These are the parts of the coordinator, each with state of its own, from what all others know to
+// what decides last. A part knows those above it in this list and never one below: what it wants of
+// those it returns, and Coordinator carries it out.
 struct Coordinator::Impl {
     explicit Impl(const CoordinatorConfig& given) : config(given) {}
     Impl(const Impl&) = delete;
@@ -53,7 +53,7 @@ struct Coordinator::Impl {
     Fleet fleet;
     RequestTable requests;
     LinkHealth links;
-    PromptWindow prompts{config.prefill_target};  // that have no token yet
+    PromptWindow prompts{config.prefill_target};  // counts prompts that have no token yet
     KvDemand demand{config};
     AdmissionQueue queue{config};
     Placements placements{config, fleet, requests, links};
@@ -63,9 +63,9 @@ struct Coordinator::Impl {
     StageSender stages{out, fleet, placements};
     Speculation speculation{config, out, fleet, requests, stages};
     Roles roles{config, out, fleet, placements, room};
-    Suspects suspects{fleet, requests, placements, room, demand};
+    Suspects suspects{fleet, requests, placements, room};
     Swaps swaps{config, fleet, demand, stages, requests};
-    PathChoice paths{config, fleet, queue, placements, room, demand, roles, prefixes, suspects};
+    PathChoice paths{config, fleet, queue, placements, room, roles, prefixes, suspects};
     Migrations migrations{config, out,      fleet,  requests,    placements, room,
                           demand, prefixes, stages, speculation, roles,      suspects};
     RequestLife life{out,      fleet,  requests,    queue, prompts,  placements, room,      demand,
@@ -102,7 +102,7 @@ struct Coordinator::Impl {
     void worker_reported(TimePoint now, WorkerId worker, const WorkerReport& message);
     void speed_changed(TimePoint now, WorkerId worker);
     void lose_worker(TimePoint now, WorkerId worker, const std::string& reason, Loss how);
-    // It contradicted itself.
+    // The worker contradicted itself, so it is lost at once and hears nothing more.
     void cut_off(TimePoint now, WorkerId worker, const std::string& why);
 };
 

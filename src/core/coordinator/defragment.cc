@@ -11,13 +11,13 @@
 namespace helix::core {
 namespace {
 
-constexpr std::int32_t kPaths = 4;  // that are tried
+constexpr std::int32_t kPaths = 4;  // the most paths that are tried
 
 std::size_t index(std::int32_t i) {
     return static_cast<std::size_t>(i);
 }
 
-// One path that is cleared.
+// This is one path that is being cleared for the waiting request.
 class Clearing {
   public:
     Clearing(const RoomView& view, const Path& path, std::int64_t blocks, const MayTake& may_take)
@@ -30,7 +30,7 @@ class Clearing {
         }
     }
 
-    // Until every stage has room. Fails at the node in stuck_at().
+    // Moves requests away until every stage has room. If it fails, stuck_at() is the node without.
     bool clear(std::size_t most_moves) {
         for (const std::int32_t node : nodes_) {
             while (room_[index(node)] < 0) {
@@ -61,7 +61,7 @@ class Clearing {
             if (!placed.request.movable) continue;
             if (pages_at(placed, placed.request.path, node) > 0) here.push_back(&placed);
         }
-        // The least that is enough; where none is, the most.
+        // The smallest request that makes enough room is taken; where none does, the largest.
         const auto key = [&](const PlacedRequest& placed) {
             const std::int64_t pages = pages_at(placed, placed.request.path, node);
             const bool enough = pages >= lacks;
@@ -80,7 +80,7 @@ class Clearing {
         return false;
     }
 
-    // The path with the most room left that does not touch the node.
+    // Returns the path with the most room left that does not touch the node.
     Path destination(const PlacedRequest& placed, std::int32_t cleared) const {
         return widest_path(graph_,
                            [&](std::int32_t e) {
@@ -114,9 +114,9 @@ class Clearing {
 
     const PipelineGraph& graph_;
     const MayTake& may_take_;
-    std::vector<std::int64_t> room_;  // the waiting request has its part already
+    std::vector<std::int64_t> room_;  // the waiting request's part is already taken off
     std::vector<PlacedRequest> requests_;
-    std::vector<std::int32_t> nodes_;  // of the path
+    std::vector<std::int32_t> nodes_;  // the nodes of the path
     std::vector<Move> moves_;
     std::int32_t stuck_at_ = -1;
 };
@@ -128,7 +128,7 @@ RoomPlan plan_room(const RoomView& view, std::int64_t blocks, std::int32_t most_
     CHECK(view.graph != nullptr && view.room.size() == view.graph->nodes().size());
     const PipelineGraph& graph = *view.graph;
     std::vector<char> excluded(view.room.size(), 0);
-    // Shifts all widths above 0: lacking is no reason to be closed.
+    // All widths are shifted above 0, because a lack of room is no reason to be closed.
     double shift = 1;
     for (const std::int64_t room : view.room) {
         shift = std::max(shift, static_cast<double>(blocks * graph.n_layers() - room));

@@ -40,49 +40,49 @@ void Dispatcher::on(TimePoint now, const Submitted& event) {
     requests_.emplace(request.id, std::move(state));
 }
 
-// Starts waiting requests in order until the first that finds no pipeline with room: a later,
-// smaller one does not overtake, or the large one would starve.
+// Waiting requests start in order until the first that finds no pipeline with room. A later,
+// smaller one does not overtake it, or a large one would starve.
 void Dispatcher::dispatch(TimePoint now) {
     preempter_.swap_in(now);
     if (placements_.epoch() == 0 || queue_.waiting().empty()) return;
     const std::int64_t capacity_now = room_.capacity();
-    if (capacity_now == 0) return;  // a worker is missing; a plan is on its way
+    if (capacity_now == 0) return;  // a worker is missing, and a plan is on its way
     const std::int64_t lasting = room_.lasting_capacity(capacity_now);
     stalls_.note_served(now);
     bool blocked = (placements_.pending() && placements_.pending()->disrupts) ||
                    preempter_.preempted_in_step() || !swaps_.all().empty();
     if (!blocked && suspects_.quarantine()) start_suspect(now, capacity_now, lasting);
-    std::set<std::uint64_t> held_back;  // clients
+    std::set<std::uint64_t> held_back;  // these clients' requests wait
     bool groups_held_back = false;
     for (auto it = queue_.waiting().begin();
          it != queue_.waiting().end() && !(blocked && queue_.unaccepted() == 0);) {
         RequestState& state = requests_.at(it->second);
         ++it;
         if (!state.accepted && !admit(state, lasting)) continue;
-        // Other groups have to end first, and then they come in their order; requests of one
-        // sequence need not wait for them.
+        // Other groups have to end before this one starts, and groups start in their order.
+        // Requests of one sequence need not wait for them.
         if (state.group && (groups_held_back || queue_.over_the_groups_share(state))) {
             groups_held_back = true;
             continue;
         }
-        // So with its client's; those of others go on.
+        // A client that has its share waits in the same way, while requests of other clients go on.
         const std::uint64_t client = state.request.client;
         if (held_back.contains(client) || queue_.over_its_share(state)) {
             held_back.insert(client);
             continue;
         }
         const std::int64_t more = queue_.sequences_of(state);
-        // What is more by itself runs alone.
+        // A request with more sequences than may run at all runs alone.
         blocked = blocked || (queue_.sequences_running() > 0 &&
                               queue_.sequences_running() + more > config_.max_running);
-        if (blocked) continue;  // go on only to accept or refuse the others
+        if (blocked) continue;  // the others are still accepted or refused
         if (!prompts_.open()) {
             prompts_.note_blocked();
             blocked = true;
             continue;
         }
         if (!stalls_.still_fits(now, state, capacity_now, lasting)) continue;
-        // One that waits for a place of its own holds up nobody elsewhere.
+        // A suspect that waits for a place of its own holds up nobody elsewhere.
         if (is_suspect(state) && !suspects_.set_apart(now, state)) continue;
         Path path = paths_.route(now, state);
         blocked = path.empty() && !is_suspect(state);

@@ -19,7 +19,8 @@
 
 namespace helix::core {
 
-// From the queue into the pipelines: which requests are accepted, and which start now.
+// Dispatcher takes requests from the queue into the pipelines: it says which are accepted and which
+// start now.
 class Dispatcher {
   public:
     Dispatcher(const CoordinatorConfig& config, Outbox& out, RequestTable& requests,
@@ -45,9 +46,9 @@ class Dispatcher {
     void dispatch(TimePoint now);
 
   private:
-    // Accepts or rejects a request at its first turn; false when it was rejected.
+    // Accepts or rejects a request at its first turn. Returns false when it was rejected.
     bool admit(RequestState& state, std::int64_t capacity_now);
-    // The one that has a place kept goes before all others, who may wait for that place.
+    // The suspect that has a place kept for it goes before all others, who may wait for that place.
     void start_suspect(TimePoint now, std::int64_t capacity_now, std::int64_t lasting);
 
     const CoordinatorConfig& config_;

@@ -25,20 +25,21 @@ void Drains::on(TimePoint now, const DrainWorker& event) {
     worker.remove = remove;
     worker.drained = false;
     worker.drain_refused.clear();
-    if (worker.draining == !event.off) return;  // only what becomes of it then
+    if (worker.draining == !event.off) return;  // only what becomes of it afterwards has changed
     fleet_.set_draining(it->first, !event.off);
     worker.needed = restore_.is_placed(it->first);
     worker.replaced = false;
     worker.drain_since = now;
     if (placements_.pending() && !placements_.pending()->loading) {
-        placements_.drop_pending();  // planned with it, or without
+        // It was planned with this worker if that is drained now, and without if it is used again.
+        placements_.drop_pending();
     }
     planning_.want_plan(now);
     out_.push(Report{name + (event.off ? " is used again" : " is being drained"), false});
     advance_drains(now);
 }
 
-// No placement without them was found: they go on.
+// No placement without the drained workers was found, so they go on serving.
 void Drains::refuse_drains(const std::string& reason) {
     for (const WorkerId id : planning_.take_without()) {
         const auto it = fleet_.find(id);
@@ -54,7 +55,7 @@ void Drains::refuse_drains(const std::string& reason) {
     }
 }
 
-// One that was to be removed and has left is not expected back.
+// A worker that was to be removed and has left is not expected back.
 void Drains::keep_drain(const WorkerState& gone, bool left) {
     const bool over = gone.remove && (gone.drained || left);
     if (!gone.draining || over) return;
@@ -84,7 +85,7 @@ void Drains::advance_drains(TimePoint now) {
                                  [](const auto& worker) { return worker.second.draining; });
     bool serve = any && placements_.router() != nullptr &&
                  placements_.router()->can_route([&](WorkerId id, LayerRange layers) {
-                     const auto it = fleet_.find(id);  // not there: it was lost
+                     const auto it = fleet_.find(id);  // it may have been lost meanwhile
                      if (it == fleet_.end() || it->second.draining || !it->second.ready)
                          return false;
                      const bool changes =

@@ -17,16 +17,16 @@
 
 namespace helix::core {
 
-// Of a worker that is not here (DrainWorker).
+// What was said of a worker that is not here (DrainWorker).
 struct DrainToCome {
     bool remove = false;
-    bool needed = false;          // as in WorkerState, when it was lost
-    bool before_restart = false;  // the coordinator's
+    bool needed = false;          // as WorkerState::needed was when it was lost
+    bool before_restart = false;  // the drain began before the coordinator's restart
 };
-// Workers that are emptied while they serve: nothing new goes there, what runs there moves away,
-// and the placement is planned anew without them. That holds by their names until it is called off:
-// neither a connection that breaks nor a restart, of a worker or of the coordinator, brings one
-// back into service.
+// Drains empties workers while they serve: nothing new goes there, what runs there moves away, and
+// the placement is planned anew without them. A drain holds by the worker's name until it is called
+// off: neither a connection that breaks nor a restart, of a worker or of the coordinator, brings a
+// drained worker back into service.
 class Drains {
   public:
     Drains(const CoordinatorConfig& config, Outbox& out, Fleet& fleet, const RequestTable& requests,
@@ -51,9 +51,11 @@ class Drains {
     void keep_drain(const WorkerState& gone, bool left);
     void drain_as_before(TimePoint now, WorkerState& worker);
     void advance_drains(TimePoint now);
-    std::string drain_waits(const WorkerState& worker) const;  // for whom; empty: for nobody
+    // Returns the request that the drain of this worker waits for, in words; empty: it waits for
+    // none.
+    std::string drain_waits(const WorkerState& worker) const;
 
-    // By name: the workers that are drained, also those that are not here.
+    // Returns all workers that are drained, by name, those that are not here included.
     std::vector<RememberedDrain> all() const;
     const std::map<std::string, DrainToCome>& to_come() const { return drains_to_come_; }
 
@@ -66,7 +68,8 @@ class Drains {
     const Room& room_;
     WorkerEmptier& emptier_;
     Planning& planning_;
-    std::map<std::string, DrainToCome> drains_to_come_;  // by the names of workers not here
+    // These are the drains of workers that are not here, by their names.
+    std::map<std::string, DrainToCome> drains_to_come_;
 };
 
 }  // namespace helix::core

@@ -7,7 +7,7 @@
 namespace helix::core {
 namespace {
 
-// More than any machine has or does; sums of them do not overflow.
+// This is more than any machine has or does, and sums of a few such numbers do not overflow.
 constexpr std::int64_t kMostPages = std::int64_t{1} << 40;
 constexpr std::int64_t kMostCount = std::int64_t{1} << 60;
 constexpr double kMostBytes = 1e15;
@@ -20,7 +20,7 @@ bool is_amount(double value) {
     return std::isfinite(value) && 0 <= value && value <= kMostBytes;
 }
 
-// Members that the attempt which runs may have.
+// Returns how many members the attempt that runs may have.
 std::uint32_t members_of(const RequestState& state) {
     if (!state.group) return 1;
     if (!state.group->beams) return static_cast<std::uint32_t>(state.request.n);
@@ -132,8 +132,8 @@ std::string Entrance::contradiction(WorkerId worker, const PeerLost& message) co
     return message.peer == worker ? "does not reach itself" : "";
 }
 
-// The request, if it runs as this attempt. What is said of any other has come too late, or somebody
-// made the worker believe that there is such a one: it is ignored.
+// Returns the request if it runs as this attempt. What is said of any other attempt has come too
+// late, or somebody made the worker believe that there is such a one, so it is ignored.
 const RequestState* Entrance::running_as(const SequenceKey& key) const {
     const RequestState* state = requests_.by_id(key.request);
     return state != nullptr && state->running && state->attempt == key.attempt ? state : nullptr;

@@ -9,7 +9,8 @@
 
 namespace helix::core {
 
-// What a worker says, held against what the coordinator knows before anything is believed.
+// Entrance holds what a worker says against what the coordinator knows, before anything of it is
+// believed.
 //
 // Messages may be lost, come twice and come late: what any of that can make of the messages of a
 // sound worker is ignored where it comes too late, and is no contradiction. What no loss,
@@ -18,7 +19,8 @@ namespace helix::core {
 // session ends, and its requests go on elsewhere as after a death. So behind this nobody has to ask
 // whether a message makes sense.
 //
-// Each answer is why it cannot be, of the worker ("drew a token that ..."); empty: it can.
+// Each function returns why the message cannot be, as something that the worker did ("drew a token
+// that ..."), or nothing if it can be.
 class Entrance {
   public:
     Entrance(const CoordinatorConfig& config, const Fleet& fleet, const RequestTable& requests)
@@ -35,7 +37,8 @@ class Entrance {
     std::string contradiction(WorkerId worker, const PeerLost& message) const;
 
   private:
-    const RequestState* running_as(const SequenceKey& key) const;  // null: it does not
+    // Returns null if the request does not run as this attempt.
+    const RequestState* running_as(const SequenceKey& key) const;
     std::string wrong_token(WorkerId worker, const RequestState& state,
                             const ProducedToken& token) const;
     std::string wrong_move(WorkerId worker, const SequenceKey& key, bool source_too) const;

@@ -11,7 +11,7 @@ namespace helix::core {
 
 bool Fleet::is_newest(WorkerId id, std::uint64_t incarnation) {
     std::uint64_t& newest = incarnations_[id];
-    const bool old = incarnation <= newest;  // a hello that comes late
+    const bool old = incarnation <= newest;  // such a hello comes late
     if (old && !base::planted(base::PlantedBug::old_incarnation_joins)) return false;
     newest = incarnation;
     return true;

@@ -18,35 +18,36 @@ namespace helix::core {
 
 struct WorkerState {
     WorkerJoined joined;
-    LayerRange layers;                 // assigned
-    std::uint64_t assigned_epoch = 0;  // of the last AssignLayers sent; 0 = none yet
-    bool ready = false;                // and answered
-    bool gone = false;                 // being taken out: sent nothing any more
-    bool failed = false;               // could not load: left out of plans until it joins anew
-    bool draining = false;             // nothing new goes there (DrainWorker)
-    bool remove = false;               // and it is dismissed when it holds nothing
-    bool needed = false;               // it is not known yet whether the others can do without it
-    bool replaced = false;             // a placement without it was found
-    bool drained = false;              // WorkerDrained was said
-    TimePoint drain_since;             // when it was told, or closed
-    std::string drain_refused;         // why it was not drained when last asked
-    std::string kv_format;             // of the layers it has loaded
-    double kv_page_bytes = 0;          // as in LayersReady
+    LayerRange layers;                 // the layers that it was told to hold
+    std::uint64_t assigned_epoch = 0;  // the last AssignLayers sent; 0 = none yet
+    bool ready = false;                // it has loaded those layers
+    bool gone = false;                 // it is being taken out and is sent nothing any more
+    // It could not load, and is left out of plans until it joins anew.
+    bool failed = false;
+    bool draining = false;      // nothing new goes there (DrainWorker)
+    bool remove = false;        // it is dismissed when it holds nothing
+    bool needed = false;        // it is not known yet whether the others can do without it
+    bool replaced = false;      // a placement without it was found
+    bool drained = false;       // WorkerDrained was said
+    TimePoint drain_since;      // when its drain was asked for, or it was closed
+    std::string drain_refused;  // why it could not be drained when last asked
+    std::string kv_format;      // the format of the layers that it has loaded
+    double kv_page_bytes = 0;   // as in LayersReady
     double kv_bytes_per_s = 0;
-    std::int32_t moves_failed = 0;  // to it, in a row
-    base::Backoff takes_again;      // requests that move
+    std::int32_t moves_failed = 0;  // moves to it that failed in a row
+    base::Backoff takes_again;      // its pause before requests move to it again
     KvEstimate kv;
     std::int64_t swap_total = 0;  // pages in host memory
-    std::int64_t swap_used = 0;   // by swapped requests, at most
-    LayersReady said;             // that counted last
+    std::int64_t swap_used = 0;   // at most, by swapped requests
+    LayersReady said;             // the last one that counted
     WorkerReport last_report;
     SlowdownWatch slowness;
     TimePoint reported_at;
 };
 
-// The workers that are here, by rising id. What decides which requests they can hold (layers,
-// readiness, memory, drains) is changed by the methods of this class alone, which count these
-// changes: whatever is derived of it is derived anew when version() has risen.
+// Fleet lists the workers that are here, by rising id. What decides which requests they can hold
+// (layers, readiness, memory, drains) is changed by the methods of this class alone, which count
+// these changes: whatever is derived of it is derived anew when version() has risen.
 class Fleet {
   public:
     using Map = std::map<WorkerId, WorkerState>;
@@ -65,32 +66,36 @@ class Fleet {
 
     std::uint64_t version() const { return version_; }
 
-    // False for one that is older than the newest of this worker that ever joined.
+    // Returns false for an incarnation that is older than the newest of this worker that ever
+    // joined.
     bool is_newest(WorkerId id, std::uint64_t incarnation);
-    // It holds nothing yet.
+    // Adds a worker that holds nothing yet.
     void add(WorkerState worker);
     void remove(WorkerId id);
-    // It is told to hold these layers; what it had before is of no use from now on.
+    // The worker is told to hold these layers, and what it had before is of no use from now on.
     void assign(WorkerId id, LayerRange layers);
     void loaded(WorkerId id, const LayersReady& message);
     void could_not_load(WorkerId id);
     void set_draining(WorkerId id, bool draining);
-    // Whether the others serve without those that are drained, to which then nothing new goes; and
-    // the request that they could not hold, which keeps the drained ones open.
+    // closed says whether the others serve without the drained workers, to which then nothing new
+    // goes. waits_for is the request that the others could not hold, which keeps the drained ones
+    // open.
     void close_drained(bool closed, std::optional<RequestId> waits_for);
     bool drained_closed() const { return drained_closed_; }
     std::optional<RequestId> drain_waits_for() const { return drain_waits_for_; }
 
-    // Is there a worker that does not do everything?
+    // Says whether there is a worker that does not do everything.
     bool any_roles() const { return any_roles_; }
     bool has_role(WorkerId id, spec::NodeRole role) const;
-    // KV pages that one request can have there: its first rows leave the watermark free.
+    // Returns the KV pages that one request can have there, whose first rows leave the watermark
+    // free.
     std::int64_t most_pages(WorkerId id) const;
     WorkerLoad load_of(WorkerId id) const;
-    // It has not failed to take moved requests lately.
+    // Says whether the worker may take moved requests: it has not failed to lately.
     bool takes_moves(TimePoint now, WorkerId id) const;
+    // The pauses after failed moves to workers are over (core/coordinator/failed_moves.h).
     void forget_failed_moves();
-    // KV charges that do not add up, in words; empty: they do.
+    // Returns what is wrong with the KV charges, in words, or nothing if they add up.
     std::string check() const;
 
   private:

@@ -6,8 +6,8 @@
 #include "core/coordinator/virtual_usage.h"
 #include "core/routing/pipeline_graph.h"
 
-// How free a node is, and a pipeline: F = (M - sum V) / B, the tokens that every
-// sequence there can still grow by before the memory is full. One unit everywhere: tokens.
+// This says how free a node is, and a pipeline: F = (M - sum V) / B, the tokens that every sequence
+// there can still grow by before the memory is full. The unit is tokens everywhere.
 //
 // Llumnix has one number per instance, which holds the whole model. Here a request's KV is spread
 // over the stages of its pipeline, each running some of its node's layers. So M and V count tokens
@@ -15,29 +15,31 @@
 // quotient is tokens again, whatever share of a node a stage uses. A pipeline is as free as its
 // fullest node, since the first stage without a page stops the request.
 //
-// Freeness and the flow plan: the plan's weights say how much of the traffic each way is to carry,
-// which is a matter of compute and links; freeness is a matter of memory. While all stages have
-// plenty, only the weights decide. Among ways whose freeness is alike they decide, too. Freeness
-// rules out ways only where a stage is near full.
+// The plan's weights say how much of the traffic each way is to carry, which is a matter of compute
+// and links; freeness is a matter of memory. While all stages have plenty, only the weights decide.
+// Among ways whose freeness is alike they decide, too. Freeness rules out ways only where a stage
+// is near full.
 
 namespace helix::core {
 
-// The load of one node, exact in whole numbers.
+// NodeLoad is the load of one node, exact in whole numbers.
 class NodeLoad {
   public:
     NodeLoad() = default;
-    // memory, headroom (for requests of high priority): tokens x layers.
+    // Both memory, and headroom for requests of high priority, are in tokens x layers.
     NodeLoad(std::int32_t layers, std::int64_t memory, std::int64_t headroom)
         : layers_(layers), memory_(memory), headroom_(headroom) {}
 
     void add(const Usage& usage) { count(usage, 1); }
-    void remove(const Usage& usage) { count(usage, -1); }  // it was added
+    void remove(const Usage& usage) { count(usage, -1); }  // it was added before
 
-    // In tokens; of a node without sequences as if one of all its layers ran there. Falls with
-    // everything added. Less than nothing left is not divided: it grows with all that leaves.
+    // Returns the freeness in tokens. A node without sequences is treated as if one of all its
+    // layers ran there. The result falls with everything that is added. A negative rest is not
+    // divided, so that it grows with all that leaves.
     double freeness() const;
     std::int64_t memory() const { return memory_; }
-    std::int64_t used() const;  // the sum of V; of a draining node without the infinite part
+    // Returns the sum of V, of a draining node without the infinite part.
+    std::int64_t used() const;
     std::int64_t batch() const { return batch_; }
     bool draining() const { return draining_ > 0; }
 
@@ -48,12 +50,12 @@ class NodeLoad {
     std::int64_t memory_ = 0;
     std::int64_t headroom_ = 0;
     std::int64_t own_ = 0;    // of all requests, without headroom
-    std::int64_t batch_ = 0;  // layers that grow with a step: of running sequences
+    std::int64_t batch_ = 0;  // layers of running sequences, which grow with each step
     std::int64_t high_ = 0;
     std::int64_t draining_ = 0;
 };
 
-// Of the path's fullest node. nodes: by index in the graph.
+// Returns the freeness of the path's fullest node. nodes goes by index in the graph.
 double freeness(const PipelineGraph& graph, const Path& path, const std::vector<NodeLoad>& nodes);
 
 }  // namespace helix::core

@@ -6,10 +6,12 @@
 namespace helix::core {
 namespace {
 
-constexpr Duration kLookAgain = base::from_ms(100);  // where there was no room
-constexpr int kMostRoleTries = 64;                   // to find a way, in one look
+// Where there was no room it is looked again after this time.
+constexpr Duration kLookAgain = base::from_ms(100);
+// In one look, so many requests at most are tried to find a way for.
+constexpr int kMostRoleTries = 64;
 
-// With more to come than the token that is under way.
+// Says whether more is to come than the token that is under way.
 bool goes_on(const RequestState& state) {
     const std::size_t longest = state.group ? state.group->longest_output() : state.output.size();
     return static_cast<std::int64_t>(longest) + 1 < state.max_output;

@@ -12,7 +12,7 @@
 
 namespace helix::core {
 
-// Requests that have their first token go on where decodes are computed
+// Handover moves requests that have their first token to where decodes are computed
 // (core/coordinator/roles.h). A hand-over that finds no room, or that fails, is tried again.
 class Handover {
   public:
@@ -26,9 +26,10 @@ class Handover {
           migrations_(migrations) {}
 
     void hand_over(TimePoint now);
-    bool can_hand_over(const RequestState& state) const;  // now, if nothing else moves first
+    // Says whether it could move now, if nothing else moved first.
+    bool can_hand_over(const RequestState& state) const;
 
-    // Those that could be handed over now, if nothing else moves first.
+    // Returns the requests that could be handed over now, if nothing else moved first.
     std::vector<RequestId> waiting() const;
 
   private:

@@ -24,11 +24,12 @@ std::int64_t KvDemand::expected_blocks(const RequestState& state, std::int32_t c
                                                               : state.output.size());
     const auto more = static_cast<std::int64_t>(mean_output_) + 1;
     const std::int64_t output = std::min<std::int64_t>(state.max_output, so_far + more);
-    // Cached blocks are whole and are shared.
+    // Cached blocks are whole, and they are shared.
     return blocks_needed(state, output) - cached / config_.block_size;
 }
 
-// What it has in pages now, for one layer; beams, which share more, have less.
+// Returns the blocks that the request has in pages now, per layer. Beams share more blocks and have
+// fewer than this.
 std::int64_t KvDemand::blocks_held(const RequestState& state) const {
     const auto prompt = static_cast<std::int64_t>(state.request.prompt.size());
     if (!state.group) {

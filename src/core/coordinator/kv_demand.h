@@ -7,33 +7,36 @@
 
 namespace helix::core {
 
-// How many KV blocks (pages of one layer) a request has, is expected to have at its end, and may
-// come to have. Expected lengths follow the mean of the outputs that have ended.
+// KvDemand says how many KV blocks (pages of one layer) a request has, is expected to have at its
+// end, and may come to have. Expected lengths follow the mean of the outputs that have ended.
 class KvDemand {
   public:
     explicit KvDemand(const CoordinatorConfig& config)
         : config_(config), mean_output_(config.expected_output_tokens) {}
 
-    // Tokens as blocks.
+    // Returns how many blocks hold this many tokens.
     std::int64_t blocks_for(std::int64_t tokens) const;
-    // Per layer, with so many output tokens; a group's full prompt blocks count once.
+    // Returns the blocks per layer with this many output tokens. Those of a group's prompt that are
+    // full count once.
     std::int64_t blocks_needed(const RequestState& state, std::int64_t output) const;
-    // Per layer, besides blocks that it shares with the prefix cache.
+    // Returns the blocks per layer that it is expected to have at its end, without those that it
+    // shares with the prefix cache.
     std::int64_t expected_blocks(const RequestState& state, std::int32_t cached) const;
     std::int64_t blocks_held(const RequestState& state) const;
-    std::int64_t blocks_to_end(const RequestState& state) const;  // that it may come to
+    // Returns the most blocks per layer that it may come to have.
+    std::int64_t blocks_to_end(const RequestState& state) const;
 
-    // What a request asks for, as far as it is known before: its prompt, and what each choice is
-    // expected to put out.
+    // Returns what a request asks for, as far as that is known before it runs: the tokens of its
+    // prompt, and those that each choice is expected to put out.
     std::int64_t tokens_asked(const RequestState& state) const;
-    // A slow mean over what really comes out replaces the configured guess.
+    // A slow mean over what really comes out replaces the configured length.
     void note_output(std::size_t tokens) {
         mean_output_ += (static_cast<double>(tokens) - mean_output_) / 32;
     }
 
   private:
     const CoordinatorConfig& config_;
-    double mean_output_ = 0;  // running mean of finished outputs, for expected lengths
+    double mean_output_ = 0;  // the running mean of outputs that have ended
 };
 
 }  // namespace helix::core

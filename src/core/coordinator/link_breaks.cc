@@ -4,10 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/coordinator/failed_moves.h"
+
 namespace helix::core {
 namespace {
 
-// Rows that were sent before have not come back.
+// Says whether rows that were sent before this time have not come back.
 bool waits_since(const RequestState& state, TimePoint time) {
     if (!state.group || !state.group->forked) {
         return state.rows_going > 0 && state.last_progress <= time;
@@ -23,9 +25,9 @@ bool waits_since(const RequestState& state, TimePoint time) {
 void LinkBreaks::on_peer_lost(TimePoint now, WorkerId said_by, const PeerLost& message) {
     const WorkerId other = message.peer;
     const auto peer = fleet_.find(other);
-    // It may speak of where the other was before it was started again.
+    // The message may speak of where the other worker was before it was started again.
     const bool of_now = peer != fleet_.end() && peer->second.joined.endpoint == message.endpoint;
-    // Of one that is not here nothing runs, and nothing goes there.
+    // Nothing runs on a worker that is not here, and nothing goes there.
     if (peer == fleet_.end() || (message.down && !of_now)) return;
     const LinkHealth::Heard heard = links_.hear(now, said_by, other, message.down);
     if (!heard.broke) return;
@@ -33,8 +35,9 @@ void LinkBreaks::on_peer_lost(TimePoint now, WorkerId said_by, const PeerLost& m
     if (heard.changed) on_link_changed(now, said_by, other);
 }
 
-// Rows that went before the link broke and have not come back a while after may be lost: computing
-// them anew costs less than waiting for them. If a worker of the two is dead that is known by then.
+// Rows that went before the link broke and have not come back a while after may be lost, and
+// computing them anew costs less than waiting for them. If one of the two workers is dead, that is
+// known by then.
 void LinkBreaks::send_lost_rows_again(TimePoint now) {
     while (const auto link = links_.take_settled(now, config_.settle)) {
         const auto worker = fleet_.find(link->one);
@@ -56,7 +59,7 @@ void LinkBreaks::forget_old_complaints(TimePoint now) {
     }
 }
 
-// A link is measured by both of its ends, or by one.
+// A link may be measured by both of its ends, or by one of them.
 void LinkBreaks::on(TimePoint now, const LinksMeasured& event) {
     const auto it = fleet_.find(event.worker);
     if (it == fleet_.end() || event.links.empty()) return;
@@ -79,8 +82,7 @@ void LinkBreaks::on_link_changed(TimePoint now, WorkerId one, WorkerId other) {
                      down});
     if (placements_.router() != nullptr) placements_.make_router();
     if (placements_.pending()) placements_.know_ways();
-    fleet_.forget_failed_moves();
-    requests_.forget_failed_moves();
+    forget_failed_moves(fleet_, requests_);
     if (down && !placements_.plan_uses(one, other)) return;
     placements_.expect_no_flow();
     planning_.want_plan(now);

@@ -14,11 +14,11 @@
 
 namespace helix::core {
 
-// Links between workers that break, stay broken and come back.
+// LinkBreaks deals with links between workers that break, stay broken and come back.
 //
-// A worker says when its link to another broke. That it is back at once costs the rows that were
-// under way: what waits for them is computed anew. While it stays down no request is sent over it,
-// the placement is planned without it, and what ran over it goes on elsewhere.
+// A worker says when its link to another broke. If the link is back at once, it has cost the rows
+// that were under way: what waits for them is computed anew. While it stays down no request is sent
+// over it, the placement is planned without it, and what ran over it goes on elsewhere.
 class LinkBreaks {
   public:
     LinkBreaks(const CoordinatorConfig& config, Outbox& out, Fleet& fleet, RequestTable& requests,

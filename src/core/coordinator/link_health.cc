@@ -7,7 +7,7 @@
 namespace helix::core {
 namespace {
 
-// Several report intervals of a worker.
+// This is as long as several report intervals of a worker.
 constexpr Duration kComplaintLasts = base::from_seconds(5);
 
 }  // namespace

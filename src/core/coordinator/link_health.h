@@ -10,8 +10,8 @@
 
 namespace helix::core {
 
-// Which links between workers are down, by what the workers say of each other, and which broke
-// lately.
+// LinkHealth knows which links between workers are down, by what the workers say of each other, and
+// which broke lately.
 //
 // A worker says when its link to another broke, and says again and again that it is down while it
 // is. A link is down while one of its two ends says so. What nobody repeats is forgotten, so that
@@ -26,29 +26,29 @@ class LinkHealth {
         WorkerId other;
     };
     struct Heard {
-        bool broke = false;    // it is news: the link was up, or was lost and is back
-        bool changed = false;  // it went down, or came up again
+        bool broke = false;    // the link was up, or was lost and is back: this is news
+        bool changed = false;  // the link went down, or came up again
     };
 
     // `said_by` tells of its link to `other`: that it is down, or that it broke and is back.
     Heard hear(TimePoint now, WorkerId said_by, WorkerId other, bool down);
-    // A complaint that was not repeated is forgotten, and more of them until a link is up again by
-    // it: that one. Nothing when no such complaint is left.
+    // Forgets complaints that were not repeated, until a link is up again by that, and returns that
+    // link. Returns nothing when no such complaint is left.
     std::optional<Ends> forget_next_old(TimePoint now);
-    // A worker is not here any more. Its breaks stay until they have settled.
+    // The worker is not here any more. The breaks of its links stay until they have settled.
     void forget(WorkerId worker);
-    // The oldest break, once, if it was at least `settle` ago.
+    // Returns the oldest break, once, if it was at least `settle` ago.
     std::optional<Break> take_settled(TimePoint now, Duration settle);
 
     bool down(WorkerId one, WorkerId other) const;
     bool any_down() const { return !complaints_.empty(); }
-    // Each link once, by rising ids of who complains.
+    // Returns each link that is down once, by rising ids of who complains.
     std::vector<Ends> all_down() const;
 
   private:
-    // Who says of whom that it does not reach it, and when it said so last.
+    // This is who says of whom that it does not reach it, and when it said so last.
     std::map<Ends, TimePoint> complaints_;
-    std::deque<Break> breaks_;  // each link once, oldest first
+    std::deque<Break> breaks_;  // each link is in it once, the oldest break first
 };
 
 }  // namespace helix::core

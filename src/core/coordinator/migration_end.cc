@@ -1,4 +1,5 @@
-// How a migration ends: held, committed or given up.
+// This file has the end of a migration: the request is held, and then the move is committed or
+// given up.
 
 #include "core/coordinator/migrations.h"
 
@@ -14,11 +15,11 @@
 namespace helix::core {
 namespace {
 
-// The reservation is confirmed so often within MigrationConfig::timeout: workers take KV that they
-// hear nothing of for orphaned (L4).
+// The reservation is confirmed this often within MigrationConfig::timeout, because workers take KV
+// that they hear nothing of for orphaned.
 constexpr std::int64_t kAskedInTimeout = 8;
 
-// Whose answers are missing.
+// Returns the workers whose answers are missing.
 std::vector<WorkerId> awaited(const Migration& move) {
     if (!move.unreserved.empty()) return move.unreserved;
     std::vector<WorkerId> ids;
@@ -29,7 +30,7 @@ std::vector<WorkerId> awaited(const Migration& move) {
     return ids;
 }
 
-// No row is under way, and nothing that came back is left to be looked at.
+// Says whether no row is under way, and nothing that came back is left to be looked at.
 bool all_back(const RequestState& state) {
     if (!state.group) return state.rows_going == 0;
     const std::vector<GroupMember>& members = state.group->members;
@@ -69,14 +70,14 @@ void Migrations::commit(TimePoint now, RequestState& state) {
     const RequestId id = state.request.id;
     migrating_.erase(id);
     ++counts_.of(move->begun_for, MigrationPhase::committed);
-    // What the old pipeline has computed its prefix caches keep.
+    // The old workers' prefix caches keep what the old pipeline has computed.
     prefixes_.remember_prefix(state, length(state) - 1);
     if (base::planted(base::PlantedBug::committed_by_both) && !state.group) {
         speculation_.send_decode(state, {});
     } else {
         stages_.to_stages(state, FreeSequences{stages_.keys_at_workers(state)});
     }
-    // Of choices that have ended rows may still be under way.
+    // Rows of choices that have ended may still be under way.
     placements_.router()->on_ended(state.path, std::exchange(state.rows_going, 0));
     for (const Stage& stage : state.pipeline) {
         if (stage_at(move->pipeline, stage.worker) == nullptr)
@@ -90,7 +91,7 @@ void Migrations::commit(TimePoint now, RequestState& state) {
     state.attempt = move->attempt;
     state.pipeline = move->pipeline;
     state.path = move->path;
-    state.prefix.cached = 0;  // its pages are its own
+    state.prefix.cached = 0;  // the pages that it has now are its own
     charge(state);
     state.moved = true;
     state.moves_again.clear();
@@ -98,7 +99,7 @@ void Migrations::commit(TimePoint now, RequestState& state) {
     roles_.note_place(state);
     send_first_rows(now, state);
     out_.push(RequestRouted{id, state.pipeline, state.attempt, length(state) - 1});
-    out_.push(MigrationEnded{id, MigrationPhase::committed, "",
+    out_.push(MigrationEnded{id, MigrationPhase::committed, MigrationCause::committed, "",
                              static_cast<std::int32_t>(move->round), move->tokens, move->pages,
                              now - move->began, now - *move->held_since, move->begun_for});
 }
@@ -130,7 +131,7 @@ void Migrations::send_first_rows(TimePoint now, RequestState& state) {
 // ---- given up
 // ------------------------------------------------------------------------------------
 
-void Migrations::drop_migration(RequestState& state, const std::string& reason) {
+void Migrations::drop_migration(RequestState& state, const GivenUp& why) {
     const std::unique_ptr<Migration> move = std::move(state.migration);
     const RequestId id = state.request.id;
     migrating_.erase(id);
@@ -146,27 +147,27 @@ void Migrations::drop_migration(RequestState& state, const std::string& reason) 
         }
         if (!worker.gone) out_.to_worker(stage.worker, parcel);
     }
-    // What the others still have to send for it, they need not.
+    // What the old stages still have to send for this move, they need not send any more.
     for (const Stage& stage : state.pipeline) {
         if (stage_at(move->pipeline, stage.worker) != nullptr || fleet_.at(stage.worker).gone)
             continue;
         out_.to_worker(stage.worker, parcel);
     }
     const Duration held = move->held_since ? out_.now() - *move->held_since : Duration{};
-    out_.push(MigrationEnded{id, move->phase, reason, static_cast<std::int32_t>(move->round),
-                             move->tokens, move->pages, out_.now() - move->began, held,
-                             move->begun_for});
+    out_.push(MigrationEnded{id, move->phase, why.cause, why.text,
+                             static_cast<std::int32_t>(move->round), move->tokens, move->pages,
+                             out_.now() - move->began, held, move->begun_for});
     if (move->begun_for == MigrationReason::handover) roles_.note_handover_failed(state);
 }
 
-void Migrations::abort_migration(TimePoint now, RequestState& state, const std::string& reason) {
+void Migrations::abort_migration(TimePoint now, RequestState& state, const GivenUp& why) {
     const bool held = is_held(state);
-    drop_migration(state, reason);
+    drop_migration(state, why);
     if (!state.group) {
         if (held) speculation_.continue_decoding(now, state);
         return;
     }
-    // Those that came back before the others were waiting for them.
+    // Members that came back before the others were waiting for these.
     const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());
     for (GroupMember& member : state.group->members) {
         const auto all = prompt + static_cast<std::int32_t>(member.output.size());
@@ -175,7 +176,7 @@ void Migrations::abort_migration(TimePoint now, RequestState& state, const std::
 }
 
 void Migrations::fail_migration(TimePoint now, RequestState& state, const std::vector<WorkerId>& by,
-                                const std::string& reason) {
+                                const GivenUp& why) {
     const BalanceConfig& how = config_.balance;
     state.moves_again.failed(now, how.retry_first, how.retry_longest);
     for (const WorkerId id : by) {
@@ -183,16 +184,16 @@ void Migrations::fail_migration(TimePoint now, RequestState& state, const std::v
         if (it == fleet_.end() || ++it->second.moves_failed < how.worker_failures) continue;
         it->second.takes_again.failed(now, how.retry_first, how.retry_longest);
     }
-    abort_migration(now, state, reason);
+    abort_migration(now, state, why);
 }
 
-void Migrations::abort_migrations_to(TimePoint now, WorkerId worker, const std::string& reason) {
+void Migrations::abort_migrations_to(TimePoint now, WorkerId worker, const GivenUp& why) {
     const std::set<RequestId> all = migrating_;
     for (const RequestId id : all) {
         RequestState& state = requests_.at(id);
         if (stage_at(state.migration->pipeline, worker) == nullptr) continue;
         if (stage_at(state.pipeline, worker) != nullptr) continue;
-        abort_migration(now, state, reason);
+        abort_migration(now, state, why);
     }
 }
 
@@ -208,7 +209,7 @@ bool Migrations::give_up_move_to(TimePoint now, WorkerId worker) {
         if (last == nullptr || queue_key(*last) < queue_key(state)) last = &state;
     }
     if (last == nullptr) return false;
-    fail_migration(now, *last, {worker}, "others need the pages");
+    fail_migration(now, *last, {worker}, {MigrationCause::pages_needed, "others need the pages"});
     return true;
 }
 
@@ -225,7 +226,7 @@ void Migrations::fail_migrations_over(TimePoint now, WorkerId one, WorkerId othe
         const bool copies = over != transfers.end();
         if (!copies && !neighbours(state.migration->pipeline, one, other)) continue;
         fail_migration(now, state, {copies ? over->to : other},
-                       "the link between its workers broke");
+                       {MigrationCause::link_broke, "the link between its workers broke"});
     }
 }
 
@@ -236,9 +237,12 @@ void Migrations::end_late_migrations(TimePoint now) {
         RequestState& state = requests_.at(id);
         const Migration& move = *state.migration;
         if (move.held_since && now - *move.held_since > move.patience) {
-            fail_migration(now, state, awaited(move), "the last of it did not arrive in time");
+            fail_migration(
+                now, state, awaited(move),
+                {MigrationCause::held_too_long, "the last of it did not arrive in time"});
         } else if (!move.held_since && now - move.heard > move.patience) {
-            fail_migration(now, state, awaited(move), "a worker did not answer in time");
+            fail_migration(now, state, awaited(move),
+                           {MigrationCause::unanswered, "a worker did not answer in time"});
         } else if (!move.held_since && (now - move.asked) * kAskedInTimeout >= how.timeout) {
             reserve(now, state);
         }

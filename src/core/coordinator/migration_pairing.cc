@@ -28,7 +28,7 @@ class Round {
         std::vector<Move> moves;
         for (const std::int32_t source : sources()) {
             if (static_cast<std::int32_t>(moves.size()) >= config_.moves) break;
-            // What has left other sources may have helped this one, too.
+            // Requests that have left other sources may have helped this one, too.
             if (took_[index(source)] != 0 || !is_source(source)) continue;
             if (auto move = move_from(source); !move.to.empty()) moves.push_back(std::move(move));
         }
@@ -56,7 +56,7 @@ class Round {
         return found;
     }
 
-    // Layers that the request runs at the node; 0: none.
+    // Returns the layers that the request runs at the node; 0: none.
     std::int32_t layers_at(const Path& path, std::int32_t n) const {
         for (const std::int32_t e : path) {
             if (graph_.edge(e).to == n) return graph_.stage(graph_.edge(e)).layers.size();
@@ -87,7 +87,7 @@ class Round {
 
     Move move_from(std::int32_t source) {
         for (BalanceRequest* request : candidates(source)) {
-            // Off all full nodes at once, if that is possible.
+            // A way off all full nodes at once is tried first.
             for (const bool keep_sources : {false, true}) {
                 Path to = destination(*request, source, keep_sources);
                 if (to.empty() || !improves(*request, source, to)) continue;
@@ -99,8 +99,8 @@ class Round {
         return {};
     }
 
-    // Freeness of an edge's head once the request is there; infinite where it takes nothing more
-    // than it has, below 0 where it may not go.
+    // Returns the freeness of an edge's head once the request is there. It is infinite where the
+    // head takes nothing more than it has, and below 0 where the request may not go.
     double after(const BalanceRequest& request, std::int32_t source, std::int32_t e) const {
         const std::int32_t to = graph_.edge(e).to;
         if (to == spec::kCoordinator) return std::numeric_limits<double>::infinity();
@@ -135,8 +135,8 @@ class Round {
             .path;
     }
 
-    // The difference between source and destination shrinks, and neither the source nor anything
-    // else is as full afterwards as the source was.
+    // Says whether the difference between source and destination shrinks, and neither the source
+    // nor anything else is as full afterwards as the source was.
     bool improves(const BalanceRequest& request, std::int32_t source, const Path& to) const {
         if (node(source).draining()) return true;
         NodeLoad left = node(source);
@@ -150,7 +150,7 @@ class Round {
             before = std::min(before, node(graph_.edge(e).to).freeness());
             afterwards = std::min(afterwards, then);
         }
-        if (std::isinf(afterwards)) return false;  // nothing but less of what it has
+        if (std::isinf(afterwards)) return false;  // the way only takes less of what it has
         return afterwards > before_source && afterwards >= config_.source_below &&
                std::abs(afterwards - left.freeness()) < before - before_source;
     }

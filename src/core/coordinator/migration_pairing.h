@@ -6,7 +6,7 @@
 
 #include "core/coordinator/freeness.h"
 
-// Which requests move for balance.
+// This chooses which requests move for balance.
 //
 // A source is a node that is near full; it gives a request that runs there. The destination is a
 // path: the freest that the request can take without the source, and among those whose freeness is
@@ -16,15 +16,15 @@
 //
 // Moves end by themselves. A move makes the source freer and leaves every node that takes part
 // freer than the source was: the fullest nodes only ever get emptier. And none goes back in the
-// same round: a node that gave takes nothing in it, one that took gives nothing.
+// same round: a node that gave takes nothing in it, and one that took gives nothing.
 
 namespace helix::core {
 
-// Of the requests at a source the one of the lowest priority moves, among them the ...
+// A source gives a request of its lowest priority. This says which of these goes first.
 enum class MoveChoice : std::uint8_t {
-    shortest,  // fewest tokens (Llumnix: SR): the quickest to copy
-    longest,   // LR: makes the most room
-    latest,    // arrived last (LCR)
+    shortest,  // the one with fewest tokens, which is the quickest to copy (Llumnix: SR)
+    longest,   // the one that makes the most room (LR)
+    latest,    // the one that arrived last (LCR)
 };
 
 struct BalanceRequest {
@@ -32,24 +32,28 @@ struct BalanceRequest {
     std::int32_t priority = 0;
     std::uint64_t order = 0;  // of arrival
     Path path;
-    std::int64_t tokens = 0;  // in each layer, whole blocks, of all its sequences
+    // The tokens in each layer, in whole blocks, of all its sequences.
+    std::int64_t tokens = 0;
     std::int32_t sequences = 1;
     bool movable = true;  // it decodes and is not moving already
     bool high() const { return priority > 0; }
 };
 
 struct PairingConfig {
-    double source_below = 64;        // tokens of freeness
-    double destination_above = 128;  // more than that: what it takes must not make it a source
-    std::int32_t moves = 4;          // in one round, at most
-    std::int32_t tries = 8;          // requests of one source, at most
+    double source_below = 64;  // a node with less freeness, in tokens, gives
+    // A node with more freeness takes; it must not become a source by what it takes.
+    double destination_above = 128;
+    std::int32_t moves = 4;  // the most moves in one round
+    std::int32_t tries = 8;  // the most requests of one source that are tried
     MoveChoice choice = MoveChoice::shortest;
 };
 
 struct BalanceView {
     const PipelineGraph* graph = nullptr;
-    std::vector<NodeLoad> nodes;  // by index in the graph; with all requests below
-    std::vector<char> preempts;   // by node: it had to preempt lately, and is a source for that
+    // The loads of all requests below, by index in the graph.
+    std::vector<NodeLoad> nodes;
+    // By node: it had to preempt lately, which makes it a source.
+    std::vector<char> preempts;
     std::vector<BalanceRequest> requests;
 };
 
@@ -59,15 +63,16 @@ struct Move {
     bool operator==(const Move&) const = default;
 };
 
-// May the request have this stage (memory as the coordinator estimates it, page format)? Only asked
-// about stages that it does not have.
+// Says whether the request may have this stage, by memory as the coordinator estimates it and by
+// the format of pages. It is only asked about stages that the request does not have.
 using MayTake = std::function<bool(const BalanceRequest&, WorkerId, LayerRange)>;
 
-// One round: each source gives at most one request, the fullest first; each node takes at most one.
+// Plans one round. Each source gives at most one request, the fullest source first, and each node
+// takes at most one.
 std::vector<Move> plan_moves(BalanceView view, const PairingConfig& config,
                              const MayTake& may_take);
 
-// What a stage of the request's path counts for at its node.
+// Returns what a stage of the request's path counts for at its node.
 Usage usage_at(const BalanceRequest& request, std::int32_t layers);
 
 }  // namespace helix::core

@@ -11,7 +11,7 @@
 namespace helix::core {
 namespace {
 
-// Reserved beyond what there is now, for what is decoded while the KV is copied.
+// So many blocks are reserved beyond what there is now, for what is decoded while the KV is copied.
 constexpr std::int64_t kBlocksAhead = 8;
 
 std::vector<Migration::Transfer> transfers_between(const Pipeline& from, const Pipeline& to) {
@@ -33,7 +33,8 @@ std::vector<Migration::Transfer> transfers_between(const Pipeline& from, const P
 void Migrations::on(TimePoint now, const MoveRequest& event) {
     const auto refuse = [&](const std::string& why) {
         ++counts_.of(MigrationReason::asked, MigrationPhase::reserving);
-        out_.push(MigrationEnded{event.id, MigrationPhase::reserving, why});
+        out_.push(
+            MigrationEnded{event.id, MigrationPhase::reserving, MigrationCause::not_begun, why});
     };
     const auto it = requests_.find(event.id);
     if (it == requests_.end()) return refuse("there is no such request");
@@ -99,8 +100,8 @@ Duration Migrations::time_to_copy(WorkerId from, WorkerId to, std::int64_t pages
         std::min(kLongest, static_cast<double>(pages) * source.kv_page_bytes / rate));
 }
 
-// A worker sends one after the other, what is waited for before the rest; workers send at the same
-// time.
+// A worker sends one message after the other, and first what a held request waits for. Workers send
+// at the same time.
 Duration Migrations::time_to_copy(const Migration& move) const {
     const bool held = move.held_since.has_value();
     std::map<WorkerId, Duration> times;
@@ -133,7 +134,7 @@ std::string Migrations::why_not_at(const RequestState& state, const Stage& stage
     const WorkerState& worker = found->second;
     const std::int64_t most = demand_.blocks_needed(state, state.max_output) * stage.layers.size();
     if (most > fleet_.most_pages(stage.worker)) return who + " has too little KV memory";
-    // Of a worker that it runs on already only what comes on top.
+    // At a worker that it runs on already, only what comes on top needs room.
     const auto charge = worker.kv.charges().find(state.request.id);
     const std::int64_t has = charge == worker.kv.charges().end() ? 0 : charge->second;
     const std::int64_t more = demand_.expected_blocks(state, 0) * stage.layers.size() - has;
@@ -192,7 +193,8 @@ Path Migrations::other_path(TimePoint now, const RequestState& state) {
     Path path = ask(nullptr);
     if (!path.empty() && placements_.router()->graph().pipeline(path) != state.pipeline)
         return path;
-    // It would choose this one again; what is left without one of its stages?
+    // The router would choose the present pipeline again, so it is asked what is left without one
+    // of its stages.
     for (const Stage& stage : state.pipeline) {
         path = ask(&stage);
         if (!path.empty()) return path;
@@ -229,7 +231,7 @@ void Migrations::charge(RequestState& state) {
     if (state.migration) charge_move(state);
 }
 
-// A worker of both pipelines has the KV of the layers that stay there once.
+// A worker of both pipelines has the KV of the layers that stay there only once.
 void Migrations::charge_move(const RequestState& state) {
     for (const Stage& stage : state.migration->pipeline) {
         KvEstimate& kv = fleet_.at(stage.worker).kv;
@@ -245,7 +247,8 @@ void Migrations::charge_move(const RequestState& state) {
     }
 }
 
-// Said again it asks for more where the request has grown, and confirms what there is.
+// When the reservation is said again it asks for more where the request has grown, and confirms
+// what there is.
 void Migrations::reserve(TimePoint now, RequestState& state) {
     Migration& move = *state.migration;
     const std::int64_t has = demand_.blocks_held(state);
@@ -281,8 +284,9 @@ RequestState* Migrations::moving_as(const SequenceKey& key) {
 // ---- copying
 // -------------------------------------------------------------------------------------
 
-// What every stage has computed for sure and no round has sent. Beams come and go while it decodes,
-// so before the last round only their prompt is sent, under the name of one of them.
+// Returns what every stage has surely computed and no round has sent. Beams come and go while the
+// request decodes, so before the last round only their prompt is sent, under the name of one of
+// them.
 std::vector<KvSpan> Migrations::spans_to_send(const RequestState& state, bool last) const {
     const Migration& move = *state.migration;
     std::vector<KvSpan> spans;
@@ -316,7 +320,7 @@ std::vector<KvSpan> Migrations::spans_to_send(const RequestState& state, bool la
     return spans;
 }
 
-// The round before is over, or it is the first.
+// The round before is over, or this is the first.
 void Migrations::copy_more(TimePoint now, RequestState& state) {
     Migration& move = *state.migration;
     const std::vector<KvSpan> spans = spans_to_send(state, false);
@@ -344,7 +348,7 @@ void Migrations::send_round(TimePoint now, RequestState& state, const std::vecto
                                                      move.round, transfer.to, transfer.layers,
                                                      spans, move.held_since.has_value()}});
     }
-    // The prompt's full blocks are those of all members.
+    // The full blocks of the prompt belong to all members.
     const auto prompt = static_cast<std::int32_t>(state.request.prompt.size());
     const std::int32_t shared = prompt / config_.block_size;
     std::int64_t blocks = 0;
@@ -371,12 +375,12 @@ void Migrations::on_arrived(TimePoint now, WorkerId worker, const KvArrived& mes
     RequestState* state = moving_as(message.key);
     if (state == nullptr) return;
     Migration& move = *state->migration;
-    if (move.round == 0 || message.round != move.round) return;  // of a round that is over
+    if (move.round == 0 || message.round != move.round) return;  // it is of a round that is over
     const auto transfer = std::find_if(
         move.transfers.begin(), move.transfers.end(), [&](const Migration::Transfer& one) {
             return one.to == worker && one.layers == message.layers && !one.arrived;
         });
-    if (transfer == move.transfers.end()) return;  // twice
+    if (transfer == move.transfers.end()) return;  // it came twice
     transfer->arrived = true;
     move.heard = now;
     if (!std::all_of(move.transfers.begin(), move.transfers.end(),
@@ -390,7 +394,8 @@ void Migrations::on_arrived(TimePoint now, WorkerId worker, const KvArrived& mes
 void Migrations::on_refused(TimePoint now, WorkerId worker, const KvRefused& message) {
     RequestState* state = moving_as(message.key);
     if (state == nullptr) return;
-    fail_migration(now, *state, {worker}, worker_text(worker) + ": " + message.reason);
+    fail_migration(now, *state, {worker},
+                   {MigrationCause::refused, worker_text(worker) + ": " + message.reason});
 }
 
 }  // namespace helix::core

@@ -11,6 +11,7 @@ void Outbox::end() {
 }
 
 ScoreTokens& Outbox::scores_of(RequestId id) {
+    CHECK(actions_ != nullptr);
     auto* last = actions_->empty() ? nullptr : std::get_if<ScoreTokens>(&actions_->back());
     if (last != nullptr && last->id == id) return *last;
     return std::get<ScoreTokens>(actions_->emplace_back(ScoreTokens{id, {}}));

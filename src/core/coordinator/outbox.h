@@ -1,7 +1,6 @@
 #pragma once
 
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,31 +10,36 @@
 
 namespace helix::core {
 
-// What one step of the coordinator says: its actions, in order, and rows for first stages, of which
-// each worker gets one message when the step ends.
+// Outbox takes what one step of the coordinator says: its actions, in order, and rows for first
+// stages, of which each worker gets one message when the step ends.
 class Outbox {
   public:
-    // A step begins; its actions are added to these until it ends.
+    // A step begins. Its actions are added to these until it ends.
     void begin(TimePoint now, std::vector<CoordinatorAction>& actions) {
         now_ = now;
         actions_ = &actions;
     }
     void end();
 
-    // Of the step under way, or of the last.
+    // Returns the time of the step under way, or of the last one.
     TimePoint now() const { return now_; }
 
-    void push(CoordinatorAction action) { actions_->push_back(std::move(action)); }
+    void push(CoordinatorAction action) {
+        CHECK(actions_ != nullptr);  // only within a step
+        actions_->push_back(std::move(action));
+    }
     void to_worker(WorkerId worker, WorkerMessage message) {
         push(SendToWorker{worker, std::move(message)});
     }
-    // The scored tokens of this request that are being said: those of one message go together.
+    // Returns the action that says scored tokens of this request. What one message brought goes
+    // into one action.
     ScoreTokens& scores_of(RequestId id);
 
-    // It is valid until the next rows to this worker.
+    // The result is valid until the next rows to this worker.
     StageInput& add_rows(WorkerId first_stage, StageInput rows);
     template <typename Which>
-    void drop_unsent(WorkerId first_stage, const Which& which) {  // rows of this step
+    // Drops rows that were added in this step.
+    void drop_unsent(WorkerId first_stage, const Which& which) {
         const auto box = rows_.find(first_stage);
         if (box != rows_.end()) std::erase_if(box->second.inputs, which);
     }
@@ -44,7 +48,7 @@ class Outbox {
 
   private:
     TimePoint now_;
-    std::vector<CoordinatorAction>* actions_ = nullptr;
+    std::vector<CoordinatorAction>* actions_ = nullptr;  // null between two steps
     std::map<WorkerId, StageInputs> rows_;
 };
 

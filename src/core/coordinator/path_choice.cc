@@ -12,15 +12,11 @@ constexpr std::int64_t kPagesFromGroups = 8;  // an eighth of a worker's KV memo
 
 }  // namespace
 
-// What the request says of itself is looked up when a stage is asked about.
+// The request must stay where it is while the result is used: what may change of it is looked up
+// when a stage is asked about.
 StageFits PathChoice::fits_for(const RequestState& state) const {
-    const std::int64_t full = demand_.blocks_needed(state, state.max_output);
-    const bool apart = room_.prefilled_apart(state);
-    return [this, full, apart, &state](WorkerId worker, LayerRange layers) {
-        if (!placements_.usable(worker, layers) || full * layers.size() > fleet_.most_pages(worker))
-            return false;
-        if (!suspects_.keeps_apart(state, worker)) return false;
-        if (apart && fleet_.has_role(worker, spec::NodeRole::decode)) return false;
+    return [this, could = room_.could_hold(state), &state](WorkerId worker, LayerRange layers) {
+        if (!could(worker, layers) || !suspects_.keeps_apart(state, worker)) return false;
         const std::int64_t kept = std::max(is_high(state) ? 0 : headroom_pages(worker),
                                            pages_left_by_groups(state, worker));
         const KvEstimate& kv = fleet_.at(worker).kv;

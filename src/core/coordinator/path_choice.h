@@ -5,7 +5,6 @@
 #include "core/coordinator/admission_queue.h"
 #include "core/coordinator/coordinator_config.h"
 #include "core/coordinator/fleet.h"
-#include "core/coordinator/kv_demand.h"
 #include "core/coordinator/placements.h"
 #include "core/coordinator/prefix_routing.h"
 #include "core/coordinator/roles.h"
@@ -14,30 +13,29 @@
 
 namespace helix::core {
 
-// Which way a waiting request takes: where its beginning is known, else where the router says,
-// among the stages that have room for it.
+// PathChoice says which way a waiting request takes: where its beginning is known, else where the
+// router says, among the stages that have room for it.
 class PathChoice {
   public:
     PathChoice(const CoordinatorConfig& config, const Fleet& fleet, const AdmissionQueue& queue,
-               const Placements& placements, const Room& room, const KvDemand& demand,
-               const Roles& roles, PrefixRouting& prefixes, const Suspects& suspects)
+               const Placements& placements, const Room& room, const Roles& roles,
+               PrefixRouting& prefixes, const Suspects& suspects)
         : config_(config),
           fleet_(fleet),
           queue_(queue),
           placements_(placements),
           room_(room),
-          demand_(demand),
           roles_(roles),
           prefixes_(prefixes),
           suspects_(suspects) {}
 
     StageFits fits_for(const RequestState& state) const;
-    Path route(TimePoint now, RequestState& state);  // empty: nothing has room
-    // Pages that a worker keeps free of requests that are not of high priority.
+    Path route(TimePoint now, RequestState& state);  // returns nothing where no path has room
+    // Returns the pages that a worker keeps free of requests that are not of high priority.
     std::int64_t headroom_pages(WorkerId worker) const;
 
   private:
-    // Pages of a worker in use that a group leaves to what comes after it.
+    // Returns the pages of a worker in use that a group leaves to what comes after it.
     std::int64_t pages_left_by_groups(const RequestState& state, WorkerId worker) const;
 
     const CoordinatorConfig& config_;
@@ -45,7 +43,6 @@ class PathChoice {
     const AdmissionQueue& queue_;
     const Placements& placements_;
     const Room& room_;
-    const KvDemand& demand_;
     const Roles& roles_;
     PrefixRouting& prefixes_;
     const Suspects& suspects_;

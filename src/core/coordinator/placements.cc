@@ -5,12 +5,14 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "core/coordinator/failed_moves.h"
 
 namespace helix::core {
 
 namespace {
 
-// Of the largest planned flow: what a link counts that the plan does not use, while it is needed.
+// A link that the plan does not use counts this part of the largest planned flow while it is
+// needed.
 constexpr double kUnplannedShare = 0.01;
 
 using Ends = std::pair<std::int32_t, std::int32_t>;
@@ -90,13 +92,12 @@ PipelineGraph Placements::graph_of(PipelineParts parts) const {
     return {config_.n_layers, std::move(parts.nodes), parts.edges};
 }
 
-// Requests go their ways on where these still exist; new ones go by this.
+// Running requests go their ways on where these still exist, and new ones go by this router.
 void Placements::make_router() {
     router_ = config_.router({graph_of(router_parts_), router_seed_});
     ++routers_made_;
     ++version_;
-    fleet_.forget_failed_moves();
-    requests_.forget_failed_moves();
+    forget_failed_moves(fleet_, requests_);
     for (auto& [id, state] : requests_) {
         if (state.running) state.path = router_->graph().path(state.pipeline);
         if (state.migration) {
@@ -105,7 +106,7 @@ void Placements::make_router() {
     }
 }
 
-// The links of the plan, and behind them the other measured ones.
+// The links of the plan come first, and behind them the other measured ones.
 PipelineParts Placements::final_parts() const {
     PipelineParts parts;
     for (std::size_t i = 0; i < pending_->workers.size(); ++i) {
@@ -132,8 +133,8 @@ void Placements::know_ways() {
 }
 
 // The pending placement's workers come first, in its order. Links have the new plan's flow where
-// both ends hold what it gives them, else the flow in force. Others are there so that no pipeline
-// is missed, with a flow that hardly counts beside these.
+// both ends hold what it gives them, else the flow in force. Other links are there so that no
+// pipeline is missed, with a flow that hardly counts beside these.
 PipelineParts Placements::present_parts() const {
     std::vector<WorkerId> ids = pending_->workers;
     for (const auto& [id, worker] : fleet_) {
@@ -159,7 +160,7 @@ PipelineParts Placements::present_parts() const {
         if (settled(flow.from) && settled(flow.to))
             planned[{flow.from, flow.to}] = flow.tokens_per_s;
     }
-    for (const spec::LinkFlow& flow : flows_) {  // of worker ids
+    for (const spec::LinkFlow& flow : flows_) {  // its nodes are worker ids
         const auto from = index.find(flow.from);
         const auto to = index.find(flow.to);
         if (from == index.end() || to == index.end()) continue;
@@ -169,7 +170,7 @@ PipelineParts Placements::present_parts() const {
     }
     std::map<Ends, spec::LinkSpec> links = measured_links(ids);
     for (const auto& [ends, link] : links) all.insert(ends);
-    for (std::size_t i = 0; i < ids.size(); ++i) {  // ours reach every worker
+    for (std::size_t i = 0; i < ids.size(); ++i) {  // our own links reach every worker
         all.insert({spec::kCoordinator, static_cast<std::int32_t>(i)});
         all.insert({static_cast<std::int32_t>(i), spec::kCoordinator});
     }
@@ -186,7 +187,7 @@ PipelineParts Placements::present_parts() const {
     return parts;
 }
 
-// By their indices in ids.
+// Returns the measured links among these workers, by their indices in ids.
 std::map<Ends, spec::LinkSpec> Placements::measured_links(const std::vector<WorkerId>& ids) const {
     const auto index = index_of(ids);
     std::map<Ends, spec::LinkSpec> links;
@@ -194,7 +195,7 @@ std::map<Ends, spec::LinkSpec> Placements::measured_links(const std::vector<Work
         for (const spec::LinkSpec& link : fleet_.at(id).joined.links) {
             const auto from = index.find(link.from);
             const auto to = index.find(link.to);
-            if (from == index.end() || to == index.end()) continue;  // a peer that left
+            if (from == index.end() || to == index.end()) continue;  // it goes to a peer that left
             links.emplace(Ends(from->second, to->second), link);
         }
     }
@@ -218,7 +219,7 @@ void Placements::forget(WorkerId worker) {
     if (!pending_) return;
     const std::vector<WorkerId>& planned = pending_->workers;
     if (std::find(planned.begin(), planned.end(), worker) != planned.end()) return drop_pending();
-    pending_->waits_for.reset();  // what the worker lost it need not wait for
+    pending_->waits_for.reset();  // it need not wait for what the worker lost
 }
 
 void Placements::use_router(PipelineParts parts) {

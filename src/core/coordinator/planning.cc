@@ -34,7 +34,7 @@ std::string Planning::maybe_plan(TimePoint now) {
         plan.cluster.nodes.push_back(slowed(worker.joined.node, worker.slowness.factor()));
         plan.current.layers.push_back(worker.ready ? worker.layers : restore_.held_before(worker));
     }
-    // Those that are drained have joined, too.
+    // Workers that are drained have joined, too.
     const auto joined = static_cast<std::int32_t>(plan.workers.size() + without.size());
     const bool enough = placements_.epoch() != 0 || joined >= config_.min_workers;
     if (plan.workers.empty() || !enough) {
@@ -45,7 +45,7 @@ std::string Planning::maybe_plan(TimePoint now) {
         for (spec::LinkSpec link : worker.joined.links) {
             const auto from = index.find(link.from);
             const auto to = index.find(link.to);
-            if (from == index.end() || to == index.end()) continue;  // a peer that left
+            if (from == index.end() || to == index.end()) continue;  // it goes to a peer that left
             if (placements_.link_down(link)) continue;
             link.from = from->second;
             link.to = to->second;
@@ -83,7 +83,7 @@ void Planning::on(TimePoint now, const Planned& event) {
     CHECK(next.kv_pages.empty() || next.kv_pages.size() == next.workers.size());
     for (std::size_t i = 0; i < plan_workers_.size(); ++i) {
         const auto it = fleet_.find(plan_workers_[i]);
-        if (it == fleet_.end() || it->second.draining) {  // left while we planned
+        if (it == fleet_.end() || it->second.draining) {  // it left while we planned
             want_plan(now);
             return;
         }

@@ -17,7 +17,8 @@
 
 namespace helix::core {
 
-// When a placement is asked for, of which workers, and whether the answer is taken.
+// Planning says when a placement is asked for, and of which workers, and whether the answer is
+// taken.
 class Planning {
   public:
     Planning(const CoordinatorConfig& config, Outbox& out, Fleet& fleet, Placements& placements,
@@ -31,20 +32,21 @@ class Planning {
           roles_(roles) {}
 
     void want_plan(TimePoint now);
-    // Asks for a plan if one is due. Not empty: why there can be none without the drained workers.
+    // Asks for a plan if one is due. Returns why there can be none without the drained workers, or
+    // nothing.
     std::string maybe_plan(TimePoint now);
-    // False where it answers an older question.
+    // Returns false where the message answers an older question.
     bool on(const NotPlanned& event);
     void on(TimePoint now, const Planned& event);
 
-    void want_now() { plan_wanted_ = true; }  // as soon as it was wanted before
+    void want_now() { plan_wanted_ = true; }  // it is due when it was due before
     bool is_idle() const { return !plan_wanted_ && !plan_running_; }
-    // From when on; with wanted false nobody waits for one.
+    // Sets from when on a plan may be asked for; with wanted false nobody waits for one.
     void want_from(TimePoint now, bool wanted) {
         plan_wanted_ = wanted;
         plan_wanted_since_ = now;
     }
-    // The workers that are drained and that the last plan did without, once.
+    // Returns, once, the drained workers that the last plan did without.
     std::set<WorkerId> take_without() { return std::exchange(plan_without_, {}); }
 
   private:
@@ -59,7 +61,7 @@ class Planning {
     TimePoint plan_wanted_since_;
     std::optional<std::uint64_t> plan_running_;
     std::vector<WorkerId> plan_workers_;
-    std::set<WorkerId> plan_without_;  // that are draining
+    std::set<WorkerId> plan_without_;  // drained workers that the plan is made without
     std::uint64_t next_plan_ = 1;
 };
 

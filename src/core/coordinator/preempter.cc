@@ -10,7 +10,8 @@ void Preempter::on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& me
     if (it == requests_.end() || !it->second.running || it->second.attempt != message.key.attempt) {
         return;
     }
-    if (!fleet_.at(worker).kv.charges().contains(message.key.request)) return;  // not its stage
+    // The worker must be a stage of it.
+    if (!fleet_.at(worker).kv.charges().contains(message.key.request)) return;
     if (message.cause == StuckCause::out_of_pages) {
         preempt_one(now, worker);
     } else if (message.cause == StuckCause::no_swap_space) {
@@ -19,13 +20,14 @@ void Preempter::on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& me
         life_.restart_without_prefix(it->second);
     } else {
         const bool invalid = message.cause == StuckCause::invalid_request;
-        life_.finish(message.key.request,
-                     invalid ? FinishReason::invalid_request : FinishReason::error,
-                     "worker " + fleet_.at(worker).joined.node.name + ": " + message.reason);
+        life_.fail(message.key.request,
+                   invalid ? FinishReason::invalid_request : FinishReason::error,
+                   FailureCause::worker_failed,
+                   "worker " + fleet_.at(worker).joined.node.name + ": " + message.reason);
     }
 }
 
-// In order, until the first that finds no room.
+// Swapped requests come back in order until the first that finds no room.
 void Preempter::swap_in(TimePoint now) {
     while (!swaps_.all().empty() && !preempted_in_step_) {
         RequestState& state = requests_.at(swaps_.all().begin()->second);
@@ -48,7 +50,7 @@ void Preempter::swap_in(TimePoint now) {
     }
 }
 
-// The request of the lowest priority, among them the latest to arrive, gives its pages back.
+// The request of the lowest priority, and among these the latest to arrive, gives its pages back.
 void Preempter::preempt_one(TimePoint now, WorkerId worker) {
     const auto last = last_preemption_.find(worker);
     if (last != last_preemption_.end() && now - last->second < config_.preemption_pause) return;
@@ -64,25 +66,27 @@ void Preempter::preempt_one(TimePoint now, WorkerId worker) {
         if (state.swapped) continue;
         if (victim == nullptr || queue_key(*victim) < queue_key(state)) victim = &state;
     }
-    if (victim == nullptr) return;  // all on their way out
+    if (victim == nullptr) return;  // all are on their way out
     last_preemption_[worker] = now;
     const bool has_output =
         !victim->output.empty() || (victim->group && victim->group->longest_output() > 0);
     if (kv.requests() - kv.swapped() == 1 && has_output) {
-        // Alone and still out of pages: pages of ended requests are on their way back, or the
-        // worker has less than it said. Recomputing would not help; it stays and is tried again at
-        // the next report.
+        // The request is alone and still out of pages: pages of ended requests are on their way
+        // back, or the worker has less than it said. Recomputing would not help, so the request
+        // stays and is tried again at the next report.
         return;
     }
     if (swaps_.can_swap_out(*victim)) {
-        if (victim->migration) migrations_.abort_migration(now, *victim, "it was preempted");
+        if (victim->migration)
+            migrations_.abort_migration(now, *victim,
+                                        {MigrationCause::preempted, "it was preempted"});
         swap_out(*victim);
     } else {
         set_back(*victim);
     }
 }
 
-// Back to its place in the queue: it will recompute.
+// The request goes back to its place in the queue, and will recompute.
 void Preempter::set_back(RequestState& state) {
     ++preemptions_;
     preempted_in_step_ = true;

@@ -18,7 +18,7 @@
 
 namespace helix::core {
 
-// Who gives KV pages back when a worker has none left, how, and how it comes back.
+// Preempter says who gives KV pages back when a worker has none left, how, and how it comes back.
 class Preempter {
   public:
     Preempter(const CoordinatorConfig& config, const Fleet& fleet, RequestTable& requests,
@@ -37,9 +37,10 @@ class Preempter {
     void on_stuck(TimePoint now, WorkerId worker, const SequenceStuck& message);
     void swap_in(TimePoint now);
 
-    // A step begins.
+    // A new step begins.
     void begin_step() { preempted_in_step_ = swapped_in_in_step_ = false; }
-    // Then nothing is started or swapped in for the rest of it.
+    // Says whether a request was preempted in this step; then nothing is started or swapped in for
+    // the rest of it.
     bool preempted_in_step() const { return preempted_in_step_; }
     std::optional<TimePoint> last_at(WorkerId worker) const;
     void forget(WorkerId worker) { last_preemption_.erase(worker); }

@@ -12,7 +12,7 @@ PrefixIndex::PrefixIndex(std::size_t max_blocks) : max_blocks_(max_blocks) {
 
 void PrefixIndex::Entry::add(std::uint32_t path) {
     auto at = std::find(paths.begin(), paths.end(), path);
-    if (at == paths.end()) --at;  // the oldest makes room
+    if (at == paths.end()) --at;  // the oldest path makes room
     std::copy_backward(paths.begin(), at, at + 1);
     paths.front() = path;
 }
@@ -36,7 +36,8 @@ void PrefixIndex::record(std::span<const base::Hash128> blocks, const Path& path
     CHECK(!path.empty());
     const auto [known, added] = path_ids_.emplace(path, static_cast<std::uint32_t>(paths_.size()));
     if (added) paths_.push_back(path);
-    // The last first: of one text the end is forgotten before the beginning.
+    // Later blocks are recorded first, so that of one text the end is forgotten before the
+    // beginning.
     const std::span<const base::Hash128> kept = blocks.first(std::min(blocks.size(), max_blocks_));
     for (auto hash = kept.rbegin(); hash != kept.rend(); ++hash) use(*hash, known->second);
 }

@@ -10,10 +10,9 @@
 namespace helix::core {
 namespace {
 
-constexpr double kLeastFlow = 1e-9;  // tokens/s, of a worker that the plan does not use
-
+// Returns the planned tokens/s into each worker. Even one that the plan does not use has a little.
 std::vector<double> flow_into(const PipelineGraph& graph) {
-    std::vector<double> flows(graph.nodes().size(), kLeastFlow);
+    std::vector<double> flows(graph.nodes().size(), kMinFlow);
     for (const PipelineEdge& edge : graph.edges()) {
         if (edge.to == spec::kCoordinator) continue;
         flows[static_cast<std::size_t>(edge.to)] += edge.flow_tokens_per_s;
@@ -30,7 +29,7 @@ PrefixIndex& PrefixRouting::index() {
 }
 
 std::vector<PrefixHit> PrefixRouting::prefix_hits(RequestState& state) {
-    // The rows of cached tokens would not be there to be scored.
+    // With a hit, the rows of cached tokens would not be there to be scored.
     if (!config_.prefix_cache || state.prefix.lost || unscored(state) > 0) return {};
     hash_blocks(state);
     // One token must be left to compute: what follows is drawn after it.

@@ -10,8 +10,8 @@
 
 namespace helix::core {
 
-// The prefix cache, the coordinator's side: who knows which beginning, and when that decides the
-// way.
+// PrefixRouting is the coordinator's side of the prefix cache: who knows which beginning, and when
+// that decides the way.
 //
 // A request goes where the KV of its beginning is unless it would get its answer sooner elsewhere.
 // What lies ahead of a worker is taken from its KV charge: the tokens that its requests are
@@ -28,22 +28,22 @@ class PrefixRouting {
           placements_(placements),
           index_(static_cast<std::size_t>(config.prefix_cache_blocks)) {}
 
-    // The paths that have the KV of a beginning of the request's text.
+    // Returns the paths that have the KV of a beginning of the request's text.
     std::vector<PrefixHit> prefix_hits(RequestState& state);
-    // That of the hit to be used, if any is worth it; sets state.prefix.cached.
+    // Returns the path of the hit to be used, if any is worth it, and sets state.prefix.cached.
     Path prefer_prefix(RequestState& state, const std::vector<PrefixHit>& hits,
                        const StageFits& fits);
-    // The path has just computed so many of the request's first tokens.
+    // The path has just computed this many of the request's first tokens.
     void remember_prefix(RequestState& state, std::int64_t tokens);
     void note_first_token(RequestState& state);
 
-    // They are not on path, as its worker said.
+    // The tokens are not on this path, as one of its workers said.
     void forget(const RequestState& state, const Path& path) {
         index().forget(state.prefix.blocks, path);
     }
     void clear() { index_.clear(); }
-    std::size_t size() const { return is_stale() ? 0 : index_.size(); }  // blocks
-    // Since start: tokens of prompts, and those of them that were found.
+    std::size_t size() const { return is_stale() ? 0 : index_.size(); }  // in blocks
+    // Counted since the start are the tokens of prompts, and those of them that were found.
     std::int64_t queried_tokens() const { return prefix_queried_tokens_; }
     std::int64_t hit_tokens() const { return prefix_hit_tokens_; }
 
@@ -53,7 +53,8 @@ class PrefixRouting {
     const CoordinatorConfig& config_;
     const Fleet& fleet_;
     const Placements& placements_;
-    // Edges of its paths are those of the router that was made as the so-manyth.
+    // Says whether the router was made anew since: the index has paths as edges of one router's
+    // graph.
     bool is_stale() const { return router_ != placements_.routers_made(); }
     PrefixIndex& index();
 

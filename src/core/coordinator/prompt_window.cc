@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kWindowGain = 0.5;     // of the way to Little's law, per window of prompts
 constexpr double kMostFaster = 2;       // a prompt quicker than target / kMostFaster says no more
-constexpr double kWindowMeanOver = 32;  // prompts
+constexpr double kWindowMeanOver = 32;  // the mean is over this many prompts
 constexpr double kLeastPrompts = 2;
 constexpr double kRowsPerWorker = 128;
 

@@ -65,7 +65,7 @@ void RequestLife::restart(RequestState& state) {
     queue_.enqueue(state);
 }
 
-// The worker has thrown away what we thought it had, or what a migration had brought. No
+// The worker has thrown away what we thought it had, or what a migration had brought. This is no
 // preemption: nothing was lost but the way to the workers and back.
 void RequestLife::restart_without_prefix(RequestState& state) {
     const Path path = state.path;
@@ -80,7 +80,18 @@ void RequestLife::fail_over(TimePoint now, RequestState& state) {
     state.last_progress = now;
 }
 
-void RequestLife::finish(RequestId id, FinishReason reason, const std::string& error) {
+void RequestLife::finish(RequestId id, FinishReason reason) {
+    end(id, reason, FailureCause::none, "");
+}
+
+void RequestLife::fail(RequestId id, FinishReason reason, FailureCause cause,
+                       const std::string& error) {
+    CHECK(!is_whole(reason) && cause != FailureCause::none);
+    end(id, reason, cause, error);
+}
+
+void RequestLife::end(RequestId id, FinishReason reason, FailureCause cause,
+                      const std::string& error) {
     const auto it = requests_.find(id);
     CHECK(it != requests_.end());
     RequestState& state = it->second;
@@ -98,13 +109,14 @@ void RequestLife::finish(RequestId id, FinishReason reason, const std::string& e
         ++failed_;
     }
     if (state.drafting && state.drafting->told > 0) out_.push(ForgetDrafts{id});
-    out_.push(FinishRequest{id, reason, error});
+    out_.push(FinishRequest{id, reason, cause, error});
     requests_.erase(it);
 }
 
 void RequestLife::leave_pipeline(RequestState& state) {
     CHECK(state.running);
-    if (state.migration) migrations_.drop_migration(state, "it left its pipeline");
+    if (state.migration)
+        migrations_.drop_migration(state, {MigrationCause::left_pipeline, "it left its pipeline"});
     if (state.prompt_rows == 0) prefixes_.remember_prefix(state, length(state) - 1);
     prompts_.abandon(state.prompt_rows);
     state.prompt_rows = 0;
@@ -131,7 +143,7 @@ void RequestLife::begin_group(RequestState& state, StageInput& input) {
     if (state.group->beams) {
         state.group->beams->set_max_output(state.max_output);
     } else {
-        // Choices that have ended are drawn, too: the others stay what they were.
+        // Choices that have ended are drawn, too, so that the others stay what they were.
         input.draws = state.request.n;
     }
 }

@@ -22,7 +22,8 @@
 
 namespace helix::core {
 
-// How a request starts on a pipeline, leaves it, goes back to the queue, and ends.
+// RequestLife has what happens to a request as a whole: it starts on a pipeline, leaves it, goes
+// back to the queue, and ends.
 class RequestLife {
   public:
     RequestLife(Outbox& out, Fleet& fleet, RequestTable& requests, AdmissionQueue& queue,
@@ -48,14 +49,17 @@ class RequestLife {
 
     void reject(RequestId id, RejectReason reason, const std::string& message);
     void start(TimePoint now, RequestState& state, Path path);
-    // Back to its place in the queue, to be computed anew.
+    // The request goes back to its place in the queue, to be computed anew.
     void restart(RequestState& state);
     void restart_without_prefix(RequestState& state);
-    // Its pipeline is broken: back to its place in the queue.
+    // The request's pipeline is broken, and the request goes back to its place in the queue.
     void fail_over(TimePoint now, RequestState& state);
-    void finish(RequestId id, FinishReason reason, const std::string& error);
+    // The request ends, because its answer is whole or because its client said so (Ended).
+    void finish(RequestId id, FinishReason reason);
+    // The request ends because it failed; error says why in words for the client.
+    void fail(RequestId id, FinishReason reason, FailureCause cause, const std::string& error);
 
-    // Refused before anything was promised, and before it was in the table.
+    // A request was refused before anything was promised, and before it was in the table.
     void note_rejected() { ++rejected_; }
     std::int64_t failovers() const { return failovers_; }
     std::int64_t finished() const { return finished_; }
@@ -63,9 +67,10 @@ class RequestLife {
     std::int64_t rejected() const { return rejected_; }
 
   private:
+    void end(RequestId id, FinishReason reason, FailureCause cause, const std::string& error);
     // Takes the request off its pipeline and tells the workers that are left.
     void leave_pipeline(RequestState& state);
-    // The first rows of an attempt, as a group needs them.
+    // Adds to the first rows of an attempt what a group needs.
     static void begin_group(RequestState& state, StageInput& input);
 
     Outbox& out_;

@@ -18,17 +18,18 @@
 #include "core/protocol/request.h"
 #include "core/routing/pipeline_graph.h"
 
-// What the coordinator knows of one request.
+// This is what the coordinator knows of one request.
 
 namespace helix::core {
 
 // What the prefix cache has to do with a request.
 struct PrefixUse {
     std::vector<base::Hash128> blocks;  // of prompt and output, as far as they were asked for
-    // Tokens that this attempt need not compute. Of a waiting request: on the path that was
-    // found for it last.
+    // Tokens that this attempt need not compute. For a waiting request they are those on the path
+    // that was found for it last.
     std::int32_t cached = 0;
-    bool lost = false;  // it was not there: the next attempt computes everything
+    // What was believed to be cached was not there, so the next attempt computes everything.
+    bool lost = false;
 };
 
 // The tokens drafted ahead for a request.
@@ -45,105 +46,120 @@ struct Drafting {
     TimePoint asked_at;
 };
 
-// A request on its way to another pipeline (core/coordinator/migrations.h).
+// A request that is on its way to another pipeline (core/coordinator/migrations.h).
 struct Migration {
-    // A worker of the old pipeline and one of the new, or the same one, with layers in common.
+    // The layers that a worker of the old pipeline and one of the new have in common; both may be
+    // the same worker.
     struct Transfer {
         WorkerId from;
         WorkerId to;
         LayerRange layers;
-        bool arrived = false;    // all of the round under way
-        std::int64_t pages = 0;  // of that round
+        bool arrived = false;    // all of the round under way has arrived
+        std::int64_t pages = 0;  // the pages of that round
         bool is_local() const { return from == to; }
     };
-    std::uint32_t attempt = 0;  // that it will be
-    Pipeline pipeline;          // that it will run on
-    Path path;                  // in the router's graph; empty: not in there any more
+    std::uint32_t attempt = 0;  // the attempt that it will be
+    Pipeline pipeline;          // the pipeline that it will run on
+    // The way in the router's graph; empty: it is not in there any more.
+    Path path;
     MigrationReason begun_for = MigrationReason::asked;
     MigrationPhase phase = MigrationPhase::reserving;
     std::vector<WorkerId> unreserved;  // workers that have not said yet that they have room
-    std::int64_t reserved_blocks = 0;  // asked for, per layer
+    std::int64_t reserved_blocks = 0;  // what was asked for, per layer
     std::vector<Transfer> transfers;
-    std::uint32_t round = 0;                            // under way or, between rounds, over
-    std::map<std::uint32_t, std::int32_t> sent_blocks;  // full ones, by member; beams: one's prompt
-    std::int64_t tokens = 0;                            // as in MigrationEnded
+    std::uint32_t round = 0;  // the round under way or, between rounds, the last
+    // Full blocks that were sent, by member. For beams it has the prompt's, under one member.
+    std::map<std::uint32_t, std::int32_t> sent_blocks;
+    std::int64_t tokens = 0;  // as in MigrationEnded
     std::int64_t pages = 0;
     TimePoint began;
-    TimePoint heard;                      // the last answer
-    Duration patience;                    // with the next, or while held
-    TimePoint asked;                      // for the reservation, or said that it still holds
-    std::optional<TimePoint> held_since;  // in last_round, when all its rows have come back
+    TimePoint heard;    // when the last answer came
+    Duration patience;  // how long the next answer may take, or the hold
+    TimePoint asked;    // when the reservation was asked for, or last confirmed
+    // In last_round: since all its rows have come back.
+    std::optional<TimePoint> held_since;
 };
 
 struct RequestState {
     Request request;
-    std::uint64_t order = 0;  // of arrival
-    std::uint64_t place = 0;  // in the queue, by what its client has asked for (FairShares)
+    std::uint64_t order = 0;  // the number of its arrival
+    // The place in the queue, by what its client has asked for (FairShares).
+    std::uint64_t place = 0;
     std::uint32_t attempt = 0;
     std::uint32_t last_attempt = 0;  // the highest that was used, also by a migration given up
     bool accepted = false;
-    bool running = false;  // has a pipeline
-    bool swapped = false;  // and runs, but its KV is in host memory: no rows are sent
+    bool running = false;  // it has a pipeline
+    // It runs, but its KV is in host memory, so no rows are sent.
+    bool swapped = false;
     Pipeline pipeline;
-    Path path;  // the pipeline in the router's graph; empty: not in there any more
+    // The pipeline in the router's graph; empty: it is not in there any more.
+    Path path;
     std::int64_t rows_going = 0;           // sent and not come back as a token
     bool draws_on = false;                 // the last token was drafted: one more was drawn with it
     std::vector<Token> output;             // of one sequence
     std::unique_ptr<SequenceGroup> group;  // iff request.is_group()
-    std::int64_t swapped_blocks = 0;       // charged to WorkerState::swap_used, per layer
-    std::int64_t prompt_rows = 0;  // in the prompt window: until the first token of this attempt
-    TimePoint started;             // this attempt
-    std::int32_t max_output = 0;   // max_tokens, or what context and memory allow
+    std::int64_t swapped_blocks = 0;       // per layer, charged to WorkerState::swap_used
+    // Its rows in the prompt window, until the first token of this attempt.
+    std::int64_t prompt_rows = 0;
+    TimePoint started;            // when this attempt started
+    std::int32_t max_output = 0;  // max_tokens, or what context and memory allow
     TimePoint last_progress;
-    std::optional<TimePoint> unfit_since;    // waits, and no placement could hold it since
-    std::optional<TimePoint> trouble_since;  // set back for want of progress since its last token
-    std::int32_t deaths = 0;                 // of workers that ran it, since its last token
+    // Since then it waits, and no placement could hold it.
+    std::optional<TimePoint> unfit_since;
+    // Since then it makes no progress: it was set back for that and has had no token.
+    std::optional<TimePoint> trouble_since;
+    // Workers that died with it since its last token.
+    std::int32_t deaths = 0;
     PrefixUse prefix;
     std::unique_ptr<Drafting> drafting;  // null before the first
     std::unique_ptr<Migration> migration;
-    base::Backoff moves_again;       // unless somebody asks for it
+    base::Backoff moves_again;       // the pause before it moves again, unless somebody asks
     bool moved = false;              // this attempt began with KV that a migration had brought
-    base::Backoff hands_over_again;  // in this attempt
-    std::int32_t scored = 0;         // tokens of the prompt, passed on; in any attempt
-    std::int32_t unscored_ends = 0;  // attempts that went on to a token without them
+    base::Backoff hands_over_again;  // the pause before its next hand-over, in this attempt
+    // Tokens of the prompt whose log-probabilities were passed on, in any attempt.
+    std::int32_t scored = 0;
+    // Attempts that came to a token without all of these.
+    std::int32_t unscored_ends = 0;
 };
 
-// Waiting requests in the order they will run: priority, then in turns of the clients, then
-// arrival.
+// The key orders waiting requests as they will run: by priority, then in turns of the clients, then
+// by arrival.
 using QueueKey = std::tuple<std::int64_t, std::uint64_t, std::uint64_t>;
 inline QueueKey queue_key(const RequestState& state) {
     return {-static_cast<std::int64_t>(state.request.priority), state.place, state.order};
 }
 
-// It runs with nobody else beside it: workers died with it again and again.
+// Says whether the request runs with nobody else beside it, because workers died with it again and
+// again.
 inline bool is_suspect(const RequestState& state) {
     return state.deaths >= kDeathsBeforeAlone;
 }
 
-// Of the two levels of priority the upper: with headroom, and first in a worker's batches.
+// Says whether the request has the upper of the two levels of priority: with headroom, and first in
+// a worker's batches.
 inline bool is_high(const RequestState& state) {
     return state.request.priority > 0;
 }
 
-// The pipeline's stage at this worker; null if there is none.
+// Returns the pipeline's stage at this worker; null if there is none.
 inline const Stage* stage_at(const Pipeline& pipeline, WorkerId worker) {
     const auto it = std::find_if(pipeline.begin(), pipeline.end(),
                                  [&](const Stage& stage) { return stage.worker == worker; });
     return it == pipeline.end() ? nullptr : &*it;
 }
 
-// Tokens of prompt and output so far.
+// Returns the tokens of prompt and output so far.
 inline std::int32_t length(const RequestState& state) {
     return static_cast<std::int32_t>(state.request.prompt.size() + state.output.size());
 }
 
-// Tokens of the prompt whose log-probabilities are asked for and have not come.
+// Returns how many tokens of the prompt still lack log-probabilities that were asked for.
 inline std::int32_t unscored(const RequestState& state) {
     if (!state.request.score_prompt) return 0;
     return static_cast<std::int32_t>(state.request.prompt.size()) - 1 - state.scored;
 }
 
-// Does one of them send rows to the other?
+// Says whether one of the two sends rows to the other.
 inline bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
     for (std::size_t i = 1; i < pipeline.size(); ++i) {
         const WorkerId before = pipeline[i - 1].worker;
@@ -153,12 +169,12 @@ inline bool neighbours(const Pipeline& pipeline, WorkerId one, WorkerId other) {
     return false;
 }
 
-// "worker 3"
+// Returns "worker 3".
 inline std::string worker_text(WorkerId worker) {
     return "worker " + std::to_string(worker.value);
 }
 
-// " (request 7, attempt 2, member 0)"
+// Returns " (request 7, attempt 2, member 0)".
 inline std::string of_request(const SequenceKey& key) {
     return " (request " + std::to_string(key.request.value) + ", attempt " +
            std::to_string(key.attempt) + ", member " + std::to_string(key.member) + ")";

@@ -10,7 +10,8 @@
 
 namespace helix::core {
 
-// Requests by rising id, each found in no more time than in a table of a few.
+// RequestTable has the requests by rising id, and finds each in no more time than in a table of a
+// few.
 class RequestTable {
   public:
     using Map = std::map<RequestId, RequestState>;
@@ -28,7 +29,7 @@ class RequestTable {
         return it == nullptr ? nullptr : &(*it)->second;
     }
     bool contains(RequestId id) const { return index_.find(id.value) != nullptr; }
-    // id is new.
+    // Adds a request whose id is new.
     void emplace(RequestId id, RequestState state) {
         index_.insert(id.value, by_id_.emplace_hint(by_id_.end(), id, std::move(state)));
     }
@@ -36,7 +37,7 @@ class RequestTable {
         index_.erase(it->first.value);
         by_id_.erase(it);
     }
-    // Things have changed: a move that failed may go well now.
+    // The pauses after failed moves of requests are over (core/coordinator/failed_moves.h).
     void forget_failed_moves() {
         for (auto& [id, state] : by_id_) state.moves_again.clear();
     }

@@ -53,7 +53,7 @@ std::string listed(const std::vector<std::string>& names) {
     return text;
 }
 
-// What a machine has free is a little different each time; whether the layers fit is seen when they
+// What a machine has free is a little different each time. Whether the layers fit is seen when they
 // are loaded.
 bool has_lost_memory(std::int64_t bytes, const RememberedPlacement::Holder& holder) {
     constexpr double kEnough = 0.9;
@@ -138,7 +138,8 @@ void Restore::remember_in_force() {
 bool Restore::restore() {
     PendingPlacement next;
     std::map<std::string, std::int32_t> index = {{"", spec::kCoordinator}};
-    bool improvable = false;  // with strangers, or because somebody is to leave
+    // There are new workers, or somebody is to leave.
+    bool improvable = false;
     for (const auto& [id, worker] : fleet_) {
         if (worker.failed || (worker.draining && held_before(worker).empty())) continue;
         const std::string& name = worker.joined.node.name;
@@ -153,7 +154,7 @@ bool Restore::restore() {
     for (const RememberedPlacement::Flow& flow : remembered_->flows) {
         const auto from = index.find(flow.from);
         const auto to = index.find(flow.to);
-        if (from == index.end() || to == index.end()) continue;  // held nothing, and is not here
+        if (from == index.end() || to == index.end()) continue;  // it held nothing, and is not here
         next.flows.push_back({from->second, to->second, flow.tokens_per_s});
     }
     out_.push(Report{"the placement from before the restart is taken up again", false,

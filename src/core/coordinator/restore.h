@@ -10,8 +10,8 @@
 
 namespace helix::core {
 
-// After a restart: the placement that the coordinator before us had in force is put in force again,
-// without planning, as soon as those that held it are back.
+// Restore puts the placement in force again that the coordinator before us had in force, without
+// planning, as soon as those that held it are back.
 class Restore {
   public:
     Restore(const CoordinatorConfig& config, Outbox& out, const Fleet& fleet,
@@ -22,29 +22,32 @@ class Restore {
           placements_(placements),
           remembered_(config.remembered) {}
 
-    // What the worker had before the restart and was not told to give up since.
+    // Returns the layers that the worker had before the restart and was not told to give up since.
     LayerRange held_before(const WorkerState& worker) const;
-    // In the placement in force or, before the first, in the one from before the restart.
+    // Says whether the worker is in the placement in force or, before the first, in the one from
+    // before the restart.
     bool is_placed(WorkerId id) const;
     struct Progress {
-        bool awaits = false;      // nothing is planned: see restored, or some are still waited for
+        // Nothing is planned, because it is restored or workers are still waited for.
+        bool awaits = false;
         bool restored = false;    // it is the pending placement now
-        bool improvable = false;  // and a plan may make it better
+        bool improvable = false;  // a plan may make it better
     };
     Progress advance(TimePoint now);
-    void remember_in_force();  // the pending placement's
+    void remember_in_force();  // remembers the pending placement as in force
 
-    // The last that was put in force; null before the first.
+    // Returns the placement that was put in force last; null before the first.
     const RememberedPlacement* in_force() const { return in_force_ ? &*in_force_ : nullptr; }
 
   private:
-    bool restore();  // true: a plan may make it better
+    bool restore();  // returns true if a plan may make it better
 
     const CoordinatorConfig& config_;
     Outbox& out_;
     const Fleet& fleet_;
     Placements& placements_;
-    // From before the restart; without those that have a part in a placement of ours.
+    // This is the placement from before the restart, without those that have a part in a placement
+    // of ours.
     std::optional<RememberedPlacement> remembered_;
     std::optional<TimePoint> restore_until_;  // set while workers are waited for
     bool restore_over_ = false;               // a placement is in force, or it was given up

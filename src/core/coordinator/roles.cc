@@ -10,7 +10,7 @@ namespace {
 
 using spec::NodeRole;
 
-// A hand-over that failed is tried again after so long, then after twice that, ...
+// A hand-over that failed is tried again after this time, then after twice that, and so on.
 constexpr Duration kFirstPause = base::from_ms(100);
 constexpr Duration kLongestPause = base::from_ms(3200);
 
@@ -91,7 +91,8 @@ void Roles::note_handover_failed(RequestState& state) {
     if (base::planted(base::PlantedBug::handover_forgotten)) due_.erase(queue_key(state));
 }
 
-// Who runs where only prompts are computed, and has its first token, is to be handed over.
+// A request that runs where only prompts are computed, and has its first token, is to be handed
+// over.
 std::string Roles::check(const RequestTable& requests) const {
     for (const auto& [key, id] : due_) {
         const RequestState* request = requests.by_id(id);

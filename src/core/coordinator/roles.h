@@ -15,8 +15,8 @@
 
 namespace helix::core {
 
-// Workers with roles (prefill/decode disaggregation): prompts are computed on some, what comes
-// after the first token on others.
+// Roles knows the workers with roles (prefill/decode disaggregation): prompts are computed on some,
+// and what comes after the first token on others.
 //
 // A request starts on workers that may prefill, by preference on those that do nothing else. When
 // its first token has come it is handed over (core/coordinator/handover.h): a migration like any
@@ -32,8 +32,8 @@ class Roles {
           const Placements& placements, const Room& room)
         : config_(config), out_(out), fleet_(fleet), placements_(placements), room_(room) {}
 
-    bool gains_roles(const std::vector<WorkerId>& planned,
-                     const Planned& event) const;  // that are not kept now
+    // Says whether the planned placement would keep roles that are not kept now.
+    bool gains_roles(const std::vector<WorkerId>& planned, const Planned& event) const;
     void tell_roles();
     StageFits prefill_only(const StageFits& fits) const;
     bool is_where_prompts_are(const RequestState& state) const;
@@ -45,15 +45,15 @@ class Roles {
     void note_workers() {
         if (!fleet_.any_roles()) said_.reset();
     }
-    // Were they kept, when it was last told?
+    // Says whether roles were kept when that was last told; none: it was never told.
     std::optional<bool> said() const { return said_; }
-    // Requests that run where prompts are computed, have their first token and are to go on
-    // elsewhere.
+    // Returns the requests that run where prompts are computed, have their first token and are to
+    // go on elsewhere.
     const std::map<QueueKey, RequestId>& due() const { return due_; }
     bool may_look(TimePoint now) const { return !due_.empty() && now >= next_look_; }
     void look_again_at(TimePoint at) { next_look_ = at; }
     void stays(const QueueKey& key) { due_.erase(key); }
-    // A request that nobody hands over although it is due, in words; empty: there is none.
+    // Returns which request nobody hands over although it is due, in words, or nothing.
     std::string check(const RequestTable& requests) const;
 
   private:

@@ -10,8 +10,8 @@
 namespace helix::core {
 namespace {
 
-// Machines that can compute at the same time along one pipeline: workers of one host share its
-// cores.
+// Returns how many machines can compute at the same time along one pipeline. Workers of one host
+// share its cores and count as one.
 std::int32_t machines_in_pipeline(const PipelineGraph& graph, const Fleet& fleet) {
     std::set<std::string> hosts;
     std::int32_t nameless = 0;
@@ -28,7 +28,7 @@ std::int32_t machines_in_pipeline(const PipelineGraph& graph, const Fleet& fleet
     return std::max(1, std::min(machines, graph.min_depth()));
 }
 
-// "w0, w1"
+// Returns "w0, w1".
 std::string names_text(const std::set<WorkerId>& ids, const Fleet& fleet) {
     std::string text;
     for (const WorkerId id : ids) {
@@ -96,7 +96,7 @@ void Rollout::begin_step(TimePoint now) {
     const TransitionStep step = next_transition_step(config_.n_layers, nodes, links);
     next.stepping = true;
     next.step_since = now;
-    bool serving = false;  // one of them
+    bool serving = false;  // one of the step's workers serves now
     std::size_t running = 0;
     for (const std::int32_t i : step.nodes) {
         const WorkerId id = parts.nodes[static_cast<std::size_t>(i)].worker;
@@ -143,7 +143,7 @@ void Rollout::send_assignments(TimePoint now) {
         const PipelineGraph graph(config_.n_layers, std::move(parts.nodes), parts.edges);
         message.pipeline_groups = machines_in_pipeline(graph, fleet_);
     }
-    // Those that are in no placement any more may still run requests.
+    // Workers that are in no placement any more may still run requests, so all are told of them.
     for (const auto& [id, worker] : fleet_) {
         message.peers.push_back({id, worker.joined.endpoint, worker.joined.public_key});
     }
@@ -151,7 +151,8 @@ void Rollout::send_assignments(TimePoint now) {
         const WorkerId id = next.workers[i];
         WorkerState& worker = fleet_.at(id);
         const bool changes = next.step.contains(id);
-        if (!changes && next.changed.contains(id) && !worker.ready) continue;  // its turn comes
+        // A worker that has not loaded has its turn in a later step.
+        if (!changes && next.changed.contains(id) && !worker.ready) continue;
         if (changes) fleet_.assign(id, next.placement.layers[i]);
         message.layers = worker.layers;
         worker.assigned_epoch = message.epoch;
@@ -161,7 +162,7 @@ void Rollout::send_assignments(TimePoint now) {
     next.message = std::move(message);
 }
 
-// Requests go their ways on; new ones go by these.
+// Running requests go their ways on, and new ones go by these.
 void Rollout::use_router(PipelineParts parts) {
     placements_.use_router(std::move(parts));
     const std::vector<PipelineNode>& nodes = placements_.router()->graph().nodes();

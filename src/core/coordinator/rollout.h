@@ -13,7 +13,7 @@
 
 namespace helix::core {
 
-// How a placement is put in force: step by step, so that service goes on where that is possible
+// Rollout puts a placement in force, step by step, so that service goes on where that is possible
 // (core/coordinator/transition_steps.h).
 //
 // The workers of a step are closed: nothing new goes there, and what runs there moves away or
@@ -35,7 +35,8 @@ class Rollout {
 
     void advance_pending(TimePoint now);
     void empty_step(TimePoint now);
-    // To those that have not answered: assignment or answer may have been lost.
+    // Sends the assignment again to those that have not answered, since assignment or answer may
+    // have been lost.
     void repeat_assignments(TimePoint now);
 
   private:

@@ -12,16 +12,28 @@ namespace {
 
 using spec::NodeRole;
 
-// Tokens that come where only prompts are computed until the request has been handed over.
+// This many tokens come where only prompts are computed until the request has been handed over.
 constexpr std::int64_t kBeforeMove = 32;
 
 }  // namespace
 
+bool Room::could_hold(WorkerId worker, LayerRange layers, std::int64_t blocks) const {
+    return placements_.usable(worker, layers) &&
+           blocks * layers.size() <= fleet_.most_pages(worker);
+}
+
+StageFits Room::could_hold(const RequestState& state) const {
+    const std::int64_t full = demand_.blocks_needed(state, state.max_output);
+    const bool apart = prefilled_apart(state);
+    return [this, full, apart](WorkerId worker, LayerRange layers) {
+        if (apart && fleet_.has_role(worker, NodeRole::decode)) return false;
+        return could_hold(worker, layers, full);
+    };
+}
+
 bool Room::holds(std::int64_t blocks) const {
-    return placements_.router()->can_route([&](WorkerId worker, LayerRange layers) {
-        return placements_.usable(worker, layers) &&
-               blocks * layers.size() <= fleet_.most_pages(worker);
-    });
+    return placements_.router()->can_route(
+        [&](WorkerId worker, LayerRange layers) { return could_hold(worker, layers, blocks); });
 }
 
 const PlacementAbility& Room::ability() const {
@@ -46,8 +58,7 @@ bool Room::prefilled_apart(const RequestState& state) const {
     if (!roles_kept()) return false;
     const std::int64_t full = demand_.blocks_needed(state, state.max_output);
     return placements_.router()->can_route([&](WorkerId worker, LayerRange layers) {
-        return placements_.usable(worker, layers) && !fleet_.has_role(worker, NodeRole::decode) &&
-               full * layers.size() <= fleet_.most_pages(worker);
+        return !fleet_.has_role(worker, NodeRole::decode) && could_hold(worker, layers, full);
     });
 }
 
@@ -90,7 +101,7 @@ std::optional<RequestId> Room::left_without_room(const HoldsBlocks& later) const
     for (const auto& [id, state] : requests_) {
         if (!state.accepted) continue;
         const std::int64_t blocks = demand_.blocks_to_end(state);
-        // What has no place as it is loses none.
+        // A request that has no place as things are loses none.
         if (blocks <= need || later(blocks) || !holds_now(blocks, true)) continue;
         found = id;
         need = blocks;
@@ -120,13 +131,13 @@ std::string Room::waits_text(RequestId id) const {
            " tokens has to end first: nothing else could hold it";
 }
 
-// A request accepted now must also fit what comes next.
+// A request that is accepted now must also fit what comes next.
 bool Room::holds_later(std::int64_t blocks) const {
     if (placements_.pending() && !pending_holds(blocks)) return false;
     return !fleet_.drain_waits_for() || holds_now(blocks, false);
 }
 
-// As workers are now: those that are drained too, but not those that are about to load.
+// This takes workers as they are now: drained ones too, but not those that are about to load.
 bool Room::holds_now(std::int64_t blocks, bool drained_too) const {
     return placements_.router()->can_route([&](WorkerId id, LayerRange layers) {
         const auto it = fleet_.find(id);
@@ -141,7 +152,7 @@ bool Room::holds_now(std::int64_t blocks, bool drained_too) const {
 // Workers that have not loaded their new layers are believed to have what the planner says.
 bool Room::pending_holds(std::int64_t blocks) const {
     const PendingPlacement& next = *placements_.pending();
-    if (next.ways == nullptr) return true;  // the first one, from before a restart
+    if (next.ways == nullptr) return true;  // it is the first, from before a restart
     return next.ways->can_route([&](WorkerId id, LayerRange layers) {
         const std::int64_t total = pages_in_pending(id);
         return blocks * layers.size() <= total - kv_watermark(total);

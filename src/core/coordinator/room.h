@@ -14,14 +14,14 @@
 
 namespace helix::core {
 
-// What the workers of the placement in force can do together.
+// PlacementAbility is what the workers of the placement in force can do together.
 struct PlacementAbility {
-    std::int64_t tokens = 0;  // of one request
-    bool roles = false;       // they keep to their roles
+    std::int64_t tokens = 0;  // the most that one request can have
+    bool roles = false;       // the workers keep to their roles
 };
-// What one request can have in the placement in force and in what comes next: a worker is not
-// emptied, and no placement begins, while that would leave an accepted request without a place. New
-// requests are measured by the smaller of the two.
+// Room says what one request can have in the placement in force and in what comes next. A worker is
+// not emptied, and no placement begins, while that would leave an accepted request without a place.
+// New requests are measured by the smaller of the two.
 class Room {
   public:
     using HoldsBlocks = std::function<bool(std::int64_t)>;  // for one request, per layer
@@ -35,32 +35,40 @@ class Room {
           placements_(placements),
           demand_(demand) {}
 
-    // Could one request have so many blocks per layer in the placement in force?
+    // Says whether this worker, however busy it is now, could ever have these layers of one request
+    // with this many blocks per layer.
+    bool could_hold(WorkerId worker, LayerRange layers, std::int64_t blocks) const;
+    // Returns the stages that could ever hold the whole request. Where workers that prefill could,
+    // those that only decode are not among them.
+    StageFits could_hold(const RequestState& state) const;
+    // Says whether one request could have this many blocks per layer in the placement in force.
     bool holds(std::int64_t blocks) const;
     const PlacementAbility& ability() const;
-    bool roles_kept() const;                    // the same, remembered as capacity() is
-    bool only_prefills(WorkerId worker) const;  // and roles are kept
-    // Is there a path of workers that may prefill, and that could ever hold the request?
+    bool roles_kept() const;                    // remembered as capacity() is
+    bool only_prefills(WorkerId worker) const;  // says so only while roles are kept
+    // Says whether there is a path of workers that may prefill, and that could ever hold the
+    // request.
     bool prefilled_apart(const RequestState& state) const;
     std::int64_t expected_pages(const RequestState& state, const Stage& stage) const;
-    // The most output it can have, of what it asks for; needs capacity() tokens.
+    // Returns the most output that the request can have of what it asks for, where one request can
+    // have capacity_now tokens.
     std::int32_t output_limit(const RequestState& state, std::int64_t capacity_now) const;
-    // An accepted request that has a place as things are, and then would have none.
+    // Returns an accepted request that has a place as things are, and would have none if only
+    // `later` held.
     std::optional<RequestId> left_without_room(const HoldsBlocks& later) const;
-    bool waits_for_room();  // the pending placement
+    bool waits_for_room();  // says whether the pending placement waits for a request
     std::string waits_text(RequestId id) const;
     bool holds_later(std::int64_t blocks) const;
     bool holds_now(std::int64_t blocks, bool drained_too) const;
     bool pending_holds(std::int64_t blocks) const;
-    // Of capacity(), what one request will also have in what comes next.
+    // Returns how many of capacity() tokens one request will also have in what comes next.
     std::int64_t lasting_capacity(std::int64_t capacity_now) const;
-    // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
-    std::int64_t capacity_tokens() const;
-
-    // The most tokens (prompt and output) one request can have in the placement in force; 0 = none.
+    // Returns the most tokens (prompt and output) that one request can have in the placement in
+    // force; 0 = none.
     std::int64_t capacity() const { return ability().tokens; }
 
   private:
+    std::int64_t capacity_tokens() const;
     std::int64_t pages_in_pending(WorkerId id) const;
     bool find_roles_kept() const;
 
@@ -71,7 +79,7 @@ class Room {
     Placements& placements_;
     const KvDemand& demand_;
     struct Derived {
-        std::uint64_t fleet = 0;  // of these versions
+        std::uint64_t fleet = 0;  // it was derived of these versions
         std::uint64_t placements = 0;
         PlacementAbility ability;
     };

@@ -16,8 +16,8 @@ std::optional<DrainWorker> Scaling::scale(TimePoint now) {
     }
     const BalanceView loads = balancer_.balance_view(now);
     const std::vector<PipelineNode>& nodes = loads.graph->nodes();
-    // All that waits wants room, the first of them at one place, together spread evenly: a queue
-    // that grows while memory is not yet full is too little room as well.
+    // All that waits wants room: the first request at one place, and all together spread evenly. A
+    // queue that grows while memory is not yet full is too little room as well.
     const RequestState* head = balancer_.head_without_room();
     std::int64_t waits = 0;
     for (const auto& [key, id] : queue_.waiting())
@@ -32,7 +32,8 @@ std::optional<DrainWorker> Scaling::scale(TimePoint now) {
         view.nodes.push_back({nodes[i].worker, loads.nodes[i]});
         const Usage demand = {UsageKind::head_of_line, waits, std::max(1, nodes[i].layers.size())};
         if (waits > 0) view.nodes.back().load.add(demand);
-        // Whether the others can hold the model is seen when it is planned without it.
+        // Whether the others can hold the model is seen when it is planned without this
+        // worker.
         view.spare.push_back(it->second.drain_refused.empty() ? 1 : 0);
     }
     const std::optional<ScaleDecision> decision = scaler_->step(now, view);

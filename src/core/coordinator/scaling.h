@@ -16,7 +16,8 @@
 
 namespace helix::core {
 
-// More and fewer workers, by the freeness of all together (core/coordinator/auto_scale.h).
+// Scaling asks for more or fewer workers, by the freeness of all together
+// (core/coordinator/auto_scale.h).
 class Scaling {
   public:
     Scaling(const CoordinatorConfig& config, Outbox& out, const Fleet& fleet,
@@ -34,7 +35,7 @@ class Scaling {
           scaler_(config.scale ? std::optional<AutoScaler>(*config.scale) : std::nullopt) {}
 
     void on(TimePoint now, const WorkerNotAdded& event);
-    // The worker that is not needed any more.
+    // Asks for workers, or returns how to drain the one that is not needed any more.
     std::optional<DrainWorker> scale(TimePoint now);
 
   private:

@@ -5,14 +5,17 @@
 namespace helix::core {
 namespace {
 
-constexpr std::int64_t kLeastBusyNs = 200'000'000;  // in a window that is judged
+// This is the least busy time of a window that is judged
+constexpr std::int64_t kLeastBusyNs = 200'000'000;
 constexpr std::int64_t kLeastBatches = 8;
-constexpr int kFirstSamples = 5;    // that say what is usual
-constexpr double kDownwards = 0.2;  // how fast that follows samples
-constexpr double kUpwards = 0.02;   // contexts grow; a slow machine must not become usual
-constexpr double kBatch = 8;        // of NodeSpec::decode_batch_s_per_layer
+constexpr int kFirstSamples = 5;    // so many samples say first what is usual
+constexpr double kDownwards = 0.2;  // how fast the usual follows quicker samples
+// The usual follows slower samples as slowly as this: contexts grow, but a slow machine must not
+// become usual.
+constexpr double kUpwards = 0.02;
+constexpr double kBatch = 8;  // rows in the batch of NodeSpec::decode_batch_s_per_layer
 
-// Seconds for one layer of a batch of so many rows.
+// Returns the seconds for one layer of a batch of this many rows.
 double measured_s(const spec::NodeSpec& node, double rows) {
     const double one = node.decode_s_per_layer;
     const double eight = std::max(one, node.decode_batch_s_per_layer);

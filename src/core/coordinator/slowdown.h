@@ -6,27 +6,28 @@
 #include "core/protocol/messages.h"
 #include "spec/cluster_spec.h"
 
-// Does a machine compute slower than it did?
+// This tells whether a machine computes slower than it did.
 
 namespace helix::core {
 
 struct SlowdownConfig {
-    double factor = 2;  // so many times as slow as usual is slow; 0 = nobody is
-    double back = 1.3;  // and at most so many times is as usual again
-    Duration lasting = base::from_seconds(10);  // either must last so long
+    double factor = 2;  // a machine this many times as slow is slow; 0: none is
+    double back = 1.3;  // at most this many times as slow is usual again
+    Duration lasting = base::from_seconds(10);  // either must last this long
 };
 
-// Of one worker with the layers it has. What batches take is compared with what the node's own
-// measurements say of batches of that size, and that ratio with what it usually is: contexts,
-// neighbours and the engine's habits are in both.
+// SlowdownWatch watches one worker with the layers it has. It compares what batches take with what
+// the node's own measurements say of batches of that size, and that ratio with what it usually is:
+// contexts, neighbours and the engine's habits are in both.
 class SlowdownWatch {
   public:
-    // True if factor() has changed. Nothing is learned from a node without measurements.
+    // Returns true if factor() has changed. Nothing is learned from a node without measurements.
     bool observe(TimePoint now, const WorkerReport& report, const spec::NodeSpec& node,
                  std::int32_t n_layers, const SlowdownConfig& config);
-    // It has other layers: what is usual with them is learned anew, unless it is slow now.
+    // The worker has other layers. What is usual with them is learned anew, unless it is slow now.
     void learn_anew();
-    double factor() const { return factor_; }  // so many times as slow as usual; 1 = as usual
+    // The worker is this many times as slow as usual; 1 = it is as usual.
+    double factor() const { return factor_; }
 
   private:
     bool judge(TimePoint now, double ratio, const SlowdownConfig& config);
@@ -35,12 +36,12 @@ class SlowdownWatch {
     double usual_ = 0;
     int samples_ = 0;
     double factor_ = 1;
-    std::optional<TimePoint> since_;  // samples speak for the other state
-    double sum_ = 0;                  // of these
+    std::optional<TimePoint> since_;  // since then samples speak for the other state
+    double sum_ = 0;                  // the sum of these samples
     int count_ = 0;
 };
 
-// The node as it computes now.
+// Returns the node as it computes now.
 spec::NodeSpec slowed(spec::NodeSpec node, double factor);
 
 }  // namespace helix::core

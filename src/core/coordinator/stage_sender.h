@@ -10,7 +10,7 @@
 
 namespace helix::core {
 
-// Tokens of the prompt.
+// Returns the tokens of the prompt.
 inline std::int32_t prompt_tokens(const RequestState& state) {
     return static_cast<std::int32_t>(state.request.prompt.size());
 }
@@ -18,16 +18,17 @@ inline SequenceKey key_of(const RequestState& state, std::uint32_t member) {
     return {state.request.id, state.attempt, member};
 }
 
-// What goes to the stages of a running request: its rows, and words to all of them.
+// StageSender sends what goes to the stages of a running request: its rows, and words to all of
+// them.
 class StageSender {
   public:
     StageSender(Outbox& out, const Fleet& fleet, const Placements& placements)
         : out_(out), fleet_(fleet), placements_(placements) {}
 
-    void going(RequestState& state, std::int64_t rows);  // tells the router
+    void going(RequestState& state, std::int64_t rows);  // tells the router of rows sent
     void to_stages(const RequestState& state, const WorkerMessage& message) const;
     static std::vector<SequenceKey> keys_at_workers(const RequestState& state);
-    // As the workers are told: beams are drawn from log-probabilities.
+    // Returns how the workers are told to sample: beams are drawn from log-probabilities.
     static spec::SamplingParams sampling_of(const RequestState& state);
     StageInput& send_member(TimePoint now, RequestState& state, GroupMember& member);
 

@@ -16,12 +16,13 @@ std::string seconds_text(Duration duration) {
 
 }  // namespace
 
-// Accepted when there was more room: better late, or an error, than fewer tokens than were asked
-// for.
+// The request may have been accepted when there was more room. It had better end late, or with an
+// error, than with fewer tokens than were asked for.
 bool Stalls::still_fits(TimePoint now, RequestState& state, std::int64_t capacity_now,
                         std::int64_t lasting) {
     const std::size_t longest = state.group ? state.group->longest_output() : state.output.size();
-    // Without a limit of its own it takes what it will also have tomorrow, if that is enough.
+    // Without a limit of its own it takes what it will also have in the placement that comes next,
+    // if that is enough.
     state.max_output =
         room_.output_limit(state, state.request.max_tokens > 0 ? capacity_now : lasting);
     if (static_cast<std::int64_t>(longest) >= state.max_output)
@@ -38,8 +39,8 @@ bool Stalls::still_fits(TimePoint now, RequestState& state, std::int64_t capacit
     if (soon) state.unfit_since.reset();
     if (!state.unfit_since) state.unfit_since = now;
     if (now - *state.unfit_since > config_.unserved_timeout) {
-        life_.finish(
-            state.request.id, FinishReason::error,
+        life_.fail(
+            state.request.id, FinishReason::error, FailureCause::shrunk,
             "the cluster has shrunk: this request does not fit any more, and no worker came for " +
                 seconds_text(config_.unserved_timeout));
     }
@@ -47,7 +48,8 @@ bool Stalls::still_fits(TimePoint now, RequestState& state, std::int64_t capacit
 }
 
 void Stalls::end_stalled(TimePoint now) {
-    // Progress only puts it off, so nobody is late before the first who was due at the last look.
+    // Progress only puts a stall off, so nobody is late before the first who was due at the last
+    // look.
     if (now < no_stall_before_) return;
     TimePoint oldest = now;
     std::vector<RequestId> stalled;
@@ -69,16 +71,16 @@ void Stalls::end_stalled(TimePoint now) {
             life_.fail_over(now, state);
             continue;
         }
-        life_.finish(id, FinishReason::error,
-                     "no token for " + seconds_text(silent) +
-                         " although it was tried again: the pipelines are stuck");
+        life_.fail(id, FinishReason::error, FailureCause::stalled,
+                   "no token for " + seconds_text(silent) +
+                       " although it was tried again: the pipelines are stuck");
     }
 }
 
-// No placement serves: nobody is left waiting for ever.
+// No placement serves, but nobody is left waiting for ever.
 void Stalls::end_unserved(TimePoint now) {
     if (queue_.waiting().empty() || (placements_.epoch() != 0 && room_.capacity() > 0)) return;
-    // One comes, however long its workers take to become free and to load.
+    // A placement comes, however long its workers take to become free and to load.
     if (placements_.pending() && placements_.pending()->stepping &&
         now - placements_.pending()->step_since < config_.stall_timeout) {
         served_last_ = now;
@@ -86,7 +88,7 @@ void Stalls::end_unserved(TimePoint now) {
     }
     std::vector<RequestId> late;
     for (const auto& [key, id] : queue_.waiting()) {
-        // What waited while others ran has not waited for a placement.
+        // A request that waited while others ran has not waited for a placement.
         const TimePoint since = std::max(served_last_, requests_.at(id).last_progress);
         if (now - since > config_.unserved_timeout) late.push_back(id);
     }
@@ -96,7 +98,7 @@ void Stalls::end_unserved(TimePoint now) {
                                                    : "not enough to hold the model");
     for (const RequestId id : late) {
         if (requests_.at(id).accepted) {
-            life_.finish(id, FinishReason::error, message);
+            life_.fail(id, FinishReason::error, FailureCause::unserved, message);
         } else {
             life_.reject(id, RejectReason::unavailable, message);
         }
@@ -105,16 +107,16 @@ void Stalls::end_unserved(TimePoint now) {
 
 void Stalls::pass_verdicts(TimePoint now) {
     for (const RequestId id : suspects_.guilty(now)) {
-        life_.finish(
-            id, FinishReason::kills_workers,
+        life_.fail(
+            id, FinishReason::kills_workers, FailureCause::kills_workers,
             std::to_string(kMostDeaths) +
                 " workers died while they ran this request, one after the other, the last with "
                 "nothing else to do: it is not tried again");
     }
 }
 
-// Rows are under way, but long after they were sent no stage has any that wait: they were lost
-// with a link.
+// Rows are under way, but long after they were sent no stage has any that wait: they were lost with
+// a link.
 bool Stalls::lost_rows(TimePoint now, const RequestState& state) const {
     if (state.rows_going == 0 || now - state.last_progress < config_.lost_rows_timeout)
         return false;

@@ -16,8 +16,8 @@
 
 namespace helix::core {
 
-// Requests whose pipeline stands still or is not there any more: tried again, and ended with an
-// error only when that does not help.
+// Stalls has the requests whose pipeline stands still or is not there any more. They are tried
+// again, and end with an error only when that does not help.
 class Stalls {
   public:
     Stalls(const CoordinatorConfig& config, const Fleet& fleet, RequestTable& requests,
@@ -34,8 +34,8 @@ class Stalls {
           life_(life),
           suspects_(suspects) {}
 
-    // Whether the request can run in a placement of this capacity; ends it when none of those of a
-    // long time could.
+    // Says whether the request can run in a placement of this capacity. Ends it when none of the
+    // placements of a long time could hold it.
     bool still_fits(TimePoint now, RequestState& state, std::int64_t capacity_now,
                     std::int64_t lasting);
     void end_stalled(TimePoint now);
@@ -58,8 +58,10 @@ class Stalls {
     const KvDemand& demand_;
     RequestLife& life_;
     const Suspects& suspects_;
-    TimePoint served_last_;      // when requests waited and a placement served, or was on its way
-    TimePoint no_stall_before_;  // when to look for requests without progress again
+    // When requests waited last while a placement served or was on its way.
+    TimePoint served_last_;
+    // When to look again for requests without progress.
+    TimePoint no_stall_before_;
 };
 
 }  // namespace helix::core

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Duration kUntilVerdict = base::from_seconds(3);
 
-// Sent to its pipeline and not come back.
+// Says whether rows were sent to its pipeline that have not come back.
 bool has_rows_out(const RequestState& state) {
     if (!state.group || !state.group->forked) return state.rows_going > 0;
     const std::vector<GroupMember>& members = state.group->members;
@@ -32,7 +32,7 @@ void Suspects::note_death(TimePoint now, RequestState& state, WorkerId worker) {
 }
 
 void Suspects::acquit(WorkerId dead) {
-    // Of that one another suspect is accused.
+    // Another suspect is accused of that death.
     if (quarantine_ && quarantine_->workers.contains(dead)) return;
     for (const auto& [id, verdict] : std::exchange(accused_, {})) {
         requests_.at(id).deaths = kDeathsBeforeAlone;
@@ -62,13 +62,7 @@ void Suspects::note_progress(RequestState& state) {
 bool Suspects::set_apart(TimePoint now, const RequestState& state) {
     if (accused_.contains(state.request.id)) return false;
     if (quarantine_ && quarantine_->id != state.request.id) return false;
-    const std::int64_t full = demand_.blocks_needed(state, state.max_output);
-    const bool apart = room_.prefilled_apart(state);
-    const auto could = [&](WorkerId worker, LayerRange layers) {
-        if (apart && fleet_.has_role(worker, spec::NodeRole::decode)) return false;
-        return placements_.usable(worker, layers) &&
-               full * layers.size() <= fleet_.most_pages(worker);
-    };
+    const StageFits could = room_.could_hold(state);
     const auto kept = [&](WorkerId worker, LayerRange layers) {
         return could(worker, layers) && quarantine_->workers.contains(worker);
     };

@@ -11,7 +11,7 @@ bool Swaps::can_swap_out(const RequestState& state) const {
     if (config_.preemption == Preemption::recompute) return false;
     const bool several = state.group && state.group->members.size() > 1;
     if (config_.preemption == Preemption::automatic && !several) return false;
-    // Before its first token not every stage knows it.
+    // Before its first token not every stage knows the request.
     if (state.prompt_rows > 0) return false;
     const std::int64_t blocks = demand_.blocks_held(state);
     return std::all_of(state.pipeline.begin(), state.pipeline.end(), [&](const Stage& stage) {
@@ -30,8 +30,8 @@ void Swaps::end_swap(RequestState& state) {
     state.swapped_blocks = 0;
 }
 
-// Where the message was lost, or an older one was delivered again after it, the sequences would
-// stay in host memory for ever.
+// If the message was lost, or an older one was delivered again after it, the sequences would stay
+// in host memory for ever without this.
 void Swaps::repeat_swap_in(TimePoint now) {
     for (auto& [id, said] : swapped_in_) {
         const RequestState& state = requests_.at(id);

@@ -13,7 +13,7 @@
 
 namespace helix::core {
 
-// Requests whose KV pages are in host memory, and the room that they take there.
+// Swaps knows the requests whose KV pages are in host memory, and the room that they take there.
 class Swaps {
   public:
     Swaps(const CoordinatorConfig& config, Fleet& fleet, const KvDemand& demand,
@@ -21,15 +21,15 @@ class Swaps {
         : config_(config), fleet_(fleet), demand_(demand), stages_(stages), requests_(requests) {}
 
     bool can_swap_out(const RequestState& state) const;
-    void end_swap(RequestState& state);  // on its way in, or out of the pipeline
+    void end_swap(RequestState& state);  // it is on its way in, or leaves its pipeline
     void repeat_swap_in(TimePoint now);
 
     void swap_out(RequestState& state);
-    // Its workers are told to bring it back.
+    // Tells the request's workers to bring it back.
     void tell_back(TimePoint now, const RequestState& state);
     void forget(RequestId id) { swapped_in_.erase(id); }
     const std::map<QueueKey, RequestId>& all() const { return swapped_; }
-    // What does not add up, in words; empty: all does.
+    // Returns what does not add up, in words, or nothing if all does.
     std::string check() const;
 
   private:
@@ -38,8 +38,9 @@ class Swaps {
     const KvDemand& demand_;
     const StageSender& stages_;
     RequestTable& requests_;
-    std::map<QueueKey, RequestId> swapped_;      // come back before any of the waiting starts
-    std::map<RequestId, TimePoint> swapped_in_;  // run again, and when their workers were told last
+    std::map<QueueKey, RequestId> swapped_;  // they come back before any of the waiting starts
+    // Those that run again, and when their workers were told so last.
+    std::map<RequestId, TimePoint> swapped_in_;
 };
 
 }  // namespace helix::core

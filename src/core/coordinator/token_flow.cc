@@ -21,9 +21,10 @@ std::string TokenFlow::on_tokens(TimePoint now, WorkerId worker, const TokensPro
     for (std::size_t i = 0; i < message.tokens.size(); ++i) {
         const ProducedToken& token = message.tokens[i];
         const auto it = requests_.find(token.key.request);
-        if (it == requests_.end()) continue;  // ended meanwhile
+        if (it == requests_.end()) continue;  // it ended meanwhile
         RequestState& state = it->second;
-        // Fencing: only the running attempt's last stage, only the position that is next.
+        // This is the fencing: only the running attempt's last stage counts, and only the position
+        // that is next.
         if (!state.running) continue;
         const bool stale =
             token.key.attempt != state.attempt || state.pipeline.back().worker != worker;
@@ -48,7 +49,7 @@ std::string TokenFlow::on_tokens(TimePoint now, WorkerId worker, const TokensPro
         state.output.push_back(token.token);
         suspects_.note_progress(state);
         if (first) roles_.note_prefilled(now, state);
-        if (state.rows_going > 0) {  // the first token of these rows
+        if (state.rows_going > 0) {  // this is the first token of these rows
             placements_.router()->on_returned(state.path, state.rows_going,
                                               now - state.last_progress);
             state.rows_going = 0;
@@ -62,9 +63,9 @@ std::string TokenFlow::on_tokens(TimePoint now, WorkerId worker, const TokensPro
         const auto& stops = state.request.stop_tokens;
         const bool is_stop = std::find(stops.begin(), stops.end(), token.token) != stops.end();
         if (is_stop && n_output > state.request.min_tokens) {
-            life_.finish(state.request.id, FinishReason::stop, "");
+            life_.finish(state.request.id, FinishReason::stop);
         } else if (n_output >= state.max_output) {
-            life_.finish(state.request.id, FinishReason::length, "");
+            life_.finish(state.request.id, FinishReason::length);
         } else if (last && !state.swapped && !migrations_.hold(now, state)) {
             speculation_.continue_decoding(now, state);
         }
@@ -76,7 +77,7 @@ void TokenFlow::on(const Ended& event) {
     const auto it = requests_.find(event.id);
     if (it == requests_.end()) return;  // it ended by itself at the same time
     RequestState& state = it->second;
-    if (!event.choice || !state.group) return life_.finish(event.id, event.reason, "");
+    if (!event.choice || !state.group) return life_.finish(event.id, event.reason);
     if (state.group->beams) return;  // its choices are streamed whole, at the end
     const GroupMember* member = state.group->find(static_cast<std::uint32_t>(*event.choice));
     if (member != nullptr) end_choice(state, *member, event.reason);
@@ -89,7 +90,7 @@ void TokenFlow::resume_group(TimePoint now, RequestState& state) {
     }
 }
 
-// A prompt that is computed again after a preemption begins with those that were passed on before.
+// A prompt that is computed again after a preemption begins with tokens that were passed on before.
 void TokenFlow::on_scored(WorkerId worker, const std::vector<ProducedToken>& tokens) {
     for (const ProducedToken& token : tokens) {
         const auto it = requests_.find(token.key.request);
@@ -101,7 +102,7 @@ void TokenFlow::on_scored(WorkerId worker, const std::vector<ProducedToken>& tok
         ++state.scored;
         ScoreTokens& scores = out_.scores_of(state.request.id);
         scores.tokens.push_back(token);
-        // A beam search asks for more.
+        // A beam search asks for more than its client does.
         auto& top = scores.tokens.back().top;
         const auto wanted = static_cast<std::size_t>(state.request.sampling.n_logprobs);
         if (top.size() > wanted) top.resize(wanted);
@@ -113,20 +114,20 @@ bool TokenFlow::came_unscored(TimePoint now, RequestState& state) {
     if (++state.unscored_ends < kScoringAttempts) {
         life_.fail_over(now, state);
     } else {
-        life_.finish(state.request.id, FinishReason::error,
-                     "workers answered without the log-probabilities of the prompt, tried " +
-                         std::to_string(kScoringAttempts) + " times");
+        life_.fail(state.request.id, FinishReason::error, FailureCause::unscored,
+                   "workers answered without the log-probabilities of the prompt, tried " +
+                       std::to_string(kScoringAttempts) + " times");
     }
     return true;
 }
 
-// The i-th of a message, of the attempt that runs.
+// Says what is wrong with the i-th token of a message, which is of the attempt that runs.
 std::string TokenFlow::unasked(const RequestState& state, const std::vector<ProducedToken>& tokens,
                                std::size_t i) {
     if (planted(PlantedBug::lies_believed)) return "";
     if (state.group) return unasked_of_group(state, tokens, i);
     const ProducedToken& token = tokens[i];
-    if (token.position < length(state)) return "";  // it comes twice
+    if (token.position < length(state)) return "";  // it came twice
     if (token.position == length(state) && (state.rows_going > 0 || state.draws_on)) return "";
     return "drew a token that nobody asked for" + of_request(token.key);
 }
@@ -140,7 +141,7 @@ std::string TokenFlow::unasked_of_group(const RequestState& state,
         return "answered a beam without log-probabilities" + of_request(token.key);
     }
     if (!group.forked) {
-        // All members are drawn at once: some of them alone could never go on.
+        // All members are drawn at once, since some of them alone could never go on.
         const auto draws = group.beams ? 1U : static_cast<std::uint32_t>(state.request.n);
         for (std::uint32_t member = 0; member < draws; ++member) {
             const SequenceKey key{state.request.id, state.attempt, member};
@@ -155,7 +156,7 @@ std::string TokenFlow::unasked_of_group(const RequestState& state,
     const GroupMember* member = group.find(token.key.member);
     if (member == nullptr) return "";  // its choice has ended
     const auto next = prompt + static_cast<std::int32_t>(member->output.size());
-    if (token.position < next) return "";  // it comes twice, or is drawn anew
+    if (token.position < next) return "";  // it came twice, or is drawn anew
     const bool asked = member->rows_going > 0 || member->output.empty() || !member->top.empty();
     if (token.position == next && asked) return "";
     return "drew a token that nobody asked for" + of_request(token.key);
@@ -189,7 +190,8 @@ void TokenFlow::on_group_token(TimePoint now, RequestState& state, const Produce
     }
     GroupMember* member = group.find(token.key.member);
     if (member == nullptr) return;  // its choice has ended
-    // Twice, or drawn anew after a preemption: the same token, streamed before.
+    // A token that came twice, or is drawn anew after a preemption, is the same that was streamed
+    // before.
     const auto next = prompt_tokens(state) + static_cast<std::int32_t>(member->output.size());
     if (token.position != next || !member->top.empty()) return;
     if (member->rows_going > 0) {
@@ -225,7 +227,7 @@ void TokenFlow::end_choice(RequestState& state, const GroupMember& member, Finis
     const std::uint32_t number = member.number;
     out_.push(FinishChoice{state.request.id, static_cast<std::int32_t>(number), reason});
     if (reason != FinishReason::cancelled) demand_.note_output(member.output.size());
-    if (group.members.size() == 1) return life_.finish(state.request.id, reason, "");
+    if (group.members.size() == 1) return life_.finish(state.request.id, reason);
     const SequenceKey key = key_of(state, number);
     if (group.forked && state.running) {
         stages_.to_stages(state, FreeSequences{{key}});
@@ -237,7 +239,8 @@ void TokenFlow::end_choice(RequestState& state, const GroupMember& member, Finis
     queue_.add_running(state, -1);
     if (!state.swapped) migrations_.charge(state);
     if (migrations_.is_held(state)) {
-        migrations_.abort_migration(out_.now(), state, "a choice of it ended");
+        migrations_.abort_migration(out_.now(), state,
+                                    {MigrationCause::choice_ended, "a choice of it ended"});
     } else {
         migrations_.hold(out_.now(), state);  // the others may have waited for this one
     }
@@ -245,7 +248,7 @@ void TokenFlow::end_choice(RequestState& state, const GroupMember& member, Finis
 
 void TokenFlow::advance_beams(TimePoint now, RequestState& state) {
     SequenceGroup& group = *state.group;
-    if (state.swapped) return;  // when it is back
+    if (state.swapped) return;  // it goes on when the request is back
     std::vector<std::vector<spec::TokenLogprob>> likely;
     for (GroupMember& member : group.members) {
         if (member.top.empty()) return;
@@ -302,7 +305,7 @@ void TokenFlow::finish_beams(RequestState& state) {
         }
         out_.push(FinishChoice{id, choice, reason});
     }
-    life_.finish(id, reason, "");
+    life_.finish(id, reason);
 }
 
 }  // namespace helix::core

@@ -22,7 +22,8 @@
 
 namespace helix::core {
 
-// What comes back: tokens of single sequences, of choices and of beams, and what is sent next.
+// TokenFlow deals with what comes back: tokens of single sequences, of choices and of beams, and
+// what is sent next.
 class TokenFlow {
   public:
     TokenFlow(Outbox& out, RequestTable& requests, AdmissionQueue& queue, PromptWindow& prompts,
@@ -43,29 +44,31 @@ class TokenFlow {
           migrations_(migrations),
           life_(life) {}
 
-    // What is wrong with the message, of the worker; empty: nothing, and all of it was taken.
+    // Returns what is wrong with the message, as something that the worker did. If nothing is, it
+    // returns nothing and all of the message was taken.
     std::string on_tokens(TimePoint now, WorkerId worker, const TokensProduced& message);
     void on(const Ended& event);
     void resume_group(TimePoint now, RequestState& state);
 
   private:
     void on_scored(WorkerId worker, const std::vector<ProducedToken>& tokens);
-    // A token came before the log-probabilities of the prompt, of which some were lost: another
-    // attempt gets the others, or, after some, the request ends with an error.
+    // A token came before all log-probabilities of the prompt, so some were lost. Another attempt
+    // gets the others or, after a few attempts, the request ends with an error.
     bool came_unscored(TimePoint now, RequestState& state);
-    // Asked of each token when it is about to be taken, since those before it change the answer.
+    // This is asked of each token when it is about to be taken, since those before it change the
+    // answer.
     static std::string unasked(const RequestState& state, const std::vector<ProducedToken>& tokens,
                                std::size_t i);
     static std::string unasked_of_group(const RequestState& state,
                                         const std::vector<ProducedToken>& tokens, std::size_t i);
-    // All stages have the prompt: there are members now.
+    // All stages have the prompt, so there are members now.
     void fork_group(TimePoint now, RequestState& state);
-    // These may end the request.
+    // These functions may end the request.
     void on_group_token(TimePoint now, RequestState& state, const ProducedToken& token);
     void on_choice_token(TimePoint now, RequestState& state, GroupMember& member,
                          const ProducedToken& token);
     void end_choice(RequestState& state, const GroupMember& member, FinishReason reason);
-    // Once every running beam has its answer.
+    // The beams go on once every running beam has its answer.
     void advance_beams(TimePoint now, RequestState& state);
     void finish_beams(RequestState& state);
 

@@ -9,7 +9,7 @@
 namespace helix::core {
 namespace {
 
-constexpr std::size_t kMostStates = 300;  // looked at in one search
+constexpr std::size_t kMostStates = 300;  // the most that one search looks at
 
 using Flags = std::vector<char>;  // by node
 
@@ -21,12 +21,13 @@ class StepSearch {
         for (const auto& [from, to] : links) linked_[cell(from, to)] = 1;
     }
 
-    // Nodes on a complete pipeline, none if there is none. changed: hold their next layers; away:
-    // hold nothing.
+    // Returns the nodes on a complete pipeline, or none if there is none. Those in changed hold
+    // their next layers; those in away hold nothing.
     Flags useful(const Flags& changed, const Flags& away) const {
         const std::size_t n = nodes_.size();
         std::vector<LayerRange> held(n);
-        std::vector<std::size_t> order;  // by rising end: so pipelines run
+        // The nodes by rising end, which is the order of pipelines.
+        std::vector<std::size_t> order;
         for (std::size_t i = 0; i < n; ++i) {
             if (away[i] == 0) held[i] = changed[i] != 0 ? nodes_[i].next : nodes_[i].now;
             if (!held[i].empty()) order.push_back(i);
@@ -53,11 +54,12 @@ class StepSearch {
         return reached;
     }
 
-    // Of the nodes that are left to change, in order of preference.
+    // Returns sets of the nodes that are left to change, in order of preference.
     std::vector<Flags> candidates(const Flags& changed) const {
         std::vector<Flags> groups;
         std::vector<Flags> singles;
-        std::vector<std::int64_t> left;  // of each group: layers still served
+        // By group, the layers that are still served.
+        std::vector<std::int64_t> left;
         const Flags none(nodes_.size(), 0);
         const Flags before = useful(changed, none);
         const Flags idle = useless(changed, before, none);
@@ -82,7 +84,7 @@ class StepSearch {
         return all;
     }
 
-    // Can the rest change, step by step, without a gap? first: the next step.
+    // Says whether the rest can change, step by step, without a gap. first is then the next step.
     bool possible(const Flags& changed, Flags& first) {
         if (!left(changed)) return true;
         if (seen_.size() >= kMostStates || !seen_.insert(changed).second) return false;
@@ -97,7 +99,8 @@ class StepSearch {
         return false;
     }
 
-    // That change and are on none of these pipelines, with those of `with`.
+    // Returns the nodes that change and are on none of these pipelines, together with those of
+    // `with`.
     Flags useless(const Flags& changed, const Flags& used, const Flags& with) const {
         Flags found = with;
         for (std::size_t i = 0; i < nodes_.size(); ++i) {

@@ -6,7 +6,7 @@
 namespace helix::core {
 namespace {
 
-constexpr int kMostTries = 8;  // to find another way, in one step
+constexpr int kMostTries = 8;  // so many requests look for another way in one step
 
 }  // namespace
 
@@ -14,8 +14,10 @@ void WorkerEmptier::empty_worker(TimePoint now, WorkerId worker, TimePoint since
                                  MigrationReason reason) {
     std::vector<RequestId> here;
     for (const auto& [id, pages] : fleet_.at(worker).kv.charges()) here.push_back(id);
-    migrations_.abort_migrations_to(now, worker, "a worker there is being emptied");
-    bool moving = false;  // one of them; those that could not begin yet have their turn later
+    migrations_.abort_migrations_to(
+        now, worker, {MigrationCause::destination_emptied, "a worker there is being emptied"});
+    // One of them moves; those that could not begin yet have their turn later.
+    bool moving = false;
     for (const RequestId id : here) {
         const auto it = requests_.find(id);
         moving = moving || (it != requests_.end() && it->second.migration);
@@ -25,7 +27,7 @@ void WorkerEmptier::empty_worker(TimePoint now, WorkerId worker, TimePoint since
         const auto it = requests_.find(id);
         if (it == requests_.end() || it->second.migration) continue;
         if (stage_at(it->second.pipeline, worker) == nullptr)
-            continue;  // a move that came here was given up
+            continue;  // it only moved here, and that was given up
         if (it->second.swapped) {
             life_.restart(it->second);
         } else if (migrations_.moves_now(it->second) && tries-- > 0) {

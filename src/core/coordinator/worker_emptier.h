@@ -11,7 +11,8 @@
 
 namespace helix::core {
 
-// What runs on a worker moves away or ends: before it leaves, and before it loads other layers.
+// WorkerEmptier makes what runs on a worker move away or end, before the worker leaves or loads
+// other layers.
 class WorkerEmptier {
   public:
     WorkerEmptier(const CoordinatorConfig& config, const Fleet& fleet, RequestTable& requests,
@@ -22,7 +23,7 @@ class WorkerEmptier {
           migrations_(migrations),
           life_(life) {}
 
-    // What runs there moves away or finishes; after empty_timeout it is set back.
+    // What runs there moves away or finishes. After empty_timeout it goes back to the queue.
     void empty_worker(TimePoint now, WorkerId worker, TimePoint since, MigrationReason reason);
 
   private:

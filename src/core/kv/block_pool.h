@@ -8,9 +8,10 @@
 
 namespace helix::core {
 
-// The pages of one worker's KV memory: one pool for all its layers, page = block_size tokens x one
-// layer. Each page has the number of those that use it. After a reset the lowest free ids are
-// handed out first, then the most recently freed, so equal histories give equal tables.
+// KvBlockPool has the pages of one worker's KV memory: one pool for all its layers, where a page is
+// block_size tokens x one layer. Each page has the number of those that use it. After a reset the
+// lowest free ids are handed out first, then the most recently freed, so equal histories give equal
+// tables.
 class KvBlockPool {
   public:
     explicit KvBlockPool(std::int64_t total_pages = 0);
@@ -20,7 +21,8 @@ class KvBlockPool {
     std::int64_t used() const { return held() - cached_only_; }
     std::int64_t free_pages() const { return total_ - used(); }
     std::int64_t cached_only() const { return cached_only_; }
-    std::int64_t unused() const { return total_ - held(); }  // free, and not the cache's either
+    // Returns how many pages are free and not the cache's either.
+    std::int64_t unused() const { return total_ - held(); }
     std::uint32_t references(PageId page) const { return page < refs_.size() ? refs_[page] : 0; }
 
     // Pages from here up were never handed out.

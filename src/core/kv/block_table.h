@@ -10,27 +10,29 @@
 
 namespace helix::core {
 
-// Where one sequence's KV lives on one worker: for each of the layers it runs there, the pages of
-// its logical blocks in order. All layers grow together. Tables may share blocks; before a table
-// writes to a shared one it gets a copy of its own.
+// BlockTable says where one sequence's KV lives on one worker: for each of the layers it runs
+// there, the pages of its logical blocks in order. All layers grow together. Tables may share
+// blocks; before a table writes to a shared one it gets a copy of its own.
 class BlockTable {
   public:
     BlockTable(LayerRange layers, std::int32_t block_size);
 
-    // Pages that growing to hold tokens would take from the pool; 0 when it already does.
+    // Returns the pages that growing to hold these tokens would take from the pool; 0 when it
+    // already does.
     std::int64_t pages_to_hold(std::int64_t tokens) const;
-    // Pages that writing rows [from, to) would take from the pool: those of new blocks, and of a
-    // copy of each block that others use too.
+    // Returns the pages that writing rows [from, to) would take from the pool: those of new blocks,
+    // and of a copy of each block that others use too.
     std::int64_t pages_to_write(std::int64_t from, std::int64_t to, const KvBlockPool& pool) const;
-    // The greatest `to` for which pages_to_write(from, to) is at most pages; `from` or more.
+    // Returns the greatest `to` for which pages_to_write(from, to) is at most pages; `from` or
+    // more.
     std::int64_t writable_with(std::int64_t pages, std::int64_t from,
                                const KvBlockPool& pool) const;
     // Makes rows [from, to) this table's alone, which takes pages_to_write() free pages; adds the
     // copies to make before the rows are written.
     void make_writable(std::int64_t from, std::int64_t to, KvBlockPool& pool,
                        std::vector<PageCopy>& copies);
-    // A table that shares the blocks which hold the first tokens; this one must hold that many.
-    // Allocates nothing.
+    // Returns a table that shares the blocks which hold the first tokens; this one must hold that
+    // many. Allocates nothing.
     BlockTable fork(std::int64_t tokens, KvBlockPool& pool);
     // From now on other tables may refer to pages of this one, which then does not write to them.
     void note_shared() { may_share_ = true; }
@@ -45,7 +47,7 @@ class BlockTable {
     std::size_t full_blocks(std::int64_t tokens) const {
         return static_cast<std::size_t>(tokens / block_size_);
     }
-    // Every page, layers of a block together.
+    // Returns every page, layers of a block together.
     const std::vector<PageId>& pages() const { return pages_; }
     std::span<const PageId> block(std::int64_t block) const {
         return std::span(pages_).subspan(slot(block, 0), static_cast<std::size_t>(layers_));

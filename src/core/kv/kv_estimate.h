@@ -7,10 +7,10 @@
 
 namespace helix::core {
 
-// What the coordinator believes a worker's KV pool holds: for every request that runs there the
-// pages of its expected final length, on the layers that it really uses, and never less than what
-// the worker itself reports. The published implementation charges all of a node's layers when it
-// decides on admission; our router knows which layers would run, so only those are charged.
+// KvEstimate is what the coordinator believes a worker's KV pool holds: for every request that runs
+// there the pages of its expected final length, on the layers that it really uses, and never less
+// than what the worker itself reports. The published implementation charges all of a node's layers
+// when it decides on admission; our router knows which layers would run, so only those are charged.
 class KvEstimate {
   public:
     void reset(std::int64_t total_pages);
@@ -28,8 +28,8 @@ class KvEstimate {
     std::size_t swapped() const { return swapped_; }
     const std::map<RequestId, std::int64_t>& charges() const { return charges_; }
 
-    // Whether another request would stay under the high-water mark. A pool that nobody uses takes
-    // whatever fits.
+    // Says whether another request would stay under the high-water mark. A pool that nobody uses
+    // takes whatever fits.
     bool can_add(std::int64_t pages, double high_water) const;
 
   private:

@@ -13,13 +13,13 @@
 
 namespace helix::core {
 
-// Blocks of KV pages kept for later sequences that begin with the same tokens. A block goes by the
-// hash of the layers and of all tokens up to its end. The cache has references of its own to its
-// pages. When pages are needed it gives up those that nobody else uses: the least recently used
-// first, and of one sequence the later blocks before the earlier.
+// PrefixCache has blocks of KV pages kept for later sequences that begin with the same tokens. A
+// block goes by the hash of the layers and of all tokens up to its end. The cache has references of
+// its own to its pages. When pages are needed it gives up those that nobody else uses: the least
+// recently used first, and of one sequence the later blocks before the earlier.
 class PrefixCache {
   public:
-    // The hash that the first block's hash (core/kv/block_hash.h) is computed from.
+    // Returns the hash that the first block's hash (core/kv/block_hash.h) is computed from.
     static base::Hash128 root(LayerRange layers);
 
     // Keeps a block of pages in use, one for each layer, unless a block with its hash is kept
@@ -49,8 +49,8 @@ class PrefixCache {
         std::uint64_t idle_since = 0;  // 0 = not listed as idle
     };
     using Entries = std::map<base::Hash128, Entry, Less>;
-    // Idle blocks in the order in which they go: since when they have been idle, minus their depth,
-    // their first page.
+    // Idle orders blocks as they are given up: by since when they have been idle, minus their
+    // depth, then by their first page.
     using Idle = std::tuple<std::uint64_t, std::int64_t, PageId>;
 
     static Idle idle_key(const Entry& entry) {
@@ -62,7 +62,7 @@ class PrefixCache {
 
     Entries entries_;
     std::map<PageId, Entries::iterator> by_first_page_;
-    // The blocks that nobody else used when they were listed; they may be in use again.
+    // These are the blocks that nobody else used when they were listed; they may be in use again.
     std::set<Idle> idle_;
     std::uint64_t clock_ = 0;
 };

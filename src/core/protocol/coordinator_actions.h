@@ -37,13 +37,24 @@ struct ScoreTokens {
     RequestId id;
     std::vector<ProducedToken> tokens;
 };
+// What made a request fail, for programs; FinishRequest::error is for people alone.
+enum class FailureCause : std::uint8_t {
+    none,           // it did not fail: it is whole, or was cancelled
+    worker_failed,  // a worker cannot compute it (SequenceStuck)
+    unscored,       // workers answered without the log-probabilities of its prompt
+    stalled,        // no token came for too long, although it was tried again
+    shrunk,         // what is left of the cluster cannot hold it, and nobody came for too long
+    unserved,       // no placement could serve for too long
+    kills_workers,  // workers died of it
+};
 // A request that was accepted has ended, with all its choices. After a StreamToken whose token is a
 // stop token, reason is stop. With several choices it is the reason of the one that ended last.
 struct FinishRequest {
     RequestId id;
     FinishReason reason = FinishReason::stop;
+    FailureCause cause = FailureCause::none;
     // What happened, in words for the client; empty if the request is whole or was cancelled.
-    std::string error;
+    std::string error = {};
 };
 // When this many workers have died in a row while they ran a request, without a new token of it in
 // between, it ends with FinishReason::kills_workers. Before the last of these deaths it runs alone,
@@ -125,12 +136,28 @@ enum class MigrationReason : std::uint8_t {
     handover,    // its prompt was computed by workers that prefill, and it decodes on others
 };
 inline constexpr std::size_t kMigrationReasons = 6;
+// Why a migration is over, for programs; MigrationEnded::reason is for people alone.
+enum class MigrationCause : std::uint8_t {
+    committed,            // it went well
+    not_begun,            // MoveRequest asked for what is impossible now
+    refused,              // a worker refused its part (KvRefused)
+    unanswered,           // a worker did not answer in time
+    held_too_long,        // the last round did not arrive in time
+    worker_lost,          // a worker of the new pipeline was lost
+    link_broke,           // a link that it needs broke
+    pages_needed,         // other requests need the pages at a worker of the new pipeline
+    destination_emptied,  // a worker of the new pipeline is being emptied
+    choice_ended,         // a choice of the request ended while it was held
+    preempted,            // the request was swapped out
+    left_pipeline,        // the request ended, or goes back to the queue
+};
 // A migration is over: it was committed, or given up in this phase. Given up, the request runs on
 // where it was, unless reason says otherwise.
 struct MigrationEnded {
     RequestId id;
     MigrationPhase phase = MigrationPhase::committed;
-    std::string reason = {};  // why it was given up
+    MigrationCause cause = MigrationCause::committed;
+    std::string reason = {};  // why it was given up, in words; empty: it was committed
     std::int32_t rounds = 0;  // rounds of copying, the last one included
     std::int64_t tokens = 0;  // positions whose KV was copied
     std::int64_t pages = 0;   // pages that went from worker to worker

@@ -9,12 +9,6 @@
 #include "base/check.h"
 
 namespace helix::core {
-namespace {
-
-constexpr double kMinFlow = 1e-9;
-
-}  // namespace
-
 PipelineGraph::PipelineGraph(std::int32_t n_layers, std::vector<PipelineNode> nodes,
                              const std::vector<PipelineEdge>& edges)
     : n_layers_(n_layers), nodes_(std::move(nodes)), out_(nodes_.size() + 1) {

@@ -9,13 +9,16 @@
 
 namespace helix::core {
 
-// Whether this worker may run these layers for the request that is being routed.
+// Says whether this worker may run these layers for the request that is being routed.
 using StageFits = std::function<bool(WorkerId, LayerRange)>;
 
 struct PipelineNode {
     WorkerId worker;
     LayerRange layers;  // that it holds; empty = it takes no part
 };
+
+// A planned flow of no more tokens/s than this counts as none.
+inline constexpr double kMinFlow = 1e-9;
 
 // A link that a request may take. from, to: indices into the graph's nodes, or kCoordinator.
 struct PipelineEdge {
@@ -29,10 +32,10 @@ struct PipelineEdge {
 // A request's way as edge indices, from the coordinator to the coordinator; empty = none.
 using Path = std::vector<std::int32_t>;
 
-// The ways that requests can take through a placement. A stage runs all its worker's layers that
-// are not run yet, so what a stage runs follows from the edge into it.
+// PipelineGraph has the ways that requests can take through a placement. A stage runs all its
+// worker's layers that are not run yet, so what a stage runs follows from the edge into it.
 //
-// Promise: every path's stages concatenate to exactly [0, L).
+// It promises that every path's stages concatenate to exactly [0, L).
 class PipelineGraph {
   public:
     PipelineGraph() = default;
@@ -41,39 +44,40 @@ class PipelineGraph {
     // same two nodes the first stays, with the flow of all.
     PipelineGraph(std::int32_t n_layers, std::vector<PipelineNode> nodes,
                   const std::vector<PipelineEdge>& edges);
-    // The same nodes with only the edges that the plan uses.
+    // Returns the same nodes with only the edges that the plan uses.
     PipelineGraph planned() const;
 
     std::int32_t n_layers() const { return n_layers_; }
     const std::vector<PipelineNode>& nodes() const { return nodes_; }
     const std::vector<PipelineEdge>& edges() const { return edges_; }
     const PipelineEdge& edge(std::int32_t e) const { return edges_[static_cast<std::size_t>(e)]; }
-    // Edges out of a node or of kCoordinator, in the order they were given.
+    // Returns the edges out of a node or of kCoordinator, in the order they were given.
     const std::vector<std::int32_t>& out(std::int32_t node) const {
         return out_[static_cast<std::size_t>(node + 1)];
     }
-    // Node indices by falling end. Ends rise along every edge, so in this order whatever a pipeline
-    // meets after a node comes before that node.
+    // Returns node indices by falling end. Ends rise along every edge, so in this order whatever a
+    // pipeline meets after a node comes before that node.
     const std::vector<std::int32_t>& last_first() const { return last_first_; }
-    // Index of the worker's node, or -1 for a worker that is not here.
+    // Returns the index of the worker's node, or -1 for a worker that is not here.
     std::int32_t node_of(WorkerId worker) const;
 
-    // What the edge's head runs for a request that comes over it. Not for an edge that ends a
-    // pipeline.
+    // Returns what the edge's head runs for a request that comes over it. It is not for an edge
+    // that ends a pipeline.
     Stage stage(const PipelineEdge& edge) const;
-    // Whether these edges join, from the coordinator to the coordinator.
+    // Says whether these edges join, from the coordinator to the coordinator.
     bool is_path(const Path& path) const;
-    Pipeline pipeline(const Path& path) const;  // is_path(path)
-    // The pipeline's edges; empty if the pipeline is no way through this graph.
+    // Needs is_path(path).
+    Pipeline pipeline(const Path& path) const;
+    // Returns the pipeline's edges; empty if the pipeline is no way through this graph.
     Path path(const Pipeline& pipeline) const;
 
-    // Stages of the shortest pipeline; 0 when there is none.
+    // Returns the stages of the shortest pipeline; 0 when there is none.
     std::int32_t min_depth() const;
-    // Whether there is a pipeline all of whose stages fit.
+    // Says whether there is a pipeline all of whose stages fit.
     bool reachable(const StageFits& fits) const;
 
   private:
-    std::int32_t position_after(std::int32_t node) const;  // first layer not run yet
+    std::int32_t position_after(std::int32_t node) const;  // the first layer not run yet
     bool possible(const PipelineEdge& edge) const;
 
     std::int32_t n_layers_ = 0;
@@ -84,9 +88,9 @@ class PipelineGraph {
     std::vector<std::int32_t> node_of_worker_;  // by worker id
 };
 
-// Which edges a request may take so that it never meets a dead end: those whose stage fits and from
-// whose head the end can be reached through stages that fit. Good for one request: it remembers
-// what it has found. Graph and fits must outlive it.
+// LookAhead says which edges a request may take so that it never meets a dead end: those whose
+// stage fits and from whose head the end can be reached through stages that fit. It is good for one
+// request, because it remembers what it has found. Graph and fits must outlive it.
 class LookAhead {
   public:
     LookAhead(const PipelineGraph& graph, const StageFits& fits);

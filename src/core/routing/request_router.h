@@ -12,6 +12,10 @@
 
 namespace helix::core {
 
+// Of two ways whose costs differ by less than this part of what the request adds, the first is
+// taken, so that rounding decides nothing.
+inline constexpr double kCostTie = 1e-6;
+
 struct RoutedRequest {
     RequestId id;
     TimePoint now;
@@ -19,7 +23,7 @@ struct RoutedRequest {
     std::int32_t priority = 0;
 };
 
-// What the coordinator knows of a worker at this moment.
+// WorkerLoad is what the coordinator knows of a worker at this moment.
 struct WorkerLoad {
     std::int64_t requests = 0;     // running requests whose pipeline uses it
     double kv_pages = 0;           // that these are expected to need, or more if it reported more
@@ -33,9 +37,9 @@ struct RouterSetup {
     std::uint64_t seed = 0;  // for all its randomness
 };
 
-// Picks a way for every request of one placement; with a new placement comes a new router.
-// Deterministic: equal setups and calls give equal answers. Randomness comes from the seed, time
-// from the events.
+// RequestRouter picks a way for every request of one placement; with a new placement comes a new
+// router. It is deterministic: equal setups and calls give equal answers. Randomness comes from the
+// seed, time from the events.
 class RequestRouter {
   public:
     explicit RequestRouter(PipelineGraph graph) : graph_(std::move(graph)) {}
@@ -43,15 +47,15 @@ class RequestRouter {
     RequestRouter& operator=(const RequestRouter&) = delete;
     virtual ~RequestRouter() = default;
 
-    // The ways that it knows. All edge indices below are this graph's.
+    // Returns the graph of the ways that it knows. All edge indices below are this graph's.
     const PipelineGraph& graph() const { return graph_; }
 
     // Returns a path all of whose stages fit. It must find one whenever can_route(fits) says that
     // there is one; otherwise it returns an empty path and the request waits.
     virtual Path route(const RoutedRequest& request, const StageFits& fits,
                        const WorkerLoads& loads) = 0;
-    // Whether a request could be routed through stages that fit. The coordinator also asks this to
-    // know what can never fit.
+    // Says whether a request could be routed through stages that fit. The coordinator also asks
+    // this to know what can never fit.
     virtual bool can_route(const StageFits& fits) const { return graph_.reachable(fits); }
 
     // The next three tell what becomes of a request. One that an earlier router started takes part
@@ -70,7 +74,7 @@ class RequestRouter {
     PipelineGraph graph_;
 };
 
-// A router that decides hop by hop, between edges that cannot lead it into a dead end.
+// HopRouter decides hop by hop, between edges that cannot lead it into a dead end.
 class HopRouter : public RequestRouter {
   public:
     using RequestRouter::RequestRouter;
@@ -85,7 +89,7 @@ class HopRouter : public RequestRouter {
 
 using RouterFactory = std::function<std::unique_ptr<RequestRouter>(RouterSetup)>;
 
-// A factory for routers that are made from a RouterSetup.
+// Returns a factory for routers that are made from a RouterSetup.
 template <typename Router>
 RouterFactory router_factory() {
     return [](RouterSetup setup) { return std::make_unique<Router>(std::move(setup)); };

@@ -24,13 +24,13 @@ RouterKind shortest_queue_router();
 RouterKind separate_router();
 RouterKind freest_router();
 
-// All routers. A new one is one more line in router_catalogue.cc.
+// Returns all routers. A new one is one more line in router_catalogue.cc.
 const std::vector<RouterKind>& router_kinds();
 
-// An error for an unknown name, which lists the names there are.
+// Finds a router by its name. For an unknown name the error lists the names there are.
 base::Result<RouterKind> find_router(const std::string& name);
 
-// For --help: a line "name: description" for each router.
+// Returns what --help prints: a line "name: description" for each router.
 std::string list_routers();
 
 }  // namespace helix::core

@@ -6,7 +6,7 @@
 
 namespace helix::core {
 
-// How wide an edge is; below 0: it is closed.
+// EdgeWidth says how wide an edge is; below 0: it is closed.
 using EdgeWidth = std::function<double(std::int32_t edge)>;
 
 struct WidePath {
@@ -14,7 +14,7 @@ struct WidePath {
     double width = 0;  // of its narrowest edge
 };
 
-// The path whose narrowest edge is widest. Ties go to the edges that were given first.
+// Returns the path whose narrowest edge is widest. Ties go to the edges that were given first.
 WidePath widest_path(const PipelineGraph& graph, const EdgeWidth& width);
 
 }  // namespace helix::core

@@ -1,5 +1,5 @@
-// Which rows run next. A batch is formed anew for every run of the engine (iteration-level
-// batching), with decodes before prompts, high priority first, then by arrival.
+// This file chooses the rows that run next. A batch is formed anew for every run of the engine
+// (iteration-level batching), with decodes before prompts, high priority first, then by arrival.
 
 #include <algorithm>
 
@@ -115,7 +115,8 @@ class BatchBuilder {
     std::vector<WorkerAction>& actions_;
 };
 
-// Whether the batch should wait for decodes that are about to be back (core/batch/round_trip.h).
+// Says whether the batch should wait for decodes that are about to be back
+// (core/batch/round_trip.h).
 bool waits_for_others(Worker::Impl& state, const BatchPlan& plan, const BatchLimits& limits,
                       std::vector<WorkerAction>& actions) {
     if (!plan.swap_out.empty() || !plan.swap_in.empty()) return false;
@@ -141,9 +142,9 @@ std::int64_t rows_ready(const Worker::Impl& state, std::int64_t most) {
     return std::min(rows, most);
 }
 
-// Whether to run such rows alone to see what they cost, because nothing like them was seen yet, or
-// not for a long time. Where both kinds always wait, nothing else would tell what sharing saves,
-// nor how many prompt rows the decodes are worth.
+// Says whether to run such rows alone to see what they cost, because nothing like them was seen
+// yet, or not for a long time. Where both kinds always wait, nothing else would tell what sharing
+// saves, nor how many prompt rows the decodes are worth.
 bool is_due(const CostFit& alone, std::int64_t rows, std::int64_t since) {
     return since >= (alone.at(static_cast<double>(rows)) ? kTryOther : 1);
 }

@@ -30,8 +30,8 @@ class KvParcel {
     bool taken() const { return taken_; }
     std::vector<std::uint32_t> members() const;
 
-    // Parts of what one SendKv asked for. False: this one came before, or does not belong to the
-    // others.
+    // What is made of a part of what one SendKv asked for: it is new, came before, or does not
+    // belong to the others.
     enum class Part { fresh, repeated, foreign };
     Part note_part(const KvBlocks& message);
     // True when that was the last part of its round and layers to arrive.
@@ -69,13 +69,13 @@ class KvParcel {
     std::vector<PageId> pages() const;
 
     TimePoint last_heard;
-    std::uint64_t serial = 0;  // no other of this worker has it
+    std::uint64_t serial = 0;  // no other of this worker has the number
 
   private:
     struct Held {
         bool is_placed = false;
         PageId page = 0;
-        std::int32_t tokens = 0;  // whose KV is in it
+        std::int32_t tokens = 0;  // tokens whose KV is in it
     };
     using Block = std::vector<Held>;  // by layer
     struct Round {
@@ -100,7 +100,7 @@ class KvParcel {
 // A part of a SendKv. It has a reference to each page.
 struct KvExport {
     std::uint64_t transfer = 0;  // 0: it waits
-    std::uint32_t attempt = 0;   // whose pages they are
+    std::uint32_t attempt = 0;   // the attempt whose pages they are
     WorkerId to;
     KvBlocks message;
     std::vector<PageId> pages;

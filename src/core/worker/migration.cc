@@ -1,4 +1,4 @@
-// The worker's side of live migration: KV that moves between workers.
+// This file has the worker's side of live migration: KV that moves between workers.
 
 #include <algorithm>
 #include <numeric>
@@ -20,7 +20,7 @@ void refuse_kv(const SequenceKey& key, std::string reason, std::vector<WorkerAct
     actions.push_back(SendToCoordinator{KvRefused{key, std::move(reason)}});
 }
 
-// The key of the first member, under which everything of an attempt's migration goes.
+// Returns the key of the first member, under which everything of an attempt's migration goes.
 SequenceKey head(const SequenceKey& key) {
     return {key.request, key.attempt, 0};
 }
@@ -31,7 +31,7 @@ struct Content {
     std::vector<KvPlace> places;
 };
 
-// What SendKv asks for. A block that several members share is in it once.
+// Collects what SendKv asks for. A block that several members share is in it once.
 std::vector<Content> gather(const SendKv& message, const SequenceTable& sequences,
                             std::int32_t block_size) {
     std::vector<Content> contents;
@@ -51,7 +51,7 @@ std::vector<Content> gather(const SendKv& message, const SequenceTable& sequence
     return contents;
 }
 
-// How many tokens of a block came with a message of these spans; 0 = the block is in none.
+// Returns how many tokens of a block came with a message of these spans; 0 = the block is in none.
 std::int32_t tokens_in(const std::vector<KvSpan>& spans, const KvPlace& place,
                        std::int32_t block_size) {
     for (const KvSpan& span : spans) {
@@ -92,7 +92,7 @@ std::string Worker::Impl::cannot_reserve(const ReserveKv& message) const {
 }
 
 void Worker::Impl::reserve_kv(const ReserveKv& message, std::vector<WorkerAction>& actions) {
-    if (tombstone_set.contains(message.key)) return;  // given up since
+    if (tombstone_set.contains(message.key)) return;  // it was given up since
     const std::string wrong = cannot_reserve(message);
     if (!wrong.empty()) return refuse_kv(message.key, wrong, actions);
     const auto found = parcels.find(message.key);
@@ -167,7 +167,7 @@ std::string Worker::Impl::cannot_send(const SendKv& message) const {
 
 void Worker::Impl::send_kv(const SendKv& message, std::vector<WorkerAction>& actions) {
     const SequenceKey key{message.request, message.next_attempt, 0};
-    if (tombstone_set.contains(key)) return;  // given up since
+    if (tombstone_set.contains(key)) return;  // it was given up since
     drop_exports([&](const KvExport& one) {
         return one.message.key.request == key.request && one.message.key.attempt < key.attempt;
     });

@@ -1,4 +1,4 @@
-// Which sequences a worker has: how they begin, fork, go back and end.
+// This file knows which sequences a worker has: how they begin, fork, go back and end.
 
 #include <algorithm>
 #include <span>
@@ -37,7 +37,7 @@ bool are_sound(const Sequence& seq, const StageInput& input) {
            (input.drafts == 0 || input.draws == 1);
 }
 
-// What is wrong with rows; empty if they are sound.
+// Returns what is wrong with rows; empty if they are sound.
 std::string wrong_rows(const StageInput& input) {
     const auto count = static_cast<std::int32_t>(input.tokens.size());
     if (input.drafts == 0 && input.draws == 1) return "input without its activations";
@@ -128,7 +128,7 @@ Refusal Worker::Impl::begin(const StageInput& input, std::vector<WorkerAction>& 
                     input.first_position);
     }
     if (input.start) return admit(input, actions);
-    if (input.first_position != 0) return unknown();  // freed long ago
+    if (input.first_position != 0) return unknown();  // it was freed long ago
     return failed("first rows came without the sequence's description");
 }
 

@@ -1,4 +1,4 @@
-// Sequences whose KV pages are in host memory.
+// This file deals with sequences whose KV pages are in host memory.
 
 #include <algorithm>
 #include <map>
@@ -11,7 +11,7 @@
 namespace helix::core {
 namespace {
 
-// The pages of a group. Those that several sequences list count once.
+// Returns the pages of a group. Those that several sequences list count once.
 std::int64_t distinct_pages(const std::vector<Sequence*>& group) {
     std::vector<PageId> pages;
     for (const Sequence* seq : group) {
@@ -36,7 +36,7 @@ class GroupMove {
         from_.release(table.pages());
         table.replace_pages(std::move(pages));
     }
-    // Pairs of (from, to), in the order in which they were met.
+    // Returns the pairs of (from, to), in the order in which they were met.
     const std::vector<std::pair<PageId, PageId>>& moves() const { return moves_; }
 
   private:

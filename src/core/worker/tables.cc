@@ -1,4 +1,4 @@
-// How a worker finds its sequences, the frames they need and those that are ready.
+// This file has how a worker finds its sequences, the frames they need and those that are ready.
 
 #include <algorithm>
 

@@ -19,7 +19,7 @@ using base::PlantedBug;
 
 namespace {
 
-// The inputs that go to this worker.
+// Returns the inputs that go to this worker.
 std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
     auto at = outputs.end();
     while (at != outputs.begin() && (at - 1)->first > worker) --at;
@@ -27,7 +27,7 @@ std::vector<StageInput>& inputs_for(WorkerId worker, StageOutputs& outputs) {
     return outputs.insert(at, {worker, {}})->second.inputs;
 }
 
-// The first of the tokens is the chunk's; returns how many are.
+// Returns how many of the tokens, from the first on, belong to the chunk.
 std::size_t tokens_of(const RunningChunk& chunk, std::span<const ProducedToken> tokens) {
     const bool drafted = chunk.drafts > 0;
     const auto most = static_cast<std::size_t>(drafted ? chunk.drafts + 1 : chunk.draws);
@@ -350,7 +350,7 @@ void Worker::Impl::report(std::vector<WorkerAction>& actions) {
         }
     }
     for (const auto& [key, parcel] : parcels) {
-        // The members of the group that have not begun.
+        // These are the members of the group that have not begun.
         std::vector<std::uint32_t> members{0};
         if (parcel.taken()) members = parcel.members();
         for (const std::uint32_t member : members) {

@@ -10,9 +10,10 @@
 
 namespace helix::core {
 
-// One worker's policy: which rows run next and where their KV lives. Deterministic; no I/O.
+// Worker is one worker's policy: which rows run next and where their KV lives. It is deterministic
+// and does no I/O.
 //
-// Promises: rows of a sequence run in order and once; a batch holds at most one chunk of a
+// It promises: rows of a sequence run in order and once; a batch holds at most one chunk of a
 // sequence; decodes go before prefill chunks, by priority and arrival; pages of a freed sequence
 // are back in the pool before the next batch is planned; input for a superseded or freed sequence
 // is dropped silently.

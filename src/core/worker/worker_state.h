@@ -19,13 +19,13 @@
 #include "core/worker/kv_parcels.h"
 #include "core/worker/worker.h"
 
-// The state behind core::Worker; only its own .cc files and Invariants include this.
+// This is the state behind core::Worker. Only its own .cc files and Invariants include it.
 
 namespace helix::core {
 
-// When an input's rows are due; every input has a turn of its own. Requests of several sequences
-// have one row in each round, so that a thousand choices of one request do not go before what
-// others wait for; all other requests are in the round under way. Within a round inputs go by
+// Turn says when an input's rows are due; every input has a turn of its own. Requests of several
+// sequences have one row in each round, so that a thousand choices of one request do not go before
+// what others wait for; all other requests are in the round under way. Within a round inputs go by
 // arrival, but one of high priority goes before a limited number that came earlier: limited, so
 // that nobody waits for ever.
 struct Turn {
@@ -50,8 +50,8 @@ struct PendingRows {
     Turn turn;  // among all inputs of this worker
 
     std::int32_t size() const { return static_cast<std::int32_t>(tokens.size()); }
-    // The most of these rows, up to count, that one batch may take: a draft and the row before it
-    // stay together.
+    // Returns the most of these rows, up to count, that one batch may take: a draft and the row
+    // before it stay together.
     std::int32_t up_to(std::int64_t count) const {
         if (count >= size()) return size();
         const std::int64_t certain = drafts > 0 ? size() - 1 - drafts : size();
@@ -94,7 +94,7 @@ struct Sequence {
     std::int32_t arrived = 0;  // rows that came, computed or not
     // Rows whose KV is in this worker's pages, or will be when the batch finishes.
     std::int32_t computed = 0;
-    std::int32_t certain = 0;       // of those that came, the ones before a draft
+    std::int32_t certain = 0;       // rows that came, without a draft's
     std::int32_t first_row = 0;     // the first row that came: those before it are shared
     std::int32_t forked_from = -1;  // the member
     std::int32_t prompt_tokens = 0;
@@ -129,7 +129,7 @@ struct Sequence {
         }
         keeps_history = keeps_history || cached;
     }
-    // A member of the parent's group that begins with its first tokens, which are computed.
+    // Makes a member of the parent's group that begins with its first tokens, which are computed.
     Sequence(Sequence& parent, const SequenceKey& k, std::int32_t tokens, KvBlockPool& pool)
         : key(k),
           arrived(tokens),
@@ -155,28 +155,28 @@ struct Sequence {
         if (keeps_history) history = start->cached;
     }
     bool is_last_stage() const { return !next.has_value(); }
-    // Whether its tokens come back to this worker as its next rows.
+    // Says whether its tokens come back to this worker as its next rows.
     bool is_only_stage() const { return is_last_stage() && layers.begin == 0; }
-    // Whether the rows are one that extends the text, with the draft after it, and not a piece of a
-    // prompt.
+    // Says whether the rows are one that extends the text, with the draft after it, and not a piece
+    // of a prompt.
     bool is_decode(const PendingRows& rows) const {
         return rows.sample && rows.size() == 1 + rows.drafts && rows.first_position > 0;
     }
-    // Whether it is in a list of those that are ready.
+    // Says whether it is in a list of those that are ready.
     bool is_ready() const { return !pending.empty() && !in_batch && !swapped; }
     bool is_new() const { return computed == first_row && forked_from < 0; }
 };
 
-// A worker's sequences in order of their keys; they stay where they are while they live. Sorted
-// because a worker has a few hundred, looked up for every row that arrives.
+// SequenceTable has a worker's sequences in order of their keys; they stay where they are while
+// they live. It is sorted because a worker has a few hundred, looked up for every row that arrives.
 class SequenceTable {
   public:
     using Entry = std::pair<SequenceKey, std::unique_ptr<Sequence>>;
     Sequence* find(const SequenceKey& key) const;             // null if there is none
-    std::vector<SequenceKey> group(RequestId request) const;  // of every attempt
+    std::vector<SequenceKey> group(RequestId request) const;  // sequences of every attempt
     Sequence& add(std::unique_ptr<Sequence> sequence);        // its key is new
     void erase(const SequenceKey& key);                       // it is here
-    bool has(RequestId request) const;                        // a sequence of any attempt
+    bool has(RequestId request) const;                        // says so for any attempt
     bool empty() const { return entries_.empty(); }
     std::size_t size() const { return entries_.size(); }
     auto begin() const { return entries_.begin(); }
@@ -186,7 +186,8 @@ class SequenceTable {
     std::vector<Entry> entries_;
 };
 
-// Received frames of activations, each with the number of inputs that still need it.
+// BufferUses has the received frames of activations, each with the number of inputs that still need
+// it.
 class BufferUses {
   public:
     void add(std::uint64_t buffer);
@@ -202,8 +203,8 @@ class BufferUses {
     std::vector<Use> uses_;  // by rising buffer
 };
 
-// Sequences that have rows to run, by the turn of their oldest rows. A sequence is in one list
-// exactly while it has pending rows and is not in a batch.
+// ReadyList has the sequences that have rows to run, by the turn of their oldest rows. A sequence
+// is in one list exactly while it has pending rows and is not in a batch.
 class ReadyList {
   public:
     struct Entry {
@@ -220,7 +221,7 @@ class ReadyList {
     std::vector<Entry> entries_;
 };
 
-// What the batch under way was made of. Its sequences stay until it has finished.
+// RunningChunk is a part of the batch under way. Its sequence stays until the batch has finished.
 struct RunningChunk {
     Sequence* sequence = nullptr;
     std::int32_t first_position = 0;
@@ -240,14 +241,14 @@ struct RunningBatch {
     double prefill_rows = 0;
 };
 
-// Why a sequence cannot begin or go on here. Without a reason nobody needs to be told.
+// Refusal says why a sequence cannot begin or go on here. Without a reason nobody needs to be told.
 struct Refusal {
     bool refused = false;
     StuckCause cause = StuckCause::failed;
     std::string reason;
 };
 
-// The inputs for each next stage, by rising worker.
+// StageOutputs has the inputs for each next stage, by rising worker.
 using StageOutputs = std::vector<std::pair<WorkerId, StageInputs>>;
 
 struct Worker::Impl {
@@ -284,8 +285,9 @@ struct Worker::Impl {
     std::vector<RunningChunk> spare_chunks;  // memory of an earlier batch
     std::uint64_t next_batch = kFirstBatch;
     std::uint64_t next_arrival = 0;
-    std::uint64_t round = 0;                          // of the rows that ran last
-    std::map<RequestId, std::uint64_t> group_rounds;  // the next of each that has several sequences
+    std::uint64_t round = 0;  // the round of the rows that ran last
+    // The next round of each request that has several sequences.
+    std::map<RequestId, std::uint64_t> group_rounds;
 
     TimePoint now;  // of the step
     TimePoint last_report;
@@ -294,11 +296,11 @@ struct Worker::Impl {
     std::int64_t busy_total_ns = 0;
     BatchCosts costs;                // of the layers held now
     std::int64_t since_shared = 0;   // batches since one had decodes and prompt rows
-    std::int64_t since_alone = 0;    // since one had prompt rows only
-    std::int64_t since_decodes = 0;  // since one had decodes only
-    double prompts_turn_s = 0;       // prompt rows go before decodes for so long
+    std::int64_t since_alone = 0;    // batches since one had prompt rows only
+    std::int64_t since_decodes = 0;  // batches since one had decodes only
+    double prompts_turn_s = 0;       // prompt rows go before decodes for this long
     RoundTrip round_trip;
-    TimePoint wake_at;  // that was asked for
+    TimePoint wake_at;  // the wake-up that was asked for
 
     void on(const WorkerTick& event, std::vector<WorkerAction>& actions);
     void on(const MessageArrived& event, std::vector<WorkerAction>& actions);
@@ -314,7 +316,7 @@ struct Worker::Impl {
                          std::vector<WorkerAction>& actions);
     void on(const BatchFailed& event, std::vector<WorkerAction>& actions);
 
-    // Live migration (core/worker/migration.cc).
+    // These are for live migration (core/worker/migration.cc).
     std::map<SequenceKey, KvParcel> parcels;  // by member 0 of their attempts
     std::vector<KvExport> exports;            // under way: held ones, and one other
     std::vector<KvImport> imports;            // under way
@@ -348,7 +350,7 @@ struct Worker::Impl {
     void drop_orphans(std::vector<WorkerAction>& actions);
     void drop_all_parcels();
     template <typename Predicate>
-    void drop_exports(Predicate drop) {  // of those that wait
+    void drop_exports(Predicate drop) {  // drops exports that wait
         std::erase_if(exports, [&](const KvExport& one) {
             if (one.transfer != 0 || !drop(one)) return false;
             pool.release(one.pages);
@@ -372,7 +374,7 @@ struct Worker::Impl {
     void on_fork(const ForkSequences& message, std::vector<WorkerAction>& actions);
     // The sequence goes back to this many rows; those behind were wrong drafts.
     void roll_back(Sequence& sequence, std::int32_t rows);
-    Turn next_turn(const Sequence& sequence);  // of rows that come now
+    Turn next_turn(const Sequence& sequence);  // the turn of rows that come now
     void refuse(const SequenceKey& key, const Refusal& refusal, std::vector<WorkerAction>& actions);
     void note_past_prompt(Sequence& sequence) {
         const bool past = sequence.computed >= sequence.prompt_tokens;
@@ -380,7 +382,7 @@ struct Worker::Impl {
         sequence.past_prompt = past;
         n_past_prompt += past ? 1 : -1;
     }
-    // What is wrong with the pages that the sequence is to begin with.
+    // Returns what is wrong with the pages that the sequence is to begin with.
     Refusal find_pages(Sequence& sequence);
     // Begins the sequence with the blocks of its start's cached tokens, if all of them are kept.
     bool share_prefix(Sequence& sequence);
@@ -391,7 +393,7 @@ struct Worker::Impl {
     void on_swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
     void swap(const SwapSequences& message, std::vector<WorkerAction>& actions);
     void swap_out(const std::vector<Sequence*>& group, std::vector<WorkerAction>& actions);
-    // The sequences of the keys that live and are swapped, or are not.
+    // Returns the live sequences of these keys that are swapped, or those that are not.
     std::vector<Sequence*> live(const std::vector<SequenceKey>& keys, bool swapped) const;
     // Puts what is to be swapped into the plan: what goes out, or else what comes back as far as
     // there is room.
@@ -409,7 +411,7 @@ struct Worker::Impl {
     ReadyList& ready_list(const Sequence& sequence) {
         return sequence.is_decode(sequence.pending.front()) ? ready_decodes : ready_prefills;
     }
-    // The part of this worker's layers that the sequence runs.
+    // Returns the part of this worker's layers that the sequence runs.
     double layer_share(const Sequence& sequence) const {
         return static_cast<double>(sequence.layers.size()) / static_cast<double>(layers.size());
     }

@@ -14,7 +14,6 @@ using base::Result;
 
 constexpr double kEach_s = 0.1;
 constexpr int kMostRuns = 25;
-constexpr std::uint64_t kProbeBuffer = 1;
 
 std::int32_t blocks_per_sequence(std::int32_t block_size) {
     return (kProfilePrompt + 1 + block_size - 1) / block_size;
@@ -27,7 +26,7 @@ core::BatchChunk make_chunk(std::int32_t sequence, std::int32_t layer, std::int3
     chunk.layers = {layer, layer + 1};
     chunk.first_position = first;
     chunk.tokens.assign(static_cast<std::size_t>(rows), 0);
-    if (layer > 0) chunk.input = {kProbeBuffer, 0, static_cast<std::uint32_t>(rows)};
+    if (layer > 0) chunk.input = {kProfileBuffer, 0, static_cast<std::uint32_t>(rows)};
     const std::int32_t blocks = blocks_per_sequence(block_size);
     for (std::int32_t i = 0; i < blocks; ++i) {
         chunk.pages.push_back(static_cast<core::PageId>(sequence * blocks + i));

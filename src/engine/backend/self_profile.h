@@ -16,6 +16,8 @@ namespace helix::engine {
 // What measure_layer() asks of the backend it measures.
 constexpr std::int32_t kProfileSequences = 8;
 constexpr std::int32_t kProfilePrompt = 64;  // tokens before the one decoded
+// The frame of activations that a measured chunk names, where it does not begin with layer 0.
+constexpr std::uint64_t kProfileBuffer = 1;
 // Activations to measure with: random, for rows that are all the same would all go to the same
 // experts.
 std::vector<float> profile_rows(std::int64_t rows, std::int64_t hidden);

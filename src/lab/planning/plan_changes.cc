@@ -25,34 +25,34 @@ plan::CapacityFunction capacities_of(const ProblemSource& source) {
 // What users would see of a placement; for any cluster.
 plan::PredictFunction predictor(const PlanSession& session) {
     if (session.settings.options.objective == plan::Objective::flow) return {};
-    return [&session](const spec::ClusterSpec& cluster, const plan::CapacityTable& capacities,
-                      const spec::Placement& placement) {
-        const auto problem = make_problem(session.source, cluster);
+    return [&session](const plan::Problem& changed, const spec::Placement& placement) {
+        const auto problem = make_problem(session.source, changed.cluster);
         if (!problem.ok()) return 0.0;
-        const plan::Problem changed = {problem->cluster, problem->model, capacities};
-        const plan::PerformanceModel model(changed, problem->costs(), plan::PerformanceOptions{});
+        const plan::Problem own = {problem->cluster, problem->model, changed.capacities};
+        const plan::PerformanceModel model(own, problem->costs(), plan::PerformanceOptions{});
         plan::ThroughputOptions options;
         options.models = {&model};
         options.flow.partial = session.settings.options.flow.partial;
-        const auto split = plan::split_placement(changed, placement, options);
+        const auto split = plan::split_placement(own, placement, options);
         return split ? split->estimates.front().decode_tokens_per_s : 0.0;
     };
 }
 
 // Plans the cluster as it is and as it would be, each with half of the time until the budget ends.
 base::Result<plan::WhatIf> plan_both(const PlanSession& session, const spec::ClusterSpec& cluster,
+                                     const spec::ModelSpec& model,
                                      const std::vector<plan::Change>& changes) {
     const double from_s = session.elapsed_s();
     int planned = 0;
     const plan::PlanFunction planner =
-        [&](const spec::ClusterSpec& changed, const plan::CapacityTable& capacities,
+        [&](const plan::Problem& changed,
             const spec::Placement* start) -> base::Result<plan::PlanReport> {
-        TRY(Problem problem, make_problem(session.source, changed));
-        problem.capacities = capacities;
+        TRY(Problem problem, make_problem(session.source, changed.cluster));
+        problem.capacities = changed.capacities;
         ++planned;
         return session.plan(problem, from_s + (session.budget_s - from_s) * planned / 2, start);
     };
-    return plan::what_if(cluster, changes, capacities_of(session.source), planner,
+    return plan::what_if(cluster, model, changes, capacities_of(session.source), planner,
                          predictor(session));
 }
 
@@ -61,7 +61,8 @@ base::Result<plan::WhatIf> plan_both(const PlanSession& session, const spec::Clu
 base::Result<WhatIfAnswer> answer_what_if(const PlanSession& session,
                                           const std::vector<plan::Change>& changes) {
     TRY(const spec::ClusterSpec cluster, spec::read_cluster_file(session.source.cluster));
-    TRY(plan::WhatIf plans, plan_both(session, cluster, changes));
+    TRY(const Problem present, make_problem(session.source, cluster));
+    TRY(plan::WhatIf plans, plan_both(session, cluster, present.model, changes));
     TRY(Problem after, make_problem(session.source, plans.changed.cluster));
     return WhatIfAnswer{std::move(after), std::move(plans)};
 }
@@ -109,10 +110,10 @@ base::Result<plan::ReplanApart> replan_roles(const PlanSession& session, const P
         options.price_per_byte =
             plan::move_price(flows[static_cast<std::size_t>(which)], kDiskBytesPerS, horizon_s);
         if (!predict) return options;
-        options.objective = [&predict, cluster = part.cluster,
+        options.objective = [&predict, &problem, cluster = part.cluster,
                              own = plan::capacities_of_part(problem.capacities, part)](
                                 const spec::Placement& placement) {
-            return predict(cluster, own, placement);
+            return predict({cluster, problem.model, own}, placement);
         };
         return options;
     };
@@ -133,7 +134,7 @@ base::Result<ReplanAnswer> replan_whole(const PlanSession& session, const Proble
     const plan::PredictFunction predict = predictor(session);
     if (predict) {
         options.objective = [&](const spec::Placement& placement) {
-            return predict(problem.cluster, problem.capacities, placement);
+            return predict({problem.cluster, problem.model, problem.capacities}, placement);
         };
     }
     TRY(plan::ReplanReport found,
@@ -198,8 +199,8 @@ base::Result<Advised> answer_advise(const PlanSession& session, int picks,
     TRY(advised.report, plan::advise(problem.cluster, problem.model, current,
                                      capacities_of(session.source), predictor(session), options));
     if (in_full && !advised.report.picks.empty() && !session.interrupted()) {
-        TRY(advised.first,
-            plan_both(session, problem.cluster, {advised.report.picks.front().change}));
+        TRY(advised.first, plan_both(session, problem.cluster, problem.model,
+                                     {advised.report.picks.front().change}));
     }
     return advised;
 }

@@ -66,16 +66,17 @@ class Advisor {
     base::Result<State> judge(const ClusterSpec& cluster, const spec::Placement& start,
                               std::int64_t iterations) const {
         TRY(const CapacityTable speeds, capacities_(cluster));
+        const Problem problem = {cluster, model_, speeds};
         ReplanOptions options{.flow = options_.flow,
                               .seed = options_.seed,
                               .iterations = iterations,
                               .stop = options_.stop};
         if (predict_) {
             options.objective = [&](const spec::Placement& placement) {
-                return predict_(cluster, speeds, placement);
+                return predict_(problem, placement);
             };
         }
-        TRY(ReplanReport found, replan({cluster, model_, speeds}, start, options));
+        TRY(ReplanReport found, replan(problem, start, options));
         return State{cluster, std::move(found.placement), found.value};
     }
 

@@ -7,14 +7,12 @@
 namespace helix::plan {
 namespace {
 
-Effect effect_of(const spec::ClusterSpec& cluster, const CapacityTable& capacities,
-                 const PlanReport& report, const PredictFunction& predict) {
-    return {
-        .flow = report.max_flow_tokens_per_s,
-        .bound = report.upper_bound_tokens_per_s,
-        .predicted_tokens_per_s = predict ? predict(cluster, capacities, report.placement) : 0.0,
-        .mean_depth = report.mean_depth,
-        .least_kv_tokens = report.least_kv_tokens};
+Effect effect_of(const Problem& problem, const PlanReport& report, const PredictFunction& predict) {
+    return {.flow = report.max_flow_tokens_per_s,
+            .bound = report.upper_bound_tokens_per_s,
+            .predicted_tokens_per_s = predict ? predict(problem, report.placement) : 0.0,
+            .mean_depth = report.mean_depth,
+            .least_kv_tokens = report.least_kv_tokens};
 }
 
 std::string row(const char* label, double before, double after, int digits) {
@@ -26,18 +24,20 @@ std::string row(const char* label, double before, double after, int digits) {
 
 }  // namespace
 
-base::Result<WhatIf> what_if(const spec::ClusterSpec& cluster, const std::vector<Change>& changes,
-                             const CapacityFunction& capacities, const PlanFunction& planner,
-                             const PredictFunction& predict) {
+base::Result<WhatIf> what_if(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+                             const std::vector<Change>& changes, const CapacityFunction& capacities,
+                             const PlanFunction& planner, const PredictFunction& predict) {
     WhatIf result;
     TRY(result.changed, apply_changes(cluster, changes));
-    TRY(const CapacityTable before, capacities(cluster));
-    TRY(const CapacityTable after, capacities(result.changed.cluster));
-    TRY(result.before, planner(cluster, before, nullptr));
+    TRY(const CapacityTable capacities_before, capacities(cluster));
+    TRY(const CapacityTable capacities_after, capacities(result.changed.cluster));
+    const Problem before = {cluster, model, capacities_before};
+    const Problem after = {result.changed.cluster, model, capacities_after};
+    TRY(result.before, planner(before, nullptr));
     const spec::Placement start = carry_over(result.before.placement, result.changed.origin);
-    TRY(result.after, planner(result.changed.cluster, after, &start));
-    result.effect_before = effect_of(cluster, before, result.before, predict);
-    result.effect_after = effect_of(result.changed.cluster, after, result.after, predict);
+    TRY(result.after, planner(after, &start));
+    result.effect_before = effect_of(before, result.before, predict);
+    result.effect_after = effect_of(after, result.after, predict);
     return result;
 }
 

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "plan/change/cluster_change.h"
 #include "plan/change/replan.h"
+#include "plan/problem/problem.h"
 #include "plan/report/plan_report.h"
 
 // What changes of a cluster would bring, and which changes are worth their money.
@@ -18,11 +19,10 @@ namespace helix::plan {
 // Speeds of a cluster's machines: from measured tables, the catalogue or the machines themselves.
 using CapacityFunction =
     std::function<base::Result<CapacityTable>(const spec::ClusterSpec& cluster)>;
-// Tokens/s that users will see, of a placement on a cluster (a PerformanceModel); may be empty,
+// Tokens/s that users will see, of a placement of the problem (a PerformanceModel); may be empty,
 // then the flow decides.
 using PredictFunction =
-    std::function<double(const spec::ClusterSpec& cluster, const CapacityTable& capacities,
-                         const spec::Placement& placement)>;
+    std::function<double(const Problem& problem, const spec::Placement& placement)>;
 
 // The figures of one plan that people compare.
 struct Effect {
@@ -43,12 +43,11 @@ struct WhatIf {
 
 // Plans both clusters. planner: plan() with the caller's options; start is the plan before, carried
 // over, or null.
-using PlanFunction = std::function<base::Result<PlanReport>(const spec::ClusterSpec& cluster,
-                                                            const CapacityTable& capacities,
-                                                            const spec::Placement* start)>;
-base::Result<WhatIf> what_if(const spec::ClusterSpec& cluster, const std::vector<Change>& changes,
-                             const CapacityFunction& capacities, const PlanFunction& planner,
-                             const PredictFunction& predict);
+using PlanFunction =
+    std::function<base::Result<PlanReport>(const Problem& problem, const spec::Placement* start)>;
+base::Result<WhatIf> what_if(const spec::ClusterSpec& cluster, const spec::ModelSpec& model,
+                             const std::vector<Change>& changes, const CapacityFunction& capacities,
+                             const PlanFunction& planner, const PredictFunction& predict);
 
 // "                     before     after
 //  flow, tokens/s      2045.6    2257.1   +10.3 %" and so on, a line for each figure.

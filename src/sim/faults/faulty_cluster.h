@@ -68,6 +68,7 @@ struct Outcome {
     bool rejected = false;
     bool cut_off = false;  // ended by the death of the coordinator, or found none
     core::FinishReason reason = core::FinishReason::error;
+    core::FailureCause cause = core::FailureCause::none;  // of an accepted request
     std::string error;
     std::vector<core::Pipeline> pipelines;  // one per attempt that ran
     std::uint32_t attempt = 0;              // that was routed last
@@ -261,7 +262,7 @@ class FaultyCluster final : private ClusterDriver {
     core::Pipeline any_pipeline();
     void set_drain(Machine& machine);  // as its faults want it
     void dismiss(core::WorkerId id, std::uint64_t incarnation);
-    void probe_reason(const core::MigrationEnded& over);
+    void probe_cause(core::MigrationCause cause);
     void probe_kv(const core::KvBlocks& message);
     void probe_answer(const core::CoordinatorMessage& message);
 

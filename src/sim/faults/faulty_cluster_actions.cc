@@ -205,6 +205,7 @@ void FaultyCluster::on(const core::FinishRequest& action) {
     }
     outcome.ended = true;
     outcome.reason = action.reason;
+    outcome.cause = action.cause;
     outcome.error = action.error;
     outcome.ended_at = now();
     --open_;
@@ -232,7 +233,6 @@ void FaultyCluster::probe_tokens(const core::TokensProduced& message) {
 }
 
 void FaultyCluster::probe_end(const Outcome& outcome) {
-    const std::string& error = outcome.error;
     if (outcome.reason == core::FinishReason::stop) probes_.hit(Probe::ended_by_stop_token);
     if (core::is_whole(outcome.reason)) {
         if (outcome.pipelines.size() > 1) probes_.hit(Probe::finished_after_preemption);
@@ -240,8 +240,8 @@ void FaultyCluster::probe_end(const Outcome& outcome) {
     } else if (outcome.reason == core::FinishReason::kills_workers) {
         probes_.hit(Probe::error_poison);
     } else if (outcome.reason == core::FinishReason::error) {
-        if (error.starts_with("no token for")) probes_.hit(Probe::error_stalled);
-        if (error.starts_with("no placement")) probes_.hit(Probe::error_unserved);
+        if (outcome.cause == core::FailureCause::stalled) probes_.hit(Probe::error_stalled);
+        if (outcome.cause == core::FailureCause::unserved) probes_.hit(Probe::error_unserved);
     }
 }
 

@@ -98,7 +98,7 @@ void FaultyCluster::on(const core::MigrationEnded& over) {
         probes_.hit(Probe::migration_given_up);
         if (handover) probes_.hit(Probe::handover_given_up);
         probes_.hit(later(Probe::given_up_reserving, over.phase));
-        probe_reason(over);
+        probe_cause(over.cause);
         if (!losing_) return;
         const bool source = passes(outcome.pipelines.back(), *losing_);
         const bool destination = move.workers.contains(*losing_);
@@ -121,26 +121,32 @@ void FaultyCluster::on(const core::MigrationEnded& over) {
     if (moves_.commits(over.id) == 5) probes_.hit(Probe::migrated_five_times);
 }
 
-// By the words of core's reasons; one that it does not know stays a probe that is never reached.
-void FaultyCluster::probe_reason(const core::MigrationEnded& over) {
-    struct Words {
-        const char* part;
-        Probe probe;
-    };
-    static constexpr Words kWords[] = {
-        {"a worker did not answer in time", Probe::given_up_unanswered},
-        {"the last of it did not arrive in time", Probe::given_up_held_too_long},
-        {"the link between its workers broke", Probe::given_up_link_broke},
-        {"others need the pages", Probe::given_up_pages_needed},
-        {"a worker there is being emptied", Probe::given_up_destination_drained},
-        {"a choice of it ended", Probe::given_up_choice_ended},
-        {"it was preempted", Probe::given_up_preempted},
-        {"it left its pipeline", Probe::given_up_left_pipeline},
-    };
-    for (const Words& words : kWords) {
-        if (over.reason == words.part) return probes_.hit(words.probe);
+void FaultyCluster::probe_cause(core::MigrationCause cause) {
+    switch (cause) {
+        case core::MigrationCause::refused:
+            return probes_.hit(Probe::given_up_refused);
+        case core::MigrationCause::unanswered:
+            return probes_.hit(Probe::given_up_unanswered);
+        case core::MigrationCause::held_too_long:
+            return probes_.hit(Probe::given_up_held_too_long);
+        case core::MigrationCause::worker_lost:
+            return probes_.hit(Probe::given_up_worker_lost);
+        case core::MigrationCause::link_broke:
+            return probes_.hit(Probe::given_up_link_broke);
+        case core::MigrationCause::pages_needed:
+            return probes_.hit(Probe::given_up_pages_needed);
+        case core::MigrationCause::destination_emptied:
+            return probes_.hit(Probe::given_up_destination_drained);
+        case core::MigrationCause::choice_ended:
+            return probes_.hit(Probe::given_up_choice_ended);
+        case core::MigrationCause::preempted:
+            return probes_.hit(Probe::given_up_preempted);
+        case core::MigrationCause::left_pipeline:
+            return probes_.hit(Probe::given_up_left_pipeline);
+        case core::MigrationCause::committed:
+        case core::MigrationCause::not_begun:
+            return check("a migration that began was given up without a cause");
     }
-    probes_.hit(losing_ ? Probe::given_up_worker_lost : Probe::given_up_refused);
 }
 
 void FaultyCluster::probe_kv(const core::KvBlocks& message) {

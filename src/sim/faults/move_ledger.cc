@@ -50,11 +50,14 @@ std::string MoveLedger::end(const core::MigrationEnded& over, std::uint32_t atte
         ++answers_;
         ++counts_.refused;
         if (over.reason.empty()) return "a MoveRequest was refused without a reason";
+        if (over.cause != core::MigrationCause::not_begun) return "refused, but for what cause?";
         return over.phase == core::MigrationPhase::reserving ? "" : "refused, but in which phase?";
     }
     if (!track.open) return "a migration ended that had not begun, or that ended before";
     const Move move = *std::exchange(track.open, std::nullopt);
     if (committed != (attempt == move.attempt)) return "a migration ended in another way than told";
+    if (committed != (over.cause == core::MigrationCause::committed))
+        return "a migration ended for another cause than its phase says";
     if (committed) {
         ++counts_.committed;
         ++track.commits;

@@ -256,24 +256,36 @@ void Judge::judge_error(core::TimePoint now, const core::FinishRequest& what, co
     if (error.empty()) return broken(id, "P6: an error without a reason");
     if (view.in_calm) return broken(id, "P6: an error though everything is well: " + error);
     if (view.touched) return;
-    const double silent = (now - view.last_progress).seconds();
-    if (what.reason == core::FinishReason::kills_workers) {
-        if (view.losses < 3) broken(id, "P6: called poisonous, but fewer workers died with it");
-    } else if (what.reason == core::FinishReason::invalid_request) {
+    if (what.reason == core::FinishReason::invalid_request) {
         broken(id, "P6: called invalid, but it is not: " + error);
-    } else if (error.starts_with("no token for")) {
-        if (silent <= config_.stall_timeout_s) broken(id, "P6: called stuck too early");
-        if (!config_.silence) broken(id, "P6: it stalled though nothing fell silent");
-    } else if (error.starts_with("no placement")) {
-        if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
-    } else if (error.starts_with("the cluster has shrunk")) {
-        if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
-    } else if (error.starts_with("workers answered without")) {
-        if (!config_.silence) broken(id, "P6: log-probabilities got lost though nothing did");
     } else {
-        broken(id, "P6: an error that explains nothing: " + error);
+        judge_cause(now, what, view);
     }
     if (!config_.faults) broken(id, "P6: an error though nothing went wrong: " + error);
+}
+
+void Judge::judge_cause(core::TimePoint now, const core::FinishRequest& what, const View& view) {
+    const core::RequestId id = what.id;
+    const double silent = (now - view.last_progress).seconds();
+    switch (what.cause) {
+        case core::FailureCause::kills_workers:
+            if (view.losses < 3) broken(id, "P6: called poisonous, but fewer workers died with it");
+            return;
+        case core::FailureCause::stalled:
+            if (silent <= config_.stall_timeout_s) broken(id, "P6: called stuck too early");
+            if (!config_.silence) broken(id, "P6: it stalled though nothing fell silent");
+            return;
+        case core::FailureCause::unserved:
+        case core::FailureCause::shrunk:
+            if (silent <= config_.unserved_timeout_s) broken(id, "P6: given up too early");
+            return;
+        case core::FailureCause::unscored:
+            if (config_.silence) return;
+            return broken(id, "P6: log-probabilities got lost though nothing did");
+        case core::FailureCause::worker_failed:
+        case core::FailureCause::none:
+            return broken(id, "P6: an error that explains nothing: " + what.error);
+    }
 }
 
 void Judge::close() {

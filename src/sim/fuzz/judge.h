@@ -78,6 +78,7 @@ class Judge final : public ClientWatch {
 
     void broken(core::RequestId id, const std::string& what);
     void judge_error(core::TimePoint now, const core::FinishRequest& what, const View& view);
+    void judge_cause(core::TimePoint now, const core::FinishRequest& what, const View& view);
     std::int32_t longest(const View& view) const;
     void judge_score(View& view, const core::ProducedToken& token);
     void expect(View& view) const;  // what its choices must say

@@ -6,15 +6,15 @@
 namespace helix::core {
 namespace {
 
-// Levels of freeness over mean length, ((M - sum V) / B) / (sum V / B): the part of its own length
-// by which every sequence at a worker can still grow. A worker with at least the first level has
-// plenty; each further level is half of the one before.
+// The levels are of freeness over mean length, ((M - sum V) / B) / (sum V / B): the part of its own
+// length by which every sequence at a worker can still grow. A worker with at least the first level
+// has plenty; each further level is half of the one before.
 constexpr double kPlenty = 0.5;
 constexpr int kLevels = 3;
 
-// Llumnix' dispatch to where there is most room, for pipelines: among the ways all of whose stages
-// have plenty the flow plan decides, as in max_flow.cc; if there is none, among those that have
-// half as much, and so on.
+// FreestRouter is Llumnix' dispatch to where there is most room, for pipelines: among the ways all
+// of whose stages have plenty the flow plan decides, as in max_flow.cc; if there is none, among
+// those that have half as much, and so on.
 class FreestRouter final : public RequestRouter {
   public:
     explicit FreestRouter(RouterSetup setup)

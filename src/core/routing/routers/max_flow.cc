@@ -7,11 +7,9 @@
 namespace helix::core {
 namespace {
 
-constexpr double kTie = 1e-6;
-
-// Interleaved weighted round robin over the out-edges of every node, weight = planned flow: the
-// edge that would carry the least rows for its flow. Over many requests the share of an edge among
-// its node's edges goes to its share of the flow when every stage fits.
+// MaxFlowRouter is interleaved weighted round robin over the out-edges of every node, weight =
+// planned flow: it takes the edge that would carry the least rows for its flow. Over many requests
+// the share of an edge among its node's edges goes to its share of the flow when every stage fits.
 class MaxFlowRouter final : public HopRouter {
   public:
     explicit MaxFlowRouter(const RouterSetup& setup)
@@ -35,7 +33,7 @@ class MaxFlowRouter final : public HopRouter {
             const double more = weight / graph().edge(e).flow_tokens_per_s;
             const double cost = load_[static_cast<std::size_t>(e)] + more;
             // Ties, up to rounding, go to the first edge: no bursts, equal on every machine.
-            if (best < 0 || cost < best_cost - kTie * more) {
+            if (best < 0 || cost < best_cost - kCostTie * more) {
                 best = e;
                 best_cost = cost;
             }

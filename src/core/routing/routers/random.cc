@@ -4,7 +4,7 @@
 namespace helix::core {
 namespace {
 
-// Each hop is drawn evenly from all links that lead on, whatever the plan says.
+// RandomRouter draws each hop evenly from all links that lead on, whatever the plan says.
 class RandomRouter final : public HopRouter {
   public:
     explicit RandomRouter(RouterSetup setup)

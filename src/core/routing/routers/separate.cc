@@ -9,20 +9,17 @@
 namespace helix::core {
 namespace {
 
-constexpr double kLeastLaneFlow = 1e-9;
-constexpr double kLaneTie = 1e-6;
-
-// Separate pipelines: requests are dealt to whole pipelines that share no worker, by what each can
-// carry. From any plan it takes the widest pipeline, then the widest of the workers that are left,
-// and so on; the remaining workers stay idle. On a placement made of separate pipelines this is
-// what the max-flow router does.
+// SeparateRouter deals requests to whole pipelines that share no worker, by what each can carry.
+// From any plan it takes the widest pipeline, then the widest of the workers that are left, and so
+// on; the remaining workers stay idle. On a placement made of separate pipelines this is what the
+// max-flow router does.
 class SeparateRouter final : public RequestRouter {
   public:
     explicit SeparateRouter(const RouterSetup& setup) : RequestRouter(setup.graph.planned()) {
         std::vector<bool> taken(graph().nodes().size(), false);
         while (add_widest(taken)) {
         }
-        // In the order of the plan's edges, so that ties fall as they do elsewhere.
+        // The lanes are in the order of the plan's edges, so that ties fall as they do elsewhere.
         std::sort(lanes_.begin(), lanes_.end(),
                   [](const Lane& a, const Lane& b) { return a.path.front() < b.path.front(); });
     }
@@ -34,7 +31,7 @@ class SeparateRouter final : public RequestRouter {
         for (const Lane& lane : lanes_) {
             if (!holds(lane, fits)) continue;
             const double more = weight / lane.tokens_per_s;
-            if (best == nullptr || lane.load + more < best_cost - kLaneTie * more) {
+            if (best == nullptr || lane.load + more < best_cost - kCostTie * more) {
                 best = &lane;
                 best_cost = lane.load + more;
             }
@@ -91,7 +88,7 @@ class SeparateRouter final : public RequestRouter {
             std::tie(width[n], onward[n]) = widest(node);
         }
         auto [tokens_per_s, next] = widest(spec::kCoordinator);
-        if (tokens_per_s <= kLeastLaneFlow) return false;
+        if (tokens_per_s <= kMinFlow) return false;
         Lane lane;
         lane.tokens_per_s = tokens_per_s;
         while (true) {

@@ -10,8 +10,8 @@ constexpr double kFirstGuess_s = 0.05;
 constexpr double kSwarmGain = 0.2;
 constexpr double kLeastShare = 0.1;
 
-// SWARM, as the published simulator has it: every node deals requests to its links by priorities
-// that grow by how long the link's node takes, so faster ones get more; no plan is used.
+// SwarmRouter is SWARM as the published simulator has it: every node deals requests to its links by
+// priorities that grow by how long the link's node takes, so faster ones get more; no plan is used.
 //
 // The published simulator measures every hop. A coordinator sees whole rounds: when one takes
 // longer or shorter than its hops were thought to take, all of them are scaled towards it, but none
