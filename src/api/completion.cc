@@ -120,14 +120,16 @@ Completion::Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> e
       exchange_(std::move(exchange)),
       prepared_(std::move(prepared)),
       request_(prepared_.request),
+      model_(*prepared_.model),
+      metrics_(context.metrics_of(model_)),
       sampling_(request_.sampling),
       answer_(std::make_shared<const AnswerText>(
           request_, new_id(context, request_.endpoint), context.options.unix_time(),
-          request_.model.empty() ? context.options.model.id : request_.model)),
+          request_.model.empty() ? model_.info.name : request_.model)),
       arrived_(now()),
       last_write_(arrived_),
       prepared_bytes_(prepared_.share->bytes()) {
-    if (!request_.ignore_eos) stop_tokens_ = context.codec->end_tokens();
+    if (!request_.ignore_eos) stop_tokens_ = model_.codec->end_tokens();
     stop_tokens_.insert(stop_tokens_.end(), request_.stop_token_ids.begin(),
                         request_.stop_token_ids.end());
 }
@@ -140,8 +142,8 @@ void Completion::start() {
         if (const auto completion = self.lock()) completion->gone();
     });
     sampling_.seed = request_.seed ? *request_.seed : context_.random.next();
-    context_.metrics.params_n.observe(request_.n);
-    if (request_.max_tokens > 0) context_.metrics.params_max_tokens.observe(request_.max_tokens);
+    metrics_.params_n.observe(request_.n);
+    if (request_.max_tokens > 0) metrics_.params_max_tokens.observe(request_.max_tokens);
     std::vector<std::vector<Token>>& prompts = prepared_.prompts;
     prompts_.resize(prompts.size());
     for (std::size_t i = 0; i < prompts.size(); ++i) add_choices(i);
@@ -156,7 +158,7 @@ void Completion::add_choices(std::size_t index) {
     exchange_->count("prompt_tokens", static_cast<std::int64_t>(tokens.size()));
     for (std::size_t i = 0; i < made(); ++i) {
         auto& choice =
-            *choices_.emplace_back(std::make_unique<Choice>(request_.endpoint, *context_.codec));
+            *choices_.emplace_back(std::make_unique<Choice>(request_.endpoint, *model_.codec));
         choice.output = prepared_.outputs->make();
         choice.prompt_tokens = static_cast<std::int64_t>(tokens.size());
         choice.of_first = i == 0;
@@ -198,11 +200,11 @@ void Completion::submit(std::vector<Token> tokens, std::size_t index) {
     if (request_.made() > request_.n) {
         request.sampling.n_logprobs = std::max(request.sampling.n_logprobs, 0);
     }
-    prompt.id = context_.service.submit(
+    prompt.id = model_.service->submit(
         std::move(request),
         std::make_shared<PostingSink>(shared_from_this(), index, context_.post));
     for (std::size_t i = 0; i < made(); ++i) {
-        choices_[prompt.first + i]->record->request = prompt.id;
+        choices_[prompt.first + i]->record->request = {model_.service, prompt.id};
     }
 }
 
@@ -301,9 +303,9 @@ void Completion::note_token(Choice& choice) {
     if (choice.tokens == 1) {
         choice.first_token_at = at;
         choice.record->ttft_s = (at - arrived_).seconds();
-        context_.metrics.ttft.observe(choice.record->ttft_s);
+        metrics_.ttft.observe(choice.record->ttft_s);
     } else {
-        context_.metrics.time_per_output_token.observe((at - choice.last_token_at).seconds());
+        metrics_.time_per_output_token.observe((at - choice.last_token_at).seconds());
         const double decoding = (at - choice.first_token_at).seconds();
         if (decoding > 0) {
             choice.record->tokens_per_s = static_cast<double>(choice.tokens - 1) / decoding;
@@ -311,7 +313,7 @@ void Completion::note_token(Choice& choice) {
     }
     choice.last_token_at = at;
     choice.record->completion_tokens = choice.tokens;
-    ++context_.metrics.generation_tokens_total;
+    ++metrics_.generation_tokens_total;
     exchange_->count("completion_tokens", 1);
 }
 
@@ -337,9 +339,9 @@ void Completion::token(std::size_t prompt, std::int32_t choice, const core::Prod
     if (over_ || !c.output->stopped()) return;
     c.done = true;
     if (runs(prompts_[prompt])) {
-        context_.service.end_choice(prompts_[prompt].id, choice, FinishReason::stop);
+        model_.service->end_choice(prompts_[prompt].id, choice, FinishReason::stop);
     } else {
-        context_.service.end(prompts_[prompt].id, FinishReason::stop);
+        model_.service->end(prompts_[prompt].id, FinishReason::stop);
     }
     complete_choice(index, FinishReason::stop);
 }
@@ -439,7 +441,7 @@ void Completion::complete_choice(std::size_t index, FinishReason reason) {
 
 void Completion::record_end(Choice& choice, Outcome outcome) {
     choice.record->state = kStateNames[static_cast<std::size_t>(outcome)];
-    Metrics& m = context_.metrics;
+    RequestMetrics& m = metrics_;
     ++m.outcomes[static_cast<std::size_t>(outcome)];
     if (choice.of_first) {
         m.prompt_tokens_total += static_cast<std::uint64_t>(choice.prompt_tokens);
@@ -497,14 +499,14 @@ void Completion::write_whole_answer() {
     }
     if (bytes <= kShortAnswerBytes) {
         return send_whole_answer(
-            std::make_shared<const std::string>(answer_->whole(choices, *context_.codec, usage())));
+            std::make_shared<const std::string>(answer_->whole(choices, *model_.codec, usage())));
     }
     // The client may go away meanwhile.
     PreparePool::Job job;
     job.client = client_of(context_, exchange_->request());
     job.bytes = static_cast<std::size_t>(bytes);
     job.run = [self = shared_from_this(), post = context_.post, answer = answer_,
-               codec = context_.codec.get(), choices = std::move(choices), usage = usage()] {
+               codec = model_.codec.get(), choices = std::move(choices), usage = usage()] {
         std::shared_ptr<const std::string> body;
         try {
             body = std::make_shared<const std::string>(answer->whole(choices, *codec, usage));
@@ -575,7 +577,7 @@ void Completion::shut_down() {
 
 void Completion::end_choices(FinishReason reason, Outcome outcome) {
     for (const Prompt& prompt : prompts_) {
-        if (runs(prompt)) context_.service.end(prompt.id, reason);
+        if (runs(prompt)) model_.service->end(prompt.id, reason);
     }
     for (const auto& choice : choices_) {
         if (choice->done) continue;

@@ -86,7 +86,9 @@ class Completion : public std::enable_shared_from_this<Completion> {
     std::shared_ptr<net::HttpExchange> exchange_;
     PreparedCompletion prepared_;
     const CompletionRequest& request_;  // of prepared_
-    spec::SamplingParams sampling_;     // with the seed
+    const ModelEntry& model_;
+    RequestMetrics& metrics_;
+    spec::SamplingParams sampling_;  // with the seed
     std::vector<Token> stop_tokens_;
     std::shared_ptr<const AnswerText> answer_;
     std::vector<Prompt> prompts_;
