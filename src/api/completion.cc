@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "net/sse.h"
+#include "text/output/text_output.h"
 
 namespace helix::api {
 namespace {
@@ -97,7 +98,7 @@ constexpr const char* kStateNames[] = {"stop", "length", "abort", "error"};
 struct Completion::Choice {
     Choice(Endpoint endpoint, const TextCodec& codec) : logprobs(endpoint, codec) {}
 
-    std::unique_ptr<TextOutput> output;
+    std::optional<text::TextOutput> output;
     LogprobText logprobs;                       // only what is streamed
     WholeChoice whole;                          // only what is not
     std::shared_ptr<const std::string> prefix;  // streamed before the first text; null = nothing
@@ -159,7 +160,8 @@ void Completion::add_choices(std::size_t index) {
     for (std::size_t i = 0; i < made(); ++i) {
         auto& choice =
             *choices_.emplace_back(std::make_unique<Choice>(request_.endpoint, *model_.codec));
-        choice.output = prepared_.outputs->make();
+        choice.output.emplace(model_.codec->detokenizer(request_.skip_special_tokens),
+                              prepared_.stops);
         choice.prompt_tokens = static_cast<std::int64_t>(tokens.size());
         choice.of_first = i == 0;
         if (request_.echo) {
@@ -367,7 +369,9 @@ void Completion::scored(std::size_t prompt, const std::vector<core::ProducedToke
 
 // With text "" log-probabilities wait until there is text to go with them. Clients that ask for
 // usage in every chunk are told of each token when it comes.
-void Completion::show(std::size_t index, std::string text) {
+void Completion::show(std::size_t index, const std::vector<text::OutputPart>& parts) {
+    std::string text;
+    for (const text::OutputPart& part : parts) text += std::get<text::ContentText>(part).text;
     Choice& c = *choices_[index];
     if (!request_.stream) {
         if (keep(static_cast<std::int64_t>(text.size()))) c.whole.text += text;

@@ -14,6 +14,7 @@
 #include "api/request_log.h"
 #include "base/time.h"
 #include "net/http_server.h"
+#include "text/output/output_part.h"
 
 namespace helix::api {
 
@@ -64,7 +65,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     bool is_stop_token(Token token) const;
     void open_stream();
     void emit(std::string_view events);
-    void show(std::size_t index, std::string text);
+    void show(std::size_t index, const std::vector<text::OutputPart>& parts);
     void note_token(Choice& choice);
     void complete_choice(std::size_t index, core::FinishReason reason);
     void record_end(Choice& choice, Outcome outcome);

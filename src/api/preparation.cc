@@ -49,8 +49,7 @@ class Preparation {
             out_.prediction = codec().encode(out_.request.prediction, false);
             out_.request.prediction = {};
         }
-        out_.outputs =
-            codec().outputs(std::move(out_.request.stop), out_.request.skip_special_tokens);
+        out_.stops = std::make_shared<const text::StopStrings>(std::move(out_.request.stop));
         return hold(kept_bytes());
     }
 

@@ -10,6 +10,7 @@
 #include "api/completion_request.h"
 #include "api/model_registry.h"
 #include "api/request_budget.h"
+#include "text/stop_matcher.h"
 
 // From a completion's body to all that its service needs: the long part of a request.
 
@@ -22,7 +23,7 @@ struct PreparedCompletion {
     // The texts to echo, by prompt, for all its choices; empty unless prompts are to be echoed.
     std::vector<std::shared_ptr<const std::string>> echoes;
     std::vector<Token> prediction;
-    std::shared_ptr<const TextOutputs> outputs;
+    std::shared_ptr<const text::StopStrings> stops;
     // In the end it holds as many bytes as are kept: this, and what the choices take.
     std::shared_ptr<RequestBudget::Share> share;
 };

@@ -29,10 +29,20 @@ class LoudCodec final : public ByteCodec {
     std::string decode(std::span<const Token> tokens, bool skip_special) const override {
         return ByteCodec::decode(tokens, skip_special) + "!";
     }
+    std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool) const override {
+        return std::make_unique<Loud>();
+    }
     const std::vector<Token>& end_tokens() const override { return end_tokens_; }
     std::int32_t vocab_size() const override { return 300; }
 
   private:
+    class Loud final : public text::IncrementalDetokenizer {
+      public:
+        std::string push(Token token) override {
+            return std::string(1, static_cast<char>(std::toupper(token)));
+        }
+        std::string flush() override { return {}; }
+    };
     std::vector<Token> end_tokens_ = {kLoudEnd};
 };
 
@@ -97,7 +107,7 @@ TEST_F(TwoModelsTest, EachRequestIsReadAndAnsweredByTheModelThatItNames) {
     EXPECT_EQ(loud_request->prompt(), "AB");
     EXPECT_EQ(loud_request->request.stop_tokens, std::vector<Token>{kLoudEnd});
 
-    loud_request->say("C");
+    loud_request->say("c");
     loud_request->token(kLoudEnd);
     loud_request->finish(FinishReason::stop);
     const Json loud_answer = Json::parse(loud.read_response().body);
