@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "api/completion.h"
+#include "api/completion/completion.h"
 #include "api/context.h"
 #include "api/error.h"
 #include "api/routes.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/completion.h"
+#include "api/completion/completion.h"
 #include "api/completion_request.h"
 #include "api/error.h"
 #include "api/field_reader.h"
