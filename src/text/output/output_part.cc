@@ -1,5 +1,6 @@
 #include "text/output/output_part.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "base/overloaded.h"
