@@ -148,10 +148,7 @@ int serve(const Options& options, int to_parent, int from_parent) {
     helix::api::TimedService service(std::chrono::milliseconds(options.interval_ms),
                                      "The quick brown fox jumps over the lazy dog. ");
     helix::api::ApiOptions api;
-    api.model.id = "byte-model";
-    api.model.context_length = helix::api::TimedService::kContext;
-    auto server = helix::api::ApiServer::start(std::move(api), service,
-                                               std::make_unique<helix::api::ByteCodec>());
+    auto server = helix::api::ApiServer::start(std::move(api), helix::api::byte_model(service));
     const std::uint16_t port = server.ok() ? (*server)->port() : std::uint16_t{0};
     if (write(to_parent, &port, sizeof port) != sizeof port || port == 0) return 1;
     char byte = 0;

@@ -59,7 +59,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     limits.context_length = 2048;
     CompletionRequest request;
     const Endpoint endpoint = data[0] % 2 == 0 ? Endpoint::chat : Endpoint::completions;
-    if (const auto error = parse_completion_request(endpoint, body, limits, request)) {
+    nlohmann::ordered_json object;
+    auto error = parse_json_object(body, object);
+    if (!error) error = read_completion_request(endpoint, object, limits, request);
+    if (error) {
         check_error(*error);
     } else {
         check_accepted(request, limits);

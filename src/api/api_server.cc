@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "api/completion.h"
+#include "api/completion/completion.h"
 #include "api/context.h"
 #include "api/error.h"
 #include "api/routes.h"
@@ -29,11 +29,9 @@ std::int64_t unix_now() {
 }  // namespace
 
 struct ApiServer::Impl {
-    Impl(ApiOptions options, Service& service, std::unique_ptr<const TextCodec> codec,
-         std::shared_ptr<Guard> guard, std::unique_ptr<AccessLog> access_log,
-         std::unique_ptr<net::HttpServer> server)
-        : context(std::move(options), service, std::move(codec), std::move(guard),
-                  std::move(access_log)),
+    Impl(ApiOptions options, ModelRegistry models, std::shared_ptr<Guard> guard,
+         std::unique_ptr<AccessLog> access_log, std::unique_ptr<net::HttpServer> server)
+        : context(std::move(options), std::move(models), std::move(guard), std::move(access_log)),
           http(std::move(server)) {}
 
     void tick() {
@@ -94,9 +92,9 @@ void allow_files(ApiOptions& options, const std::shared_ptr<Guard>& guard) {
 
 }  // namespace
 
-base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options, Service& service,
-                                                          std::unique_ptr<const TextCodec> codec) {
-    CHECK(options.model.context_length > 0);
+base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options,
+                                                          ModelRegistry models) {
+    CHECK(!models.all().empty());
     if (!options.clock) options.clock = steady_now;
     if (!options.unix_time) options.unix_time = unix_now;
     if (options.http.id_seed == 0) options.http.id_seed = base::mix64(options.seed);
@@ -110,8 +108,8 @@ base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options, Se
     }
     allow_files(options, guard);
     TRY(auto http, net::HttpServer::listen(options.http));
-    auto impl = std::make_unique<Impl>(std::move(options), service, std::move(codec),
-                                       std::move(guard), std::move(access_log), std::move(http));
+    auto impl = std::make_unique<Impl>(std::move(options), std::move(models), std::move(guard),
+                                       std::move(access_log), std::move(http));
     ApiContext& context = impl->context;
     context.post = impl->http->poster();
     context.connections = [server = impl->http.get()] { return server->connections(); };

@@ -1,41 +1,23 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "api/guard.h"
 #include "api/limits.h"
-#include "api/service.h"
-#include "api/text_codec.h"
+#include "api/model_registry.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "net/http_server.h"
 
-// The OpenAI-compatible HTTP interface in front of a Service. What it answers: api/routes.cc.
+// The OpenAI-compatible HTTP interface in front of the services of its models. What it answers:
+// api/routes.cc.
 
 namespace helix::api {
-
-// What /v1/models says of the model that is served. A field that is 0 is left out.
-struct ModelInfo {
-    std::string id;
-    std::vector<std::string> aliases;  // other names that requests may use
-    std::int64_t created = 0;          // Unix seconds
-    std::int32_t context_length = 0;   // also the limit for requests; must not be 0
-    std::int64_t n_params = 0;
-    std::int64_t size_bytes = 0;
-    std::int32_t hidden = 0;
-    std::int32_t n_layers = 0;
-
-    bool serves(std::string_view name) const {
-        return name == id || std::find(aliases.begin(), aliases.end(), name) != aliases.end();
-    }
-};
 
 // Pages that the program around the API makes; one without a function is not there. plan and
 // plan_svg are called on any thread, several times at once.
@@ -56,7 +38,6 @@ struct JobOptions {
 
 struct ApiOptions {
     net::HttpServerOptions http;
-    ModelInfo model;
     std::vector<std::string> api_keys;  // and those of access; none at all = open to all
     AccessOptions access;
     std::uint64_t seed = 0;  // for ids, and for requests that bring no seed
@@ -66,7 +47,7 @@ struct ApiOptions {
     ExtraPages pages;
     std::optional<JobOptions> jobs;  // absent: no files, no batches
     ServerLimits limits;
-    RequestLimits request_limits;  // those of the model are filled in
+    RequestLimits request_limits;  // those of the request's model are filled in
     // Both clocks are asked on several threads.
     std::function<base::TimePoint()> clock;   // empty = the steady clock
     std::function<std::int64_t()> unix_time;  // seconds; empty = the system's clock
@@ -74,9 +55,8 @@ struct ApiOptions {
 
 class ApiServer {
   public:
-    // service must outlive the server.
-    static base::Result<std::unique_ptr<ApiServer>> start(ApiOptions options, Service& service,
-                                                          std::unique_ptr<const TextCodec> codec);
+    // models has at least one entry.
+    static base::Result<std::unique_ptr<ApiServer>> start(ApiOptions options, ModelRegistry models);
     ~ApiServer();  // stop(0)
     ApiServer(const ApiServer&) = delete;
     ApiServer& operator=(const ApiServer&) = delete;

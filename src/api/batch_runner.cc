@@ -62,7 +62,7 @@ bool BatchRunner::put_back(Active& active, const LineAnswer& answer) {
     if (!full && answer.status < 500) return false;
     if (kills_workers(answer.body)) return false;
     Retry& retry = active.retries[answer.key.line];
-    const bool counts = !full && world_.can_send();
+    const bool counts = !full && world_.can_send(active.model);
     if (counts && ++retry.attempts >= kMaxAttempts) return false;
     if (counts) {
         retry.again.failed(world_.now(), kFirstRetry, kLastRetry);
@@ -175,7 +175,8 @@ Status BatchRunner::run(const store::BatchRecord& batch, Active& active) {
         active.told_of_model = true;
         return base::Ok{};
     }
-    if (world_.can_send()) TRY_VOID(send_lines(batch, active));
+    active.model = batch.model;
+    if (world_.can_send(batch.model)) TRY_VOID(send_lines(batch, active));
     if (!active.all_fetched) TRY_VOID(fetch(batch, active));
     const bool over = active.all_fetched && active.fetched.empty() && active.in_flight.empty() &&
                       active.waiting.empty();

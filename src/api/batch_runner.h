@@ -37,8 +37,8 @@ class LineWorld {
     // Runs the line. There will be one LineAnswer later, unless the line is abandoned.
     virtual void send(const LineKey& key, const std::string& path, std::string body) = 0;
     virtual void abandon(const LineKey& key) = 0;
-    // Whether a request would run now.
-    virtual bool can_send() = 0;
+    // Whether a request to this model, which is served, would run now.
+    virtual bool can_send(const std::string& model) = 0;
     virtual bool serves(const std::string& model) = 0;
     virtual std::int64_t unix_time() = 0;
     virtual base::TimePoint now() = 0;
@@ -71,6 +71,7 @@ class BatchRunner {
         base::Backoff again;
     };
     struct Active {
+        std::string model;  // once its lines run; "" = none named
         std::unique_ptr<BatchValidator> validator;
         std::deque<store::BatchLine> fetched;  // not sent yet
         std::int64_t last_fetched = 0;

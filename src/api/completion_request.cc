@@ -30,10 +30,7 @@ std::string too_long_a_name(const RequestLimits& limits) {
 }
 
 void read_names(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
-    fields.text("model", request.model);
-    if (request.model.size() > limits.max_name_bytes) {
-        fields.fail("model", too_long_a_name(limits));
-    }
+    read_model_name(fields, limits, request.model);
     const Json* user = fields.find("user");
     if (user != nullptr && (!user->is_string() ||
                             user->get_ref<const std::string&>().size() > limits.max_user_bytes)) {
@@ -425,13 +422,21 @@ std::optional<ApiError> parse_json_object(std::string_view body, Json& object) {
     return {};
 }
 
-std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_view body,
-                                                 const RequestLimits& limits,
-                                                 CompletionRequest& request) {
-    Json object;
-    if (MaybeError error = parse_json_object(body, object)) return error;
+std::string model_named_in(const Json& body) {
+    const auto found = body.find("model");
+    return found != body.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+void read_model_name(FieldReader& fields, const RequestLimits& limits, std::string& name) {
+    fields.text("model", name);
+    if (name.size() > limits.max_name_bytes) fields.fail("model", too_long_a_name(limits));
+}
+
+std::optional<ApiError> read_completion_request(Endpoint endpoint, Json& body,
+                                                const RequestLimits& limits,
+                                                CompletionRequest& request) {
     request.endpoint = endpoint;
-    FieldReader fields(object);
+    FieldReader fields(body);
     MaybeError nested_stream;
     MaybeError nested_messages;
     read_names(fields, limits, request);
@@ -449,7 +454,7 @@ std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_
     refuse_unsupported(fields);
     read_output_format(fields, request);
     if (endpoint == Endpoint::chat) {
-        read_chat(fields, object, limits, request, nested_messages);
+        read_chat(fields, body, limits, request, nested_messages);
     } else {
         read_plain(fields, limits, request);
     }

@@ -65,20 +65,28 @@ struct CompletionRequest {
     std::int32_t made() const { return beam ? n : best_of; }
 };
 
-// Parses a body. The error names the field; request is usable only when there is none.
-std::optional<ApiError> parse_completion_request(Endpoint endpoint, std::string_view body,
-                                                 const RequestLimits& limits,
-                                                 CompletionRequest& request);
-
 // Parses a JSON object nested at most 64 deep, or returns the error.
 std::optional<ApiError> parse_json_object(std::string_view body, nlohmann::ordered_json& object);
+
+// The text of a body's field "model", by which its limits are found before it is read; "" if there
+// is none.
+std::string model_named_in(const nlohmann::ordered_json& body);
+
+// Reads a parsed body, of which it takes the large parts. The error names the field; request is
+// usable only when there is none.
+std::optional<ApiError> read_completion_request(Endpoint endpoint, nlohmann::ordered_json& body,
+                                                const RequestLimits& limits,
+                                                CompletionRequest& request);
 
 // Checks messages and brings them into the form that ChatPrompt wants.
 std::optional<ApiError> normalise_messages(nlohmann::ordered_json& messages,
                                            const RequestLimits& limits);
 
-// Reads metadata as text, "null" when there is none. The error names its limits.
 class FieldReader;
+// Reads the name of a model, "" when there is none.
+void read_model_name(FieldReader& fields, const RequestLimits& limits, std::string& name);
+
+// Reads metadata as text, "null" when there is none. The error names its limits.
 void read_metadata(FieldReader& fields, const RequestLimits& limits, std::string& text);
 
 }  // namespace helix::api

@@ -25,20 +25,22 @@ class Completion;
 inline constexpr const char* kBatchClient = "batches";
 
 // What all requests of one server share. Used on the HTTP server's thread only, but for what does
-// not change (options, codec), the service, draining, pool, budget and post.
+// not change (options, models), the models' services, draining, pool, budget and post.
 struct ApiContext {
-    ApiContext(ApiOptions o, Service& s, std::unique_ptr<const TextCodec> c,
-               std::shared_ptr<Guard> g, std::unique_ptr<AccessLog> l)
+    ApiContext(ApiOptions o, ModelRegistry m, std::shared_ptr<Guard> g,
+               std::unique_ptr<AccessLog> l)
         : options(std::move(o)),
-          service(s),
-          codec(std::move(c)),
+          models(std::move(m)),
           guard(std::move(g)),
           access_log(std::move(l)),
-          metrics(options.model.context_length),
           log(options.recent_requests),
           random(options.seed),
           budget(options.limits.max_requests, options.limits.max_request_bytes),
-          pool(pool_options(options.limits)) {}
+          pool(pool_options(options.limits)) {
+        for (const ModelEntry& model : models.all()) {
+            metrics.models.emplace_back(model.info.context_length);
+        }
+    }
 
     static PreparePool::Options pool_options(const ServerLimits& limits) {
         PreparePool::Options pool;
@@ -55,11 +57,15 @@ struct ApiContext {
         exchange.respond(response);
     }
 
-    bool serves(const std::string& model) const { return options.model.serves(model); }
+    // What is counted of the requests to an entry of models.
+    RequestMetrics& metrics_of(const ModelEntry& model) {
+        return metrics.models[static_cast<std::size_t>(&model - models.all().data())];
+    }
+    // Whose workers the pages below /helix show.
+    Service& cluster() const { return *models.first().service; }
 
     ApiOptions options;
-    Service& service;
-    std::unique_ptr<const TextCodec> codec;
+    ModelRegistry models;
     std::shared_ptr<Guard> guard;
     std::unique_ptr<AccessLog> access_log;  // null without one
     Metrics metrics;

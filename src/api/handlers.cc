@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/completion.h"
+#include "api/completion/completion.h"
 #include "api/completion_request.h"
 #include "api/error.h"
 #include "api/field_reader.h"
@@ -38,17 +39,18 @@ net::HttpResponse loading() {
     return response;
 }
 
-json model_json(const ApiContext& context, const std::string& id) {
-    const ModelInfo& model = context.options.model;
+// id is the model's name or one of its aliases.
+json model_json(const ModelEntry& entry, const std::string& id) {
+    const ModelInfo& model = entry.info;
     return {{"id", id},
             {"object", "model"},
             {"created", model.created},
             {"owned_by", "helix"},
-            {"root", model.id},
+            {"root", model.name},
             {"max_model_len", model.context_length},
             {"meta",
              {{"n_ctx_train", model.context_length},
-              {"n_vocab", context.codec->vocab_size()},
+              {"n_vocab", entry.codec->vocab_size()},
               {"n_embd", model.hidden},
               {"n_layer", model.n_layers},
               {"n_params", model.n_params},
@@ -56,10 +58,23 @@ json model_json(const ApiContext& context, const std::string& id) {
             {"architecture", {{"input_modalities", {"text"}}, {"output_modalities", {"text"}}}}};
 }
 
+// Finds the model that a body names, or the first if it names none.
+std::optional<ApiError> find_model(const ApiContext& context, const Json& body,
+                                   const ModelEntry*& model) {
+    FieldReader fields(body);
+    std::string name;
+    read_model_name(fields, context.options.request_limits, name);
+    if (fields.failed()) return fields.error();
+    model = context.models.find(name);
+    if (model == nullptr) return model_not_found(name);
+    return {};
+}
+
 // vLLM's body {"prompt" or "messages", "add_special_tokens"}, or llama-server's
 // {"content","add_special"}.
 std::optional<ApiError> tokenize_body(const ApiContext& context, Json& body,
-                                      std::vector<Token>& tokens) {
+                                      const ModelEntry*& model, std::vector<Token>& tokens) {
+    if (auto error = find_model(context, body, model)) return error;
     FieldReader fields(body);
     bool chat_prompt = true;
     fields.boolean("add_generation_prompt", chat_prompt);
@@ -75,7 +90,7 @@ std::optional<ApiError> tokenize_body(const ApiContext& context, Json& body,
         ChatPrompt prompt;
         prompt.messages = &body["messages"];
         prompt.add_generation_prompt = chat_prompt;
-        auto encoded = context.codec->encode_chat(prompt);
+        auto encoded = model->codec->encode_chat(prompt);
         if (!encoded.ok()) return from_error(encoded.error());
         tokens = std::move(encoded).value();
         return {};
@@ -83,13 +98,14 @@ std::optional<ApiError> tokenize_body(const ApiContext& context, Json& body,
     if (!vllm && fields.find("content") == nullptr) {
         return bad_field("prompt", "'prompt': one of prompt, content and messages is required");
     }
-    tokens = context.codec->encode(text, special);
+    tokens = model->codec->encode(text, special);
     return {};
 }
 
 std::optional<ApiError> read_detokenize(const ApiContext& context, Json& body,
-                                        std::vector<Token>& tokens) {
-    const std::int32_t vocab = context.codec->vocab_size();
+                                        const ModelEntry*& model, std::vector<Token>& tokens) {
+    if (auto error = find_model(context, body, model)) return error;
+    const std::int32_t vocab = model->codec->vocab_size();
     bool good = body.contains("tokens") && body["tokens"].is_array();
     for (const Json& item : good ? body["tokens"] : Json::array()) {
         const auto id = as_integer(item);
@@ -114,25 +130,26 @@ using TokenAnswer = net::HttpResponse (*)(const ApiContext&, const HeavyInput&);
 
 net::HttpResponse tokenized(const ApiContext& context, const HeavyInput& input) {
     Json body;
+    const ModelEntry* model = nullptr;
     std::vector<Token> tokens;
     auto error = read_body(context, input, body);
-    if (!error) error = tokenize_body(context, body, tokens);
+    if (!error) error = tokenize_body(context, body, model, tokens);
     if (error) return error_response(*error);
     net::HttpResponse response;
-    response.body =
-        fmt::format("{{\"count\":{},\"max_model_len\":{},\"tokens\":[{}]}}", tokens.size(),
-                    context.options.model.context_length, fmt::join(tokens, ","));
+    response.body = fmt::format("{{\"count\":{},\"max_model_len\":{},\"tokens\":[{}]}}",
+                                tokens.size(), model->info.context_length, fmt::join(tokens, ","));
     return response;
 }
 
 net::HttpResponse detokenized(const ApiContext& context, const HeavyInput& input) {
     Json body;
+    const ModelEntry* model = nullptr;
     std::vector<Token> tokens;
     auto error = read_body(context, input, body);
-    if (!error) error = read_detokenize(context, body, tokens);
+    if (!error) error = read_detokenize(context, body, model, tokens);
     if (error) return error_response(*error);
     std::string text;
-    append_json_string(text, context.codec->decode(tokens, false));
+    append_json_string(text, model->codec->decode(tokens, false));
     net::HttpResponse response;
     response.body = "{\"prompt\":" + text + ",\"content\":" + text + "}";
     return response;
@@ -180,7 +197,10 @@ void nothing(ApiContext& context, const Exchange& exchange) {
 }
 
 void health(ApiContext& context, const Exchange& exchange, Words) {
-    const bool serving = context.service.view().serving;
+    const auto models = context.models.all();
+    const bool serving = std::all_of(models.begin(), models.end(), [](const ModelEntry& model) {
+        return model.service->view().serving;
+    });
     context.respond(*exchange, serving ? json_response({{"status", "ok"}}) : loading());
 }
 
@@ -203,22 +223,28 @@ void version(ApiContext& context, const Exchange& exchange, Words) {
 void metrics(ApiContext& context, const Exchange& exchange, Words) {
     net::HttpResponse response;
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    response.body = metrics_text(context.metrics, context.service.view(), context.options.model.id,
+    std::vector<ModelView> views;
+    for (const ModelEntry& model : context.models.all()) {
+        views.push_back({model.info.name, model.service->view()});
+    }
+    response.body = metrics_text(context.metrics, views,
                                  {context.connections(), context.heavy.size(),
                                   context.budget.requests(), context.budget.bytes()});
     context.respond(*exchange, response);
 }
 
 void cluster(ApiContext& context, const Exchange& exchange, Words) {
-    context.respond(*exchange, json_response(cluster_json(context.service.view(), context.log)));
+    context.respond(*exchange, json_response(cluster_json(context.cluster().view(), context.log)));
 }
 
 void nodes(ApiContext& context, const Exchange& exchange, Words) {
-    context.respond(*exchange, json_response(nodes_json(context.service.view())));
+    context.respond(*exchange, json_response(nodes_json(context.cluster().view())));
 }
 
 // For who opens the address in a browser.
 void start_page(ApiContext& context, const Exchange& exchange, Words) {
+    std::vector<std::string_view> names;
+    for (const ModelEntry& model : context.models.all()) names.emplace_back(model.info.name);
     net::HttpResponse response;
     response.content_type = kPlainText;
     response.body = fmt::format(
@@ -227,7 +253,7 @@ void start_page(ApiContext& context, const Exchange& exchange, Words) {
         "/helix/cluster    workers, KV memory, recent requests and their pipelines, as JSON\n"
         "/metrics          for Prometheus\n"
         "/health/ready     may requests come?\n",
-        context.options.model.id);
+        fmt::join(names, ", "));
     context.respond(*exchange, response);
 }
 
@@ -251,7 +277,7 @@ void node_action(ApiContext& context, const Exchange& exchange, Words words) {
     };
     const auto call = parse_node_call(words[0]);
     if (!call) return refuse("Expected /helix/nodes/NAME/drain, undrain or remove.");
-    const core::ClusterView view = context.service.view();
+    const core::ClusterView view = context.cluster().view();
     const core::WorkerView* worker = find_node(view, call->name);
     const bool away = worker == nullptr && is_drained_away(view, call->name);
     if (worker == nullptr && !away) {
@@ -271,7 +297,7 @@ void node_action(ApiContext& context, const Exchange& exchange, Words words) {
     } else {
         answer["id"] = worker->worker.value;
     }
-    context.service.drain(*event);
+    context.cluster().drain(*event);
     net::HttpResponse response = json_response(answer);
     response.status = 202;
     context.respond(*exchange, response);
@@ -282,7 +308,7 @@ void request_action(ApiContext& context, const Exchange& exchange, Words words) 
     constexpr std::string_view kMove = "/move";
     const std::string_view rest = words[0];
     const std::string_view id = rest.substr(0, rest.find('/'));
-    const std::vector<core::RequestId> found = context.log.find(id);
+    const std::vector<ServiceRequest> found = context.log.find(id);
     if (rest.substr(id.size()) != kMove || found.empty()) {
         const std::string message =
             rest.substr(id.size()) != kMove
@@ -291,16 +317,19 @@ void request_action(ApiContext& context, const Exchange& exchange, Words words) 
         return context.respond(
             *exchange, error_response({404, message, "invalid_request_error", "", "not_found", 0}));
     }
-    for (const core::RequestId request : found) context.service.move(request);
+    for (const ServiceRequest& request : found) request.service->move(request.id);
     net::HttpResponse response = json_response({{"id", id}, {"action", "move"}});
     response.status = 202;
     context.respond(*exchange, response);
 }
 
 void models(ApiContext& context, const Exchange& exchange, Words) {
-    json data = json::array({model_json(context, context.options.model.id)});
-    for (const std::string& alias : context.options.model.aliases) {
-        data.push_back(model_json(context, alias));
+    json data = json::array();
+    for (const ModelEntry& entry : context.models.all()) {
+        data.push_back(model_json(entry, entry.info.name));
+        for (const std::string& alias : entry.info.aliases) {
+            data.push_back(model_json(entry, alias));
+        }
     }
     context.respond(*exchange, json_response({{"object", "list"}, {"data", std::move(data)}}));
 }
@@ -308,8 +337,9 @@ void models(ApiContext& context, const Exchange& exchange, Words) {
 void model(ApiContext& context, const Exchange& exchange, Words words) {
     const std::string id(words[0]);
     if (id.empty()) return nothing(context, exchange);
-    context.respond(*exchange, context.serves(id) ? json_response(model_json(context, id))
-                                                  : error_response(model_not_found(id)));
+    const ModelEntry* entry = context.models.find(id);
+    context.respond(*exchange, entry != nullptr ? json_response(model_json(*entry, id))
+                                                : error_response(model_not_found(id)));
 }
 
 void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
@@ -321,8 +351,8 @@ void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
     run_heavy(context, exchange, client, [c = &context, exchange, endpoint](HeavyInput input) {
         auto prepared = std::make_shared<PreparedCompletion>();
         prepared->share = std::move(input.share);
-        auto error = prepare_completion(c->options, *c->codec, endpoint, std::move(input.body),
-                                        *input.dropped, *prepared);
+        auto error = prepare_completion(c->options.request_limits, c->models, endpoint,
+                                        std::move(input.body), *input.dropped, *prepared);
         if (error) *prepared = {};  // here, where it keeps nobody waiting
         return Then([c, exchange, prepared, error = std::move(error)] {
             if (error) return c->respond(*exchange, error_response(*error));

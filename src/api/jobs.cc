@@ -78,8 +78,11 @@ struct Jobs::Impl final : LineWorld {
     void work();
     void send(const LineKey& key, const std::string& path, std::string body) override;
     void abandon(const LineKey& key) override;
-    bool can_send() override { return !context.draining && context.service.view().serving; }
-    bool serves(const std::string& model) override { return context.serves(model); }
+    bool can_send(const std::string& model) override {
+        const ModelEntry* entry = context.models.find(model);
+        return !context.draining && entry != nullptr && entry->service->view().serving;
+    }
+    bool serves(const std::string& model) override { return context.models.find(model) != nullptr; }
     std::int64_t unix_time() override { return context.options.unix_time(); }
     base::TimePoint now() override { return context.options.clock(); }
     void answer(const Ask& ask, net::HttpResponse response) const;

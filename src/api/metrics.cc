@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "core/protocol/describe.h"
 
 namespace helix::api {
@@ -35,7 +36,7 @@ std::string number(double value) {
 constexpr std::string_view kGauge = "gauge";
 constexpr std::string_view kCounter = "counter";
 
-void write_requests(PrometheusText& text, const Metrics& m) {
+void write_requests(PrometheusText& text, const RequestMetrics& m) {
     text.family("vllm:request_success_total", kCounter, "Finished requests by reason.");
     constexpr std::array<std::string_view, kOutcomes> kNames = {"stop", "length", "abort", "error"};
     for (std::size_t i = 0; i < kOutcomes; ++i) {
@@ -217,18 +218,31 @@ std::string metric_label(std::string_view name, std::string_view value) {
 }
 
 void PrometheusText::family(std::string_view name, std::string_view type, std::string_view help) {
-    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+    const auto found = std::find_if(families_.begin(), families_.end(),
+                                    [&](const Family& family) { return family.name == name; });
+    current_ = static_cast<std::size_t>(found - families_.begin());
+    if (found != families_.end()) return;
+    families_.push_back(
+        {std::string(name), fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type)});
 }
 
 void PrometheusText::sample(std::string_view name, double value, std::string_view more_labels) {
-    out_ += name;
-    out_ += '{';
-    out_ += labels_;
-    if (!more_labels.empty() && !labels_.empty()) out_ += ',';
-    out_ += more_labels;
-    out_ += "} ";
-    out_ += number(value);
-    out_ += '\n';
+    std::string& out = families_[current_].text;
+    out += name;
+    out += '{';
+    out += labels_;
+    if (!more_labels.empty() && !labels_.empty()) out += ',';
+    out += more_labels;
+    out += "} ";
+    out += number(value);
+    out += '\n';
+}
+
+std::string PrometheusText::take() {
+    std::string out;
+    for (const Family& family : families_) out += family.text;
+    families_.clear();
+    return out;
 }
 
 void PrometheusText::single(std::string_view name, std::string_view type, std::string_view help,
@@ -252,7 +266,7 @@ void PrometheusText::histogram(std::string_view name, std::string_view help,
     sample(std::string(name) + "_count", static_cast<double>(histogram.count()));
 }
 
-Metrics::Metrics(std::int32_t context_length)
+RequestMetrics::RequestMetrics(std::int32_t context_length)
     : ttft(kTtftBounds),
       time_per_output_token(kPerTokenBounds),
       e2e(kLatencyBounds),
@@ -265,12 +279,20 @@ Metrics::Metrics(std::int32_t context_length)
       params_max_tokens(length_bounds(context_length)),
       params_n(kCountBounds) {}
 
-std::string metrics_text(const Metrics& metrics, const core::ClusterView& view,
-                         std::string_view model, const HeldNow& held) {
-    PrometheusText text(metric_label("model_name", model) + "," + metric_label("engine", "0"));
-    write_cluster(text, view);
-    write_requests(text, metrics);
-    write_all_workers(text, view);
+std::string metrics_text(const Metrics& metrics, std::span<const ModelView> views,
+                         const HeldNow& held) {
+    CHECK(views.size() == metrics.models.size() && !views.empty());
+    PrometheusText text;
+    const auto labels = [](const ModelView& model) {
+        return metric_label("model_name", model.name) + "," + metric_label("engine", "0");
+    };
+    for (std::size_t i = 0; i < views.size(); ++i) {
+        text.set_labels(labels(views[i]));
+        write_cluster(text, views[i].view);
+        write_requests(text, metrics.models[i]);
+        write_all_workers(text, views[i].view);
+    }
+    text.set_labels(labels(views.front()));
     if (metrics.jobs) write_jobs(text, *metrics.jobs);
     text.single("helix_http_connections", kGauge, "Open HTTP connections.",
                 static_cast<double>(held.connections));

@@ -34,20 +34,26 @@ class Histogram {
     std::uint64_t count_ = 0;
 };
 
-// Writes Prometheus' text format 0.0.4.
+// Writes Prometheus' text format 0.0.4. A family that is begun again goes on where it is, since all
+// its samples must be together.
 class PrometheusText {
   public:
-    // labels are a="b",c="d" without braces; every sample gets them.
-    explicit PrometheusText(std::string labels) : labels_(std::move(labels)) {}
+    // labels are a="b",c="d" without braces; every sample from now on gets them.
+    void set_labels(std::string labels) { labels_ = std::move(labels); }
     void family(std::string_view name, std::string_view type, std::string_view help);
     void sample(std::string_view name, double value, std::string_view more_labels = {});
     void single(std::string_view name, std::string_view type, std::string_view help, double value);
     void histogram(std::string_view name, std::string_view help, const Histogram& histogram);
-    std::string take() { return std::move(out_); }
+    std::string take();
 
   private:
+    struct Family {
+        std::string name;
+        std::string text;
+    };
     std::string labels_;
-    std::string out_;
+    std::vector<Family> families_;
+    std::size_t current_ = 0;  // of families_
 };
 
 // A label name="value" with the value escaped.
@@ -56,9 +62,10 @@ std::string metric_label(std::string_view name, std::string_view value);
 enum class Outcome { stop, length, abort, error };
 constexpr std::size_t kOutcomes = 4;
 
-// What is counted on the server's thread. Histograms are in seconds unless the name says otherwise.
-struct Metrics {
-    explicit Metrics(std::int32_t context_length);
+// What is counted of the requests to one model. Histograms are in seconds unless the name says
+// otherwise.
+struct RequestMetrics {
+    explicit RequestMetrics(std::int32_t context_length);
 
     Histogram ttft;
     Histogram time_per_output_token;
@@ -74,6 +81,11 @@ struct Metrics {
     std::uint64_t prompt_tokens_total = 0;
     std::uint64_t generation_tokens_total = 0;
     std::array<std::uint64_t, kOutcomes> outcomes{};
+};
+
+// What is counted on the server's thread.
+struct Metrics {
+    std::vector<RequestMetrics> models;  // in the order of the registry
     std::uint64_t http_requests = 0;
     std::uint64_t http_errors = 0;  // answered 4xx or 5xx
     // Counts of files and batches, where these are kept; at most a moment old.
@@ -92,7 +104,15 @@ struct HeldNow {
     std::int64_t request_bytes = 0;  // memory that those hold
 };
 
-std::string metrics_text(const Metrics& metrics, const core::ClusterView& view,
-                         std::string_view model, const HeldNow& held);
+// A model's name, and what its service shows.
+struct ModelView {
+    std::string_view name;
+    core::ClusterView view;
+};
+
+// views has a model for each of metrics.models. What is counted of the server as a whole has the
+// labels of the first.
+std::string metrics_text(const Metrics& metrics, std::span<const ModelView> views,
+                         const HeldNow& held);
 
 }  // namespace helix::api

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "text/detokenizer.h"
-#include "text/stop_matcher.h"
 #include "text/vocabulary.h"
 
 namespace helix::api {
@@ -25,46 +24,6 @@ std::string without_marks(std::string_view text) {
     }
     return out;
 }
-
-class ModelOutput final : public TextOutput {
-  public:
-    ModelOutput(std::shared_ptr<const text::Tokenizer> tokenizer, text::StopMatcher matcher,
-                bool skip_special)
-        : detokenizer_(std::move(tokenizer),
-                       {.skip_special_tokens = skip_special, .starts_text = false}),
-          matcher_(std::move(matcher)) {}
-
-    std::string push(Token token, bool may_stop) override {
-        const std::string text = detokenizer_.push(token);
-        // Before stop strings count, the matcher holds nothing back.
-        return may_stop ? matcher_.feed(text) : matcher_.flush() + text;
-    }
-    std::string finish() override {
-        const std::string tail = detokenizer_.flush();
-        return matcher_.feed(tail) + matcher_.flush();
-    }
-    bool stopped() const override { return matcher_.matched().has_value(); }
-
-  private:
-    text::Detokenizer detokenizer_;
-    text::StopMatcher matcher_;
-};
-
-class ModelOutputs final : public TextOutputs {
-  public:
-    ModelOutputs(std::shared_ptr<const text::Tokenizer> tokenizer, std::vector<std::string> stops,
-                 bool skip_special)
-        : tokenizer_(std::move(tokenizer)), fresh_(std::move(stops)), skip_special_(skip_special) {}
-
-    std::unique_ptr<TextOutput> make() const override {
-        return std::make_unique<ModelOutput>(tokenizer_, fresh_, skip_special_);
-    }
-
-  private:
-    std::shared_ptr<const text::Tokenizer> tokenizer_;
-    text::StopMatcher fresh_;  // each choice begins with a copy of it
-    bool skip_special_;
-};
 
 }  // namespace
 
@@ -196,9 +155,10 @@ std::string ModelCodec::token_bytes(Token token) const {
     return std::string(tokenizer_->token_bytes(token));
 }
 
-std::shared_ptr<const TextOutputs> ModelCodec::outputs(std::vector<std::string> stop_strings,
-                                                       bool skip_special) const {
-    return std::make_shared<ModelOutputs>(tokenizer_, std::move(stop_strings), skip_special);
+std::unique_ptr<text::IncrementalDetokenizer> ModelCodec::detokenizer(bool skip_special) const {
+    const text::DetokenizerOptions options{.skip_special_tokens = skip_special,
+                                           .starts_text = false};
+    return std::make_unique<text::Detokenizer>(tokenizer_, options);
 }
 
 }  // namespace helix::api

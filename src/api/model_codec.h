@@ -41,8 +41,7 @@ class ModelCodec final : public TextCodec {
     std::string token_bytes(Token token) const override;
     const std::vector<Token>& end_tokens() const override { return end_tokens_; }
     std::int32_t vocab_size() const override { return tokenizer_->vocab_size(); }
-    std::shared_ptr<const TextOutputs> outputs(std::vector<std::string> stop_strings,
-                                               bool skip_special) const override;
+    std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const override;
 
   private:
     ModelCodec() = default;

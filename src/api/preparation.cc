@@ -17,11 +17,11 @@ constexpr std::int64_t kChatCopies = 3;
 // What the server keeps of a choice, and writes of it in its log.
 constexpr std::int64_t kChoiceBytes = 2048;
 
-std::optional<ApiError> check_length(const ApiOptions& options, const CompletionRequest& request,
+std::optional<ApiError> check_length(const ModelInfo& model, const CompletionRequest& request,
                                      std::size_t prompt_tokens) {
     const char* field = request.endpoint == Endpoint::chat ? "messages" : "prompt";
     if (prompt_tokens == 0) return bad_field(field, "The prompt is empty.");
-    const auto context = static_cast<std::int64_t>(options.model.context_length);
+    const auto context = static_cast<std::int64_t>(model.context_length);
     const auto prompt = static_cast<std::int64_t>(prompt_tokens);
     const std::int64_t wanted = std::max<std::int64_t>(request.max_tokens, 1);
     if (prompt + wanted <= context) return {};
@@ -36,13 +36,9 @@ std::optional<ApiError> check_length(const ApiOptions& options, const Completion
 
 class Preparation {
   public:
-    Preparation(const ApiOptions& options, const TextCodec& codec, const std::atomic<bool>& dropped,
-                PreparedCompletion& out)
-        : options_(options),
-          codec_(codec),
-          dropped_(dropped),
-          limits_(request_limits(options, codec)),
-          out_(out) {}
+    Preparation(const RequestLimits& limits, const ModelRegistry& models,
+                const std::atomic<bool>& dropped, PreparedCompletion& out)
+        : limits_(limits), models_(models), dropped_(dropped), out_(out) {}
 
     std::optional<ApiError> run(Endpoint endpoint, std::string body) {
         if (auto error = read(endpoint, std::move(body))) return error;
@@ -50,11 +46,10 @@ class Preparation {
         if (auto error = check_grammar()) return error;
         if (auto error = echo()) return error;
         if (!out_.request.prediction.empty()) {
-            out_.prediction = codec_.encode(out_.request.prediction, false);
+            out_.prediction = codec().encode(out_.request.prediction, false);
             out_.request.prediction = {};
         }
-        out_.outputs =
-            codec_.outputs(std::move(out_.request.stop), out_.request.skip_special_tokens);
+        out_.stops = std::make_shared<const text::StopStrings>(std::move(out_.request.stop));
         return hold(kept_bytes());
     }
 
@@ -71,13 +66,23 @@ class Preparation {
         if (auto error = measure_json(body, limits_, json_bytes)) return error;
         if (endpoint == Endpoint::chat) json_bytes *= kChatCopies;
         if (auto error = hold(out_.share->bytes() + json_bytes)) return error;
-        if (auto error = parse_completion_request(endpoint, body, limits_, out_.request)) {
+        nlohmann::ordered_json object;
+        if (auto error = parse_json_object(body, object)) return error;
+        out_.model = models_.find(model_named_in(object));
+        // What is wrong with the request whatever its model is said before that this is unknown.
+        limit_to(out_.model != nullptr ? *out_.model : models_.first());
+        if (auto error = read_completion_request(endpoint, object, limits_, out_.request)) {
             return error;
         }
-        const std::string& model = out_.request.model;
-        if (!model.empty() && !options_.model.serves(model)) return model_not_found(model);
+        if (out_.model == nullptr) return model_not_found(out_.request.model);
         return {};
     }
+
+    void limit_to(const ModelEntry& model) {
+        limits_.vocab_size = model.codec->vocab_size();
+        limits_.context_length = model.info.context_length;
+    }
+    const TextCodec& codec() const { return *out_.model->codec; }
 
     std::optional<ApiError> encode() {
         CompletionRequest& request = out_.request;
@@ -88,10 +93,10 @@ class Preparation {
             if (dropped_) return hold(0);
             const auto* text = std::get_if<std::string>(&prompt);
             out_.prompts.push_back(text != nullptr
-                                       ? codec_.encode(*text, true)
+                                       ? codec().encode(*text, true)
                                        : std::move(std::get<std::vector<Token>>(prompt)));
             prompt = {};
-            if (auto error = check_length(options_, request, out_.prompts.back().size())) {
+            if (auto error = check_length(out_.model->info, request, out_.prompts.back().size())) {
                 return error;
             }
         }
@@ -106,7 +111,7 @@ class Preparation {
         if (!request.tools.is_null()) prompt.tools = &request.tools;
         if (!request.kwargs.is_null()) prompt.kwargs = &request.kwargs;
         prompt.add_generation_prompt = request.add_generation_prompt;
-        auto tokens = codec_.encode_chat(prompt);
+        auto tokens = codec().encode_chat(prompt);
         if (!tokens.ok()) {
             ApiError error = from_error(tokens.error());
             error.param = "messages";
@@ -116,14 +121,14 @@ class Preparation {
         request.tools = nullptr;
         request.kwargs = nullptr;
         out_.prompts.push_back(std::move(tokens).value());
-        return check_length(options_, request, out_.prompts.back().size());
+        return check_length(out_.model->info, request, out_.prompts.back().size());
     }
 
     // Checks what the workers would say of the first token that is drawn under the grammar.
     std::optional<ApiError> check_grammar() const {
         const spec::OutputGrammar& grammar = out_.request.sampling.grammar;
         if (!grammar.present()) return {};
-        const base::Status begins = codec_.check_grammar(grammar);
+        const base::Status begins = codec().check_grammar(grammar);
         if (begins.ok()) return {};
         ApiError error = from_error(begins.error());
         error.param =
@@ -150,7 +155,7 @@ class Preparation {
         const auto made = static_cast<std::size_t>(out_.request.made());
         std::size_t bytes = 0;
         for (const auto& prompt : out_.prompts) {
-            auto text = codec_.decode(prompt, out_.request.skip_special_tokens);
+            auto text = codec().decode(prompt, out_.request.skip_special_tokens);
             bytes += text.size() * made;
             if (bytes > limits_.max_echoed_bytes) {
                 return bad_field("echo",
@@ -178,21 +183,13 @@ class Preparation {
         return static_cast<std::int64_t>(bytes) + choices * kChoiceBytes;
     }
 
-    const ApiOptions& options_;
-    const TextCodec& codec_;
+    RequestLimits limits_;
+    const ModelRegistry& models_;
     const std::atomic<bool>& dropped_;
-    const RequestLimits limits_;
     PreparedCompletion& out_;
 };
 
 }  // namespace
-
-RequestLimits request_limits(const ApiOptions& options, const TextCodec& codec) {
-    RequestLimits limits = options.request_limits;
-    limits.vocab_size = codec.vocab_size();
-    limits.context_length = options.model.context_length;
-    return limits;
-}
 
 std::optional<ApiError> measure_json(std::string_view text, const RequestLimits& limits,
                                      std::int64_t& bytes) {
@@ -223,11 +220,11 @@ std::optional<ApiError> measure_json(std::string_view text, const RequestLimits&
     return {};
 }
 
-std::optional<ApiError> prepare_completion(const ApiOptions& options, const TextCodec& codec,
+std::optional<ApiError> prepare_completion(const RequestLimits& limits, const ModelRegistry& models,
                                            Endpoint endpoint, std::string body,
                                            const std::atomic<bool>& dropped,
                                            PreparedCompletion& prepared) {
-    return Preparation(options, codec, dropped, prepared).run(endpoint, std::move(body));
+    return Preparation(limits, models, dropped, prepared).run(endpoint, std::move(body));
 }
 
 }  // namespace helix::api

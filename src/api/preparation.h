@@ -7,33 +7,33 @@
 #include <string_view>
 #include <vector>
 
-#include "api/api_server.h"
 #include "api/completion_request.h"
+#include "api/model_registry.h"
 #include "api/request_budget.h"
+#include "text/stop_matcher.h"
 
 // From a completion's body to all that its service needs: the long part of a request.
 
 namespace helix::api {
 
 struct PreparedCompletion {
-    CompletionRequest request;  // without what is in the prompts: messages, tools, texts
+    const ModelEntry* model = nullptr;  // the one that the request names
+    CompletionRequest request;          // without what is in the prompts: messages, tools, texts
     std::vector<std::vector<Token>> prompts;
     // The texts to echo, by prompt, for all its choices; empty unless prompts are to be echoed.
     std::vector<std::shared_ptr<const std::string>> echoes;
     std::vector<Token> prediction;
-    std::shared_ptr<const TextOutputs> outputs;
+    std::shared_ptr<const text::StopStrings> stops;
     // In the end it holds as many bytes as are kept: this, and what the choices take.
     std::shared_ptr<RequestBudget::Share> share;
 };
 
 // Any thread. share holds the bytes of body; what reading takes is added while it is taken. Once
 // dropped is true nobody waits any more, and it may end early with some error.
-std::optional<ApiError> prepare_completion(const ApiOptions& options, const TextCodec& codec,
+std::optional<ApiError> prepare_completion(const RequestLimits& limits, const ModelRegistry& models,
                                            Endpoint endpoint, std::string body,
                                            const std::atomic<bool>& dropped,
                                            PreparedCompletion& prepared);
-
-RequestLimits request_limits(const ApiOptions& options, const TextCodec& codec);
 
 // Computes how many bytes parsing text as JSON takes, or returns the error that it has too many
 // values.

@@ -105,8 +105,8 @@ nlohmann::json RequestLog::to_json() const {
     return out;
 }
 
-std::vector<core::RequestId> RequestLog::find(std::string_view id) const {
-    std::vector<core::RequestId> found;
+std::vector<ServiceRequest> RequestLog::find(std::string_view id) const {
+    std::vector<ServiceRequest> found;
     for (const auto& record : records_) {
         if (record->id != id) continue;
         if (std::find(found.begin(), found.end(), record->request) == found.end()) {

@@ -15,9 +15,18 @@
 
 namespace helix::api {
 
+class Service;
+
+// A request as its service knows it.
+struct ServiceRequest {
+    Service* service = nullptr;
+    core::RequestId id;
+    bool operator==(const ServiceRequest&) const = default;
+};
+
 struct RequestRecord {
     std::string id;
-    core::RequestId request;  // the service's id; other choices may share it
+    ServiceRequest request;  // other choices may share it
     std::size_t choice = 0;
     bool chat = true;
     bool stream = false;
@@ -40,8 +49,8 @@ class RequestLog {
     std::shared_ptr<RequestRecord> add();
     // All records, newest first.
     nlohmann::json to_json() const;
-    // The service's requests behind an id; none if the id is not, or no longer, in the log.
-    std::vector<core::RequestId> find(std::string_view id) const;
+    // The requests behind an id; none if the id is not, or no longer, in the log.
+    std::vector<ServiceRequest> find(std::string_view id) const;
 
   private:
     std::size_t capacity_;

@@ -11,34 +11,13 @@
 #include "base/result.h"
 #include "spec/layer_range.h"
 #include "spec/sampling_params.h"
+#include "text/detokenizer.h"
 
 // All that the API asks of a model's tokenizer and chat template.
 
 namespace helix::api {
 
 using spec::Token;
-
-// The text of one answer, as it grows. What push() and finish() return, joined, is whole UTF-8
-// characters and never holds a stop string or anything after it.
-class TextOutput {
-  public:
-    virtual ~TextOutput() = default;
-    // What may be shown once token is known: often "", for half a character or perhaps the
-    // beginning of a stop string. Stop strings count only with may_stop.
-    virtual std::string push(Token token, bool may_stop) = 0;
-    // What was held back; the answer ends here.
-    virtual std::string finish() = 0;
-    // Whether a stop string was found; push() has returned all that came before it.
-    virtual bool stopped() const = 0;
-};
-
-// Makes the texts of a request's choices. For any thread.
-class TextOutputs {
-  public:
-    virtual ~TextOutputs() = default;
-    // The text of one more choice. The maker must outlive it.
-    virtual std::unique_ptr<TextOutput> make() const = 0;
-};
 
 // The values must outlive the call. messages is an array of objects with role and content (a string
 // or null), and for tools tool_calls (arguments as objects) and tool_call_id.
@@ -69,8 +48,8 @@ class TextCodec {
     virtual std::string token_bytes(Token token) const = 0;
     virtual const std::vector<Token>& end_tokens() const = 0;
     virtual std::int32_t vocab_size() const = 0;
-    virtual std::shared_ptr<const TextOutputs> outputs(std::vector<std::string> stop_strings,
-                                                       bool skip_special) const = 0;
+    // For the text of one answer, which continues a prompt. The codec must outlive it.
+    virtual std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const = 0;
 };
 
 }  // namespace helix::api

@@ -264,9 +264,23 @@ base::Result<std::optional<api::JobOptions>> job_options(const ServeArguments& a
     return std::optional(jobs);
 }
 
-base::Result<api::ApiOptions> api_options(const ServeArguments& a, const HostPort& http,
-                                          const Served& served) {
-    const model::ModelInfo info = model::collect_info(*served.weights);
+api::ModelInfo model_info(const ServeArguments& a, const Served& served) {
+    const model::ModelInfo file = model::collect_info(*served.weights);
+    api::ModelInfo info;
+    info.name = !a.model_name.empty() ? a.model_name
+                : !file.name.empty()  ? file.name
+                                      : std::filesystem::path(a.model).stem().string();
+    info.aliases = {std::filesystem::path(a.model).filename().string(), "default"};
+    info.created = static_cast<std::int64_t>(std::time(nullptr));
+    info.context_length = served.model.spec.context_length;
+    info.n_params = file.parameters;
+    info.size_bytes = file.file_bytes;
+    info.hidden = served.model.hidden_size;
+    info.n_layers = served.model.spec.n_layers;
+    return info;
+}
+
+base::Result<api::ApiOptions> api_options(const ServeArguments& a, const HostPort& http) {
     api::ApiOptions options;
     options.http.address = http.host;
     options.http.port = http.port;
@@ -274,16 +288,6 @@ base::Result<api::ApiOptions> api_options(const ServeArguments& a, const HostPor
     options.http.max_bodies_bytes = static_cast<std::size_t>(bodies);
     if (a.connections < 0) return base::invalid("--connections: expected at least 1");
     options.http.max_connections = static_cast<std::size_t>(a.connections);
-    options.model.id = !a.model_name.empty() ? a.model_name
-                       : !info.name.empty()  ? info.name
-                                             : std::filesystem::path(a.model).stem().string();
-    options.model.aliases = {std::filesystem::path(a.model).filename().string(), "default"};
-    options.model.created = static_cast<std::int64_t>(std::time(nullptr));
-    options.model.context_length = served.model.spec.context_length;
-    options.model.n_params = info.parameters;
-    options.model.size_bytes = info.file_bytes;
-    options.model.hidden = served.model.hidden_size;
-    options.model.n_layers = served.model.spec.n_layers;
     std::random_device device;
     options.seed = (static_cast<std::uint64_t>(device()) << 32U) | device();
     return options;
@@ -378,7 +382,7 @@ base::Status serve(const ServeArguments& a) {
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template));
     TRY(auto options, coordinator_options(a, http, served));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
-    TRY(api::ApiOptions with_pages, api_options(a, http, served));
+    TRY(api::ApiOptions with_pages, api_options(a, http));
     with_pages.api_keys = std::move(access.api_keys);
     with_pages.access = std::move(access.access);
     // Whoever names the host here may also call it so.
@@ -387,11 +391,12 @@ base::Status serve(const ServeArguments& a) {
     TRY(with_pages.jobs, job_options(a));
     TRY(with_pages.limits.max_request_bytes, parse_size("--request-memory", a.request_memory));
     with_pages.pages = extra_pages(*coordinator, served);
-    const std::string model_id = with_pages.model.id;
-    TRY(const auto api,
-        api::ApiServer::start(std::move(with_pages), *coordinator, std::move(codec)));
+    const api::ModelInfo info = model_info(a, served);
+    api::ModelRegistry models;
+    models.add({info, std::move(codec), coordinator.get()});
+    TRY(const auto api, api::ApiServer::start(std::move(with_pages), std::move(models)));
 
-    tell_addresses(a, http.host, api->port(), model_id);
+    tell_addresses(a, http.host, api->port(), info.name);
     if (!a.scale.range.empty()) {
         // Processes on this machine join where every address is listened on by loopback.
         const bool here = a.scale.command.empty() && net::is_every_address(http.host);

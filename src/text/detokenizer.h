@@ -18,18 +18,28 @@ struct DetokenizerOptions {
     bool starts_text = false;
 };
 
-// Turns tokens into text, one by one. What it returns, joined, is the same however the tokens
+// Turns the tokens of a text into that text, one by one.
+class IncrementalDetokenizer {
+  public:
+    virtual ~IncrementalDetokenizer() = default;
+    // The text that is decided once token is known, perhaps none.
+    virtual std::string push(Token token) = 0;
+    // Ends the text and returns what waited.
+    virtual std::string flush() = 0;
+};
+
+// With the tokens of a vocabulary. What it returns, joined, is the same however the tokens
 // arrive, and every piece is valid UTF-8. Bytes of an unfinished character wait for the next token;
 // bytes that cannot become one are replaced by U+FFFD at once.
-class Detokenizer {
+class Detokenizer final : public IncrementalDetokenizer {
   public:
     explicit Detokenizer(std::shared_ptr<const Tokenizer> tokenizer,
                          DetokenizerOptions options = {});
 
-    std::string push(Token token);
+    std::string push(Token token) override;
     // Ends the text: what waits becomes one U+FFFD. The object then starts afresh, in the middle of
     // a text.
-    std::string flush();
+    std::string flush() override;
 
   private:
     std::shared_ptr<const Tokenizer> tokenizer_;

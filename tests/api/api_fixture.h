@@ -22,10 +22,10 @@ class ApiTest : public ::testing::Test {
     using Json = nlohmann::json;
 
     ApiTest() {
-        options_.model.id = "byte-model";
-        options_.model.aliases = {"gpt-x"};
-        options_.model.created = 1700000000;
-        options_.model.context_length = 200;
+        model_.name = "byte-model";
+        model_.aliases = {"gpt-x"};
+        model_.created = 1700000000;
+        model_.context_length = 200;
         options_.seed = 7;
         options_.unix_time = [] { return std::int64_t{1234567890}; };
         options_.http.tick = base::from_ms(10);
@@ -37,9 +37,14 @@ class ApiTest : public ::testing::Test {
     }
 
     void start() {
-        auto server = ApiServer::start(options_, service_, make_codec());
+        auto server = ApiServer::start(options_, models());
         ASSERT_TRUE(server.ok()) << server.error().message;
         server_ = std::move(server).value();
+    }
+    virtual ModelRegistry models() {
+        ModelRegistry models;
+        models.add({model_, make_codec(), &service_});
+        return models;
     }
     virtual std::unique_ptr<const TextCodec> make_codec() { return std::make_unique<ByteCodec>(); }
     net::TestClient client() {
@@ -83,6 +88,7 @@ class ApiTest : public ::testing::Test {
     }
 
     ApiOptions options_;
+    ModelInfo model_;
     FakeService service_;
     std::unique_ptr<ApiServer> server_;
 };

@@ -27,7 +27,7 @@ class Answers final : public LineWorld {
         sent.push_back(key);
     }
     void abandon(const LineKey& key) override { in_flight.erase(key.line); }
-    bool can_send() override { return true; }
+    bool can_send(const std::string&) override { return true; }
     bool serves(const std::string&) override { return true; }
     std::int64_t unix_time() override { return 1000; }
     base::TimePoint now() override { return time; }

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/text_codec.h"
-#include "text/stop_matcher.h"
 
 namespace helix::api {
 
@@ -13,12 +14,11 @@ constexpr Token kByteEnd = 256;      // ends a turn
 constexpr Token kByteSpecial = 257;  // "<special>", hidden unless asked for
 
 // A model of bytes: token 65 is "A". Characters of several bytes come out whole.
-class ByteOutput : public TextOutput {
+class ByteDetokenizer : public text::IncrementalDetokenizer {
   public:
-    ByteOutput(std::shared_ptr<const text::StopStrings> stops, bool skip_special)
-        : matcher_(std::move(stops)), skip_special_(skip_special) {}
+    explicit ByteDetokenizer(bool skip_special) : skip_special_(skip_special) {}
 
-    std::string push(Token token, bool may_stop) override {
+    std::string push(Token token) override {
         if (token >= 256) {
             if (token == kByteSpecial && !skip_special_) waiting_ += "<special>";
         } else {
@@ -33,31 +33,15 @@ class ByteOutput : public TextOutput {
             if (size > back) whole = waiting_.size() - back;
             break;
         }
-        const std::string text = waiting_.substr(0, whole);
+        std::string text = waiting_.substr(0, whole);
         waiting_.erase(0, whole);
-        return may_stop ? matcher_.feed(text) : text;
+        return text;
     }
-    std::string finish() override { return matcher_.flush() + std::exchange(waiting_, {}); }
-    bool stopped() const override { return matcher_.matched().has_value(); }
+    std::string flush() override { return std::exchange(waiting_, {}); }
 
   private:
-    text::StopMatcher matcher_;
     bool skip_special_;
     std::string waiting_;
-};
-
-class ByteOutputs : public TextOutputs {
-  public:
-    ByteOutputs(std::vector<std::string> stops, bool skip_special)
-        : stops_(std::make_shared<const text::StopStrings>(std::move(stops))),
-          skip_special_(skip_special) {}
-    std::unique_ptr<TextOutput> make() const override {
-        return std::make_unique<ByteOutput>(stops_, skip_special_);
-    }
-
-  private:
-    std::shared_ptr<const text::StopStrings> stops_;
-    bool skip_special_;
 };
 
 class ByteCodec : public TextCodec {
@@ -81,11 +65,10 @@ class ByteCodec : public TextCodec {
         return tokens;
     }
     std::string decode(std::span<const Token> tokens, bool skip_special) const override {
-        ByteOutput output(std::make_shared<const text::StopStrings>(std::vector<std::string>{}),
-                          skip_special);
+        ByteDetokenizer detokenizer(skip_special);
         std::string text;
-        for (const Token token : tokens) text += output.push(token, false);
-        return text + output.finish();
+        for (const Token token : tokens) text += detokenizer.push(token);
+        return text + detokenizer.flush();
     }
     std::string token_bytes(Token token) const override {
         if (token == kByteEnd) return "<end>";
@@ -94,9 +77,8 @@ class ByteCodec : public TextCodec {
     }
     const std::vector<Token>& end_tokens() const override { return end_tokens_; }
     std::int32_t vocab_size() const override { return 258; }
-    std::shared_ptr<const TextOutputs> outputs(std::vector<std::string> stops,
-                                               bool skip_special) const override {
-        return std::make_shared<ByteOutputs>(std::move(stops), skip_special);
+    std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const override {
+        return std::make_unique<ByteDetokenizer>(skip_special);
     }
 
   private:

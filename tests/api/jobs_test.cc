@@ -612,12 +612,12 @@ TEST_F(JobsTest, ABatchForAnotherModelWaitsUntilThatIsServedAgain) {
     up.serving = true;
     service_.set_view(up);
     server_.reset();
-    options_.model.aliases = {};
+    model_.aliases = {};
     start();
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     EXPECT_EQ(get_json("/v1/batches/" + batch)["status"], "in_progress");
     server_.reset();
-    options_.model.aliases = {"gpt-x"};
+    model_.aliases = {"gpt-x"};
     start();
     auto request = service_.next();
     ASSERT_TRUE(request);
@@ -627,7 +627,7 @@ TEST_F(JobsTest, ABatchForAnotherModelWaitsUntilThatIsServedAgain) {
 
 TEST_F(JobsTest, AFolderInUseIsRefusedAtTheStart) {
     start();
-    auto second = ApiServer::start(options_, service_, std::make_unique<ByteCodec>());
+    auto second = ApiServer::start(options_, models());
     ASSERT_FALSE(second.ok());
     EXPECT_THAT(second.error().message, HasSubstr("in use"));
 }

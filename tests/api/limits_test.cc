@@ -27,7 +27,9 @@ RequestLimits test_limits() {
 
 std::optional<ApiError> parse(Endpoint endpoint, const Json& body) {
     CompletionRequest request;
-    return parse_completion_request(endpoint, body.dump(), test_limits(), request);
+    nlohmann::ordered_json object;
+    if (auto error = parse_json_object(body.dump(), object)) return error;
+    return read_completion_request(endpoint, object, test_limits(), request);
 }
 
 Json many(std::size_t n, const Json& item) {
@@ -141,7 +143,7 @@ TEST(RequestLimits, ChoicesOfAllPromptsAreCountedTogether) {
 }
 
 TEST_F(ApiTest, EchoTimesChoicesIsBounded) {
-    options_.model.context_length = 1'000'000;
+    model_.context_length = 1'000'000;
     options_.request_limits.max_echoed_bytes = 10'000;
     const Json body = {{"prompt", std::string(101, 'x')}, {"echo", true}, {"n", 100}};
     const auto response = post("/v1/completions", body.dump());
@@ -150,7 +152,7 @@ TEST_F(ApiTest, EchoTimesChoicesIsBounded) {
 }
 
 TEST_F(ApiTest, ManyLogProbabilitiesOfAPromptAreNotStreamedInOnePiece) {
-    options_.model.context_length = 100'000;
+    model_.context_length = 100'000;
     options_.request_limits.max_streamed_prompt_logprobs = 600;
     Json body = {
         {"prompt", std::string(101, 'x')}, {"echo", true}, {"logprobs", 5}, {"stream", true}};

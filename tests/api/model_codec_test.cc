@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "text/output/text_output.h"
+
 namespace helix::api::model_codec_test {
 namespace {
 
@@ -33,6 +35,15 @@ class ModelCodecTest : public ::testing::Test {
         auto tokens = codec_->encode_chat(prompt);
         EXPECT_TRUE(tokens.ok()) << tokens.error().message;
         return tokens.ok() ? *tokens : std::vector<Token>();
+    }
+    text::TextOutput answer_text(std::vector<std::string> stops) const {
+        return {codec_->detokenizer(true),
+                std::make_shared<const text::StopStrings>(std::move(stops))};
+    }
+    static std::string content_of(const std::vector<text::OutputPart>& parts) {
+        std::string text;
+        for (const text::OutputPart& part : parts) text += std::get<text::ContentText>(part).text;
+        return text;
     }
     std::ptrdiff_t count(const std::vector<Token>& tokens, Token token) const {
         return std::count(tokens.begin(), tokens.end(), token);
@@ -152,23 +163,23 @@ TEST_F(ModelCodecTest, StreamedTextIsTheDecodedTextAndStopsBeforeAStopString) {
     const std::string text =
         "The router keeps the coordinator awake. \xC3\x84pfel \xF0\x9F\x98\x80!";
     const auto tokens = codec_->encode(" " + text, false);
-    const auto output = codec_->outputs({}, true)->make();
+    text::TextOutput output = answer_text({});
     std::string joined;
-    for (const Token token : tokens) joined += output->push(token, true);
-    joined += output->finish();
+    for (const Token token : tokens) joined += content_of(output.push(token, true));
+    joined += content_of(output.finish());
     EXPECT_NE(joined.find(text), std::string::npos) << joined;
 
-    const auto stopping = codec_->outputs({"coordinator"}, true)->make();
+    text::TextOutput stopping = answer_text({"coordinator"});
     std::string before;
-    for (const Token token : tokens) before += stopping->push(token, true);
-    EXPECT_TRUE(stopping->stopped());
+    for (const Token token : tokens) before += content_of(stopping.push(token, true));
+    EXPECT_TRUE(stopping.stopped());
     EXPECT_TRUE(before.ends_with("keeps the ")) << before;
 
-    const auto early = codec_->outputs({"coordinator"}, true)->make();
+    text::TextOutput early = answer_text({"coordinator"});
     std::string all;
-    for (const Token token : tokens) all += early->push(token, false);
-    EXPECT_FALSE(early->stopped());
-    EXPECT_NE((all + early->finish()).find("coordinator"), std::string::npos);
+    for (const Token token : tokens) all += content_of(early.push(token, false));
+    EXPECT_FALSE(early.stopped());
+    EXPECT_NE((all + content_of(early.finish())).find("coordinator"), std::string::npos);
 }
 
 }  // namespace

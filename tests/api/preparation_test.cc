@@ -17,7 +17,7 @@ class PreparationTest : public ApiTest {
   protected:
     PreparationTest() {
         options_.limits.prepare_threads = 2;
-        options_.model.context_length = 1'000'000;
+        model_.context_length = 1'000'000;
     }
     ~PreparationTest() override {
         gate_->open();

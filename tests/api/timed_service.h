@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/model_registry.h"
 #include "api/service.h"
 #include "byte_codec.h"
 
@@ -141,5 +142,15 @@ class TimedService : public Service {
     bool stopping_ = false;
     std::thread thread_;
 };
+
+// The registry of a server whose one model is that of ByteCodec.
+inline ModelRegistry byte_model(Service& service) {
+    ModelInfo info;
+    info.name = "byte-model";
+    info.context_length = TimedService::kContext;
+    ModelRegistry models;
+    models.add({info, std::make_unique<ByteCodec>(), &service});
+    return models;
+}
 
 }  // namespace helix::api

@@ -15,11 +15,8 @@ int main() {
         "The quick brown fox jumps over the lazy dog. \xC3\x84pfel, na\xC3\xAFve "
         "caf\xC3\xA9s and \xF0\x9F\x98\x80 end it.");
     api::ApiOptions options;
-    options.model.id = "byte-model";
-    options.model.context_length = api::TimedService::kContext;
     options.seed = 1;
-    auto server =
-        api::ApiServer::start(std::move(options), service, std::make_unique<api::ByteCodec>());
+    auto server = api::ApiServer::start(std::move(options), api::byte_model(service));
     if (!server.ok()) {
         std::fprintf(stderr, "%s\n", server.error().message.c_str());
         return 1;

@@ -42,10 +42,7 @@ class LoadRunTest : public ::testing::Test {
   protected:
     void start(std::unique_ptr<api::Service> service) {
         service_ = std::move(service);
-        options_.model.id = "byte-model";
-        options_.model.context_length = api::TimedService::kContext;
-        auto server =
-            api::ApiServer::start(options_, *service_, std::make_unique<api::ByteCodec>());
+        auto server = api::ApiServer::start(options_, api::byte_model(*service_));
         ASSERT_TRUE(server.ok()) << server.error().message;
         server_ = std::move(server).value();
         target_.url = "http://127.0.0.1:" + std::to_string(server_->port()) + "/v1";

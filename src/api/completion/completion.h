@@ -6,20 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "api/answer_text.h"
-#include "api/completion_request.h"
+#include "api/completion/completion_record.h"
+#include "api/completion/delivery.h"
 #include "api/context.h"
-#include "api/metrics.h"
 #include "api/preparation.h"
-#include "api/request_log.h"
 #include "base/time.h"
 #include "net/http_server.h"
 
 namespace helix::api {
 
-// One request to one of the two completion endpoints, from its prepared prompts to the end of its
-// answer. It lives on the HTTP server's thread, where what the service says arrives through sinks
-// that post.
+// One request for completions, from its prepared prompts to the end of its answer: the life of its
+// choices, whatever protocol it came in. It lives on the HTTP server's thread, where what the
+// service says arrives through sinks that post (api/completion/completion_sink.h). How the answer
+// reaches the client is its delivery's business, its bytes a writer's (api/writers/), and what
+// others are told of it its records'.
 //
 // Promises: the status line goes out only when the service has accepted every prompt; each choice
 // that the service began and did not end itself is given back to it, whatever happens to the
@@ -53,51 +53,42 @@ class Completion : public std::enable_shared_from_this<Completion> {
         core::RequestId id;
         std::size_t first = 0;  // of its choices
         bool accepted = false;
-        // The prompt's log-probabilities, for an answer that is sent whole.
-        std::shared_ptr<std::vector<core::ProducedToken>> scored;
     };
 
-    void submit(std::vector<Token> tokens, std::size_t index);
     void add_choices(std::size_t prompt);
+    void submit(std::vector<Token> tokens, std::size_t index);
     bool runs(const Prompt& prompt) const;  // whether one of its choices runs
     std::size_t made() const { return static_cast<std::size_t>(request_.made()); }
     bool is_stop_token(Token token) const;
-    void open_stream();
-    void emit(std::string_view events);
-    void show(std::size_t index, std::string text);
-    void note_token(Choice& choice);
+
+    void show(std::size_t index, std::vector<text::OutputPart> parts);
     void complete_choice(std::size_t index, core::FinishReason reason);
-    void record_end(Choice& choice, Outcome outcome);
     void complete_answer();
-    std::vector<WholeChoice> take_choices();
-    void write_whole_answer();
-    void send_whole_answer(std::shared_ptr<const std::string> body);
-    // Counts what is kept part of the share that the answer takes until it may be sent. False if
-    // that is too much; then the answer has ended with an error that says so.
-    bool keep(std::int64_t bytes);
+    std::vector<std::size_t> shown_choices() const;
+    // Whether the answer goes on: it does not after an error, which ends it.
+    bool goes_on(const std::optional<ApiError>& error);
     void fail(const ApiError& error);
-    // Ends in the service the choices that still run.
-    void end_choices(core::FinishReason reason, Outcome outcome);
+    // Cancels in the service the choices that still run.
+    void end_choices();
     void leave();
     base::TimePoint now() const { return context_.options.clock(); }
     Usage usage() const;
+    Progress progress(const Choice& choice) const;
+    std::shared_ptr<Delivery> make_delivery();
 
     ApiContext& context_;
     std::shared_ptr<net::HttpExchange> exchange_;
     PreparedCompletion prepared_;
     const CompletionRequest& request_;  // of prepared_
-    spec::SamplingParams sampling_;     // with the seed
+    const ModelEntry& model_;
+    AnswerHead head_;
+    CompletionRecord record_;
+    std::shared_ptr<Delivery> delivery_;  // from start() on
+    spec::SamplingParams sampling_;       // with the seed
     std::vector<Token> stop_tokens_;
-    std::shared_ptr<const AnswerText> answer_;
     std::vector<Prompt> prompts_;
     std::vector<std::unique_ptr<Choice>> choices_;  // made() for each prompt
-    std::string pending_;  // events that came before all prompts were accepted
-    base::TimePoint arrived_;
-    base::TimePoint last_write_;
     std::int64_t prompt_tokens_ = 0;
-    std::int64_t prepared_bytes_ = 0;  // part of the share that was taken before the answer
-    std::int64_t kept_bytes_ = 0;      // of the answer
-    bool opened_ = false;
     bool over_ = false;
 };
 

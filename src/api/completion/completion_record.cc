@@ -1,0 +1,95 @@
+#include "api/completion/completion_record.h"
+
+#include <utility>
+
+namespace helix::api {
+namespace {
+
+constexpr const char* kStateNames[] = {"stop", "length", "abort", "error"};
+
+Outcome outcome_of(core::FinishReason reason) {
+    switch (reason) {
+        case core::FinishReason::stop:
+            return Outcome::stop;
+        case core::FinishReason::length:
+            return Outcome::length;
+        case core::FinishReason::cancelled:
+            return Outcome::abort;
+        case core::FinishReason::error:
+        case core::FinishReason::invalid_request:
+        case core::FinishReason::kills_workers:
+            break;
+    }
+    return Outcome::error;
+}
+
+}  // namespace
+
+void CompletionRecord::asked(const CompletionRequest& request) {
+    metrics_.params_n.observe(request.n);
+    if (request.max_tokens > 0) metrics_.params_max_tokens.observe(request.max_tokens);
+}
+
+ChoiceRecord CompletionRecord::add_choice(const CompletionRequest& request, const std::string& id,
+                                          std::int64_t prompt_tokens, bool counts_prompt) {
+    if (counts_prompt) exchange_.count("prompt_tokens", prompt_tokens);
+    std::shared_ptr<RequestRecord> record = context_.log.add();
+    record->id = id;
+    record->choice = choices_++;
+    record->chat = request.endpoint == Endpoint::chat;
+    record->stream = request.stream;
+    record->created = context_.options.unix_time();
+    record->prompt_tokens = prompt_tokens;
+    return {metrics_, exchange_, std::move(record), arrived_, counts_prompt};
+}
+
+void ChoiceRecord::routed(base::TimePoint at, const core::Pipeline& pipeline,
+                          std::int32_t cached_tokens) {
+    if (record_->queue_s < 0) {
+        routed_at_ = at;
+        record_->queue_s = (routed_at_ - arrived_).seconds();
+    }
+    record_->state = "running";
+    record_->pipeline = pipeline;
+    // It counts for the first attempt that got as far as a token.
+    if (tokens() == 0) record_->cached_tokens = cached_tokens;
+}
+
+void ChoiceRecord::token(base::TimePoint at) {
+    ++record_->completion_tokens;
+    if (tokens() == 1) {
+        first_token_at_ = at;
+        record_->ttft_s = (at - arrived_).seconds();
+        metrics_.ttft.observe(record_->ttft_s);
+    } else {
+        metrics_.time_per_output_token.observe((at - last_token_at_).seconds());
+        const double decoding = (at - first_token_at_).seconds();
+        if (decoding > 0) {
+            record_->tokens_per_s = static_cast<double>(tokens() - 1) / decoding;
+        }
+    }
+    last_token_at_ = at;
+    ++metrics_.generation_tokens_total;
+    exchange_.count("completion_tokens", 1);
+}
+
+void ChoiceRecord::ended(base::TimePoint at, core::FinishReason reason) {
+    const auto outcome = static_cast<std::size_t>(outcome_of(reason));
+    record_->state = kStateNames[outcome];
+    RequestMetrics& m = metrics_;
+    ++m.outcomes[outcome];
+    if (counts_prompt_) {
+        m.prompt_tokens_total += static_cast<std::uint64_t>(record_->prompt_tokens);
+        m.prompt_tokens.observe(static_cast<double>(record_->prompt_tokens));
+    }
+    m.generation_tokens.observe(static_cast<double>(tokens()));
+    m.e2e.observe((at - arrived_).seconds());
+    if (record_->queue_s < 0) return;
+    m.queue.observe(record_->queue_s);
+    m.inference.observe((at - routed_at_).seconds());
+    if (tokens() == 0) return;
+    m.prefill.observe((first_token_at_ - routed_at_).seconds());
+    m.decode.observe((last_token_at_ - first_token_at_).seconds());
+}
+
+}  // namespace helix::api

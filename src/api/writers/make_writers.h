@@ -1,0 +1,23 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "api/preparation.h"
+#include "api/writers/answer_writer.h"
+#include "base/random.h"
+
+// The writers of the protocol that a request came in. What they need of prepared they copy, but for
+// the model, which must outlive them.
+
+namespace helix::api {
+
+// A new id for an answer, as the endpoint's clients expect it.
+std::string new_answer_id(Endpoint endpoint, base::Random& random);
+
+std::unique_ptr<StreamWriter> make_stream_writer(const PreparedCompletion& prepared,
+                                                 const AnswerHead& head);
+std::shared_ptr<const WholeWriter> make_whole_writer(const PreparedCompletion& prepared,
+                                                     const AnswerHead& head);
+
+}  // namespace helix::api
