@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """clang-tidy over src/, on all cores.
 
-Files of one folder that are compiled alike are looked at together, up to eight as one source that
-includes them: most of the time goes into the headers, which are then read once and not eight times.
+Files of one room that are compiled alike are looked at together, up to 24 as one source that includes
+them: most of the time goes into the headers, which are then read once and not 24 times.
 A bunch that is refused is halved until it is clean or a single file, and only single files are
 reported: two files may well use one name for different things of their own, which is no fault. A file
 is skipped when neither it, nor any header of ours, nor the configuration changed since it last passed
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-BUNCH = 8
+BUNCH = 24
 
 
 def files_of(*patterns):
@@ -105,7 +105,7 @@ def main():
         if path not in commands:
             sys.exit(f"{path}: not in {build}/compile_commands.json; configure again")
         if not os.path.exists(stamp(path)):
-            alike[os.path.dirname(path), tuple(flags_of(commands[path]))].append(path)
+            alike[path.split(os.sep)[1], tuple(flags_of(commands[path]))].append(path)
     bunches = [(paths[i:i + BUNCH], flags) for (_, flags), paths in alike.items()
                for i in range(0, len(paths), BUNCH)]
 

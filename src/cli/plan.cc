@@ -17,9 +17,8 @@
 namespace helix::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 base::Status run_plan(const PlanArguments& a) {
+    using Clock = std::chrono::steady_clock;
     const auto began = Clock::now();
     const std::string usual = a.objective == "flow" ? "10s" : "45s";
     TRY(const double budget_s, parse_seconds("--budget", a.budget.empty() ? usual : a.budget));

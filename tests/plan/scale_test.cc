@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "base/effort.h"
 #include "plan/bounds/bounds.h"
 #include "plan/flow/evaluator.h"
 #include "plan/problem/generate.h"
@@ -76,8 +77,8 @@ TEST(SearchLarge, ComesNearTheBoundAndRepairsTheLossOfANode) {
     const Evaluator evaluator({cluster, model, capacities}, exact);
     ScaleOptions options;
     options.upper_bound = flow_bounds({cluster, model, capacities}).best;
-    options.exchanges = 200'000;
-    options.iterations = 5000;
+    options.exchanges = kSanitized ? 20'000 : 200'000;
+    options.iterations = kSanitized ? 500 : 5000;
     const SearchResult found = search_large({cluster, model, capacities}, exact, options);
     ASSERT_TRUE(check_placement({cluster, model, capacities}, found.most_flow).ok());
     EXPECT_EQ(found.flow, evaluator.flow(found.most_flow.layers));

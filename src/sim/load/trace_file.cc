@@ -23,9 +23,9 @@ constexpr std::int64_t kAzureFirstDay = 10957;  // 2000-01-01, where arrivals wi
 constexpr const char* kTimeForm = "a time like 2023-11-16 18:15:46.680590";
 
 // Lines of cells, and where we are in them.
-class Rows {
+class CsvRows {
   public:
-    Rows(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {
+    CsvRows(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {
         if (text_.starts_with("\xef\xbb\xbf")) text_.remove_prefix(3);
     }
 
@@ -89,7 +89,7 @@ constexpr std::array<Columns, 3> kKnown = {{
     {TraceFormat::lengths, {nullptr, "prompt_tokens", "output_tokens"}},
 }};
 
-std::optional<std::size_t> find_column(const Rows& header, const char* name) {
+std::optional<std::size_t> find_column(const CsvRows& header, const char* name) {
     const auto& cells = header.cells();
     const auto found = std::find(cells.begin(), cells.end(), name);
     if (found == cells.end()) return std::nullopt;
@@ -104,7 +104,7 @@ std::optional<T> number(std::string_view cell) {
     return value;
 }
 
-base::Result<std::int64_t> whole(const Rows& rows, std::size_t column, const char* name,
+base::Result<std::int64_t> whole(const CsvRows& rows, std::size_t column, const char* name,
                                  std::int64_t least, std::int64_t most) {
     const std::string_view cell = rows.cells()[column];
     const auto value = number<std::int64_t>(cell);
@@ -179,7 +179,7 @@ std::optional<std::int64_t> timestamp_ns(std::string_view text) {
 // Reads the arrival column of one row after another.
 class ArrivalReader {
   public:
-    base::Result<double> read(const Rows& rows, const Columns& columns, std::size_t column) {
+    base::Result<double> read(const CsvRows& rows, const Columns& columns, std::size_t column) {
         const std::string_view cell = rows.cells()[column];
         double at_s = 0;
         if (columns.format == TraceFormat::azure) {
@@ -207,7 +207,7 @@ class ArrivalReader {
     double last_s_ = 0;
 };
 
-base::Result<Columns> recognise(const Rows& header) {
+base::Result<Columns> recognise(const CsvRows& header) {
     for (const Columns& columns : kKnown) {
         const bool all = std::all_of(columns.names.begin(), columns.names.end(), [&](auto name) {
             return name == nullptr || find_column(header, name);
@@ -222,7 +222,7 @@ base::Result<Columns> recognise(const Rows& header) {
 }  // namespace
 
 base::Result<Trace> parse_trace(std::string_view text, const std::string& file) {
-    Rows rows(text, file);
+    CsvRows rows(text, file);
     if (!rows.next()) return base::invalid(file + ": is empty, expected a header line");
     TRY(const Columns columns, recognise(rows));
     const std::size_t width = rows.cells().size();
@@ -301,7 +301,7 @@ base::Status write_trace(const std::string& path, const std::vector<TraceRequest
 
 base::Result<std::vector<std::int64_t>> parse_interval_counts(std::string_view text,
                                                               const std::string& file) {
-    Rows rows(text, file);
+    CsvRows rows(text, file);
     if (!rows.next()) return base::invalid(file + ": is empty, expected a header line");
     const auto index = find_column(rows, "interval_index");
     const auto count = find_column(rows, "requests_in_3s");
