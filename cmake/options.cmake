@@ -7,7 +7,7 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 option(HELIX_UNITY "compile several sources at a time; off: each alone, for quick small rebuilds" ON)
 set(HELIX_UNITY_BATCH 32 CACHE STRING "that many")
-set(HELIX_UNOPTIMISED "" CACHE STRING "targets compiled with -O0, as a regular expression: those that need no speed")
+set(HELIX_UNOPTIMISED "" CACHE STRING "targets compiled with -O0, as a regular expression: those that need no speed (tests of engine do)")
 option(HELIX_BENCHMARKS "build bench/" OFF)
 option(HELIX_FUZZ "build fuzz/ (needs clang)" OFF)
 set(HELIX_SANITIZE "" CACHE STRING "sanitizers, as -fsanitize= takes them: address,undefined or thread")
