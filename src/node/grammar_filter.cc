@@ -4,6 +4,13 @@
 #include "text/vocabulary.h"
 
 namespace helix::node {
+namespace {
+
+std::uint64_t text_id_of(const core::SequenceKey& key) {
+    return base::hash_pair(base::hash_pair(key.request.value, key.attempt), key.member);
+}
+
+}  // namespace
 
 base::Result<text::grammar::GrammarMasks*> GrammarFilter::masks() {
     const std::lock_guard lock(mutex_);
@@ -19,11 +26,16 @@ base::Result<engine::AllowedTokens> GrammarFilter::allowed(const core::SequenceK
                                                            const spec::OutputGrammar& grammar,
                                                            std::span<const spec::Token> output) {
     TRY(text::grammar::GrammarMasks* const all, masks());
-    const std::uint64_t text_id =
-        base::hash_pair(base::hash_pair(key.request.value, key.attempt), key.member);
-    TRY(auto mask, all->allowed(grammar, text_id, output));
+    TRY(auto mask, all->allowed(grammar, text_id_of(key), output));
     // Shares ownership of the mask.
     return engine::AllowedTokens(mask, &mask->words());
+}
+
+base::Result<std::optional<spec::Token>> GrammarFilter::instead_of(
+    spec::Token drawn, const core::SequenceKey& key, const spec::OutputGrammar& grammar,
+    std::span<const spec::Token> output) {
+    TRY(text::grammar::GrammarMasks* const all, masks());
+    return all->instead_of(drawn, grammar, text_id_of(key), output);
 }
 
 }  // namespace helix::node

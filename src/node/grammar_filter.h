@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 
 #include "engine/backend/token_filter.h"
 #include "model/weight_source.h"
@@ -19,6 +21,9 @@ class GrammarFilter final : public engine::TokenFilter {
     base::Result<engine::AllowedTokens> allowed(const core::SequenceKey& key,
                                                 const spec::OutputGrammar& grammar,
                                                 std::span<const spec::Token> output) override;
+    base::Result<std::optional<spec::Token>> instead_of(
+        spec::Token drawn, const core::SequenceKey& key, const spec::OutputGrammar& grammar,
+        std::span<const spec::Token> output) override;
 
   private:
     base::Result<text::grammar::GrammarMasks*> masks();

@@ -14,10 +14,13 @@ namespace helix::spec {
 // What an answer's text must be. Workers read the text into a grammar over the model's vocabulary;
 // it is checked before a request is accepted.
 struct OutputGrammar {
-    enum class Kind : std::uint8_t { none, json_object, json_schema, gbnf };
+    enum class Kind : std::uint8_t { none, json_object, json_schema, gbnf, tool_calls };
     static constexpr std::size_t kMaxTextBytes = std::size_t{64} << 10;
     Kind kind = Kind::none;
-    std::string text;  // the schema or the grammar; else empty
+    std::string text;  // the schema, the grammar or the form of calls; else empty
+    // If above 0 the answer ends within so many tokens, its end token among them: as soon as
+    // another token would leave no room for that, the shortest way out is written.
+    std::int32_t within_tokens = 0;
 
     bool operator==(const OutputGrammar&) const = default;
     bool present() const { return kind != Kind::none; }

@@ -36,10 +36,13 @@ Result<core::Pipeline> get_pipeline(const pb::SequenceStart& from, const Session
 Result<spec::OutputGrammar> get_grammar(const pb::SamplingParams& from) {
     using Grammar = spec::OutputGrammar;
     TRY_VOID(in_range("grammar_kind", from.grammar_kind(), 0,
-                      static_cast<std::int32_t>(Grammar::Kind::gbnf)));
+                      static_cast<std::int32_t>(Grammar::Kind::tool_calls)));
     TRY_VOID(in_range("bytes of a grammar", static_cast<std::int64_t>(from.grammar_text().size()),
                       0, static_cast<std::int64_t>(Grammar::kMaxTextBytes)));
-    return Grammar{static_cast<Grammar::Kind>(from.grammar_kind()), from.grammar_text()};
+    TRY_VOID(in_range("grammar_within_tokens", from.grammar_within_tokens(), 0,
+                      std::numeric_limits<std::int32_t>::max()));
+    return Grammar{static_cast<Grammar::Kind>(from.grammar_kind()), from.grammar_text(),
+                   from.grammar_within_tokens()};
 }
 
 Result<spec::SamplingParams> get_sampling(const pb::SamplingParams& from) {

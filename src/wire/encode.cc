@@ -38,6 +38,7 @@ void put(const spec::SamplingParams& params, pb::SamplingParams& out) {
     CHECK(params.grammar.text.size() <= spec::OutputGrammar::kMaxTextBytes);
     out.set_grammar_kind(static_cast<std::int32_t>(params.grammar.kind));
     out.set_grammar_text(params.grammar.text);
+    out.set_grammar_within_tokens(params.grammar.within_tokens);
 }
 
 void put(const core::SequenceStart& start, pb::SequenceStart& out) {

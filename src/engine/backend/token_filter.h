@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,6 +25,12 @@ class TokenFilter {
     virtual base::Result<AllowedTokens> allowed(const core::SequenceKey& key,
                                                 const spec::OutputGrammar& grammar,
                                                 std::span<const spec::Token> output) = 0;
+    // For a grammar with within_tokens: the token that is written in place of drawn, which is
+    // allowed, because too few would be left behind it to end the text; nothing if enough are.
+    // invalid: the text could never end in time.
+    virtual base::Result<std::optional<spec::Token>> instead_of(
+        spec::Token drawn, const core::SequenceKey& key, const spec::OutputGrammar& grammar,
+        std::span<const spec::Token> output) = 0;
 };
 
 }  // namespace helix::engine

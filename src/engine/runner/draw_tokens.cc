@@ -36,15 +36,23 @@ base::Result<core::ProducedToken> draw(const core::BatchChunk& chunk, SampleInpu
     core::SequenceKey key = chunk.key;
     key.member = input.member;
     AllowedTokens allowed;
-    if (chunk.sampling.grammar.present()) {
+    const spec::OutputGrammar& grammar = chunk.sampling.grammar;
+    std::span<const spec::Token> output;
+    if (grammar.present()) {
         if (filter == nullptr) {
             return base::Error{base::Errc::internal, "this worker cannot follow a grammar"};
         }
-        const auto output = input.history.subspan(static_cast<std::size_t>(input.prompt_tokens));
-        TRY(allowed, filter->allowed(key, chunk.sampling.grammar, output));
+        output = input.history.subspan(static_cast<std::size_t>(input.prompt_tokens));
+        TRY(allowed, filter->allowed(key, grammar, output));
         input.allowed = *allowed;
     }
     TRY(core::ProducedToken produced, sampler.sample(input, chunk.sampling));
+    if (grammar.within_tokens > 0) {
+        TRY(const auto other, filter->instead_of(produced.token, key, grammar, output));
+        if (other) {
+            TRY(produced, sampler.score(input, *other, chunk.sampling.n_logprobs));
+        }
+    }
     produced.key = key;
     return produced;
 }

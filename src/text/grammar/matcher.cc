@@ -312,4 +312,51 @@ StackSet Matcher::stack_stand_in(StackSet stack, std::size_t horizon) {
     return known.at(stack);
 }
 
+const WayOut& Matcher::way_out() {
+    if (way_out_ == nullptr) {
+        way_out_ = std::make_unique<WayOut>(*automaton_);
+        memory_bytes_ += automaton_->size() * sizeof(std::uint32_t);
+    }
+    return *way_out_;
+}
+
+// Those of all sets before it are worked out with it, since a set refers to them only.
+std::uint32_t Matcher::stack_bytes_to_end(StackSet stack) {
+    std::vector<std::uint32_t>& known = stack_bytes_to_end_;
+    while (known.size() <= stack) {
+        std::uint32_t fewest = WayOut::kNone;
+        for (const Way& frame : frames(static_cast<StackSet>(known.size()))) {
+            fewest = std::min(fewest, frame.node == Automaton::kNoReturn ? 0 : bytes_to_end(frame));
+        }
+        known.push_back(fewest);
+        memory_bytes_ += sizeof(std::uint32_t);
+    }
+    return known[stack];
+}
+
+std::uint32_t Matcher::bytes_to_end(const Way& way) {
+    return add_bytes(way_out().bytes(way.node), stack_bytes_to_end(way.stack));
+}
+
+std::uint32_t Matcher::bytes_to_end(State state) {
+    if (accepts(state)) return 0;
+    charge(states_[state].ways.size());
+    std::uint32_t fewest = WayOut::kNone;
+    for (const Way& way : states_[state].ways) fewest = std::min(fewest, bytes_to_end(way));
+    return fewest;
+}
+
+std::uint8_t Matcher::byte_to_end(State state) {
+    const std::uint32_t fewest = bytes_to_end(state);
+    std::uint8_t least = 0xFF;
+    for (const Way& way : states_[state].ways) {
+        if (bytes_to_end(way) != fewest) continue;
+        const std::uint32_t here = way_out().bytes(way.node);
+        for (const Automaton::ByteEdge& edge : automaton_->bytes(way.node)) {
+            if (way_out().bytes(edge.target) + 1 == here) least = std::min(least, edge.bytes.first);
+        }
+    }
+    return least;
+}
+
 }  // namespace helix::text::grammar

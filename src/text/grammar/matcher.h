@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "text/grammar/automaton.h"
+#include "text/grammar/way_out.h"
 #include "text/grammar/way_set.h"
 
 namespace helix::text::grammar {
@@ -62,6 +63,12 @@ class Matcher {
     // have the same one.
     State stand_in(State state, std::size_t bytes);
 
+    // The shortest way out of a state: the fewest bytes after which the text may end, and the first
+    // of them. Of several shortest texts it is the one with the least bytes first, so the way out
+    // goes on the same from the state behind that byte.
+    std::uint32_t bytes_to_end(State state);  // WayOut::kNone for kDead
+    std::uint8_t byte_to_end(State state);    // for a state with bytes_to_end() > 0
+
     // About how much memory everything that is kept takes.
     std::size_t memory_bytes() const { return memory_bytes_; }
 
@@ -110,6 +117,9 @@ class Matcher {
     }
     StackSet stack_stand_in(StackSet stack, std::size_t horizon);
     std::uint64_t stand_in_steps(State state) const;
+    const WayOut& way_out();
+    std::uint32_t bytes_to_end(const Way& way);
+    std::uint32_t stack_bytes_to_end(StackSet stack);
 
     std::shared_ptr<const Automaton> automaton_;
     std::size_t classes_;
@@ -128,6 +138,9 @@ class Matcher {
     std::vector<FrameRange> stacks_;
     std::unordered_multimap<std::size_t, StackSet> stack_of_;
     std::array<std::unordered_map<StackSet, StackSet>, kHorizons> stack_stand_ins_;
+
+    std::unique_ptr<WayOut> way_out_;                // once asked for
+    std::vector<std::uint32_t> stack_bytes_to_end_;  // of the first stacks
 
     std::uint32_t count_ = 1;
     std::uint64_t steps_ = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "text/grammar/call_grammar.h"
 #include "text/grammar/gbnf_parser.h"
 #include "text/grammar/json_schema.h"
 
@@ -20,6 +21,8 @@ base::Result<Grammar> read(const spec::OutputGrammar& grammar) {
             return json_schema_grammar(std::string_view(grammar.text));
         case Kind::gbnf:
             return parse_gbnf(grammar.text);
+        case Kind::tool_calls:
+            return call_grammar(grammar.text);
         case Kind::none:
             break;
     }
@@ -53,20 +56,34 @@ GrammarMasks::GrammarMasks(std::shared_ptr<const Tokenizer> tokenizer, const Mas
 base::Result<std::shared_ptr<GrammarMasks::Entry>> GrammarMasks::entry(
     const spec::OutputGrammar& grammar) {
     const std::lock_guard lock(mutex_);
-    const auto known = std::find_if(entries_.begin(), entries_.end(),
-                                    [&](const auto& e) { return e->grammar == grammar; });
+    const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) {
+        return e->grammar.kind == grammar.kind && e->grammar.text == grammar.text;
+    });
     if (known != entries_.end()) {
         entries_.splice(entries_.begin(), entries_, known);
         return entries_.front();
     }
     TRY(auto automaton, compile(grammar));
+    const auto trie = trie_of(grammar);
     auto made = std::make_shared<Entry>();
     made->grammar = grammar;
     made->texts_of =
-        std::make_unique<ConstrainedText>(std::move(automaton), trie_, tokenizer_, limits_);
+        std::make_unique<ConstrainedText>(std::move(automaton), trie, tokenizer_, limits_);
     entries_.push_front(made);
     if (entries_.size() > kMaxGrammars) entries_.pop_back();
     return made;
+}
+
+// Most grammars have the one without markers.
+std::shared_ptr<const TokenTrie> GrammarMasks::trie_of(const spec::OutputGrammar& grammar) {
+    if (grammar.kind != Kind::tool_calls) return trie_;
+    const std::vector<std::string> markers = markers_of_calls(grammar.text);
+    if (markers.empty()) return trie_;
+    if (marked_trie_ == nullptr || markers != markers_) {
+        marked_trie_ = std::make_shared<const TokenTrie>(*tokenizer_, markers);
+        markers_ = markers;
+    }
+    return marked_trie_;
 }
 
 GrammarMasks::Text& GrammarMasks::text_at(Entry& entry, std::uint64_t text_id) {
@@ -111,6 +128,38 @@ base::Result<std::shared_ptr<const TokenMask>> GrammarMasks::allowed(
     auto mask = followed.ok() ? at->texts_of->allowed(text.position) : followed.error();
     keep_within_bounds(*at);
     return mask;
+}
+
+base::Result<std::optional<Token>> GrammarMasks::instead_of(Token drawn,
+                                                            const spec::OutputGrammar& grammar,
+                                                            std::uint64_t text_id,
+                                                            std::span<const Token> output) {
+    const auto within = static_cast<std::size_t>(grammar.within_tokens);
+    const std::size_t left = within - std::min(output.size(), within);
+    TRY(const std::shared_ptr<Entry> at, entry(grammar));
+    const std::lock_guard lock(at->mutex);
+    Text& text = text_at(*at, text_id);
+    TRY_VOID(follow(*at, text, output));
+    TRY(const auto behind, at->texts_of->advance(text.position, drawn));
+    // What cannot be ended at all is no place to go to.
+    const auto rest = at->texts_of->way_out(behind);
+    if (rest.ok() && rest->tokens < left) return std::optional<Token>();
+    TRY(const auto way_out, at->texts_of->way_out(text.position));
+    if (way_out.tokens > left) {
+        return base::invalid(
+            fmt::format("the shortest answer that the grammar allows needs {} "
+                        "more tokens, and {} are left",
+                        way_out.tokens, left));
+    }
+    if (way_out.tokens == 0) return std::optional<Token>();
+    return std::optional<Token>(way_out.first);
+}
+
+base::Result<std::size_t> GrammarMasks::fewest_tokens(const spec::OutputGrammar& grammar) {
+    TRY(const std::shared_ptr<Entry> at, entry(grammar));
+    const std::lock_guard lock(at->mutex);
+    TRY(const auto way_out, at->texts_of->way_out(at->texts_of->start()));
+    return way_out.tokens;
 }
 
 // Drops the grammars used longest ago while all together keep too much.

@@ -4,6 +4,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -40,6 +41,16 @@ class GrammarMasks {
                                                            std::uint64_t text_id,
                                                            std::span<const Token> output);
 
+    // For a grammar with within_tokens, whose answer must still fit: the token to write in place of
+    // drawn, which is allowed after output, because behind that too few tokens are left to end the
+    // text; nothing if enough are. Error invalid as for allowed(), or the text can never end so
+    // soon.
+    base::Result<std::optional<Token>> instead_of(Token drawn, const spec::OutputGrammar& grammar,
+                                                  std::uint64_t text_id,
+                                                  std::span<const Token> output);
+    // The fewest tokens of an answer, its end token among them. Errors as for allowed().
+    base::Result<std::size_t> fewest_tokens(const spec::OutputGrammar& grammar);
+
     // About how much memory everything that is kept takes.
     std::size_t memory_bytes();
     // The steps that the costliest mask of the kept grammars took.
@@ -62,6 +73,7 @@ class GrammarMasks {
     };
 
     base::Result<std::shared_ptr<Entry>> entry(const spec::OutputGrammar& grammar);
+    std::shared_ptr<const TokenTrie> trie_of(const spec::OutputGrammar& grammar);
     static Text& text_at(Entry& entry, std::uint64_t text_id);
     static base::Status follow(Entry& entry, Text& text, std::span<const Token> output);
     void keep_within_bounds(Entry& used);
@@ -70,8 +82,10 @@ class GrammarMasks {
     std::shared_ptr<const TokenTrie> trie_;
     MaskLimits limits_;
     std::size_t max_memory_bytes_;
-    std::mutex mutex_;                           // over entries_
-    std::list<std::shared_ptr<Entry>> entries_;  // last used first
+    std::mutex mutex_;                              // over what follows
+    std::vector<std::string> markers_;              // of the last grammar that had some
+    std::shared_ptr<const TokenTrie> marked_trie_;  // with their tokens
+    std::list<std::shared_ptr<Entry>> entries_;     // last used first
 };
 
 }  // namespace helix::text::grammar

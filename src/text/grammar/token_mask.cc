@@ -89,7 +89,7 @@ base::Result<ConstrainedText::Position> ConstrainedText::advance(Position positi
         return Position{position.state, true};
     }
     const std::string_view bytes = tokenizer_->token_bytes(token);
-    if (position.ended || bytes.empty() || tokenizer_->is_special(token)) return refuse();
+    if (position.ended || !tokenizer_->contains(token) || !trie_->writes(token)) return refuse();
     matcher_->begin_count(limits_.mask_steps);
     for (const char byte : bytes) {
         position.state = matcher_->next(position.state, static_cast<std::uint8_t>(byte));
@@ -137,15 +137,55 @@ base::Result<std::shared_ptr<const TokenMask>> ConstrainedText::allowed(Position
     return mask;
 }
 
+base::Result<ConstrainedText::WayOutTokens> ConstrainedText::find_way_out(Matcher::State state) {
+    if (trie_->end_tokens().empty()) return base::invalid("the model has no end-of-text token");
+    matcher_->begin_count(limits_.mask_steps);
+    const std::uint32_t bytes = matcher_->bytes_to_end(state);
+    if (bytes == 0) return WayOutTokens{trie_->end_tokens().front(), 1};
+    if (bytes > kMaxWayOutBytes) {
+        return base::invalid(
+            fmt::format("the shortest text that the grammar allows has more than "
+                        "{} bytes",
+                        kMaxWayOutBytes));
+    }
+    std::string text;
+    while (text.size() < bytes && matcher_->trouble() == Matcher::Trouble::none) {
+        const std::uint8_t byte = matcher_->byte_to_end(state);
+        text.push_back(static_cast<char>(byte));
+        state = matcher_->next(state, byte);
+    }
+    TRY_VOID(check());
+    auto writing = trie_->shortest_writing(text);
+    if (!writing) {
+        return base::invalid(
+            fmt::format("no tokens of this model's vocabulary write \"{}\", the shortest text that "
+                        "the grammar allows",
+                        text.substr(0, 100)));
+    }
+    ++writing->tokens;
+    return *writing;
+}
+
+// It is found once for each state, and so is the error if it cannot be.
+base::Result<ConstrainedText::WayOutTokens> ConstrainedText::way_out(Position position) {
+    if (position.ended) return WayOutTokens{};
+    const auto known = ways_out_.find(position.state);
+    if (known != ways_out_.end()) return known->second;
+    auto found = find_way_out(position.state);
+    ways_out_.emplace(position.state, found);
+    return found;
+}
+
 std::size_t ConstrainedText::memory_bytes() const {
     const std::size_t mask_bytes = static_cast<std::size_t>(trie_->vocab_size()) / 8 + 128;
-    return matcher_->memory_bytes() + masks_.size() * mask_bytes;
+    return matcher_->memory_bytes() + masks_.size() * mask_bytes + ways_out_.size() * 64;
 }
 
 void ConstrainedText::drop_if_large() {
     if (memory_bytes() < limits_.memory_bytes) return;
     matcher_ = std::make_unique<Matcher>(automaton_);
     masks_.clear();
+    ways_out_.clear();
     ++generation_;
 }
 

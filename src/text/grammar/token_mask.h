@@ -75,6 +75,12 @@ class ConstrainedText {
     // is named.
     base::Result<std::shared_ptr<const TokenMask>> allowed(Position position);
 
+    // The fewest tokens that end the text, the end token among them, of which the first. From the
+    // position behind that one, one less is needed. Error invalid: the vocabulary cannot write the
+    // shortest text that is left, or a limit was hit, which is named.
+    using WayOutTokens = TokenTrie::Writing;
+    base::Result<WayOutTokens> way_out(Position position);
+
     // Rises when everything that is kept is dropped; positions from before are then stale.
     std::uint64_t generation() const { return generation_; }
     // To be called between texts, before positions are used.
@@ -87,7 +93,10 @@ class ConstrainedText {
   private:
     using MaskResult = base::Result<std::shared_ptr<const TokenMask>>;
 
+    static constexpr std::uint32_t kMaxWayOutBytes = 100'000;
+
     base::Status check() const;
+    base::Result<WayOutTokens> find_way_out(Matcher::State state);
     MaskResult mask_at(Matcher::State state);
 
     std::shared_ptr<const Automaton> automaton_;
@@ -95,6 +104,7 @@ class ConstrainedText {
     std::shared_ptr<const Tokenizer> tokenizer_;
     std::unique_ptr<Matcher> matcher_;
     std::unordered_map<Matcher::State, MaskResult> masks_;
+    std::unordered_map<Matcher::State, base::Result<WayOutTokens>> ways_out_;
     std::shared_ptr<const TokenMask> after_end_;
     std::uint64_t generation_ = 0;
     std::uint64_t most_steps_ = 0;

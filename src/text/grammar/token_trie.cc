@@ -15,12 +15,17 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-TokenTrie::TokenTrie(const Tokenizer& tokenizer) : vocab_size_(tokenizer.vocab_size()) {
+TokenTrie::TokenTrie(const Tokenizer& tokenizer, std::span<const std::string> markers)
+    : writes_(static_cast<std::size_t>(tokenizer.vocab_size())),
+      vocab_size_(tokenizer.vocab_size()) {
     for (Token token = 0; token < vocab_size_; ++token) {
+        const std::string_view bytes = tokenizer.token_bytes(token);
         if (tokenizer.is_end_of_generation(token)) {
             end_tokens_.push_back(token);
-        } else if (!tokenizer.is_special(token) && !tokenizer.token_bytes(token).empty()) {
+        } else if (!bytes.empty() && (!tokenizer.is_special(token) ||
+                                      std::ranges::find(markers, bytes) != markers.end())) {
             tokens_.push_back(token);
+            writes_[static_cast<std::size_t>(token)] = true;
         }
     }
     std::sort(tokens_.begin(), tokens_.end(), [&](Token a, Token b) {
@@ -62,6 +67,29 @@ void TokenTrie::note_large_subtrees() {
             below.height = std::max<std::size_t>(below.height, nodes_[n].depth - nodes_[i].depth);
         }
     }
+}
+
+std::optional<TokenTrie::Writing> TokenTrie::shortest_writing(std::string_view text) const {
+    std::vector<std::optional<Writing>> from(text.size() + 1);  // from each place to the end
+    from[text.size()] = Writing{};
+    for (std::size_t begin = text.size(); begin-- > 0;) {
+        std::uint32_t node = 0;
+        auto end = static_cast<std::uint32_t>(nodes_.size());  // of those that may come next
+        for (std::size_t at = begin; at < text.size(); ++at) {
+            while (node < end && nodes_[node].byte != static_cast<std::uint8_t>(text[at])) {
+                node = nodes_[node].end;
+            }
+            if (node >= end) break;
+            const auto& rest = from[at + 1];
+            if (nodes_[node].own_tokens > 0 && rest &&
+                (!from[begin] || rest->tokens + 1 < from[begin]->tokens)) {
+                from[begin] = {tokens_[nodes_[node].first_token], rest->tokens + 1};
+            }
+            end = nodes_[node].end;
+            ++node;
+        }
+    }
+    return from[0];
 }
 
 }  // namespace helix::text::grammar

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/grammar/matcher.h"
@@ -26,8 +29,8 @@ class TokenTrie {
         std::size_t height = 0;  // bytes of the longest way down
     };
 
-    // Leaves out special tokens and those without bytes.
-    explicit TokenTrie(const Tokenizer& tokenizer);
+    // Leaves out tokens without bytes and special tokens but those whose text is one of markers.
+    explicit TokenTrie(const Tokenizer& tokenizer, std::span<const std::string> markers = {});
 
     std::span<const Node> nodes() const { return nodes_; }
     std::size_t max_depth() const { return max_depth_; }
@@ -38,12 +41,21 @@ class TokenTrie {
         return std::span(tokens_).subspan(nodes_[begin].first_token,
                                           last - nodes_[begin].first_token);
     }
+    // The fewest tokens that write a text of at least one byte, of which the first; nothing if none
+    // do. Takes O(text * longest token).
+    struct Writing {
+        Token first = 0;
+        std::size_t tokens = 0;
+    };
+    std::optional<Writing> shortest_writing(std::string_view text) const;
     // What is known of a node's subtree; nullptr for a small one.
     const Below* below(const Node& node) const {
         return node.below < 0 ? nullptr : &below_[static_cast<std::size_t>(node.below)];
     }
 
     std::int32_t vocab_size() const { return vocab_size_; }
+    // Whether it is a token that writes text.
+    bool writes(Token token) const { return writes_[static_cast<std::size_t>(token)]; }
     // The tokens that end a text.
     std::span<const Token> end_tokens() const { return end_tokens_; }
 
@@ -52,6 +64,7 @@ class TokenTrie {
 
     std::vector<Node> nodes_;
     std::vector<Token> tokens_;
+    std::vector<bool> writes_;  // by token
     std::vector<Below> below_;
     std::vector<Token> end_tokens_;
     std::size_t max_depth_ = 0;
