@@ -41,8 +41,14 @@ base::Result<pid_t> spawn(const std::vector<std::string>& command,
     sigset_t none;
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes, &none);
+    // What we ignore, it would ignore, too.
+    sigset_t ours;
+    sigemptyset(&ours);
+    for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&ours, signal);
+    posix_spawnattr_setsigdefault(&attributes, &ours);
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     pid_t pid = 0;
     const int failed = posix_spawnp(&pid, arguments[0], nullptr, &attributes, arguments.data(),
                                     environment.data());

@@ -42,10 +42,17 @@ class SpawnSettings {
         posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, "output",
                                          O_WRONLY | O_CREAT | O_TRUNC, 0600);
         posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
-        posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+        posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                                   POSIX_SPAWN_SETSIGDEF);
         sigset_t none;
         sigemptyset(&none);
         posix_spawnattr_setsigmask(&attributes_, &none);
+        // A shell starts what runs in its background with interrupts ignored, which is inherited;
+        // an interrupt is how the solver is told to stop.
+        sigset_t ours;
+        sigemptyset(&ours);
+        for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&ours, signal);
+        posix_spawnattr_setsigdefault(&attributes_, &ours);
     }
     SpawnSettings(const SpawnSettings&) = delete;
     SpawnSettings& operator=(const SpawnSettings&) = delete;
