@@ -1,9 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
 #include <string_view>
 
-// How much of a long sweep a test runs: a quarter in a plain build and a sixteenth under a
+// How much of a long sweep a test runs: a quarter in a plain build and a thirty-second under a
 // sanitizer, where it takes ten times as long and looks for another kind of mistake; all of it with
 // HELIX_SWEEPS=all, which is what make test-all sets.
 
@@ -15,6 +16,9 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
+// Where something is done at each of many places, in turn, it is done at one of so many.
+constexpr std::size_t kSweepStride = kSanitized ? 5 : 1;
+
 inline bool whole_sweeps() {
     const char* wanted = std::getenv("HELIX_SWEEPS");
     return wanted != nullptr && std::string_view(wanted) == "all";
@@ -23,7 +27,7 @@ inline bool whole_sweeps() {
 template <typename T>
 T sweep(T full) {
     if (whole_sweeps()) return full;
-    return full / (kSanitized ? 16 : 4);
+    return full / (kSanitized ? 32 : 4);
 }
 
 }  // namespace helix

@@ -7,6 +7,7 @@
 #include <ostream>
 #include <string>
 
+#include "base/effort.h"
 #include "core/moving_cluster.h"
 
 namespace helix::core::migration_cluster_test {
@@ -107,7 +108,7 @@ class MigrationCluster : public ::testing::TestWithParam<Case> {
         const std::function<void(MovingCluster&)>& judge,
         const std::function<void(MovingCluster&)>& prepare = [](MovingCluster&) {}) {
         const std::size_t count = messages_of(GetParam());
-        for (std::size_t n = 0; n < count && !HasFailure(); ++n) {
+        for (std::size_t n = 0; n < count && !HasFailure(); n += kSweepStride) {
             SCOPED_TRACE(GetParam().name + ", at message " + std::to_string(n));
             MovingCluster cluster(config_of(GetParam()));
             prepare(cluster);
@@ -145,7 +146,7 @@ TEST_P(MigrationCluster, AMessageIsLostOrComesTwiceOrLate) {
     const std::size_t count = messages_of(GetParam());
     std::map<MigrationPhase, std::int64_t> phases;
     for (const Fate fate : {Fate::lose, Fate::twice, Fate::late}) {
-        for (std::size_t n = 0; n < count && !HasFailure(); ++n) {
+        for (std::size_t n = 0; n < count && !HasFailure(); n += kSweepStride) {
             SCOPED_TRACE(GetParam().name + ", message " + std::to_string(n) + " has fate " +
                          std::to_string(static_cast<int>(fate)));
             MovingCluster cluster(config_of(GetParam()));
@@ -245,7 +246,7 @@ TEST(MigrationInCluster, AChoiceEndsAtAnyStep) {
     const Text text = undisturbed(what);
     const std::size_t count = messages_of(what);
     for (const std::int32_t choice : {0, 2}) {
-        for (std::size_t n = 0; n < count && !::testing::Test::HasFailure(); ++n) {
+        for (std::size_t n = 0; n < count && !::testing::Test::HasFailure(); n += kSweepStride) {
             SCOPED_TRACE("choice " + std::to_string(choice) + " at message " + std::to_string(n));
             MovingCluster cluster(config_of(what));
             move_once(cluster, what, [&](std::size_t at) {

@@ -256,7 +256,7 @@ TEST_P(FaultMatrix, WhateverGoesWrongOnceTheAnswerStaysAndNothingIsLeft) {
     const std::size_t end = one == nullptr ? cases.size() : first + 1;
     ASSERT_LE(end, cases.size());
     FaultCounts total;
-    for (std::size_t i = first; i < end; ++i) {
+    for (std::size_t i = first; i < end; i += kSweepStride) {
         const Result result = matrix.run(cases[i], one != nullptr);
         total.add(result.counts);
         const std::string which =

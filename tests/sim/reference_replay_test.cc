@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/effort.h"
 #include "paper_data.h"
 #include "sim/published/reference_world.h"
 #include "spec/cluster_file.h"
@@ -61,6 +62,9 @@ ReferenceSetup pipeline(const std::string& cluster_name) {
     return std::move(*setup);
 }
 
+// The long replays compare figures; the short ones run the same code.
+constexpr const char* kOthersRun = "figures are compared without a sanitizer";
+
 struct Figures {
     double decode_tokens_per_s = kNoFigure;
     double prompt_tokens_per_s = kNoFigure;
@@ -87,6 +91,7 @@ void expect_figures(const ReferenceSetup& setup, const Figures& published) {
 }
 
 TEST(ReferenceReplay, Single24HelixComesOutToTheLastPrintedDigit) {
+    if (kSanitized) GTEST_SKIP() << kOthersRun;
     const ReferenceSetup setup = replay("single24", "helix");
     expect_figures(setup, {252.0800, 713.7467, 2.955280937, 1.450098279, 154'701});
     const auto report = run_reference(setup);
@@ -117,6 +122,7 @@ TEST(ReferenceReplay, Distributed24HelixGivesThePublishedThroughput) {
 // The artifact's split of the flow hangs on Python's hash seed here; this is the one of the
 // published figure.
 TEST(ReferenceReplay, Highhet42HelixGivesThePublishedThroughput) {
+    if (kSanitized) GTEST_SKIP() << kOthersRun;
     const auto report = run_reference(replay("highhet42", "helix"));
     ASSERT_TRUE(report.ok()) << report.error().message;
     EXPECT_NEAR(report->decode_tokens_per_s, 645.6, 0.05);
@@ -124,6 +130,7 @@ TEST(ReferenceReplay, Highhet42HelixGivesThePublishedThroughput) {
 }
 
 TEST(ReferenceReplay, MaxFlowSchedulerOnTheOtherLayouts) {
+    if (kSanitized) GTEST_SKIP() << kOthersRun;
     expect_figures(replay("single24", "petals"),
                    {191.066667, 566.023333, 2.320323189, 1.002362318, 123'038});
     expect_figures(replay("distributed24", "petals"),
@@ -141,6 +148,7 @@ TEST(ReferenceReplay, MaxFlowSchedulerOnTheOtherLayouts) {
 }
 
 TEST(ReferenceReplay, SwarmSchedulerWithAConstantPopulation) {
+    if (kSanitized) GTEST_SKIP() << kOthersRun;
     ReferenceSetup setup = replay("single24", "swarm");
     setup.scheduler = ReferenceScheduler::swarm;
     setup.offline.initial = 180;
@@ -167,6 +175,7 @@ TEST(ReferenceReplay, SeparatePipelines) {
 }
 
 TEST(ReferenceReplay, OnlineSwarmMeetsThePublishedArrivals) {
+    if (kSanitized) GTEST_SKIP() << kOthersRun;
     ReferenceSetup setup = replay("single24", "swarm");
     setup.scheduler = ReferenceScheduler::swarm;
     auto counts = read_arrival_counts(kData + "/traces/azure_conv_arrivals_per_3s.csv");
@@ -179,6 +188,7 @@ TEST(ReferenceReplay, OnlineSwarmMeetsThePublishedArrivals) {
 
 // Nodes that run decodes before prompts, layer by layer, serve more than the published order does.
 TEST(ReferenceReplay, DecodesFirstGivesTheKnownGain) {
+    if (kSanitized) GTEST_SKIP() << kOthersRun;
     ReferenceSetup setup = replay("single24", "helix");
     setup.batching.order = ReferenceBatching::Order::decode_first;
     setup.batching.prompts_per_layer = 3;
