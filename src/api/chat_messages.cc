@@ -65,18 +65,44 @@ MaybeError check_tool_calls(const std::string& field, const RequestLimits& limit
             !calls[i]["function"].is_object()) {
             return wrong(where, "expected an object");
         }
+        if (!calls[i].contains("type")) calls[i]["type"] = "function";
         Json& function = calls[i]["function"];
         if (!function.contains("name") || !function["name"].is_string()) {
             return wrong(where + ".name", "expected a string");
         }
         // In the API arguments are JSON inside a string; templates want the object.
         const auto arguments = function.find("arguments");
-        if (arguments == function.end() || !arguments->is_string()) continue;
+        if (arguments == function.end() || arguments->is_null() || *arguments == "") {
+            function["arguments"] = Json::object();
+            continue;
+        }
+        if (arguments->is_object()) continue;
+        if (!arguments->is_string()) {
+            return wrong(where + ".arguments", "expected a string, got " + kind_of(*arguments));
+        }
         Json parsed;
         if (!parse_json_object(arguments->get_ref<const std::string&>(), parsed)) {
             *arguments = std::move(parsed);
         }
     }
+    return {};
+}
+
+// What the model thought in an earlier turn comes under either name; templates know the older one.
+MaybeError check_reasoning(const std::string& where, Json& message) {
+    for (const char* name : {"reasoning_content", "reasoning"}) {
+        const auto found = message.find(name);
+        if (found == message.end()) continue;
+        if (!found->is_string() && !found->is_null()) {
+            return wrong(where + "." + name, "expected a string, got " + kind_of(*found));
+        }
+    }
+    const auto newer = message.find("reasoning");
+    if (newer == message.end()) return {};
+    Json text = std::move(*newer);
+    message.erase("reasoning");
+    if (!message.contains("reasoning_content")) message["reasoning_content"] = std::move(text);
+    if (message["reasoning_content"].is_null()) message.erase("reasoning_content");
     return {};
 }
 
@@ -91,6 +117,9 @@ MaybeError check_message(const std::string& where, const RequestLimits& limits, 
         return wrong(
             where + ".role",
             fmt::format("expected system, developer, user, assistant or tool, got '{:.40}'", name));
+    }
+    if (name == "assistant") {
+        if (MaybeError error = check_reasoning(where, message)) return error;
     }
     const bool may_be_null = name == "assistant" || name == "function";
     if (message.contains("tool_calls") && message["tool_calls"].is_null())

@@ -8,6 +8,7 @@
 
 #include "api/field_reader.h"
 #include "api/output_format.h"
+#include "api/thinking.h"
 #include "spec/bounded_json.h"
 
 namespace helix::api {
@@ -288,6 +289,9 @@ void read_tools(FieldReader& fields, const RequestLimits& limits, CompletionRequ
         return fields.fail("tool_choice", "only \"none\" and \"auto\" are supported yet, got " +
                                               choice->dump().substr(0, kShownBytes));
     }
+    for (const char* old : {"functions", "function_call"}) {
+        if (fields.find(old) != nullptr) fields.fail(old, "is not supported; use tools");
+    }
     const Json* tools = fields.find("tools");
     if (tools == nullptr) return;
     if (!tools->is_array())
@@ -332,6 +336,7 @@ void read_chat(FieldReader& fields, Json& body, const RequestLimits& limits,
         }
         request.kwargs = *kwargs;
     }
+    read_thinking(fields, request);
     read_tools(fields, limits, request);
     if (fields.find("messages") == nullptr) return fields.fail("messages", "is required");
     request.messages = std::move(body["messages"]);

@@ -27,8 +27,9 @@ std::string without_marks(std::string_view text) {
 
 }  // namespace
 
-base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(
-    const model::GgufFile& file, const std::string& chat_template) {
+base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(const model::GgufFile& file,
+                                                                  const std::string& chat_template,
+                                                                  std::string_view tool_parser) {
     TRY(auto vocabulary, text::read_vocabulary(file));
     std::string source = chat_template.empty() ? vocabulary.chat_template : chat_template;
     if (source.empty()) source = kPlainTemplate;
@@ -44,7 +45,30 @@ base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(
         const std::string_view text = codec->tokenizer_->token_bytes(token);
         if (text.size() > 1) codec->control_texts_.add(text, token);
     }
+    TRY_VOID(codec->choose_answer_format(source, tool_parser));
     return std::unique_ptr<const TextCodec>(std::move(codec));
+}
+
+base::Status ModelCodec::choose_answer_format(std::string_view source,
+                                              std::string_view tool_parser) {
+    const auto has_token = [&](std::string_view text) {
+        const auto& tokens = tokenizer_->vocabulary().tokens;
+        return std::find(tokens.begin(), tokens.end(), text) != tokens.end();
+    };
+    answer_format_.tools = tool_parser == "auto" ? &text::detect_tool_format(source, has_token)
+                                                 : text::find_tool_format(tool_parser);
+    if (answer_format_.tools == nullptr) {
+        std::string known = "auto";
+        for (const text::ToolFormat& format : text::tool_formats()) {
+            known += ", " + std::string(format.name);
+        }
+        return base::invalid("there is no form of tool calls '" + std::string(tool_parser) +
+                             "'; known are " + known);
+    }
+    answer_format_.reasoning = text::detect_reasoning_format(source, has_token);
+    call_style_ = text::probe_call_style(*template_, *answer_format_.tools);
+    if (answer_format_.tools->make == nullptr) answer_format_.tools = nullptr;
+    return base::Ok{};
 }
 
 // Puts a mark after the first byte of each place where a control text begins, even inside another
@@ -91,13 +115,22 @@ base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& promp
         return token ? std::string(tokenizer_->token_bytes(*token)) : std::string();
     };
     text::ChatRequest request;
-    if (prompt.messages != nullptr) request.messages = guarded(*prompt.messages);
+    if (prompt.messages != nullptr) {
+        request.messages = *prompt.messages;
+        text::bring_history_into_style(call_style_, request.messages);
+    }
+    if (prompt.tools != nullptr && call_style_.generic) {
+        text::tell_of_tools(*prompt.tools, request.messages);
+    }
+    request.messages = guarded(request.messages);
     if (!knows_developers_) {
         for (auto& message : request.messages) {
             if (message["role"] == "developer") message["role"] = "system";
         }
     }
-    if (prompt.tools != nullptr) request.tools = guarded(*prompt.tools);
+    if (prompt.tools != nullptr) {
+        request.tools = guarded(text::tools_in_style(call_style_, *prompt.tools));
+    }
     if (prompt.kwargs != nullptr) request.extra = guarded(*prompt.kwargs);
     request.add_generation_prompt = prompt.add_generation_prompt;
     request.bos_token = token_text(tokenizer_->bos());
@@ -156,9 +189,23 @@ std::string ModelCodec::token_bytes(Token token) const {
 }
 
 std::unique_ptr<text::IncrementalDetokenizer> ModelCodec::detokenizer(bool skip_special) const {
-    const text::DetokenizerOptions options{.skip_special_tokens = skip_special,
-                                           .starts_text = false};
-    return std::make_unique<text::Detokenizer>(tokenizer_, options);
+    return std::make_unique<text::Detokenizer>(
+        tokenizer_,
+        text::DetokenizerOptions{.skip_special_tokens = skip_special, .starts_text = false});
+}
+
+std::unique_ptr<text::IncrementalDetokenizer> ModelCodec::marked_detokenizer(
+    const text::AnswerFormat& reads, bool skip_special) const {
+    auto shown = std::make_shared<std::vector<Token>>();
+    for (const std::string_view marker : reads.markers()) {
+        const auto found = control_texts_.find(marker, 0);
+        if (found && found->length == marker.size()) shown->push_back(found->token);
+    }
+    std::sort(shown->begin(), shown->end());
+    return std::make_unique<text::Detokenizer>(
+        tokenizer_,
+        text::DetokenizerOptions{
+            .skip_special_tokens = skip_special, .starts_text = false, .shown = std::move(shown)});
 }
 
 }  // namespace helix::api

@@ -3,6 +3,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/text_codec.h"
@@ -10,6 +11,7 @@
 #include "model/gguf.h"
 #include "text/grammar/output_grammar.h"
 #include "text/special_matcher.h"
+#include "text/template/call_history.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -29,10 +31,12 @@ constexpr const char* kPlainTemplate =
 class ModelCodec final : public TextCodec {
   public:
     // chat_template is Jinja source in place of the file's own; "" means the file's, or
-    // kPlainTemplate where that has none. Error invalid: no usable vocabulary, or a template that
-    // cannot be parsed.
+    // kPlainTemplate where that has none. tool_parser names the form in which the model writes
+    // calls of tools (text::tool_formats()); "auto" means by the template. Error invalid: no usable
+    // vocabulary, a template that cannot be parsed, or no such form.
     static base::Result<std::unique_ptr<const TextCodec>> create(
-        const model::GgufFile& file, const std::string& chat_template = "");
+        const model::GgufFile& file, const std::string& chat_template = "",
+        std::string_view tool_parser = "auto");
 
     base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const override;
     std::vector<Token> encode(std::string_view text, bool add_special) const override;
@@ -42,17 +46,23 @@ class ModelCodec final : public TextCodec {
     const std::vector<Token>& end_tokens() const override { return end_tokens_; }
     std::int32_t vocab_size() const override { return tokenizer_->vocab_size(); }
     std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const override;
+    text::AnswerFormat answer_format() const override { return answer_format_; }
+    std::unique_ptr<text::IncrementalDetokenizer> marked_detokenizer(
+        const text::AnswerFormat& reads, bool skip_special) const override;
 
   private:
     ModelCodec() = default;
     std::string break_control_text(std::string_view written) const;
     nlohmann::ordered_json guarded(const nlohmann::ordered_json& value) const;
+    base::Status choose_answer_format(std::string_view source, std::string_view tool_parser);
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     std::shared_ptr<const text::ChatTemplate> template_;
     // If false, a developer's message goes to the template as the system's, which is the older name
     // of the role.
     bool knows_developers_ = false;
+    text::AnswerFormat answer_format_;
+    text::CallStyle call_style_;  // in which the template takes calls of earlier turns
     std::vector<Token> end_tokens_;
     mutable std::mutex mutex_;
     mutable std::unique_ptr<text::grammar::GrammarMasks> masks_;  // set once, under mutex_

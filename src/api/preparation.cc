@@ -14,6 +14,8 @@ constexpr std::int64_t kJsonValueBytes = 96;
 // Messages exist three times: as they came, as the template gets them, and as the template's own
 // values.
 constexpr std::int64_t kChatCopies = 3;
+// As many tokens as a marker may take, and blanks behind it.
+constexpr std::size_t kTailTokens = 32;
 // What the server keeps of a choice, and writes of it in its log.
 constexpr std::int64_t kChoiceBytes = 2048;
 
@@ -117,6 +119,13 @@ class Preparation {
             error.param = "messages";
             return error;
         }
+        if (!request.tools.is_null()) {
+            out_.tools = std::make_shared<const text::ToolSchemas>(request.tools);
+        }
+        out_.reads = codec().answer_format().with_tools(out_.tools != nullptr);
+        const std::size_t tail = std::min(tokens->size(), kTailTokens);
+        out_.in_thought =
+            out_.reads.begins_in_thought(codec().decode(std::span(*tokens).last(tail), false));
         request.messages = nullptr;
         request.tools = nullptr;
         request.kwargs = nullptr;

@@ -24,6 +24,10 @@ struct PreparedCompletion {
     std::vector<std::shared_ptr<const std::string>> echoes;
     std::vector<Token> prediction;
     std::shared_ptr<const text::StopStrings> stops;
+    // What is read out of the answers, by what, and whether they begin inside a thought.
+    text::AnswerFormat reads;
+    std::shared_ptr<const text::ToolSchemas> tools;  // null = none
+    bool in_thought = false;
     // In the end it holds as many bytes as are kept: this, and what the choices take.
     std::shared_ptr<RequestBudget::Share> share;
 };

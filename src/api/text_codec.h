@@ -12,6 +12,7 @@
 #include "spec/layer_range.h"
 #include "spec/sampling_params.h"
 #include "text/detokenizer.h"
+#include "text/output/answer_parser.h"
 
 // All that the API asks of a model's tokenizer and chat template.
 
@@ -50,6 +51,13 @@ class TextCodec {
     virtual std::int32_t vocab_size() const = 0;
     // For the text of one answer, which continues a prompt. The codec must outlive it.
     virtual std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const = 0;
+    // What is to be read out of this model's answers in chats.
+    virtual text::AnswerFormat answer_format() const { return {}; }
+    // For an answer out of which this is read: the control tokens that mark it are text there.
+    virtual std::unique_ptr<text::IncrementalDetokenizer> marked_detokenizer(
+        const text::AnswerFormat& /*reads*/, bool skip_special) const {
+        return detokenizer(skip_special);
+    }
 };
 
 }  // namespace helix::api

@@ -33,6 +33,7 @@
 #include "node/coordinator_server.h"
 #include "spec/profile_tables.h"
 #include "spec/text_file.h"
+#include "text/tool_calls/tool_format.h"
 #include "text/vocabulary.h"
 #include "view/plan/plan_picture.h"
 #include "view/plan/plan_svg.h"
@@ -55,6 +56,7 @@ struct ServeArguments {
     bool insecure = false;
     AccessArguments access;
     std::string chat_template;
+    std::string tool_parser = "auto";
     std::string placement;
     std::string scheduler = "helix";
     std::string preemption = "automatic";
@@ -293,6 +295,15 @@ base::Result<api::ApiOptions> api_options(const ServeArguments& a, const HostPor
     return options;
 }
 
+std::string tool_parser_names() {
+    std::string names;
+    for (const text::ToolFormat& format : text::tool_formats()) {
+        if (format.name == "none") continue;
+        names += (names.empty() ? "" : ", ") + std::string(format.name);
+    }
+    return names;
+}
+
 // The caller's own chat template, "" without one.
 base::Result<std::string> read_template(const ServeArguments& a, const model::GgufFile& file) {
     if (a.chat_template.empty()) {
@@ -379,7 +390,7 @@ base::Status serve(const ServeArguments& a) {
     TRY_VOID(fill_access(a.access, AccessEnvironment::read(), http.host, access));
     TRY(const Served served, open_model(a));
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
-    TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template));
+    TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template, a.tool_parser));
     TRY(auto options, coordinator_options(a, http, served));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     TRY(api::ApiOptions with_pages, api_options(a, http));
@@ -472,6 +483,12 @@ void add_serve(App& app) {
     add_access_options(*command, a.access);
     command->add_option("--chat-template", a.chat_template,
                         "a Jinja file in place of the model's own chat template");
+    command
+        ->add_option("--tool-parser", a.tool_parser,
+                     "how the model writes calls of tools, which are read out of its answers: auto "
+                     "(by its chat template), none, " +
+                         tool_parser_names())
+        ->capture_default_str();
     command->add_option("--context", a.context,
                         "tokens of prompt and answer together [the model's, at least 512]");
     command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();

@@ -1,5 +1,6 @@
 #include "text/detokenizer.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -27,9 +28,12 @@ std::string take_text(std::string& bytes) {
 
 // strip_space says whether the next printed token loses a leading space. It is cleared once a token
 // is printed, so no later one does.
-void append_bytes(const Tokenizer& tokenizer, Token token, bool skip_special, bool& strip_space,
-                  std::string& out) {
-    if (skip_special && tokenizer.is_special(token)) return;
+void append_bytes(const Tokenizer& tokenizer, Token token, const DetokenizerOptions& options,
+                  bool& strip_space, std::string& out) {
+    if (options.skip_special_tokens && tokenizer.is_special(token)) {
+        const auto* shown = options.shown.get();
+        if (shown == nullptr || !std::binary_search(shown->begin(), shown->end(), token)) return;
+    }
     std::string_view bytes = tokenizer.token_bytes(token);
     if (strip_space && bytes.starts_with(' ')) bytes.remove_prefix(1);
     strip_space = false;
@@ -39,13 +43,13 @@ void append_bytes(const Tokenizer& tokenizer, Token token, bool skip_special, bo
 }  // namespace
 
 Detokenizer::Detokenizer(std::shared_ptr<const Tokenizer> tokenizer, DetokenizerOptions options)
-    : tokenizer_(std::move(tokenizer)), options_(options) {
+    : tokenizer_(std::move(tokenizer)), options_(std::move(options)) {
     CHECK(tokenizer_ != nullptr);
     strip_space_ = options_.starts_text && tokenizer_->adds_space_prefix();
 }
 
 std::string Detokenizer::push(Token token) {
-    append_bytes(*tokenizer_, token, options_.skip_special_tokens, strip_space_, waiting_);
+    append_bytes(*tokenizer_, token, options_, strip_space_, waiting_);
     return take_text(waiting_);
 }
 
@@ -61,7 +65,7 @@ std::string decode(const Tokenizer& tokenizer, std::span<const Token> tokens,
     bool strip_space = options.starts_text && tokenizer.adds_space_prefix();
     std::string bytes;
     for (const Token token : tokens) {
-        append_bytes(tokenizer, token, options.skip_special_tokens, strip_space, bytes);
+        append_bytes(tokenizer, token, options, strip_space, bytes);
     }
     std::string text = take_text(bytes);
     if (!bytes.empty()) text += kReplacement;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "text/tokenizer.h"
 
@@ -16,6 +17,8 @@ struct DetokenizerOptions {
     // away again. Off for the continuation of a prompt, where a first " there" is a word of its
     // own.
     bool starts_text = false;
+    // Special tokens that are printed although others are left out, in rising order; null = none.
+    std::shared_ptr<const std::vector<Token>> shown = nullptr;
 };
 
 // Turns the tokens of a text into that text, one by one.

@@ -115,6 +115,23 @@ void Tokenizer::mark_end_of_generation() {
     for (const Token id : vocabulary_.end_tokens) {
         ends_generation_[static_cast<std::size_t>(id)] = true;
     }
+    mark_harmony_ends();
+}
+
+// Where answers are messages on channels, <|end|> ends one of them and others may follow.
+void Tokenizer::mark_harmony_ends() {
+    const auto find = [&](std::string_view text) {
+        return std::find(vocabulary_.tokens.begin(), vocabulary_.tokens.end(), text) -
+               vocabulary_.tokens.begin();
+    };
+    const auto missing = static_cast<std::ptrdiff_t>(vocabulary_.tokens.size());
+    const auto returns = find("<|return|>");
+    const auto calls = find("<|call|>");
+    const auto ends = find("<|end|>");
+    if (returns == missing || calls == missing || find("<|channel|>") == missing) return;
+    ends_generation_[static_cast<std::size_t>(returns)] = true;
+    ends_generation_[static_cast<std::size_t>(calls)] = true;
+    if (ends != missing) ends_generation_[static_cast<std::size_t>(ends)] = false;
 }
 
 void Tokenizer::build_special_matchers() {

@@ -61,6 +61,7 @@ class Tokenizer {
     explicit Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
     base::Status build();
     void mark_end_of_generation();
+    void mark_harmony_ends();
     void build_special_matchers();
 
     Vocabulary vocabulary_;

@@ -145,6 +145,49 @@ TEST_F(ModelCodecTest, ToolCallsOfManyMembersTakeLinearTime) {
     EXPECT_EQ(codec_->decode(tokens, true), "f7");
 }
 
+TEST_F(ModelCodecTest, TheFormOfCallsFollowsFromTheTemplateOrTheOption) {
+    const auto form = [&](const std::string& source, std::string_view option) -> std::string {
+        const auto codec = ModelCodec::create(*file_, source, option);
+        if (!codec.ok()) return codec.error().message;
+        const text::ToolFormat* tools = (*codec)->answer_format().tools;
+        return tools == nullptr ? "null" : std::string(tools->name);
+    };
+    const std::string hermes = "{{ tools }}<tool_call></tool_call>";
+    EXPECT_EQ(form(hermes, "auto"), "hermes");
+    EXPECT_EQ(form(hermes, "mistral"), "mistral");
+    EXPECT_EQ(form(hermes, "none"), "null");
+    EXPECT_EQ(form("{{ messages[0].content }}", "auto"), "generic");
+    EXPECT_NE(form(hermes, "hermess").find("known are auto, none, hermes,"), std::string::npos);
+    use_template(hermes);
+    EXPECT_EQ(codec_->answer_format().reasoning, nullptr);
+    use_template(hermes + "<think>");
+    ASSERT_NE(codec_->answer_format().reasoning, nullptr);
+    EXPECT_TRUE(codec_->answer_format().begins_in_thought("assistant\n<think>\n"));
+    EXPECT_FALSE(codec_->answer_format().begins_in_thought("<think>\n\n</think>\n\n"));
+}
+
+TEST_F(ModelCodecTest, AModelWhoseTemplateKnowsNoToolsIsToldOfThem) {
+    use_template(kPlainTemplate);
+    const Json messages = Json::parse(R"([{"role":"user","content":"Hello"}])");
+    const Json tools = Json::parse(R"([{"type":"function","function":{"name":"look"}}])");
+    ChatPrompt prompt;
+    prompt.messages = &messages;
+    prompt.tools = &tools;
+    const auto tokens = codec_->encode_chat(prompt);
+    ASSERT_TRUE(tokens.ok()) << tokens.error().message;
+    const std::string text = codec_->decode(*tokens, true);
+    EXPECT_NE(text.find("look"), std::string::npos) << text;
+    EXPECT_TRUE(text.ends_with("Hello")) << text;
+}
+
+TEST_F(ModelCodecTest, MarksOfTheFormAreShownAndOtherControlTokensAreNot) {
+    const Token end = codec_->end_tokens().front();
+    const std::string text = codec_->token_bytes(end);
+    const text::ToolFormat form{.name = "test", .about = "", .markers = {text}};
+    EXPECT_EQ(codec_->marked_detokenizer({&form, nullptr}, true)->push(end), text);
+    EXPECT_EQ(codec_->marked_detokenizer({}, true)->push(end), "");
+}
+
 TEST_F(ModelCodecTest, ARawPromptMaySpellOutControlTokens) {
     const Token end = codec_->end_tokens().front();
     const auto tokens = codec_->encode("a" + codec_->token_bytes(end) + "b", false);
@@ -166,7 +209,7 @@ TEST_F(ModelCodecTest, StreamedTextIsTheDecodedTextAndStopsBeforeAStopString) {
     text::TextOutput output = answer_text({});
     std::string joined;
     for (const Token token : tokens) joined += content_of(output.push(token, true));
-    joined += content_of(output.finish());
+    joined += content_of(output.finish(false));
     EXPECT_NE(joined.find(text), std::string::npos) << joined;
 
     text::TextOutput stopping = answer_text({"coordinator"});
@@ -179,7 +222,7 @@ TEST_F(ModelCodecTest, StreamedTextIsTheDecodedTextAndStopsBeforeAStopString) {
     std::string all;
     for (const Token token : tokens) all += content_of(early.push(token, false));
     EXPECT_FALSE(early.stopped());
-    EXPECT_NE((all + content_of(early.finish())).find("coordinator"), std::string::npos);
+    EXPECT_NE((all + content_of(early.finish(false))).find("coordinator"), std::string::npos);
 }
 
 }  // namespace

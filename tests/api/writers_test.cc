@@ -75,13 +75,14 @@ TEST_F(WritersTest, AChatStreamHasAFieldOfItsOwnForEachKindOfPart) {
     writer->add_parts(out, 0, {ReasoningText{"let me see"}}, {{2, 0, 1}, 1});
     writer->add_parts(out, 0, {ContentText{"I look."}, ToolCallDelta{0, "call_1", "look", ""}},
                       {{2, 0, 2}, 2});
-    writer->add_parts(out, 0, {ToolCallDelta{0, "", "", "{\"at\":\"sky\"}"}}, {{2, 0, 3}, 3});
+    writer->add_parts(out, 0, {ToolCallDelta{0, "", "", "{\"at\":\"sky\"}", true}}, {{2, 0, 3}, 3});
     writer->finish(out, 0, FinishReason::stop, {{2, 0, 4}, 4});
     writer->end(out, {2, 0, 4});
     const auto all = chunks(out);
     ASSERT_EQ(all.size(), 6U);
     EXPECT_EQ(delta(all[0]), (Json{{"role", "assistant"}, {"content", ""}}));
-    EXPECT_EQ(delta(all[1]), (Json{{"reasoning_content", "let me see"}}));
+    EXPECT_EQ(delta(all[1]),
+              (Json{{"reasoning_content", "let me see"}, {"reasoning", "let me see"}}));
     EXPECT_EQ(delta(all[2]), (Json{{"content", "I look."}}));
     EXPECT_EQ(delta(all[3]), Json::parse(R"({"tool_calls":[{"index":0,"id":"call_1",
         "type":"function","function":{"name":"look","arguments":""}}]})"));
@@ -107,11 +108,15 @@ TEST_F(WritersTest, ACallThatIsCutOffEndsByLengthAndOtherChoicesEndAsTheyDo) {
     writer->finish(out, 1, FinishReason::stop, {{}, 1});
     writer->end(out, {});
     const auto all = chunks(out);
-    ASSERT_EQ(all.size(), 6U);
-    EXPECT_EQ(all[4]["choices"][0]["index"], 0);
-    EXPECT_EQ(all[4]["choices"][0]["finish_reason"], "length");
-    EXPECT_EQ(all[5]["choices"][0]["index"], 1);
-    EXPECT_EQ(all[5]["choices"][0]["finish_reason"], "stop");
+    ASSERT_EQ(all.size(), 7U);
+    // Who is called comes before the first arguments.
+    EXPECT_EQ(delta(all[1])["tool_calls"][0]["function"]["arguments"], "");
+    EXPECT_EQ(delta(all[2]),
+              Json::parse(R"({"tool_calls":[{"index":0,"function":{"arguments":"{"}}]})"));
+    EXPECT_EQ(all[5]["choices"][0]["index"], 0);
+    EXPECT_EQ(all[5]["choices"][0]["finish_reason"], "length");
+    EXPECT_EQ(all[6]["choices"][0]["index"], 1);
+    EXPECT_EQ(all[6]["choices"][0]["finish_reason"], "stop");
 }
 
 TEST_F(WritersTest, LogProbabilitiesGoOutWithTheFirstPartAfterThem) {
@@ -145,11 +150,11 @@ TEST_F(WritersTest, AWholeMessageJoinsWhatWasSaidAndListsTheCalls) {
     const Json answer = whole(
         Endpoint::chat,
         {choice({ReasoningText{"hm"}, ContentText{"I "}, ToolCallDelta{0, "call_1", "look", "{"},
-                 ToolCallDelta{1, "call_2", "find", "{}"}, ToolCallDelta{0, "", "", "}"},
-                 ContentText{"look."}})});
+                 ToolCallDelta{1, "call_2", "find", "{}", true},
+                 ToolCallDelta{0, "", "", "}", true}, ContentText{"look."}})});
     const Json& only = answer["choices"][0];
     EXPECT_EQ(only["message"], Json::parse(R"({"role":"assistant","content":"I look.",
-        "reasoning_content":"hm","refusal":null,"tool_calls":[
+        "reasoning_content":"hm","reasoning":"hm","refusal":null,"tool_calls":[
         {"id":"call_1","type":"function","function":{"name":"look","arguments":"{}"}},
         {"id":"call_2","type":"function","function":{"name":"find","arguments":"{}"}}]})"));
     EXPECT_EQ(only["finish_reason"], "tool_calls");

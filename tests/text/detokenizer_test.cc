@@ -130,6 +130,16 @@ TEST(Detokenizer, SpecialTokensAreSkippedUnlessAskedFor) {
     EXPECT_EQ(streamed(t, ids, {.skip_special_tokens = false}), "a<|im_end|><tool>");
 }
 
+TEST(Detokenizer, ChosenSpecialTokensAreShownAlthoughOthersAreSkipped) {
+    const auto t = make_tokenizer(byte_vocabulary());
+    const auto end = t->encode("<|im_end|>", {.parse_special = true});
+    ASSERT_EQ(end.size(), 1U);
+    const auto shown = std::make_shared<const std::vector<Token>>(end);
+    EXPECT_EQ(streamed(t, {end[0], end[0]}, {.shown = shown}), "<|im_end|><|im_end|>");
+    const auto none = std::make_shared<const std::vector<Token>>();
+    EXPECT_EQ(streamed(t, {end[0]}, {.shown = none}), "");
+}
+
 TEST(Detokenizer, StreamEqualsTheWholeForEveryCutOfRandomTokens) {
     const SlowSanitizer oracle;
     for (const auto& t : {make_tokenizer(byte_vocabulary()), make_tokenizer(spm_vocabulary())}) {

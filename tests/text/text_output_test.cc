@@ -36,7 +36,7 @@ TEST(TextOutput, ATokenThatShowsNothingMakesNoPart) {
     const auto parts = text.push('A', true);
     ASSERT_EQ(parts.size(), 1U);
     EXPECT_EQ(content_of(parts), "A");
-    EXPECT_TRUE(text.finish().empty());
+    EXPECT_TRUE(text.finish(false).empty());
 }
 
 TEST(TextOutput, WhatMayBeginAStopStringWaitsUntilThatIsDecided) {
@@ -51,7 +51,7 @@ TEST(TextOutput, WhatMayBeginAStopStringWaitsUntilThatIsDecided) {
     EXPECT_TRUE(text.push('D', true).empty());
     EXPECT_TRUE(text.stopped());
     EXPECT_TRUE(text.push('z', true).empty());
-    EXPECT_TRUE(text.finish().empty());
+    EXPECT_TRUE(text.finish(false).empty());
 }
 
 TEST(TextOutput, StopStringsDoNotCountBeforeTheyMay) {
@@ -66,7 +66,7 @@ TEST(TextOutput, TheEndShowsWhatWasHeldBackAndHalfACharacter) {
     TextOutput text = output({"AB", "A?!"});
     EXPECT_TRUE(text.push('A', true).empty());
     EXPECT_TRUE(text.push(256, true).empty());
-    EXPECT_EQ(content_of(text.finish()), "A?");
+    EXPECT_EQ(content_of(text.finish(false)), "A?");
 }
 
 TEST(OutputPart, WhatContinuesTheLastPartIsJoinedToIt) {

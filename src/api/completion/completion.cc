@@ -2,23 +2,36 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "api/completion/completion_sink.h"
 #include "api/completion/streamed_delivery.h"
 #include "api/completion/whole_delivery.h"
 #include "api/heavy_work.h"
 #include "api/writers/make_writers.h"
+#include "base/hash.h"
 #include "base/log.h"
-#include "text/output/text_output.h"
+#include "base/random.h"
 
 namespace helix::api {
 
 using core::FinishReason;
 
+namespace {
+
+bool holds_reasoning(const std::vector<text::OutputPart>& parts) {
+    return std::any_of(parts.begin(), parts.end(), [](const text::OutputPart& part) {
+        return std::holds_alternative<text::ReasoningText>(part);
+    });
+}
+
+}  // namespace
+
 struct Completion::Choice {
     text::TextOutput output;
     ChoiceRecord record;
     double logprob = 0;  // sum over all its tokens; only where best_of needs it
+    std::int64_t reasoning_tokens = 0;
     bool done = false;
 };
 
@@ -79,11 +92,27 @@ void Completion::add_choices(std::size_t index) {
     prompts_[index].first = index * made();
     prompt_tokens_ += tokens;
     for (std::size_t i = 0; i < made(); ++i) {
-        auto detokenizer = model_.codec->detokenizer(request_.skip_special_tokens);
         choices_.push_back(std::make_unique<Choice>(
-            Choice{.output = {std::move(detokenizer), prepared_.stops},
+            Choice{.output = new_output(choices_.size()),
                    .record = record_.add_choice(request_, head_.id, tokens, i == 0)}));
     }
+}
+
+text::TextOutput Completion::new_output(std::size_t choice) const {
+    const text::AnswerFormat& reads = prepared_.reads;
+    const bool skip_special = request_.skip_special_tokens;
+    if (!reads.reads_anything()) {
+        return {model_.codec->detokenizer(skip_special), prepared_.stops};
+    }
+    text::AnswerParser::Options options;
+    options.format = reads;
+    options.in_thought = prepared_.in_thought;
+    options.tools = prepared_.tools;
+    // Ids of calls differ between answers, also those with equal seeds: one conversation has many.
+    const base::Hash128 hash = base::hash128(std::as_bytes(std::span(head_.id)));
+    options.id_seed = base::hash_pair(hash.low, choice);
+    return {model_.codec->marked_detokenizer(reads, skip_special), prepared_.stops,
+            std::make_unique<text::AnswerParser>(options)};
 }
 
 void Completion::submit(std::vector<Token> tokens, std::size_t index) {
@@ -127,6 +156,7 @@ Usage Completion::usage() const {
     for (const auto& choice : choices_) {
         usage.completion_tokens += choice->record.tokens();
         usage.cached_tokens += choice->record.cached_tokens();
+        usage.reasoning_tokens += choice->reasoning_tokens;
     }
     return usage;
 }
@@ -173,7 +203,10 @@ void Completion::token(std::size_t prompt, std::int32_t choice, const core::Prod
     // The token that ends the answer is counted but is no part of its text.
     if (may_stop && is_stop_token(token.token)) return;
     if (request_.wants_logprobs() && !goes_on(delivery_->add_token(index, token))) return;
-    show(index, c.output.push(token.token, may_stop));
+    const bool in_thought = c.output.in_thought();
+    auto parts = c.output.push(token.token, may_stop);
+    if (in_thought || holds_reasoning(parts)) ++c.reasoning_tokens;
+    show(index, std::move(parts));
     if (over_ || !c.output.stopped()) return;
     c.done = true;
     if (runs(prompts_[prompt])) {
@@ -222,7 +255,7 @@ void Completion::finished(std::size_t prompt, FinishReason reason, const std::st
 void Completion::complete_choice(std::size_t index, FinishReason reason) {
     Choice& c = *choices_[index];
     if (request_.prompt_only) reason = FinishReason::length;
-    if (!c.output.stopped()) show(index, c.output.finish());
+    if (!c.output.stopped()) show(index, c.output.finish(reason == FinishReason::length));
     if (over_) return;
     c.done = true;
     c.record.ended(now(), reason);

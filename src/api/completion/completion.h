@@ -12,6 +12,7 @@
 #include "api/preparation.h"
 #include "base/time.h"
 #include "net/http_server.h"
+#include "text/output/text_output.h"
 
 namespace helix::api {
 
@@ -56,6 +57,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     };
 
     void add_choices(std::size_t prompt);
+    text::TextOutput new_output(std::size_t choice) const;
     void submit(std::vector<Token> tokens, std::size_t index);
     bool runs(const Prompt& prompt) const;  // whether one of its choices runs
     std::size_t made() const { return static_cast<std::size_t>(request_.made()); }

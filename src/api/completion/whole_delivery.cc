@@ -65,6 +65,7 @@ Delivery::MaybeError WholeDelivery::add_parts(std::size_t choice,
 Delivery::MaybeError WholeDelivery::finish(std::size_t choice, core::FinishReason reason,
                                            const Progress& /*progress*/) {
     choices_[choice].reason = reason;
+    if (reason == core::FinishReason::stop) text::drop_broken_calls(choices_[choice].parts);
     return {};
 }
 

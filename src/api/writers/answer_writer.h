@@ -22,6 +22,7 @@ struct Usage {
     std::int64_t prompt_tokens = 0;
     std::int64_t cached_tokens = 0;  // prompt tokens that came from the prefix cache
     std::int64_t completion_tokens = 0;
+    std::int64_t reasoning_tokens = 0;  // of those
 };
 
 // What an answer says of itself.

@@ -20,6 +20,13 @@ void append_text_field(std::string& out, std::string_view name, std::string_view
     append_json_string(out, text);
 }
 
+// Clients look for it under either name.
+void append_reasoning(std::string& out, std::string_view text) {
+    append_text_field(out, "reasoning_content", text);
+    out += ',';
+    append_text_field(out, "reasoning", text);
+}
+
 // An item of tool_calls. One that begins its call says the call's id and name.
 void append_call(std::string& out, const ToolCallDelta& call, bool begins) {
     if (begins) {
@@ -37,20 +44,18 @@ void append_call(std::string& out, const ToolCallDelta& call, bool begins) {
 
 void append_chat_delta(std::string& out, const OutputPart& part) {
     out += ",\"delta\":{";
-    std::visit(Overloaded{[&](const ContentText& content) {
-                              append_text_field(out, "content", content.text);
-                          },
-                          [&](const ReasoningText& reasoning) {
-                              append_text_field(out, "reasoning_content", reasoning.text);
-                          },
-                          [&](const ToolCallDelta& call) {
-                              out += "\"tool_calls\":[{\"index\":";
-                              append_json_number(out, static_cast<std::int64_t>(call.index));
-                              out += ',';
-                              append_call(out, call, !call.id.empty() || !call.name.empty());
-                              out += "}]";
-                          }},
-               part);
+    std::visit(
+        Overloaded{
+            [&](const ContentText& content) { append_text_field(out, "content", content.text); },
+            [&](const ReasoningText& reasoning) { append_reasoning(out, reasoning.text); },
+            [&](const ToolCallDelta& call) {
+                out += "\"tool_calls\":[{\"index\":";
+                append_json_number(out, static_cast<std::int64_t>(call.index));
+                out += ',';
+                append_call(out, call, !call.id.empty() || !call.name.empty());
+                out += "}]";
+            }},
+        part);
     out += '}';
 }
 
@@ -79,7 +84,7 @@ void append_chat_message(std::string& out, const std::vector<OutputPart>& parts)
     }
     if (!reasoning.empty()) {
         out += ',';
-        append_text_field(out, "reasoning_content", reasoning);
+        append_reasoning(out, reasoning);
     }
     for (std::size_t i = 0; i < calls.size(); ++i) {
         out += i > 0 ? ",{" : ",\"tool_calls\":[{";
@@ -165,7 +170,9 @@ void append_openai_usage(std::string& out, const Usage& usage) {
     append_json_number(out, usage.prompt_tokens + usage.completion_tokens);
     out += ",\"prompt_tokens_details\":{\"cached_tokens\":";
     append_json_number(out, usage.cached_tokens);
-    out += "},\"completion_tokens_details\":{\"reasoning_tokens\":0}}";
+    out += "},\"completion_tokens_details\":{\"reasoning_tokens\":";
+    append_json_number(out, usage.reasoning_tokens);
+    out += "}}";
 }
 
 std::string_view openai_finish_name(core::FinishReason reason, bool calls) {

@@ -40,7 +40,7 @@ const OpenAiShape& completions_shape();
 // {"id":..., up to the value of choices.
 std::string openai_head(std::string_view object, const AnswerHead& head);
 void append_openai_usage(std::string& out, const Usage& usage);
-// calls: whether the choice calls tools.
+// calls: whether the choice has a whole call of a tool.
 std::string_view openai_finish_name(core::FinishReason reason, bool calls);
 
 }  // namespace helix::api

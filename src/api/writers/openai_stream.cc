@@ -60,7 +60,16 @@ void OpenAiStream::add_parts(std::string& out, std::size_t choice,
     c.echo = nullptr;
     if (parts.empty()) parts.emplace_back(text::ContentText{});
     start(out, choice, progress.usage);
-    for (const text::OutputPart& part : parts) chunk(out, choice, part, progress.usage);
+    for (text::OutputPart& part : parts) {
+        auto* call = std::get_if<text::ToolCallDelta>(&part);
+        // Clients want who is called in a chunk of its own.
+        if (call != nullptr && !call->name.empty() && !call->arguments.empty()) {
+            text::ToolCallDelta head{
+                call->index, std::exchange(call->id, {}), std::exchange(call->name, {}), {}};
+            chunk(out, choice, std::move(head), progress.usage);
+        }
+        chunk(out, choice, part, progress.usage);
+    }
 }
 
 void OpenAiStream::start(std::string& out, std::size_t choice, const Usage& usage) {
@@ -73,7 +82,11 @@ void OpenAiStream::start(std::string& out, std::size_t choice, const Usage& usag
 void OpenAiStream::chunk(std::string& out, std::size_t choice, const text::OutputPart& part,
                          const Usage& usage) {
     Choice& c = choices_[choice];
-    c.calls = c.calls || std::holds_alternative<text::ToolCallDelta>(part);
+    if (const auto* call = std::get_if<text::ToolCallDelta>(&part)) {
+        c.calls = c.calls || call->complete;
+        // The end of a call that brings nothing new says nothing.
+        if (call->complete && call->name.empty() && call->arguments.empty()) return;
+    }
     open(out, choice);
     shape_.append_delta(out, part);
     close(out, c.logprobs.take(), "", usage);

@@ -34,7 +34,7 @@ class OpenAiStream final : public StreamWriter {
         std::shared_ptr<const std::string> echo;  // goes before its first text; null = nothing
         std::int64_t told_tokens = 0;             // when the last chunk was made
         bool started = false;                     // its first chunk is out
-        bool calls = false;                       // a tool
+        bool calls = false;                       // a tool, with a whole call
     };
 
     void start(std::string& out, std::size_t choice, const Usage& usage);

@@ -48,7 +48,8 @@ void OpenAiWhole::append_choice(std::string& out, const WholeChoice& choice,
     out += logprobs.take();
     const bool calls =
         std::any_of(choice.parts.begin(), choice.parts.end(), [](const text::OutputPart& part) {
-            return std::holds_alternative<text::ToolCallDelta>(part);
+            const auto* call = std::get_if<text::ToolCallDelta>(&part);
+            return call != nullptr && call->complete;
         });
     out += ",\"finish_reason\":\"";
     out += openai_finish_name(choice.reason, calls);

@@ -1,5 +1,6 @@
 #include "text/output/output_part.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -24,6 +25,7 @@ bool join(ToolCallDelta& last, ToolCallDelta& next) {
     last.id += next.id;
     last.name += next.name;
     last.arguments += next.arguments;
+    last.complete = last.complete || next.complete;
     return true;
 }
 
@@ -48,6 +50,26 @@ void append_part(std::vector<OutputPart>& parts, OutputPart part) {
                                               },
                                               part);
     if (!joined) parts.push_back(std::move(part));
+}
+
+void drop_broken_calls(std::vector<OutputPart>& parts) {
+    std::vector<std::int32_t> complete;
+    for (const OutputPart& part : parts) {
+        const auto* call = std::get_if<ToolCallDelta>(&part);
+        if (call != nullptr && call->complete) complete.push_back(call->index);
+    }
+    const auto place_of = [&](const ToolCallDelta& call) {
+        return std::find(complete.begin(), complete.end(), call.index) - complete.begin();
+    };
+    const auto count = static_cast<std::ptrdiff_t>(complete.size());
+    std::erase_if(parts, [&](const OutputPart& part) {
+        const auto* call = std::get_if<ToolCallDelta>(&part);
+        return call != nullptr && place_of(*call) == count;
+    });
+    for (OutputPart& part : parts) {
+        auto* call = std::get_if<ToolCallDelta>(&part);
+        if (call != nullptr) call->index = static_cast<std::int32_t>(place_of(*call));
+    }
 }
 
 }  // namespace helix::text

@@ -29,4 +29,8 @@ std::size_t text_bytes(const OutputPart& part);
 // call) is joined to it.
 void append_part(std::vector<OutputPart>& parts, OutputPart part);
 
+// Takes the calls out that are not complete, of an answer that was not cut off; their text is among
+// its content. The others are counted anew.
+void drop_broken_calls(std::vector<OutputPart>& parts);
+
 }  // namespace helix::text
