@@ -19,7 +19,18 @@ struct Completion::Choice {
     text::TextOutput output;
     ChoiceRecord record;
     double logprob = 0;  // sum over all its tokens; only where best_of needs it
+    std::int64_t unshown_tokens = 0;
+    std::int64_t reasoning_tokens = 0;
     bool done = false;
+
+    // Counts a token that shows these parts. One that shows nothing counts as what is shown next.
+    void count(const std::vector<text::OutputPart>& parts) {
+        ++unshown_tokens;
+        if (parts.empty()) return;
+        const bool thinks = std::holds_alternative<text::ReasoningText>(parts.front());
+        reasoning_tokens += thinks ? unshown_tokens : 0;
+        unshown_tokens = 0;
+    }
 };
 
 Completion::Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> exchange,
@@ -31,7 +42,8 @@ Completion::Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> e
       model_(*prepared_.model),
       head_{.id = new_answer_id(request_.endpoint, context.random),
             .created = context.options.unix_time(),
-            .model = request_.model.empty() ? model_.info.name : request_.model},
+            .model = request_.model.empty() ? model_.info.name : request_.model,
+            .request_id = exchange_->request().request_id},
       record_(context, *exchange_, model_),
       sampling_(request_.sampling) {
     if (!request_.ignore_eos) stop_tokens_ = model_.codec->end_tokens();
@@ -127,7 +139,9 @@ Usage Completion::usage() const {
     for (const auto& choice : choices_) {
         usage.completion_tokens += choice->record.tokens();
         usage.cached_tokens += choice->record.cached_tokens();
+        usage.reasoning_tokens += choice->reasoning_tokens;
     }
+    if (!choices_.empty()) usage.times = choices_.front()->record.times(now());
     return usage;
 }
 
@@ -173,7 +187,9 @@ void Completion::token(std::size_t prompt, std::int32_t choice, const core::Prod
     // The token that ends the answer is counted but is no part of its text.
     if (may_stop && is_stop_token(token.token)) return;
     if (request_.wants_logprobs() && !goes_on(delivery_->add_token(index, token))) return;
-    show(index, c.output.push(token.token, may_stop));
+    std::vector<text::OutputPart> parts = c.output.push(token.token, may_stop);
+    c.count(parts);
+    show(index, std::move(parts));
     if (over_ || !c.output.stopped()) return;
     c.done = true;
     if (runs(prompts_[prompt])) {
@@ -226,7 +242,7 @@ void Completion::complete_choice(std::size_t index, FinishReason reason) {
     if (over_) return;
     c.done = true;
     c.record.ended(now(), reason);
-    if (!goes_on(delivery_->finish(index, reason, progress(c)))) return;
+    if (!goes_on(delivery_->finish(index, {reason, c.output.stop_string()}, progress(c)))) return;
     if (std::all_of(choices_.begin(), choices_.end(), [](const auto& ch) { return ch->done; })) {
         complete_answer();
     }

@@ -165,7 +165,9 @@ void append_openai_usage(std::string& out, const Usage& usage) {
     append_json_number(out, usage.prompt_tokens + usage.completion_tokens);
     out += ",\"prompt_tokens_details\":{\"cached_tokens\":";
     append_json_number(out, usage.cached_tokens);
-    out += "},\"completion_tokens_details\":{\"reasoning_tokens\":0}}";
+    out += "},\"completion_tokens_details\":{\"reasoning_tokens\":";
+    append_json_number(out, usage.reasoning_tokens);
+    out += "}}";
 }
 
 std::string_view openai_finish_name(core::FinishReason reason, bool calls) {

@@ -51,7 +51,7 @@ void OpenAiWhole::append_choice(std::string& out, const WholeChoice& choice,
             return std::holds_alternative<text::ToolCallDelta>(part);
         });
     out += ",\"finish_reason\":\"";
-    out += openai_finish_name(choice.reason, calls);
+    out += openai_finish_name(choice.end.reason, calls);
     out += '"';
 }
 

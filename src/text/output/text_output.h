@@ -27,6 +27,8 @@ class TextOutput {
     std::vector<OutputPart> finish();
     // Whether a stop string was found; push() has returned all that came before it.
     bool stopped() const { return matcher_.matched().has_value(); }
+    // That stop string; "" while there is none.
+    std::string stop_string() const { return matcher_.matched().value_or(std::string()); }
 
   private:
     std::unique_ptr<IncrementalDetokenizer> detokenizer_;
