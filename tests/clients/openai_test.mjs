@@ -287,8 +287,24 @@ await check('eight streams at once', async () => {
   assert.deepEqual(texts, Array(8).fill(expected));
 });
 
-// Only for a server that keeps files and batches.
+// Only for a server that keeps files, batches and responses.
 if (process.env.HELIX_STATE_DIR) {
+  await check('a response goes on from an earlier one, which is kept until it is deleted', async () => {
+    const first = await client.responses.create(respond());
+    const second = await client.responses.create(respond({ input: 'And then?', previous_response_id: first.id }));
+    const history = [
+      { role: 'user', content: respond().input }, ...first.output, { role: 'user', content: 'And then?' },
+    ];
+    const whole = await client.responses.create(respond({ input: history, store: false }));
+    assert.equal(second.output_text, whole.output_text);
+    assert.equal(second.usage.input_tokens, whole.usage.input_tokens);
+    assert.equal(second.previous_response_id, first.id);
+    assert.equal((await client.responses.retrieve(first.id)).output_text, first.output_text);
+    await client.responses.delete(first.id);
+    await assert.rejects(client.responses.retrieve(first.id), OpenAI.NotFoundError);
+    await assert.rejects(client.responses.retrieve(whole.id), OpenAI.NotFoundError);
+  });
+
   await check('a batch, from the upload to the output file', async () => {
     const line = (id, more) => JSON.stringify({
       custom_id: id, method: 'POST', url: '/v1/chat/completions', body: greedy(more),

@@ -30,6 +30,8 @@ if ! cmp -s package-lock.json installed.lock; then
     cp package-lock.json installed.lock
 fi
 if [ -n "$server" ]; then
+    HELIX_STATE_DIR=$(mktemp -d -p "$work")
+    export HELIX_STATE_DIR
     coproc SERVER { exec "$server"; }
     read -r base_url <&"${SERVER[0]}"
 fi
