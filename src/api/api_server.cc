@@ -52,8 +52,7 @@ struct ApiServer::Impl {
         for (const auto& request : heavy) {
             *request->dropped = true;
             context.pool.cancel(request->ticket);
-            context.respond(*request->exchange,
-                            error_response(unavailable("The server is shutting down.", 5)));
+            context.refuse(*request->exchange, unavailable("The server is shutting down.", 5));
         }
         const auto active = context.active;  // ends change it
         for (const auto& completion : active) completion->shut_down();
@@ -65,6 +64,16 @@ struct ApiServer::Impl {
 };
 
 namespace {
+
+net::HttpResponse error_page(const net::HttpProblem& problem) {
+    const Protocol protocol = protocol_of(problem.path);
+    net::HttpResponse response =
+        error_response(protocol, from_status(problem.status, problem.message), problem.request_id);
+    for (auto& header : extra_headers(protocol, problem.request_id)) {
+        response.headers.push_back(std::move(header));
+    }
+    return response;
+}
 
 constexpr std::chrono::milliseconds kDrainPoll(20);
 constexpr base::Duration kLastWords = base::from_seconds(1);  // for errors to reach slow clients
@@ -121,10 +130,7 @@ base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options,
         [&context](const std::shared_ptr<net::HttpExchange>& exchange) {
             route(context, exchange);
         },
-        [](int status, std::string_view message) {
-            return error_response(from_status(status, message));
-        },
-        [impl = impl.get()] { impl->tick(); });
+        error_page, [impl = impl.get()] { impl->tick(); });
     return std::unique_ptr<ApiServer>(new ApiServer(std::move(impl)));
 }
 

@@ -14,11 +14,20 @@
 #include "core/coordinator/beam_search.h"
 #include "spec/sampling_params.h"
 
-// The bodies of /v1/chat/completions and /v1/completions, parsed and checked.
+// The bodies of /v1/chat/completions and /v1/completions, parsed and checked. Those of other
+// endpoints are written anew as one of these: api/protocols/read_request.h.
 
 namespace helix::api {
 
-enum class Endpoint { chat, completions };
+enum class Endpoint {
+    chat,
+    completions,
+    messages,        // Anthropic's
+    message_tokens,  // Anthropic's count of a prompt's tokens; there is no answer
+    ollama_chat,
+    ollama_generate,
+    responses  // OpenAI's newer endpoint
+};
 
 // A prompt of /v1/completions.
 using PlainPrompt = std::variant<std::string, std::vector<Token>>;
@@ -32,6 +41,10 @@ struct CompletionRequest {
     nlohmann::ordered_json tools;     // null = none
     nlohmann::ordered_json kwargs;    // chat_template_kwargs; null = none
     bool add_generation_prompt = true;
+    // There is no prompt, and no answer: the client only wants the model to be there.
+    bool nothing_asked = false;
+    // What the answer repeats of the request (api/protocols/responses_request.h); "" = nothing.
+    std::string settings = {};
 
     // completions: n choices for each
     std::vector<PlainPrompt> prompts;
@@ -72,8 +85,8 @@ std::optional<ApiError> parse_json_object(std::string_view body, nlohmann::order
 // is none.
 std::string model_named_in(const nlohmann::ordered_json& body);
 
-// Reads a parsed body, of which it takes the large parts. The error names the field; request is
-// usable only when there is none.
+// Reads a parsed body of chat or completions, of which it takes the large parts. The error names
+// the field; request is usable only when there is none.
 std::optional<ApiError> read_completion_request(Endpoint endpoint, nlohmann::ordered_json& body,
                                                 const RequestLimits& limits,
                                                 CompletionRequest& request);

@@ -12,6 +12,7 @@
 #include "api/jobs.h"
 #include "api/metrics.h"
 #include "api/prepare_pool.h"
+#include "api/protocols/protocol.h"
 #include "api/request_budget.h"
 #include "api/request_log.h"
 #include "base/random.h"
@@ -55,6 +56,11 @@ struct ApiContext {
     void respond(net::HttpExchange& exchange, const net::HttpResponse& response) {
         if (response.status >= 400) ++metrics.http_errors;
         exchange.respond(response);
+    }
+
+    // Answers the exchange with an error, as the clients of its path know it, and counts it.
+    void refuse(net::HttpExchange& exchange, const ApiError& error) {
+        respond(exchange, error_response(exchange.request(), error));
     }
 
     // What is counted of the requests to an entry of models.

@@ -143,12 +143,14 @@ bool kills_workers(std::string_view error_body) {
     return error_body.find(fmt::format("\"code\":\"{}\"", kKillsCode)) != std::string_view::npos;
 }
 
+std::string short_message(const ApiError& error) {
+    if (error.message.size() <= kMaxMessageBytes) return error.message;
+    return error.message.substr(0, kMaxMessageBytes) + "...";
+}
+
 std::string error_json(const ApiError& error) {
     std::string out = "{\"error\":{\"message\":";
-    const std::string_view message = error.message;
-    append_json_string(out, message.size() <= kMaxMessageBytes
-                                ? message
-                                : std::string(message.substr(0, kMaxMessageBytes)) + "...");
+    append_json_string(out, short_message(error));
     out += ",\"type\":";
     append_json_string(out, error.type);
     out += ",\"param\":";

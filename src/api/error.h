@@ -41,7 +41,10 @@ ApiError from_rejection(const core::RejectRequest& rejection);
 // The error for what the HTTP server itself refuses.
 ApiError from_status(int status, std::string_view message);
 
-// The body {"error":{"message","type","param","code"}}.
+// The error's message, cut where it quotes very much of what a client sent.
+std::string short_message(const ApiError& error);
+// OpenAI's body {"error":{"message","type","param","code"}}, and an answer with it. Those of other
+// protocols: api/protocols/protocol.h.
 std::string error_json(const ApiError& error);
 net::HttpResponse error_response(const ApiError& error);
 // An answer with status 200. Names that users gave need not be UTF-8 and are put right here.

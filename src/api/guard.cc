@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include "api/protocols/protocol.h"
 #include "base/escape.h"
 #include "base/log.h"
 
@@ -96,8 +97,10 @@ bool has_body(const HttpRequest& request) {
            (!request.header("content-length").empty() && request.header("content-length") != "0");
 }
 
-std::string_view bearer(const HttpRequest& request) {
+// The key that a request brings, as OpenAI's clients send it or as Anthropic's do; "" = none.
+std::string_view key_in(const HttpRequest& request) {
     std::string_view given = request.header("authorization");
+    if (given.empty()) return request.header("x-api-key");
     if (lower(given.substr(0, 7)) != "bearer ") return {};
     given.remove_prefix(7);
     while (given.starts_with(' ')) given.remove_prefix(1);
@@ -167,7 +170,7 @@ Guard::Guard(net::SecretKeys api_keys, net::SecretKeys admin_keys, const AccessO
 
 Guard::Given Guard::look_up(const HttpRequest& request) const {
     Given given;
-    const std::string_view key = bearer(request);
+    const std::string_view key = key_in(request);
     if (key.empty()) return given;
     const auto api = api_keys_.find(key);
     const auto admin = admin_keys_.find(key);
@@ -313,7 +316,7 @@ Passage Guard::check(base::TimePoint now, const HttpRequest& request) {
     const Given given = look_up(request);
     passage.key = given.label;
     const auto answer = [&](const ApiError& error) {
-        passage.response = error_response(error);
+        passage.response = error_response(request, error);
         return passage;
     };
     // A page of an attacker's name has no key of ours, and no browser adds one by itself.
@@ -323,12 +326,13 @@ Passage Guard::check(base::TimePoint now, const HttpRequest& request) {
     const std::string_view origin = request.header("origin");
     if (is_shared_with(origin, request.path)) passage.allow_origin = origin;
     if (request.method == "OPTIONS") {
-        passage.response = passage.allow_origin.empty()
-                               ? error_response(refusal(403,
-                                                        "Web pages of other origins are not "
-                                                        "served here (--cors-origin).",
-                                                        "cross_origin"))
-                               : answer_preflight(request);
+        passage.response =
+            passage.allow_origin.empty()
+                ? error_response(request, refusal(403,
+                                                  "Web pages of other origins are not "
+                                                  "served here (--cors-origin).",
+                                                  "cross_origin"))
+                : answer_preflight(request);
         return passage;
     }
     if (changes_state(request.method)) {

@@ -20,6 +20,7 @@
 #include "api/metrics.h"
 #include "api/nodes.h"
 #include "api/preparation.h"
+#include "api/writers/ollama_shape.h"
 
 namespace helix::api::handle {
 namespace {
@@ -117,22 +118,13 @@ std::optional<ApiError> read_detokenize(const ApiContext& context, Json& body,
         "tokens", fmt::format("'tokens': expected an array of token ids from 0 to {}", vocab - 1));
 }
 
-// Reads the body within the request's share of memory.
-std::optional<ApiError> read_body(const ApiContext& context, const HeavyInput& input, Json& body) {
-    std::int64_t bytes = 0;
-    if (auto error = measure_json(input.body, context.options.request_limits, bytes)) return error;
-    const base::Status held = input.share->resize(input.share->bytes() + bytes);
-    if (!held.ok()) return from_error(held.error());
-    return parse_json_object(input.body, body);
-}
-
 using TokenAnswer = net::HttpResponse (*)(const ApiContext&, const HeavyInput&);
 
 net::HttpResponse tokenized(const ApiContext& context, const HeavyInput& input) {
     Json body;
     const ModelEntry* model = nullptr;
     std::vector<Token> tokens;
-    auto error = read_body(context, input, body);
+    auto error = read_body(context.options.request_limits, input.body, *input.share, body);
     if (!error) error = tokenize_body(context, body, model, tokens);
     if (error) return error_response(*error);
     net::HttpResponse response;
@@ -145,7 +137,7 @@ net::HttpResponse detokenized(const ApiContext& context, const HeavyInput& input
     Json body;
     const ModelEntry* model = nullptr;
     std::vector<Token> tokens;
-    auto error = read_body(context, input, body);
+    auto error = read_body(context.options.request_limits, input.body, *input.share, body);
     if (!error) error = read_detokenize(context, body, model, tokens);
     if (error) return error_response(*error);
     std::string text;
@@ -186,14 +178,28 @@ void page(ApiContext& context, const Exchange& exchange, const char* content_typ
         });
 }
 
+// For clients of Ollama, which ask for nothing so that a model is loaded.
+void answer_loaded(ApiContext& context, const Exchange& exchange,
+                   const PreparedCompletion& prepared) {
+    const CompletionRequest& request = prepared.request;
+    const AnswerHead head{
+        .id = {},
+        .created = context.options.unix_time(),
+        .model = request.model.empty() ? prepared.model->info.name : request.model,
+        .request_id = exchange->request().request_id};
+    const auto form =
+        request.endpoint == Endpoint::ollama_chat ? OllamaForm::chat : OllamaForm::generate;
+    net::HttpResponse response;
+    response.body = OllamaObjects(form, head).loaded();
+    context.respond(*exchange, response);
+}
+
 }  // namespace
 
 void nothing(ApiContext& context, const Exchange& exchange) {
     const net::HttpRequest& request = exchange->request();
-    context.respond(
-        *exchange,
-        error_response({404, fmt::format("There is no {} {}.", request.method, request.path),
-                        "invalid_request_error", "", "not_found", 0}));
+    context.refuse(*exchange, {404, fmt::format("There is no {} {}.", request.method, request.path),
+                               "invalid_request_error", "", "not_found", 0});
 }
 
 void health(ApiContext& context, const Exchange& exchange, Words) {
@@ -206,7 +212,7 @@ void health(ApiContext& context, const Exchange& exchange, Words) {
 
 void ready(ApiContext& context, const Exchange& exchange, Words) {
     if (context.draining) {
-        context.respond(*exchange, error_response(unavailable("The server is draining.", 5)));
+        context.refuse(*exchange, unavailable("The server is draining.", 5));
         return;
     }
     health(context, exchange, {});
@@ -345,7 +351,7 @@ void model(ApiContext& context, const Exchange& exchange, Words words) {
 void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
               const std::string& client) {
     if (context.draining) {
-        context.respond(*exchange, error_response(unavailable("The server is shutting down.", 5)));
+        context.refuse(*exchange, unavailable("The server is shutting down.", 5));
         return;
     }
     run_heavy(context, exchange, client, [c = &context, exchange, endpoint](HeavyInput input) {
@@ -355,7 +361,8 @@ void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
                                         std::move(input.body), *input.dropped, *prepared);
         if (error) *prepared = {};  // here, where it keeps nobody waiting
         return Then([c, exchange, prepared, error = std::move(error)] {
-            if (error) return c->respond(*exchange, error_response(*error));
+            if (error) return c->refuse(*exchange, *error);
+            if (prepared->request.nothing_asked) return answer_loaded(*c, exchange, *prepared);
             std::make_shared<Completion>(*c, exchange, std::move(*prepared))->start();
         });
     });
@@ -367,6 +374,34 @@ void chat(ApiContext& context, const Exchange& exchange, Words) {
 
 void completion(ApiContext& context, const Exchange& exchange, Words) {
     complete(context, exchange, Endpoint::completions, client_of(context, exchange->request()));
+}
+
+void messages(ApiContext& context, const Exchange& exchange, Words) {
+    complete(context, exchange, Endpoint::messages, client_of(context, exchange->request()));
+}
+
+void message_tokens(ApiContext& context, const Exchange& exchange, Words) {
+    run_heavy(context, exchange, client_of(context, exchange->request()),
+              [c = &context, exchange](HeavyInput input) {
+                  PreparedCompletion prepared;
+                  prepared.share = std::move(input.share);
+                  auto error = prepare_completion(c->options.request_limits, c->models,
+                                                  Endpoint::message_tokens, std::move(input.body),
+                                                  *input.dropped, prepared);
+                  const std::size_t tokens = error ? 0 : prepared.prompts.front().size();
+                  return Then([c, exchange, tokens, error = std::move(error)] {
+                      if (error) return c->refuse(*exchange, *error);
+                      c->respond(*exchange, json_response({{"input_tokens", tokens}}));
+                  });
+              });
+}
+
+void ollama_chat(ApiContext& context, const Exchange& exchange, Words) {
+    complete(context, exchange, Endpoint::ollama_chat, client_of(context, exchange->request()));
+}
+
+void ollama_generate(ApiContext& context, const Exchange& exchange, Words) {
+    complete(context, exchange, Endpoint::ollama_generate, client_of(context, exchange->request()));
 }
 
 void tokenize(ApiContext& context, const Exchange& exchange, Words) {

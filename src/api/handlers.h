@@ -25,6 +25,16 @@ void nothing(ApiContext& context, const Exchange& exchange);
 // OpenAI's API.
 Handler chat;
 Handler completion;
+Handler responses;
+Handler get_response;  // its id
+Handler delete_response;
+Handler messages;        // Anthropic's,
+Handler message_tokens;  // and its count of a prompt's tokens
+Handler ollama_chat;     // Ollama's, as those that follow
+Handler ollama_generate;
+Handler ollama_tags;
+Handler ollama_running;
+Handler ollama_show;
 Handler models;
 Handler model;  // its id
 Handler tokenize;
@@ -32,6 +42,10 @@ Handler detokenize;
 // The same as chat and completion for a client that is named by the caller.
 void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
               const std::string& client);
+
+// llama.cpp's: the first model and how it is served, and what runs.
+Handler props;
+Handler slots;
 
 // How the server is.
 Handler health;

@@ -25,9 +25,7 @@ ApiError no_memory() {
 Then guarded(ApiContext& context, const Exchange& exchange, const std::string& request_id,
              const HeavyWork& work, HeavyInput input) {
     const auto answer = [&](ApiError error) {
-        return [c = &context, exchange, error = std::move(error)] {
-            c->respond(*exchange, error_response(error));
-        };
+        return [c = &context, exchange, error = std::move(error)] { c->refuse(*exchange, error); };
     };
     try {
         return work(std::move(input));
@@ -64,7 +62,7 @@ void run_heavy(ApiContext& context, const Exchange& exchange, const std::string&
     const std::size_t bytes = body.size();
     auto share = context.budget.open(client, static_cast<std::int64_t>(bytes));
     if (!share.ok()) {
-        context.respond(*exchange, error_response(from_error(share.error())));
+        context.refuse(*exchange, from_error(share.error()));
         return;
     }
     const auto handle = std::make_shared<HeavyRequest>();
@@ -82,13 +80,12 @@ void run_heavy(ApiContext& context, const Exchange& exchange, const std::string&
     };
     job.refuse = [c = &context, handle](const base::Error& why) {
         c->post([c, handle, why] {
-            conclude(*c, handle,
-                     [&] { c->respond(*handle->exchange, error_response(from_error(why))); });
+            conclude(*c, handle, [&] { c->refuse(*handle->exchange, from_error(why)); });
         });
     };
     const auto ticket = context.pool.add(std::move(job));
     if (!ticket.ok()) {
-        context.respond(*exchange, error_response(from_error(ticket.error())));
+        context.refuse(*exchange, from_error(ticket.error()));
         return;
     }
     handle->ticket = *ticket;

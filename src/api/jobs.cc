@@ -19,6 +19,7 @@
 #include "api/context.h"
 #include "api/error.h"
 #include "api/heavy_work.h"
+#include "api/protocols/kept_responses.h"
 #include "api/routes.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -69,9 +70,11 @@ net::HttpResponse do_work(const Ask& ask, store::JobStore& store) {
 }  // namespace
 
 struct Jobs::Impl final : LineWorld {
-    Impl(ApiContext& c, const JobOptions& options, std::unique_ptr<store::JobStore> s)
+    Impl(ApiContext& c, const JobOptions& options, std::unique_ptr<store::JobStore> s,
+         std::unique_ptr<KeptResponses> kept)
         : context(c),
           store(std::move(s)),
+          responses(std::move(kept)),
           runner(*store, *this, limits_of(c.options, options), options.max_in_flight) {}
 
     // ---- the jobs' thread
@@ -103,6 +106,7 @@ struct Jobs::Impl final : LineWorld {
 
     ApiContext& context;
     std::unique_ptr<store::JobStore> store;
+    std::unique_ptr<KeptResponses> responses;
     BatchRunner runner;
     base::TimePoint counted;
     bool uncounted = true;
@@ -112,6 +116,7 @@ struct Jobs::Impl final : LineWorld {
     std::condition_variable changed;
     std::deque<Ask> asks;
     std::vector<LineAnswer> answers;
+    std::vector<std::function<void()>> tasks;
     bool stopping = false;
     std::thread thread;
 };
@@ -120,14 +125,17 @@ void Jobs::Impl::work() {
     base::Duration pause;
     std::unique_lock lock(mutex);
     while (true) {
-        changed.wait_for(lock, std::chrono::nanoseconds(pause.ns),
-                         [this] { return stopping || !asks.empty() || !answers.empty(); });
+        changed.wait_for(lock, std::chrono::nanoseconds(pause.ns), [this] {
+            return stopping || !asks.empty() || !answers.empty() || !tasks.empty();
+        });
         std::deque<Ask> new_asks = std::exchange(asks, {});
         std::vector<LineAnswer> new_answers = std::exchange(answers, {});
+        const auto new_tasks = std::exchange(tasks, {});
         const bool last = stopping;
         lock.unlock();
         uncounted = uncounted || !new_asks.empty() || !new_answers.empty();
         runner.take(std::move(new_answers));
+        for (const auto& task : new_tasks) task();
         for (const Ask& ask : new_asks) {
             if (ask.download != nullptr) {
                 read_piece(ask.download);
@@ -267,8 +275,9 @@ void Jobs::Impl::abandon(const LineKey& key) {
 
 base::Result<std::unique_ptr<Jobs>> Jobs::open(ApiContext& context, JobOptions options) {
     TRY(auto store, store::JobStore::open(options.folder));
+    TRY(auto kept, KeptResponses::open(options.folder));
     return std::unique_ptr<Jobs>(
-        new Jobs(std::make_unique<Impl>(context, options, std::move(store))));
+        new Jobs(std::make_unique<Impl>(context, options, std::move(store), std::move(kept))));
 }
 
 Jobs::Jobs(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -309,6 +318,16 @@ void Jobs::download(const std::shared_ptr<net::HttpExchange>& exchange, const st
     if (impl_->push({exchange, {}, std::move(download)})) return;
     impl_->context.respond(*exchange,
                            error_response(unavailable("The server is shutting down.", 5)));
+}
+
+void Jobs::later(std::function<void()> task) {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->tasks.push_back(std::move(task));
+    impl_->changed.notify_all();
+}
+
+KeptResponses& Jobs::responses() {
+    return *impl_->responses;
 }
 
 void Jobs::stop() {

@@ -11,6 +11,7 @@
 namespace helix::api {
 
 struct ApiContext;
+class KeptResponses;
 
 // Files and batches behind the API: owns the store and the one thread that uses it, so that no
 // write to a disk holds up the HTTP server's thread.
@@ -33,6 +34,10 @@ class Jobs {
     // Answers with a file's content, which is read as the client takes it. To be called on the HTTP
     // server's thread.
     void download(const std::shared_ptr<net::HttpExchange>& exchange, const std::string& file);
+    // Runs task soon on the thread of the store; not after stop(). Any thread.
+    void later(std::function<void()> task);
+    // The answers of /v1/responses that are kept, in the same folder.
+    KeptResponses& responses();
     // Gives the lines under way back to the service; they are run again after the next start. To be
     // called on another thread than the HTTP server's, which must still run.
     void stop();

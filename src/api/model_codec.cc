@@ -38,6 +38,7 @@ base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(const model::G
     auto parsed = text::ChatTemplate::parse(source);
     if (!parsed.ok()) return base::invalid("the chat template: " + parsed.error().message);
     codec->template_ = std::move(parsed).value();
+    codec->template_source_ = source;
     codec->knows_developers_ = source.find("developer") != std::string::npos;
     for (Token token = 0; token < codec->tokenizer_->vocab_size(); ++token) {
         if (codec->tokenizer_->is_end_of_generation(token)) codec->end_tokens_.push_back(token);

@@ -45,6 +45,7 @@ class ModelCodec final : public TextCodec {
     std::string token_bytes(Token token) const override;
     const std::vector<Token>& end_tokens() const override { return end_tokens_; }
     std::int32_t vocab_size() const override { return tokenizer_->vocab_size(); }
+    std::string_view chat_template() const override { return template_source_; }
     std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const override;
     text::AnswerFormat answer_format() const override { return answer_format_; }
     std::unique_ptr<text::IncrementalDetokenizer> marked_detokenizer(
@@ -58,6 +59,7 @@ class ModelCodec final : public TextCodec {
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;
     std::shared_ptr<const text::ChatTemplate> template_;
+    std::string template_source_;
     // If false, a developer's message goes to the template as the system's, which is the older name
     // of the role.
     bool knows_developers_ = false;

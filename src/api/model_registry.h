@@ -25,6 +25,8 @@ struct ModelInfo {
     std::int64_t size_bytes = 0;
     std::int32_t hidden = 0;
     std::int32_t n_layers = 0;
+    std::string architecture = {};  // "llama"; "" = not known, as for the next
+    std::string quantization = {};  // the type of most of its weights: "Q4_K"
 };
 
 struct ModelEntry {

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/protocols/anthropic_request.h"
+#include "api/protocols/read_request.h"
+
 namespace helix::api {
 namespace {
 
@@ -19,14 +22,22 @@ constexpr std::size_t kTailTokens = 32;
 // What the server keeps of a choice, and writes of it in its log.
 constexpr std::int64_t kChoiceBytes = 2048;
 
+const char* prompt_field(Endpoint endpoint) {
+    const bool one = endpoint == Endpoint::completions || endpoint == Endpoint::ollama_generate;
+    if (endpoint == Endpoint::responses) return "input";
+    return one ? "prompt" : "messages";
+}
+
 std::optional<ApiError> check_length(const ModelInfo& model, const CompletionRequest& request,
                                      std::size_t prompt_tokens) {
-    const char* field = request.endpoint == Endpoint::chat ? "messages" : "prompt";
+    const char* field = prompt_field(request.endpoint);
     if (prompt_tokens == 0) return bad_field(field, "The prompt is empty.");
+    if (request.endpoint == Endpoint::message_tokens) return {};
     const auto context = static_cast<std::int64_t>(model.context_length);
     const auto prompt = static_cast<std::int64_t>(prompt_tokens);
     const std::int64_t wanted = std::max<std::int64_t>(request.max_tokens, 1);
     if (prompt + wanted <= context) return {};
+    if (request.endpoint == Endpoint::messages) return anthropic_too_long(context, prompt, wanted);
     ApiError error = bad_field(
         field,
         fmt::format("This model's maximum context length is {} tokens, but {} were asked for ({} "
@@ -44,6 +55,7 @@ class Preparation {
 
     std::optional<ApiError> run(Endpoint endpoint, std::string body) {
         if (auto error = read(endpoint, std::move(body))) return error;
+        if (out_.request.nothing_asked) return hold(kept_bytes());
         if (auto error = encode()) return error;
         if (auto error = check_grammar()) return error;
         if (auto error = echo()) return error;
@@ -66,14 +78,14 @@ class Preparation {
     std::optional<ApiError> read(Endpoint endpoint, std::string body) {
         std::int64_t json_bytes = 0;
         if (auto error = measure_json(body, limits_, json_bytes)) return error;
-        if (endpoint == Endpoint::chat) json_bytes *= kChatCopies;
+        if (endpoint != Endpoint::completions) json_bytes *= kChatCopies;
         if (auto error = hold(out_.share->bytes() + json_bytes)) return error;
         nlohmann::ordered_json object;
         if (auto error = parse_json_object(body, object)) return error;
         out_.model = models_.find(model_named_in(object));
         // What is wrong with the request whatever its model is said before that this is unknown.
         limit_to(out_.model != nullptr ? *out_.model : models_.first());
-        if (auto error = read_completion_request(endpoint, object, limits_, out_.request)) {
+        if (auto error = read_request(endpoint, object, limits_, out_.request)) {
             return error;
         }
         if (out_.model == nullptr) return model_not_found(out_.request.model);
@@ -88,7 +100,7 @@ class Preparation {
 
     std::optional<ApiError> encode() {
         CompletionRequest& request = out_.request;
-        if (request.endpoint == Endpoint::chat) {
+        if (!request.messages.is_null()) {
             if (auto error = encode_chat()) return error;
         }
         for (PlainPrompt& prompt : request.prompts) {
@@ -116,7 +128,7 @@ class Preparation {
         auto tokens = codec().encode_chat(prompt);
         if (!tokens.ok()) {
             ApiError error = from_error(tokens.error());
-            error.param = "messages";
+            error.param = prompt_field(request.endpoint);
             return error;
         }
         if (!request.tools.is_null()) {
@@ -185,7 +197,7 @@ class Preparation {
             request.sampling.grammar.text.size() +
             request.sampling.logit_bias.size() * sizeof(std::pair<Token, float>) +
             (out_.prediction.size() + request.stop_token_ids.size()) * sizeof(Token);
-        std::size_t bytes = each * prompts;
+        std::size_t bytes = each * prompts + request.settings.size();
         for (const auto& prompt : out_.prompts) bytes += prompt.size() * sizeof(Token);
         for (const auto& echoed : out_.echoes) bytes += echoed->size();
         const auto choices = static_cast<std::int64_t>(prompts) * request.made();
@@ -227,6 +239,15 @@ std::optional<ApiError> measure_json(std::string_view text, const RequestLimits&
     bytes = static_cast<std::int64_t>(values) * kJsonValueBytes +
             static_cast<std::int64_t>(text.size());
     return {};
+}
+
+std::optional<ApiError> read_body(const RequestLimits& limits, std::string_view body,
+                                  RequestBudget::Share& share, nlohmann::ordered_json& object) {
+    std::int64_t bytes = 0;
+    if (auto error = measure_json(body, limits, bytes)) return error;
+    const base::Status held = share.resize(share.bytes() + bytes);
+    if (!held.ok()) return from_error(held.error());
+    return parse_json_object(body, object);
 }
 
 std::optional<ApiError> prepare_completion(const RequestLimits& limits, const ModelRegistry& models,

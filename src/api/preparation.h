@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ struct PreparedCompletion {
     text::AnswerFormat reads;
     std::shared_ptr<const text::ToolSchemas> tools;  // null = none
     bool in_thought = false;
+    // Gets the JSON of an answer of /v1/responses, when it is whole, on the thread that writes it;
+    // empty = nobody wants it.
+    std::function<void(const std::string& answer)> on_response;
     // In the end it holds as many bytes as are kept: this, and what the choices take.
     std::shared_ptr<RequestBudget::Share> share;
 };
@@ -38,6 +42,10 @@ std::optional<ApiError> prepare_completion(const RequestLimits& limits, const Mo
                                            Endpoint endpoint, std::string body,
                                            const std::atomic<bool>& dropped,
                                            PreparedCompletion& prepared);
+
+// Parses a body within its request's share of memory.
+std::optional<ApiError> read_body(const RequestLimits& limits, std::string_view body,
+                                  RequestBudget::Share& share, nlohmann::ordered_json& object);
 
 // Computes how many bytes parsing text as JSON takes, or returns the error that it has too many
 // values.

@@ -12,6 +12,7 @@
 #include "api/access_log.h"
 #include "api/error.h"
 #include "api/guard.h"
+#include "api/protocols/protocol.h"
 #include "base/check.h"
 
 namespace helix::api {
@@ -27,6 +28,17 @@ constexpr OtherMethods kHide = OtherMethods::hide;
 constexpr std::array kRoutes = {
     Route{"POST", "/chat/completions", handle::chat},
     Route{"POST", "/completions", handle::completion},
+    Route{"POST", "/responses", handle::responses},
+    Route{"GET", "/responses/{id}", handle::get_response, kRefuse},
+    Route{"DELETE", "/responses/{id}", handle::delete_response, kRefuse},
+    Route{"POST", "/messages", handle::messages},
+    Route{"POST", "/messages/count_tokens", handle::message_tokens},
+    Route{"POST", "/api/chat", handle::ollama_chat},
+    Route{"POST", "/api/generate", handle::ollama_generate},
+    Route{"GET", "/api/tags", handle::ollama_tags},
+    Route{"GET", "/api/ps", handle::ollama_running},
+    Route{"POST", "/api/show", handle::ollama_show},
+    Route{"GET", "/api/version", handle::version},
     Route{"GET", "/models", handle::models},
     Route{"GET", "/models/{id...}", handle::model, kHide},
     Route{"POST", "/tokenize", handle::tokenize},
@@ -41,6 +53,9 @@ constexpr std::array kRoutes = {
     Route{"GET", "/batches", handle::list_batches, kRefuse},
     Route{"GET", "/batches/{id}", handle::get_batch, kRefuse},
     Route{"POST", "/batches/{id}/cancel", handle::cancel_batch, kRefuse},
+
+    Route{"GET", "/props", handle::props},
+    Route{"GET", "/slots", handle::slots},
 
     Route{"GET", "/", handle::start_page, kHide},
     Route{"GET", "/health", handle::health},
@@ -111,10 +126,10 @@ void refuse_method(ApiContext& context, const Exchange& exchange, const Route& f
                       "method_not_allowed",
                       0};
     if (found.others == OtherMethods::refuse) {
-        return context.respond(*exchange, error_response(error));
+        return context.refuse(*exchange, error);
     }
     error.message = fmt::format("{} takes {}, not {}.", request.path, found.method, request.method);
-    net::HttpResponse response = error_response(error);
+    net::HttpResponse response = error_response(request, error);
     response.headers.emplace_back("allow", std::string(found.method) + ", OPTIONS");
     context.respond(*exchange, response);
 }
@@ -134,6 +149,10 @@ void route_trusted(ApiContext& context, const Exchange& exchange) {
 
 void route(ApiContext& context, const Exchange& exchange) {
     ++context.metrics.http_requests;
+    const std::string& request_id = exchange->request().request_id;
+    for (auto& [name, value] : extra_headers(protocol_of(exchange->request().path), request_id)) {
+        exchange->add_header(name, value);
+    }
     if (!let_pass(context, exchange)) return;
     const net::HttpRequest& request = exchange->request();
     const std::string_view path = without_version(request.path);

@@ -49,6 +49,8 @@ class TextCodec {
     virtual std::string token_bytes(Token token) const = 0;
     virtual const std::vector<Token>& end_tokens() const = 0;
     virtual std::int32_t vocab_size() const = 0;
+    // The source of the template that encode_chat() renders; "" = not known.
+    virtual std::string_view chat_template() const { return {}; }
     // For the text of one answer, which continues a prompt. The codec must outlive it.
     virtual std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const = 0;
     // What is to be read out of this model's answers in chats.

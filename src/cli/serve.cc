@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <charconv>
 #include <condition_variable>
 #include <cstdio>
@@ -51,7 +52,7 @@ struct ServeArguments {
     std::string role = "both";
     int handovers = core::MigrationConfig{}.handovers_per_worker;
     int min_workers = 1;
-    std::string model_name;
+    std::vector<std::string> model_names;
     std::string key;
     bool insecure = false;
     AccessArguments access;
@@ -269,16 +270,22 @@ base::Result<std::optional<api::JobOptions>> job_options(const ServeArguments& a
 api::ModelInfo model_info(const ServeArguments& a, const Served& served) {
     const model::ModelInfo file = model::collect_info(*served.weights);
     api::ModelInfo info;
-    info.name = !a.model_name.empty() ? a.model_name
-                : !file.name.empty()  ? file.name
-                                      : std::filesystem::path(a.model).stem().string();
-    info.aliases = {std::filesystem::path(a.model).filename().string(), "default"};
+    const bool named = !a.model_names.empty() && !a.model_names.front().empty();
+    info.name = named                ? a.model_names.front()
+                : !file.name.empty() ? file.name
+                                     : std::filesystem::path(a.model).stem().string();
+    if (named) info.aliases.assign(a.model_names.begin() + 1, a.model_names.end());
+    info.aliases.push_back(std::filesystem::path(a.model).filename().string());
+    info.aliases.emplace_back("default");
     info.created = static_cast<std::int64_t>(std::time(nullptr));
     info.context_length = served.model.spec.context_length;
     info.n_params = file.parameters;
     info.size_bytes = file.file_bytes;
     info.hidden = served.model.hidden_size;
     info.n_layers = served.model.spec.n_layers;
+    info.architecture = file.architecture;
+    if (!file.types.empty()) info.quantization = file.types.front().type;
+    for (char& c : info.quantization) c = static_cast<char>(std::toupper(c));
     return info;
 }
 
@@ -477,7 +484,9 @@ void add_serve(App& app) {
         ->capture_default_str();
     command->add_option("--min-workers", a.min_workers, "place the model once so many have joined")
         ->capture_default_str();
-    command->add_option("--name", a.model_name, "the model's name in the API [from the file]");
+    command->add_option("--name,--served-model-name", a.model_names,
+                        "the model's name in the API; others after it are names that it has, too "
+                        "[from the file]");
     command->add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
     command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
     add_access_options(*command, a.access);

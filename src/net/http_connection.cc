@@ -74,14 +74,14 @@ std::shared_ptr<MemoryBudget> HttpLoop::bodies_of(const std::string& peer) {
     return budget;
 }
 
-std::string HttpLoop::last_answer(int status, std::string_view message) {
-    const HttpResponse page = error_page(status, message);
+std::string HttpLoop::last_answer(int status, std::string_view message, std::string_view path) {
+    const std::string id = fmt::format("req_{:016x}", ids.next());
+    const HttpResponse page = error_page({status, message, path, id});
     ResponseHead head;
     head.status = page.status;
     head.content_type = page.content_type;
     head.headers = &page.headers;
     head.date = date();
-    const std::string id = fmt::format("req_{:016x}", ids.next());
     head.request_id = id;
     head.content_length = page.body.size();
     head.keep_alive = false;
@@ -120,7 +120,7 @@ void HttpConnection::spawn(Coroutine coroutine) {
 void HttpConnection::start_refusing() {
     tell_refused(503, kTooMany);
     spawn([this] { return read_loop(); });
-    spawn([this] { return refuse(503, kTooMany); });
+    spawn([this] { return refuse(503, kTooMany, {}); });
 }
 
 void HttpConnection::enter(Phase phase, base::Duration limit) {
@@ -145,14 +145,14 @@ void HttpConnection::check_deadline(Clock::time_point now) {
             fmt::format("at least {} bytes of a body must arrive in {} s", o.body_progress_bytes,
                         o.body_progress_interval.seconds());
         tell_refused(408, why);
-        spawn([this, why] { return refuse(408, why); });
+        spawn([this, why, path = arriving_path()] { return refuse(408, why, path); });
         return;
     }
     if (now < deadline_) return;
     if (phase_ == Phase::header || phase_ == Phase::body) {
         enter(Phase::linger, kLinger);
         tell_refused(408, kTooLong);
-        spawn([this] { return refuse(408, kTooLong); });
+        spawn([this, path = arriving_path()] { return refuse(408, kTooLong, path); });
         return;
     }
     close();
@@ -371,7 +371,7 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
                 in.body = {};  // others may use its memory while the refusal is on its way
                 in.share.reset();
                 in.file.reset();
-                co_await refuse(refusal->status, std::move(refusal->why));
+                co_await refuse(refusal->status, std::move(refusal->why), arriving_path());
                 co_return false;
             }
             if (in.done) break;
@@ -390,7 +390,7 @@ HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& reques
         if (!sealed.ok()) {
             std::string why = sealed.error().message;
             tell_refused(500, why);
-            co_await refuse(500, std::move(why));
+            co_await refuse(500, std::move(why), arriving_path());
             co_return false;
         }
     }
@@ -478,7 +478,10 @@ bool HttpConnection::answer_failure(const std::exception_ptr& error) {
     }
     const bool begun = exchange_ && exchange_->started_;
     if (begun || phase_ == Phase::linger) return false;
-    send(status == 503 ? loop_.failed_answer : loop_.last_answer(500, "internal error"));
+    send(status == 503 ? loop_.failed_answer
+                       : loop_.last_answer(500, "internal error",
+                                           exchange_ ? std::string_view(exchange_->request().path)
+                                                     : std::string_view()));
     if (!exchange_) return true;
     // Whoever has taken on the request learns that nobody waits for it any more.
     if (exchange_->gone_) asio::post(loop_.io, std::exchange(exchange_->gone_, nullptr));
@@ -498,12 +501,18 @@ void HttpConnection::tell_refused(int status, std::string_view message) const {
     loop_.options.on_refused(what);
 }
 
+std::string HttpConnection::arriving_path() const {
+    const bool known = arriving_ != nullptr && arriving_->has_head;
+    return known ? arriving_->parser.head().path : std::string();
+}
+
 // Answers something that is no request, and ends the connection with it.
-HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string message) {
+HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string message,
+                                                       std::string path) {
     const auto self = shared_from_this();
     keep_alive_ = false;
     enter(Phase::linger, kLinger);
-    send(loop_.last_answer(status, message));
+    send(loop_.last_answer(status, message, path));
     co_await drain_writes();
     co_await linger();
     close();
@@ -603,7 +612,8 @@ void HttpExchange::respond(const HttpResponse& response) {
     }
     ResponseHead head = connection_->head_for(*this, response.status, response.content_type);
     connection_->keep_alive_ = head.keep_alive;
-    head.headers = &response.headers;
+    headers_.insert(headers_.end(), response.headers.begin(), response.headers.end());
+    head.headers = &headers_;
     head.content_length = response.body.size();
     std::string text = format_head(head);
     if (request_.method != "HEAD") text += response.body;
@@ -620,7 +630,8 @@ void HttpExchange::begin_stream(int status, std::string_view content_type,
     chunked_ = !connection_->http_1_0_ && !length;
     ResponseHead head = connection_->head_for(*this, status, content_type);
     connection_->keep_alive_ = head.keep_alive && (chunked_ || length);
-    head.headers = &headers;
+    headers_.insert(headers_.end(), headers.begin(), headers.end());
+    head.headers = &headers_;
     head.framing = chunked_ ? Framing::chunked : Framing::close;
     if (length) {
         head.framing = Framing::length;

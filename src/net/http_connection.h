@@ -38,8 +38,8 @@ struct HttpLoop {
 
     // The present time for the header of this name.
     std::string_view date();
-    // A whole answer with this status that ends its connection.
-    std::string last_answer(int status, std::string_view message);
+    // A whole answer with this status that ends its connection. path: of the request, if known.
+    std::string last_answer(int status, std::string_view message, std::string_view path = {});
 
     boost::asio::io_context io{1};
     HttpServerOptions options;
@@ -87,7 +87,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
     Awaitable<void> serve();
     Awaitable<void> serve_one(HttpRequest request);
-    Awaitable<void> refuse(int status, std::string message);
+    Awaitable<void> refuse(int status, std::string message, std::string path);
+    // The path of the request on its way in; "" = not known.
+    std::string arriving_path() const;
     // Tells whoever keeps a log what the connection is about to refuse with.
     void tell_refused(int status, std::string_view message) const;
     Awaitable<void> read_loop();

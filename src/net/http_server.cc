@@ -80,8 +80,8 @@ base::TimePoint loop_now() {
     return {std::chrono::nanoseconds(Clock::now().time_since_epoch()).count()};
 }
 
-HttpResponse plain_error(int status, std::string_view message) {
-    return {status, "text/plain", std::string(message) + "\n", {}};
+HttpResponse plain_error(const HttpProblem& problem) {
+    return {problem.status, "text/plain", std::string(problem.message) + "\n", {}};
 }
 
 }  // namespace

@@ -31,6 +31,14 @@ struct HttpRefused {
     std::string_view message;
 };
 
+// An error of the HTTP server itself, for whoever makes its answers.
+struct HttpProblem {
+    int status = 0;
+    std::string_view message;
+    std::string_view path;        // of the request; "" = not known
+    std::string_view request_id;  // that the answer carries
+};
+
 struct HttpServerOptions {
     std::string address = "127.0.0.1";
     std::uint16_t port = 0;  // 0 = one that is free
@@ -114,6 +122,10 @@ class HttpExchange {
     // Says which web page may read the answer (CORS); "" = none, which is the default. To be called
     // before the answer begins.
     void allow_origin(std::string origin) { allow_origin_ = std::move(origin); }
+    // Adds a header to the answer, whatever it is. To be called before the answer begins.
+    void add_header(std::string name, std::string value) {
+        headers_.emplace_back(std::move(name), std::move(value));
+    }
     // callback is called once, when the answer is complete or cannot be completed any more. It may
     // not answer.
     void on_end(std::function<void(const HttpExchange&)> callback) { ended_ = std::move(callback); }
@@ -138,6 +150,7 @@ class HttpExchange {
     std::function<void()> drained_;
     std::function<void(const HttpExchange&)> ended_;
     std::string allow_origin_;
+    HttpHeaders headers_;  // besides those of the answer
     std::vector<std::pair<std::string_view, std::int64_t>> counts_;
     int status_ = 0;
     std::uint64_t body_bytes_ = 0;
@@ -153,7 +166,7 @@ class HttpServer {
     using Handler = std::function<void(const std::shared_ptr<HttpExchange>&)>;
     using Task = std::function<void()>;
     // Makes answers for what never reaches the handler: malformed, too large, too slow, too many.
-    using ErrorPage = std::function<HttpResponse(int status, std::string_view message)>;
+    using ErrorPage = std::function<HttpResponse(const HttpProblem& problem)>;
 
     // Begins to listen; requests are handled after start().
     static base::Result<std::unique_ptr<HttpServer>> listen(HttpServerOptions options);

@@ -141,6 +141,22 @@ TEST_F(ApiTest, TheModelListHasTheModelAndItsAliases) {
     EXPECT_EQ(Json::parse(get("/v1/models/gpt-x").body)["id"], "gpt-x");
 }
 
+TEST_F(ApiTest, ThePageOfLlamaCppFindsWhatItAsksFor) {
+    core::ClusterView view;
+    view.serving = true;
+    view.running = 2;
+    service_.set_view(view);
+    const Json props = Json::parse(get("/props").body);
+    EXPECT_EQ(props["default_generation_settings"]["n_ctx"], 200);
+    EXPECT_EQ(props["total_slots"], 3);
+    EXPECT_EQ(props["model_path"], "byte-model");
+    EXPECT_EQ(props["modalities"], (Json{{"vision", false}, {"audio", false}}));
+    const Json slots = Json::parse(get("/slots").body);
+    ASSERT_EQ(slots.size(), 3U);
+    EXPECT_EQ(slots[1]["is_processing"], true);
+    EXPECT_EQ(slots[2]["is_processing"], false);
+}
+
 TEST_F(ApiTest, HealthFollowsTheClusterAndReadinessAlsoTheDrain) {
     EXPECT_EQ(get("/health").status, 200);
     EXPECT_EQ(get("/v1/health").body, R"({"status":"ok"})");

@@ -44,7 +44,7 @@ class WritersTest : public ::testing::Test {
     static WholeChoice choice(Parts parts, FinishReason reason = FinishReason::stop) {
         WholeChoice made;
         made.parts = std::move(parts);
-        made.reason = reason;
+        made.end.reason = reason;
         return made;
     }
     // The chunks of a stream. That it ends with [DONE] is checked.
@@ -64,7 +64,7 @@ class WritersTest : public ::testing::Test {
     FakeService service_;
     ModelEntry model_;
     PreparedCompletion prepared_;
-    AnswerHead head_{"id-1", 1234, "m"};
+    AnswerHead head_{"id-1", 1234, "m", ""};
 };
 
 TEST_F(WritersTest, AChatStreamHasAFieldOfItsOwnForEachKindOfPart) {
@@ -76,7 +76,7 @@ TEST_F(WritersTest, AChatStreamHasAFieldOfItsOwnForEachKindOfPart) {
     writer->add_parts(out, 0, {ContentText{"I look."}, ToolCallDelta{0, "call_1", "look", ""}},
                       {{2, 0, 2}, 2});
     writer->add_parts(out, 0, {ToolCallDelta{0, "", "", "{\"at\":\"sky\"}", true}}, {{2, 0, 3}, 3});
-    writer->finish(out, 0, FinishReason::stop, {{2, 0, 4}, 4});
+    writer->finish(out, 0, {FinishReason::stop}, {{2, 0, 4}, 4});
     writer->end(out, {2, 0, 4});
     const auto all = chunks(out);
     ASSERT_EQ(all.size(), 6U);
@@ -104,8 +104,8 @@ TEST_F(WritersTest, ACallThatIsCutOffEndsByLengthAndOtherChoicesEndAsTheyDo) {
     std::string out;
     writer->add_parts(out, 0, {ToolCallDelta{0, "call_1", "look", "{"}}, {{}, 1});
     writer->add_parts(out, 1, {ContentText{"no"}}, {{}, 1});
-    writer->finish(out, 0, FinishReason::length, {{}, 1});
-    writer->finish(out, 1, FinishReason::stop, {{}, 1});
+    writer->finish(out, 0, {FinishReason::length}, {{}, 1});
+    writer->finish(out, 1, {FinishReason::stop}, {{}, 1});
     writer->end(out, {});
     const auto all = chunks(out);
     ASSERT_EQ(all.size(), 7U);
@@ -189,7 +189,7 @@ TEST_F(WritersTest, APlainCompletionBeginsWithTheEchoOfItsPrompt) {
     writer->add_parts(out, 1, {}, {{}, 1});
     writer->add_parts(out, 0, {ContentText{"!"}}, {{}, 1});
     writer->add_parts(out, 0, {ContentText{"?"}}, {{}, 2});
-    writer->finish(out, 0, FinishReason::stop, {{}, 2});
+    writer->finish(out, 0, {FinishReason::stop}, {{}, 2});
     writer->end(out, {});
     const auto all = chunks(out);
     ASSERT_EQ(all.size(), 4U);
@@ -212,7 +212,7 @@ TEST_F(WritersTest, UsageIsTokenByTokenWhereItIsAskedFor) {
     std::string out;
     writer->add_parts(out, 0, {}, {{2, 0, 1}, 1});
     writer->add_parts(out, 0, {}, {{2, 0, 1}, 1});  // nothing new
-    writer->finish(out, 0, FinishReason::length, {{2, 0, 1}, 1});
+    writer->finish(out, 0, {FinishReason::length}, {{2, 0, 1}, 1});
     writer->end(out, {2, 0, 1});
     const auto all = chunks(out);
     ASSERT_EQ(all.size(), 3U);

@@ -1,13 +1,15 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "../api/timed_service.h"
 #include "api/api_server.h"
 
 // The real API server in front of a model that always says the same: what the client tests run
-// against when there is no cluster. Prints its address and serves until standard input ends.
+// against when there is no cluster. Keeps files and responses in $HELIX_STATE_DIR, if that is set.
+// Prints its address and serves until standard input ends.
 int main() {
     using namespace helix;
     api::TimedService service(
@@ -16,6 +18,10 @@ int main() {
         "caf\xC3\xA9s and \xF0\x9F\x98\x80 end it.");
     api::ApiOptions options;
     options.seed = 1;
+    if (const char* folder = std::getenv("HELIX_STATE_DIR")) {
+        options.jobs = api::JobOptions{};
+        options.jobs->folder = folder;
+    }
     auto server = api::ApiServer::start(std::move(options), api::byte_model(service));
     if (!server.ok()) {
         std::fprintf(stderr, "%s\n", server.error().message.c_str());

@@ -1,24 +1,14 @@
 // The openai package, as anybody installs it, against HELIX_BASE_URL (".../v1"). Knows nothing of the model
-// behind it but that it answers; prints one line a check and exits 1 when one fails.
+// behind it but that it answers.
 import assert from 'node:assert/strict';
 import OpenAI, { toFile } from 'openai';
+import { check, finish } from './check.mjs';
 
 const baseURL = process.env.HELIX_BASE_URL;
 assert.ok(baseURL, 'HELIX_BASE_URL is not set');
 const client = new OpenAI({ baseURL, apiKey: process.env.HELIX_API_KEY ?? 'none', maxRetries: 0 });
 const messages = [{ role: 'user', content: 'Say something about machines.' }];
 let model = process.env.HELIX_MODEL;
-let failed = 0;
-
-async function check(name, body) {
-  try {
-    await body();
-    console.log(`ok    ${name}`);
-  } catch (error) {
-    failed += 1;
-    console.log(`FAIL  ${name}\n${error.stack}`);
-  }
-}
 
 async function collect(stream) {
   const chunks = [];
@@ -185,6 +175,64 @@ await check('errors have their classes, parameters and codes', async () => {
   await assert.rejects(client.models.retrieve('no-such-model'), OpenAI.NotFoundError);
 });
 
+const respond = (more = {}) => ({
+  model, input: 'Say something about machines.', temperature: 0, max_output_tokens: 24, ...more,
+});
+
+await check('responses.create', async () => {
+  const answer = await client.responses.create(respond({ instructions: 'Be brief.', metadata: { a: 'b' } }));
+  assert.equal(answer.object, 'response');
+  assert.ok(['completed', 'incomplete'].includes(answer.status));
+  assert.ok(answer.output_text.length > 0);
+  assert.equal(answer.instructions, 'Be brief.');
+  assert.deepEqual(answer.metadata, { a: 'b' });
+  assert.equal(answer.usage.total_tokens, answer.usage.input_tokens + answer.usage.output_tokens);
+});
+
+await check('streamed responses, raw and by the .stream() helper', async () => {
+  const whole = await client.responses.create(respond());
+  const types = [];
+  let text = '';
+  let number = 0;
+  for await (const event of await client.responses.create(respond({ stream: true }))) {
+    assert.equal(event.sequence_number, number);
+    number += 1;
+    if (event.type === 'response.output_text.delta') text += event.delta;
+    if (event.type !== types.at(-1)) types.push(event.type);
+  }
+  assert.equal(text, whole.output_text);
+  assert.deepEqual(types, [
+    'response.created', 'response.in_progress', 'response.output_item.added', 'response.content_part.added',
+    'response.output_text.delta', 'response.output_text.done', 'response.content_part.done', 'response.output_item.done',
+    `response.${whole.status}`,
+  ]);
+  const stream = client.responses.stream(respond());
+  let snapshot = '';
+  stream.on('response.output_text.delta', (event) => { snapshot = event.snapshot; });
+  const final = await stream.finalResponse();
+  assert.equal(snapshot, whole.output_text);
+  assert.equal(final.output[0].content[0].text, whole.output_text);
+});
+
+await check('a response to a history with items of all kinds', async () => {
+  const answer = await client.responses.create(respond({
+    max_output_tokens: 8,
+    tools: [{ type: 'function', name: 'look', strict: false, parameters: { type: 'object', properties: {} } }],
+    input: [
+      { role: 'user', content: [{ type: 'input_text', text: 'What is it?' }] },
+      { type: 'reasoning', id: 'rs_1', summary: [], content: [{ type: 'reasoning_text', text: 'Look first.' }] },
+      { type: 'function_call', call_id: 'call_1', name: 'look', arguments: '{"at":"sky"}' },
+      { type: 'function_call_output', call_id: 'call_1', output: 'blue' },
+    ],
+  }));
+  assert.ok(answer.output_text.length > 0);
+  await assert.rejects(client.responses.create(respond({ max_output_tokens: 0 })), (error) => {
+    assert.ok(error instanceof OpenAI.BadRequestError);
+    assert.equal(error.param, 'max_output_tokens');
+    return true;
+  });
+});
+
 const machine = {
   type: 'object',
   properties: {
@@ -211,6 +259,12 @@ await check('a schema that is not supported is refused with its place', async ()
 
 // Needs a model that draws tokens; the fake server says what it says.
 if (process.env.HELIX_DRAWS_TOKENS) {
+  await check('a response by a JSON schema', async () => {
+    const format = { type: 'json_schema', name: 'machine', strict: true, schema: machine };
+    const answer = await client.responses.create(respond({ text: { format }, max_output_tokens: 120 }));
+    assert.deepEqual(Object.keys(JSON.parse(answer.output_text)), ['name', 'kind', 'cores']);
+  });
+
   await check('an answer by a JSON schema, whole and streamed', async () => {
     const options = greedy({ ...asSchema(machine), max_tokens: 120 });
     const answer = await client.chat.completions.create(options);
@@ -233,8 +287,24 @@ await check('eight streams at once', async () => {
   assert.deepEqual(texts, Array(8).fill(expected));
 });
 
-// Only for a server that keeps files and batches.
+// Only for a server that keeps files, batches and responses.
 if (process.env.HELIX_STATE_DIR) {
+  await check('a response goes on from an earlier one, which is kept until it is deleted', async () => {
+    const first = await client.responses.create(respond());
+    const second = await client.responses.create(respond({ input: 'And then?', previous_response_id: first.id }));
+    const history = [
+      { role: 'user', content: respond().input }, ...first.output, { role: 'user', content: 'And then?' },
+    ];
+    const whole = await client.responses.create(respond({ input: history, store: false }));
+    assert.equal(second.output_text, whole.output_text);
+    assert.equal(second.usage.input_tokens, whole.usage.input_tokens);
+    assert.equal(second.previous_response_id, first.id);
+    assert.equal((await client.responses.retrieve(first.id)).output_text, first.output_text);
+    await client.responses.delete(first.id);
+    await assert.rejects(client.responses.retrieve(first.id), OpenAI.NotFoundError);
+    await assert.rejects(client.responses.retrieve(whole.id), OpenAI.NotFoundError);
+  });
+
   await check('a batch, from the upload to the output file', async () => {
     const line = (id, more) => JSON.stringify({
       custom_id: id, method: 'POST', url: '/v1/chat/completions', body: greedy(more),
@@ -272,5 +342,4 @@ if (process.env.HELIX_STATE_DIR) {
   });
 }
 
-console.log(failed === 0 ? 'all checks passed' : `${failed} checks failed`);
-process.exit(failed === 0 ? 0 : 1);
+finish();

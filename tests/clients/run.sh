@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the openai npm client's test against a server:
+# Runs the tests of the npm clients against a server, one after the other:
 #     run.sh --base-url http://127.0.0.1:8000     one that runs already
 #     run.sh --server PROGRAM                     one that PROGRAM starts; it prints its address and serves until its input ends
 # --work DIR: where the packages go (default: a temporary directory). Exits 77, "skipped", without node, npm or packages.
@@ -23,15 +23,22 @@ if [ -z "$work" ]; then
     trap 'rm -rf "$work"' EXIT
 fi
 mkdir -p "$work"
-cp "$here/package.json" "$here/package-lock.json" "$here/openai_test.mjs" "$work/"
+cp "$here/package.json" "$here/package-lock.json" "$here"/*.mjs "$work/"
 cd "$work"
 if ! cmp -s package-lock.json installed.lock; then
     npm ci --no-audit --no-fund --loglevel=error || { echo "SKIPPED: npm ci could not get the packages"; exit 77; }
     cp package-lock.json installed.lock
 fi
 if [ -n "$server" ]; then
+    HELIX_STATE_DIR=$(mktemp -d -p "$work")
+    export HELIX_STATE_DIR
     coproc SERVER { exec "$server"; }
     read -r base_url <&"${SERVER[0]}"
 fi
 [ -n "$base_url" ] || { echo "run.sh: --base-url or --server is needed" >&2; exit 2; }
-HELIX_BASE_URL=${base_url%/}/v1 node openai_test.mjs
+status=0
+for test in *_test.mjs; do
+    echo "== $test"
+    HELIX_BASE_URL=${base_url%/}/v1 node "$test" || status=1
+done
+exit $status

@@ -293,9 +293,9 @@ TEST_F(HttpLimits, WhateverAHandlerThrowsIsAnsweredAndTheServerLives) {
             if (path == "/none") throw std::length_error("none");
             throw std::runtime_error("/home/secret/path");
         },
-        [](int status, std::string_view message) -> HttpResponse {
-            if (message == "internal error") throw std::bad_alloc();
-            return {status, "text/plain", std::string(message), {}};
+        [](const HttpProblem& problem) -> HttpResponse {
+            if (problem.message == "internal error") throw std::bad_alloc();
+            return {problem.status, "text/plain", std::string(problem.message), {}};
         },
         [&ticks] {
             ++ticks;

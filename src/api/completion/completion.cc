@@ -44,7 +44,8 @@ Completion::Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> e
       model_(*prepared_.model),
       head_{.id = new_answer_id(request_.endpoint, context.random),
             .created = context.options.unix_time(),
-            .model = request_.model.empty() ? model_.info.name : request_.model},
+            .model = request_.model.empty() ? model_.info.name : request_.model,
+            .request_id = exchange_->request().request_id},
       record_(context, *exchange_, model_),
       sampling_(request_.sampling) {
     if (!request_.ignore_eos) stop_tokens_ = model_.codec->end_tokens();
@@ -158,6 +159,7 @@ Usage Completion::usage() const {
         usage.cached_tokens += choice->record.cached_tokens();
         usage.reasoning_tokens += choice->reasoning_tokens;
     }
+    if (!choices_.empty()) usage.times = choices_.front()->record.times(now());
     return usage;
 }
 
@@ -204,7 +206,7 @@ void Completion::token(std::size_t prompt, std::int32_t choice, const core::Prod
     if (may_stop && is_stop_token(token.token)) return;
     if (request_.wants_logprobs() && !goes_on(delivery_->add_token(index, token))) return;
     const bool in_thought = c.output.in_thought();
-    auto parts = c.output.push(token.token, may_stop);
+    std::vector<text::OutputPart> parts = c.output.push(token.token, may_stop);
     if (in_thought || holds_reasoning(parts)) ++c.reasoning_tokens;
     show(index, std::move(parts));
     if (over_ || !c.output.stopped()) return;
@@ -259,7 +261,7 @@ void Completion::complete_choice(std::size_t index, FinishReason reason) {
     if (over_) return;
     c.done = true;
     c.record.ended(now(), reason);
-    if (!goes_on(delivery_->finish(index, reason, progress(c)))) return;
+    if (!goes_on(delivery_->finish(index, {reason, c.output.stop_string()}, progress(c)))) return;
     if (std::all_of(choices_.begin(), choices_.end(), [](const auto& ch) { return ch->done; })) {
         complete_answer();
     }

@@ -36,7 +36,7 @@ ChoiceRecord CompletionRecord::add_choice(const CompletionRequest& request, cons
     std::shared_ptr<RequestRecord> record = context_.log.add();
     record->id = id;
     record->choice = choices_++;
-    record->chat = request.endpoint == Endpoint::chat;
+    record->chat = request.endpoint != Endpoint::completions;
     record->stream = request.stream;
     record->created = context_.options.unix_time();
     record->prompt_tokens = prompt_tokens;
@@ -71,6 +71,17 @@ void ChoiceRecord::token(base::TimePoint at) {
     last_token_at_ = at;
     ++metrics_.generation_tokens_total;
     exchange_.count("completion_tokens", 1);
+}
+
+AnswerTimes ChoiceRecord::times(base::TimePoint now) const {
+    AnswerTimes times;
+    times.all = now - arrived_;
+    if (record_->queue_s < 0) return times;
+    times.waiting = routed_at_ - arrived_;
+    if (tokens() == 0) return times;
+    times.prompt = first_token_at_ - routed_at_;
+    times.answer = last_token_at_ - first_token_at_;
+    return times;
 }
 
 void ChoiceRecord::ended(base::TimePoint at, core::FinishReason reason) {

@@ -6,6 +6,7 @@
 
 #include "api/context.h"
 #include "api/preparation.h"
+#include "api/writers/answer_writer.h"
 #include "base/time.h"
 #include "net/http_server.h"
 
@@ -25,6 +26,7 @@ class ChoiceRecord {
     // Why it is about to end by FinishReason::cancelled.
     void explain(const char* reason) { record_->reason = reason; }
 
+    AnswerTimes times(base::TimePoint now) const;
     std::int64_t tokens() const { return record_->completion_tokens; }
     // Of its prompt, from the prefix cache; 0 where another choice of that prompt counts them.
     std::int64_t cached_tokens() const { return counts_prompt_ ? record_->cached_tokens : 0; }

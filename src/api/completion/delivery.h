@@ -40,7 +40,7 @@ class Delivery {
     // The choice has one more token or ends, and shows these parts of it, if any.
     virtual MaybeError add_parts(std::size_t choice, std::vector<text::OutputPart> parts,
                                  const Progress& progress) = 0;
-    virtual MaybeError finish(std::size_t choice, core::FinishReason reason,
+    virtual MaybeError finish(std::size_t choice, const ChoiceEnd& end,
                               const Progress& progress) = 0;
 
     // Called when the last bytes of the answer are ready, perhaps after end() has returned. False

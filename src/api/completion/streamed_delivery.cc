@@ -60,10 +60,10 @@ Delivery::MaybeError StreamedDelivery::add_parts(std::size_t choice,
     return emit(events);
 }
 
-Delivery::MaybeError StreamedDelivery::finish(std::size_t choice, core::FinishReason reason,
+Delivery::MaybeError StreamedDelivery::finish(std::size_t choice, const ChoiceEnd& end,
                                               const Progress& progress) {
     std::string events;
-    writer_->finish(events, choice, reason, progress);
+    writer_->finish(events, choice, end, progress);
     return emit(events);
 }
 
@@ -78,7 +78,7 @@ void StreamedDelivery::end(const Usage& usage, const std::vector<std::size_t>& /
 }
 
 void StreamedDelivery::fail(const ApiError& error) {
-    if (!opened_) return place_.context.respond(*place_.exchange, error_response(error));
+    if (!opened_) return place_.context.refuse(*place_.exchange, error);
     std::string event;
     writer_->error(event, error);
     emit(event);

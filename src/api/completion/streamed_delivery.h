@@ -19,8 +19,7 @@ class StreamedDelivery final : public Delivery {
     MaybeError add_token(std::size_t choice, const core::ProducedToken& token) override;
     MaybeError add_parts(std::size_t choice, std::vector<text::OutputPart> parts,
                          const Progress& progress) override;
-    MaybeError finish(std::size_t choice, core::FinishReason reason,
-                      const Progress& progress) override;
+    MaybeError finish(std::size_t choice, const ChoiceEnd& end, const Progress& progress) override;
     void end(const Usage& usage, const std::vector<std::size_t>& shown, Leave leave) override;
     void fail(const ApiError& error) override;
     void drop() override { place_.memory.release(); }

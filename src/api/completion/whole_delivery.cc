@@ -62,10 +62,10 @@ Delivery::MaybeError WholeDelivery::add_parts(std::size_t choice,
     return {};
 }
 
-Delivery::MaybeError WholeDelivery::finish(std::size_t choice, core::FinishReason reason,
+Delivery::MaybeError WholeDelivery::finish(std::size_t choice, const ChoiceEnd& end,
                                            const Progress& /*progress*/) {
-    choices_[choice].reason = reason;
-    if (reason == core::FinishReason::stop) text::drop_broken_calls(choices_[choice].parts);
+    choices_[choice].end = end;
+    if (end.reason == core::FinishReason::stop) text::drop_broken_calls(choices_[choice].parts);
     return {};
 }
 
@@ -108,7 +108,7 @@ void WholeDelivery::send(std::shared_ptr<const std::string> body, const Leave& l
 }
 
 void WholeDelivery::fail(const ApiError& error) {
-    place_.context.respond(*place_.exchange, error_response(error));
+    place_.context.refuse(*place_.exchange, error);
 }
 
 }  // namespace helix::api

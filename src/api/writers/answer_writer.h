@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/error.h"
+#include "base/time.h"
 #include "core/protocol/messages.h"
 #include "text/output/output_part.h"
 
@@ -18,11 +19,20 @@
 
 namespace helix::api {
 
+// How long an answer took so far.
+struct AnswerTimes {
+    base::Duration all;      // since its request arrived
+    base::Duration waiting;  // until it had a pipeline
+    base::Duration prompt;   // from there to its first token
+    base::Duration answer;   // from the first token to the last
+};
+
 struct Usage {
     std::int64_t prompt_tokens = 0;
     std::int64_t cached_tokens = 0;  // prompt tokens that came from the prefix cache
     std::int64_t completion_tokens = 0;
     std::int64_t reasoning_tokens = 0;  // of those
+    AnswerTimes times = {};             // of the first choice
 };
 
 // What an answer says of itself.
@@ -30,12 +40,19 @@ struct AnswerHead {
     std::string id;
     std::int64_t created = 0;  // Unix seconds
     std::string model;         // by the name that the request used
+    std::string request_id;    // of the HTTP request
 };
 
 // How far an answer is.
 struct Progress {
     Usage usage;                     // of all choices so far
     std::int64_t choice_tokens = 0;  // of the choice that is written of
+};
+
+// How a choice ended.
+struct ChoiceEnd {
+    core::FinishReason reason = core::FinishReason::stop;  // or length
+    std::string stop_string = {};                          // the one that ended it; "" = none did
 };
 
 // Writes one streamed answer. Each method appends to out what the client gets now, which may be
@@ -56,8 +73,8 @@ class StreamWriter {
     // The choice has another token, which shows these parts, or none yet.
     virtual void add_parts(std::string& out, std::size_t choice,
                            std::vector<text::OutputPart> parts, const Progress& progress) = 0;
-    // The choice ends by stop or length; nothing comes of it any more.
-    virtual void finish(std::string& out, std::size_t choice, core::FinishReason reason,
+    // Nothing comes of the choice any more.
+    virtual void finish(std::string& out, std::size_t choice, const ChoiceEnd& end,
                         const Progress& progress) = 0;
     // All choices have ended.
     virtual void end(std::string& out, const Usage& usage) = 0;
@@ -72,7 +89,7 @@ struct WholeChoice {
     // none, and those of the answer.
     std::shared_ptr<const std::vector<core::ProducedToken>> scored;  // null = none
     std::vector<core::ProducedToken> tokens;
-    core::FinishReason reason = core::FinishReason::stop;  // or length
+    ChoiceEnd end;
 };
 
 struct WholeAnswer {

@@ -5,8 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "api/writers/anthropic_stream.h"
+#include "api/writers/anthropic_whole.h"
+#include "api/writers/ollama_stream.h"
 #include "api/writers/openai_stream.h"
 #include "api/writers/openai_whole.h"
+#include "api/writers/responses_stream.h"
 
 namespace helix::api {
 namespace {
@@ -29,12 +33,29 @@ std::vector<PromptEcho> echoes_of(const PreparedCompletion& prepared) {
 }  // namespace
 
 std::string new_answer_id(Endpoint endpoint, base::Random& random) {
-    return fmt::format("{}{:016x}", shape_of(endpoint).id_prefix, random.next());
+    std::string_view prefix = shape_of(endpoint).id_prefix;
+    if (endpoint == Endpoint::messages) prefix = kMessageIdPrefix;
+    if (endpoint == Endpoint::responses) prefix = kResponseIdPrefix;
+    return fmt::format("{}{:016x}", prefix, random.next());
 }
 
 std::unique_ptr<StreamWriter> make_stream_writer(const PreparedCompletion& prepared,
                                                  const AnswerHead& head) {
     const CompletionRequest& request = prepared.request;
+    switch (request.endpoint) {
+        case Endpoint::messages:
+        case Endpoint::message_tokens:
+            return std::make_unique<AnthropicStream>(head);
+        case Endpoint::ollama_chat:
+            return std::make_unique<OllamaStream>(OllamaForm::chat, head);
+        case Endpoint::ollama_generate:
+            return std::make_unique<OllamaStream>(OllamaForm::generate, head);
+        case Endpoint::responses:
+            return std::make_unique<ResponsesStream>(head, request.settings, prepared.on_response);
+        case Endpoint::chat:
+        case Endpoint::completions:
+            break;
+    }
     OpenAiStream::Options options;
     options.choices_of_prompt = static_cast<std::size_t>(request.made());
     options.include_usage = request.include_usage;
@@ -45,9 +66,25 @@ std::unique_ptr<StreamWriter> make_stream_writer(const PreparedCompletion& prepa
 
 std::shared_ptr<const WholeWriter> make_whole_writer(const PreparedCompletion& prepared,
                                                      const AnswerHead& head) {
+    const CompletionRequest& request = prepared.request;
+    switch (request.endpoint) {
+        case Endpoint::messages:
+        case Endpoint::message_tokens:
+            return std::make_shared<const AnthropicWhole>(head);
+        case Endpoint::ollama_chat:
+            return std::make_shared<const OllamaWhole>(OllamaForm::chat, head);
+        case Endpoint::ollama_generate:
+            return std::make_shared<const OllamaWhole>(OllamaForm::generate, head);
+        case Endpoint::responses:
+            return std::make_shared<const ResponsesWhole>(head, request.settings,
+                                                          prepared.on_response);
+        case Endpoint::chat:
+        case Endpoint::completions:
+            break;
+    }
     return std::make_shared<const OpenAiWhole>(
-        shape_of(prepared.request.endpoint), head, *prepared.model->codec,
-        static_cast<std::size_t>(prepared.request.n), echoes_of(prepared));
+        shape_of(request.endpoint), head, *prepared.model->codec,
+        static_cast<std::size_t>(request.n), echoes_of(prepared));
 }
 
 }  // namespace helix::api

@@ -118,14 +118,14 @@ void OpenAiStream::close(std::string& out, std::string_view logprobs,
     out += "}\n\n";
 }
 
-void OpenAiStream::finish(std::string& out, std::size_t choice, core::FinishReason reason,
+void OpenAiStream::finish(std::string& out, std::size_t choice, const ChoiceEnd& end,
                           const Progress& progress) {
     Choice& c = choices_[choice];
     start(out, choice, progress.usage);
     if (!c.logprobs.empty()) chunk(out, choice, text::ContentText{}, progress.usage);
     open(out, choice);
     out += shape_.last_delta;
-    close(out, "null", openai_finish_name(reason, c.calls), progress.usage);
+    close(out, "null", openai_finish_name(end.reason, c.calls), progress.usage);
 }
 
 void OpenAiStream::end(std::string& out, const Usage& usage) {

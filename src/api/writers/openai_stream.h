@@ -23,7 +23,7 @@ class OpenAiStream final : public StreamWriter {
     void add_tokens(std::size_t choice, std::span<const core::ProducedToken> tokens) override;
     void add_parts(std::string& out, std::size_t choice, std::vector<text::OutputPart> parts,
                    const Progress& progress) override;
-    void finish(std::string& out, std::size_t choice, core::FinishReason reason,
+    void finish(std::string& out, std::size_t choice, const ChoiceEnd& end,
                 const Progress& progress) override;
     void end(std::string& out, const Usage& usage) override;
     void error(std::string& out, const ApiError& error) override;

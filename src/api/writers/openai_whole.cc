@@ -52,7 +52,7 @@ void OpenAiWhole::append_choice(std::string& out, const WholeChoice& choice,
             return call != nullptr && call->complete;
         });
     out += ",\"finish_reason\":\"";
-    out += openai_finish_name(choice.reason, calls);
+    out += openai_finish_name(choice.end.reason, calls);
     out += '"';
 }
 

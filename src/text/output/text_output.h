@@ -34,6 +34,8 @@ class TextOutput {
     bool stopped() const { return matcher_.matched().has_value(); }
     // Whether what comes next is part of a thought.
     bool in_thought() const { return parser_ != nullptr && parser_->in_thought(); }
+    // That stop string; "" while there is none.
+    std::string stop_string() const { return matcher_.matched().value_or(std::string()); }
 
   private:
     std::vector<OutputPart> parts_of(std::string text);

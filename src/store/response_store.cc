@@ -1,0 +1,85 @@
+#include "store/response_store.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "store/schema.h"
+
+namespace helix::store {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Status;
+
+namespace {
+
+constexpr const char* kResponseTables = R"(
+CREATE TABLE responses(
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    body BLOB NOT NULL,
+    items BLOB NOT NULL,
+    bytes INTEGER NOT NULL,
+    hash BLOB NOT NULL);
+)";
+constexpr std::int64_t kResponsesApplicationId = 0x486c7270;  // "Hlrp", in the file's header
+constexpr Schema kResponses = {kResponsesApplicationId, 1, kResponseTables, {}};
+
+Error no_response(std::string_view id) {
+    return {Errc::not_found, fmt::format("No such response: '{}'.", id)};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ResponseStore>> ResponseStore::open(const std::string& folder,
+                                                           std::int64_t max_bytes) {
+    TRY_VOID(base::make_private_folder(folder));
+    TRY(auto database, Database::open((std::filesystem::path(folder) / "responses.db").string()));
+    TRY_VOID(prepare_schema(*database, kResponses));
+    return std::unique_ptr<ResponseStore>(new ResponseStore(std::move(database), max_bytes));
+}
+
+Status ResponseStore::save(const ResponseRecord& record) const {
+    TRY(Transaction transaction, Transaction::begin(*db_));
+    {
+        TRY(Statement insert,
+            db_->prepare("INSERT OR REPLACE INTO responses(id, body, items, bytes, hash) "
+                         "VALUES(?1, ?2, ?3, ?4, helix_hash(?1, ?2, ?3))"));
+        TRY_VOID(insert.text(record.id)
+                     .blob(record.body)
+                     .blob(record.items)
+                     .integer(std::ssize(record.body) + std::ssize(record.items))
+                     .run());
+        // The oldest go, as many as are over the limit together with all that are newer.
+        TRY(Statement forget,
+            db_->prepare("DELETE FROM responses WHERE seq <= (SELECT max(seq) FROM (SELECT seq, "
+                         "sum(bytes) OVER (ORDER BY seq DESC) AS newer FROM responses) "
+                         "WHERE newer > ?)"));
+        TRY_VOID(forget.integer(max_bytes_).run());
+    }
+    return transaction.commit();
+}
+
+Result<ResponseRecord> ResponseStore::find(std::string_view id) const {
+    TRY(Statement select, db_->prepare("SELECT body, items, hash = helix_hash(id, body, items) "
+                                       "FROM responses WHERE id = ?"));
+    select.text(id);
+    TRY(const bool row, select.step());
+    if (!row) return no_response(id);
+    if (select.integer_at(2) == 0) {
+        return Error{Errc::internal, fmt::format("The stored response '{}' is damaged.", id)};
+    }
+    return ResponseRecord{std::string(id), std::string(select.blob_at(0)),
+                          std::string(select.blob_at(1))};
+}
+
+Status ResponseStore::remove(std::string_view id) const {
+    TRY(Statement statement, db_->prepare("DELETE FROM responses WHERE id = ?"));
+    TRY_VOID(statement.text(id).run());
+    return db_->changed() > 0 ? Status(base::Ok{}) : Status(no_response(id));
+}
+
+}  // namespace helix::store
