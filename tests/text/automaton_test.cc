@@ -58,6 +58,9 @@ class Recogniser {
                 return ends_of_repeat(e, at);
             case Expr::Kind::rule:
                 return ends_of_rule(e.rule, at);
+            case Expr::Kind::graph:      // made of other sets (pattern_dfa_test.cc)
+            case Expr::Kind::assertion:  // in patterns only
+                break;
         }
         return {};
     }

@@ -46,6 +46,10 @@ inline bool type_fits(const Json& value, const Json& schema) {
 
 inline bool number_fits(const Json& value, const Json& schema) {
     const auto n = value.get<double>();
+    if (schema.contains("multipleOf")) {
+        const double parts = n / schema["multipleOf"].get<double>();
+        if (std::abs(parts - std::round(parts)) > 1e-6) return false;
+    }
     return n >= schema.value("minimum", -1e300) && n <= schema.value("maximum", 1e300) &&
            n > schema.value("exclusiveMinimum", -1e300) &&
            n < schema.value("exclusiveMaximum", 1e300);
@@ -62,23 +66,44 @@ inline bool string_fits(const Json& value, const Json& schema) {
 inline bool array_fits(const Json& value, const Json& schema, const Json& root) {
     if (value.size() < schema.value("minItems", std::size_t{0})) return false;
     if (value.size() > schema.value("maxItems", std::size_t{1} << 30)) return false;
-    const Json prefix = schema.value("prefixItems", Json::array());
+    const bool draft_7 = schema.contains("items") && schema["items"].is_array();
+    const Json prefix = schema.value(draft_7 ? "items" : "prefixItems", Json::array());
+    const Json others = schema.value(draft_7 ? "additionalItems" : "items", Json(true));
     for (std::size_t i = 0; i < value.size(); ++i) {
-        const Json item = i < prefix.size() ? prefix[i] : schema.value("items", Json(true));
-        if (!satisfies(value[i], item, root)) return false;
+        if (!satisfies(value[i], i < prefix.size() ? prefix[i] : others, root)) return false;
+        const auto same = std::count(value.begin(), value.end(), value[i]);
+        if (schema.value("uniqueItems", false) && same > 1) return false;
     }
-    return true;
+    return !schema.contains("contains") ||
+           std::any_of(value.begin(), value.end(),
+                       [&](const Json& item) { return satisfies(item, schema["contains"], root); });
 }
 
 inline bool object_fits(const Json& value, const Json& schema, const Json& root) {
     for (const Json& name : schema.value("required", Json::array())) {
         if (!value.contains(name.get<std::string>())) return false;
     }
+    if (value.size() < schema.value("minProperties", std::size_t{0})) return false;
+    if (value.size() > schema.value("maxProperties", std::size_t{1} << 30)) return false;
     const Json named = schema.value("properties", Json::object());
+    const Json by_pattern = schema.value("patternProperties", Json::object());
     for (const auto& [name, member] : value.items()) {
-        const Json inner =
-            named.contains(name) ? named[name] : schema.value("additionalProperties", Json(true));
-        if (!satisfies(member, inner, root)) return false;
+        bool described = named.contains(name);
+        if (described && !satisfies(member, named[name], root)) return false;
+        for (const auto& [pattern, inner] : by_pattern.items()) {
+            if (!std::regex_search(name, std::regex(pattern))) continue;
+            described = true;
+            if (!satisfies(member, inner, root)) return false;
+        }
+        if (!described &&
+            !satisfies(member, schema.value("additionalProperties", Json(true)), root)) {
+            return false;
+        }
+        if (!satisfies(Json(name), schema.value("propertyNames", Json(true)), root)) return false;
+        const Json others = schema.value("dependentRequired", Json::object());
+        for (const Json& other : others.value(name, Json::array())) {
+            if (!value.contains(other.get<std::string>())) return false;
+        }
     }
     return true;
 }
@@ -91,6 +116,11 @@ inline bool combination_fits(const Json& value, const Json& schema, const Json& 
     if (schema.contains("anyOf") && matches("anyOf") == 0) return false;
     if (schema.contains("oneOf") && matches("oneOf") != 1) return false;
     if (schema.contains("allOf") && matches("allOf") != std::ssize(schema["allOf"])) return false;
+    if (schema.contains("not") && satisfies(value, schema["not"], root)) return false;
+    if (schema.contains("if")) {
+        const char* branch = satisfies(value, schema["if"], root) ? "then" : "else";
+        if (!satisfies(value, schema.value(branch, Json(true)), root)) return false;
+    }
     if (!schema.contains("$ref")) return true;
     const auto name = schema["$ref"].get<std::string>();
     return satisfies(value, root.at(Json::json_pointer(name.substr(1))), root);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
+
 namespace helix::text::grammar {
 namespace {
 
@@ -20,6 +22,8 @@ std::size_t rough_size(const Expr& e) {
         case Expr::Kind::rule:
             return 1;
         case Expr::Kind::repeat:
+        case Expr::Kind::graph:
+        case Expr::Kind::assertion:
             return 2 * kSmall;
         case Expr::Kind::sequence:
         case Expr::Kind::choice:
@@ -82,6 +86,10 @@ class GraphBuilder {
                 return build_repeat(e, from, to);
             case Expr::Kind::rule:
                 return call(from, static_cast<std::size_t>(e.rule), to);
+            case Expr::Kind::graph:
+                return build_graph(*e.graph, from, to);
+            case Expr::Kind::assertion:
+                CHECK(false);  // only patterns have them
         }
     }
 
@@ -112,6 +120,38 @@ class GraphBuilder {
             const NodeIndex next = i + 1 == items.size() ? to : new_node();
             build(items[i], from, next);
             from = next;
+        }
+    }
+
+    // A label that is used often and is not small becomes a rule of its own.
+    void build_graph(const StateGraph& graph, NodeIndex from, NodeIndex to) {
+        const auto first = static_cast<NodeIndex>(graphs_.nodes.size());
+        std::vector<std::size_t> uses(graph.labels.size());
+        for (const StateGraph::State& state : graph.states) {
+            new_node();
+            for (const StateGraph::Edge& edge : state.edges) ++uses[edge.label];
+        }
+        std::vector<std::size_t> part(graph.labels.size());  // 0: none; the root is none
+        for (std::size_t i = 0; i < graph.labels.size(); ++i) {
+            if (uses[i] < 2 || rough_size(graph.labels[i]) <= kSmall) continue;
+            part[i] = add_rule("(characters of a text)", graph.labels[i]);
+        }
+        empty(from, first);
+        for (std::size_t i = 0; i < graph.states.size() && fits(); ++i) {
+            const StateGraph::State& state = graph.states[i];
+            const NodeIndex at = first + static_cast<NodeIndex>(i);
+            for (const StateGraph::Edge& edge : state.edges) {
+                const NodeIndex target = first + static_cast<NodeIndex>(edge.target);
+                if (part[edge.label] != 0) {
+                    call(at, part[edge.label], target);
+                } else {
+                    build(graph.labels[edge.label], at, target);
+                }
+            }
+            if (state.accepts) empty(at, to);
+            if (state.within <= 0) continue;
+            graphs_.nodes[at].stand_in = {first + static_cast<NodeIndex>(state.stand_in),
+                                          state.within};
         }
     }
 

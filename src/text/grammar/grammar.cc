@@ -66,4 +66,27 @@ Expr rule(RuleIndex index) {
     return e;
 }
 
+Expr graph(StateGraph states) {
+    Expr e;
+    e.kind = Expr::Kind::graph;
+    e.graph = std::make_shared<const StateGraph>(std::move(states));
+    return e;
+}
+
+Expr assertion(Assertion kind, std::vector<Expr> items) {
+    Expr e;
+    e.kind = Expr::Kind::assertion;
+    e.assertion = kind;
+    e.items = std::move(items);
+    return e;
+}
+
+Expr nothing() {
+    return chars({});
+}
+
+bool is_nothing(const Expr& e) {
+    return e.kind == Expr::Kind::chars && e.chars.empty();
+}
+
 }  // namespace helix::text::grammar

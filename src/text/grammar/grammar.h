@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,15 +19,50 @@ using RuleIndex = std::int32_t;
 constexpr std::int32_t kNoLimit = -1;
 constexpr std::int32_t kMaxRepeats = 10'000;  // that a repetition may name
 
+struct StateGraph;
+
+// What must hold at a place of the text without reading anything. Only patterns have these
+// (pattern_parser.h); a Dfa takes their place before a grammar is made of them.
+enum class Assertion : std::uint8_t { start, end, ahead, not_ahead, word_edge, no_word_edge };
+
 struct Expr {
-    enum class Kind : std::uint8_t { literal, chars, sequence, choice, repeat, rule };
+    enum class Kind : std::uint8_t {
+        literal,
+        chars,
+        sequence,
+        choice,
+        repeat,
+        rule,
+        graph,
+        assertion
+    };
     Kind kind = Kind::sequence;
-    std::string text;         // literal: UTF-8
-    CharSet chars;            // chars: one of these; none = nothing matches
-    std::vector<Expr> items;  // sequence (empty: the empty text), choice; repeat: what is repeated
-    std::int32_t min = 0;     // repeat
+    Assertion assertion = Assertion::start;
+    std::string text;  // literal: UTF-8
+    CharSet chars;     // chars: one of these; none = nothing matches
+    // sequence (empty: the empty text), choice; repeat: what is repeated; assertion: what is ahead
+    std::vector<Expr> items;
+    std::shared_ptr<const StateGraph> graph;
+    std::int32_t min = 0;  // repeat
     std::int32_t max = kNoLimit;
     RuleIndex rule = -1;
+};
+
+// A text read from state to state, the first being where it begins.
+struct StateGraph {
+    struct Edge {
+        std::size_t label = 0;
+        std::size_t target = 0;
+    };
+    struct State {
+        std::vector<Edge> edges;
+        bool accepts = false;
+        // Over at most `within` more bytes it reads what stand_in reads (Automaton::StandIn).
+        std::size_t stand_in = 0;
+        std::int32_t within = 0;
+    };
+    std::vector<Expr> labels;  // what edges read
+    std::vector<State> states;
 };
 
 struct Rule {
@@ -54,5 +90,10 @@ Expr choice(std::vector<Expr> items);
 Expr repeat(Expr item, std::int32_t min, std::int32_t max = kNoLimit);
 Expr optional(Expr item);
 Expr rule(RuleIndex index);
+Expr graph(StateGraph states);
+Expr assertion(Assertion kind, std::vector<Expr> items = {});
+// Matches no text.
+Expr nothing();
+bool is_nothing(const Expr& e);
 
 }  // namespace helix::text::grammar

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
-#include "base/check.h"
 #include "text/utf8.h"
 
 namespace helix::text::grammar {
@@ -107,16 +105,14 @@ Expr between(std::string_view low, std::string_view high) {
     return choice(std::move(out));
 }
 
-// 0 <= low <= high.
-void append_natural(std::int64_t low, std::int64_t high, std::string_view sign,
+// Natural numbers without leading zeros, low <= high.
+void append_natural(std::string_view low, std::string_view high, std::string_view sign,
                     std::vector<Expr>& out) {
-    const std::string low_text = std::to_string(low);
-    const std::string high_text = std::to_string(high);
-    for (std::size_t length = low_text.size(); length <= high_text.size(); ++length) {
+    for (std::size_t length = low.size(); length <= high.size(); ++length) {
         const std::string smallest =
-            length == low_text.size() ? low_text : "1" + std::string(length - 1, '0');
+            length == low.size() ? std::string(low) : "1" + std::string(length - 1, '0');
         const std::string largest =
-            length == high_text.size() ? high_text : std::string(length, '9');
+            length == high.size() ? std::string(high) : std::string(length, '9');
         out.push_back(sequence({literal(sign), between(smallest, largest)}));
     }
 }
@@ -221,16 +217,24 @@ Expr bracketed(JsonRules& json, std::string_view open, Expr inside, std::string_
 
 Expr inside_json_string(const Expr& e) {
     if (e.kind == Expr::Kind::chars) return encoded(e.chars);
+    if (e.kind == Expr::Kind::graph) {
+        StateGraph inside = *e.graph;
+        for (Expr& label : inside.labels) label = inside_json_string(label);
+        return graph(std::move(inside));
+    }
     Expr out = e;
     for (Expr& item : out.items) item = inside_json_string(item);
     return out;
 }
 
-Expr integers_between(std::int64_t low, std::int64_t high) {
-    CHECK(low <= high && low > std::numeric_limits<std::int64_t>::min());
+Expr integers_between(std::string_view low, std::string_view high) {
     std::vector<Expr> out;
-    if (low < 0) append_natural(high < 0 ? -high : 1, -low, "-", out);
-    if (high >= 0) append_natural(std::max<std::int64_t>(low, 0), high, "", out);
+    const bool low_negative = low.starts_with('-');
+    const bool high_negative = high.starts_with('-');
+    if (low_negative) {
+        append_natural(high_negative ? high.substr(1) : "1", low.substr(1), "-", out);
+    }
+    if (!high_negative) append_natural(low_negative ? "0" : low, high, "", out);
     return choice(std::move(out));
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
 #include "text/grammar/grammar.h"
@@ -41,8 +40,8 @@ class JsonRules {
     RuleIndex array_ = -1;
 };
 
-// The largest number that integer() writes.
-constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
+// The most digits that integer() writes.
+constexpr std::size_t kIntegerDigits = 15;
 
 // A form like "[" item ("," item)* "]": open, first, then rest, close, with space between.
 Expr bracketed(JsonRules& json, std::string_view open, Expr inside, std::string_view close);
@@ -51,7 +50,8 @@ Expr bracketed(JsonRules& json, std::string_view open, Expr inside, std::string_
 // backslash and control characters escaped in the one usual way. Rule references stay as they are.
 Expr inside_json_string(const Expr& e);
 
-// Whole numbers low <= n <= high in decimal, without leading zeros.
-Expr integers_between(std::int64_t low, std::int64_t high);
+// Whole numbers low <= n <= high in decimal, without leading zeros. Both are written so, with a
+// minus sign where they are below 0, and may have any number of digits.
+Expr integers_between(std::string_view low, std::string_view high);
 
 }  // namespace helix::text::grammar

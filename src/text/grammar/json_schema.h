@@ -10,16 +10,16 @@ namespace helix::text::grammar {
 
 // The JSON texts that satisfy a schema, as a grammar. What it generates always satisfies the
 // schema; where the schema leaves more open than is useful it generates less: properties come in
-// the schema's order, numbers are bounded (JsonRules), and an object with properties has no others
-// unless additionalProperties says so.
+// the schema's order, numbers are bounded (JsonRules), texts with a pattern are written without
+// needless escapes, and an object with properties has no others unless additionalProperties or
+// patternProperties says so. Where a keyword speaks of one type and none is named, that type is
+// generated.
 //
-// Supported: true; type (also a list), nullable, enum, const, anyOf, oneOf (where no text can match
-// two of them), allOf (merged), $ref to a place in the schema, $defs; properties, required,
-// additionalProperties; items, prefixItems, minItems, maxItems; minLength, maxLength, pattern,
-// format (date, time, date-time, uuid, ipv4, email); minimum, maximum, exclusive ones too
-// (integers; for numbers only a minimum of 0). Annotations are ignored.
+// Keywords of drafts 4 to 2020-12 that constrain are kept, or refused; docs/api.md lists both, and
+// the formats. Words that no draft knows are annotations, and so are formats that none knows.
 //
-// Error invalid names the keyword, and its place as a JSON pointer ("#/properties/age").
+// Error invalid names the keyword, and its place as a JSON pointer ("#/properties/age"); also for a
+// schema that no value satisfies, and for one that takes too many steps to read (docs/security.md).
 base::Result<Grammar> json_schema_grammar(const nlohmann::ordered_json& schema);
 
 // The same from the schema's text. Error invalid also for text that is no JSON.

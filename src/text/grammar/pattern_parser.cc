@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "text/grammar/text_reader.h"
@@ -33,61 +34,80 @@ const CharSet& line_ends() {
 
 class PatternParser {
   public:
-    PatternParser(std::string_view text, const Expr& any) : reader_(text), any_(any) {}
+    explicit PatternParser(std::string_view text) : reader_(text) {}
 
     base::Result<Expr> parse() {
-        std::vector<Expr> items;
-        do {
-            const bool from_start = reader_.take("^");
-            TRY(Expr body, parse_sequence(0));
-            const bool to_end = reader_.take("$");
-            std::vector<Expr> whole;
-            if (!from_start) whole.push_back(repeat(any_, 0));
-            whole.push_back(std::move(body));
-            if (!to_end) whole.push_back(repeat(any_, 0));
-            items.push_back(sequence(std::move(whole)));
-        } while (reader_.take("|"));
+        TRY(Expr whole, parse_alternatives(0));
         if (!reader_.done()) return reader_.error("expected the end of the pattern");
-        return choice(std::move(items));
+        return whole;
     }
 
   private:
-    base::Result<Expr> parse_group(int depth) {
+    base::Result<Expr> parse_alternatives(int depth) {
         if (depth > kMaxPatternNesting) {
             return reader_.error(
                 fmt::format("groups are nested more than {} deep", kMaxPatternNesting));
-        }
-        if (reader_.peek() == '?' && !reader_.take("?:")) {
-            return reader_.error("look-around, named groups and flags are not supported");
         }
         std::vector<Expr> items;
         do {
             TRY(Expr item, parse_sequence(depth));
             items.push_back(std::move(item));
         } while (reader_.take("|"));
-        if (!reader_.take(")")) return reader_.error("expected ')' or more of the group");
-        return choice(std::move(items));
+        return items.size() == 1 ? std::move(items.front()) : choice(std::move(items));
     }
 
-    // Parses up to |, ) or the anchor at the end.
+    // After "(".
+    base::Result<Expr> parse_group(int depth) {
+        std::optional<Assertion> ahead;
+        if (reader_.take("?=")) {
+            ahead = Assertion::ahead;
+        } else if (reader_.take("?!")) {
+            ahead = Assertion::not_ahead;
+        } else if (reader_.peek() == '?' && !reader_.take("?:")) {
+            TRY_VOID(skip_group_name());
+        }
+        TRY(Expr inside, parse_alternatives(depth));
+        if (!reader_.take(")")) return reader_.error("expected ')' or more of the group");
+        if (!ahead) return inside;
+        std::vector<Expr> items;
+        items.push_back(std::move(inside));
+        return assertion(*ahead, std::move(items));
+    }
+
+    base::Status skip_group_name() {
+        const std::size_t at = reader_.position();
+        reader_.take("?");
+        reader_.take("P");
+        if (reader_.take("<") && reader_.peek() != '=' && reader_.peek() != '!') {
+            reader_.take_while([](char c) {
+                return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       (c >= '0' && c <= '9');
+            });
+            if (reader_.take(">")) return base::Ok{};
+        }
+        reader_.seek(at);
+        return reader_.error("look-behind and flags are not supported");
+    }
+
+    // Parses up to | or ).
     base::Result<Expr> parse_sequence(int depth) {
         std::vector<Expr> items;
         while (!reader_.done() && reader_.peek() != '|' && reader_.peek() != ')') {
-            if (reader_.peek() == '$') {
-                const char after = reader_.peek(1);
-                if (depth == 0 && (after == '|' || after == '\0')) break;
-                return reader_.error("$ is supported only at the end of the pattern");
-            }
             TRY(Expr item, parse_item(depth));
-            TRY(const auto repetition, take_repetition(reader_));
-            if (repetition) {
-                reader_.take("?");
-                item = repeat(std::move(item), repetition->min, repetition->max);
+            const bool counts = reader_.peek() != '{' || is_digit(reader_.peek(1));
+            if (counts) {
+                TRY(const auto repetition, take_repetition(reader_));
+                if (repetition) {
+                    reader_.take("?");
+                    item = repeat(std::move(item), repetition->min, repetition->max);
+                }
             }
             items.push_back(std::move(item));
         }
-        return sequence(std::move(items));
+        return items.size() == 1 ? std::move(items.front()) : sequence(std::move(items));
     }
+
+    static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
     base::Result<Expr> parse_item(int depth) {
         switch (reader_.peek()) {
@@ -103,15 +123,26 @@ class PatternParser {
                 reader_.take(".");
                 return chars(complement(line_ends()));
             case '\\': {
+                if (reader_.take("\\b")) return assertion(Assertion::word_edge);
+                if (reader_.take("\\B")) return assertion(Assertion::no_word_edge);
                 TRY(CharSet set, parse_escape(false));
                 return chars(std::move(set));
             }
             case '^':
-                return reader_.error("^ is supported only at the beginning of the pattern");
+                reader_.take("^");
+                return assertion(Assertion::start);
+            case '$':
+                reader_.take("$");
+                return assertion(Assertion::end);
+            case '{':
+                if (!is_digit(reader_.peek(1))) {  // then it is a character
+                    reader_.take("{");
+                    return chars({{'{', '{'}});
+                }
+                return reader_.error("expected something to repeat");
             case '*':
             case '+':
             case '?':
-            case '{':
                 return reader_.error("expected something to repeat");
             default: {
                 TRY(const char32_t code, reader_.take_char());
@@ -131,8 +162,13 @@ class PatternParser {
                 reader_.take("-");
                 const std::size_t at = reader_.position();
                 TRY(const CharSet last, parse_class_item());
-                if (last.size() != 1 || last[0].first != last[0].last ||
-                    last[0].first < first[0].first) {
+                if (last.size() != 1 || last[0].first != last[0].last) {  // as in [a-\d]
+                    ranges.push_back(first[0]);
+                    ranges.push_back({'-', '-'});
+                    ranges.insert(ranges.end(), last.begin(), last.end());
+                    continue;
+                }
+                if (last[0].first < first[0].first) {
                     reader_.seek(at);
                     return reader_.error("expected a range that ascends");
                 }
@@ -187,6 +223,8 @@ class PatternParser {
             case 'b':
                 if (in_class) return single('\b');
                 break;
+            case '0':
+                return single('\0');
             default:
                 if (c != '\0' && std::string_view("^$\\.*+?()[]{}|/-\"'#&~:;<>=!@%,` _").find(c) !=
                                      std::string_view::npos) {
@@ -194,7 +232,8 @@ class PatternParser {
                 }
         }
         return reader_.error(
-            "this escape is not supported; known are \\d \\w \\s \\D \\W \\S \\n \\t \\r \\f \\v "
+            "this escape is not supported; known are \\d \\w \\s \\D \\W \\S \\b \\B \\n \\t \\r "
+            "\\f \\v \\0 "
             "\\xHH \\uHHHH and punctuation");
     }
 
@@ -213,13 +252,45 @@ class PatternParser {
     }
 
     TextReader reader_;
-    const Expr& any_;
 };
+
+bool has_assertion(const Expr& e) {
+    return e.kind == Expr::Kind::assertion ||
+           std::any_of(e.items.begin(), e.items.end(), has_assertion);
+}
+
+bool is_assertion(const Expr& e, Assertion kind) {
+    return e.kind == Expr::Kind::assertion && e.assertion == kind;
+}
+
+// The same for one alternative.
+std::optional<Expr> whole_alternative(const Expr& e, const Expr& any_character) {
+    std::vector<Expr> items = e.kind == Expr::Kind::sequence ? e.items : std::vector<Expr>{e};
+    const bool from_start = !items.empty() && is_assertion(items.front(), Assertion::start);
+    if (from_start) items.erase(items.begin());
+    const bool to_end = !items.empty() && is_assertion(items.back(), Assertion::end);
+    if (to_end) items.pop_back();
+    if (std::any_of(items.begin(), items.end(), has_assertion)) return {};
+    if (!from_start) items.insert(items.begin(), repeat(any_character, 0));
+    if (!to_end) items.push_back(repeat(any_character, 0));
+    return sequence(std::move(items));
+}
 
 }  // namespace
 
-base::Result<Expr> parse_pattern(std::string_view text, const Expr& any_character) {
-    return PatternParser(text, any_character).parse();
+base::Result<Expr> parse_pattern(std::string_view text) {
+    return PatternParser(text).parse();
+}
+
+std::optional<Expr> with_whole_text(const Expr& pattern, const Expr& any_character) {
+    if (pattern.kind != Expr::Kind::choice) return whole_alternative(pattern, any_character);
+    std::vector<Expr> out;
+    for (const Expr& item : pattern.items) {
+        auto whole = whole_alternative(item, any_character);
+        if (!whole) return {};
+        out.push_back(std::move(*whole));
+    }
+    return choice(std::move(out));
 }
 
 }  // namespace helix::text::grammar

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "base/result.h"
@@ -8,16 +9,18 @@
 namespace helix::text::grammar {
 
 // Reads a regular expression as JSON schema's "pattern" has it (ECMA 262), as far as it describes a
-// regular language of whole strings: characters, . \d \w \s \D \W \S, classes, groups (also (?:…)),
-// |, * + ? {m,n} (lazy ones match the same), ^ and $ at the ends of the pattern or of its outermost
-// alternatives. A side without an anchor may have anything. What \w and \d mean is ASCII.
+// regular language: characters, . \d \w \s \D \W \S, classes, groups (also (?:...) and named
+// ones), |, * + ? {m,n} (lazy ones match the same), ^ and $ anywhere, \b and \B, look-ahead (?=...)
+// and (?!...). What \w and \d mean is ASCII. The result matches the pattern where it is found; it
+// has assertions, of which with_whole_text() and Dfa make texts.
 //
-// any_character stands for a character where a side has no anchor. Expressions of the result match
-// the characters of the string itself, not its JSON form, except any_character, which is taken as
-// it is.
-//
-// Error invalid says the column, what was expected and what was found. Look-around,
-// back-references, named groups, word boundaries and flags are named as not supported.
-base::Result<Expr> parse_pattern(std::string_view text, const Expr& any_character);
+// Error invalid says the column, what was expected and what was found. Look-behind,
+// back-references, \p{...} and flags are named as not supported.
+base::Result<Expr> parse_pattern(std::string_view text);
+
+// The whole texts in which a pattern is found, where that can be said without assertions: its only
+// ones are ^ and $ at the ends of the outermost alternatives. any_character stands for a character
+// before and after it, where a side has no anchor. Nothing otherwise.
+std::optional<Expr> with_whole_text(const Expr& pattern, const Expr& any_character);
 
 }  // namespace helix::text::grammar

@@ -14,179 +14,46 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr int kMaxSteps = 5'000;  // schemas looked at; those of merged branches count every time
-constexpr std::size_t kMaxOneOf = 32;  // each pair is compared
-constexpr std::uint64_t kMaxWork = 2'000'000;
+constexpr std::size_t kMaxOneOf = 64;  // each pair is compared
+constexpr std::uint64_t kMaxSetSteps = 4'000'000;
 constexpr std::size_t kSmallExpr =
     8;  // an expression of at most this size is copied and not made a rule
 
-// The keywords that are read, here or in the parts for one type.
-constexpr std::array<std::string_view, 29> kKeywords = {
-    "type",        "nullable", "enum",     "const",           "anyOf",
-    "oneOf",       "allOf",    "$ref",     "$defs",           "definitions",
-    "properties",  "required", "items",    "minItems",        "additionalProperties",
-    "prefixItems", "maxItems", "pattern",  "minLength",       "maxLength",
-    "format",      "minimum",  "maximum",  "default",         "exclusiveMinimum",
-    "title",       "examples", "$comment", "exclusiveMaximum"};
-constexpr std::array<std::string_view, 10> kAnnotations = {
-    "description", "$schema",   "$id",     "$anchor",          "deprecated",
-    "readOnly",    "writeOnly", "example", "contentMediaType", "discriminator"};
-
-struct TypeName {
-    std::string_view name;
-    SchemaType type;
-};
-constexpr std::array<TypeName, 7> kTypeNames = {{{"null", kNullType},
-                                                 {"boolean", kBooleanType},
-                                                 {"integer", kIntegerType},
-                                                 {"number", kNumberType},
-                                                 {"string", kStringType},
-                                                 {"array", kArrayType},
-                                                 {"object", kObjectType}}};
-
-// A keyword that only speaks of one type says which type is meant where none is named.
-struct TypeHint {
-    std::string_view keyword;
-    unsigned types;
-};
-constexpr std::array<TypeHint, 15> kTypeHints = {{{"properties", kObjectType},
-                                                  {"required", kObjectType},
-                                                  {"additionalProperties", kObjectType},
-                                                  {"items", kArrayType},
-                                                  {"prefixItems", kArrayType},
-                                                  {"minItems", kArrayType},
-                                                  {"maxItems", kArrayType},
-                                                  {"pattern", kStringType},
-                                                  {"format", kStringType},
-                                                  {"minLength", kStringType},
-                                                  {"maxLength", kStringType},
-                                                  {"minimum", kIntegerType},
-                                                  {"maximum", kIntegerType},
-                                                  {"exclusiveMinimum", kIntegerType},
-                                                  {"exclusiveMaximum", kIntegerType}}};
-
-template <std::size_t n>
-bool among(const std::array<std::string_view, n>& names, std::string_view name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-base::Result<unsigned> type_named(const SchemaJson& name, const std::string& place) {
-    if (name.is_string()) {
-        for (const TypeName& known : kTypeNames) {
-            if (name.get_ref<const std::string&>() == known.name)
-                return static_cast<unsigned>(known.type);
-        }
-    }
-    return schema_error(place, fmt::format("type {} is none of null, boolean, integer, number, "
-                                           "string, array, object",
-                                           name.dump()));
-}
-
-// About how many values there are, a long text counting for more.
-std::uint64_t weight(const SchemaJson& s) {
-    if (s.is_string()) return 1 + s.get_ref<const std::string&>().size() / 16;
-    std::uint64_t sum = 1;
-    if (s.is_object()) {
-        for (const auto& [key, value] : s.items()) sum += 1 + key.size() / 16 + weight(value);
-    } else if (s.is_array()) {
-        for (const SchemaJson& value : s) sum += weight(value);
-    }
-    return sum;
-}
-
 // Whether an expression has at most `left` parts.
 bool is_small(const Expr& e, std::size_t& left) {
-    if (left == 0 || e.text.size() > 64) return false;
+    if (left == 0 || e.text.size() > 64 || e.kind == Expr::Kind::graph) return false;
     --left;
     return std::all_of(e.items.begin(), e.items.end(),
                        [&left](const Expr& item) { return is_small(item, left); });
 }
 
-bool has(const SchemaJson& s, const char* keyword) {
-    return s.contains(keyword);
-}
-
 }  // namespace
 
-base::Error schema_error(std::string_view place, std::string_view message) {
-    return base::invalid(fmt::format("{}: {}", place, message));
-}
-
-std::string schema_place(std::string_view place, std::string_view key) {
-    std::string out(place);
-    out += '/';
-    for (const char c : key) {
-        if (c == '~') {
-            out += "~0";
-        } else if (c == '/') {
-            out += "~1";
-        } else {
-            out += c;
-        }
-    }
-    return out;
-}
-
-SchemaType type_of(const SchemaJson& value) {
-    if (value.is_null()) return kNullType;
-    if (value.is_boolean()) return kBooleanType;
-    if (value.is_number_float()) return kNumberType;
-    if (value.is_number()) return kIntegerType;
-    if (value.is_string()) return kStringType;
-    return value.is_array() ? kArrayType : kObjectType;
-}
-
-bool admits_type(unsigned types, SchemaType type) {
-    return (types & type) != 0 || (type == kIntegerType && (types & kNumberType) != 0);
-}
-
-base::Result<std::int32_t> schema_count(const SchemaJson& s, const char* keyword,
-                                        std::int32_t otherwise, const std::string& place) {
-    const auto it = s.find(keyword);
-    if (it == s.end()) return otherwise;
-    const bool whole = it->is_number_unsigned() && it->get<std::uint64_t>() <= kMaxRepeats;
-    if (!whole) {
-        return schema_error(place, fmt::format("{} is {}; expected a whole number from 0 to {}",
-                                               keyword, it->dump(), kMaxRepeats));
-    }
-    return it->get<std::int32_t>();
-}
-
-base::Status SchemaCompiler::charge(std::uint64_t steps, const std::string& place) {
-    work_ += steps;
-    if (work_ <= kMaxWork) return base::Ok{};
-    return schema_error(
-        place, fmt::format("the schema is too costly: reading it takes more than {} steps; use "
-                           "fewer alternatives, shorter lists or $ref",
-                           kMaxWork));
-}
-
-base::Status SchemaCompiler::charge(const SchemaJson& s, const std::string& place) {
-    return charge(weight(s), place);
-}
+SchemaCompiler::SchemaCompiler(const SchemaJson& root)
+    : root_(root), reader_(root), json_(grammar_), budget_(kMaxSetSteps) {}
 
 Expr SchemaCompiler::shared(Expr e, const char* name) {
     std::size_t left = kSmallExpr;
     return is_small(e, left) ? std::move(e) : rule(grammar_.add(name, std::move(e)));
 }
 
+Expr SchemaCompiler::never(std::string reason) {
+    if (reason_.empty()) reason_ = std::move(reason);
+    return nothing();
+}
+
 base::Result<Grammar> SchemaCompiler::compile() {
     const RuleIndex root = grammar_.add("root");
     references_["#"] = root;
     TRY(Expr body, schema(root_, "#"));
+    if (is_nothing(body)) return base::invalid(reason_);
     grammar_.body(root) = std::move(body);
     grammar_.root = root;
     return std::move(grammar_);
 }
 
 base::Result<Expr> SchemaCompiler::schema(const SchemaJson& s, const std::string& place) {
-    if (s.is_boolean()) {
-        if (s.get<bool>()) return json_.value();
-        return schema_error(place, "the schema is false, so nothing can be written here");
-    }
-    if (!s.is_object()) {
-        return schema_error(
-            place, fmt::format("expected a schema, an object or true, got {:.40}", s.dump()));
-    }
+    if (s == true) return json_.value();
     if (depth_ >= kMaxDepth) {
         return schema_error(place, fmt::format("schemas are nested more than {} deep", kMaxDepth));
     }
@@ -195,218 +62,196 @@ base::Result<Expr> SchemaCompiler::schema(const SchemaJson& s, const std::string
                                                "than {} schemas",
                                                kMaxSteps));
     }
+    const std::string* name = reader_.only_reference(s);
+    if (name != nullptr) return reference(*name, s, place);
     // Equal schemas are read once, wherever they stand.
-    TRY_VOID(charge(s, place));
+    TRY_VOID(reader_.charge(s, place));
     const std::string text = s.dump();
     const auto known = schemas_.find(text);
     if (known != schemas_.end()) return known->second;
+    const auto [making, is_new] = being_made_.emplace(text, -1);
+    if (!is_new) {  // it has itself as a part
+        if (making->second < 0) making->second = grammar_.add("schema");
+        return rule(making->second);
+    }
     ++depth_;
     auto made = new_schema(s, place);
     --depth_;
-    if (made.ok()) schemas_.emplace(text, *made);
+    const RuleIndex own = being_made_.at(text);
+    being_made_.erase(text);
+    if (!made.ok()) return made;
+    if (own >= 0) {
+        grammar_.body(own) = std::move(*made);
+        made = rule(own);
+    }
+    schemas_.emplace(text, *made);
     return made;
 }
 
 base::Result<Expr> SchemaCompiler::new_schema(const SchemaJson& s, const std::string& place) {
-    TRY_VOID(check_keywords(s, place));
-    TRY(Expr made, combined(s, place));
+    Facts facts;
+    TRY_VOID(reader_.add(s, place, facts));
+    TRY(Expr made, of_facts(facts, place));
     return shared(std::move(made), "schema");
 }
 
-base::Status SchemaCompiler::check_keywords(const SchemaJson& s, const std::string& place) const {
-    for (const auto& [key, value] : s.items()) {
-        if (among(kKeywords, key) || among(kAnnotations, key)) continue;
-        if (key.starts_with("x-")) continue;
-        if (key == "uniqueItems" && value == false) continue;
-        return schema_error(place, fmt::format("keyword \"{}\" is not supported", key));
-    }
-    return base::Ok{};
-}
-
-base::Result<Expr> SchemaCompiler::combined(const SchemaJson& s, const std::string& place) {
-    if (has(s, "$ref")) return reference(s, place);
-    if (has(s, "allOf")) return all_of(s, place);
-    if (has(s, "anyOf")) return any_of(s, "anyOf", place);
-    if (has(s, "oneOf")) return any_of(s, "oneOf", place);
-    if (has(s, "enum") || has(s, "const")) return values(s, place);
-    return typed(s, place);
-}
-
-base::Result<Expr> SchemaCompiler::any_of(const SchemaJson& s, const char* keyword,
-                                          const std::string& place) {
-    const std::string here = schema_place(place, keyword);
-    const SchemaJson& branches = s[keyword];
-    if (!branches.is_array() || branches.empty()) {
-        return schema_error(here, "expected an array of schemas");
-    }
-    const bool only_one = std::string_view(keyword) == "oneOf";
-    if (only_one && branches.size() > kMaxOneOf) {
-        return schema_error(here, fmt::format("more than {} schemas; use anyOf", kMaxOneOf));
-    }
-    SchemaJson rest = s;
-    rest.erase(std::string(keyword));
-    std::vector<SchemaJson> merged;
-    for (std::size_t i = 0; i < branches.size(); ++i) {
-        TRY_VOID(charge(rest, here));
-        TRY(SchemaJson branch, merge(rest, branches[i], schema_place(here, std::to_string(i))));
-        merged.push_back(std::move(branch));
-    }
-    std::vector<Expr> out;
-    for (std::size_t i = 0; i < merged.size(); ++i) {
-        for (std::size_t j = 0; only_one && j < merged.size(); ++j) {
-            if (i == j) continue;
-            TRY(const bool are_apart, apart(merged[i], merged[j], 0));
-            if (are_apart) continue;
-            return schema_error(here,
-                                fmt::format("a value may match both [{}] and [{}]; use anyOf, "
-                                            "or tell them apart by type or by a required "
-                                            "property with different constants",
-                                            std::min(i, j), std::max(i, j)));
-        }
-        TRY(Expr branch, schema(merged[i], schema_place(here, std::to_string(i))));
-        out.push_back(std::move(branch));
-    }
-    return choice(std::move(out));
-}
-
-base::Result<Expr> SchemaCompiler::all_of(const SchemaJson& s, const std::string& place) {
-    const std::string here = schema_place(place, "allOf");
-    const SchemaJson& parts = s["allOf"];
-    if (!parts.is_array() || parts.empty()) {
-        return schema_error(here, "expected an array of schemas");
-    }
-    SchemaJson merged = s;
-    merged.erase("allOf");
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-        TRY(merged, merge(std::move(merged), parts[i], schema_place(here, std::to_string(i))));
-    }
-    return schema(merged, place);
-}
-
-base::Result<Expr> SchemaCompiler::reference(const SchemaJson& s, const std::string& place) {
-    const std::string here = schema_place(place, "$ref");
-    if (!s["$ref"].is_string()) return schema_error(here, "expected a string");
-    const auto name = s["$ref"].get<std::string>();
-    TRY(const SchemaJson* target, resolve(name, here));
-    SchemaJson rest = s;
-    rest.erase("$ref");
-    for (const std::string_view annotation : kAnnotations) rest.erase(std::string(annotation));
-    for (const char* key : {"$defs", "definitions", "title", "default", "examples", "$comment"}) {
-        rest.erase(std::string(key));
-    }
-    if (!rest.empty()) {
-        TRY(const SchemaJson merged, merge(std::move(rest), *target, place));
-        return schema(merged, place);
-    }
+base::Result<Expr> SchemaCompiler::reference(const std::string& name, const SchemaJson& s,
+                                             const std::string& place) {
     const auto known = references_.find(name);
     if (known != references_.end()) return rule(known->second);
+    TRY(const SchemaJson* target, reader_.resolve(s["$ref"], schema_place(place, "$ref")));
     const RuleIndex index = grammar_.add(name);
     references_[name] = index;
-    TRY(Expr body, schema(*target, name));
-    grammar_.body(index) = std::move(body);
+    ++depth_;
+    auto body = schema(*target, name);
+    --depth_;
+    if (!body.ok()) return body;
+    grammar_.body(index) = std::move(*body);
     return rule(index);
 }
 
-base::Result<const SchemaJson*> SchemaCompiler::resolve(const std::string& reference,
-                                                        const std::string& place) const {
-    if (!reference.starts_with('#')) {
-        return schema_error(place, fmt::format("\"{}\" is outside of this schema; only references "
-                                               "that begin with # are supported",
-                                               reference));
-    }
-    try {
-        return &root_.at(SchemaJson::json_pointer(reference.substr(1)));
-    } catch (const SchemaJson::exception&) {
-        return schema_error(place, fmt::format("there is no \"{}\" in the schema", reference));
-    }
+base::Result<Expr> SchemaCompiler::of_facts(const Facts& facts, const std::string& place) {
+    if (!facts.never.empty()) return never(facts.never);
+    if (facts.values) return values(facts, place);
+    if (!facts.choices.empty()) return choice_of(facts, place);
+    return typed(facts, place);
 }
 
-// The values that enum and const leave, as they are written without spaces.
-base::Result<Expr> SchemaCompiler::values(const SchemaJson& s, const std::string& place) {
-    TRY(const unsigned allowed, types(s, place));
-    std::vector<SchemaJson> candidates;
-    if (has(s, "enum")) {
-        if (!s["enum"].is_array() || s["enum"].empty()) {
-            return schema_error(schema_place(place, "enum"), "expected an array of values");
-        }
-        candidates.assign(s["enum"].begin(), s["enum"].end());
+// Takes the first choice: one of its branches holds together with all the rest.
+base::Result<Expr> SchemaCompiler::choice_of(const Facts& facts, const std::string& place) {
+    const Facts::Choice choice = facts.choices.front();
+    if (choice.only_one && choice.branches.size() > kMaxOneOf) {
+        return schema_error(choice.place,
+                            fmt::format("more than {} schemas; use anyOf", kMaxOneOf));
     }
-    if (has(s, "const")) {
-        const SchemaJson& only = s["const"];
-        const bool in_enum = !has(s, "enum") || std::find(candidates.begin(), candidates.end(),
-                                                          only) != candidates.end();
-        candidates.clear();
-        if (in_enum) candidates.push_back(only);
+    Facts rest = facts;
+    rest.choices.erase(rest.choices.begin());
+    // To be compared without what the whole says, of which this choice is a part.
+    Facts compared = rest;
+    compared.sources.clear();
+    std::vector<Facts> branches;
+    for (std::size_t i = 0; i < choice.branches.size(); ++i) {
+        TRY_VOID(reader_.charge(4 + rest.sources.size() + rest.excluded.size(), choice.place));
+        branches.push_back(compared);
+        TRY_VOID(reader_.add(*choice.branches[i], schema_place(choice.place, std::to_string(i)),
+                             branches.back()));
     }
-    for (const char* keyword : {"properties", "required", "items", "prefixItems", "pattern",
-                                "format", "minLength", "maxLength", "minimum", "maximum",
-                                "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"}) {
-        if (!has(s, keyword)) continue;
-        return schema_error(place, fmt::format("keyword \"{}\" beside enum or const is not "
-                                               "supported; leave out the values it excludes",
-                                               keyword));
+    std::vector<Expr> out;
+    for (std::size_t i = 0; i < branches.size(); ++i) {
+        TRY(Expr made, branch_of(choice, branches, i, rest, place));
+        if (!is_nothing(made)) out.push_back(shared(std::move(made), "schema"));
     }
+    if (out.empty()) return never(choice.place + ": no branch can be satisfied");
+    return out.size() == 1 ? std::move(out.front()) : grammar::choice(std::move(out));
+}
+
+// One branch together with the rest, without what another branch matches, too, if only one may.
+base::Result<Expr> SchemaCompiler::branch_of(const Facts::Choice& choice,
+                                             const std::vector<Facts>& branches, std::size_t i,
+                                             const Facts& rest, const std::string& place) {
+    if (++steps_ > kMaxSteps) {
+        return schema_error(place, fmt::format("the schema is too large: its combinations are more "
+                                               "than {} schemas",
+                                               kMaxSteps));
+    }
+    const std::string here = schema_place(choice.place, std::to_string(i));
+    std::vector<const SchemaJson*> parts{choice.branches[i]};
+    std::optional<std::size_t> other;  // that may match the same
+    for (std::size_t j = 0; choice.only_one && j < branches.size(); ++j) {
+        if (i == j) continue;
+        TRY(const bool are_apart, apart(branches[i], branches[j], 0));
+        if (are_apart) continue;
+        parts.push_back(reader_.opposite(choice.branches[j]));
+        other = j;
+    }
+    const SchemaJson* all = reader_.all_of(std::move(parts));
+    if (rest.plain && rest.choices.empty()) {
+        auto made = schema(*all, here);
+        return made.ok() || !other ? made : may_match_both(choice, i, *other, made.error());
+    }
+    Facts facts = rest;
+    const base::Status added = reader_.add(*all, here, facts);
+    auto made = added.ok() ? of_facts(facts, here) : ExprResult(added.error());
+    return made.ok() || !other ? made : may_match_both(choice, i, *other, made.error());
+}
+
+base::Error SchemaCompiler::may_match_both(const Facts::Choice& choice, std::size_t i,
+                                           std::size_t j, const base::Error& why) {
+    return schema_error(
+        choice.place,
+        fmt::format("a value may match both [{}] and [{}]; use anyOf, or tell them apart by type "
+                    "or by a required property with different constants ({})",
+                    std::min(i, j), std::max(i, j), why.message));
+}
+
+// The values that are left of enum and const, as they are written without spaces.
+base::Result<Expr> SchemaCompiler::values(const Facts& facts, const std::string& place) {
     std::vector<Expr> out;
     std::set<std::string> written;
-    for (const SchemaJson& value : candidates) {
-        if (has(s, "type") && !admits_type(allowed, type_of(value))) continue;
+    TRY_VOID(reader_.charge(facts.values->size(), place));
+    for (const SchemaJson& value : *facts.values) {
         const auto [text, is_new] = written.insert(value.dump());
-        if (is_new) out.push_back(literal(*text));
+        if (!is_new) continue;
+        TRY(const bool good, all_hold(value, facts, false));
+        if (good) out.push_back(literal(*text));
     }
-    if (out.empty()) return schema_error(place, "no value of enum or const has the type asked for");
-    return choice(std::move(out));
+    if (out.empty()) return never(place + ": no value of enum or const satisfies the rest");
+    return out.size() == 1 ? std::move(out.front()) : grammar::choice(std::move(out));
 }
 
-base::Result<unsigned> SchemaCompiler::types(const SchemaJson& s, const std::string& place) const {
-    unsigned found = 0;
-    if (has(s, "type")) {
-        const std::string here = schema_place(place, "type");
-        const SchemaJson list = s["type"].is_array() ? s["type"] : SchemaJson::array({s["type"]});
-        for (const SchemaJson& name : list) {
-            TRY(const unsigned type, type_named(name, here));
-            found |= type;
-        }
-        if (found == 0) return schema_error(here, "the list of types is empty");
-    } else {
-        for (const TypeHint& hint : kTypeHints) {
-            if (s.contains(std::string(hint.keyword))) found |= hint.types;
-        }
-        if (found == 0) return static_cast<unsigned>(kAllTypes);
+base::Result<Expr> SchemaCompiler::typed(const Facts& facts, const std::string& place) {
+    unsigned types = facts.written_types();
+    for (const SchemaJson& value : facts.excluded) {
+        const unsigned type = type_of(value);
+        if (type == kNullType) types &= ~static_cast<unsigned>(kNullType);
+        if ((type & (kArrayType | kObjectType) & types) == 0) continue;
+        return schema_error(
+            place, fmt::format("\"not\" around the value {:.40} is not supported", value.dump()));
     }
-    if (has(s, "nullable") && s["nullable"] == true) found |= kNullType;
-    return found;
-}
-
-base::Result<Expr> SchemaCompiler::typed(const SchemaJson& s, const std::string& place) {
-    TRY(unsigned allowed, types(s, place));
-    if (allowed == kAllTypes) return json_.value();
-    if ((allowed & kNumberType) != 0) allowed &= ~static_cast<unsigned>(kIntegerType);
+    const bool any = types == kAllTypes && facts.hints == 0 && facts.excluded.empty();
+    if (any) return json_.value();
     std::vector<Expr> out;
-    for (const TypeName& known : kTypeNames) {
-        if ((allowed & known.type) == 0) continue;
-        TRY(Expr e, of_type(s, known.type, place));
-        out.push_back(std::move(e));
+    constexpr std::array<unsigned, 6> kInOrder = {kNullType,   kBooleanType, kNumberTypes,
+                                                  kStringType, kArrayType,   kObjectType};
+    for (const unsigned type : kInOrder) {
+        if ((types & type) == 0) continue;
+        TRY(Expr e, of_type(facts, types & type, place));
+        if (!is_nothing(e)) out.push_back(std::move(e));
     }
-    return out.size() == 1 ? std::move(out.front()) : choice(std::move(out));
+    if (out.empty()) return never(place + ": no type satisfies all of these");
+    return out.size() == 1 ? std::move(out.front()) : grammar::choice(std::move(out));
 }
 
-base::Result<Expr> SchemaCompiler::of_type(const SchemaJson& s, SchemaType type,
+base::Result<Expr> SchemaCompiler::of_type(const Facts& facts, unsigned type,
                                            const std::string& place) {
     switch (type) {
         case kNullType:
             return literal("null");
-        case kBooleanType:
-            return json_.boolean();
+        case kBooleanType: {
+            std::vector<Expr> out;
+            for (const bool value : {true, false}) {
+                const bool excluded = std::find(facts.excluded.begin(), facts.excluded.end(),
+                                                SchemaJson(value)) != facts.excluded.end();
+                if (!excluded) out.push_back(literal(value ? "true" : "false"));
+            }
+            return out.empty() ? never(place + ": true and false are excluded")
+                               : grammar::choice(std::move(out));
+        }
         case kIntegerType:
-            return integer(s, place);
-        case kNumberType:
-            return number(s, place);
+            return integer(facts, place);
+        case kNumberTypes:
+            return number(facts, place);
+        case kFractionType: {
+            Facts fractions = facts;
+            fractions.numbers.no_multiples_of.push_back({false, "1", ""});
+            return number(fractions, place);
+        }
         case kStringType:
-            return string(s, place);
+            return string(facts, place);
         case kArrayType:
-            return array(s, place);
+            return array(facts, place);
         default:
-            return object(s, place);
+            return object(facts, place);
     }
 }
 

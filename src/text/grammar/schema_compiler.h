@@ -2,103 +2,139 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "text/grammar/dfa.h"
 #include "text/grammar/json_rules.h"
+#include "text/grammar/schema_facts.h"
+#include "text/grammar/schema_reader.h"
 
 namespace helix::text::grammar {
-
-using SchemaJson = nlohmann::ordered_json;
-
-// Which of JSON's types a schema may match, as bits.
-enum SchemaType : unsigned {
-    kNullType = 1,
-    kBooleanType = 2,
-    kIntegerType = 4,
-    kNumberType = 8,
-    kStringType = 16,
-    kArrayType = 32,
-    kObjectType = 64,
-    kAllTypes = 127,
-};
-
-base::Error schema_error(std::string_view place, std::string_view message);
-// The place of a member: "#/properties" and "a/b" give "#/properties/a~1b".
-std::string schema_place(std::string_view place, std::string_view key);
-SchemaType type_of(const SchemaJson& value);
-// Whether "type" (and "nullable") of a schema lets a value of this type through; number takes
-// integers.
-bool admits_type(unsigned types, SchemaType type);
 
 // Reads one schema document into a grammar (json_schema.h).
 class SchemaCompiler {
   public:
-    explicit SchemaCompiler(const SchemaJson& root) : root_(root), json_(grammar_) {}
+    explicit SchemaCompiler(const SchemaJson& root);
 
     base::Result<Grammar> compile();
 
   private:
+    using Facts = SchemaFacts;
     using ExprResult = base::Result<Expr>;
+    using DfaResult = base::Result<Dfa>;
 
-    // place says where the schema stands, for messages.
+    // A pattern or format to be met, or not, as an expression over the text itself.
+    struct TextSet {
+        Expr expr;
+        bool search = true;
+        bool wanted = true;
+    };
+    struct Property {
+        Expr member;  // "name": value
+        bool required = false;
+    };
+    // Names that are not listed, by what their values must satisfy.
+    struct OtherNames {
+        Expr name;
+        const SchemaJson* value = nullptr;
+    };
+
+    // place says where the schema stands, for messages. Where no value can satisfy a schema the
+    // expression is nothing(), and the first reason is kept for the case that the whole is so.
     ExprResult schema(const SchemaJson& s, const std::string& place);
-    ExprResult combined(const SchemaJson& s, const std::string& place);
-    ExprResult any_of(const SchemaJson& s, const char* keyword, const std::string& place);
-    ExprResult all_of(const SchemaJson& s, const std::string& place);
-    ExprResult reference(const SchemaJson& s, const std::string& place);
-    ExprResult values(const SchemaJson& s, const std::string& place);
-    ExprResult typed(const SchemaJson& s, const std::string& place);
-    ExprResult of_type(const SchemaJson& s, SchemaType type, const std::string& place);
+    ExprResult new_schema(const SchemaJson& s, const std::string& place);
+    ExprResult reference(const std::string& name, const SchemaJson& s, const std::string& place);
+    ExprResult of_facts(const Facts& facts, const std::string& place);
+    ExprResult choice_of(const Facts& facts, const std::string& place);
+    ExprResult branch_of(const Facts::Choice& choice, const std::vector<Facts>& branches,
+                         std::size_t i, const Facts& rest, const std::string& place);
+    static base::Error may_match_both(const Facts::Choice& choice, std::size_t i, std::size_t j,
+                                      const base::Error& why);
+    ExprResult values(const Facts& facts, const std::string& place);
+    ExprResult typed(const Facts& facts, const std::string& place);
+    ExprResult of_type(const Facts& facts, unsigned type, const std::string& place);
+    Expr never(std::string reason);
 
-    ExprResult object(const SchemaJson& s, const std::string& place);
-    ExprResult array(const SchemaJson& s, const std::string& place);
-    ExprResult string(const SchemaJson& s, const std::string& place);
-    ExprResult integer(const SchemaJson& s, const std::string& place);
-    ExprResult number(const SchemaJson& s, const std::string& place);
+    // ---- schema_string.cc, schema_number.cc
+    ExprResult string(const Facts& facts, const std::string& place);
+    base::Result<std::vector<TextSet>> text_sets(const Facts& facts, const std::string& place);
+    DfaResult dfa_of(const std::vector<TextSet>& sets, const Alphabet& alphabet,
+                     const std::string& place);
+    ExprResult text_of(const Dfa& dfa, const Alphabet& alphabet, Facts::Counts length,
+                       const std::string& place);
+    base::Error too_costly(const std::string& place) const;
+    ExprResult integer(const Facts& facts, const std::string& place);
+    ExprResult number(const Facts& facts, const std::string& place);
+    ExprResult number_in(const Facts& facts, bool whole, const std::string& place);
 
-    // Counts work: about the number of a schema's values each time they are looked through or
-    // copied, and the number of parts of what is made of it.
-    base::Status charge(std::uint64_t steps, const std::string& place);
-    base::Status charge(const SchemaJson& s, const std::string& place);
+    // ---- schema_array.cc
+    ExprResult array(const Facts& facts, const std::string& place);
+    base::Result<std::vector<Expr>> first_items(const Facts& facts, const std::string& place);
+    const SchemaJson* item_schema(const Facts& facts, std::size_t position);
+    ExprResult with_contained(const Facts& facts, const Expr& item, const std::string& place);
+    ExprResult without_repeats(const Facts& facts, const std::string& place);
+
+    // ---- schema_object.cc
+    ExprResult object(const Facts& facts, const std::string& place);
+    base::Result<const SchemaJson*> property_schema(const Facts& facts, const std::string& name);
+    base::Result<std::vector<std::string>> listed_names(const Facts& facts,
+                                                        const std::string& place);
+    base::Result<std::vector<OtherNames>> other_names(const Facts& facts,
+                                                      const std::vector<std::string>& listed,
+                                                      const std::string& place);
+    base::Result<std::vector<OtherNames>> names_by_pattern(const Facts& facts,
+                                                           const std::vector<std::string>& listed,
+                                                           const std::string& place);
+    base::Result<bool> may_be_named(const Facts& facts, const std::string& name);
+    ExprResult members(const std::vector<Property>& properties, const std::optional<Expr>& other,
+                       Facts::Counts counts, const std::string& place);
+
+    // ---- schema_check.cc: whether values satisfy schemas, and whether schemas exclude each other
+    // if_unknown is the answer where it cannot be told.
+    base::Result<bool> holds(const SchemaJson& value, const SchemaJson& s, bool if_unknown);
+    base::Result<bool> holds_inside(const SchemaJson& value, const SchemaJson& s, bool if_unknown);
+    base::Result<bool> text_holds(const std::string& text, const SchemaJson& s, bool if_unknown);
+    base::Result<bool> array_holds(const SchemaJson& value, const SchemaJson& s, bool if_unknown);
+    base::Result<bool> object_holds(const SchemaJson& value, const SchemaJson& s, bool if_unknown);
+    base::Result<bool> combination_holds(const SchemaJson& value, const SchemaJson& s,
+                                         bool if_unknown);
+    base::Result<bool> all_hold(const SchemaJson& value, const Facts& facts, bool if_unknown);
+    base::Result<bool> in_list(const SchemaJson& value, const SchemaJson& list);
+    const SchemaJson& only_numbers(const SchemaJson& s);
+    static SchemaJson only_objects(const SchemaJson& s);
+    base::Result<bool> text_matches(const std::string& text, const std::string& pattern);
+    // Whether nothing that is generated for a satisfies b.
+    base::Result<bool> apart(const Facts& a, const Facts& b, int depth);
+    base::Result<bool> type_apart(const Facts& a, const Facts& b, unsigned type, int depth);
+    base::Result<bool> objects_apart(const Facts& a, const Facts& b, int depth);
+    base::Result<bool> strings_apart(const Facts& a, const Facts& b);
+
     // Makes a rule of an expression that is not small, so that using it twice does not copy it.
     Expr shared(Expr e, const char* name);
-    ExprResult new_schema(const SchemaJson& s, const std::string& place);
-
-    base::Status check_keywords(const SchemaJson& s, const std::string& place) const;
-    base::Result<unsigned> types(const SchemaJson& s, const std::string& place) const;
-    base::Result<const SchemaJson*> resolve(const std::string& reference,
-                                            const std::string& place) const;
-    // One schema that says what both say.
-    base::Result<SchemaJson> merge(SchemaJson a, const SchemaJson& b, const std::string& place);
-    base::Status merge_keyword(const std::string& key, const SchemaJson& value, SchemaJson& out,
-                               const std::string& place);
-    // Whether nothing that is generated for a matches b.
-    base::Result<bool> apart(const SchemaJson& a, const SchemaJson& b, int depth);
-    base::Result<bool> objects_apart(const SchemaJson& a, const SchemaJson& b, int depth);
-    const SchemaJson& followed(const SchemaJson& s) const;
 
     const SchemaJson& root_;
+    SchemaReader reader_;
     Grammar grammar_;
     JsonRules json_;
+    StepBudget budget_;
     std::map<std::string, RuleIndex> references_;
-    std::map<std::string, Expr> schemas_;  // what was made of a schema, by its text
-    std::map<std::string, Expr> strings_;  // the same for patterns and formats
-    std::uint64_t work_ = 0;
+    std::map<std::string, Expr> schemas_;          // what was made of a schema, by its text
+    std::map<std::string, RuleIndex> being_made_;  // by their text; -1: not referred to
+    std::map<std::string, Expr> made_;             // strings and numbers, by what is asked of them
+    std::map<std::string, std::pair<Alphabet, Dfa>> matchers_;  // by pattern
+    std::map<const SchemaJson*, std::set<std::string>> lists_;  // of enum, as they are written
+    std::string reason_;
     int depth_ = 0;
+    int check_depth_ = 0;
     int steps_ = 0;
-    int merges_ = 0;
 };
 
-// The keyword as a whole number from 0 on, or `otherwise` if it is absent.
-base::Result<std::int32_t> schema_count(const SchemaJson& s, const char* keyword,
-                                        std::int32_t otherwise, const std::string& place);
-
-// Expressions over a string's own characters for "format".
-base::Result<Expr> schema_format(const std::string& format, const std::string& place);
+// The pattern of a format that is checked; empty for others.
+std::string format_pattern(std::string_view format);
 
 }  // namespace helix::text::grammar

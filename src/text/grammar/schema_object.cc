@@ -1,25 +1,23 @@
-// Objects and arrays of a schema.
+// Objects of a schema.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "text/grammar/pattern_parser.h"
 #include "text/grammar/schema_compiler.h"
-#include "text/utf8.h"
+#include "text/grammar/text_reader.h"
 
 namespace helix::text::grammar {
 namespace {
 
-constexpr std::size_t kMaxNameBytes = 256;     // each character nests an expression
-constexpr std::size_t kMaxPrefixItems = 1000;  // each nests one
+constexpr std::size_t kMaxNameBytes = 256;   // each character nests an expression
+constexpr std::size_t kMaxNameSets = 64;     // by which patterns match
+constexpr std::size_t kMaxCounted = 20'000;  // rules for objects whose properties are counted
 
-struct Property {
-    Expr member;  // "name": value
-    bool required = false;
-};
-
-Expr after_comma(JsonRules& json, Expr e) {
+Expr member_after_comma(JsonRules& json, Expr e) {
     std::vector<Expr> items{json.space(), literal(","), json.space()};
     items.push_back(std::move(e));
     return sequence(std::move(items));
@@ -29,9 +27,15 @@ Expr member(JsonRules& json, Expr name, Expr value) {
     return sequence({std::move(name), json.space(), literal(":"), json.space(), std::move(value)});
 }
 
-// All names but these, as strings without escapes, so that no property comes twice in another
-// spelling. It walks through the tree of the names' characters, from where `done` of them are read.
-Expr other_names(const std::vector<std::u32string>& names, std::size_t done, const Expr& any) {
+// Characters that names are written with where they are not listed: none needs an escape, so that
+// no property comes twice in another spelling.
+CharSet name_characters() {
+    return complement(make_char_set({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}));
+}
+
+// All names but these. It walks through the tree of the names' characters, from where `done` of
+// them are read.
+Expr names_besides(const std::vector<std::u32string>& names, std::size_t done, const Expr& any) {
     CharSet next;
     bool may_end = true;
     std::vector<Expr> out;
@@ -47,7 +51,7 @@ Expr other_names(const std::vector<std::u32string>& names, std::size_t done, con
             same.push_back(names[i]);
         }
         next.push_back({c, c});
-        out.push_back(sequence({chars({{c, c}}), other_names(same, done + 1, any)}));
+        out.push_back(sequence({chars({{c, c}}), names_besides(same, done + 1, any)}));
     }
     out.push_back(
         sequence({chars(subtract(any.chars, make_char_set(std::move(next)))), repeat(any, 0)}));
@@ -55,24 +59,9 @@ Expr other_names(const std::vector<std::u32string>& names, std::size_t done, con
     return choice(std::move(out));
 }
 
-std::u32string code_points(std::string_view text) {
-    std::u32string out;
-    while (!text.empty()) {
-        const std::size_t length = utf8_prefix(text).length;
-        const auto lead = static_cast<unsigned char>(text[0]);
-        char32_t code = length == 1 ? lead : lead & (0x7FU >> length);
-        for (std::size_t i = 1; i < length; ++i) {
-            code = (code << 6) | (static_cast<unsigned char>(text[i]) & 0x3FU);
-        }
-        out += code;
-        text.remove_prefix(length);
-    }
-    return out;
-}
-
-Expr name_besides(const std::set<std::string>& taken) {
+Expr name_besides(const std::vector<std::string>& taken) {
     std::vector<std::u32string> names;
-    const Expr any = chars(complement(make_char_set({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}})));
+    const Expr any = chars(name_characters());
     for (const std::string& name : taken) {
         const std::u32string points = code_points(name);
         const bool plain = std::all_of(points.begin(), points.end(),
@@ -80,146 +69,314 @@ Expr name_besides(const std::set<std::string>& taken) {
         if (plain) names.push_back(points);  // another is not written without escapes
     }
     std::sort(names.begin(), names.end());
-    return sequence({literal("\""), other_names(names, 0, any), literal("\"")});
+    return sequence({literal("\""), names_besides(names, 0, any), literal("\"")});
 }
 
-// Properties in order, each at most once and with commas between, then any number of others. There
-// are rules "from property i on" for before and after the first property that is written.
-Expr members(Grammar& grammar, JsonRules& json, const std::vector<Property>& properties,
-             const std::optional<Expr>& other) {
-    Expr before;
-    Expr after;
-    if (other) {
-        after = repeat(after_comma(json, *other), 0);
-        before = optional(sequence({*other, after}));
-    }
-    for (std::size_t i = properties.size(); i-- > 0;) {
-        const Property& property = properties[i];
-        const Expr after_this = rule(grammar.add("object members", std::move(after)));
-        const Expr written = sequence({property.member, after_this});
-        const Expr with_comma = after_comma(json, written);
-        after = property.required ? with_comma : choice({with_comma, after_this});
-        if (property.required) {
-            before = written;
-        } else {
-            const Expr skipped = rule(grammar.add("object members", std::move(before)));
-            before = choice({written, skipped});
-        }
-    }
-    return before;
+Expr name_expr(std::string_view text) {
+    std::vector<Expr> out;
+    for (const char32_t code : code_points(text)) out.push_back(chars({{code, code}}));
+    return sequence(std::move(out));
+}
+
+bool is_listed(const SchemaFacts::ObjectLayer& layer, const std::string& name) {
+    return layer.properties != nullptr && layer.properties->contains(name);
 }
 
 }  // namespace
 
-base::Result<Expr> SchemaCompiler::object(const SchemaJson& s, const std::string& place) {
-    static const SchemaJson kNone = SchemaJson::object();
-    const SchemaJson& named = s.contains("properties") ? s["properties"] : kNone;
-    if (!named.is_object()) {
-        return schema_error(schema_place(place, "properties"), "expected an object of schemas");
+// The schema of a property, from all layers; nullptr when the name cannot be there.
+base::Result<const SchemaJson*> SchemaCompiler::property_schema(const Facts& facts,
+                                                                const std::string& name) {
+    std::vector<const SchemaJson*> parts;
+    for (const Facts::ObjectLayer& layer : facts.objects) {
+        bool described = is_listed(layer, name);
+        if (described) parts.push_back(&(*layer.properties)[name]);
+        if (layer.patterns != nullptr) {
+            for (const auto& [pattern, value] : layer.patterns->items()) {
+                TRY(const bool matches, text_matches(name, pattern));
+                if (!matches) continue;
+                described = true;
+                parts.push_back(&value);
+            }
+        }
+        if (!described && layer.others != nullptr) parts.push_back(layer.others);
     }
-    SchemaJson required = s.contains("required") ? s["required"] : SchemaJson::array();
-    const auto is_name = [](const SchemaJson& name) { return name.is_string(); };
-    TRY_VOID(charge(named.size() + required.size(), place));
-    if (!required.is_array() || !std::all_of(required.begin(), required.end(), is_name)) {
-        return schema_error(schema_place(place, "required"), "expected an array of names");
+    return reader_.all_of(std::move(parts));
+}
+
+// The names that are listed, in the order of the schema; then those that are required besides.
+// Where propertyNames lists names and others may be there, these, too.
+base::Result<std::vector<std::string>> SchemaCompiler::listed_names(const Facts& facts,
+                                                                    const std::string& place) {
+    std::vector<std::string> out;
+    std::set<std::string> known;
+    bool others = facts.objects.empty();
+    for (const Facts::ObjectLayer& layer : facts.objects) {
+        others |= layer.others != nullptr || layer.patterns != nullptr;
+        if (layer.properties == nullptr) continue;
+        TRY_VOID(reader_.charge(layer.properties->size(), place));
+        for (const auto& [name, value] : layer.properties->items()) {
+            if (known.insert(name).second) out.push_back(name);
+        }
     }
-    const SchemaJson additional =
-        s.contains("additionalProperties") ? s["additionalProperties"] : SchemaJson(named.empty());
-    const std::string in_properties = schema_place(place, "properties");
+    for (const std::string& name : facts.required) {
+        if (known.insert(name).second) out.push_back(name);
+    }
+    for (const SchemaJson* names : facts.names) {
+        Facts name;
+        TRY_VOID(reader_.add(*names, schema_place(place, "propertyNames"), name));
+        if (!others || !name.values) continue;
+        for (const SchemaJson& value : *name.values) {
+            if (value.is_string() && known.insert(value.get<std::string>()).second) {
+                out.push_back(value);
+            }
+        }
+    }
+    return out;
+}
+
+base::Result<bool> SchemaCompiler::may_be_named(const Facts& facts, const std::string& name) {
+    for (const SchemaJson* names : facts.names) {
+        TRY(const bool good, holds(SchemaJson(name), *names, false));
+        if (!good) return false;
+    }
+    return true;
+}
+
+// The names that are not listed, in sets by which schemas their values must satisfy. None where an
+// object that lists names says nothing of others.
+base::Result<std::vector<SchemaCompiler::OtherNames>> SchemaCompiler::other_names(
+    const Facts& facts, const std::vector<std::string>& listed, const std::string& place) {
+    bool said = false;
+    bool lists = false;
+    bool patterns = false;
+    std::vector<const SchemaJson*> parts;
+    for (const Facts::ObjectLayer& layer : facts.objects) {
+        said |= layer.others != nullptr;
+        lists |= layer.properties != nullptr && !layer.properties->empty();
+        patterns |= layer.patterns != nullptr && !layer.patterns->empty();
+        if (layer.others != nullptr) parts.push_back(layer.others);
+    }
+    std::vector<OtherNames> out;
+    if (patterns || !facts.names.empty()) {
+        const bool none = lists && !said && !patterns;
+        if (none) return out;
+        return names_by_pattern(facts, listed, place);
+    }
+    if (lists && !said) return out;
+    const SchemaJson* value = reader_.all_of(std::move(parts));
+    if (*value == false) return out;
+    for (const std::string& name : listed) {
+        if (name.size() <= kMaxNameBytes) continue;
+        return schema_error(place, fmt::format("a property name of more than {} bytes beside "
+                                               "additional properties is not supported",
+                                               kMaxNameBytes));
+    }
+    out.push_back({listed.empty() ? json_.string() : name_besides(listed), value});
+    return out;
+}
+
+base::Result<std::vector<SchemaCompiler::OtherNames>> SchemaCompiler::names_by_pattern(
+    const Facts& facts, const std::vector<std::string>& listed, const std::string& place) {
+    struct Pattern {
+        std::size_t layer;
+        Expr expr;
+        const SchemaJson* value;
+    };
+    std::vector<Pattern> patterns;
+    std::vector<CharSet> used{name_characters()};
+    bool said = false;
+    bool any_pattern = false;
+    for (std::size_t i = 0; i < facts.objects.size(); ++i) {
+        const Facts::ObjectLayer& layer = facts.objects[i];
+        said |= layer.others != nullptr;
+        if (layer.patterns == nullptr) continue;
+        for (const auto& [pattern, value] : layer.patterns->items()) {
+            const std::string here = schema_place(place, "patternProperties");
+            TRY_VOID(reader_.charge(16 + pattern.size(), here));
+            auto parsed = parse_pattern(pattern);
+            if (!parsed.ok()) {
+                return schema_error(schema_place(here, pattern), parsed.error().message);
+            }
+            append_char_sets(*parsed, used);
+            patterns.push_back({i, std::move(*parsed), &value});
+            any_pattern = true;
+        }
+    }
+    std::vector<TextSet> base{{repeat(chars(name_characters()), 0), false, true}};
+    for (const std::string& name : listed) base.push_back({name_expr(name), false, false});
+    Facts::Counts length;
+    for (const SchemaJson* names : facts.names) {
+        Facts name;
+        TRY_VOID(reader_.add(*names, schema_place(place, "propertyNames"), name));
+        if (!name.never.empty() || name.values || (name.types & kStringType) == 0) {
+            return std::vector<OtherNames>();  // none, or all are listed
+        }
+        if (!name.choices.empty()) {
+            return schema_error(schema_place(place, "propertyNames"),
+                                "anyOf and the like are not supported here");
+        }
+        TRY(std::vector<TextSet> sets, text_sets(name, schema_place(place, "propertyNames")));
+        for (TextSet& set : sets) base.push_back(std::move(set));
+        length.at_least(name.length.min);
+        if (name.length.max != kNoLimit) length.at_most(name.length.max);
+    }
+    // The listed names are excluded together: one expression.
+    std::vector<Expr> names;
+    std::vector<TextSet> together;
+    for (TextSet& set : base) {
+        append_char_sets(set.expr, used);
+        if (!set.wanted && !set.search) {
+            names.push_back(std::move(set.expr));
+        } else {
+            together.push_back(std::move(set));
+        }
+    }
+    if (!names.empty()) together.push_back({choice(std::move(names)), false, false});
+    const Alphabet alphabet(std::move(used), budget_);
+    if (budget_.spent()) return too_costly(place);
+    struct Set {
+        Dfa dfa;
+        std::vector<std::size_t> matched;
+    };
+    std::vector<Set> sets;
+    TRY(Dfa all, dfa_of(together, alphabet, place));
+    if (!all.empty()) sets.push_back({std::move(all), {}});
+    for (std::size_t p = 0; p < patterns.size(); ++p) {
+        const auto found = Dfa::of(patterns[p].expr, true, alphabet, budget_);
+        if (!found) return too_costly(place);
+        std::vector<Set> split;
+        for (const Set& set : sets) {
+            auto inside = Dfa::both(set.dfa, *found, budget_);
+            auto outside = Dfa::both(set.dfa, found->complement(), budget_);
+            if (!inside || !outside) return too_costly(place);
+            if (!inside->empty()) {
+                split.push_back({std::move(*inside), set.matched});
+                split.back().matched.push_back(p);
+            }
+            if (!outside->empty()) split.push_back({std::move(*outside), set.matched});
+        }
+        sets = std::move(split);
+        if (sets.size() > kMaxNameSets) return too_costly(place);
+    }
+    std::vector<OtherNames> out;
+    for (const Set& set : sets) {
+        if (set.matched.empty() && any_pattern && !said) continue;
+        std::vector<const SchemaJson*> parts;
+        std::set<std::size_t> layers;
+        for (const std::size_t p : set.matched) {
+            parts.push_back(patterns[p].value);
+            layers.insert(patterns[p].layer);
+        }
+        for (std::size_t i = 0; i < facts.objects.size(); ++i) {
+            const SchemaJson* others = facts.objects[i].others;
+            if (others != nullptr && !layers.contains(i)) parts.push_back(others);
+        }
+        const SchemaJson* value = reader_.all_of(std::move(parts));
+        if (*value == false) continue;
+        TRY(Expr name, text_of(set.dfa, alphabet, length, place));
+        if (is_nothing(name)) continue;
+        out.push_back({sequence({literal("\""), std::move(name), literal("\"")}), value});
+    }
+    return out;
+}
+
+// Properties in order, each at most once and with commas between, then any number of others. There
+// are rules "from property i on, when so many are written", where only as many counts as matter are
+// told apart. Others may come twice, so only one of them counts for the least number.
+base::Result<Expr> SchemaCompiler::members(const std::vector<Property>& properties,
+                                           const std::optional<Expr>& other, Facts::Counts counts,
+                                           const std::string& place) {
+    const auto all = static_cast<std::int32_t>(properties.size());
+    if (other && counts.min > all + 1) {
+        return schema_error(place, fmt::format("minProperties {} is not supported where names are "
+                                               "not listed",
+                                               counts.min));
+    }
+    if (counts.max != kNoLimit && !other && counts.max >= all) counts.max = kNoLimit;
+    const std::int32_t last = std::max({1, counts.min, counts.max});
+    if (static_cast<std::size_t>(last) * (properties.size() + 1) > kMaxCounted) {
+        return schema_error(place,
+                            "minProperties or maxProperties is not supported for so many "
+                            "properties");
+    }
+    const auto columns = static_cast<std::size_t>(last) + 1;
+    std::vector<RuleIndex> rules((properties.size() + 1) * columns, -1);
+    std::vector<std::pair<std::size_t, std::int32_t>> open;
+    const auto from = [&](std::size_t i, std::int32_t count) {
+        RuleIndex& index = rules[i * columns + static_cast<std::size_t>(count)];
+        if (index < 0) {
+            index = grammar_.add("object members");
+            open.emplace_back(i, count);
+        }
+        return rule(index);
+    };
+    const auto with_comma = [this](std::int32_t count, Expr e) {
+        return count == 0 ? std::move(e) : member_after_comma(json_, std::move(e));
+    };
+    Expr root = from(0, 0);
+    while (!open.empty()) {
+        const auto [i, count] = open.back();
+        open.pop_back();
+        const bool full = counts.max != kNoLimit && count >= counts.max;
+        std::vector<Expr> ways;
+        if (i == properties.size()) {
+            const std::int32_t left = counts.max == kNoLimit ? kNoLimit : counts.max - count;
+            if (count >= counts.min) ways.emplace_back();
+            if (other && !full && count + 1 >= counts.min) {
+                Expr more = repeat(member_after_comma(json_, *other), 0,
+                                   left == kNoLimit ? kNoLimit : left - 1);
+                ways.push_back(with_comma(count, sequence({*other, std::move(more)})));
+            }
+        } else {
+            const Property& property = properties[i];
+            if (!full && !is_nothing(property.member)) {
+                ways.push_back(with_comma(
+                    count, sequence({property.member, from(i + 1, std::min(count + 1, last))})));
+            }
+            if (!property.required) ways.push_back(from(i + 1, count));
+        }
+        const RuleIndex index = rules[i * columns + static_cast<std::size_t>(count)];
+        grammar_.body(index) = ways.empty() ? nothing() : choice(std::move(ways));
+    }
+    return root;
+}
+
+base::Result<Expr> SchemaCompiler::object(const Facts& facts, const std::string& place) {
+    if (facts.properties.max != kNoLimit && facts.properties.max < facts.properties.min) {
+        return never(place + fmt::format(": minProperties {} is more than maxProperties {}",
+                                         facts.properties.min, facts.properties.max));
+    }
+    TRY(const std::vector<std::string> listed, listed_names(facts, place));
+    const std::set<std::string> required(facts.required.begin(), facts.required.end());
+    const std::string inside = schema_place(place, "properties");
     std::vector<Property> properties;
-    std::set<std::string> needed_names;
-    for (const SchemaJson& name : required) needed_names.insert(name.get<std::string>());
-    std::set<std::string> all_names;
-    for (const auto& [name, value] : named.items()) {
-        all_names.insert(name);
-        const bool needed = needed_names.contains(name);
-        if (value == false && !needed) continue;
-        TRY(Expr e, schema(value, schema_place(in_properties, name)));
+    for (const std::string& name : listed) {
+        const bool needed = required.contains(name);
+        TRY(const bool may_be, may_be_named(facts, name));
+        TRY(const SchemaJson* value, property_schema(facts, name));
+        Expr e = nothing();
+        if (may_be && *value != false) {
+            TRY(e, schema(*value, schema_place(inside, name)));
+        }
+        if (is_nothing(e) && !needed) continue;
+        if (is_nothing(e)) {
+            return never(place + fmt::format(": \"{}\" is required, and cannot be there", name));
+        }
         properties.push_back(
             {member(json_, literal(SchemaJson(name).dump()), std::move(e)), needed});
     }
-    for (const SchemaJson& name : required) {
-        const auto text = name.get<std::string>();
-        if (!all_names.insert(text).second) continue;
-        if (additional == false && s.contains("additionalProperties")) {
-            return schema_error(schema_place(place, "required"),
-                                fmt::format("\"{}\" is not among the properties, and "
-                                            "additionalProperties is false",
-                                            text));
-        }
-        TRY(Expr e, schema(s.contains("additionalProperties") ? additional : SchemaJson(true),
-                           schema_place(schema_place(place, "required"), text)));
-        properties.push_back({member(json_, literal(name.dump()), std::move(e)), true});
+    TRY(const std::vector<OtherNames> others, other_names(facts, listed, place));
+    std::vector<Expr> other;
+    for (const OtherNames& set : others) {
+        TRY(Expr value, schema(*set.value, schema_place(place, "additionalProperties")));
+        if (is_nothing(value)) continue;
+        other.push_back(shared(member(json_, set.name, std::move(value)), "additional property"));
     }
-    std::optional<Expr> other;
-    if (additional != false) {
-        TRY(Expr value, schema(additional, schema_place(place, "additionalProperties")));
-        for (const std::string& name : all_names) {
-            if (name.size() <= kMaxNameBytes) continue;
-            return schema_error(place, fmt::format("a property name of more than {} bytes beside "
-                                                   "additional properties is not supported",
-                                                   kMaxNameBytes));
-        }
-        other = shared(member(json_, all_names.empty() ? json_.string() : name_besides(all_names),
-                              std::move(value)),
-                       "additional property");
-    }
-    return bracketed(json_, "{", members(grammar_, json_, properties, other), "}");
-}
-
-base::Result<Expr> SchemaCompiler::array(const SchemaJson& s, const std::string& place) {
-    TRY(const std::int32_t min, schema_count(s, "minItems", 0, place));
-    TRY(const std::int32_t max, schema_count(s, "maxItems", kNoLimit, place));
-    if (max != kNoLimit && max < min) {
-        return schema_error(place, fmt::format("minItems {} is more than maxItems {}", min, max));
-    }
-    const SchemaJson prefix = s.contains("prefixItems") ? s["prefixItems"] : SchemaJson::array();
-    if (!prefix.is_array()) {
-        return schema_error(schema_place(place, "prefixItems"), "expected an array of schemas");
-    }
-    if (prefix.size() > kMaxPrefixItems) {
-        return schema_error(schema_place(place, "prefixItems"),
-                            fmt::format("more than {} schemas", kMaxPrefixItems));
-    }
-    if (s.contains("items") && s["items"].is_array()) {
-        return schema_error(schema_place(place, "items"),
-                            "expected one schema; for one each, use prefixItems");
-    }
-    const auto fixed = static_cast<std::int32_t>(prefix.size());
-    const bool open = s.contains("items") ? s["items"] != false : fixed == 0 || min > fixed;
-    if (!open && min > fixed) {
-        return schema_error(place, fmt::format("minItems {} is more than prefixItems has", min));
-    }
-    // Built from the last item back: what may follow after i items, comma included.
-    Expr rest;
-    const bool more = open && (max == kNoLimit || max > fixed);
-    if (more) {
-        const SchemaJson& each = s.contains("items") ? s["items"] : SchemaJson(true);
-        TRY(Expr item, schema(each, schema_place(place, "items")));
-        const std::int32_t least = std::max(min - fixed, 0);
-        const std::int32_t most = max == kNoLimit ? kNoLimit : max - fixed;
-        if (fixed == 0) {
-            Expr others = repeat(after_comma(json_, item), std::max(least - 1, 0),
-                                 most == kNoLimit ? kNoLimit : most - 1);
-            rest = sequence({std::move(item), std::move(others)});
-            if (least == 0) rest = optional(std::move(rest));
-        } else {
-            rest = repeat(after_comma(json_, item), least, most);
-        }
-    }
-    const std::int32_t used = max == kNoLimit ? fixed : std::min(fixed, max);
-    for (std::int32_t i = used; i-- > 0;) {
-        const auto at = static_cast<std::size_t>(i);
-        TRY(Expr item, schema(prefix[at],
-                              schema_place(schema_place(place, "prefixItems"), std::to_string(i))));
-        std::vector<Expr> both;
-        both.push_back(std::move(item));
-        both.push_back(std::move(rest));
-        Expr from_here = sequence(std::move(both));
-        if (i > 0) from_here = after_comma(json_, std::move(from_here));
-        rest = i < min ? std::move(from_here) : optional(std::move(from_here));
-    }
-    return bracketed(json_, "[", std::move(rest), "]");
+    std::optional<Expr> any_other;
+    if (!other.empty()) any_other = other.size() == 1 ? other.front() : choice(std::move(other));
+    TRY(Expr all, members(properties, any_other, facts.properties, place));
+    return bracketed(json_, "{", std::move(all), "}");
 }
 
 }  // namespace helix::text::grammar

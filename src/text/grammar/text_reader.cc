@@ -93,6 +93,16 @@ base::Error TextReader::error(std::string_view message) const {
         fmt::format("line {}, column {}: {}, found {}", line, column, message, found()));
 }
 
+std::u32string code_points(std::string_view text) {
+    std::u32string out;
+    while (!text.empty()) {
+        const std::size_t length = utf8_prefix(text).length;
+        out += decode(text.substr(0, length));
+        text.remove_prefix(length);
+    }
+    return out;
+}
+
 base::Result<std::optional<Repetition>> take_repetition(TextReader& reader) {
     using Maybe = std::optional<Repetition>;
     if (reader.take("*")) return Maybe({0, kNoLimit});

@@ -46,6 +46,9 @@ class TextReader {
     std::size_t at_ = 0;
 };
 
+// The code points of UTF-8 text.
+std::u32string code_points(std::string_view text);
+
 // What follows an item: * + ? {m} {m,} {m,n}.
 struct Repetition {
     std::int32_t min = 1;
