@@ -72,7 +72,10 @@ MaybeError check_tool_calls(const std::string& field, const RequestLimits& limit
         }
         // In the API arguments are JSON inside a string; templates want the object.
         const auto arguments = function.find("arguments");
-        if (arguments == function.end() || arguments->is_null() || *arguments == "") {
+        const auto* text =
+            arguments == function.end() ? nullptr : arguments->get_ptr<const Json::string_t*>();
+        const bool none = arguments == function.end() || arguments->is_null();
+        if (none || (text != nullptr && text->empty())) {
             function["arguments"] = Json::object();
             continue;
         }

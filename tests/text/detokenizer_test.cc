@@ -140,6 +140,27 @@ TEST(Detokenizer, ChosenSpecialTokensAreShownAlthoughOthersAreSkipped) {
     EXPECT_EQ(streamed(t, {end[0]}, {.shown = none}), "");
 }
 
+TEST(Detokenizer, WhereAnswersHaveChannelsTheEndOfAMessageIsNoEndOfTheAnswer) {
+    const auto ends = [](std::vector<std::string> more, const std::string& text) {
+        Vocabulary vocabulary = byte_vocabulary();
+        if (vocabulary.kinds.empty()) {
+            vocabulary.kinds.assign(vocabulary.tokens.size(), TokenKind::normal);
+        }
+        for (std::string& token : more) {
+            vocabulary.tokens.push_back(std::move(token));
+            vocabulary.kinds.push_back(TokenKind::control);
+        }
+        const auto t = make_tokenizer(std::move(vocabulary));
+        return t->is_end_of_generation(id_of(*t, text));
+    };
+    const std::vector<std::string> harmony = {"<|end|>", "<|return|>", "<|call|>", "<|channel|>"};
+    EXPECT_FALSE(ends(harmony, "<|end|>"));
+    EXPECT_TRUE(ends(harmony, "<|return|>"));
+    EXPECT_TRUE(ends(harmony, "<|call|>"));
+    EXPECT_TRUE(ends({"<|end|>"}, "<|end|>"));
+    EXPECT_TRUE(ends({"<|eom_id|>"}, "<|eom_id|>"));
+}
+
 TEST(Detokenizer, StreamEqualsTheWholeForEveryCutOfRandomTokens) {
     const SlowSanitizer oracle;
     for (const auto& t : {make_tokenizer(byte_vocabulary()), make_tokenizer(spm_vocabulary())}) {

@@ -62,7 +62,8 @@ bool has_calls(const ordered_json& message) {
 
 bool lacks_content(const ordered_json& message) {
     const auto content = message.find("content");
-    return content == message.end() || content->is_null() || *content == "";
+    if (content == message.end() || content->is_null()) return true;
+    return content->is_string() && content->get_ref<const std::string&>().empty();
 }
 
 void write_calls_as_text(ordered_json& message) {
