@@ -1,5 +1,6 @@
 // Anthropic's endpoints, from the request to what the service gets and back.
 
+#include "api/protocols/anthropic_request.h"
 #include "api_fixture.h"
 
 namespace helix::api::anthropic_test {
@@ -127,6 +128,26 @@ TEST_F(AnthropicTest, ToolsReachTheTemplateAsFunctions) {
         "function":{"name":"go","parameters":{"type":"object"}}}])")
                       .dump() +
                   "\nuser:Hi\nassistant:");
+}
+
+TEST(AnthropicRequest, WhatChatKnowsByOtherNamesIsRenamed) {
+    using Ordered = nlohmann::ordered_json;
+    auto body = Ordered::parse(R"({"max_tokens":9,"messages":[{"role":"assistant","content":[
+        {"type":"thinking","thinking":"hm","signature":"s"},
+        {"type":"tool_use","id":"t","name":"f","input":{"b":1,"a":2}}]}],
+        "stop_sequences":["x"],"thinking":{"type":"enabled","budget_tokens":1024},
+        "tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":true},
+        "output_config":{"effort":"low","format":{"type":"json_schema","schema":{"type":"object"}}}})");
+    Ordered chat;
+    const auto error = chat_body_of_messages(body, true, chat);
+    ASSERT_FALSE(error) << error->message;
+    EXPECT_EQ(chat, Ordered::parse(R"({"max_tokens":9,"stop":["x"],"messages":[
+        {"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"t",
+         "type":"function","function":{"name":"f","arguments":"{\"b\":1,\"a\":2}"}}]}],
+        "tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,
+        "chat_template_kwargs":{"enable_thinking":true,"thinking":true},"reasoning_effort":"low",
+        "response_format":{"type":"json_schema","json_schema":{"name":"answer",
+          "schema":{"type":"object"}}}})"));
 }
 
 TEST_F(AnthropicTest, TokensAreCountedWithoutAnAnswer) {

@@ -1,5 +1,6 @@
 // Ollama's endpoints, from the request to what the service gets and back.
 
+#include "api/protocols/ollama_request.h"
 #include "api/writers/ollama_stream.h"
 #include "api_fixture.h"
 
@@ -220,6 +221,26 @@ TEST_F(OllamaTest, ModelsAreListedAndShown) {
     EXPECT_EQ(post("/api/show", R"({"model":"other"})").status, 404);
     EXPECT_EQ(post("/api/show", "{}").body, R"({"error":"'model': is required"})");
     EXPECT_EQ(Json::parse(get("/api/version").body)["version"], options_.version);
+}
+
+TEST(OllamaRequest, ThoughtsCallsAndLevelsAreWrittenAsChatKnowsThem) {
+    using Ordered = nlohmann::ordered_json;
+    auto body = Ordered::parse(R"({"think":"low","messages":[
+        {"role":"assistant","thinking":"hm","tool_calls":[
+          {"function":{"name":"f","arguments":{}}},{"function":{"name":"g","arguments":{"a":1}}}]},
+        {"role":"tool","tool_name":"f","content":"x"},{"role":"tool","content":"y"}]})");
+    Ordered chat;
+    OllamaAsk ask = OllamaAsk::nothing;
+    const auto error = openai_body_of_ollama_chat(body, chat, ask);
+    ASSERT_FALSE(error) << error->message;
+    EXPECT_EQ(ask, OllamaAsk::chat);
+    EXPECT_EQ(chat, Ordered::parse(R"({"stream":true,"max_tokens":-1,
+        "chat_template_kwargs":{"enable_thinking":true,"thinking":true},"reasoning_effort":"low",
+        "messages":[{"role":"assistant","content":"","reasoning_content":"hm","tool_calls":[
+          {"id":"call_0","type":"function","function":{"name":"f","arguments":"{}"}},
+          {"id":"call_1","type":"function","function":{"name":"g","arguments":"{\"a\":1}"}}]},
+        {"role":"tool","content":"x","tool_call_id":"call_0","name":"f"},
+        {"role":"tool","content":"y","tool_call_id":"call_1"}]})"));
 }
 
 TEST(OllamaStream, ACallComesWholeAndThoughtsHaveTheirField) {

@@ -1,5 +1,6 @@
 // OpenAI's /v1/responses, from the request to what the service gets and back.
 
+#include "api/protocols/responses_request.h"
 #include "api/writers/responses_stream.h"
 #include "api_fixture.h"
 #include "base/temp_folder.h"
@@ -244,6 +245,33 @@ std::vector<std::string> brief(const std::string& stream) {
     });
     parser.push(stream);
     return all;
+}
+
+TEST(ResponsesRequest, WhatTheModelMadeInOneGoIsOneMessage) {
+    using Ordered = nlohmann::ordered_json;
+    auto body = Ordered::parse(R"({"reasoning":{"effort":"none"},"input":[
+        {"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}]},
+        {"type":"function_call","call_id":"a","name":"f","arguments":"{}"},
+        {"type":"function_call","call_id":"b","name":"g","arguments":"{}"},
+        {"type":"function_call_output","call_id":"a","output":"x"},
+        {"role":"assistant","content":"I"},{"role":"assistant","content":"II"}],
+        "tool_choice":{"type":"allowed_tools","mode":"required",
+          "tools":[{"type":"function","name":"f"}]},
+        "text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":{}}}})");
+    ResponsesAsk ask;
+    const auto error = read_responses_body(body, ask);
+    ASSERT_FALSE(error) << error->message;
+    EXPECT_EQ(ask.chat, Ordered::parse(R"({"messages":[
+        {"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[
+          {"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},
+          {"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]},
+        {"role":"tool","content":"x","tool_call_id":"a"},
+        {"role":"assistant","content":"I"},{"role":"assistant","content":"II"}],
+        "tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required",
+          "tools":[{"type":"function","function":{"name":"f"}}]}},
+        "response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{}}},
+        "chat_template_kwargs":{"enable_thinking":false,"thinking":false},
+        "reasoning_effort":"none"})"));
 }
 
 TEST(ResponsesStream, ItemsOfAllKindsComeOneAfterAnother) {

@@ -96,7 +96,7 @@ MaybeError add_system(Json& system, Json& messages) {
                              text->get_ref<const std::string&>().starts_with(kBillingHeader);
         if (billing) system.erase(0);
     }
-    if (system.empty() || system == "") return {};
+    if (system.empty() || is_empty_text(system)) return {};
     Json parts;
     if (auto error = read_content("system", system, parts)) return error;
     messages.push_back(chat_message("system", std::move(parts)));

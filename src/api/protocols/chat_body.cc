@@ -33,6 +33,10 @@ Json* member(Json& object, std::string_view name) {
     return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+bool is_empty_text(const Json& value) {
+    return value.is_string() && value.get_ref<const std::string&>().empty();
+}
+
 void move_member(Json& from, std::string_view name, Json& to, std::string_view new_name) {
     if (Json* value = member(from, name)) to[std::string(new_name)] = std::move(*value);
 }

@@ -26,6 +26,8 @@ ApiError renamed(ApiError error, std::span<const RenamedField> names);
 
 // The member of an object, or nullptr when it is absent or null.
 nlohmann::ordered_json* member(nlohmann::ordered_json& object, std::string_view name);
+// Whether it is a text without characters.
+bool is_empty_text(const nlohmann::ordered_json& value);
 // Moves a member, if there is one, from one object into another under a name that this does not
 // have yet.
 void move_member(nlohmann::ordered_json& from, std::string_view name, nlohmann::ordered_json& to,

@@ -48,7 +48,7 @@ MaybeError take_options(Json& body, Json& made) {
 
 MaybeError take_format(Json& body, Json& made) {
     Json* format = member(body, "format");
-    if (format == nullptr || *format == "") return {};
+    if (format == nullptr || is_empty_text(*format)) return {};
     if (*format == "json") {
         made["response_format"] = {{"type", "json_object"}};
     } else if (format->is_object()) {
@@ -61,7 +61,7 @@ MaybeError take_format(Json& body, Json& made) {
 
 MaybeError take_think(Json& body, Json& made) {
     Json* think = member(body, "think");
-    if (think == nullptr || *think == "") return {};
+    if (think == nullptr || is_empty_text(*think)) return {};
     if (think->is_boolean()) {
         set_thinking(made, think->get<bool>());
         return {};
@@ -217,7 +217,7 @@ MaybeError openai_body_of_generate(Json& body, Json& made, OllamaAsk& ask) {
     // What would change the answer and is not there is refused.
     for (const char* name : {"suffix", "template", "context"}) {
         const Json* value = member(body, name);
-        if (value != nullptr && !value->empty() && *value != "") {
+        if (value != nullptr && !value->empty() && !is_empty_text(*value)) {
             return wrong_field(name, "is not supported");
         }
     }
