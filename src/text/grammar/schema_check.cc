@@ -263,19 +263,34 @@ base::Result<bool> SchemaCompiler::combination_holds(const SchemaJson& value, co
         TRY_VOID(count("allOf", good));
         if (good != s["allOf"].size()) return false;
     }
-    if (s.contains("oneOf") && s["oneOf"].is_array()) {
-        // One that surely holds, and no other that may.
-        std::size_t may = 0;
-        for (const SchemaJson& branch : s["oneOf"]) {
-            TRY(const bool sure, holds(value, branch, false));
-            TRY(const bool possible, holds(value, branch, true));
-            good += sure ? 1U : 0U;
-            may += possible ? 1U : 0U;
-        }
-        const bool sure = good == 1 && may == 1;
-        const bool possible = good <= 1 && may >= 1;
-        if (!(if_unknown ? possible : sure)) return false;
+    TRY(const bool one, one_of_holds(value, s, if_unknown));
+    if (!one) return false;
+    TRY(const bool condition, condition_holds(value, s, if_unknown));
+    if (!condition) return false;
+    if (!s.contains("$ref")) return true;
+    TRY(const SchemaJson* target, reader_.resolve(s["$ref"], "#"));
+    return holds(value, *target, if_unknown);
+}
+
+base::Result<bool> SchemaCompiler::one_of_holds(const SchemaJson& value, const SchemaJson& s,
+                                                bool if_unknown) {
+    if (!s.contains("oneOf") || !s["oneOf"].is_array()) return true;
+    std::size_t good = 0;
+    // One that surely holds, and no other that may.
+    std::size_t may = 0;
+    for (const SchemaJson& branch : s["oneOf"]) {
+        TRY(const bool sure, holds(value, branch, false));
+        TRY(const bool possible, holds(value, branch, true));
+        good += sure ? 1U : 0U;
+        may += possible ? 1U : 0U;
     }
+    const bool sure = good == 1 && may == 1;
+    const bool possible = good <= 1 && may >= 1;
+    return if_unknown ? possible : sure;
+}
+
+base::Result<bool> SchemaCompiler::condition_holds(const SchemaJson& value, const SchemaJson& s,
+                                                   bool if_unknown) {
     if (s.contains("not")) {
         TRY(const bool other, holds(value, s["not"], !if_unknown));
         if (other) return false;
@@ -290,9 +305,7 @@ base::Result<bool> SchemaCompiler::combination_holds(const SchemaJson& value, co
             if (!follows) return false;
         }
     }
-    if (!s.contains("$ref")) return true;
-    TRY(const SchemaJson* target, reader_.resolve(s["$ref"], "#"));
-    return holds(value, *target, if_unknown);
+    return true;
 }
 
 base::Result<bool> SchemaCompiler::apart(const Facts& a, const Facts& b, int depth) {

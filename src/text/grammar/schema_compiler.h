@@ -70,6 +70,9 @@ class SchemaCompiler {
     base::Error too_costly(const std::string& place) const;
     ExprResult integer(const Facts& facts, const std::string& place);
     ExprResult number(const Facts& facts, const std::string& place);
+    // Takes the excluded values out, and keeps what is or is not a multiple.
+    ExprResult numbers_left(Dfa dfa, const Facts& facts, const Alphabet& alphabet,
+                            const std::string& place);
     ExprResult number_in(const Facts& facts, bool whole, const std::string& place);
 
     // ---- schema_array.cc
@@ -103,6 +106,9 @@ class SchemaCompiler {
     base::Result<bool> object_holds(const SchemaJson& value, const SchemaJson& s, bool if_unknown);
     base::Result<bool> combination_holds(const SchemaJson& value, const SchemaJson& s,
                                          bool if_unknown);
+    base::Result<bool> one_of_holds(const SchemaJson& value, const SchemaJson& s, bool if_unknown);
+    base::Result<bool> condition_holds(const SchemaJson& value, const SchemaJson& s,
+                                       bool if_unknown);
     base::Result<bool> all_hold(const SchemaJson& value, const Facts& facts, bool if_unknown);
     base::Result<bool> in_list(const SchemaJson& value, const SchemaJson& list);
     const SchemaJson& only_numbers(const SchemaJson& s);

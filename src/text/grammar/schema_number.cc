@@ -250,6 +250,42 @@ base::Result<Expr> SchemaCompiler::number(const Facts& facts, const std::string&
     return any ? json_.number() : number_in(facts, false, place);
 }
 
+base::Result<Expr> SchemaCompiler::numbers_left(Dfa dfa, const Facts& facts,
+                                                const Alphabet& alphabet,
+                                                const std::string& place) {
+    const auto narrow = [&](const std::optional<Dfa>& other, bool wanted) -> base::Status {
+        if (!other) return too_costly(place);
+        auto both = Dfa::both(dfa, wanted ? *other : other->complement(), budget_);
+        if (!both) return too_costly(place);
+        dfa = std::move(*both);
+        return base::Ok{};
+    };
+    for (const SchemaJson& value : facts.excluded) {
+        const auto number = value.is_number() ? Decimal::of(value) : std::optional<Decimal>();
+        if (!number || number->whole.size() > kMaxBoundDigits) continue;
+        const Facts::Limit at{*number, false};
+        TRY(const Dfa equal,
+            dfa_of({{from_limit(at), false, true}, {to_limit(at), false, true}}, alphabet, place));
+        TRY_VOID(narrow(equal, false));
+    }
+    for (const bool wanted : {true, false}) {
+        for (const Decimal& divisor :
+             wanted ? facts.numbers.multiples_of : facts.numbers.no_multiples_of) {
+            const auto of = multiples(divisor, alphabet);
+            if (!of) {
+                return schema_error(place, fmt::format("multipleOf {} has too many digits; at most "
+                                                       "{} without the point are supported",
+                                                       divisor.text(), kMaxDivisor));
+            }
+            TRY_VOID(narrow(of, wanted));
+        }
+    }
+    if (dfa.empty()) return never(place + ": no number satisfies all of these");
+    const auto states = to_state_graph(dfa, alphabet, 0, kNoLimit, kMaxDivisorStates);
+    if (!states) return too_costly(place);
+    return graph(*states);
+}
+
 base::Result<Expr> SchemaCompiler::number_in(const Facts& facts, bool whole,
                                              const std::string& place) {
     Facts::Numbers said = facts.numbers;
@@ -297,36 +333,8 @@ base::Result<Expr> SchemaCompiler::number_in(const Facts& facts, bool whole,
     append_char_sets(sequence({literal("0123456789.-")}), used);
     const Alphabet alphabet(std::move(used), budget_);
     TRY(Dfa dfa, dfa_of(sets, alphabet, place));
-    const auto narrow = [&](const std::optional<Dfa>& other, bool wanted) -> base::Status {
-        if (!other) return too_costly(place);
-        auto both = Dfa::both(dfa, wanted ? *other : other->complement(), budget_);
-        if (!both) return too_costly(place);
-        dfa = std::move(*both);
-        return base::Ok{};
-    };
-    for (const SchemaJson& value : facts.excluded) {
-        const auto number = value.is_number() ? Decimal::of(value) : std::optional<Decimal>();
-        if (!number || number->whole.size() > kMaxBoundDigits) continue;
-        const Facts::Limit at{*number, false};
-        TRY(const Dfa equal,
-            dfa_of({{from_limit(at), false, true}, {to_limit(at), false, true}}, alphabet, place));
-        TRY_VOID(narrow(equal, false));
-    }
-    for (const bool wanted : {true, false}) {
-        for (const Decimal& divisor : wanted ? said.multiples_of : said.no_multiples_of) {
-            const auto of = multiples(divisor, alphabet);
-            if (!of) {
-                return schema_error(place, fmt::format("multipleOf {} has too many digits; at most "
-                                                       "{} without the point are supported",
-                                                       divisor.text(), kMaxDivisor));
-            }
-            TRY_VOID(narrow(of, wanted));
-        }
-    }
-    if (dfa.empty()) return never(place + ": no number satisfies all of these");
-    const auto states = to_state_graph(dfa, alphabet, 0, kNoLimit, kMaxDivisorStates);
-    if (!states) return too_costly(place);
-    Expr made = shared(graph(*states), whole ? "integer" : "number");
+    TRY(Expr left, numbers_left(std::move(dfa), facts, alphabet, place));
+    Expr made = is_nothing(left) ? left : shared(std::move(left), whole ? "integer" : "number");
     made_.emplace(key, made);
     return made;
 }
