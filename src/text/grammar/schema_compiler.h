@@ -90,6 +90,26 @@ class SchemaCompiler {
     base::Result<std::vector<OtherNames>> other_names(const Facts& facts,
                                                       const std::vector<std::string>& listed,
                                                       const std::string& place);
+    // A pattern of patternProperties, of one of the schemas that hold together.
+    struct NamePattern {
+        std::size_t layer = 0;
+        Expr expr;
+        const SchemaJson* value = nullptr;
+    };
+    // Names that match the same patterns.
+    struct NameSet {
+        Dfa dfa;
+        std::vector<std::size_t> matched;
+    };
+    base::Result<std::vector<NamePattern>> name_patterns(const Facts& facts,
+                                                         const std::string& place);
+    base::Result<std::optional<std::vector<TextSet>>> name_conditions(
+        const Facts& facts, const std::vector<std::string>& listed, Facts::Counts& length,
+        const std::string& place);
+    base::Result<std::vector<NameSet>> divide_names(Dfa all,
+                                                    const std::vector<NamePattern>& patterns,
+                                                    const Alphabet& alphabet,
+                                                    const std::string& place);
     base::Result<std::vector<OtherNames>> names_by_pattern(const Facts& facts,
                                                            const std::vector<std::string>& listed,
                                                            const std::string& place);

@@ -176,20 +176,11 @@ base::Result<std::vector<SchemaCompiler::OtherNames>> SchemaCompiler::other_name
     return out;
 }
 
-base::Result<std::vector<SchemaCompiler::OtherNames>> SchemaCompiler::names_by_pattern(
-    const Facts& facts, const std::vector<std::string>& listed, const std::string& place) {
-    struct Pattern {
-        std::size_t layer;
-        Expr expr;
-        const SchemaJson* value;
-    };
-    std::vector<Pattern> patterns;
-    std::vector<CharSet> used{name_characters()};
-    bool said = false;
-    bool any_pattern = false;
+base::Result<std::vector<SchemaCompiler::NamePattern>> SchemaCompiler::name_patterns(
+    const Facts& facts, const std::string& place) {
+    std::vector<NamePattern> patterns;
     for (std::size_t i = 0; i < facts.objects.size(); ++i) {
         const Facts::ObjectLayer& layer = facts.objects[i];
-        said |= layer.others != nullptr;
         if (layer.patterns == nullptr) continue;
         for (const auto& [pattern, value] : layer.patterns->items()) {
             const std::string here = schema_place(place, "patternProperties");
@@ -198,70 +189,91 @@ base::Result<std::vector<SchemaCompiler::OtherNames>> SchemaCompiler::names_by_p
             if (!parsed.ok()) {
                 return schema_error(schema_place(here, pattern), parsed.error().message);
             }
-            append_char_sets(*parsed, used);
             patterns.push_back({i, std::move(*parsed), &value});
-            any_pattern = true;
         }
     }
-    std::vector<TextSet> base{{repeat(chars(name_characters()), 0), false, true}};
-    for (const std::string& name : listed) base.push_back({name_expr(name), false, false});
-    Facts::Counts length;
+    return patterns;
+}
+
+// What propertyNames say of all names that are not listed; nothing if there can be none.
+base::Result<std::optional<std::vector<SchemaCompiler::TextSet>>> SchemaCompiler::name_conditions(
+    const Facts& facts, const std::vector<std::string>& listed, Facts::Counts& length,
+    const std::string& place) {
+    using Conditions = std::optional<std::vector<TextSet>>;
+    const std::string here = schema_place(place, "propertyNames");
+    std::vector<TextSet> all{{repeat(chars(name_characters()), 0), false, true}};
+    std::vector<Expr> others;
+    for (const std::string& name : listed) others.push_back(name_expr(name));
     for (const SchemaJson* names : facts.names) {
         Facts name;
-        TRY_VOID(reader_.add(*names, schema_place(place, "propertyNames"), name));
+        TRY_VOID(reader_.add(*names, here, name));
         if (!name.never.empty() || name.values || (name.types & kStringType) == 0) {
-            return std::vector<OtherNames>();  // none, or all are listed
+            return Conditions();  // none, or all are listed
         }
         if (!name.choices.empty()) {
-            return schema_error(schema_place(place, "propertyNames"),
-                                "anyOf and the like are not supported here");
+            return schema_error(here, "anyOf and the like are not supported here");
         }
-        TRY(std::vector<TextSet> sets, text_sets(name, schema_place(place, "propertyNames")));
-        for (TextSet& set : sets) base.push_back(std::move(set));
+        TRY(std::vector<TextSet> sets, text_sets(name, here));
+        for (TextSet& set : sets) {
+            if (!set.wanted && !set.search) {
+                others.push_back(std::move(set.expr));
+            } else {
+                all.push_back(std::move(set));
+            }
+        }
         length.at_least(name.length.min);
         if (name.length.max != kNoLimit) length.at_most(name.length.max);
     }
-    // The listed names are excluded together: one expression.
-    std::vector<Expr> names;
-    std::vector<TextSet> together;
-    for (TextSet& set : base) {
-        append_char_sets(set.expr, used);
-        if (!set.wanted && !set.search) {
-            names.push_back(std::move(set.expr));
-        } else {
-            together.push_back(std::move(set));
-        }
-    }
-    if (!names.empty()) together.push_back({choice(std::move(names)), false, false});
-    const Alphabet alphabet(std::move(used), budget_);
-    if (budget_.spent()) return too_costly(place);
-    struct Set {
-        Dfa dfa;
-        std::vector<std::size_t> matched;
-    };
-    std::vector<Set> sets;
-    TRY(Dfa all, dfa_of(together, alphabet, place));
+    // What is excluded is excluded together: one expression.
+    if (!others.empty()) all.push_back({choice(std::move(others)), false, false});
+    return Conditions(std::move(all));
+}
+
+// Divides the names by the patterns that they match.
+base::Result<std::vector<SchemaCompiler::NameSet>> SchemaCompiler::divide_names(
+    Dfa all, const std::vector<NamePattern>& patterns, const Alphabet& alphabet,
+    const std::string& place) {
+    std::vector<NameSet> sets;
     if (!all.empty()) sets.push_back({std::move(all), {}});
     for (std::size_t p = 0; p < patterns.size(); ++p) {
         const auto found = Dfa::of(patterns[p].expr, true, alphabet, budget_);
         if (!found) return too_costly(place);
-        std::vector<Set> split;
-        for (const Set& set : sets) {
+        std::vector<NameSet> divided;
+        for (const NameSet& set : sets) {
             auto inside = Dfa::both(set.dfa, *found, budget_);
             auto outside = Dfa::both(set.dfa, found->complement(), budget_);
             if (!inside || !outside) return too_costly(place);
             if (!inside->empty()) {
-                split.push_back({std::move(*inside), set.matched});
-                split.back().matched.push_back(p);
+                divided.push_back({std::move(*inside), set.matched});
+                divided.back().matched.push_back(p);
             }
-            if (!outside->empty()) split.push_back({std::move(*outside), set.matched});
+            if (!outside->empty()) divided.push_back({std::move(*outside), set.matched});
         }
-        sets = std::move(split);
+        sets = std::move(divided);
         if (sets.size() > kMaxNameSets) return too_costly(place);
     }
+    return sets;
+}
+
+base::Result<std::vector<SchemaCompiler::OtherNames>> SchemaCompiler::names_by_pattern(
+    const Facts& facts, const std::vector<std::string>& listed, const std::string& place) {
+    TRY(const std::vector<NamePattern> patterns, name_patterns(facts, place));
+    Facts::Counts length;
+    TRY(const auto conditions, name_conditions(facts, listed, length, place));
+    if (!conditions) return std::vector<OtherNames>();
+    std::vector<CharSet> used{name_characters()};
+    for (const NamePattern& pattern : patterns) append_char_sets(pattern.expr, used);
+    for (const TextSet& set : *conditions) append_char_sets(set.expr, used);
+    const Alphabet alphabet(std::move(used), budget_);
+    if (budget_.spent()) return too_costly(place);
+    TRY(Dfa all, dfa_of(*conditions, alphabet, place));
+    TRY(const auto sets, divide_names(std::move(all), patterns, alphabet, place));
+    const bool said =
+        std::any_of(facts.objects.begin(), facts.objects.end(),
+                    [](const Facts::ObjectLayer& layer) { return layer.others != nullptr; });
     std::vector<OtherNames> out;
-    for (const Set& set : sets) {
-        if (set.matched.empty() && any_pattern && !said) continue;
+    for (const NameSet& set : sets) {
+        if (set.matched.empty() && !patterns.empty() && !said) continue;
         std::vector<const SchemaJson*> parts;
         std::set<std::size_t> layers;
         for (const std::size_t p : set.matched) {
