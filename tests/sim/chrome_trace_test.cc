@@ -133,7 +133,7 @@ TEST_F(ChromeTraceTest, AFollowedRequestIsNestedSpansAndArrows) {
 
 TEST_F(ChromeTraceTest, AWholeRunIsWellFormedAndArrowsMeetBatches) {
     FakeClusterConfig config;
-    config.run_s = kSanitized ? 5 : 20;
+    config.run_s = kSanitized ? 12 : 20;
     FakeCluster world(config, nullptr);
     const auto trace = create(world.cluster(), world.placement(), {.follow_every = 5});
     world.watch(trace.get());

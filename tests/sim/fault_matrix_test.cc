@@ -271,10 +271,11 @@ TEST_P(FaultMatrix, WhateverGoesWrongOnceTheAnswerStaysAndNothingIsLeft) {
         "fault matrix, %s: %zu cases over %lld messages: %lld migrations committed, given up while "
         "reserving %lld, while copying %lld, in the last round %lld; kills %lld, failovers %lld, "
         "wrong = 0, leaked = 0\n",
-        GetParam().name, end - first, static_cast<long long>(calm.last_letter),
-        static_cast<long long>(moves.committed), static_cast<long long>(moves.given_up[0]),
-        static_cast<long long>(moves.given_up[1]), static_cast<long long>(moves.given_up[2]),
-        static_cast<long long>(total.kills), static_cast<long long>(total.failovers));
+        GetParam().name, (end - first + kSweepStride - 1) / kSweepStride,
+        static_cast<long long>(calm.last_letter), static_cast<long long>(moves.committed),
+        static_cast<long long>(moves.given_up[0]), static_cast<long long>(moves.given_up[1]),
+        static_cast<long long>(moves.given_up[2]), static_cast<long long>(total.kills),
+        static_cast<long long>(total.failovers));
     if (one != nullptr) return;
     for (const std::int64_t given_up : moves.given_up) EXPECT_GT(given_up, 0);
 }
