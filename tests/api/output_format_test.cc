@@ -43,7 +43,7 @@ TEST_F(ApiTest, AnOutputFormatReachesTheServiceAsAGrammar) {
          {Kind::gbnf, "root ::= \"a\""}},
         {"/v1/completions",
          R"("guided_regex":"^[a-c]{2,}x?")",
-         {Kind::gbnf, "root ::= (([a-c]){2,} ([x]){0,1})"}},
+         {Kind::gbnf, "root ::= ((([a-c]){2,} ([x]){0,1}))"}},
         {"/v1/completions", R"("guided_choice":["a"])", {Kind::gbnf, "root ::= \"a\""}},
         {"/v1/completions",
          R"("guided_json":{"enum":[1]})",
