@@ -456,6 +456,28 @@ void add_limits(CLI::App& command, ServeArguments& a) {
         ->capture_default_str();
 }
 
+void add_answer_options(CLI::App& command, ServeArguments& a) {
+    command.add_option("--chat-template", a.chat_template,
+                       "a Jinja file in place of the model's own chat template");
+    command
+        .add_option("--tool-parser", a.tool_parser,
+                    "how the model writes calls of tools, which are read out of its answers: auto "
+                    "(by its chat template), none, " +
+                        tool_parser_names())
+        ->capture_default_str();
+}
+
+void add_draft_options(CLI::App& command, ServeArguments& a) {
+    command.add_option("--speculate", a.speculate,
+                       "ngram:K drafts up to K tokens ahead by what followed the same words "
+                       "earlier in the text [only for requests that ask for it]");
+    command.add_option("--draft-model", a.draft_model,
+                       "a small model with the same tokenizer that drafts tokens ahead");
+    command.add_option("--draft-tokens", a.draft_tokens, "that it drafts at most")
+        ->capture_default_str();
+    command.add_option("--draft-threads", a.draft_threads, "of the draft model [all cores]");
+}
+
 }  // namespace
 
 void add_serve(App& app) {
@@ -490,14 +512,7 @@ void add_serve(App& app) {
     command->add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
     command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
     add_access_options(*command, a.access);
-    command->add_option("--chat-template", a.chat_template,
-                        "a Jinja file in place of the model's own chat template");
-    command
-        ->add_option("--tool-parser", a.tool_parser,
-                     "how the model writes calls of tools, which are read out of its answers: auto "
-                     "(by its chat template), none, " +
-                         tool_parser_names())
-        ->capture_default_str();
+    add_answer_options(*command, a);
     command->add_option("--context", a.context,
                         "tokens of prompt and answer together [the model's, at least 512]");
     command->add_option("--block-size", a.block_size, "tokens of a KV page")->capture_default_str();
@@ -518,14 +533,7 @@ void add_serve(App& app) {
                      "serve them; then they end with an error that says so")
         ->capture_default_str();
     add_limits(*command, a);
-    command->add_option("--speculate", a.speculate,
-                        "ngram:K drafts up to K tokens ahead by what followed the same words "
-                        "earlier in the text [only for requests that ask for it]");
-    command->add_option("--draft-model", a.draft_model,
-                        "a small model with the same tokenizer that drafts tokens ahead");
-    command->add_option("--draft-tokens", a.draft_tokens, "that it drafts at most")
-        ->capture_default_str();
-    command->add_option("--draft-threads", a.draft_threads, "of the draft model [all cores]");
+    add_draft_options(*command, a);
     command->add_option("--placement", a.placement,
                         "a placement that 'helix plan --output' wrote; workers are known by their "
                         "--name [plans for the workers that are here]");
