@@ -118,6 +118,24 @@ TEST(AnswerParser, HermesJsonBetweenTags) {
     check({"text behind", hermes, "a" + paris + "\nb", {"a\n\nb", "", {kParis}}});
 }
 
+TEST(AnswerParser, ArgumentsMayEndWithAnyValue) {
+    const auto hermes = reading("hermes", "think");
+    for (const std::string value : {"4", "-2.5e3", "true", "null", "\"s\"", "[1]", "[]",
+                                    "{\"b\":4}", "{}", "4 ", "[2,[3,4]]", "{\"b\":{\"c\":1}}"}) {
+        const std::string arguments = "{\"a\":" + value + "}";
+        const std::string behind = R"(<tool_call>{"name":"f","arguments":)" + arguments;
+        check({value, hermes, behind + "}</tool_call>", {"", "", {{"f", arguments}}}});
+        check({value + ", and more",
+               hermes,
+               behind + R"(,"id":7}</tool_call>)",
+               {"", "", {{"f", arguments}}}});
+        check({value + ", name last",
+               hermes,
+               R"(<tool_call>{"arguments":)" + arguments + R"(,"name":"f"}</tool_call>)",
+               {"", "", {{"f", arguments}}}});
+    }
+}
+
 TEST(AnswerParser, WhatIsMalformedIsContent) {
     const auto hermes = reading("hermes");
     for (const char* text :

@@ -30,7 +30,8 @@ CallProgress CallObject::step(char byte, const std::string& text, JsonAt before)
         }
         if (!in_value_) return CallProgress::more;
     }
-    const bool scalar = before == JsonAt::number;
+    // The byte behind a number that is the value itself is not part of it.
+    const bool scalar = before == JsonAt::number && first_ != '{' && first_ != '[';
     const bool over = (top && reader_.at() != JsonAt::string && reader_.at() != JsonAt::number &&
                        reader_.at() != JsonAt::word) ||
                       reader_.at() == JsonAt::done;
