@@ -366,9 +366,14 @@ async def model_file_that_shrinks(bed):
         os.truncate(bed.model, len(whole) // 3)
         bed.run("late", ["worker", "--join", f"127.0.0.1:{bed.port}", "--name", "late", "--host-id", "late", "--threads",
                          "1", "--memory", "256MB", "--cache", str(bed.folder / "cache-late")])
+        # Where the planner has put half of the layers on each worker, w1 must load the other half before it serves.
+        bed.may_pause = True
         status, _, body = await post(bed.port, "/helix/nodes/w0/drain", b"")
         assert status in (200, 202), f"drain: {status} {body!r}"
         await asyncio.sleep(8)
+        await bed.ready(30)
+        await asyncio.sleep(0.5)  # An answer from before may be under way.
+        bed.may_pause = False
         await post(bed.port, "/helix/nodes/w0/undrain", b"")
     finally:
         bed.model.write_bytes(whole)
