@@ -90,12 +90,11 @@ std::string ModelCodec::break_control_text(std::string_view written) const {
 }
 
 // A copy in which no string spells a control token.
-nlohmann::ordered_json ModelCodec::guarded(const nlohmann::ordered_json& value) const {
+nlohmann::ordered_json ModelCodec::guarded(nlohmann::ordered_json value) const {
     if (value.is_string()) return break_control_text(value.get_ref<const std::string&>());
     if (value.is_array()) {
-        auto copy = nlohmann::ordered_json::array();
-        for (const auto& item : value) copy.push_back(guarded(item));
-        return copy;
+        for (auto& item : value) item = guarded(std::move(item));
+        return value;
     }
     if (value.is_object()) {
         auto copy = nlohmann::ordered_json::object();
@@ -103,8 +102,8 @@ nlohmann::ordered_json ModelCodec::guarded(const nlohmann::ordered_json& value) 
         // differ only by marks may become equal.
         auto& members = copy.get_ref<nlohmann::ordered_json::object_t&>();
         members.reserve(value.size());
-        for (const auto& [key, item] : value.items()) {
-            members.emplace_back(break_control_text(key), guarded(item));
+        for (auto& [key, item] : value.get_ref<nlohmann::ordered_json::object_t&>()) {
+            members.emplace_back(break_control_text(key), guarded(std::move(item)));
         }
         return copy;
     }
@@ -123,7 +122,7 @@ base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& promp
     if (prompt.tools != nullptr && call_style_.generic) {
         text::tell_of_tools(*prompt.tools, request.messages);
     }
-    request.messages = guarded(request.messages);
+    request.messages = guarded(std::move(request.messages));
     if (!knows_developers_) {
         for (auto& message : request.messages) {
             if (message["role"] == "developer") message["role"] = "system";

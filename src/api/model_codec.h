@@ -54,7 +54,7 @@ class ModelCodec final : public TextCodec {
   private:
     ModelCodec() = default;
     std::string break_control_text(std::string_view written) const;
-    nlohmann::ordered_json guarded(const nlohmann::ordered_json& value) const;
+    nlohmann::ordered_json guarded(nlohmann::ordered_json value) const;
     base::Status choose_answer_format(std::string_view source, std::string_view tool_parser);
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;

@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/child_signals.h"
+
 namespace helix::node {
 namespace {
 
@@ -38,17 +40,9 @@ base::Result<pid_t> spawn(const std::vector<std::string>& command,
     environment.push_back(nullptr);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    // What we ignore, it would ignore, too.
-    sigset_t ours;
-    sigemptyset(&ours);
-    for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&ours, signal);
-    posix_spawnattr_setsigdefault(&attributes, &ours);
+    const short signals = base::set_child_signals(attributes);
     posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(
-        &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETPGROUP | signals));
     pid_t pid = 0;
     const int failed = posix_spawnp(&pid, arguments[0], nullptr, &attributes, arguments.data(),
                                     environment.data());

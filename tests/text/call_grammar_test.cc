@@ -32,10 +32,7 @@ Json form() {
 bool takes(const Json& form, const std::string& text) {
     const auto automaton = compile({Kind::tool_calls, form.dump()});
     EXPECT_TRUE(automaton.ok());
-    Matcher matcher(*automaton);
-    Matcher::State state = matcher.start();
-    for (const char byte : text) state = matcher.next(state, static_cast<std::uint8_t>(byte));
-    return matcher.accepts(state);
+    return test::matches(*automaton, text);
 }
 
 TEST(CallGrammar, TakesCallsOfItsToolsAndNothingElse) {

@@ -4,8 +4,8 @@
 
 #include <regex>
 
+#include "grammar_helpers.h"
 #include "text/grammar/gbnf_parser.h"
-#include "text/grammar/matcher.h"
 
 namespace helix::text::grammar::gbnf_writer_test {
 namespace {
@@ -15,10 +15,7 @@ bool matches(const std::string& gbnf, std::string_view text) {
     CHECK(grammar.ok());
     const auto automaton = Automaton::build(*grammar);
     CHECK(automaton.ok());
-    Matcher matcher(*automaton);
-    Matcher::State state = matcher.start();
-    for (const char byte : text) state = matcher.next(state, static_cast<std::uint8_t>(byte));
-    return matcher.accepts(state);
+    return test::matches(*automaton, text);
 }
 
 TEST(GbnfWriter, APatternMatchesWholeTexts) {

@@ -25,6 +25,25 @@ inline std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path) 
     return *tokenizer;
 }
 
+inline const std::string kDemo = std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf";
+
+// Of files, some of which may not be there.
+inline std::vector<std::string> vocabularies() {
+    return {kDemo, HELIX_DATA_DIR "/vocab/ggml-vocab-llama-spm.gguf",
+            HELIX_DATA_DIR "/vocab/ggml-vocab-gpt-2.gguf"};
+}
+
+// Whether the whole text is one of the automaton's.
+inline bool matches(Matcher& matcher, std::string_view text) {
+    Matcher::State state = matcher.start();
+    for (const char byte : text) state = matcher.next(state, static_cast<std::uint8_t>(byte));
+    return matcher.accepts(state);
+}
+inline bool matches(const std::shared_ptr<const Automaton>& automaton, std::string_view text) {
+    Matcher matcher(automaton);
+    return matches(matcher, text);
+}
+
 // Grammars of all kinds, by which the tests write texts.
 inline std::vector<spec::OutputGrammar> sample_grammars() {
     return {

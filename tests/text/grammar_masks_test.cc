@@ -9,14 +9,9 @@
 namespace helix::text::grammar::grammar_masks_test {
 namespace {
 
+using test::kDemo;
 using test::Kind;
-
-const std::string kDemo = std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf";
-
-std::vector<std::string> vocabularies() {
-    return {kDemo, HELIX_DATA_DIR "/vocab/ggml-vocab-llama-spm.gguf",
-            HELIX_DATA_DIR "/vocab/ggml-vocab-gpt-2.gguf"};
-}
+using test::vocabularies;
 
 // Tries every token, byte by byte, with a matcher that knows nothing of tries and masks.
 void expect_mask(const TokenMask& mask, const std::shared_ptr<const Automaton>& automaton,

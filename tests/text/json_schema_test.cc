@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "grammar_helpers.h"
 #include "schema_checker.h"
 #include "text/grammar/json_rules.h"
 #include "text/grammar/matcher.h"
@@ -11,16 +12,11 @@
 namespace helix::text::grammar::json_schema_test {
 namespace {
 
+using test::matches;
+
 base::Result<std::shared_ptr<const Automaton>> compile(std::string_view schema) {
     TRY(const Grammar grammar, json_schema_grammar(schema));
     return Automaton::build(grammar);
-}
-
-bool matches(const std::shared_ptr<const Automaton>& automaton, std::string_view text) {
-    Matcher matcher(automaton);
-    Matcher::State state = matcher.start();
-    for (const char byte : text) state = matcher.next(state, static_cast<std::uint8_t>(byte));
-    return matcher.accepts(state);
 }
 
 struct Case {

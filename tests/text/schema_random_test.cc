@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
+#include "grammar_helpers.h"
 #include "schema_checker.h"
 #include "text/grammar/json_schema.h"
 #include "text/grammar/matcher.h"
@@ -14,16 +15,11 @@ namespace helix::text::grammar::schema_random_test {
 namespace {
 
 using test::Json;
+using test::matches;
 
 base::Result<std::shared_ptr<const Automaton>> compile(const Json& schema) {
     TRY(const Grammar grammar, json_schema_grammar(std::string_view(schema.dump())));
     return Automaton::build(grammar);
-}
-
-bool matches(Matcher& matcher, std::string_view text) {
-    Matcher::State state = matcher.start();
-    for (const char byte : text) state = matcher.next(state, static_cast<std::uint8_t>(byte));
-    return matcher.accepts(state);
 }
 
 // ---- numbers: every number of a small grid, in its shortest spelling

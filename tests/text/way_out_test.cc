@@ -11,14 +11,9 @@
 namespace helix::text::grammar::way_out_test {
 namespace {
 
+using test::kDemo;
 using test::Kind;
-
-const std::string kDemo = std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf";
-
-std::vector<std::string> vocabularies() {
-    return {kDemo, HELIX_DATA_DIR "/vocab/ggml-vocab-llama-spm.gguf",
-            HELIX_DATA_DIR "/vocab/ggml-vocab-gpt-2.gguf"};
-}
+using test::vocabularies;
 
 // The fewest bytes to an end, by trying all texts breadth first.
 std::optional<std::uint32_t> tried_bytes(Matcher& matcher, Matcher::State state,
@@ -126,12 +121,7 @@ TEST(WayOut, EveryTextEndsWithinItsTokens) {
                 for (std::uint64_t seed = 1; seed <= 3; ++seed) {
                     const std::string text =
                         write_within(masks, *tokenizer, grammar, seed + more * 8);
-                    Matcher matcher(*compile(grammar));
-                    Matcher::State state = matcher.start();
-                    for (const char byte : text) {
-                        state = matcher.next(state, static_cast<std::uint8_t>(byte));
-                    }
-                    ASSERT_TRUE(matcher.accepts(state))
+                    ASSERT_TRUE(test::matches(*compile(grammar), text))
                         << path << "\n"
                         << grammar.text << "\nwithin " << grammar.within_tokens << " tokens, seed "
                         << seed << ": " << text;

@@ -159,7 +159,12 @@ Usage Completion::usage() const {
         usage.cached_tokens += choice->record.cached_tokens();
         usage.reasoning_tokens += choice->reasoning_tokens;
     }
-    if (!choices_.empty()) usage.times = choices_.front()->record.times(now());
+    return usage;
+}
+
+Usage Completion::usage_at_end() const {
+    Usage usage = this->usage();
+    usage.times = choices_.front()->record.times(now());
     return usage;
 }
 
@@ -261,14 +266,15 @@ void Completion::complete_choice(std::size_t index, FinishReason reason) {
     if (over_) return;
     c.done = true;
     c.record.ended(now(), reason);
-    if (!goes_on(delivery_->finish(index, {reason, c.output.stop_string()}, progress(c)))) return;
+    const Progress last{usage_at_end(), c.record.tokens()};
+    if (!goes_on(delivery_->finish(index, {reason, c.output.stop_string()}, last))) return;
     if (std::all_of(choices_.begin(), choices_.end(), [](const auto& ch) { return ch->done; })) {
         complete_answer();
     }
 }
 
 void Completion::complete_answer() {
-    delivery_->end(usage(), shown_choices(), [self = shared_from_this()] {
+    delivery_->end(usage_at_end(), shown_choices(), [self = shared_from_this()] {
         if (self->over_) return false;
         self->leave();
         return true;

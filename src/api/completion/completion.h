@@ -75,6 +75,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     void leave();
     base::TimePoint now() const { return context_.options.clock(); }
     Usage usage() const;
+    Usage usage_at_end() const;  // with how long it took
     Progress progress(const Choice& choice) const;
     std::shared_ptr<Delivery> make_delivery();
 

@@ -26,19 +26,9 @@ constexpr std::array<RenamedField, 4> kNames = {{{"stop", "stop_sequences"},
                                                  {"reasoning_effort", "output_config.effort"},
                                                  {"parallel_tool_calls", "tool_choice"}}};
 
-// Finds a string in a block or in another object.
-MaybeError read_text(const std::string& where, Json& object, const char* name, std::string& text) {
-    Json* value = member(object, name);
-    const std::string field = fmt::format("{}.{}", where, name);
-    if (value == nullptr) return wrong_field(field, "is required");
-    if (!value->is_string()) return wrong_field(field, "expected a string, got " + kind_of(*value));
-    text = std::move(value->get_ref<std::string&>());
-    return {};
-}
-
 MaybeError read_type(const std::string& where, Json& block, std::string& type) {
     if (!block.is_object()) return wrong_field(where, "expected an object, got " + kind_of(block));
-    return read_text(where, block, "type", type);
+    return take_text(where, block, "type", true, type);
 }
 
 ApiError no_such_block(const std::string& where, const std::string& type) {
@@ -49,11 +39,11 @@ ApiError no_such_block(const std::string& where, const std::string& type) {
 // The text of a block of type text, or of a document that is plain text.
 MaybeError read_text_block(const std::string& where, const std::string& type, Json& block,
                            std::string& text) {
-    if (type == "text") return read_text(where, block, "text", text);
+    if (type == "text") return take_text(where, block, "text", true, text);
     Json* source = type == "document" ? member(block, "source") : nullptr;
     const bool plain =
         source != nullptr && source->is_object() && source->value("type", Json()) == "text";
-    if (plain) return read_text(where + ".source", *source, "data", text);
+    if (plain) return take_text(where + ".source", *source, "data", true, text);
     return wrong_field(
         where + ".type",
         fmt::format("this model takes text only, got a block of type '{:.40}'", type));
@@ -131,7 +121,7 @@ class UserMessage {
   private:
     MaybeError add_result(const std::string& at, Json& block) {
         std::string id;
-        if (auto error = read_text(at, block, "tool_use_id", id)) return error;
+        if (auto error = take_text(at, block, "tool_use_id", true, id)) return error;
         Json parts = "";
         if (Json* content = member(block, "content")) {
             if (auto error = read_content(at + ".content", *content, parts)) return error;
@@ -160,10 +150,10 @@ class AssistantMessage {
         if (auto error = read_type(at, block, type)) return error;
         std::string text;
         if (type == "text") {
-            if (auto error = read_text(at, block, "text", text)) return error;
+            if (auto error = take_text(at, block, "text", true, text)) return error;
             content_ += text;
         } else if (type == "thinking") {
-            if (auto error = read_text(at, block, "thinking", text)) return error;
+            if (auto error = take_text(at, block, "thinking", true, text)) return error;
             thinking_ += text;
         } else if (type == "tool_use") {
             return add_call(at, block);
@@ -185,13 +175,13 @@ class AssistantMessage {
     MaybeError add_call(const std::string& at, Json& block) {
         std::string id;
         std::string name;
-        if (auto error = read_text(at, block, "id", id)) return error;
-        if (auto error = read_text(at, block, "name", name)) return error;
+        if (auto error = take_text(at, block, "id", true, id)) return error;
+        if (auto error = take_text(at, block, "name", true, name)) return error;
         const Json* input = member(block, "input");
         if (input == nullptr || !input->is_object()) {
             return wrong_field(at + ".input", "expected an object");
         }
-        calls_.push_back(chat_tool_call(id, name, *input));
+        calls_.push_back(chat_tool_call(id, name, input->dump()));
         return {};
     }
 
@@ -205,7 +195,7 @@ MaybeError add_message(const std::string& where, Json& message, Json& messages) 
         return wrong_field(where, "expected an object, got " + kind_of(message));
     }
     std::string role;
-    if (auto error = read_text(where, message, "role", role)) return error;
+    if (auto error = take_text(where, message, "role", true, role)) return error;
     if (role != "user" && role != "assistant" && role != "system") {
         return wrong_field(where + ".role",
                            fmt::format("expected user, assistant or system, got '{:.40}'", role));
@@ -276,7 +266,7 @@ MaybeError add_tools(Json& body, Json& chat) {
                                "only tools with an input_schema of their own are supported");
         }
         std::string name;
-        if (auto error = read_text(where, tool, "name", name)) return error;
+        if (auto error = take_text(where, tool, "name", true, name)) return error;
         Json* schema = member(tool, "input_schema");
         if (schema == nullptr || !schema->is_object()) {
             return wrong_field(where + ".input_schema", "expected a JSON schema");
@@ -301,7 +291,7 @@ MaybeError add_tool_choice(Json& body, Json& chat) {
         chat["tool_choice"] = "required";
     } else if (type == "tool") {
         std::string name;
-        if (auto error = read_text("tool_choice", *choice, "name", name)) return error;
+        if (auto error = take_text("tool_choice", *choice, "name", true, name)) return error;
         chat["tool_choice"] = {{"type", "function"}, {"function", {{"name", std::move(name)}}}};
     } else {
         return wrong_field("tool_choice.type",

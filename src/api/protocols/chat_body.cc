@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "api/field_reader.h"
+
 namespace helix::api {
 namespace {
 
@@ -33,6 +35,18 @@ Json* member(Json& object, std::string_view name) {
     return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+std::optional<ApiError> take_text(const std::string& where, Json& object, std::string_view name,
+                                  bool required, std::string& text) {
+    Json* value = member(object, name);
+    if (value == nullptr && !required) return {};
+    const std::string field =
+        where.empty() ? std::string(name) : fmt::format("{}.{}", where, name);
+    if (value == nullptr) return wrong_field(field, "is required");
+    if (!value->is_string()) return wrong_field(field, "expected a string, got " + kind_of(*value));
+    text = std::move(value->get_ref<std::string&>());
+    return {};
+}
+
 bool is_empty_text(const Json& value) {
     return value.is_string() && value.get_ref<const std::string&>().empty();
 }
@@ -48,10 +62,10 @@ Json chat_message(std::string_view role, Json content) {
     return message;
 }
 
-Json chat_tool_call(const std::string& id, const std::string& name, const Json& arguments) {
+Json chat_tool_call(const std::string& id, const std::string& name, std::string arguments) {
     return {{"id", id},
             {"type", "function"},
-            {"function", {{"name", name}, {"arguments", arguments.dump()}}}};
+            {"function", {{"name", name}, {"arguments", std::move(arguments)}}}};
 }
 
 Json chat_tool(std::string name, Json description, Json parameters) {

@@ -26,6 +26,10 @@ ApiError renamed(ApiError error, std::span<const RenamedField> names);
 
 // The member of an object, or nullptr when it is absent or null.
 nlohmann::ordered_json* member(nlohmann::ordered_json& object, std::string_view name);
+// Moves a member that is a string into text. The error names the field, where + "." + name, or name
+// alone where `where` is "": it is no string, or, with required, missing or null.
+std::optional<ApiError> take_text(const std::string& where, nlohmann::ordered_json& object,
+                                  std::string_view name, bool required, std::string& text);
 // Whether it is a text without characters.
 bool is_empty_text(const nlohmann::ordered_json& value);
 // Moves a member, if there is one, from one object into another under a name that this does not
@@ -35,9 +39,9 @@ void move_member(nlohmann::ordered_json& from, std::string_view name, nlohmann::
 
 // A message of chat, with text or, for null, none.
 nlohmann::ordered_json chat_message(std::string_view role, nlohmann::ordered_json content);
-// A call of a tool in an assistant's message. arguments: an object.
+// A call of a tool in an assistant's message. arguments: the text of an object.
 nlohmann::ordered_json chat_tool_call(const std::string& id, const std::string& name,
-                                      const nlohmann::ordered_json& arguments);
+                                      std::string arguments);
 // An item of tools. What is null is left out.
 nlohmann::ordered_json chat_tool(std::string name, nlohmann::ordered_json description,
                                  nlohmann::ordered_json parameters);

@@ -92,17 +92,6 @@ MaybeError refuse_images(const std::string& field, Json& object) {
     return wrong_field(field, "this model takes text only");
 }
 
-MaybeError take_string(const std::string& where, Json& object, const char* name,
-                       std::string& text) {
-    Json* value = member(object, name);
-    if (value == nullptr) return {};
-    if (!value->is_string()) {
-        return wrong_field(where + name, "expected a string, got " + kind_of(*value));
-    }
-    text = std::move(value->get_ref<std::string&>());
-    return {};
-}
-
 // Calls of tools have no ids in this protocol, or need none; a result belongs to the oldest call
 // that has none yet.
 class CallIds {
@@ -133,9 +122,9 @@ class OllamaMessages {
         std::string role;
         std::string content;
         std::string thinking;
-        if (auto error = take_string(dot, message, "role", role)) return error;
-        if (auto error = take_string(dot, message, "content", content)) return error;
-        if (auto error = take_string(dot, message, "thinking", thinking)) return error;
+        if (auto error = take_text(where, message, "role", false, role)) return error;
+        if (auto error = take_text(where, message, "content", false, content)) return error;
+        if (auto error = take_text(where, message, "thinking", false, thinking)) return error;
         if (auto error = refuse_images(dot + "images", message)) return error;
         if (role != "system" && role != "user" && role != "assistant" && role != "tool") {
             return wrong_field(
@@ -172,8 +161,8 @@ class OllamaMessages {
             }
             std::string name;
             std::string id;
-            if (auto error = take_string(at + ".", *function, "name", name)) return error;
-            if (auto error = take_string(fmt::format("{}[{}].", where, i), call, "id", id)) {
+            if (auto error = take_text(at, *function, "name", false, name)) return error;
+            if (auto error = take_text(fmt::format("{}[{}]", where, i), call, "id", false, id)) {
                 return error;
             }
             const Json* arguments = member(*function, "arguments");
@@ -181,7 +170,7 @@ class OllamaMessages {
                 return wrong_field(at + ".arguments", "expected an object");
             }
             const std::string own = ids_.next();
-            all.push_back(chat_tool_call(id.empty() ? own : id, name, *arguments));
+            all.push_back(chat_tool_call(id.empty() ? own : id, name, arguments->dump()));
         }
         made["tool_calls"] = std::move(all);
         return {};
@@ -224,8 +213,8 @@ MaybeError openai_body_of_generate(Json& body, Json& made, OllamaAsk& ask) {
     std::string prompt;
     std::string system;
     bool raw = false;
-    if (auto error = take_string("", body, "prompt", prompt)) return error;
-    if (auto error = take_string("", body, "system", system)) return error;
+    if (auto error = take_text("", body, "prompt", false, prompt)) return error;
+    if (auto error = take_text("", body, "system", false, system)) return error;
     FieldReader fields(body);
     fields.boolean("raw", raw);
     if (fields.failed()) return fields.error();

@@ -26,16 +26,6 @@ constexpr std::array<std::string_view, 15> kResponsesSame = {
     "seed",      "min_p",       "top_k", "stop",   "chat_template_kwargs", "priority", "ignore_eos",
     "min_tokens"};
 
-MaybeError take_item_text(const std::string& where, Json& item, const char* name,
-                          std::string& text) {
-    Json* value = member(item, name);
-    const std::string field = fmt::format("{}.{}", where, name);
-    if (value == nullptr) return wrong_field(field, "is required");
-    if (!value->is_string()) return wrong_field(field, "expected a string, got " + kind_of(*value));
-    text = std::move(value->get_ref<std::string&>());
-    return {};
-}
-
 // The text of an array of parts that have one, as of a reasoning item.
 std::string joined_texts(Json* parts) {
     std::string text;
@@ -60,7 +50,7 @@ class InputItems {
         std::string type = "message";
         const Json* given = member(item, "type");
         if (given != nullptr) {
-            if (auto error = take_item_text(where, item, "type", type)) return error;
+            if (auto error = take_text(where, item, "type", true, type)) return error;
         }
         if (type == "message") return add_message(where, item);
         if (type == "reasoning") return add_reasoning(item);
@@ -77,7 +67,7 @@ class InputItems {
   private:
     MaybeError add_message(const std::string& where, Json& item) {
         std::string role;
-        if (auto error = take_item_text(where, item, "role", role)) return error;
+        if (auto error = take_text(where, item, "role", true, role)) return error;
         const bool known =
             role == "user" || role == "assistant" || role == "system" || role == "developer";
         if (!known) {
@@ -110,18 +100,16 @@ class InputItems {
         std::string id;
         std::string name;
         std::string arguments;
-        if (auto error = take_item_text(where, item, "call_id", id)) return error;
-        if (auto error = take_item_text(where, item, "name", name)) return error;
-        if (auto error = take_item_text(where, item, "arguments", arguments)) return error;
-        Json call = chat_tool_call(id, name, Json::object());
-        call["function"]["arguments"] = std::move(arguments);
-        assistant()["tool_calls"].push_back(std::move(call));
+        if (auto error = take_text(where, item, "call_id", true, id)) return error;
+        if (auto error = take_text(where, item, "name", true, name)) return error;
+        if (auto error = take_text(where, item, "arguments", true, arguments)) return error;
+        assistant()["tool_calls"].push_back(chat_tool_call(id, name, std::move(arguments)));
         return {};
     }
 
     MaybeError add_output(const std::string& where, Json& item) {
         std::string id;
-        if (auto error = take_item_text(where, item, "call_id", id)) return error;
+        if (auto error = take_text(where, item, "call_id", true, id)) return error;
         Json* output = member(item, "output");
         if (output == nullptr) return wrong_field(where + ".output", "is required");
         end();
@@ -188,12 +176,12 @@ MaybeError take_response_tools(Json& body, Json& chat) {
         }
         std::string type;
         std::string name;
-        if (auto error = take_item_text(where, tool, "type", type)) return error;
+        if (auto error = take_text(where, tool, "type", true, type)) return error;
         if (type != "function") {
             return wrong_field(where + ".type",
                                fmt::format("a tool of type '{:.40}' is not supported", type));
         }
-        if (auto error = take_item_text(where, tool, "name", name)) return error;
+        if (auto error = take_text(where, tool, "name", true, name)) return error;
         tools.push_back(chat_tool(std::move(name), tool.value("description", Json()),
                                   tool.value("parameters", Json())));
         move_member(tool, "strict", tools.back()["function"], "strict");

@@ -17,6 +17,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/child_signals.h"
+
 namespace helix::plan::mip {
 namespace {
 
@@ -42,17 +44,9 @@ class SpawnSettings {
         posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, "output",
                                          O_WRONLY | O_CREAT | O_TRUNC, 0600);
         posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
-        posix_spawnattr_setflags(
-            &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-        sigset_t none;
-        sigemptyset(&none);
-        posix_spawnattr_setsigmask(&attributes_, &none);
-        // A shell starts what runs in its background with interrupts ignored, which is inherited;
-        // an interrupt is how the solver is told to stop.
-        sigset_t ours;
-        sigemptyset(&ours);
-        for (const int signal : {SIGINT, SIGTERM, SIGPIPE}) sigaddset(&ours, signal);
-        posix_spawnattr_setsigdefault(&attributes_, &ours);
+        // An interrupt is how the solver is told to stop.
+        const short signals = base::set_child_signals(attributes_);
+        posix_spawnattr_setflags(&attributes_, static_cast<short>(POSIX_SPAWN_SETPGROUP | signals));
     }
     SpawnSettings(const SpawnSettings&) = delete;
     SpawnSettings& operator=(const SpawnSettings&) = delete;

@@ -3,20 +3,10 @@
 #include <utility>
 
 namespace helix::text {
-namespace {
-
-std::vector<std::string_view> openers_then_closers(const JsonCallsForm& form) {
-    std::vector<std::string_view> markers = form.openers;
-    markers.insert(markers.end(), form.closers.begin(), form.closers.end());
-    return markers;
-}
-
-}  // namespace
-
 JsonCalls::JsonCalls(CallContext context, const JsonCallsForm& form)
     : context_(context),
       form_(form),
-      search_(openers_then_closers(form)),
+      search_(joined_markers(form.openers, form.closers)),
       state_(form.bare ? State::begin : State::outside) {}
 
 void JsonCalls::push(char byte) {

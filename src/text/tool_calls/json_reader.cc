@@ -7,6 +7,12 @@
 
 namespace helix::text {
 
+std::string_view without_blanks(std::string_view text) {
+    while (!text.empty() && is_json_blank(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_json_blank(text.back())) text.remove_suffix(1);
+    return text;
+}
+
 void append_json_escaped(std::string& out, std::string_view text) {
     for (const char c : text) {
         switch (c) {

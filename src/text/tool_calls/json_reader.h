@@ -12,6 +12,7 @@ namespace helix::text {
 constexpr bool is_json_blank(char c) {
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
+std::string_view without_blanks(std::string_view text);  // at either end
 // Appends text as a JSON string holds it, without the quotes.
 void append_json_escaped(std::string& out, std::string_view text);
 std::string json_quoted(std::string_view text);

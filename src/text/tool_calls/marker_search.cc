@@ -2,6 +2,12 @@
 
 namespace helix::text {
 
+std::vector<std::string_view> joined_markers(std::vector<std::string_view> first,
+                                             const std::vector<std::string_view>& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+}
+
 bool MarkerSearch::may_become_one() const {
     for (const std::string_view marker : markers_) {
         if (marker.starts_with(held_)) return true;

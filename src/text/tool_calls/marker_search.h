@@ -9,6 +9,10 @@
 
 namespace helix::text {
 
+// Those of the first list, then those of the second.
+std::vector<std::string_view> joined_markers(std::vector<std::string_view> first,
+                                             const std::vector<std::string_view>& second);
+
 // Finds markers in text that comes byte by byte, and holds back only what may become one. No marker
 // may hold another one but at its end; of two that end together the longer one is found.
 class MarkerSearch {

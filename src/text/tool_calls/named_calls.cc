@@ -8,24 +8,12 @@ namespace {
 // A name and what stands around it; longer text is content.
 constexpr std::size_t kMaxHeadBytes = 512;
 
-std::string_view without_blanks(std::string_view text) {
-    while (!text.empty() && is_json_blank(text.front())) text.remove_prefix(1);
-    while (!text.empty() && is_json_blank(text.back())) text.remove_suffix(1);
-    return text;
-}
-
 std::optional<CallHead> head_of(std::string_view name, std::string_view id = {}) {
     name = without_blanks(name);
     const bool plain =
         !name.empty() && name.find_first_of(" \n\r\t<>[]{}\"") == std::string_view::npos;
     if (!plain) return {};
     return CallHead{std::string(name), std::string(without_blanks(id))};
-}
-
-std::vector<std::string_view> openers_then_fillers(const NamedCallsForm& form) {
-    std::vector<std::string_view> markers = form.openers;
-    markers.insert(markers.end(), form.fillers.begin(), form.fillers.end());
-    return markers;
 }
 
 }  // namespace
@@ -80,7 +68,7 @@ std::optional<CallHead> read_line_head(std::string_view head) {
 NamedCalls::NamedCalls(CallContext context, const NamedCallsForm& form)
     : context_(context),
       form_(form),
-      search_(openers_then_fillers(form)),
+      search_(joined_markers(form.openers, form.fillers)),
       state_(form.begins_in_head ? State::head : State::outside) {}
 
 void NamedCalls::push(char byte) {

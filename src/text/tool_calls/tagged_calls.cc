@@ -12,31 +12,19 @@ namespace {
 // Longer names are content.
 constexpr std::size_t kMaxTagBytes = 512;
 
-std::vector<std::string_view> joined(std::vector<std::string_view> first,
-                                     const std::vector<std::string_view>& second) {
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
-}
-
-std::string_view trimmed(std::string_view text) {
-    while (!text.empty() && is_json_blank(text.front())) text.remove_prefix(1);
-    while (!text.empty() && is_json_blank(text.back())) text.remove_suffix(1);
-    return text;
-}
-
 bool blank_only(std::string_view text) {
-    return trimmed(text).empty();
+    return without_blanks(text).empty();
 }
 
 // A name as it is, in quotes, or name="...".
 std::string_view plain_name(std::string_view text) {
-    text = trimmed(text);
+    text = without_blanks(text);
     if (text.starts_with("name=")) text.remove_prefix(5);
     if (text.starts_with('"')) {
         text.remove_prefix(1);
         text = text.substr(0, text.find('"'));
     }
-    return trimmed(text);
+    return without_blanks(text);
 }
 
 bool fits(const nlohmann::json& value, std::uint8_t types) {
@@ -52,7 +40,7 @@ bool fits(const nlohmann::json& value, std::uint8_t types) {
 
 // The text of a JSON value. What is no JSON of an allowed type is a string.
 std::string value_as_json(std::string_view text, std::uint8_t types) {
-    std::string_view inside = trimmed(text);
+    std::string_view inside = without_blanks(text);
     // Models that were taught with Python's words write these.
     if (inside == "True") inside = "true";
     if (inside == "False") inside = "false";
@@ -67,9 +55,9 @@ std::string value_as_json(std::string_view text, std::uint8_t types) {
 TaggedCalls::TaggedCalls(CallContext context, const TaggedCallsForm& form)
     : context_(context),
       form_(form),
-      outside_(joined({form.call_open}, form.fillers)),
+      outside_(joined_markers({form.call_open}, form.fillers)),
       name_end_(form.name_ends),
-      between_(joined({form.parameter_open}, form.call_closes)),
+      between_(joined_markers({form.parameter_open}, form.call_closes)),
       parameter_end_({form.parameter_name_end}),
       value_open_({form.value_open}),
       value_end_(form.value_ends) {}
