@@ -39,7 +39,9 @@ struct CompletionRequest {
     // chat
     nlohmann::ordered_json messages;  // as ChatPrompt wants them
     nlohmann::ordered_json tools;     // null = none
-    nlohmann::ordered_json kwargs;    // chat_template_kwargs; null = none
+    ToolChoice tool_choice;
+    std::int32_t max_thought_tokens = -1;  // of a thought before the answer; -1 = any number
+    nlohmann::ordered_json kwargs;         // chat_template_kwargs; null = none
     bool add_generation_prompt = true;
     // There is no prompt, and no answer: the client only wants the model to be there.
     bool nothing_asked = false;

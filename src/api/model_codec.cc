@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "text/detokenizer.h"
+#include "text/tool_calls/drawn_calls.h"
 #include "text/vocabulary.h"
 
 namespace helix::api {
@@ -50,12 +51,14 @@ base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(const model::G
     return std::unique_ptr<const TextCodec>(std::move(codec));
 }
 
+bool ModelCodec::has_token_of(std::string_view text) const {
+    const auto& tokens = tokenizer_->vocabulary().tokens;
+    return std::find(tokens.begin(), tokens.end(), text) != tokens.end();
+}
+
 base::Status ModelCodec::choose_answer_format(std::string_view source,
                                               std::string_view tool_parser) {
-    const auto has_token = [&](std::string_view text) {
-        const auto& tokens = tokenizer_->vocabulary().tokens;
-        return std::find(tokens.begin(), tokens.end(), text) != tokens.end();
-    };
+    const auto has_token = [this](std::string_view text) { return has_token_of(text); };
     answer_format_.tools = tool_parser == "auto" ? &text::detect_tool_format(source, has_token)
                                                  : text::find_tool_format(tool_parser);
     if (answer_format_.tools == nullptr) {
@@ -176,7 +179,31 @@ base::Status ModelCodec::check_grammar(const spec::OutputGrammar& grammar) const
         }
     }
     TRY_VOID(masks_->allowed(grammar, 0, {}));
+    if (grammar.within_tokens == 0) return base::Ok{};
+    TRY(const std::size_t fewest, masks_->fewest_tokens(grammar));
+    if (fewest > static_cast<std::size_t>(grammar.within_tokens)) {
+        return base::invalid("the shortest answer takes " + std::to_string(fewest) +
+                             " tokens, and max_tokens leaves " +
+                             std::to_string(grammar.within_tokens));
+    }
     return base::Ok{};
+}
+
+base::Result<spec::OutputGrammar> ModelCodec::grammar_of_calls(const nlohmann::ordered_json& tools,
+                                                               ToolChoice choice) const {
+    text::WantedCalls wanted;
+    if (answer_format_.tools == nullptr) {
+        return base::invalid("calls cannot be demanded where none are read (--tool-parser none)");
+    }
+    wanted.format = answer_format_.tools->name;
+    wanted.chat_template = template_source_;
+    wanted.has_token = [this](std::string_view text) { return has_token_of(text); };
+    const auto named = text::tools_to_call(tools);
+    wanted.tools = &named;
+    wanted.several = choice.several;
+    wanted.demanded = choice.demanded;
+    TRY(std::string form, text::grammar_of_calls(wanted));
+    return spec::OutputGrammar{spec::OutputGrammar::Kind::tool_calls, std::move(form)};
 }
 
 std::string ModelCodec::decode(std::span<const Token> tokens, bool skip_special) const {

@@ -48,6 +48,8 @@ class ModelCodec final : public TextCodec {
     std::string_view chat_template() const override { return template_source_; }
     std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const override;
     text::AnswerFormat answer_format() const override { return answer_format_; }
+    base::Result<spec::OutputGrammar> grammar_of_calls(const nlohmann::ordered_json& tools,
+                                                       ToolChoice choice) const override;
     std::unique_ptr<text::IncrementalDetokenizer> marked_detokenizer(
         const text::AnswerFormat& reads, bool skip_special) const override;
 
@@ -55,6 +57,7 @@ class ModelCodec final : public TextCodec {
     ModelCodec() = default;
     std::string break_control_text(std::string_view written) const;
     nlohmann::ordered_json guarded(nlohmann::ordered_json value) const;
+    bool has_token_of(std::string_view text) const;
     base::Status choose_answer_format(std::string_view source, std::string_view tool_parser);
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;

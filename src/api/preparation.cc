@@ -136,13 +136,75 @@ class Preparation {
         }
         out_.reads = codec().answer_format().with_tools(out_.tools != nullptr);
         const std::size_t tail = std::min(tokens->size(), kTailTokens);
-        out_.in_thought =
-            out_.reads.begins_in_thought(codec().decode(std::span(*tokens).last(tail), false));
+        const std::string prompt_tail = codec().decode(std::span(*tokens).last(tail), false);
+        out_.in_thought = out_.reads.begins_in_thought(prompt_tail);
+        auto refused = hold_calls_to_schemas(static_cast<std::int32_t>(tokens->size()));
+        if (!refused) refused = leave_thought_alone(prompt_tail);
         request.messages = nullptr;
         request.tools = nullptr;
         request.kwargs = nullptr;
         out_.prompts.push_back(std::move(tokens).value());
-        return check_length(out_.model->info, request, out_.prompts.back().size());
+        auto too_long = check_length(out_.model->info, request, out_.prompts.back().size());
+        return too_long ? too_long : refused;
+    }
+
+    // Has calls of tools drawn in the model's form, with arguments that their schemas allow, ending
+    // within the answer's tokens: if they are demanded, or else as soon as one begins.
+    std::optional<ApiError> hold_calls_to_schemas(std::int32_t prompt_tokens) {
+        CompletionRequest& request = out_.request;
+        const bool demanded = request.tool_choice.demanded;
+        if (request.tools.is_null() || (!demanded && says_otherwise(request))) return {};
+        auto grammar = codec().grammar_of_calls(request.tools, request.tool_choice);
+        if (grammar.ok() && !demanded) {
+            const base::Status begins = codec().check_grammar(*grammar);
+            if (!begins.ok() && !any_strict(request.tools)) return {};
+        }
+        if (!grammar.ok() && !demanded) return {};
+        if (!grammar.ok()) {
+            ApiError error = from_error(grammar.error());
+            error.param = "tool_choice";
+            return error;
+        }
+        grammar->within_tokens =
+            request.max_tokens > 0 ? request.max_tokens : tokens_left(prompt_tokens);
+        request.sampling.grammar = std::move(*grammar);
+        return {};
+    }
+
+    // Whether the answer's text is somebody else's matter.
+    static bool says_otherwise(const CompletionRequest& request) {
+        return request.sampling.grammar.present() || request.ignore_eos || request.beam;
+    }
+
+    static bool any_strict(const nlohmann::ordered_json& tools) {
+        return std::ranges::any_of(tools, [](const auto& tool) {
+            return tool["function"].value("strict", nlohmann::ordered_json()) == true;
+        });
+    }
+
+    // A grammar begins behind the thought, which may have only so many tokens.
+    std::optional<ApiError> leave_thought_alone(std::string_view prompt_tail) {
+        const CompletionRequest& request = out_.request;
+        spec::OutputGrammar& grammar = out_.request.sampling.grammar;
+        if (!grammar.present() && request.max_thought_tokens < 0) return {};
+        if (request.max_thought_tokens >= 0 && !out_.reads.knows_thoughts()) {
+            return bad_field("thinking_token_budget",
+                             "'thinking_token_budget': how this model marks its thoughts is not "
+                             "known well enough to close them");
+        }
+        grammar.thought = out_.reads.thought_behind(prompt_tail);
+        if (!grammar.thought.close.empty()) {
+            grammar.thought.max_tokens = request.max_thought_tokens;
+        }
+        return {};
+    }
+
+    // That an answer without max_tokens may have.
+    std::int32_t tokens_left(std::int32_t prompt_tokens) const {
+        std::int64_t most = out_.model->info.context_length;
+        const std::int64_t capacity = out_.model->service->view().capacity_tokens;
+        if (capacity > 0) most = std::min(most, capacity);
+        return static_cast<std::int32_t>(std::max<std::int64_t>(1, most - prompt_tokens));
     }
 
     // Checks what the workers would say of the first token that is drawn under the grammar.
@@ -152,8 +214,11 @@ class Preparation {
         const base::Status begins = codec().check_grammar(grammar);
         if (begins.ok()) return {};
         ApiError error = from_error(begins.error());
-        error.param =
-            grammar.kind == spec::OutputGrammar::Kind::gbnf ? "grammar" : "response_format";
+        using Kind = spec::OutputGrammar::Kind;
+        const bool demanded = out_.request.tool_choice.demanded;
+        error.param = grammar.kind == Kind::tool_calls ? (demanded ? "tool_choice" : "tools")
+                      : grammar.kind == Kind::gbnf     ? "grammar"
+                                                       : "response_format";
         return error;
     }
 

@@ -30,6 +30,12 @@ struct ChatPrompt {
     bool add_generation_prompt = true;
 };
 
+// What tool_choice and parallel_tool_calls say beyond which tools there are.
+struct ToolChoice {
+    bool demanded = false;  // the answer has to be calls
+    bool several = true;    // of which more than one may come
+};
+
 // For any thread, and several at once.
 class TextCodec {
   public:
@@ -40,8 +46,9 @@ class TextCodec {
     // writes the whole prompt speaks for every role. With add_special it begins as the model's file
     // says.
     virtual std::vector<Token> encode(std::string_view text, bool add_special) const = 0;
-    // Checks that some token may begin an answer under the grammar, which compiles. An error is the
-    // caller's fault, and names the limit if one was hit. Without a vocabulary nothing is checked.
+    // Checks that some token may begin an answer under the grammar, which compiles, and that it can
+    // end within the grammar's tokens. An error is the caller's fault, and names the limit if one
+    // was hit. Without a vocabulary nothing is checked.
     virtual base::Status check_grammar(const spec::OutputGrammar& /*grammar*/) const {
         return base::Ok{};
     }
@@ -55,6 +62,10 @@ class TextCodec {
     virtual std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const = 0;
     // What is to be read out of this model's answers in chats.
     virtual text::AnswerFormat answer_format() const { return {}; }
+    // The grammar of answers in which tools (OpenAI's array) are called as choice says, in the form
+    // that answer_format() reads. Error invalid: the form cannot be held to a grammar.
+    virtual base::Result<spec::OutputGrammar> grammar_of_calls(const nlohmann::ordered_json& tools,
+                                                               ToolChoice choice) const = 0;
     // For an answer out of which this is read: the control tokens that mark it are text there.
     virtual std::unique_ptr<text::IncrementalDetokenizer> marked_detokenizer(
         const text::AnswerFormat& /*reads*/, bool skip_special) const {

@@ -13,6 +13,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
                                                       "high", "xhigh",   "max"};
 
+constexpr std::int64_t kMostThoughtTokens = 1 << 30;
+
 void set_unless_given(Json& kwargs, const char* name, Json value) {
     if (kwargs.is_null()) kwargs = Json::object();
     if (!kwargs.contains(name)) kwargs[name] = std::move(value);
@@ -36,6 +38,9 @@ void read_thinking(FieldReader& fields, CompletionRequest& request) {
         bool enabled = true;
         fields.boolean("enable_thinking", enabled);
         set_unless_given(request.kwargs, "enable_thinking", enabled);
+    }
+    for (const char* name : {"thinking_token_budget", "thinking_budget_tokens"}) {
+        fields.integer(name, -1, kMostThoughtTokens, request.max_thought_tokens);
     }
     std::string effort;
     fields.text("reasoning_effort", effort);

@@ -27,6 +27,7 @@ base::Result<engine::AllowedTokens> GrammarFilter::allowed(const core::SequenceK
                                                            std::span<const spec::Token> output) {
     TRY(text::grammar::GrammarMasks* const all, masks());
     TRY(auto mask, all->allowed(grammar, text_id_of(key), output));
+    if (mask == nullptr) return engine::AllowedTokens();
     // Shares ownership of the mask.
     return engine::AllowedTokens(mask, &mask->words());
 }

@@ -11,6 +11,20 @@
 
 namespace helix::spec {
 
+// What a model thinks before it answers, between two marks. Grammars are about what comes behind
+// it.
+struct Thought {
+    static constexpr std::size_t kMaxMarkBytes = 64;
+    static constexpr std::size_t kMaxNever = 8;
+    std::string open;                // "" = the answer begins inside of the thought
+    std::string close;               // "" = there is no thought
+    std::vector<std::string> never;  // what may not be in it: it would be read as its end, too
+    // After so many tokens of the answer a thought that goes on is closed; -1 = no limit.
+    std::int32_t max_tokens = -1;
+
+    bool operator==(const Thought&) const = default;
+};
+
 // What an answer's text must be. Workers read the text into a grammar over the model's vocabulary;
 // it is checked before a request is accepted.
 struct OutputGrammar {
@@ -21,9 +35,12 @@ struct OutputGrammar {
     // If above 0 the answer ends within so many tokens, its end token among them: as soon as
     // another token would leave no room for that, the shortest way out is written.
     std::int32_t within_tokens = 0;
+    Thought thought = {};
 
     bool operator==(const OutputGrammar&) const = default;
-    bool present() const { return kind != Kind::none; }
+    bool present() const { return kind != Kind::none || thought.max_tokens >= 0; }
+    // Whether a token that was drawn may have to make room for another.
+    bool replaces_tokens() const { return within_tokens > 0 || thought.max_tokens >= 0; }
 };
 
 // How the next token is drawn. A draw depends only on the logits, these fields, the tokens so far

@@ -33,6 +33,31 @@ Result<core::Pipeline> get_pipeline(const pb::SequenceStart& from, const Session
     return pipeline;
 }
 
+Result<std::string> get_mark(const std::string& from) {
+    TRY_VOID(in_range("bytes of a mark", static_cast<std::int64_t>(from.size()), 0,
+                      static_cast<std::int64_t>(spec::Thought::kMaxMarkBytes)));
+    return from;
+}
+
+Result<spec::Thought> get_thought(const pb::Thought& from) {
+    spec::Thought thought;
+    TRY(thought.open, get_mark(from.open()));
+    TRY(thought.close, get_mark(from.close()));
+    TRY_VOID(in_range("marks never in a thought", from.never_size(), 0,
+                      static_cast<std::int64_t>(spec::Thought::kMaxNever)));
+    for (const std::string& mark : from.never()) {
+        TRY(std::string never, get_mark(mark));
+        if (never.empty()) return base::invalid("a mark that is never in a thought is empty");
+        thought.never.push_back(std::move(never));
+    }
+    thought.max_tokens = from.max_tokens();
+    TRY_VOID(in_range("max_tokens of a thought", thought.max_tokens, -1,
+                      std::numeric_limits<std::int32_t>::max()));
+    const bool closed = !thought.close.empty();
+    if (!closed && thought != spec::Thought{}) return base::invalid("a thought has no end");
+    return thought;
+}
+
 Result<spec::OutputGrammar> get_grammar(const pb::SamplingParams& from) {
     using Grammar = spec::OutputGrammar;
     TRY_VOID(in_range("grammar_kind", from.grammar_kind(), 0,
@@ -41,8 +66,12 @@ Result<spec::OutputGrammar> get_grammar(const pb::SamplingParams& from) {
                       0, static_cast<std::int64_t>(Grammar::kMaxTextBytes)));
     TRY_VOID(in_range("grammar_within_tokens", from.grammar_within_tokens(), 0,
                       std::numeric_limits<std::int32_t>::max()));
-    return Grammar{static_cast<Grammar::Kind>(from.grammar_kind()), from.grammar_text(),
-                   from.grammar_within_tokens()};
+    Grammar grammar = {static_cast<Grammar::Kind>(from.grammar_kind()), from.grammar_text(),
+                       from.grammar_within_tokens()};
+    if (from.has_thought()) {
+        TRY(grammar.thought, get_thought(from.thought()));
+    }
+    return grammar;
 }
 
 Result<spec::SamplingParams> get_sampling(const pb::SamplingParams& from) {

@@ -21,6 +21,13 @@ void put(const base::Hash128& hash, pb::Hash128& out) {
     out.set_high(hash.high);
 }
 
+void put(const spec::Thought& thought, pb::Thought& out) {
+    out.set_open(thought.open);
+    out.set_close(thought.close);
+    for (const std::string& mark : thought.never) out.add_never(mark);
+    out.set_max_tokens(thought.max_tokens);
+}
+
 void put(const spec::SamplingParams& params, pb::SamplingParams& out) {
     out.set_temperature(params.temperature);
     out.set_top_p(params.top_p);
@@ -39,6 +46,9 @@ void put(const spec::SamplingParams& params, pb::SamplingParams& out) {
     out.set_grammar_kind(static_cast<std::int32_t>(params.grammar.kind));
     out.set_grammar_text(params.grammar.text);
     out.set_grammar_within_tokens(params.grammar.within_tokens);
+    if (params.grammar.thought != spec::Thought{}) {
+        put(params.grammar.thought, *out.mutable_thought());
+    }
 }
 
 void put(const core::SequenceStart& start, pb::SequenceStart& out) {

@@ -145,7 +145,8 @@ TEST(AnthropicRequest, WhatChatKnowsByOtherNamesIsRenamed) {
         {"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"t",
          "type":"function","function":{"name":"f","arguments":"{\"b\":1,\"a\":2}"}}]}],
         "tool_choice":{"type":"function","function":{"name":"f"}},"parallel_tool_calls":false,
-        "chat_template_kwargs":{"enable_thinking":true,"thinking":true},"reasoning_effort":"low",
+        "chat_template_kwargs":{"enable_thinking":true,"thinking":true},
+        "thinking_token_budget":1024,"reasoning_effort":"low",
         "response_format":{"type":"json_schema","json_schema":{"name":"answer",
           "schema":{"type":"object"}}}})"));
 }

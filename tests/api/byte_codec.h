@@ -64,6 +64,10 @@ class ByteCodec : public TextCodec {
         for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
         return tokens;
     }
+    base::Result<spec::OutputGrammar> grammar_of_calls(const nlohmann::ordered_json&,
+                                                       ToolChoice) const override {
+        return base::invalid("this model's form of calls cannot be demanded");
+    }
     std::string decode(std::span<const Token> tokens, bool skip_special) const override {
         ByteDetokenizer detokenizer(skip_special);
         std::string text;

@@ -1,65 +1,13 @@
 // Calls of tools and thoughts, read out of what a model says, in answers to chats.
 
 #include "api/completion_request.h"
-#include "api_fixture.h"
+#include "tool_codec.h"
 
 namespace helix::api::tool_calls_test {
 namespace {
 
 using core::FinishReason;
 using Json = nlohmann::json;
-
-// A model of bytes that writes Hermes' form. Its prompts may end inside a thought.
-class ToolCodec final : public ByteCodec {
-  public:
-    explicit ToolCodec(bool opens_thought) : opens_thought_(opens_thought) {}
-    text::AnswerFormat answer_format() const override {
-        return {text::find_tool_format("hermes"), text::find_reasoning_format("think")};
-    }
-    base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const override {
-        TRY(std::vector<Token> tokens, ByteCodec::encode_chat(prompt));
-        if (!opens_thought_) return tokens;
-        const std::vector<Token> open = encode("<think>\n", false);
-        tokens.insert(tokens.end(), open.begin(), open.end());
-        return tokens;
-    }
-
-  private:
-    bool opens_thought_;
-};
-
-class ToolCalls : public ApiTest {
-  protected:
-    std::unique_ptr<const TextCodec> make_codec() override {
-        return std::make_unique<ToolCodec>(opens_thought_);
-    }
-    static std::string body(const std::string& more = {}) {
-        return R"({"messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function",
-            "function":{"name":"look","parameters":{"type":"object"}}}])" +
-               more + "}";
-    }
-    // What the client gets when the model says this.
-    net::TestClient::Response answer(const std::string& request_body, const std::string& said,
-                                     FinishReason reason = FinishReason::stop) {
-        auto c = client();
-        c.request("POST", "/v1/chat/completions", request_body);
-        auto request = service_.next();
-        EXPECT_TRUE(request);
-        if (!request) return {};
-        request->say(said);
-        if (reason == FinishReason::stop) request->token(kByteEnd);
-        request->finish(reason);
-        return c.read_response();
-    }
-    static std::vector<Json> chunks(const std::string& text) {
-        std::vector<Json> parsed;
-        for (const std::string& event : events(text)) {
-            if (event != "[DONE]") parsed.push_back(Json::parse(event));
-        }
-        return parsed;
-    }
-    bool opens_thought_ = false;
-};
 
 constexpr const char* kCall =
     "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"at\": \"sky\"}}\n</tool_call>";

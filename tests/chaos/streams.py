@@ -19,8 +19,21 @@ def make_requests(count, seed):
             body["n"] = rng.choice([2, 3])
         if rng.random() < 0.2:
             body["frequency_penalty"] = 0.5
+        if rng.random() < 0.2:
+            body = demanded_calls(body)
         made.append(body)
     return made
+
+
+def demanded_calls(body):
+    """The same question as a chat whose answer has to be calls of tools, within its tokens."""
+    tools = [{"type": "function", "function": {"name": name, "parameters": {
+        "type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}}}
+        for name, properties in (("find", {"what": {"type": "string", "maxLength": 30}, "near": {"type": "boolean"}}),
+                                 ("count", {"of": {"enum": ["cats", "dogs"]}, "up_to": {"type": "integer"}}))]
+    chat = {key: value for key, value in body.items() if key not in ("prompt", "ignore_eos")}
+    return {**chat, "messages": [{"role": "user", "content": body["prompt"]}], "tools": tools,
+            "tool_choice": "required", "max_tokens": body["max_tokens"] + 60}
 
 
 async def post(port, path):
@@ -42,6 +55,14 @@ async def get_json(port, path):
     return json.loads(answer.split("\r\n\r\n", 1)[-1])
 
 
+def piece_of(choice):
+    """The text that it brings, or what it brings of calls."""
+    delta = choice.get("delta", {})
+    calls = (call.get("function", {}) for call in delta.get("tool_calls", ()))
+    return choice.get("text", "") + (delta.get("content") or "") + "".join(
+        call.get("name", "") + call.get("arguments", "") for call in calls)
+
+
 class Stream:
     """One request, from its sending to its end."""
 
@@ -56,7 +77,8 @@ class Stream:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
         try:
             body = json.dumps(self.body).encode()
-            writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            path = b"/v1/chat/completions" if "messages" in self.body else b"/v1/completions"
+            writer.write(b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                          b"Connection: close\r\nContent-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
             status = (await reader.readline()).decode()
             if " 200 " not in status:
@@ -85,7 +107,7 @@ class Stream:
             return
         for choice in event.get("choices", []):
             index = choice["index"]
-            self.texts[index] = self.texts.get(index, "") + choice.get("text", "")
+            self.texts[index] = self.texts.get(index, "") + piece_of(choice)
             if choice.get("finish_reason"):
                 self.finished[index] = choice["finish_reason"]
         self.times.append(time.monotonic())

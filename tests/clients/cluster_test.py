@@ -3,7 +3,7 @@
 
 usage: cluster_test.py HELIX_BINARY MODEL CLIENT_SCRIPT [its options...]
 
-Runs the openai npm client's script and curl against it. Exits 77 (skipped) when the client cannot run here.
+Runs the npm clients' scripts, the last of which kills one of the workers, and curl against it. Exits 77 (skipped) when the client cannot run here.
 """
 import json
 import os
@@ -82,11 +82,11 @@ def main():
             wait_ready(base, 60)
             check_curl(base)
             client = subprocess.run(client_command + ["--base-url", base], check=False,
-                                    env={**os.environ, "HELIX_DRAWS_TOKENS": "1",
-                                         "HELIX_STATE_DIR": state})
+                                    env={**os.environ, "HELIX_DRAWS_TOKENS": "1", "HELIX_STATE_DIR": state,
+                                         "HELIX_KILL": str(processes[-1].pid)})
             if client.returncode == 0:
                 check_pipelines(base)
-            if any(process.poll() is not None for process in processes):
+            if any(process.poll() is not None for process in processes[:-1]):
                 raise SystemExit("a process of the cluster ended")
             return client.returncode
         finally:

@@ -156,7 +156,10 @@ class RandomMessages {
             p.logit_bias.emplace_back(small(999), real());
         p.seed = random_.next();
         p.n_logprobs = small(20) - 1;
-        p.grammar = {static_cast<spec::OutputGrammar::Kind>(small(4)), text()};
+        p.grammar = {static_cast<spec::OutputGrammar::Kind>(small(4)), text(), small(999), {}};
+        if (random_.below(2) == 0) {
+            p.grammar.thought = {"<t>", "</t>", {text().substr(0, 9) + "<"}, small(99) - 1};
+        }
         return p;
     }
     core::SequenceStart start() {

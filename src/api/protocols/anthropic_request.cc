@@ -315,6 +315,14 @@ MaybeError add_thinking(Json& body, Json& chat) {
             fmt::format("expected enabled, disabled or adaptive, got '{:.40}'", type));
     }
     set_thinking(chat, type != "disabled");
+    if (const Json* budget = member(*thinking, "budget_tokens")) {
+        const auto tokens = as_integer(*budget);
+        if (type != "enabled" || !tokens || *tokens < 1) {
+            return wrong_field("thinking.budget_tokens",
+                               "expected a whole number from 1 on, beside the type enabled");
+        }
+        chat["thinking_token_budget"] = *tokens;
+    }
     return {};
 }
 

@@ -65,7 +65,8 @@ ClusterView Coordinator::view() const {
     }
     view.flows = state.placements.flows();
     view.epoch = state.placements.epoch();
-    view.serving = state.placements.epoch() != 0 && state.room.capacity() > 0;
+    if (view.epoch != 0) view.capacity_tokens = state.room.capacity();
+    view.serving = view.capacity_tokens > 0;
     view.waiting = static_cast<std::int64_t>(state.queue.waiting().size());
     view.swapped = static_cast<std::int64_t>(state.swaps.all().size());
     view.running = static_cast<std::int64_t>(state.requests.size()) - view.waiting - view.swapped;

@@ -59,6 +59,7 @@ struct ClusterView {
     std::vector<spec::LinkFlow> flows;  // node indices are worker ids
     std::uint64_t epoch = 0;            // of the placement in force, 0 = none
     bool serving = false;
+    std::int64_t capacity_tokens = 0;  // that one request may have, its prompt's among them
     std::int64_t waiting = 0;
     std::int64_t running = 0;
     std::int64_t swapped = 0;  // with their KV in host memory

@@ -44,10 +44,10 @@ base::Result<core::ProducedToken> draw(const core::BatchChunk& chunk, SampleInpu
         }
         output = input.history.subspan(static_cast<std::size_t>(input.prompt_tokens));
         TRY(allowed, filter->allowed(key, grammar, output));
-        input.allowed = *allowed;
+        if (allowed != nullptr) input.allowed = *allowed;
     }
     TRY(core::ProducedToken produced, sampler.sample(input, chunk.sampling));
-    if (grammar.within_tokens > 0) {
+    if (grammar.replaces_tokens()) {
         TRY(const auto other, filter->instead_of(produced.token, key, grammar, output));
         if (other) {
             TRY(produced, sampler.score(input, *other, chunk.sampling.n_logprobs));

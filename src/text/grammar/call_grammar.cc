@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "text/grammar/json_schema.h"
+#include "text/grammar/marked_text.h"
+#include "text/grammar/tagged_arguments.h"
 
 namespace helix::text::grammar {
 namespace {
@@ -35,44 +37,85 @@ std::optional<std::int32_t> count_of(const CallJson& object, const char* key) {
     return static_cast<std::int32_t>(count);
 }
 
-void move_rules(Expr& e, RuleIndex by) {
-    if (e.kind == Expr::Kind::rule) e.rule += by;
-    for (Expr& item : e.items) move_rules(item, by);
+// {"of": "0-9a-z", "min": 1, "max": 4}
+std::optional<Expr> id_of(const CallJson& object) {
+    const auto ranges = text_of(object, "of");
+    const auto min = count_of(object, "min");
+    const auto max = count_of(object, "max");
+    if (!ranges || ranges->empty() || !min || !max || *min > *max) return std::nullopt;
+    return repeat(one_of(*ranges), *min, *max);
 }
 
-// Adds the rules of another grammar; returns its root.
-RuleIndex append(Grammar& grammar, Grammar other) {
-    const auto by = static_cast<RuleIndex>(grammar.rules.size());
-    for (Rule& added : other.rules) {
-        move_rules(added.body, by);
-        grammar.rules.push_back(std::move(added));
+// What comes before the arguments: a text, or several with an id between them.
+std::optional<Expr> head_of(const CallJson& call) {
+    const auto head = call.is_object() ? call.find("before") : call.end();
+    if (!call.is_object() || head == call.end()) return std::nullopt;
+    if (head->is_string()) return literal(head->get<std::string>());
+    if (!head->is_array()) return std::nullopt;
+    std::vector<Expr> parts;
+    for (const CallJson& part : *head) {
+        auto expr = part.is_string()   ? literal(part.get<std::string>())
+                    : part.is_object() ? id_of(part)
+                                       : std::nullopt;
+        if (!expr) return std::nullopt;
+        parts.push_back(std::move(*expr));
     }
-    return other.root + by;
+    return sequence(std::move(parts));
+}
+
+std::vector<std::string> texts_of(const CallJson& object, const char* key) {
+    std::vector<std::string> texts;
+    const auto at = object.find(key);
+    if (at == object.end()) return texts;
+    for (const CallJson& text : *at) {
+        if (text.is_string()) texts.push_back(text.get<std::string>());
+    }
+    return texts;
+}
+
+base::Result<Grammar> arguments_of(const CallJson& call) {
+    const auto tags = call.find("tags");
+    if (tags == call.end()) return json_schema_grammar(call["schema"]);
+    if (!tags->is_object()) return wrong_calls("an object as tags");
+    ArgumentTags read;
+    read.text_open = text_of(*tags, "text").value_or("");
+    read.json_open = text_of(*tags, "json").value_or("");
+    read.close = text_of(*tags, "close").value_or("");
+    if (read.text_open.empty() || read.json_open.empty() || read.close.empty()) {
+        return wrong_calls("text, json and close of tags");
+    }
+    read.never = texts_of(*tags, "never");
+    read.texts = texts_of(*tags, "texts");
+    read.keeps_line_ends = tags->value("keeps_line_ends", CallJson(true)) == true;
+    return tagged_arguments(call["schema"], read);
 }
 
 base::Result<Expr> one_call(Grammar& grammar, const CallJson& call) {
-    const auto before = call.is_object() ? text_of(call, "before") : std::nullopt;
+    auto before = head_of(call);
     const auto after = call.is_object() ? text_of(call, "after") : std::nullopt;
     if (!before || !after || !call.contains("schema")) {
         return wrong_calls("before, schema and after of each call");
     }
-    TRY(Grammar arguments, json_schema_grammar(call["schema"]));
+    TRY(Grammar arguments, arguments_of(call));
     return sequence(
-        {literal(*before), rule(append(grammar, std::move(arguments))), literal(*after)});
+        {std::move(*before), rule(append(grammar, std::move(arguments))), literal(*after)});
 }
 
 }  // namespace
 
-base::Result<Grammar> call_grammar(std::string_view text) {
+base::Result<CallForm> call_grammar(std::string_view text) {
     const CallJson form = CallJson::parse(text, nullptr, false);
     if (!form.is_object()) return wrong_calls("a JSON object");
     const auto begin = text_of(form, "begin");
     const auto between = text_of(form, "between");
     const auto end = text_of(form, "end");
+    const auto trigger = text_of(form, "trigger");
     const auto min = count_of(form, "min");
     const auto max = count_of(form, "max");
     const auto calls = form.find("calls");
-    if (!begin || !between || !end) return wrong_calls("texts as begin, between and end");
+    if (!begin || !between || !end || !trigger) {
+        return wrong_calls("texts as begin, between, end and trigger");
+    }
     if (!min || !max || *min == 0 || (*max != 0 && *max < *min)) {
         return wrong_calls(fmt::format("1 <= min <= max <= {}, or max 0 for no limit", kMostCalls));
     }
@@ -89,19 +132,16 @@ base::Result<Grammar> call_grammar(std::string_view text) {
     const RuleIndex call = grammar.add("call", choice(std::move(any)));
     Expr more = repeat(sequence({literal(*between), rule(call)}), *min - 1,
                        *max == 0 ? kNoLimit : *max - 1);
-    grammar.body(root) = sequence({literal(*begin), rule(call), std::move(more), literal(*end)});
-    grammar.root = root;
-    return grammar;
-}
-
-std::vector<std::string> markers_of_calls(std::string_view text) {
-    const CallJson form = CallJson::parse(text, nullptr, false);
-    std::vector<std::string> markers;
-    if (!form.is_object() || !form.contains("markers")) return markers;
-    for (const CallJson& marker : form["markers"]) {
-        if (marker.is_string()) markers.push_back(marker.get<std::string>());
+    Expr calls_of_all = sequence({literal(*begin), rule(call), std::move(more), literal(*end)});
+    if (!trigger->empty()) {
+        const bool first = form.value("trigger_first", CallJson(false)) == true;
+        calls_of_all = first
+                           ? choice({std::move(calls_of_all), text_not_beginning_with(*trigger)})
+                           : sequence({text_without(*trigger), optional(std::move(calls_of_all))});
     }
-    return markers;
+    grammar.body(root) = std::move(calls_of_all);
+    grammar.root = root;
+    return CallForm{std::move(grammar), texts_of(form, "markers"), !trigger->empty()};
 }
 
 }  // namespace helix::text::grammar

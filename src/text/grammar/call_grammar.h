@@ -19,11 +19,19 @@ namespace helix::text::grammar {
 // min to max calls, each one of "calls", come with "between" between them after "begin" and before
 // "end". begin, between, end and markers may be missing; max = 0 is no limit. markers: control
 // tokens of these texts, where the vocabulary has them, may be drawn as well as the characters.
+// "before" may be an array of texts and ids, {"of": "0-9a-z", "min": 1, "max": 4}.
+// "tags" of a call: its arguments are not JSON but have a tag each (ArgumentTags; text, json,
+// close, never, texts, keeps_line_ends).
+// trigger: calls may come, and begin with this text, before which anything else may be written; the
+// text may also end without calls. trigger_first: calls come only where the text begins so. Without
+// a trigger there is nothing but calls.
+struct CallForm {
+    Grammar grammar;
+    std::vector<std::string> markers;
+    bool free = false;  // it has a trigger
+};
 
 // Error invalid names what is wrong; for a schema as json_schema_grammar() does.
-base::Result<Grammar> call_grammar(std::string_view text);
-
-// The markers of such a text; none if it cannot be read.
-std::vector<std::string> markers_of_calls(std::string_view text);
+base::Result<CallForm> call_grammar(std::string_view text);
 
 }  // namespace helix::text::grammar

@@ -1,6 +1,23 @@
 #include "text/grammar/grammar.h"
 
 namespace helix::text::grammar {
+namespace {
+
+void move_rules(Expr& e, RuleIndex by) {
+    if (e.kind == Expr::Kind::rule) e.rule += by;
+    for (Expr& item : e.items) move_rules(item, by);
+}
+
+}  // namespace
+
+RuleIndex append(Grammar& grammar, Grammar other) {
+    const auto by = static_cast<RuleIndex>(grammar.rules.size());
+    for (Rule& added : other.rules) {
+        move_rules(added.body, by);
+        grammar.rules.push_back(std::move(added));
+    }
+    return other.root + by;
+}
 
 Expr literal(std::string_view text) {
     Expr e;

@@ -81,6 +81,9 @@ struct Grammar {
     Expr& body(RuleIndex rule) { return rules[static_cast<std::size_t>(rule)].body; }
 };
 
+// Adds the rules of another grammar; returns its root.
+RuleIndex append(Grammar& grammar, Grammar other);
+
 Expr literal(std::string_view text);
 Expr chars(CharSet set);
 // One of some ASCII characters and ranges, written as in a class: "a-z_".

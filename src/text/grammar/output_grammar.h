@@ -34,17 +34,17 @@ class GrammarMasks {
     explicit GrammarMasks(std::shared_ptr<const Tokenizer> tokenizer, const MaskLimits& limits = {},
                           std::size_t max_memory_bytes = kMaxMemoryBytes);
 
-    // The tokens that may follow output. text_id stays the same for the same text as it grows.
-    // Error invalid, the same on every machine: a grammar that cannot be read, an output that does
-    // not follow it, no token that may follow, or a limit of MaskLimits.
+    // The tokens that may follow output; null for any, which is all that a grammar of kind none
+    // says (it closes thoughts). text_id stays the same for the same text as it grows. Error
+    // invalid, the same on every machine: a grammar that cannot be read, an output that does not
+    // follow it, no token that may follow, or a limit of MaskLimits.
     base::Result<std::shared_ptr<const TokenMask>> allowed(const spec::OutputGrammar& grammar,
                                                            std::uint64_t text_id,
                                                            std::span<const Token> output);
 
-    // For a grammar with within_tokens, whose answer must still fit: the token to write in place of
-    // drawn, which is allowed after output, because behind that too few tokens are left to end the
-    // text; nothing if enough are. Error invalid as for allowed(), or the text can never end so
-    // soon.
+    // The token to write in place of drawn, which is allowed after output: behind that too few
+    // tokens would be left to end the text (within_tokens), or a thought has gone on for too long;
+    // nothing if drawn may stay. Error invalid as for allowed(), or the text can never end so soon.
     base::Result<std::optional<Token>> instead_of(Token drawn, const spec::OutputGrammar& grammar,
                                                   std::uint64_t text_id,
                                                   std::span<const Token> output);
@@ -65,7 +65,8 @@ class GrammarMasks {
     };
     struct Entry {
         spec::OutputGrammar grammar;
-        std::mutex mutex;  // protects what follows
+        bool free = false;  // anything may be written before calls
+        std::mutex mutex;   // protects what follows
         std::unique_ptr<ConstrainedText> texts_of;
         std::unordered_map<std::uint64_t, Text> texts;  // by text_id
         std::uint64_t uses = 0;
@@ -73,7 +74,10 @@ class GrammarMasks {
     };
 
     base::Result<std::shared_ptr<Entry>> entry(const spec::OutputGrammar& grammar);
-    std::shared_ptr<const TokenTrie> trie_of(const spec::OutputGrammar& grammar);
+    std::shared_ptr<const TokenTrie> trie_of(std::vector<std::string> markers);
+    base::Result<bool> leaves_room(const Entry& entry, const Text& text, Token drawn,
+                                   const spec::OutputGrammar& grammar,
+                                   std::span<const Token> output) const;
     static Text& text_at(Entry& entry, std::uint64_t text_id);
     static base::Status follow(Entry& entry, Text& text, std::span<const Token> output);
     void keep_within_bounds(Entry& used);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "text/tool_calls/json_reader.h"
+
 namespace helix::text {
 namespace {
 
@@ -54,10 +56,24 @@ AnswerFormat AnswerFormat::with_tools(bool any) const {
 }
 
 bool AnswerFormat::begins_in_thought(std::string_view prompt_tail) const {
-    if (reasoning == nullptr) return false;
-    const std::size_t end = prompt_tail.find_last_not_of(" \n\r\t");
-    return end != std::string_view::npos &&
-           prompt_tail.substr(0, end + 1).ends_with(reasoning->open);
+    return reasoning != nullptr && without_blanks(prompt_tail).ends_with(reasoning->open);
+}
+
+bool AnswerFormat::knows_thoughts() const {
+    return tools == nullptr || tools->name != "harmony";
+}
+
+spec::Thought AnswerFormat::thought_behind(std::string_view prompt_tail) const {
+    // It has been closed already, as templates do where no thought is wanted.
+    const bool over =
+        reasoning != nullptr && without_blanks(prompt_tail).ends_with(reasoning->close);
+    if (reasoning == nullptr || over) return {};
+    spec::Thought thought;
+    if (!begins_in_thought(prompt_tail)) thought.open = reasoning->open;
+    thought.close = reasoning->close;
+    if (tools != nullptr)
+        thought.never.assign(tools->ends_thought.begin(), tools->ends_thought.end());
+    return thought;
 }
 
 std::vector<std::string_view> AnswerFormat::markers() const {

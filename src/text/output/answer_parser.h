@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "spec/sampling_params.h"
 #include "text/output/part_sink.h"
 #include "text/tool_calls/marker_search.h"
 #include "text/tool_calls/tool_format.h"
@@ -38,6 +39,10 @@ struct AnswerFormat {
     AnswerFormat with_tools(bool any) const;
     // Whether an answer to a prompt that ends like this begins inside a thought.
     bool begins_in_thought(std::string_view prompt_tail) const;
+    // False where the model may think, but not between two marks.
+    bool knows_thoughts() const;
+    // The thought that may come first in an answer to a prompt that ends like this.
+    spec::Thought thought_behind(std::string_view prompt_tail) const;
     // Texts of control tokens that have to be seen in an answer.
     std::vector<std::string_view> markers() const;
 };

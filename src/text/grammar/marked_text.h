@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "text/grammar/grammar.h"
+
+namespace helix::text::grammar {
+
+// Any text up to the first mark, which is its end, and before which none of never comes.
+Expr text_up_to(std::string_view mark, std::span<const std::string> never);
+
+// Any text in which the mark does not come, or does not come first.
+Expr text_without(std::string_view mark);
+Expr text_not_beginning_with(std::string_view mark);
+
+}  // namespace helix::text::grammar

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "text/grammar/grammar.h"
+
+namespace helix::text::grammar {
+
+// How a call writes its arguments that has a tag around each. {} in a text is the parameter's name.
+struct ArgumentTags {
+    std::string text_open;           // before a string, which is written as it is
+    std::string json_open;           // before any other value, which is JSON
+    std::string close;               // behind either
+    std::vector<std::string> never;  // what would end a value; each has a '<'
+    bool keeps_line_ends = true;     // false: one at either end of a string would be lost
+    std::vector<std::string> texts;  // the parameters that are strings
+};
+
+// The arguments that satisfy a schema of an object: its properties in their order, without those
+// that are not required as it may be, and no others. Error invalid for what tags cannot hold to: it
+// names the keyword or property, or is json_schema_grammar()'s.
+base::Result<Grammar> tagged_arguments(const nlohmann::ordered_json& schema,
+                                       const ArgumentTags& tags);
+
+}  // namespace helix::text::grammar

@@ -1,0 +1,107 @@
+#include "text/tool_calls/drawn_calls.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "text/tool_calls/drawn_forms.h"
+#include "text/tool_calls/tool_schemas.h"
+
+namespace helix::text {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string with_name(std::string_view text, const std::string& name) {
+    std::string out(text);
+    const auto put = [&out](std::string_view place, const std::string& what) {
+        const auto at = out.find(place);
+        if (at != std::string::npos) out.replace(at, place.size(), what);
+        return at != std::string::npos;
+    };
+    if (!put("{name}", name)) put("{}", Json(name).dump());
+    return out;
+}
+
+// The text before the arguments, in pieces if there is an id.
+Json head_of_call(const DrawnForm& form, const std::string& name) {
+    constexpr std::string_view kId = "{id}";
+    const std::size_t at = form.before.find(kId);
+    if (at == std::string_view::npos) return with_name(form.before, name);
+    const Json id = {{"of", form.id_of}, {"min", form.min_id}, {"max", form.max_id}};
+    return Json::array({with_name(form.before.substr(0, at), name), id,
+                        with_name(form.before.substr(at + kId.size()), name)});
+}
+
+// Which parameters are texts is what the parser will think they are.
+Json tags_of_call(const DrawnTags& tags, const Json& tool) {
+    const ToolSchemas types(Json::array({{{"type", "function"}, {"function", tool}}}));
+    Json texts = Json::array();
+    const Json& schema = tool["parameters"];
+    if (schema.is_object() && schema.contains("properties")) {
+        for (const auto& [name, property] : schema["properties"].items()) {
+            const bool text =
+                types.types(tool["name"].get<std::string>(), name) == json_type::kString;
+            if (text) texts.push_back(name);
+        }
+    }
+    return {{"text", tags.text},
+            {"json", tags.json.empty() ? tags.text : tags.json},
+            {"close", tags.close},
+            {"never", tags.never},
+            {"keeps_line_ends", tags.keeps_line_ends},
+            {"texts", std::move(texts)}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json tools_to_call(const nlohmann::ordered_json& tools) {
+    Json out = Json::array();
+    for (const Json& tool : tools) {
+        const Json& function = tool.at("function");
+        const auto given = function.find("parameters");
+        Json parameters = given != function.end() ? *given : Json();
+        if (parameters.is_null()) {
+            parameters = {{"type", "object"}, {"additionalProperties", false}};
+        } else if (parameters.is_object() && !parameters.contains("type")) {
+            parameters["type"] = "object";
+        }
+        out.push_back({{"name", function.at("name")}, {"parameters", std::move(parameters)}});
+    }
+    return out;
+}
+
+base::Result<std::string> grammar_of_calls(const WantedCalls& wanted) {
+    const auto form = drawn_form(wanted);
+    if (!form) {
+        return base::invalid(
+            fmt::format("calls cannot be demanded in the form {} yet; the model "
+                        "can be served with --tool-parser hermes or generic",
+                        wanted.format));
+    }
+    if (!wanted.demanded && form->trigger.empty()) {
+        return base::invalid(fmt::format(
+            "calls in the form {} cannot be told from other text where they begin", wanted.format));
+    }
+    Json out = {{"begin", form->begin},
+                {"between", form->between},
+                {"end", form->end},
+                {"min", 1},
+                {"max", wanted.several && form->several ? 0 : 1},
+                {"markers", form->markers},
+                {"calls", Json::array()}};
+    if (!wanted.demanded) {
+        out["trigger"] = form->trigger;
+        out["trigger_first"] = form->trigger_first;
+    }
+    for (const Json& tool : *wanted.tools) {
+        Json call = {{"before", head_of_call(*form, tool["name"])},
+                     {"schema", tool["parameters"]},
+                     {"after", form->after}};
+        if (!form->tags.text.empty()) call["tags"] = tags_of_call(form->tags, tool);
+        out["calls"].push_back(std::move(call));
+    }
+    return out.dump();
+}
+
+}  // namespace helix::text

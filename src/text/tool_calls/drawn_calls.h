@@ -1,0 +1,33 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace helix::text {
+
+// OpenAI's tools as WantedCalls has them. Arguments are objects; of a tool that names no parameters
+// the empty one.
+nlohmann::ordered_json tools_to_call(const nlohmann::ordered_json& tools);
+
+// Calls that an answer has to consist of.
+struct WantedCalls {
+    std::string_view format;                               // ToolFormat::name
+    std::string_view chat_template;                        // tells the variants of some forms apart
+    std::function<bool(std::string_view text)> has_token;  // the same
+    // An array of {"name": ..., "parameters": schema}, of which any may be called.
+    const nlohmann::ordered_json* tools = nullptr;
+    bool several = true;   // or one call at most
+    bool demanded = true;  // or any text may come before them, or in place of them
+};
+
+// What an OutputGrammar of kind tool_calls says to have such an answer drawn, in the form that the
+// model's family writes. A call has the least white space, and no id, which only we give. Error
+// invalid for a form that does not write its arguments as JSON, or whose calls begin like other
+// text and are not demanded; it names the form.
+base::Result<std::string> grammar_of_calls(const WantedCalls& wanted);
+
+}  // namespace helix::text

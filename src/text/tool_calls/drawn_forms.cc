@@ -1,0 +1,195 @@
+#include "text/tool_calls/drawn_forms.h"
+
+namespace helix::text {
+namespace {
+
+const std::vector<DrawnForm>& json_forms() {
+    static const std::vector<DrawnForm> kForms = {
+        {.format = "hermes",
+         .before = "<tool_call>\n{\"name\": {}, \"arguments\": ",
+         .after = "}\n</tool_call>",
+         .between = "\n",
+         .trigger = "<tool_call>",
+         .markers = {"<tool_call>", "</tool_call>"}},
+        {.format = "generic",
+         .before = "<tool_call>\n{\"name\": {}, \"arguments\": ",
+         .after = "}\n</tool_call>",
+         .between = "\n",
+         .trigger = "<tool_call>",
+         .markers = {"<tool_call>", "</tool_call>"}},
+        {.format = "llama3_json",
+         .before = "{\"name\": {}, \"parameters\": ",
+         .after = "}",
+         .trigger = "{\"name\": \"",
+         .trigger_first = true,
+         .several = false},
+        {.format = "granite",
+         .before = "{\"name\": {}, \"arguments\": ",
+         .after = "}",
+         .begin = "<|tool_call|>[",
+         .between = ", ",
+         .end = "]",
+         .trigger = "<|tool_call|>",
+         .markers = {"<|tool_call|>"}},
+        {.format = "command_r",
+         .before = "{\"tool_call_id\": \"{id}\", \"tool_name\": {}, \"parameters\": ",
+         .after = "}",
+         .begin = "<|START_ACTION|>[",
+         .between = ", ",
+         .end = "]<|END_ACTION|>",
+         .trigger = "<|START_ACTION|>",
+         .markers = {"<|START_ACTION|>", "<|END_ACTION|>"}},
+        {.format = "phi4",
+         .before = "{\"name\": {}, \"arguments\": ",
+         .after = "}",
+         .begin = "functools[",
+         .between = ", ",
+         .end = "]",
+         .trigger = "functools["},
+        {.format = "nemotron",
+         .before = "{\"name\": {}, \"arguments\": ",
+         .after = "}",
+         .begin = "<TOOLCALL>[",
+         .between = ", ",
+         .end = "]</TOOLCALL>",
+         .trigger = "<TOOLCALL>",
+         .markers = {"<TOOLCALL>", "</TOOLCALL>"}},
+        {.format = "apertus",
+         .before = "{{}: ",
+         .after = "}",
+         .begin = "<|tools_prefix|>[",
+         .between = ", ",
+         .end = "]<|tools_suffix|>",
+         .trigger = "<|tools_prefix|>",
+         .markers = {"<|tools_prefix|>", "<|tools_suffix|>"}},
+        {.format = "kimi_k2",
+         .before = "<|tool_call_begin|>functions.{name}:{id}<|tool_call_argument_begin|>",
+         .after = "<|tool_call_end|>",
+         .begin = "<|tool_calls_section_begin|>",
+         .end = "<|tool_calls_section_end|>",
+         .trigger = "<|tool_calls_section_begin|>",
+         .markers = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>",
+                     "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+                     "<|tool_calls_section_end|>"}},
+        {.format = "functionary_v31",
+         .before = "<function={name}>",
+         .after = "</function>",
+         .trigger = "<function="},
+        {.format = "functionary_v32", .before = "{name}\n", .after = "", .several = false},
+        {.format = "harmony",
+         .before = "<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>",
+         .after = "",
+         .several = false,
+         .markers = {"<|channel|>", "<|constrain|>", "<|message|>"}},
+    };
+    return kForms;
+}
+
+const std::vector<DrawnForm>& tagged_forms() {
+    static const DrawnTags kParameterTags = {
+        .text = "<parameter={}>\n",
+        .close = "\n</parameter>\n",
+        .never = {"</parameter>", "\n<parameter=", "\n</function>"}};
+    static const std::vector<DrawnForm> kForms = {
+        {.format = "qwen3_coder",
+         .before = "<tool_call>\n<function={name}>\n",
+         .after = "</function>\n</tool_call>",
+         .between = "\n",
+         .trigger = "<tool_call>",
+         .markers = {"<tool_call>", "</tool_call>"},
+         .tags = kParameterTags},
+        {.format = "seed_oss",
+         .before = "<seed:tool_call>\n<function={name}>\n",
+         .after = "</function>\n</seed:tool_call>",
+         .between = "\n",
+         .trigger = "<seed:tool_call>",
+         .markers = {"<seed:tool_call>", "</seed:tool_call>"},
+         .tags = {.text = "<parameter={}>",
+                  .close = "</parameter>\n",
+                  .never = kParameterTags.never,
+                  .keeps_line_ends = false}},
+        {.format = "minimax_m2",
+         .before = "<invoke name=\"{name}\">\n",
+         .after = "</invoke>\n",
+         .begin = "<minimax:tool_call>\n",
+         .end = "</minimax:tool_call>",
+         .trigger = "<minimax:tool_call>",
+         .markers = {"<minimax:tool_call>", "</minimax:tool_call>"},
+         .tags = {.text = "<parameter name=\"{}\">",
+                  .close = "</parameter>\n",
+                  .never = {"</parameter>"},
+                  .keeps_line_ends = false}},
+        {.format = "deepseek_v32",
+         .before = "<｜DSML｜invoke name=\"{name}\">\n",
+         .after = "</｜DSML｜invoke>\n",
+         .begin = "<｜DSML｜function_calls>\n",
+         .end = "</｜DSML｜function_calls>",
+         .trigger = "<｜DSML｜function_calls>",
+         .markers = {"｜DSML｜"},
+         .tags = {.text = "<｜DSML｜parameter name=\"{}\" string=\"true\">",
+                  .json = "<｜DSML｜parameter name=\"{}\" string=\"false\">",
+                  .close = "</｜DSML｜parameter>\n",
+                  .never = {"</｜DSML｜parameter>"}}},
+        {.format = "glm45",
+         .before = "<tool_call>{name}\n",
+         .after = "</tool_call>",
+         .between = "\n",
+         .trigger = "<tool_call>",
+         .markers = {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>",
+                     "</arg_value>"},
+         .tags = {.text = "<arg_key>{}</arg_key>\n<arg_value>",
+                  .close = "</arg_value>\n",
+                  .never = {"</arg_value>"}}},
+    };
+    return kForms;
+}
+
+// Mistral's three forms, told apart by the tokenizer's version.
+DrawnForm mistral_form(const WantedCalls& wanted) {
+    DrawnForm form = {.format = "mistral",
+                      .trigger = "[TOOL_CALLS]",
+                      .markers = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"}};
+    if (!wanted.has_token("[ARGS]")) {
+        form.begin = "[TOOL_CALLS][";
+        form.before = "{\"name\": {}, \"arguments\": ";
+        form.after = "}";
+        form.between = ", ";
+        form.end = "]";
+    } else if (wanted.chat_template.find("[CALL_ID]") != std::string_view::npos) {
+        form.before = "[TOOL_CALLS]{name}[CALL_ID]{id}[ARGS]";
+        form.id_of = "0-9A-Za-z";
+        form.min_id = form.max_id = 9;
+    } else {
+        form.before = "[TOOL_CALLS]{name}[ARGS]";
+    }
+    return form;
+}
+
+DrawnForm deepseek_form(const WantedCalls& wanted) {
+    const bool fenced = wanted.chat_template.find("```json") != std::string_view::npos;
+    return {.format = "deepseek",
+            .before = fenced ? "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n"
+                             : "<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>",
+            .after = fenced ? "\n```<｜tool▁call▁end｜>" : "<｜tool▁call▁end｜>",
+            .begin = "<｜tool▁calls▁begin｜>",
+            .between = fenced ? "\n" : "",
+            .end = "<｜tool▁calls▁end｜>",
+            .trigger = "<｜tool▁calls▁begin｜>",
+            .markers = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>",
+                        "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"}};
+}
+
+}  // namespace
+
+std::optional<DrawnForm> drawn_form(const WantedCalls& wanted) {
+    if (wanted.format == "mistral") return mistral_form(wanted);
+    if (wanted.format == "deepseek") return deepseek_form(wanted);
+    for (const auto* forms : {&json_forms(), &tagged_forms()}) {
+        for (const DrawnForm& form : *forms) {
+            if (form.format == wanted.format) return form;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace helix::text

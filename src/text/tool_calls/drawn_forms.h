@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "text/tool_calls/drawn_calls.h"
+
+namespace helix::text {
+
+// What stands around one argument; {} is its name. None: arguments are JSON.
+struct DrawnTags {
+    std::string_view text{};
+    std::string_view json{};  // "" = as text
+    std::string_view close{};
+    std::vector<std::string_view> never{};
+    bool keeps_line_ends = true;
+};
+
+// What stands around the arguments of calls. {} is the name of the tool as JSON, {name} as it is,
+// {id} what tells calls apart.
+struct DrawnForm {
+    std::string_view format{};
+    std::string_view before{};
+    std::string_view after{};
+    std::string_view begin{};
+    std::string_view between{};
+    std::string_view end{};
+    std::string_view trigger{};  // what calls begin with, and no other text
+    bool trigger_first = false;  // it means nothing behind other text
+    bool several = true;         // more than one call can be told from one
+    std::string_view id_of = "0-9";
+    int min_id = 1;
+    int max_id = 4;
+    std::vector<std::string_view> markers{};
+    DrawnTags tags{};
+};
+
+// The form of the wanted calls; nothing if there is none.
+std::optional<DrawnForm> drawn_form(const WantedCalls& wanted);
+
+}  // namespace helix::text

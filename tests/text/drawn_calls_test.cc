@@ -1,0 +1,196 @@
+// Calls that are drawn under the grammar of a form are calls to its parser, with arguments that
+// satisfy their schema.
+
+#include "text/tool_calls/drawn_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "answer_reader.h"
+#include "grammar_helpers.h"
+#include "schema_checker.h"
+#include "text/tool_calls/tool_format.h"
+
+namespace helix::text::drawn_calls_test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using grammar::GrammarMasks;
+namespace test = grammar::test;
+
+Json tools() {
+    return Json::parse(R"([
+      {"type":"function","function":{"name":"add","parameters":{"type":"object","properties":
+        {"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"],
+        "additionalProperties":false}}},
+      {"type":"function","function":{"name":"find","parameters":{"type":"object","properties":
+        {"place":{"type":"string","maxLength":20},"kind":{"enum":["near","far"]},
+         "tag":{"type":["string","null"]},"code":{"type":"string","pattern":"^[A-Z<]{2}$"},
+         "more":{"type":"object","properties":{"x":{"type":"string"}}}},
+        "required":["place"]}}},
+      {"type":"function","function":{"name":"now"}}])");
+}
+
+WantedCalls wanted_calls(std::string_view format, const Json& named, bool several) {
+    WantedCalls wanted;
+    wanted.format = format;
+    wanted.has_token = [](std::string_view) { return false; };
+    wanted.tools = &named;
+    wanted.several = several;
+    return wanted;
+}
+
+Token any_of(const grammar::TokenMask& mask, std::int32_t vocab, base::Random& random) {
+    std::vector<Token> allowed;
+    for (Token token = 0; token < vocab; ++token) {
+        if (mask.test(token)) allowed.push_back(token);
+    }
+    return allowed[random.below(allowed.size())];
+}
+
+// A text under the grammar that begins like this and goes on with tokens at random; it ends because
+// it has to.
+std::string draw(GrammarMasks& masks, const Tokenizer& tokenizer,
+                 const spec::OutputGrammar& grammar, std::uint64_t seed, std::string_view begin) {
+    base::Random random(seed);
+    const std::vector<Token> first = test::spell(tokenizer, begin);
+    std::vector<Token> output;
+    std::string text;
+    while (true) {
+        const auto mask = masks.allowed(grammar, seed, output);
+        if (!mask.ok()) return "allowed: " + mask.error().message;
+        const bool begins = output.size() < first.size();
+        Token token =
+            begins ? first[output.size()] : any_of(**mask, tokenizer.vocab_size(), random);
+        if (!(*mask)->test(token)) return "not allowed: " + text;
+        const auto other = masks.instead_of(token, grammar, seed, output);
+        if (!other.ok()) return "instead_of: " + other.error().message;
+        if (*other) token = **other;
+        if (tokenizer.is_end_of_generation(token)) return text;
+        output.push_back(token);
+        text += tokenizer.token_bytes(token);
+        if (std::ssize(output) == grammar.within_tokens) return text;
+    }
+}
+
+struct Read {
+    std::vector<ToolCallDelta> calls;
+    std::string content;
+};
+
+// What the form's parser reads out of the text.
+Read read(const ToolFormat& format, const std::string& text) {
+    AnswerParser::Options options;
+    options.format.tools = &format;
+    options.tools = std::make_shared<const ToolSchemas>(tools());
+    AnswerParser parser(options);
+    std::vector<OutputPart> parts;
+    parser.push(text, parts);
+    parser.finish(false, parts);
+    std::vector<OutputPart> joined;
+    for (OutputPart& part : parts) append_part(joined, std::move(part));
+    Read all;
+    for (const OutputPart& part : joined) {
+        const auto* call = std::get_if<ToolCallDelta>(&part);
+        if (call != nullptr && call->complete) all.calls.push_back(*call);
+        const auto* content = std::get_if<ContentText>(&part);
+        if (content != nullptr) all.content += content->text;
+    }
+    return all;
+}
+
+void expect_valid(const ToolCallDelta& call) {
+    const auto arguments = test::Json::parse(call.arguments, nullptr, false);
+    ASSERT_FALSE(arguments.is_discarded()) << call.arguments;
+    const Json named = tools_to_call(tools());
+    const auto tool = std::find_if(named.begin(), named.end(),
+                                   [&](const Json& one) { return one["name"] == call.name; });
+    ASSERT_NE(tool, named.end()) << call.name;
+    const auto schema = test::Json::parse((*tool)["parameters"].dump());
+    EXPECT_TRUE(test::satisfies(arguments, schema, schema)) << call.arguments;
+}
+
+class DrawnCalls : public ::testing::Test {
+  protected:
+    void SetUp() override { ASSERT_NE(tokenizer_, nullptr); }
+    // The grammar of calls in the form; nothing where it cannot be one, which the error names.
+    std::optional<spec::OutputGrammar> grammar_of(const ToolFormat& format, bool several,
+                                                  bool demanded) {
+        WantedCalls wanted = wanted_calls(format.name, named_, several);
+        wanted.demanded = demanded;
+        const auto form = grammar_of_calls(wanted);
+        if (form.ok())
+            return spec::OutputGrammar{spec::OutputGrammar::Kind::tool_calls, *form, 220};
+        EXPECT_NE(form.error().message.find(format.name), std::string::npos);
+        return std::nullopt;
+    }
+    std::shared_ptr<const Tokenizer> tokenizer_ = test::open_tokenizer(test::kDemo);
+    Json named_ = tools_to_call(tools());
+};
+
+TEST_F(DrawnCalls, AreReadBackInEveryForm) {
+    int forms = 0;
+    int several_calls = 0;
+    for (const ToolFormat& format : tool_formats()) {
+        for (const bool several : {false, true}) {
+            const auto grammar = grammar_of(format, several, true);
+            if (!grammar) continue;
+            ++forms;
+            GrammarMasks masks(tokenizer_);
+            for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+                const std::string text = draw(masks, *tokenizer_, *grammar, seed, "");
+                SCOPED_TRACE(std::string(format.name) + ", seed " + std::to_string(seed) + ": " +
+                             text);
+                const Read got = read(format, text);
+                ASSERT_GE(got.calls.size(), 1U);
+                ASSERT_TRUE(several || got.calls.size() == 1);
+                EXPECT_EQ(got.content.find_first_not_of(" \n"), std::string::npos) << got.content;
+                several_calls += got.calls.size() > 1 ? 1 : 0;
+                for (const ToolCallDelta& call : got.calls) expect_valid(call);
+            }
+        }
+    }
+    EXPECT_GE(forms, 34);
+    EXPECT_GT(several_calls, 5);
+}
+
+// Any text may come first, also what looks like the beginning of a call.
+TEST_F(DrawnCalls, AreHeldToTheirSchemasWhereTheyBegin) {
+    int forms = 0;
+    for (const ToolFormat& format : tool_formats()) {
+        const auto grammar = grammar_of(format, true, false);
+        if (!grammar) continue;
+        ++forms;
+        GrammarMasks masks(tokenizer_);
+        const Json form = Json::parse(grammar->text);
+        const std::string trigger = form["trigger"];
+        for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+            const std::string said =
+                form["trigger_first"] == true
+                    ? ""
+                    : "I look <too " + trigger.substr(0, trigger.size() - 1) + "_ ";
+            const std::string text = draw(masks, *tokenizer_, *grammar, seed, said + trigger);
+            SCOPED_TRACE(std::string(format.name) + ", seed " + std::to_string(seed) + ": " + text);
+            const Read got = read(format, text);
+            ASSERT_GE(got.calls.size(), 1U);
+            EXPECT_TRUE(said.empty() || got.content.starts_with(said.substr(0, said.size() - 1)));
+            for (const ToolCallDelta& call : got.calls) expect_valid(call);
+        }
+        // Free text is cut where the tokens end, and goes nowhere that cannot be ended.
+        spec::OutputGrammar small = *grammar;
+        small.within_tokens = 5;
+        for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+            const std::string text = draw(masks, *tokenizer_, small, seed, "");
+            EXPECT_EQ(text.find(trigger), std::string::npos) << text;
+            EXPECT_EQ(text.rfind("allowed: ", 0), std::string::npos) << text;
+            EXPECT_EQ(text.rfind("instead_of: ", 0), std::string::npos) << text;
+        }
+        const std::string late = draw(masks, *tokenizer_, small, 1, trigger);
+        EXPECT_EQ(late.find(trigger), std::string::npos) << "no call begins too late: " << late;
+    }
+    EXPECT_GE(forms, 16);
+}
+
+}  // namespace
+}  // namespace helix::text::drawn_calls_test
