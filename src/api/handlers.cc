@@ -48,6 +48,7 @@ json model_json(const ModelEntry& entry, const std::string& id) {
             {"created", model.created},
             {"owned_by", "helix"},
             {"root", model.name},
+            {"aliases", model.aliases},
             {"max_model_len", model.context_length},
             {"meta",
              {{"n_ctx_train", model.context_length},
@@ -333,9 +334,6 @@ void models(ApiContext& context, const Exchange& exchange, Words) {
     json data = json::array();
     for (const ModelEntry& entry : context.models.all()) {
         data.push_back(model_json(entry, entry.info.name));
-        for (const std::string& alias : entry.info.aliases) {
-            data.push_back(model_json(entry, alias));
-        }
     }
     context.respond(*exchange, json_response({{"object", "list"}, {"data", std::move(data)}}));
 }

@@ -214,10 +214,10 @@ class Preparation {
         const base::Status begins = codec().check_grammar(grammar);
         if (begins.ok()) return {};
         ApiError error = from_error(begins.error());
-        using Kind = spec::OutputGrammar::Kind;
+        using GrammarKind = spec::OutputGrammar::Kind;
         const bool demanded = out_.request.tool_choice.demanded;
-        error.param = grammar.kind == Kind::tool_calls ? (demanded ? "tool_choice" : "tools")
-                      : grammar.kind == Kind::gbnf     ? "grammar"
+        error.param = grammar.kind == GrammarKind::tool_calls ? (demanded ? "tool_choice" : "tools")
+                      : grammar.kind == GrammarKind::gbnf     ? "grammar"
                                                        : "response_format";
         return error;
     }

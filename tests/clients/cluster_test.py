@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Unmodified clients against a real cluster: one coordinator, three workers of which none can hold the model.
+"""Unmodified clients against real clusters of one coordinator and three workers: with a taught model that none of them
+can hold, and with one that knows nothing, where calls of tools are demanded and a worker is killed.
 
 usage: cluster_test.py HELIX_BINARY MODEL CLIENT_SCRIPT [its options...]
 
-Runs the npm clients' scripts, the last of which kills one of the workers, and curl against it. Exits 77 (skipped) when the client cannot run here.
+Runs the npm clients' scripts and curl. Exits 77 (skipped) when the client cannot run here.
 """
 import json
 import os
@@ -65,37 +66,76 @@ def check_pipelines(base):
     print("workers used:", sorted(used))
 
 
+class Cluster:
+    """A coordinator, and three workers with so many bytes each."""
+
+    def __init__(self, binary, model, worker_bytes, folder):
+        port = free_port()
+        self.base = f"http://127.0.0.1:{port}"
+        self.log = open(pathlib.Path(folder) / "log", "w+", encoding="utf-8")
+        commands = [["serve", "--no-worker", "--min-workers", "3", "--model", str(model),
+                     "--listen", f"127.0.0.1:{port}", "--state-dir", folder]]
+        commands += [["worker", "--join", f"127.0.0.1:{port}", "--name", f"w{i}", "--threads", "1",
+                      "--memory", str(worker_bytes), "--cache", "none"] for i in range(3)]
+        self.processes = [subprocess.Popen([binary] + command, stdout=self.log, stderr=self.log)
+                          for command in commands]
+
+    def check_alive(self, expected):
+        alive = sum(process.poll() is None for process in self.processes)
+        if alive != expected:
+            raise SystemExit(f"{alive} processes of the cluster are alive, expected {expected}")
+
+    def stop(self):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait(20)
+        self.log.seek(0)
+        sys.stdout.write(self.log.read()[-4000:])
+        self.log.close()
+
+
+def run_clients(client_command, cluster, folder, more):
+    return subprocess.run(client_command + ["--base-url", cluster.base], check=False,
+                          env={**os.environ, "HELIX_STATE_DIR": folder, **more}).returncode
+
+
+def taught_model(binary, model, client_command):
+    memory = int(pathlib.Path(model).stat().st_size * 0.8)
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(binary, model, memory, folder)
+        try:
+            wait_ready(cluster.base, 60)
+            check_curl(cluster.base)
+            code = run_clients(client_command, cluster, folder, {"HELIX_DRAWS_TOKENS": "1"})
+            if code == 0:
+                check_pipelines(cluster.base)
+            cluster.check_alive(4)
+            return code
+        finally:
+            cluster.stop()
+
+
+def untrained_model(binary, client_command):
+    """The clients kill a worker while calls of tools are drawn."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(folder) / "untrained.gguf"
+        subprocess.run([binary, "model", "synth", "--shape", "tiny-32k", "--quant", "q8_0", str(model)], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cluster = Cluster(binary, model, 64 << 20, folder)
+        try:
+            wait_ready(cluster.base, 60)
+            code = run_clients(client_command + ["--tests", "tools_test.mjs"], cluster, folder,
+                               {"HELIX_KILL": str(cluster.processes[-1].pid)})
+            cluster.check_alive(3)
+            return code
+        finally:
+            cluster.stop()
+
+
 def main():
     binary, model, *client_command = sys.argv[1:]
-    port = free_port()
-    base = f"http://127.0.0.1:{port}"
-    memory = int(pathlib.Path(model).stat().st_size * 0.8)
-    with tempfile.TemporaryFile("w+") as log, tempfile.TemporaryDirectory() as state:
-        processes = []
-        try:
-            commands = [["serve", "--no-worker", "--min-workers", "3", "--model", model,
-                         "--listen", f"127.0.0.1:{port}", "--state-dir", state]]
-            commands += [["worker", "--join", f"127.0.0.1:{port}", "--name", f"w{i}", "--threads", "1",
-                          "--memory", str(memory), "--cache", "none"] for i in range(3)]
-            for command in commands:
-                processes.append(subprocess.Popen([binary] + command, stdout=log, stderr=log))
-            wait_ready(base, 60)
-            check_curl(base)
-            client = subprocess.run(client_command + ["--base-url", base], check=False,
-                                    env={**os.environ, "HELIX_DRAWS_TOKENS": "1", "HELIX_STATE_DIR": state,
-                                         "HELIX_KILL": str(processes[-1].pid)})
-            if client.returncode == 0:
-                check_pipelines(base)
-            if any(process.poll() is not None for process in processes[:-1]):
-                raise SystemExit("a process of the cluster ended")
-            return client.returncode
-        finally:
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                process.wait(20)
-            log.seek(0)
-            sys.stdout.write(log.read()[-4000:])
+    return taught_model(binary, model, client_command) or untrained_model(binary, client_command)
 
 
 if __name__ == "__main__":

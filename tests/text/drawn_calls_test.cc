@@ -192,5 +192,51 @@ TEST_F(DrawnCalls, AreHeldToTheirSchemasWhereTheyBegin) {
     EXPECT_GE(forms, 16);
 }
 
+TEST(ToolsToCall, DescriptionsAreLeftOutAndNothingElse) {
+    const Json named = tools_to_call(Json::parse(R"([{"type":"function","function":{"name":"f",
+        "description":"d","parameters":{"title":"T","properties":{"description":{"type":"string",
+        "description":"x","examples":["y"]},"title":{"enum":["title"],"title":"z"}},
+        "required":["description"],"items":[{"title":"q"}]}}}])"));
+    EXPECT_EQ(named, Json::parse(R"([{"name":"f","parameters":{"properties":{"description":
+        {"type":"string"},"title":{"enum":["title"]}},"required":["description"],"items":[{}],
+        "type":"object"}}])"));
+}
+
+// As coding agents have them: each with a long text, options, lists of objects.
+TEST_F(DrawnCalls, FortyToolsOfAnAgentAreOneGrammar) {
+    const std::string words(2000, 'w');
+    Json agent = Json::array();
+    for (int i = 0; i < 40; ++i) {
+        Json parameters = Json::parse(R"({"type":"object","properties":{
+          "file_path":{"type":"string"},"old_string":{"type":"string"},"limit":{"type":"number",
+          "minimum":0,"maximum":600000},"replace_all":{"type":"boolean","default":false},
+          "mode":{"type":"string","enum":["content","files","count"]},"todos":{"type":"array",
+          "minItems":1,"maxItems":4,"items":{"type":"object","properties":{"content":{"type":
+          "string","minLength":1},"status":{"enum":["pending","done"]}},"required":["content"],
+          "additionalProperties":false}},"url":{"type":"string","format":"uri"}},
+          "required":["file_path","mode"],"additionalProperties":false,
+          "$schema":"http://json-schema.org/draft-07/schema#"})");
+        for (auto& [name, property] : parameters["properties"].items()) {
+            property["description"] = words;
+        }
+        agent.push_back({{"type", "function"},
+                         {"function",
+                          {{"name", "tool_" + std::to_string(i)},
+                           {"description", words},
+                           {"parameters", std::move(parameters)}}}});
+    }
+    named_ = tools_to_call(agent);
+    for (const char* name : {"hermes", "llama3_json", "qwen3_coder", "mistral"}) {
+        for (const bool demanded : {false, true}) {
+            const auto grammar = grammar_of(*find_tool_format(name), true, demanded);
+            ASSERT_TRUE(grammar);
+            GrammarMasks masks(tokenizer_);
+            const auto fewest = masks.fewest_tokens(*grammar);
+            ASSERT_TRUE(fewest.ok()) << name << ": " << fewest.error().message;
+            EXPECT_EQ(*fewest == 1, !demanded);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace helix::text::drawn_calls_test

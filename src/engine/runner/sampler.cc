@@ -80,7 +80,7 @@ base::Result<core::ProducedToken> Sampler::score(const SampleInput& input, spec:
     core::ProducedToken produced;
     produced.position = input.position;
     produced.token = token;
-    fill_logprobs(input, n_logprobs, produced);
+    if (n_logprobs >= 0) fill_logprobs(input, n_logprobs, produced);
     return produced;
 }
 

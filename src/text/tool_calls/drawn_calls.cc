@@ -12,6 +12,41 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+bool is_annotation(std::string_view key) {
+    return key == "title" || key == "description" || key == "examples" || key == "$comment";
+}
+
+// Members that name schemas, which may be called like a keyword.
+bool names_schemas(std::string_view key) {
+    return key == "properties" || key == "patternProperties" || key == "$defs" ||
+           key == "definitions" || key == "dependentSchemas";
+}
+
+// The schema without its descriptions, which agents write many of.
+Json without_annotations(Json schema) {
+    if (schema.is_array()) {
+        for (Json& item : schema) item = without_annotations(std::move(item));
+    }
+    if (!schema.is_object()) return schema;
+    Json out = Json::object();
+    for (auto& [key, value] : schema.items()) {
+        if (is_annotation(key) && value.is_string()) continue;
+        if (key == "examples" && value.is_array()) continue;
+        if (key == "enum" || key == "const" || key == "default" || key == "required") {
+            out[key] = std::move(value);
+        } else if (names_schemas(key) && value.is_object()) {
+            Json named = Json::object();
+            for (auto& [name, inner] : value.items()) {
+                named[name] = without_annotations(std::move(inner));
+            }
+            out[key] = std::move(named);
+        } else {
+            out[key] = without_annotations(std::move(value));
+        }
+    }
+    return out;
+}
+
 std::string with_name(std::string_view text, const std::string& name) {
     std::string out(text);
     const auto put = [&out](std::string_view place, const std::string& what) {
@@ -66,7 +101,8 @@ nlohmann::ordered_json tools_to_call(const nlohmann::ordered_json& tools) {
         } else if (parameters.is_object() && !parameters.contains("type")) {
             parameters["type"] = "object";
         }
-        out.push_back({{"name", function.at("name")}, {"parameters", std::move(parameters)}});
+        out.push_back({{"name", function.at("name")},
+                       {"parameters", without_annotations(std::move(parameters))}});
     }
     return out;
 }

@@ -9,8 +9,8 @@
 
 namespace helix::text {
 
-// OpenAI's tools as WantedCalls has them. Arguments are objects; of a tool that names no parameters
-// the empty one.
+// OpenAI's tools as WantedCalls has them: without descriptions. Arguments are objects; of a tool
+// that names no parameters the empty one.
 nlohmann::ordered_json tools_to_call(const nlohmann::ordered_json& tools);
 
 // Calls that an answer has to consist of.
