@@ -267,6 +267,19 @@ std::optional<ApiError> Guard::check_key(const HttpRequest& request, Access acce
     return refusal(401, "This needs the API key: the server has no admin key.", "invalid_api_key");
 }
 
+// What a body may grow to when it is unpacked is not known before, so bodies come as they are.
+std::optional<ApiError> Guard::check_encoding(const HttpRequest& request) const {
+    for (const auto& [name, value] : request.headers) {
+        if (name != "content-encoding" || value.empty() || lower(value) == "identity") continue;
+        return refusal(415,
+                       fmt::format("The body has the content encoding '{}'. Bodies are taken as "
+                                   "they are only: send it without a Content-Encoding.",
+                                   base::escaped(value).substr(0, 100)),
+                       "unsupported_content_encoding");
+    }
+    return {};
+}
+
 // What a page can send without a preflight has other types.
 std::optional<ApiError> Guard::check_type(const HttpRequest& request, Access access) const {
     const std::string type = media_type(request.header("content-type"));
@@ -356,6 +369,11 @@ Passage Guard::check(base::TimePoint now, const HttpRequest& request) {
         return answer(*error);
     }
     if (changes_state(request.method)) {
+        if (const auto error = check_encoding(request)) {
+            answer(*error);
+            passage.response->headers.emplace_back("accept-encoding", "identity");
+            return passage;
+        }
         if (const auto error = check_type(request, passage.access)) return answer(*error);
     }
     return passage;

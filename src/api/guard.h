@@ -85,6 +85,8 @@ class Guard {
     std::optional<ApiError> check_page(const net::HttpRequest& request) const;
     std::optional<ApiError> check_key(const net::HttpRequest& request, Access access,
                                       const Given& given) const;
+    // Whether its body is written as nothing but what its type says.
+    std::optional<ApiError> check_encoding(const net::HttpRequest& request) const;
     std::optional<ApiError> check_type(const net::HttpRequest& request, Access access) const;
     net::HttpResponse answer_preflight(const net::HttpRequest& request) const;
     bool asks_for_key(Access access) const;

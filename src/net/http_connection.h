@@ -38,8 +38,9 @@ struct HttpLoop {
 
     // The present time for the header of this name.
     std::string_view date();
-    // A whole answer with this status that ends its connection. path: of the request, if known.
-    std::string last_answer(int status, std::string_view message, std::string_view path = {});
+    // A whole answer with this status that ends its connection. asked: the request, as far
+    // as it is known.
+    std::string last_answer(int status, std::string_view message, const HttpRequest& asked = {});
 
     boost::asio::io_context io{1};
     HttpServerOptions options;
@@ -62,6 +63,9 @@ struct HttpLoop {
     base::LogBudget log{30};
     bool stopping = false;
 };
+
+// Empties a buffer, and gives its memory back if it is much.
+void empty(std::string& buffer);
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   public:
@@ -87,12 +91,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
     Awaitable<void> serve();
     Awaitable<void> serve_one(HttpRequest request);
-    Awaitable<void> refuse(int status, std::string message, std::string path);
-    // The path of the request on its way in; "" = not known.
-    std::string arriving_path() const;
+    Awaitable<void> refuse(int status, std::string message, HttpRequest asked);
+    // Method and path of the request on its way in, "" while they are not known.
+    HttpRequest asked() const;
     // Tells whoever keeps a log what the connection is about to refuse with.
     void tell_refused(int status, std::string_view message) const;
     Awaitable<void> read_loop();
+    // For a client that has ended its side: finds out whether it is still there.
+    void keep_probing();
+    void probe_client(Clock::time_point now);
     Awaitable<void> wait_for_wake();
     Awaitable<void> drain_writes();
     Awaitable<void> linger();
@@ -134,7 +141,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::string out_;                     // to be sent
     std::size_t sent_ = 0;                // of out_
     bool write_waiting_ = false;
-    bool read_closed_ = false;
+    bool read_closed_ = false;  // the client sends nothing more
+    Clock::time_point read_closed_at_;
+    Clock::time_point probed_at_;
     bool closed_ = false;
     bool keep_alive_ = true;
     bool http_1_0_ = false;

@@ -71,8 +71,10 @@ struct HttpServerOptions {
     base::Duration body_progress_interval = base::from_seconds(10);
     base::Duration idle_timeout = base::from_seconds(75);   // between two requests
     base::Duration write_timeout = base::from_seconds(30);  // without any progress
-    base::Duration tick = base::from_ms(250);               // also the grain of the time-outs
-    std::uint64_t id_seed = 0;                              // of x-request-id
+    // Between two looks whether a client that has ended its side of the connection is still there.
+    base::Duration probe = base::from_seconds(5);
+    base::Duration tick = base::from_ms(250);  // also the grain of the time-outs
+    std::uint64_t id_seed = 0;                 // of x-request-id
     // Told of every request that is refused before it reaches the handler, in the loop's thread.
     std::function<void(const HttpRefused&)> on_refused = {};
 };
@@ -115,7 +117,8 @@ class HttpExchange {
     // taken all that was written. It is not called when the client goes away.
     void on_drained(std::function<void()> callback);
     // callback is called once, from the event loop, when the client goes away before the answer is
-    // complete: it closed the connection, failed, or did not read fast enough.
+    // complete: it closed the connection, failed, or did not read fast enough. One that has only
+    // ended its own side still gets its answer.
     void on_gone(std::function<void()> callback) { gone_ = std::move(callback); }
     // For an exchange without a connection: nobody waits for the answer any more.
     void abandon();
@@ -157,6 +160,7 @@ class HttpExchange {
     std::optional<std::uint64_t> left_;  // of a stream whose length was announced
     bool started_ = false;
     bool chunked_ = true;
+    bool size_begun_ = false;  // of the next chunk: a zero was sent
     bool done_ = false;
     bool too_slow_ = false;
 };

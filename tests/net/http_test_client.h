@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -44,6 +45,13 @@ class TestClient {
     bool connected() const { return connected_; }
     void close() {
         if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    }
+    // Ends the client's side: it sends nothing more, and reads on.
+    void end_sending() { ::shutdown(fd_, SHUT_WR); }
+    // After close() the system forgets the connection after a second, not after a minute.
+    void forget_soon() {
+        const int seconds = 1;
+        ::setsockopt(fd_, IPPROTO_TCP, TCP_LINGER2, &seconds, sizeof seconds);
     }
     void send(std::string_view bytes) {
         while (!bytes.empty()) {
