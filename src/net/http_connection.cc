@@ -88,22 +88,23 @@ std::string HttpLoop::last_answer(int status, std::string_view message, const Ht
 HttpConnection::HttpConnection(HttpLoop& loop, asio::ip::tcp::socket socket)
     : loop_(loop),
       socket_(std::move(socket)),
-      peer_(address_of(socket_)),
+      peer_(address_of(socket_.tcp())),
       wake_(loop.io, Clock::time_point::max()),
       write_progress_(Clock::now()) {
     error_code ec;
-    socket_.non_blocking(true, ec);
-    socket_.set_option(asio::ip::tcp::no_delay(true), ec);
+    HttpSocket::Socket& tcp = socket_.tcp();
+    tcp.non_blocking(true, ec);
+    tcp.set_option(asio::ip::tcp::no_delay(true), ec);
     if (loop_.options.send_buffer_bytes > 0) {
-        socket_.set_option(asio::socket_base::send_buffer_size(loop_.options.send_buffer_bytes),
-                           ec);
+        tcp.set_option(asio::socket_base::send_buffer_size(loop_.options.send_buffer_bytes), ec);
     }
+    if (loop_.tls) socket_.begin_tls(loop_.tls->accept(tcp.native_handle()));
 }
 
 void HttpConnection::start() {
-    enter(Phase::idle, loop_.options.header_timeout);
-    spawn([this] { return read_loop(); });
-    spawn([this] { return serve(); });
+    if (!socket_.has_tls()) return converse(false);
+    enter(Phase::handshake, loop_.options.handshake_timeout);
+    spawn([this] { return shake_hands(false); });
 }
 
 template <typename Coroutine>
@@ -115,8 +116,35 @@ void HttpConnection::spawn(Coroutine coroutine) {
 }
 
 void HttpConnection::start_refusing() {
-    tell_refused(503, kTooMany);
+    if (!socket_.has_tls()) return converse(true);
+    enter(Phase::handshake, kLinger);
+    spawn([this] { return shake_hands(true); });
+}
+
+// A client that speaks without TLS is told so when its request is known.
+HttpConnection::Awaitable<void> HttpConnection::shake_hands(bool refusing) {
+    const auto self = shared_from_this();
+    for (bool first = true; !closed_; first = false) {
+        error_code ec;
+        co_await socket_.tcp().async_wait(socket_.wait(),
+                                          asio::redirect_error(asio::use_awaitable, ec));
+        if (closed_) co_return;
+        plain_ = first && socket_.begins_plain();
+        if (plain_) break;
+        socket_.handshake(ec);
+        if (!ec) break;
+        if (ec == asio::error::would_block) continue;
+        LOG_DEBUG("http: the TLS handshake with {} failed: {}", peer_, socket_.why());
+        co_return close();
+    }
+    converse(refusing);
+}
+
+void HttpConnection::converse(bool refusing) {
+    enter(Phase::idle, loop_.options.header_timeout);
     spawn([this] { return read_loop(); });
+    if (!refusing) return spawn([this] { return serve(); });
+    tell_refused(503, kTooMany);
     spawn([this] { return refuse(503, kTooMany, {}); });
 }
 
@@ -162,7 +190,9 @@ void HttpConnection::close() {
     if (closed_) return;
     closed_ = true;
     error_code ec;
-    socket_.close(ec);
+    // The end of an answer that was broken off must not look like its proper end.
+    if (socket_.has_tls() && !exchange_ && sent_ == out_.size()) socket_.end_sending();
+    socket_.tcp().close(ec);
     wake();
     if (exchange_) {
         exchange_->connection_ = nullptr;
@@ -193,6 +223,8 @@ HttpConnection::Awaitable<void> HttpConnection::wait_for_wake() {
 // that is closed at the other end answers whatever is sent with a reset, which ends this.
 HttpConnection::Awaitable<void> HttpConnection::read_loop() {
     const auto self = shared_from_this();
+    bool blocked = true;
+    auto wait = HttpSocket::Socket::wait_read;
     while (!closed_) {
         const std::size_t most =
             phase_ == Phase::handling ? kReadAheadHandlingBytes : kReadAheadBytes;
@@ -201,13 +233,15 @@ HttpConnection::Awaitable<void> HttpConnection::read_loop() {
             continue;
         }
         error_code ec;
-        co_await socket_.async_wait(asio::socket_base::wait_read,
-                                    asio::redirect_error(asio::use_awaitable, ec));
+        if (blocked || !socket_.has_read_ahead()) {
+            co_await socket_.tcp().async_wait(wait, asio::redirect_error(asio::use_awaitable, ec));
+        }
         if (closed_) co_return;
         const std::size_t room = std::min(most - in_.size(), loop_.scratch.size());
-        const std::size_t n =
-            ec ? 0 : socket_.read_some(asio::buffer(loop_.scratch.data(), room), ec);
-        if (ec == asio::error::would_block) continue;
+        const std::size_t n = ec ? 0 : socket_.read_some(loop_.scratch.data(), room, ec);
+        blocked = ec == asio::error::would_block;
+        wait = blocked ? socket_.wait() : HttpSocket::Socket::wait_read;
+        if (blocked) continue;
         if (ec) {
             read_closed_ = true;
             wake();
@@ -221,15 +255,15 @@ HttpConnection::Awaitable<void> HttpConnection::read_loop() {
     read_closed_at_ = Clock::now();
     probe_client(read_closed_at_);
     error_code reset;
-    co_await socket_.async_wait(asio::socket_base::wait_error,
-                                asio::redirect_error(asio::use_awaitable, reset));
+    co_await socket_.tcp().async_wait(asio::socket_base::wait_error,
+                                      asio::redirect_error(asio::use_awaitable, reset));
     close();
 }
 
 // The system itself asks a silent client now and then, for answers into which nothing can be put.
 void HttpConnection::keep_probing() {
     const int seconds = std::max(1, static_cast<int>(loop_.options.probe.seconds()));
-    const int fd = socket_.native_handle();
+    const int fd = socket_.tcp().native_handle();
     const int on = 1;
     const int probes = 3;
     ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -312,9 +346,9 @@ void HttpConnection::fail(const std::exception_ptr& error, bool serving) noexcep
         error_code ec;
         const bool begun = exchange_ && exchange_->started_;
         if (!begun && sent_ == out_.size()) {
-            socket_.write_some(asio::buffer(loop_.failed_answer), ec);
+            socket_.write_some(loop_.failed_answer.data(), loop_.failed_answer.size(), ec);
         }
-        socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ec);
+        socket_.tcp().shutdown(asio::ip::tcp::socket::shutdown_both, ec);
         deadline_ = Clock::time_point::min();  // the next tick closes
     }
 }
@@ -330,7 +364,7 @@ bool HttpConnection::answer_failure(const std::exception_ptr& error) {
         LOG_ERROR("http: {}", e.what());
     }
     const bool begun = exchange_ && exchange_->started_;
-    if (begun || phase_ == Phase::linger) return false;
+    if (begun || phase_ == Phase::linger || phase_ == Phase::handshake) return false;
     send(status == 503 ? loop_.failed_answer
                        : loop_.last_answer(500, "internal error",
                                            exchange_ ? exchange_->request() : HttpRequest()));
@@ -361,8 +395,7 @@ HttpConnection::Awaitable<void> HttpConnection::linger() {
     enter(Phase::linger, kLinger);
     empty(in_);
     wake();  // there is room to read on
-    error_code ec;
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ec);
+    if (!closed_) socket_.end_sending();
     while (!closed_ && !read_closed_) co_await wait_for_wake();
 }
 
@@ -386,20 +419,19 @@ void HttpConnection::send(std::string_view bytes) {
 void HttpConnection::write_some() {
     while (sent_ < out_.size()) {
         error_code ec;
-        const std::size_t n =
-            socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), ec);
+        const std::size_t n = socket_.write_some(out_.data() + sent_, out_.size() - sent_, ec);
         sent_ += n;
         if (n > 0) write_progress_ = Clock::now();
         if (ec == asio::error::would_block) {
             if (!write_waiting_) write_progress_ = Clock::now();
             write_waiting_ = true;
-            socket_.async_wait(asio::socket_base::wait_write,
-                               [self = shared_from_this()](const error_code& failed) {
-                                   self->write_waiting_ = false;
-                                   if (self->closed_) return;
-                                   if (failed) return self->close();
-                                   self->write_some();
-                               });
+            socket_.tcp().async_wait(socket_.wait(),
+                                     [self = shared_from_this()](const error_code& failed) {
+                                         self->write_waiting_ = false;
+                                         if (self->closed_) return;
+                                         if (failed) return self->close();
+                                         self->write_some();
+                                     });
             break;
         }
         if (ec) return close();

@@ -19,8 +19,10 @@
 #include "net/http_date.h"
 #include "net/http_parser.h"
 #include "net/http_server.h"
+#include "net/http_socket.h"
 #include "net/memory_budget.h"
 #include "net/spooled_body.h"
+#include "net/tls_context.h"
 
 // Private to the server: its loop's state and one connection.
 
@@ -44,6 +46,7 @@ struct HttpLoop {
 
     boost::asio::io_context io{1};
     HttpServerOptions options;
+    std::unique_ptr<TlsContext> tls;  // null without
     HttpServer::Handler handler;
     HttpServer::ErrorPage error_page;
     base::Random ids;
@@ -76,19 +79,21 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     void start_refusing();
     void close();
     // Whether the connection is between requests, or nothing was asked yet.
-    bool idle() const { return phase_ == Phase::idle; }
+    bool idle() const { return phase_ == Phase::idle || phase_ == Phase::handshake; }
     Clock::time_point idle_since() const { return phase_since_; }
     // Closes what has been waiting for too long.
     void check_deadline(Clock::time_point now);
 
   private:
     friend class HttpExchange;
-    enum class Phase { idle, header, body, handling, linger };
+    enum class Phase { handshake, idle, header, body, handling, linger };
     struct Arriving;
     using Refusal = HttpParser::Refusal;
     template <typename T>
     using Awaitable = boost::asio::awaitable<T>;
 
+    Awaitable<void> shake_hands(bool refusing);
+    void converse(bool refusing);
     Awaitable<void> serve();
     Awaitable<void> serve_one(HttpRequest request);
     Awaitable<void> refuse(int status, std::string message, HttpRequest asked);
@@ -132,7 +137,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                           std::string_view content_type) const;
 
     HttpLoop& loop_;
-    boost::asio::ip::tcp::socket socket_;
+    HttpSocket socket_;
     std::string peer_;                // address of the other side
     boost::asio::steady_timer wake_;  // never expires: waiting on it is waiting for wake()
     std::shared_ptr<HttpExchange> exchange_;
@@ -145,6 +150,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Clock::time_point read_closed_at_;
     Clock::time_point probed_at_;
     bool closed_ = false;
+    bool plain_ = false;  // the client speaks without TLS where we have it
     bool keep_alive_ = true;
     bool http_1_0_ = false;
     Phase phase_ = Phase::idle;

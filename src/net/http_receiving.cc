@@ -44,6 +44,10 @@ std::optional<HttpConnection::Refusal> HttpConnection::on_head(Arriving& in) {
     const std::uint64_t limit = body_limit(head);
     const std::uint64_t length = in.parser.content_length().value_or(0);
     in.has_head = true;
+    const auto& allows_plain = loop_.options.allows_plain;
+    if (plain_ && !(allows_plain && allows_plain(head))) {
+        return Refusal{400, "this port speaks HTTPS: write https:// in place of http://"};
+    }
     in.parser.allow_body(limit);
     if (length <= limit) {
         auto file = body_file(head);

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "net/http_message.h"
+#include "net/tls_context.h"
 
 // HTTP/1.1 with keep-alive and streamed answers, on one thread of its own. Everything that is
 // handed out (handlers, exchanges, posted tasks, ticks) runs on that thread; post() is the way in
@@ -42,6 +43,12 @@ struct HttpProblem {
 struct HttpServerOptions {
     std::string address = "127.0.0.1";
     std::uint16_t port = 0;  // 0 = one that is free
+    // With these files the port speaks HTTPS. They are loaded anew when they change.
+    std::optional<TlsFiles> tls = {};
+    base::Duration tls_refresh = base::from_ms(500);            // between two looks at them
+    base::Duration handshake_timeout = base::from_seconds(10);  // from the connect
+    // Which requests are answered there without TLS, too; others get 400. Empty = none.
+    std::function<bool(const HttpRequest& head)> allows_plain = {};
     std::size_t max_header_bytes = std::size_t{32} << 10U;
     std::size_t max_body_bytes = std::size_t{4} << 20U;
     // The limit of this request's body, asked when its head has arrived; empty = max_body_bytes for
