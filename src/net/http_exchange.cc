@@ -98,6 +98,7 @@ void HttpExchange::finish() {
 }
 
 void HttpExchange::count(std::string_view name, std::int64_t more) {
+    if (counted_) counted_(name, more);
     for (auto& [known, value] : counts_) {
         if (known == name) {
             value += more;
@@ -108,7 +109,8 @@ void HttpExchange::count(std::string_view name, std::int64_t more) {
 }
 
 void HttpExchange::tell_end() {
-    if (const auto ended = std::exchange(ended_, nullptr)) ended(*this);
+    const auto callbacks = std::exchange(ended_, {});
+    for (const auto& ended : callbacks) ended(*this);
 }
 
 void HttpExchange::abandon() {

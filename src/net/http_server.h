@@ -137,8 +137,10 @@ class HttpExchange {
         headers_.emplace_back(std::move(name), std::move(value));
     }
     // callback is called once, when the answer is complete or cannot be completed any more. It may
-    // not answer.
-    void on_end(std::function<void(const HttpExchange&)> callback) { ended_ = std::move(callback); }
+    // not answer. Several are called in order.
+    void on_end(std::function<void(const HttpExchange&)> callback) {
+        ended_.push_back(std::move(callback));
+    }
     // Of the answer: its status, 0 before it began; the bytes of its body so far; and whether all
     // of it is there.
     int status() const { return status_; }
@@ -146,6 +148,9 @@ class HttpExchange {
     bool complete() const { return done_; }
     // Adds to a count of this name, for whoever keeps a log of answers. name must be a literal.
     void count(std::string_view name, std::int64_t more);
+    // callback hears of each count().
+    using OnCount = std::function<void(std::string_view name, std::int64_t more)>;
+    void on_count(OnCount callback) { counted_ = std::move(callback); }
     const std::vector<std::pair<std::string_view, std::int64_t>>& counts() const { return counts_; }
 
   private:
@@ -158,7 +163,8 @@ class HttpExchange {
     std::function<void(const HttpResponse&)> answer_;
     std::function<void()> gone_;
     std::function<void()> drained_;
-    std::function<void(const HttpExchange&)> ended_;
+    std::vector<std::function<void(const HttpExchange&)>> ended_;
+    OnCount counted_;
     std::string allow_origin_;
     HttpHeaders headers_;  // besides those of the answer
     std::vector<std::pair<std::string_view, std::int64_t>> counts_;
