@@ -6,6 +6,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Boost 1.74 REQUIRED)
 find_package(Protobuf REQUIRED)
+find_package(OpenSSL 3.0 REQUIRED)  # Apache-2.0
 find_package(GTest REQUIRED)
 find_package(PkgConfig REQUIRED)
 

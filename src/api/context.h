@@ -10,6 +10,7 @@
 #include "api/api_server.h"
 #include "api/heavy_work.h"
 #include "api/jobs.h"
+#include "api/key_quotas.h"
 #include "api/metrics.h"
 #include "api/prepare_pool.h"
 #include "api/protocols/protocol.h"
@@ -75,6 +76,7 @@ struct ApiContext {
     std::shared_ptr<Guard> guard;
     std::unique_ptr<AccessLog> access_log;  // null without one
     Metrics metrics;
+    KeyQuotas quotas;
     RequestLog log;
     base::Random random;
     std::function<void(net::HttpServer::Task)> post;

@@ -113,6 +113,8 @@ ApiError from_status(int status, std::string_view message) {
     if (status == 413) {
         error.message = fmt::format("The request body is too large: {}.", message);
         error.code = "request_too_large";
+    } else if (status == 429) {
+        error = from_error({base::Errc::overloaded, error.message});
     } else if (status == 503) {
         error = unavailable(error.message, 1);
     } else if (status == 507) {

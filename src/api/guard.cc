@@ -111,6 +111,21 @@ ApiError refusal(int status, std::string message, std::string code) {
     return {status, std::move(message), "invalid_request_error", "", std::move(code), 0};
 }
 
+// What may stand behind a key in a file of keys.
+constexpr const char* kRequestsPerMinute = "requests_per_minute";
+constexpr const char* kTokensPerMinute = "tokens_per_minute";
+constexpr const char* kConcurrentRequests = "concurrent_requests";
+
+KeyLimits limits_in(const net::FoundKey& key) {
+    KeyLimits limits;
+    for (const auto& [name, value] : key.numbers) {
+        if (name == kRequestsPerMinute) limits.requests_per_minute = value;
+        if (name == kTokensPerMinute) limits.tokens_per_minute = value;
+        if (name == kConcurrentRequests) limits.concurrent_requests = value;
+    }
+    return limits;
+}
+
 std::string this_machine() {
     std::array<char, 256> name = {};
     if (::gethostname(name.data(), name.size() - 1) != 0) return {};
@@ -140,7 +155,9 @@ Access access_of(std::string_view method, std::string_view path) {
 base::Result<std::unique_ptr<Guard>> Guard::create(std::vector<std::string> api_keys,
                                                    const AccessOptions& options) {
     TRY(net::SecretKeys clients,
-        net::SecretKeys::load({std::move(api_keys), options.api_key_files}));
+        net::SecretKeys::load({std::move(api_keys),
+                               options.api_key_files,
+                               {kRequestsPerMinute, kTokensPerMinute, kConcurrentRequests}}));
     TRY(net::SecretKeys admins,
         net::SecretKeys::load({options.admin_keys, options.admin_key_files}));
     for (const std::string& origin : options.cors_origins) {
@@ -176,8 +193,9 @@ Guard::Given Guard::look_up(const HttpRequest& request) const {
     const auto admin = admin_keys_.find(key);
     given.api = api.has_value();
     given.admin = admin.has_value();
-    if (api) given.label = *api;
-    if (admin) given.label = *admin;
+    if (api) given.label = api->label;
+    if (admin) given.label = admin->label;
+    if (api) given.limits = limits_in(*api);
     // Where no keys are asked for a key is not wrong: clients send whatever their library makes
     // them send.
     given.wrong =
@@ -267,6 +285,19 @@ std::optional<ApiError> Guard::check_key(const HttpRequest& request, Access acce
     return refusal(401, "This needs the API key: the server has no admin key.", "invalid_api_key");
 }
 
+// What a body may grow to when it is unpacked is not known before, so bodies come as they are.
+std::optional<ApiError> Guard::check_encoding(const HttpRequest& request) const {
+    for (const auto& [name, value] : request.headers) {
+        if (name != "content-encoding" || value.empty() || lower(value) == "identity") continue;
+        return refusal(415,
+                       fmt::format("The body has the content encoding '{}'. Bodies are taken as "
+                                   "they are only: send it without a Content-Encoding.",
+                                   base::escaped(value).substr(0, 100)),
+                       "unsupported_content_encoding");
+    }
+    return {};
+}
+
 // What a page can send without a preflight has other types.
 std::optional<ApiError> Guard::check_type(const HttpRequest& request, Access access) const {
     const std::string type = media_type(request.header("content-type"));
@@ -315,6 +346,7 @@ Passage Guard::check(base::TimePoint now, const HttpRequest& request) {
     passage.access = access_of(request.method, request.path);
     const Given given = look_up(request);
     passage.key = given.label;
+    passage.limits = given.limits;
     const auto answer = [&](const ApiError& error) {
         passage.response = error_response(request, error);
         return passage;
@@ -356,6 +388,11 @@ Passage Guard::check(base::TimePoint now, const HttpRequest& request) {
         return answer(*error);
     }
     if (changes_state(request.method)) {
+        if (const auto error = check_encoding(request)) {
+            answer(*error);
+            passage.response->headers.emplace_back("accept-encoding", "identity");
+            return passage;
+        }
         if (const auto error = check_type(request, passage.access)) return answer(*error);
     }
     return passage;

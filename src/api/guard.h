@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/error.h"
+#include "api/key_quotas.h"
 #include "api/key_throttle.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -47,6 +48,7 @@ std::string_view without_version(std::string_view path);
 struct Passage {
     Access access = Access::client;
     std::string key;                            // the label of the key that it brought; "" = none
+    KeyLimits limits;                           // of that key
     std::string allow_origin;                   // origin of the web page that may read the answer
     std::optional<net::HttpResponse> response;  // the answer, if no route is to see the request
 };
@@ -71,6 +73,7 @@ class Guard {
   private:
     struct Given {
         std::string label;  // "" = none, or a wrong one
+        KeyLimits limits;
         bool api = false;
         bool admin = false;
         bool wrong = false;  // one was sent, but it is none of ours
@@ -85,6 +88,8 @@ class Guard {
     std::optional<ApiError> check_page(const net::HttpRequest& request) const;
     std::optional<ApiError> check_key(const net::HttpRequest& request, Access access,
                                       const Given& given) const;
+    // Whether its body is written as nothing but what its type says.
+    std::optional<ApiError> check_encoding(const net::HttpRequest& request) const;
     std::optional<ApiError> check_type(const net::HttpRequest& request, Access access) const;
     net::HttpResponse answer_preflight(const net::HttpRequest& request) const;
     bool asks_for_key(Access access) const;

@@ -236,7 +236,8 @@ void metrics(ApiContext& context, const Exchange& exchange, Words) {
     }
     response.body = metrics_text(context.metrics, views,
                                  {context.connections(), context.heavy.size(),
-                                  context.budget.requests(), context.budget.bytes()});
+                                  context.budget.requests(), context.budget.bytes()},
+                                 context.quotas.usage());
     context.respond(*exchange, response);
 }
 

@@ -279,8 +279,30 @@ RequestMetrics::RequestMetrics(std::int32_t context_length)
       params_max_tokens(length_bounds(context_length)),
       params_n(kCountBounds) {}
 
+namespace {
+
+void write_usage(PrometheusText& text, const std::map<std::string, KeyUsage>& usage) {
+    if (usage.empty()) return;
+    const auto counter = [&](std::string_view name, std::string_view help,
+                             std::uint64_t KeyUsage::*value) {
+        text.family(name, kCounter, help);
+        for (const auto& [key, used] : usage) {
+            text.sample(name, static_cast<double>(used.*value), metric_label("key", key));
+        }
+    };
+    counter("helix_key_requests_total", "Requests that were let in, by key.", &KeyUsage::requests);
+    counter("helix_key_requests_refused_total", "Requests over a limit of their key, by key.",
+            &KeyUsage::refused);
+    counter("helix_key_prompt_tokens_total", "Tokens of prompts, by key.",
+            &KeyUsage::prompt_tokens);
+    counter("helix_key_output_tokens_total", "Tokens of answers, by key.",
+            &KeyUsage::output_tokens);
+}
+
+}  // namespace
+
 std::string metrics_text(const Metrics& metrics, std::span<const ModelView> views,
-                         const HeldNow& held) {
+                         const HeldNow& held, const std::map<std::string, KeyUsage>& usage) {
     CHECK(views.size() == metrics.models.size() && !views.empty());
     PrometheusText text;
     const auto labels = [](const ModelView& model) {
@@ -306,6 +328,7 @@ std::string metrics_text(const Metrics& metrics, std::span<const ModelView> view
                 static_cast<double>(metrics.http_requests));
     text.single("helix_http_errors_total", kCounter, "HTTP requests answered 4xx or 5xx.",
                 static_cast<double>(metrics.http_errors));
+    write_usage(text, usage);
     return text.take();
 }
 

@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/key_quotas.h"
 #include "core/coordinator/coordinator.h"
 #include "store/job_store.h"
 
@@ -111,8 +113,8 @@ struct ModelView {
 };
 
 // views has a model for each of metrics.models. What is counted of the server as a whole has the
-// labels of the first.
+// labels of the first; usage is by the labels of keys.
 std::string metrics_text(const Metrics& metrics, std::span<const ModelView> views,
-                         const HeldNow& held);
+                         const HeldNow& held, const std::map<std::string, KeyUsage>& usage);
 
 }  // namespace helix::api

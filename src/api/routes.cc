@@ -13,6 +13,7 @@
 #include "api/error.h"
 #include "api/guard.h"
 #include "api/protocols/protocol.h"
+#include "api/quota_gate.h"
 #include "base/check.h"
 
 namespace helix::api {
@@ -22,19 +23,21 @@ using handle::Exchange;
 
 constexpr OtherMethods kRefuse = OtherMethods::refuse;
 constexpr OtherMethods kHide = OtherMethods::hide;
+constexpr OtherMethods kNameTheOne = OtherMethods::name_the_one;
+constexpr bool kCounted = true;
 
 // Who may ask for which path is decided in api/guard.h; a path that is not opened there asks for a
 // client's key.
 constexpr std::array kRoutes = {
-    Route{"POST", "/chat/completions", handle::chat},
-    Route{"POST", "/completions", handle::completion},
-    Route{"POST", "/responses", handle::responses},
+    Route{"POST", "/chat/completions", handle::chat, kNameTheOne, kCounted},
+    Route{"POST", "/completions", handle::completion, kNameTheOne, kCounted},
+    Route{"POST", "/responses", handle::responses, kNameTheOne, kCounted},
     Route{"GET", "/responses/{id}", handle::get_response, kRefuse},
     Route{"DELETE", "/responses/{id}", handle::delete_response, kRefuse},
-    Route{"POST", "/messages", handle::messages},
+    Route{"POST", "/messages", handle::messages, kNameTheOne, kCounted},
     Route{"POST", "/messages/count_tokens", handle::message_tokens},
-    Route{"POST", "/api/chat", handle::ollama_chat},
-    Route{"POST", "/api/generate", handle::ollama_generate},
+    Route{"POST", "/api/chat", handle::ollama_chat, kNameTheOne, kCounted},
+    Route{"POST", "/api/generate", handle::ollama_generate, kNameTheOne, kCounted},
     Route{"GET", "/api/tags", handle::ollama_tags},
     Route{"GET", "/api/ps", handle::ollama_running},
     Route{"POST", "/api/show", handle::ollama_show},
@@ -106,13 +109,14 @@ bool is_job_path(std::string_view path) {
 }
 
 // Every request that comes over the network goes through here, whatever its route.
-bool let_pass(ApiContext& context, const Exchange& exchange) {
+std::optional<Passage> let_pass(ApiContext& context, const Exchange& exchange) {
     Passage passage = context.guard->check(context.options.clock(), exchange->request());
     exchange->allow_origin(passage.allow_origin);
     const auto response = std::exchange(passage.response, std::nullopt);
     log_end(context.access_log.get(), *exchange, passage, context.options.clock, !response);
-    if (response) context.respond(*exchange, *response);
-    return !response;
+    if (!response) return passage;
+    context.respond(*exchange, *response);
+    return {};
 }
 
 // found: a route of this path that takes another method.
@@ -153,7 +157,8 @@ void route(ApiContext& context, const Exchange& exchange) {
     for (auto& [name, value] : extra_headers(protocol_of(exchange->request().path), request_id)) {
         exchange->add_header(name, value);
     }
-    if (!let_pass(context, exchange)) return;
+    const std::optional<Passage> passage = let_pass(context, exchange);
+    if (!passage) return;
     const net::HttpRequest& request = exchange->request();
     const std::string_view path = without_version(request.path);
     if (context.jobs == nullptr && is_job_path(path)) {
@@ -166,6 +171,7 @@ void route(ApiContext& context, const Exchange& exchange) {
         const std::optional<Captured> captured = match(candidate.path, path);
         if (!captured) continue;
         if (candidate.method == method) {
+            if (candidate.counted && !within_quota(context, exchange, *passage)) return;
             const handle::Words words(captured->words.data(), captured->count);
             return candidate.handler(context, exchange, words);
         }

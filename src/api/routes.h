@@ -26,6 +26,7 @@ struct Route {
     std::string_view path;
     handle::Handler* handler;
     OtherMethods others = OtherMethods::name_the_one;
+    bool counted = false;  // it computes, so it counts towards the limits of its key
 };
 std::span<const Route> all_routes();
 

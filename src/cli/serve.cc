@@ -25,6 +25,7 @@
 #include "cli/role_option.h"
 #include "cli/scale_option.h"
 #include "cli/size_option.h"
+#include "cli/tls_option.h"
 #include "core/routing/router_catalogue.h"
 #include "model/info.h"
 #include "model/weight_source.h"
@@ -56,6 +57,7 @@ struct ServeArguments {
     std::string key;
     bool insecure = false;
     AccessArguments access;
+    TlsArguments tls;
     std::string chat_template;
     std::string tool_parser = "auto";
     std::string placement;
@@ -357,8 +359,8 @@ void tell_addresses(const ServeArguments& a, const std::string& host, std::uint1
     std::string urls;
     const std::vector<std::string> addresses = net::reachable_addresses(host);
     for (const std::string& address : addresses) {
-        urls += fmt::format("{}http://{}:{}/v1", urls.empty() ? "" : ", ", net::url_host(address),
-                            port);
+        urls += fmt::format("{}{}://{}:{}/v1", urls.empty() ? "" : ", ", scheme_of(a.tls),
+                            net::url_host(address), port);
     }
     LOG_INFO("serving {} at {}", model, urls);
     if (a.key.empty() && !a.insecure && !net::is_loopback(host)) return;
@@ -394,6 +396,7 @@ base::Status serve(const ServeArguments& a) {
     TRY_VOID(net::require_open_files("helix serve", kLeastServeFiles));
     TRY(const HostPort http, listen_address("--listen", a.listen));
     api::ApiOptions access;
+    TRY_VOID(fill_tls(a.tls, access));
     TRY_VOID(fill_access(a.access, AccessEnvironment::read(), http.host, access));
     TRY(const Served served, open_model(a));
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
@@ -403,6 +406,7 @@ base::Status serve(const ServeArguments& a) {
     TRY(api::ApiOptions with_pages, api_options(a, http));
     with_pages.api_keys = std::move(access.api_keys);
     with_pages.access = std::move(access.access);
+    with_pages.http.tls = std::move(access.http.tls);
     // Whoever names the host here may also call it so.
     TRY(const HostPort named, parse_host_port("--listen", a.listen));
     with_pages.access.host_names.push_back(named.host);
@@ -512,6 +516,7 @@ void add_serve(App& app) {
     command->add_option("--key", a.key, "the coordinator's key file, made by 'helix key new'");
     command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
     add_access_options(*command, a.access);
+    add_tls_options(*command, a.tls);
     add_answer_options(*command, a);
     command->add_option("--context", a.context,
                         "tokens of prompt and answer together [the model's, at least 512]");
@@ -553,7 +558,8 @@ void add_serve(App& app) {
         "Examples:\n"
         "  helix serve --model llama.gguf\n"
         "  helix serve --model llama.gguf --listen 0.0.0.0:8080 --key ~/.helix/coordinator.key \\\n"
-        "              --api-key-file api.keys --admin-key-file admin.key\n"
+        "              --api-key-file api.keys --admin-key-file admin.key \\\n"
+        "              --tls-cert cert.pem --tls-key key.pem\n"
         "  helix serve --model llama.gguf --threads 32 --tp 2\n"
         "  helix serve --model llama.gguf --no-worker --min-workers 3\n"
         "  helix serve --model llama.gguf --state-dir ~/.helix/state --rejoin-wait 10\n\n"

@@ -10,6 +10,9 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/rfc2818_verification.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
@@ -22,6 +25,7 @@
 #include <cctype>
 #include <exception>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -56,6 +60,7 @@ bool is_port(std::string_view text) {
 struct Connection {
     explicit Connection(asio::io_context& io) : stream(io) {}
     beast::tcp_stream stream;
+    std::optional<asio::ssl::stream<beast::tcp_stream&>> tls;
     beast::flat_buffer read_ahead;
     bool used = false;
 };
@@ -69,10 +74,11 @@ base::Result<HttpTarget> parse_http_url(std::string_view url) {
             "'{}': {}; expected http://HOST:PORT, like http://127.0.0.1:8080", url, why));
     };
     std::string_view rest = url;
-    if (rest.starts_with("https://")) return bad("there is no TLS here");
-    if (rest.starts_with("http://")) rest.remove_prefix(7);
-    if (rest.find("://") != std::string_view::npos) return bad("that is no HTTP address");
     HttpTarget target;
+    target.tls = rest.starts_with("https://");
+    if (target.tls) target.port = "443";
+    if (target.tls || rest.starts_with("http://")) rest.remove_prefix(rest.find("//") + 2);
+    if (rest.find("://") != std::string_view::npos) return bad("that is no HTTP address");
     const std::size_t slash = rest.find('/');
     if (slash != std::string_view::npos) {
         target.prefix = rest.substr(slash);
@@ -103,17 +109,31 @@ struct HttpClient::Impl {
         return Error{Errc::unavailable, fmt::format("{}: {}", target.host, ec.message())};
     }
 
+    // Makes what connections with TLS begin with.
+    base::Status trust() {
+        error_code ec;
+        tls_context.emplace(asio::ssl::context::tls_client);
+        SSL_CTX_set_min_proto_version(tls_context->native_handle(), TLS1_2_VERSION);
+        tls_context->set_default_verify_paths(ec);
+        tls_context->set_verify_mode(asio::ssl::verify_peer, ec);
+        if (!ec) return base::Ok{};
+        return Error{Errc::internal, fmt::format("OpenSSL cannot be used: {}", ec.message())};
+    }
+
     std::string place() const { return target.host + ":" + target.port; }
 
     asio::awaitable<void> run(HttpCall call);
-    asio::awaitable<base::Status> exchange(HttpCall& call, ConnectionPointer& connection,
-                                           bool& heard);
+    template <typename Stream>
+    asio::awaitable<base::Status> exchange(Stream& stream, HttpCall& call,
+                                           ConnectionPointer& connection, bool& heard);
+    asio::awaitable<base::Status> shake_hands(Connection& connection);
     asio::awaitable<base::Status> connect(Connection& connection);
     base::Error failed(const char* doing, const error_code& ec) const;
 
     asio::io_context io{1};
     HttpTarget target;
     tcp::resolver::results_type endpoints;
+    std::optional<asio::ssl::context> tls_context;
     asio::steady_timer alarm;
     std::vector<ConnectionPointer> idle;
     std::size_t open = 0;
@@ -139,11 +159,36 @@ asio::awaitable<base::Status> HttpClient::Impl::connect(Connection& connection) 
     if (ec == beast::error::timeout) co_return failed("connecting", ec);
     if (ec) co_return Error{Errc::unavailable, fmt::format("{}: {}", place(), ec.message())};
     connection.stream.socket().set_option(tcp::no_delay(true), ec);
+    if (tls_context) co_return co_await shake_hands(connection);
     co_return base::Ok{};
 }
 
+asio::awaitable<base::Status> HttpClient::Impl::shake_hands(Connection& connection) {
+    error_code ec;
+    auto& tls = connection.tls.emplace(connection.stream, *tls_context);
+    const bool is_address = (asio::ip::make_address(target.host, ec), !ec);
+    if (!is_address)
+        SSL_ctrl(tls.native_handle(), SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                 target.host.data());
+    tls.set_verify_callback(asio::ssl::rfc2818_verification(target.host), ec);
+    co_await tls.async_handshake(asio::ssl::stream_base::client,
+                                 asio::redirect_error(asio::use_awaitable, ec));
+    if (!ec) co_return base::Ok{};
+    if (ec == beast::error::timeout) co_return failed("connecting", ec);
+    const bool untrusted =
+        SSL_get_verify_result(tls.native_handle()) != X509_V_OK ||
+        ERR_GET_REASON(static_cast<unsigned long>(ec.value())) == SSL_R_CERTIFICATE_VERIFY_FAILED;
+    co_return Error{
+        Errc::unavailable,
+        untrusted ? fmt::format("{}: its certificate is not trusted, or is not for {} "
+                                "(SSL_CERT_FILE=FILE in the environment trusts those in FILE)",
+                                place(), target.host)
+                  : fmt::format("{}: no TLS: {}", place(), ec.message())};
+}
+
 // One try on one connection. Sets heard when something of the answer has come.
-asio::awaitable<base::Status> HttpClient::Impl::exchange(HttpCall& call,
+template <typename Stream>
+asio::awaitable<base::Status> HttpClient::Impl::exchange(Stream& stream, HttpCall& call,
                                                          ConnectionPointer& connection,
                                                          bool& heard) {
     http::request<http::string_body> request{http::string_to_verb(call.method),
@@ -155,13 +200,13 @@ asio::awaitable<base::Status> HttpClient::Impl::exchange(HttpCall& call,
     request.prepare_payload();
     error_code ec;
     const auto token = [&ec] { return asio::redirect_error(asio::use_awaitable, ec); };
-    co_await http::async_write(connection->stream, request, token());
+    co_await http::async_write(stream, request, token());
     if (ec) co_return failed("sending", ec);
 
     http::response_parser<http::buffer_body> parser;
     parser.body_limit(call.most_body_bytes);
     if (call.method == "HEAD") parser.skip(true);
-    co_await http::async_read_header(connection->stream, connection->read_ahead, parser, token());
+    co_await http::async_read_header(stream, connection->read_ahead, parser, token());
     if (ec) co_return failed("reading", ec);
     heard = true;
     if (call.on_head) call.on_head(static_cast<int>(parser.get().result_int()));
@@ -169,7 +214,7 @@ asio::awaitable<base::Status> HttpClient::Impl::exchange(HttpCall& call,
     while (!parser.is_done()) {
         parser.get().body().data = piece.data();
         parser.get().body().size = piece.size();
-        co_await http::async_read_some(connection->stream, connection->read_ahead, parser, token());
+        co_await http::async_read_some(stream, connection->read_ahead, parser, token());
         if (ec == http::error::need_buffer) ec = {};
         const std::size_t size = piece.size() - parser.get().body().size;
         if (size > 0 && call.on_body) call.on_body({piece.data(), size});
@@ -199,7 +244,12 @@ asio::awaitable<void> HttpClient::Impl::run(HttpCall call) {
         bool heard = false;
         if (!connection->used) status = co_await connect(*connection);
         if (connection->used || status.ok()) {
-            status = co_await exchange(call, connection, heard);
+            // g++ 12 awaits both sides of a "?:".
+            if (connection->tls) {
+                status = co_await exchange(*connection->tls, call, connection, heard);
+            } else {
+                status = co_await exchange(connection->stream, call, connection, heard);
+            }
             // The server may have closed a kept connection meanwhile; then nothing of the request
             // was served and it may be sent again.
             again = !status.ok() && !heard && connection->used &&
@@ -221,6 +271,7 @@ HttpClient::~HttpClient() = default;
 base::Result<std::unique_ptr<HttpClient>> HttpClient::create(HttpTarget target) {
     auto impl = std::make_unique<Impl>(std::move(target));
     TRY_VOID(impl->resolve());
+    if (impl->target.tls) TRY_VOID(impl->trust());
     return std::unique_ptr<HttpClient>(new HttpClient(std::move(impl)));
 }
 

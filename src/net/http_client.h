@@ -21,10 +21,10 @@ struct HttpTarget {
     std::string host;
     std::string port = "80";
     std::string prefix;  // "" or "/..." without a slash at its end
+    bool tls = false;
 };
 
-// Parses "http://HOST[:PORT][/PATH]", "HOST:PORT" and "http://[::1]:8080". https is an error: there
-// is no TLS.
+// Parses "http://HOST[:PORT][/PATH]", the same with https, "HOST:PORT" and "http://[::1]:8080".
 base::Result<HttpTarget> parse_http_url(std::string_view url);
 
 // One request and what hears its answer: on_head, then any number of on_body, then on_end; only
@@ -46,6 +46,8 @@ struct HttpCall {
 };
 
 // Sends calls to one server, each on a connection of its own; connections are kept and used again.
+// With TLS the server must prove that it is the target's host, by a certificate that the system
+// trusts, or that is in the file that the environment's SSL_CERT_FILE names.
 // One thread calls everything but wake().
 class HttpClient {
   public:

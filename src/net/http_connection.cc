@@ -1,6 +1,9 @@
 #include "net/http_connection.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
@@ -22,19 +25,12 @@ namespace {
 // next one. The rest stays in the socket.
 constexpr std::size_t kReadAheadBytes = std::size_t{64} << 10U;
 constexpr std::size_t kReadAheadHandlingBytes = std::size_t{16} << 10U;
-// A buffer that is empty and larger than this is given back.
-constexpr std::size_t kKeptBytes = std::size_t{16} << 10U;
 constexpr base::Duration kLinger = base::from_seconds(2);
 constexpr base::Duration kForever = {};
-constexpr double kLeastRate = 1e6;  // bytes a second at which large bodies have to come
+// An answer that comes this soon needs no look whether its client is still there.
+constexpr std::chrono::milliseconds kProbeAfter{200};
 constexpr const char* kTooMany = "too many connections";
 constexpr const char* kTooLong = "the request took too long to arrive";
-
-HttpParserLimits parser_limits(const HttpServerOptions& options) {
-    HttpParserLimits limits;
-    limits.max_header_bytes = options.max_header_bytes;
-    return limits;
-}
 
 std::string address_of(const asio::ip::tcp::socket& socket) {
     error_code ec;
@@ -47,12 +43,13 @@ std::string address_of(const asio::ip::tcp::socket& socket) {
     return address.to_string();
 }
 
+}  // namespace
+
 void empty(std::string& buffer) {
+    constexpr std::size_t kKeptBytes = std::size_t{16} << 10U;
     buffer.clear();
     if (buffer.capacity() > kKeptBytes) buffer.shrink_to_fit();
 }
-
-}  // namespace
 
 std::string_view HttpLoop::date() {
     return clock.at(std::chrono::duration_cast<std::chrono::seconds>(
@@ -74,9 +71,9 @@ std::shared_ptr<MemoryBudget> HttpLoop::bodies_of(const std::string& peer) {
     return budget;
 }
 
-std::string HttpLoop::last_answer(int status, std::string_view message, std::string_view path) {
+std::string HttpLoop::last_answer(int status, std::string_view message, const HttpRequest& asked) {
     const std::string id = fmt::format("req_{:016x}", ids.next());
-    const HttpResponse page = error_page({status, message, path, id});
+    const HttpResponse page = error_page({status, message, asked.path, id});
     ResponseHead head;
     head.status = page.status;
     head.content_type = page.content_type;
@@ -85,28 +82,29 @@ std::string HttpLoop::last_answer(int status, std::string_view message, std::str
     head.request_id = id;
     head.content_length = page.body.size();
     head.keep_alive = false;
-    return format_head(head) + page.body;
+    return asked.method == "HEAD" ? format_head(head) : format_head(head) + page.body;
 }
 
 HttpConnection::HttpConnection(HttpLoop& loop, asio::ip::tcp::socket socket)
     : loop_(loop),
       socket_(std::move(socket)),
-      peer_(address_of(socket_)),
+      peer_(address_of(socket_.tcp())),
       wake_(loop.io, Clock::time_point::max()),
       write_progress_(Clock::now()) {
     error_code ec;
-    socket_.non_blocking(true, ec);
-    socket_.set_option(asio::ip::tcp::no_delay(true), ec);
+    HttpSocket::Socket& tcp = socket_.tcp();
+    tcp.non_blocking(true, ec);
+    tcp.set_option(asio::ip::tcp::no_delay(true), ec);
     if (loop_.options.send_buffer_bytes > 0) {
-        socket_.set_option(asio::socket_base::send_buffer_size(loop_.options.send_buffer_bytes),
-                           ec);
+        tcp.set_option(asio::socket_base::send_buffer_size(loop_.options.send_buffer_bytes), ec);
     }
+    if (loop_.tls) socket_.begin_tls(loop_.tls->accept(tcp.native_handle()));
 }
 
 void HttpConnection::start() {
-    enter(Phase::idle, loop_.options.header_timeout);
-    spawn([this] { return read_loop(); });
-    spawn([this] { return serve(); });
+    if (!socket_.has_tls()) return converse(false);
+    enter(Phase::handshake, loop_.options.handshake_timeout);
+    spawn([this] { return shake_hands(false); });
 }
 
 template <typename Coroutine>
@@ -118,8 +116,35 @@ void HttpConnection::spawn(Coroutine coroutine) {
 }
 
 void HttpConnection::start_refusing() {
-    tell_refused(503, kTooMany);
+    if (!socket_.has_tls()) return converse(true);
+    enter(Phase::handshake, kLinger);
+    spawn([this] { return shake_hands(true); });
+}
+
+// A client that speaks without TLS is told so when its request is known.
+HttpConnection::Awaitable<void> HttpConnection::shake_hands(bool refusing) {
+    const auto self = shared_from_this();
+    for (bool first = true; !closed_; first = false) {
+        error_code ec;
+        co_await socket_.tcp().async_wait(socket_.wait(),
+                                          asio::redirect_error(asio::use_awaitable, ec));
+        if (closed_) co_return;
+        plain_ = first && socket_.begins_plain();
+        if (plain_) break;
+        socket_.handshake(ec);
+        if (!ec) break;
+        if (ec == asio::error::would_block) continue;
+        LOG_DEBUG("http: the TLS handshake with {} failed: {}", peer_, socket_.why());
+        co_return close();
+    }
+    converse(refusing);
+}
+
+void HttpConnection::converse(bool refusing) {
+    enter(Phase::idle, loop_.options.header_timeout);
     spawn([this] { return read_loop(); });
+    if (!refusing) return spawn([this] { return serve(); });
+    tell_refused(503, kTooMany);
     spawn([this] { return refuse(503, kTooMany, {}); });
 }
 
@@ -145,33 +170,29 @@ void HttpConnection::check_deadline(Clock::time_point now) {
             fmt::format("at least {} bytes of a body must arrive in {} s", o.body_progress_bytes,
                         o.body_progress_interval.seconds());
         tell_refused(408, why);
-        spawn([this, why, path = arriving_path()] { return refuse(408, why, path); });
+        spawn([this, why, asked = asked()] { return refuse(408, why, asked); });
         return;
+    }
+    if (read_closed_ && now - probed_at_ > std::chrono::nanoseconds(loop_.options.probe.ns)) {
+        probe_client(now);
     }
     if (now < deadline_) return;
     if (phase_ == Phase::header || phase_ == Phase::body) {
         enter(Phase::linger, kLinger);
         tell_refused(408, kTooLong);
-        spawn([this, path = arriving_path()] { return refuse(408, kTooLong, path); });
+        spawn([this, asked = asked()] { return refuse(408, kTooLong, asked); });
         return;
     }
     close();
-}
-
-bool HttpConnection::too_slow(Clock::time_point now) {
-    const HttpServerOptions& o = loop_.options;
-    if (now - body_mark_at_ < std::chrono::nanoseconds(o.body_progress_interval.ns)) return false;
-    if (body_received_ - body_mark_ < o.body_progress_bytes) return true;
-    body_mark_ = body_received_;
-    body_mark_at_ = now;
-    return false;
 }
 
 void HttpConnection::close() {
     if (closed_) return;
     closed_ = true;
     error_code ec;
-    socket_.close(ec);
+    // The end of an answer that was broken off must not look like its proper end.
+    if (socket_.has_tls() && !exchange_ && sent_ == out_.size()) socket_.end_sending();
+    socket_.tcp().close(ec);
     wake();
     if (exchange_) {
         exchange_->connection_ = nullptr;
@@ -198,8 +219,12 @@ HttpConnection::Awaitable<void> HttpConnection::wait_for_wake() {
 }
 
 // Reads all the time, also while an answer streams: that is how a client that goes away is noticed.
+// The end of what it sends may mean that it waits for its answer, or that it has left. A socket
+// that is closed at the other end answers whatever is sent with a reset, which ends this.
 HttpConnection::Awaitable<void> HttpConnection::read_loop() {
     const auto self = shared_from_this();
+    bool blocked = true;
+    auto wait = HttpSocket::Socket::wait_read;
     while (!closed_) {
         const std::size_t most =
             phase_ == Phase::handling ? kReadAheadHandlingBytes : kReadAheadBytes;
@@ -208,22 +233,57 @@ HttpConnection::Awaitable<void> HttpConnection::read_loop() {
             continue;
         }
         error_code ec;
-        co_await socket_.async_wait(asio::socket_base::wait_read,
-                                    asio::redirect_error(asio::use_awaitable, ec));
+        if (blocked || !socket_.has_read_ahead()) {
+            co_await socket_.tcp().async_wait(wait, asio::redirect_error(asio::use_awaitable, ec));
+        }
         if (closed_) co_return;
         const std::size_t room = std::min(most - in_.size(), loop_.scratch.size());
-        const std::size_t n =
-            ec ? 0 : socket_.read_some(asio::buffer(loop_.scratch.data(), room), ec);
-        if (ec == asio::error::would_block) continue;
+        const std::size_t n = ec ? 0 : socket_.read_some(loop_.scratch.data(), room, ec);
+        blocked = ec == asio::error::would_block;
+        wait = blocked ? socket_.wait() : HttpSocket::Socket::wait_read;
+        if (blocked) continue;
         if (ec) {
             read_closed_ = true;
             wake();
-            const bool answered = exchange_ && exchange_->done_;
-            if ((phase_ == Phase::handling && !answered) || phase_ == Phase::linger) close();
-            co_return;
+            if (phase_ == Phase::linger || ec != asio::error::eof) close();
+            break;
         }
         if (phase_ != Phase::linger) in_.append(loop_.scratch.data(), n);
         wake();
+    }
+    if (closed_) co_return;
+    read_closed_at_ = Clock::now();
+    probe_client(read_closed_at_);
+    error_code reset;
+    co_await socket_.tcp().async_wait(asio::socket_base::wait_error,
+                                      asio::redirect_error(asio::use_awaitable, reset));
+    close();
+}
+
+// The system itself asks a silent client now and then, for answers into which nothing can be put.
+void HttpConnection::keep_probing() {
+    const int seconds = std::max(1, static_cast<int>(loop_.options.probe.seconds()));
+    const int fd = socket_.tcp().native_handle();
+    const int on = 1;
+    const int probes = 3;
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof seconds);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof seconds);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+// Sends what changes no answer: before it an interim one, within it a zero before the digits of the
+// next chunk's size.
+void HttpConnection::probe_client(Clock::time_point now) {
+    if (closed_ || !exchange_ || exchange_->done_) return;
+    if (!exchange_->started_ && now - read_closed_at_ < kProbeAfter) return;
+    probed_at_ = now;
+    keep_probing();
+    if (!exchange_->started_) {
+        if (!http_1_0_) send("HTTP/1.1 102 Processing\r\n\r\n");
+    } else if (exchange_->chunked_ && !exchange_->size_begun_) {
+        exchange_->size_begun_ = true;
+        send("0");
     }
 }
 
@@ -245,178 +305,6 @@ HttpConnection::Awaitable<void> HttpConnection::serve() {
     close();
 }
 
-// A request on its way in.
-struct HttpConnection::Arriving {
-    explicit Arriving(HttpConnection& c)
-        : connection(c), parser(parser_limits(c.loop_.options), c.peer_) {
-        connection.arriving_ = this;
-    }
-    ~Arriving() { connection.arriving_ = nullptr; }
-    Arriving(const Arriving&) = delete;
-    Arriving& operator=(const Arriving&) = delete;
-
-    HttpConnection& connection;
-    HttpParser parser;
-    std::string body;
-    std::shared_ptr<MemoryBudget::Share> share;  // what the body takes; null until there is one
-    std::shared_ptr<SpooledBody> file;           // if not null it takes the body
-    bool has_head = false;
-    bool done = false;
-};
-
-std::optional<HttpConnection::Refusal> HttpConnection::on_head(Arriving& in) {
-    const HttpRequest& head = in.parser.head();
-    const std::uint64_t limit = body_limit(head);
-    const std::uint64_t length = in.parser.content_length().value_or(0);
-    in.has_head = true;
-    in.parser.allow_body(limit);
-    if (length <= limit) {
-        auto file = body_file(head);
-        if (!file.ok()) return Refusal{500, file.error().message};
-        in.file = std::move(file).value();
-    }
-    if (in.file == nullptr) {
-        in.parser.allow_body(std::min<std::uint64_t>(limit, loop_.bodies_share_bytes()));
-    }
-    enter(Phase::body, loop_.options.body_timeout +
-                           base::from_seconds(static_cast<double>(length) / kLeastRate));
-    body_received_ = 0;
-    body_mark_ = 0;
-    body_mark_at_ = phase_since_;
-    return {};
-}
-
-std::optional<HttpConnection::Refusal> HttpConnection::keep_piece(Arriving& in) {
-    const std::string_view piece = in.parser.piece();
-    body_received_ += piece.size();
-    if (in.file != nullptr) {
-        // The file is in the page cache, so this copies what one read brought and does not wait.
-        if (in.share == nullptr) {
-            in.share = std::make_shared<MemoryBudget::Share>(loop_.body_files);
-        }
-        if (!in.share->grow_to(body_received_)) {
-            return Refusal{507, fmt::format("the uploads that are here fill the {} bytes that they "
-                                            "may take on disk; try again later",
-                                            loop_.body_files->limit_bytes())};
-        }
-        const base::Status kept = in.file->append(piece);
-        if (!kept.ok()) return Refusal{500, kept.error().message};
-        return {};
-    }
-    if (in.share == nullptr) {
-        in.share = std::make_shared<MemoryBudget::Share>(loop_.bodies_of(peer_));
-    }
-    const std::size_t needed = in.body.size() + piece.size();
-    if (needed > in.body.capacity()) {
-        // The string reserves what the share was charged for: twice as much each time, or all that
-        // is announced.
-        const std::uint64_t most = in.parser.content_length().value_or(2 * in.body.capacity());
-        std::size_t bytes = std::max<std::size_t>(needed, std::min(2 * in.body.capacity(), most));
-        if (!in.share->grow_to(bytes)) bytes = needed;
-        if (!in.share->grow_to(bytes)) {
-            const MemoryBudget& yours = in.share->budget();
-            const bool all = !yours.lacks(bytes - in.share->bytes());
-            return Refusal{429, fmt::format("the requests {} fill the {} bytes of memory for their "
-                                            "bodies; try again later",
-                                            all ? "that are here" : "from your address",
-                                            (all ? *loop_.bodies : yours).limit_bytes())};
-        }
-        std::string larger;  // a string that grows takes more than it is asked for
-        larger.reserve(bytes);
-        larger += in.body;
-        in.body = std::move(larger);
-    }
-    in.body += piece;
-    return {};
-}
-
-std::optional<HttpConnection::Refusal> HttpConnection::parse_received(Arriving& in) {
-    if (phase_ == Phase::idle) enter(Phase::header, loop_.options.header_timeout);
-    std::string_view data = in_;
-    std::optional<Refusal> refusal;
-    for (bool more = true; more && !refusal;) {
-        switch (in.parser.step(data)) {
-            case HttpParser::Step::more:
-                more = false;
-                break;
-            case HttpParser::Step::head:
-                refusal = on_head(in);
-                break;
-            case HttpParser::Step::body:
-                refusal = keep_piece(in);
-                break;
-            case HttpParser::Step::done:
-                in.done = true;
-                more = false;
-                break;
-            case HttpParser::Step::refused:
-                refusal = in.parser.refusal();
-                break;
-        }
-    }
-    in_.erase(0, in_.size() - data.size());
-    if (in_.empty()) empty(in_);
-    wake();  // there is room to read on
-    return refusal;
-}
-
-HttpConnection::Awaitable<bool> HttpConnection::read_request(HttpRequest& request) {
-    Arriving in(*this);
-    bool continued = false;
-    while (!in.done) {
-        if (!in_.empty()) {
-            std::optional<Refusal> refusal = parse_received(in);
-            if (refusal) {
-                tell_refused(refusal->status, refusal->why);
-                in.body = {};  // others may use its memory while the refusal is on its way
-                in.share.reset();
-                in.file.reset();
-                co_await refuse(refusal->status, std::move(refusal->why), arriving_path());
-                co_return false;
-            }
-            if (in.done) break;
-            if (in.has_head && !continued && in.parser.expects_continue()) {
-                continued = true;
-                send("HTTP/1.1 100 Continue\r\n\r\n");
-            }
-        }
-        if (read_closed_ || closed_) co_return false;
-        co_await wait_for_wake();
-        // A time-out is being answered, or we are stopping.
-        if (closed_ || phase_ == Phase::linger) co_return false;
-    }
-    if (in.file != nullptr) {
-        const base::Status sealed = in.file->seal();
-        if (!sealed.ok()) {
-            std::string why = sealed.error().message;
-            tell_refused(500, why);
-            co_await refuse(500, std::move(why), arriving_path());
-            co_return false;
-        }
-    }
-    http_1_0_ = in.parser.http_1_0();
-    keep_alive_ = in.parser.keep_alive();
-    request = in.parser.take_head();
-    request.body = std::move(in.body);
-    request.body_share = std::move(in.share);
-    request.body_file = std::move(in.file);
-    const std::string_view given = request.header("x-request-id");
-    request.request_id = is_plain_word(given) ? std::string(given) : new_request_id();
-    co_return true;
-}
-
-std::uint64_t HttpConnection::body_limit(const HttpRequest& head) const {
-    return loop_.options.body_limit ? loop_.options.body_limit(head) : loop_.options.max_body_bytes;
-}
-
-base::Result<std::shared_ptr<SpooledBody>> HttpConnection::body_file(
-    const HttpRequest& head) const {
-    if (!loop_.options.body_folder) return std::shared_ptr<SpooledBody>();
-    const std::string folder = loop_.options.body_folder(head);
-    if (folder.empty()) return std::shared_ptr<SpooledBody>();
-    return SpooledBody::create(folder);
-}
-
 std::string HttpConnection::new_request_id() {
     return fmt::format("req_{:016x}", loop_.ids.next());
 }
@@ -430,7 +318,6 @@ HttpConnection::Awaitable<void> HttpConnection::serve_one(HttpRequest request) {
     } catch (...) {
         fail(std::current_exception(), true);
     }
-    if (read_closed_ && !exchange->done_) close();
     while (!closed_ && !exchange->done_) co_await wait_for_wake();
     co_await drain_writes();
     if (exchange_) exchange_->connection_ = nullptr;
@@ -459,9 +346,9 @@ void HttpConnection::fail(const std::exception_ptr& error, bool serving) noexcep
         error_code ec;
         const bool begun = exchange_ && exchange_->started_;
         if (!begun && sent_ == out_.size()) {
-            socket_.write_some(asio::buffer(loop_.failed_answer), ec);
+            socket_.write_some(loop_.failed_answer.data(), loop_.failed_answer.size(), ec);
         }
-        socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ec);
+        socket_.tcp().shutdown(asio::ip::tcp::socket::shutdown_both, ec);
         deadline_ = Clock::time_point::min();  // the next tick closes
     }
 }
@@ -477,11 +364,10 @@ bool HttpConnection::answer_failure(const std::exception_ptr& error) {
         LOG_ERROR("http: {}", e.what());
     }
     const bool begun = exchange_ && exchange_->started_;
-    if (begun || phase_ == Phase::linger) return false;
+    if (begun || phase_ == Phase::linger || phase_ == Phase::handshake) return false;
     send(status == 503 ? loop_.failed_answer
                        : loop_.last_answer(500, "internal error",
-                                           exchange_ ? std::string_view(exchange_->request().path)
-                                                     : std::string_view()));
+                                           exchange_ ? exchange_->request() : HttpRequest()));
     if (!exchange_) return true;
     // Whoever has taken on the request learns that nobody waits for it any more.
     if (exchange_->gone_) asio::post(loop_.io, std::exchange(exchange_->gone_, nullptr));
@@ -491,28 +377,13 @@ bool HttpConnection::answer_failure(const std::exception_ptr& error) {
     return true;
 }
 
-void HttpConnection::tell_refused(int status, std::string_view message) const {
-    if (!loop_.options.on_refused) return;
-    HttpRefused what{peer_, {}, {}, status, message};
-    if (arriving_ != nullptr && arriving_->has_head) {
-        what.method = arriving_->parser.head().method;
-        what.path = arriving_->parser.head().path;
-    }
-    loop_.options.on_refused(what);
-}
-
-std::string HttpConnection::arriving_path() const {
-    const bool known = arriving_ != nullptr && arriving_->has_head;
-    return known ? arriving_->parser.head().path : std::string();
-}
-
 // Answers something that is no request, and ends the connection with it.
 HttpConnection::Awaitable<void> HttpConnection::refuse(int status, std::string message,
-                                                       std::string path) {
+                                                       HttpRequest asked) {
     const auto self = shared_from_this();
     keep_alive_ = false;
     enter(Phase::linger, kLinger);
-    send(loop_.last_answer(status, message, path));
+    send(loop_.last_answer(status, message, asked));
     co_await drain_writes();
     co_await linger();
     close();
@@ -524,8 +395,7 @@ HttpConnection::Awaitable<void> HttpConnection::linger() {
     enter(Phase::linger, kLinger);
     empty(in_);
     wake();  // there is room to read on
-    error_code ec;
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ec);
+    if (!closed_) socket_.end_sending();
     while (!closed_ && !read_closed_) co_await wait_for_wake();
 }
 
@@ -549,20 +419,19 @@ void HttpConnection::send(std::string_view bytes) {
 void HttpConnection::write_some() {
     while (sent_ < out_.size()) {
         error_code ec;
-        const std::size_t n =
-            socket_.write_some(asio::buffer(out_.data() + sent_, out_.size() - sent_), ec);
+        const std::size_t n = socket_.write_some(out_.data() + sent_, out_.size() - sent_, ec);
         sent_ += n;
         if (n > 0) write_progress_ = Clock::now();
         if (ec == asio::error::would_block) {
             if (!write_waiting_) write_progress_ = Clock::now();
             write_waiting_ = true;
-            socket_.async_wait(asio::socket_base::wait_write,
-                               [self = shared_from_this()](const error_code& failed) {
-                                   self->write_waiting_ = false;
-                                   if (self->closed_) return;
-                                   if (failed) return self->close();
-                                   self->write_some();
-                               });
+            socket_.tcp().async_wait(socket_.wait(),
+                                     [self = shared_from_this()](const error_code& failed) {
+                                         self->write_waiting_ = false;
+                                         if (self->closed_) return;
+                                         if (failed) return self->close();
+                                         self->write_some();
+                                     });
             break;
         }
         if (ec) return close();
@@ -588,120 +457,9 @@ ResponseHead HttpConnection::head_for(const HttpExchange& exchange, int status,
     head.request_id = exchange.request().request_id;
     head.date = loop_.date();
     head.allow_origin = exchange.allow_origin_;
-    head.keep_alive = keep_alive_ && !loop_.stopping;
+    const bool last = read_closed_ && in_.empty();
+    head.keep_alive = keep_alive_ && !last && !loop_.stopping;
     return head;
-}
-
-// ---- HttpExchange
-// -----------------------------------------------------------------------------------
-
-std::size_t HttpExchange::queued_bytes() const {
-    return open() && connection_ != nullptr ? connection_->out_.size() - connection_->sent_ : 0;
-}
-
-void HttpExchange::respond(const HttpResponse& response) {
-    if (!open()) return;
-    CHECK(!started_);
-    started_ = true;
-    status_ = response.status;
-    if (request_.method != "HEAD") body_bytes_ = response.body.size();
-    if (connection_ == nullptr) {
-        finish();
-        std::exchange(answer_, nullptr)(response);
-        return;
-    }
-    ResponseHead head = connection_->head_for(*this, response.status, response.content_type);
-    connection_->keep_alive_ = head.keep_alive;
-    headers_.insert(headers_.end(), response.headers.begin(), response.headers.end());
-    head.headers = &headers_;
-    head.content_length = response.body.size();
-    std::string text = format_head(head);
-    if (request_.method != "HEAD") text += response.body;
-    finish();
-    connection_->send(text);
-}
-
-void HttpExchange::begin_stream(int status, std::string_view content_type,
-                                const HttpHeaders& headers, std::optional<std::uint64_t> length) {
-    if (!open()) return;
-    CHECK(!started_ && connection_ != nullptr);
-    started_ = true;
-    status_ = status;
-    chunked_ = !connection_->http_1_0_ && !length;
-    ResponseHead head = connection_->head_for(*this, status, content_type);
-    connection_->keep_alive_ = head.keep_alive && (chunked_ || length);
-    headers_.insert(headers_.end(), headers.begin(), headers.end());
-    head.headers = &headers_;
-    head.framing = chunked_ ? Framing::chunked : Framing::close;
-    if (length) {
-        head.framing = Framing::length;
-        head.content_length = *length;
-        left_ = request_.method == "HEAD" ? 0 : *length;
-    }
-    connection_->send(format_head(head));
-}
-
-void HttpExchange::write(std::string_view data) {
-    if (!open() || data.empty()) return;
-    CHECK(started_);
-    body_bytes_ += data.size();
-    if (left_) {
-        CHECK(data.size() <= *left_);
-        *left_ -= data.size();
-    }
-    if (!chunked_) return connection_->send(data);
-    std::string chunk;
-    chunk.reserve(data.size() + 16);
-    append_chunk(chunk, data);
-    connection_->send(chunk);
-}
-
-void HttpExchange::end_stream() {
-    if (!open()) return;
-    CHECK(started_);
-    if (left_.value_or(0) > 0) return connection_->close();
-    finish();
-    if (chunked_) connection_->send("0\r\n\r\n");
-    if (connection_ != nullptr) connection_->wake();
-}
-
-void HttpExchange::on_drained(std::function<void()> callback) {
-    if (!open()) return;
-    CHECK(connection_ != nullptr);
-    if (queued_bytes() > 0) {
-        drained_ = std::move(callback);
-    } else {
-        asio::post(connection_->loop_.io, std::move(callback));
-    }
-}
-
-void HttpExchange::finish() {
-    done_ = true;
-    gone_ = nullptr;
-    drained_ = nullptr;
-    if (connection_ != nullptr) connection_->wake();
-    tell_end();
-}
-
-void HttpExchange::count(std::string_view name, std::int64_t more) {
-    for (auto& [known, value] : counts_) {
-        if (known == name) {
-            value += more;
-            return;
-        }
-    }
-    counts_.emplace_back(name, more);
-}
-
-void HttpExchange::tell_end() {
-    if (const auto ended = std::exchange(ended_, nullptr)) ended(*this);
-}
-
-void HttpExchange::abandon() {
-    CHECK(connection_ == nullptr);
-    answer_ = nullptr;
-    tell_end();
-    if (const auto gone = std::exchange(gone_, nullptr)) gone();
 }
 
 }  // namespace helix::net

@@ -19,8 +19,10 @@
 #include "net/http_date.h"
 #include "net/http_parser.h"
 #include "net/http_server.h"
+#include "net/http_socket.h"
 #include "net/memory_budget.h"
 #include "net/spooled_body.h"
+#include "net/tls_context.h"
 
 // Private to the server: its loop's state and one connection.
 
@@ -38,11 +40,13 @@ struct HttpLoop {
 
     // The present time for the header of this name.
     std::string_view date();
-    // A whole answer with this status that ends its connection. path: of the request, if known.
-    std::string last_answer(int status, std::string_view message, std::string_view path = {});
+    // A whole answer with this status that ends its connection. asked: the request, as far
+    // as it is known.
+    std::string last_answer(int status, std::string_view message, const HttpRequest& asked = {});
 
     boost::asio::io_context io{1};
     HttpServerOptions options;
+    std::unique_ptr<TlsContext> tls;  // null without
     HttpServer::Handler handler;
     HttpServer::ErrorPage error_page;
     base::Random ids;
@@ -63,6 +67,9 @@ struct HttpLoop {
     bool stopping = false;
 };
 
+// Empties a buffer, and gives its memory back if it is much.
+void empty(std::string& buffer);
+
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   public:
     HttpConnection(HttpLoop& loop, boost::asio::ip::tcp::socket socket);
@@ -72,27 +79,32 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     void start_refusing();
     void close();
     // Whether the connection is between requests, or nothing was asked yet.
-    bool idle() const { return phase_ == Phase::idle; }
+    bool idle() const { return phase_ == Phase::idle || phase_ == Phase::handshake; }
     Clock::time_point idle_since() const { return phase_since_; }
     // Closes what has been waiting for too long.
     void check_deadline(Clock::time_point now);
 
   private:
     friend class HttpExchange;
-    enum class Phase { idle, header, body, handling, linger };
+    enum class Phase { handshake, idle, header, body, handling, linger };
     struct Arriving;
     using Refusal = HttpParser::Refusal;
     template <typename T>
     using Awaitable = boost::asio::awaitable<T>;
 
+    Awaitable<void> shake_hands(bool refusing);
+    void converse(bool refusing);
     Awaitable<void> serve();
     Awaitable<void> serve_one(HttpRequest request);
-    Awaitable<void> refuse(int status, std::string message, std::string path);
-    // The path of the request on its way in; "" = not known.
-    std::string arriving_path() const;
+    Awaitable<void> refuse(int status, std::string message, HttpRequest asked);
+    // Method and path of the request on its way in, "" while they are not known.
+    HttpRequest asked() const;
     // Tells whoever keeps a log what the connection is about to refuse with.
     void tell_refused(int status, std::string_view message) const;
     Awaitable<void> read_loop();
+    // For a client that has ended its side: finds out whether it is still there.
+    void keep_probing();
+    void probe_client(Clock::time_point now);
     Awaitable<void> wait_for_wake();
     Awaitable<void> drain_writes();
     Awaitable<void> linger();
@@ -125,7 +137,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                           std::string_view content_type) const;
 
     HttpLoop& loop_;
-    boost::asio::ip::tcp::socket socket_;
+    HttpSocket socket_;
     std::string peer_;                // address of the other side
     boost::asio::steady_timer wake_;  // never expires: waiting on it is waiting for wake()
     std::shared_ptr<HttpExchange> exchange_;
@@ -134,8 +146,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::string out_;                     // to be sent
     std::size_t sent_ = 0;                // of out_
     bool write_waiting_ = false;
-    bool read_closed_ = false;
+    bool read_closed_ = false;  // the client sends nothing more
+    Clock::time_point read_closed_at_;
+    Clock::time_point probed_at_;
     bool closed_ = false;
+    bool plain_ = false;  // the client speaks without TLS where we have it
     bool keep_alive_ = true;
     bool http_1_0_ = false;
     Phase phase_ = Phase::idle;

@@ -185,10 +185,28 @@ bool HttpParser::on_request_line(std::string_view line) {
     }
     http_1_0_ = version == "HTTP/1.0";
     head_.method = method;
+    if (!on_target(target)) return false;
+    state_ = State::header;
+    return true;
+}
+
+// A path, or a whole URL as clients of proxies send it, or the "*" of OPTIONS (RFC 9112, 3.2).
+bool HttpParser::on_target(std::string_view target) {
+    const std::string start = lower(target.substr(0, std::string_view("https://").size()));
+    if (start.starts_with("http://") || start == "https://") {
+        target.remove_prefix(start.starts_with("http://") ? 7 : 8);
+        authority_ = target.substr(0, target.find_first_of("/?#"));
+        target.remove_prefix(authority_.size());
+        if (authority_.empty() || authority_.find_first_of("@\\\"<>") != std::string::npos) {
+            return refuse(400, "the URL in the request line names no host, or a user");
+        }
+    } else if (target.front() != '/' && !(target == "*" && head_.method == "OPTIONS")) {
+        return refuse(400, "the request line asks for no path: it has neither /... nor http://...");
+    }
     const std::size_t question = target.find('?');
     head_.path = percent_decode(target.substr(0, question));
+    if (head_.path.empty()) head_.path = "/";
     if (question != std::string_view::npos) head_.query = target.substr(question + 1);
-    state_ = State::header;
     return true;
 }
 
@@ -272,6 +290,10 @@ bool HttpParser::read_framing() {
             rest.remove_prefix(std::min(rest.size(), word.size() + 1));
             if (lower(trim(word)) == "close") keep_alive_ = false;
         }
+    }
+    if (!authority_.empty()) {
+        std::erase_if(head_.headers, [](const auto& header) { return header.first == "host"; });
+        head_.headers.emplace_back("host", authority_);
     }
     if (encoding && length) {
         return refuse(400, "both content-length and transfer-encoding are given");

@@ -85,6 +85,7 @@ class HttpParser {
     std::optional<Step> on_line(std::string_view& data);
     // Each of these is false when it refused.
     bool on_request_line(std::string_view line);
+    bool on_target(std::string_view target);
     bool on_header(std::string_view line);
     bool on_trailer(std::string_view line);
     bool on_chunk_line(std::string_view line);
@@ -105,6 +106,7 @@ class HttpParser {
     std::uint64_t body_limit_ = 0;
     std::uint64_t body_bytes_ = 0;  // announced or received, against the limit
     std::uint64_t left_ = 0;        // of the body or of its chunk
+    std::string authority_;         // that the target names, in place of the host header
     bool chunked_ = false;
     bool http_1_0_ = false;
     bool keep_alive_ = true;

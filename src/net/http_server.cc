@@ -99,6 +99,7 @@ struct HttpServer::Impl {
     void make_room();
     bool turn_one_away();
     void tick();
+    void refresh_tls(Clock::time_point now);
     void run() noexcept;
     void begin_stop(base::Duration grace);
 
@@ -106,6 +107,7 @@ struct HttpServer::Impl {
     tcp::acceptor acceptor;
     asio::steady_timer timer;
     Task on_tick;
+    Clock::time_point looked_at_tls;
     std::shared_ptr<Mailbox> mailbox;
     SpareDescriptor spare;
     std::thread thread;
@@ -140,7 +142,7 @@ void HttpServer::Impl::admit(tcp::socket socket) {
     if (loop.connections.size() >= most + kMostRefusals) {
         error_code ec;
         socket.non_blocking(true, ec);
-        socket.write_some(asio::buffer(loop.full_answer), ec);
+        if (!loop.tls) socket.write_some(asio::buffer(loop.full_answer), ec);
         return;  // that closes it
     }
     const bool full = loop.connections.size() >= most;
@@ -174,8 +176,10 @@ bool HttpServer::Impl::turn_one_away() {
         spare.take();
         return false;
     }
-    [[maybe_unused]] const ssize_t sent =
-        ::send(fd, loop.full_answer.data(), loop.full_answer.size(), MSG_NOSIGNAL);
+    if (!loop.tls) {
+        [[maybe_unused]] const ssize_t sent =
+            ::send(fd, loop.full_answer.data(), loop.full_answer.size(), MSG_NOSIGNAL);
+    }
     spare.take_over(fd);
     return true;
 }
@@ -204,8 +208,20 @@ void HttpServer::Impl::tick() {
         if (loop.stopping && (connection->idle() || now >= stop_deadline)) connection->close();
     }
     connection_count = loop.connections.size();
+    if (loop.tls) refresh_tls(now);
     if (const std::string more = loop.log.take_summary(loop_now()); !more.empty()) {
         LOG_WARN("http: accept failed, {}", more);
+    }
+}
+
+void HttpServer::Impl::refresh_tls(Clock::time_point now) {
+    if (now - looked_at_tls < std::chrono::nanoseconds(loop.options.tls_refresh.ns)) return;
+    looked_at_tls = now;
+    const base::Result<bool> changed = loop.tls->refresh();
+    if (!changed.ok()) {
+        LOG_ERROR("{}; the certificate stays what it was", changed.error().message);
+    } else if (*changed) {
+        LOG_INFO("a new certificate is in use: {}", loop.tls->describe());
     }
 }
 
@@ -233,6 +249,10 @@ base::Result<std::unique_ptr<HttpServer>> HttpServer::listen(HttpServerOptions o
     }
     auto impl = std::make_unique<Impl>(std::move(options));
     const HttpServerOptions& o = impl->loop.options;
+    if (o.tls) {
+        TRY(impl->loop.tls, TlsContext::load(*o.tls));
+        LOG_INFO("HTTPS with the certificate of {}", impl->loop.tls->describe());
+    }
     const auto failed = [&o](const error_code& ec) {
         return base::Error{base::Errc::io, fmt::format("cannot listen for HTTP on {}:{}: {}",
                                                        o.address, o.port, ec.message())};

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "net/http_message.h"
+#include "net/tls_context.h"
 
 // HTTP/1.1 with keep-alive and streamed answers, on one thread of its own. Everything that is
 // handed out (handlers, exchanges, posted tasks, ticks) runs on that thread; post() is the way in
@@ -42,6 +43,12 @@ struct HttpProblem {
 struct HttpServerOptions {
     std::string address = "127.0.0.1";
     std::uint16_t port = 0;  // 0 = one that is free
+    // With these files the port speaks HTTPS. They are loaded anew when they change.
+    std::optional<TlsFiles> tls = {};
+    base::Duration tls_refresh = base::from_ms(500);            // between two looks at them
+    base::Duration handshake_timeout = base::from_seconds(10);  // from the connect
+    // Which requests are answered there without TLS, too; others get 400. Empty = none.
+    std::function<bool(const HttpRequest& head)> allows_plain = {};
     std::size_t max_header_bytes = std::size_t{32} << 10U;
     std::size_t max_body_bytes = std::size_t{4} << 20U;
     // The limit of this request's body, asked when its head has arrived; empty = max_body_bytes for
@@ -71,8 +78,10 @@ struct HttpServerOptions {
     base::Duration body_progress_interval = base::from_seconds(10);
     base::Duration idle_timeout = base::from_seconds(75);   // between two requests
     base::Duration write_timeout = base::from_seconds(30);  // without any progress
-    base::Duration tick = base::from_ms(250);               // also the grain of the time-outs
-    std::uint64_t id_seed = 0;                              // of x-request-id
+    // Between two looks whether a client that has ended its side of the connection is still there.
+    base::Duration probe = base::from_seconds(5);
+    base::Duration tick = base::from_ms(250);  // also the grain of the time-outs
+    std::uint64_t id_seed = 0;                 // of x-request-id
     // Told of every request that is refused before it reaches the handler, in the loop's thread.
     std::function<void(const HttpRefused&)> on_refused = {};
 };
@@ -115,7 +124,8 @@ class HttpExchange {
     // taken all that was written. It is not called when the client goes away.
     void on_drained(std::function<void()> callback);
     // callback is called once, from the event loop, when the client goes away before the answer is
-    // complete: it closed the connection, failed, or did not read fast enough.
+    // complete: it closed the connection, failed, or did not read fast enough. One that has only
+    // ended its own side still gets its answer.
     void on_gone(std::function<void()> callback) { gone_ = std::move(callback); }
     // For an exchange without a connection: nobody waits for the answer any more.
     void abandon();
@@ -127,8 +137,10 @@ class HttpExchange {
         headers_.emplace_back(std::move(name), std::move(value));
     }
     // callback is called once, when the answer is complete or cannot be completed any more. It may
-    // not answer.
-    void on_end(std::function<void(const HttpExchange&)> callback) { ended_ = std::move(callback); }
+    // not answer. Several are called in order.
+    void on_end(std::function<void(const HttpExchange&)> callback) {
+        ended_.push_back(std::move(callback));
+    }
     // Of the answer: its status, 0 before it began; the bytes of its body so far; and whether all
     // of it is there.
     int status() const { return status_; }
@@ -136,6 +148,9 @@ class HttpExchange {
     bool complete() const { return done_; }
     // Adds to a count of this name, for whoever keeps a log of answers. name must be a literal.
     void count(std::string_view name, std::int64_t more);
+    // callback hears of each count().
+    using OnCount = std::function<void(std::string_view name, std::int64_t more)>;
+    void on_count(OnCount callback) { counted_ = std::move(callback); }
     const std::vector<std::pair<std::string_view, std::int64_t>>& counts() const { return counts_; }
 
   private:
@@ -148,7 +163,8 @@ class HttpExchange {
     std::function<void(const HttpResponse&)> answer_;
     std::function<void()> gone_;
     std::function<void()> drained_;
-    std::function<void(const HttpExchange&)> ended_;
+    std::vector<std::function<void(const HttpExchange&)>> ended_;
+    OnCount counted_;
     std::string allow_origin_;
     HttpHeaders headers_;  // besides those of the answer
     std::vector<std::pair<std::string_view, std::int64_t>> counts_;
@@ -157,6 +173,7 @@ class HttpExchange {
     std::optional<std::uint64_t> left_;  // of a stream whose length was announced
     bool started_ = false;
     bool chunked_ = true;
+    bool size_begun_ = false;  // of the next chunk: a zero was sent
     bool done_ = false;
     bool too_slow_ = false;
 };

@@ -2,6 +2,8 @@
 
 #include <sodium.h>
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <sstream>
 
@@ -18,6 +20,7 @@ namespace {
 
 constexpr std::size_t kMostKeyBytes = 512;
 constexpr std::size_t kMostNameBytes = 64;
+constexpr std::int64_t kMostNumber = 100'000'000;
 
 bool is_printable(std::string_view text, std::size_t most) {
     if (text.empty() || text.size() > most) return false;
@@ -25,6 +28,34 @@ bool is_printable(std::string_view text, std::size_t most) {
         if (c <= ' ' || c > '~') return false;
     }
     return true;
+}
+
+// Whether this is a word and a number, and no key that happens to have a "=".
+bool looks_like_number(std::string_view text) {
+    const std::size_t equals = text.find('=');
+    return equals != std::string_view::npos && equals > 0 &&
+           text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == equals &&
+           text.find_first_not_of("=-0123456789.", equals) == std::string_view::npos &&
+           !text.ends_with('=');
+}
+
+Result<std::pair<std::string, std::int64_t>> read_number(const std::string& text,
+                                                         const std::vector<std::string>& names) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    std::int64_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + equals + 1, end, value);
+    const bool good = read.ec == std::errc() && read.ptr == end && value >= 1 &&
+                      value <= kMostNumber &&
+                      std::find(names.begin(), names.end(), name) != names.end();
+    if (!good) return base::invalid("");
+    return std::pair(name, value);
+}
+
+std::vector<std::string> as_shown(std::vector<std::string> names) {
+    for (std::string& name : names) name += "=N";
+    return names;
 }
 
 }  // namespace
@@ -44,15 +75,32 @@ Result<SecretKeys::Key> SecretKeys::make_key(std::string_view name, std::string_
     }
     Key key;
     key.hash = hash_of(secret);
-    key.label = name;
+    key.found.label = name;
     if (name.empty()) {
-        key.label = fmt::format("key-{:02x}{:02x}{:02x}{:02x}", key.hash[0], key.hash[1],
-                                key.hash[2], key.hash[3]);
+        key.found.label = fmt::format("key-{:02x}{:02x}{:02x}{:02x}", key.hash[0], key.hash[1],
+                                      key.hash[2], key.hash[3]);
     }
     return key;
 }
 
-Result<std::vector<SecretKeys::Key>> SecretKeys::read_file(const std::string& path) {
+Result<SecretKeys::Key> SecretKeys::read_line(std::vector<std::string> words,
+                                              const std::vector<std::string>& numbers) {
+    FoundKey found;
+    while (!numbers.empty() && words.size() > 1 && looks_like_number(words.back())) {
+        TRY(auto number, read_number(words.back(), numbers));
+        found.numbers.push_back(std::move(number));
+        words.pop_back();
+    }
+    const std::string name = words.size() > 1 ? words.front() : "";
+    const bool good = words.size() <= 2 && (name.empty() || is_printable(name, kMostNameBytes));
+    if (!good) return base::invalid("");
+    TRY(Key key, make_key(name, words.back()));
+    key.found.numbers = std::move(found.numbers);
+    return key;
+}
+
+Result<std::vector<SecretKeys::Key>> SecretKeys::read_file(
+    const std::string& path, const std::vector<std::string>& numbers) {
     TRY_VOID(check_only_ours(path));
     std::ifstream file(path);
     if (!file) return base::Error{base::Errc::io, path + ": cannot read it"};
@@ -60,16 +108,16 @@ Result<std::vector<SecretKeys::Key>> SecretKeys::read_file(const std::string& pa
     std::string line;
     for (int number = 1; std::getline(file, line); ++number) {
         std::istringstream words(line);
-        std::string name;
-        std::string secret;
-        std::string more;
-        if (!(words >> name) || name.front() == '#') continue;
-        if (!(words >> secret)) std::swap(name, secret);
-        const bool good = !(words >> more) && (name.empty() || is_printable(name, kMostNameBytes));
-        auto key = make_key(name, secret);
-        if (!good || !key.ok()) {
-            return base::invalid(
-                fmt::format("{}:{}: expected \"KEY\" or \"NAME KEY\"", path, number));
+        std::vector<std::string> all;
+        for (std::string word; words >> word;) all.push_back(std::move(word));
+        if (all.empty() || all.front().front() == '#') continue;
+        auto key = read_line(std::move(all), numbers);
+        if (!key.ok()) {
+            return base::invalid(fmt::format(
+                "{}:{}: expected \"KEY\" or \"NAME KEY\"{}", path, number,
+                numbers.empty() ? std::string()
+                                : fmt::format(", and behind it {} (1 to {})",
+                                              fmt::join(as_shown(numbers), ", "), kMostNumber)));
         }
         keys.push_back(std::move(key).value());
     }
@@ -85,7 +133,7 @@ Result<SecretKeys> SecretKeys::load(SecretSources sources) {
     }
     for (const std::string& path : sources.files) {
         File file{FileWatch(path), {}};
-        TRY(file.keys, read_file(path));
+        TRY(file.keys, read_file(path, sources.numbers));
         if (file.keys.empty()) {
             return base::invalid(fmt::format("{} holds no key: write one a line", path));
         }
@@ -95,7 +143,7 @@ Result<SecretKeys> SecretKeys::load(SecretSources sources) {
     return all;
 }
 
-std::optional<std::string> SecretKeys::find(std::string_view given) const {
+std::optional<FoundKey> SecretKeys::find(std::string_view given) const {
     if (!configured()) return {};
     const Hash hash = hash_of(given);
     const Key* found = nullptr;
@@ -107,13 +155,13 @@ std::optional<std::string> SecretKeys::find(std::string_view given) const {
     look(given_);
     for (const File& file : files_) look(file.keys);
     if (found == nullptr) return {};
-    return found->label;
+    return found->found;
 }
 
 Status SecretKeys::refresh() {
     for (File& file : files_) {
         if (!file.watch.changed()) continue;
-        TRY(file.keys, read_file(file.watch.path()));
+        TRY(file.keys, read_file(file.watch.path(), sources_.numbers));
     }
     return base::Ok{};
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -20,6 +21,15 @@ struct SecretSources {
     // Files with one "KEY" or "NAME KEY" a line, where "#" begins a comment. They are read anew
     // when they change.
     std::vector<std::string> files;
+    // Names of numbers that may stand behind a key in a file, as in "NAME KEY number=5".
+    std::vector<std::string> numbers = {};
+};
+
+// A key that was found.
+struct FoundKey {
+    // What logs call it: its name, or "key-" and the beginning of its hash.
+    std::string label;
+    std::vector<std::pair<std::string, std::int64_t>> numbers;  // that stand behind it
 };
 
 class SecretKeys {
@@ -32,9 +42,8 @@ class SecretKeys {
 
     // Whether keys are asked for at all. This stays as it is when a file loses its last key.
     bool configured() const { return !sources_.keys.empty() || !sources_.files.empty(); }
-    // What logs call the key that was given: its name, or "key-" and the beginning of its hash.
-    // Nothing when it is none of ours.
-    std::optional<std::string> find(std::string_view given) const;
+    // The key that was given; nothing when it is none of ours.
+    std::optional<FoundKey> find(std::string_view given) const;
     // Reads files anew that have changed and stand still since the last call. A file that cannot be
     // used any more keeps the keys that it had; the error is returned once for each change.
     base::Status refresh();
@@ -42,7 +51,7 @@ class SecretKeys {
   private:
     using Hash = std::array<std::uint8_t, 32>;
     struct Key {
-        std::string label;
+        FoundKey found;
         Hash hash;
     };
     struct File {
@@ -51,7 +60,10 @@ class SecretKeys {
     };
     static Hash hash_of(std::string_view text);
     static base::Result<Key> make_key(std::string_view name, std::string_view secret);
-    static base::Result<std::vector<Key>> read_file(const std::string& path);
+    static base::Result<Key> read_line(std::vector<std::string> words,
+                                       const std::vector<std::string>& numbers);
+    static base::Result<std::vector<Key>> read_file(const std::string& path,
+                                                    const std::vector<std::string>& numbers);
 
     SecretSources sources_;
     std::vector<Key> given_;

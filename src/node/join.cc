@@ -63,7 +63,7 @@ Result<Address> parse_address(const std::string& given) {
     constexpr std::string_view kScheme = "http://";
     if (given.starts_with("https://")) {
         return base::invalid(
-            fmt::format("\"{}\": a coordinator speaks HTTP without TLS; write HOST:PORT", given));
+            fmt::format("\"{}\": a worker joins without TLS, by keys; write HOST:PORT", given));
     }
     std::string text = given.starts_with(kScheme) ? given.substr(kScheme.size()) : given;
     if (text.size() != given.size()) text = text.substr(0, text.find('/'));

@@ -25,11 +25,17 @@ TEST(HttpUrl, HostPortAndPrefixAreTakenApart) {
     EXPECT_EQ(bare->prefix, "");
     EXPECT_EQ(parse_http_url("http://[::1]:80")->host, "::1");
     EXPECT_EQ(parse_http_url("http://[::1]")->port, "80");
+    EXPECT_FALSE(bare->tls);
+    const auto secure = parse_http_url("https://example.org/v1");
+    ASSERT_TRUE(secure.ok());
+    EXPECT_TRUE(secure->tls);
+    EXPECT_EQ(secure->port, "443");
+    EXPECT_EQ(secure->prefix, "/v1");
 }
 
 TEST(HttpUrl, WhatIsNoHttpAddressIsRefusedByName) {
-    for (const char* bad : {"", "http://", "https://a:1", "http://a:0", "http://a:99999",
-                            "http://a:b", "ftp://a", "http://:80"}) {
+    for (const char* bad : {"", "http://", "https://", "http://https://a", "http://a:0",
+                            "http://a:99999", "http://a:b", "ftp://a", "http://:80"}) {
         const auto result = parse_http_url(bad);
         ASSERT_FALSE(result.ok()) << bad;
         EXPECT_NE(result.error().message.find(bad), std::string::npos) << result.error().message;

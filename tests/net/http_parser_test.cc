@@ -128,6 +128,36 @@ TEST(HttpParser, ARequestLineIsThreeWords) {
     EXPECT_EQ(parse("GET / HTTP/1.1\r\n\r\n").end, Step::done);
 }
 
+TEST(HttpParser, AWholeUrlAsksForItsPathAndNamesTheHost) {
+    struct Case {
+        std::string target;
+        std::string host;
+        std::string path;
+        std::string query;
+    };
+    for (const Case& c : {Case{"http://a.example/x%20y?q=1", "a.example", "/x y", "q=1"},
+                          Case{"HTTP://a.example:8080", "a.example:8080", "/", ""},
+                          Case{"https://[::1]:8080/", "[::1]:8080", "/", ""},
+                          Case{"http://a.example?q=/", "a.example", "/", "q=/"},
+                          Case{"/http://b.example/", "other", "/http://b.example/", ""}}) {
+        for (const char* host : {"", "Host: other\r\n"}) {
+            const Outcome outcome = parse("GET " + c.target + " HTTP/1.1\r\n" + host + "\r\n");
+            ASSERT_EQ(outcome.end, Step::done) << c.target << ": " << outcome.refusal.why;
+            EXPECT_EQ(outcome.head.path, c.path);
+            EXPECT_EQ(outcome.head.query, c.query);
+            const bool named = !c.target.starts_with('/');
+            EXPECT_EQ(outcome.head.header("host"), named || *host != 0 ? c.host : "") << c.target;
+            EXPECT_EQ(outcome.head.headers.size(), named || *host != 0 ? 1U : 0U);
+        }
+    }
+    for (const char* target : {"http://", "http:///x", "http://u@h/", "https://?x", "x", "h:80",
+                               "ftp://h/", "*", "?x"}) {
+        EXPECT_EQ(status_of(std::string("GET ") + target + " HTTP/1.1\r\n\r\n"), 400) << target;
+    }
+    EXPECT_EQ(status_of("GET http://a/ HTTP/1.1\r\nhost: a\r\nhost: a\r\n\r\n"), 400);
+    EXPECT_EQ(parse("OPTIONS * HTTP/1.1\r\n\r\n").head.path, "*");
+}
+
 TEST(HttpParser, ChunksAreWhatTheirSizeSays) {
     const std::string post = "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n";
     for (const char* chunks :

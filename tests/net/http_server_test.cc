@@ -386,6 +386,99 @@ TEST_F(HttpServerTest, AClientThatLeavesBeforeTheAnswerIsNoticedToo) {
     EXPECT_TRUE(gone.wait());
 }
 
+// Answers after a while, from the loop: as a stream where the path says so.
+void answer_later(HttpServer& server, const std::shared_ptr<HttpExchange>& exchange) {
+    std::thread([post = server.poster(), exchange] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        post([exchange] {
+            if (exchange->request().path != "/stream") {
+                return exchange->respond({200, "text/plain", "late", {}});
+            }
+            exchange->write("b");
+            exchange->end_stream();
+        });
+    }).detach();
+}
+
+TEST_F(HttpServerTest, AClientThatHasEndedItsSideStillGetsTheWholeAnswer) {
+    start([this](const std::shared_ptr<HttpExchange>& exchange) {
+        if (exchange->request().path == "/now") return exchange->respond({});
+        if (exchange->request().path == "/stream") {
+            exchange->begin_stream(200, "text/plain", {});
+            exchange->write("a");
+        }
+        answer_later(*server_, exchange);
+    });
+    TestClient whole(server_->port());
+    whole.request("GET", "/");
+    whole.end_sending();
+    EXPECT_EQ(whole.read_head().status, 102) << "a look whether it is still there";
+    auto response = whole.read_response();
+    EXPECT_EQ(response.body, "late");
+    EXPECT_EQ(response.header("connection"), "close");
+    EXPECT_TRUE(whole.wait_closed());
+
+    TestClient stream(server_->port());
+    stream.request("GET", "/stream");
+    stream.end_sending();
+    response = stream.read_response();
+    EXPECT_EQ(response.body, "ab");
+    EXPECT_TRUE(response.complete);
+    EXPECT_TRUE(stream.wait_closed());
+
+    TestClient old(server_->port());
+    old.send("GET / HTTP/1.0\r\n\r\n");
+    old.end_sending();
+    EXPECT_EQ(old.read_response().body, "late") << "HTTP/1.0 knows no interim answers";
+
+    TestClient several(server_->port());
+    several.send("GET /now HTTP/1.1\r\n\r\nGET /now HTTP/1.1\r\n\r\n");
+    several.end_sending();
+    EXPECT_EQ(several.read_response().status, 200);
+    EXPECT_EQ(several.read_response().status, 200) << "what was asked before the end is answered";
+    EXPECT_TRUE(several.wait_closed());
+}
+
+TEST_F(HttpServerTest, AClientThatFirstEndsItsSideAndLeavesLaterIsNoticed) {
+    options_.probe = from_ms(50);
+    Flag gone;
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->on_gone([&gone, exchange] { gone.set(); });
+    });
+    TestClient client(server_->port());
+    client.request("GET", "/");
+    client.end_sending();
+    EXPECT_EQ(client.read_head().status, 102);
+    EXPECT_EQ(client.read_head().status, 102);
+    client.close();
+    EXPECT_TRUE(gone.wait());
+}
+
+TEST_F(HttpServerTest, AClientOfHttp10ThatLeavesIsNoticedByTheSystemsProbes) {
+    options_.probe = from_ms(50);
+    Flag gone;
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->on_gone([&gone, exchange] { gone.set(); });
+    });
+    TestClient client(server_->port());
+    client.forget_soon();
+    client.send("GET / HTTP/1.0\r\n\r\n");
+    client.close();
+    EXPECT_TRUE(gone.wait());
+}
+
+TEST_F(HttpServerTest, ARefusalOfAHeadHasNoBodyEither) {
+    options_.max_body_bytes = 10;
+    start_echo();
+    TestClient client(server_->port());
+    client.request("HEAD", "/", std::string(100, 'x'));
+    const auto response = client.read_head();
+    EXPECT_EQ(response.status, 413);
+    EXPECT_NE(response.header("content-length"), "0");
+    std::string rest;
+    EXPECT_FALSE(client.read_chunk(rest)) << rest;
+}
+
 TEST_F(HttpServerTest, ASlowReaderIsDisconnectedAtTheBoundAndOthersGoOn) {
     options_.max_queued_bytes = 100000;
     options_.send_buffer_bytes = 4096;

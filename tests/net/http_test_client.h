@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -37,7 +38,7 @@ class TestClient {
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     }
-    ~TestClient() { close(); }
+    virtual ~TestClient() { close(); }
     TestClient(const TestClient&) = delete;
     TestClient& operator=(const TestClient&) = delete;
 
@@ -45,9 +46,16 @@ class TestClient {
     void close() {
         if (fd_ >= 0) ::close(std::exchange(fd_, -1));
     }
+    // Ends the client's side: it sends nothing more, and reads on.
+    void end_sending() { ::shutdown(fd_, SHUT_WR); }
+    // After close() the system forgets the connection after a second, not after a minute.
+    void forget_soon() {
+        const int seconds = 1;
+        ::setsockopt(fd_, IPPROTO_TCP, TCP_LINGER2, &seconds, sizeof seconds);
+    }
     void send(std::string_view bytes) {
         while (!bytes.empty()) {
-            const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+            const ssize_t n = transmit(bytes.data(), bytes.size());
             if (n <= 0) return;
             bytes.remove_prefix(static_cast<std::size_t>(n));
         }
@@ -152,6 +160,14 @@ class TestClient {
         return eof_;
     }
 
+  protected:
+    int fd() const { return fd_; }
+    virtual ssize_t transmit(const char* from, std::size_t bytes) {
+        return ::send(fd_, from, bytes, MSG_NOSIGNAL);
+    }
+    virtual ssize_t receive(char* to, std::size_t most) { return ::recv(fd_, to, most, 0); }
+    virtual bool has_read_ahead() const { return false; }
+
   private:
     template <typename Done>
     bool fill_until(Done done) {
@@ -164,10 +180,12 @@ class TestClient {
         pollfd poller{fd_, POLLIN, 0};
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
             deadline_ - std::chrono::steady_clock::now());
-        if (left.count() <= 0 || ::poll(&poller, 1, static_cast<int>(left.count())) <= 0)
-            return false;
+        const bool ready =
+            has_read_ahead() ||
+            (left.count() > 0 && ::poll(&poller, 1, static_cast<int>(left.count())) > 0);
+        if (!ready) return false;
         char buffer[16384];
-        const ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
+        const ssize_t n = receive(buffer, sizeof buffer);
         if (n <= 0) eof_ = true;
         if (n <= 0) return false;
         in_.append(buffer, static_cast<std::size_t>(n));

@@ -27,9 +27,10 @@ TEST_F(SecretKeysTest, KeysAreFoundByWhatTheyAreAndLogsNameThemWithoutShowingThe
     const auto secrets = SecretKeys::load({{"given"}, {keys}});
     ASSERT_TRUE(secrets.ok()) << secrets.error().message;
     EXPECT_TRUE(secrets->configured());
-    EXPECT_EQ(secrets->find("correct-horse"), "ops");
-    const auto label = secrets->find("battery-staple");
-    ASSERT_TRUE(label);
+    EXPECT_EQ(secrets->find("correct-horse")->label, "ops");
+    const auto found = secrets->find("battery-staple");
+    ASSERT_TRUE(found);
+    const std::string* label = &found->label;
     EXPECT_TRUE(label->starts_with("key-")) << *label;
     EXPECT_EQ(label->find("battery"), std::string::npos);
     EXPECT_TRUE(secrets->find("given"));
@@ -38,6 +39,32 @@ TEST_F(SecretKeysTest, KeysAreFoundByWhatTheyAreAndLogsNameThemWithoutShowingThe
     }
     EXPECT_FALSE(SecretKeys().configured());
     EXPECT_FALSE(SecretKeys().find(""));
+}
+
+TEST_F(SecretKeysTest, NumbersMayStandBehindAKeyOfAFile) {
+    const auto load = [this](const std::string& text) {
+        return SecretKeys::load({{}, {file(text)}, {"pace", "at_once"}});
+    };
+    const auto secrets = load("ops horse at_once=4 pace=60\nbattery pace=7\nstaple\nc3RhcGxl==\n");
+    ASSERT_TRUE(secrets.ok()) << secrets.error().message;
+    using Numbers = std::vector<std::pair<std::string, std::int64_t>>;
+    EXPECT_EQ(secrets->find("horse")->label, "ops");
+    EXPECT_EQ(secrets->find("horse")->numbers, (Numbers{{"pace", 60}, {"at_once", 4}}));
+    EXPECT_EQ(secrets->find("battery")->numbers, (Numbers{{"pace", 7}}));
+    EXPECT_TRUE(secrets->find("staple")->numbers.empty());
+    EXPECT_TRUE(secrets->find("c3RhcGxl==")) << "a key may have such signs itself";
+    for (const char* bad : {"ops horse paec=5", "horse paec=5", "ops horse pace=0",
+                            "ops horse pace=-1", "ops horse pace=1.5", "ops horse pace=100000001",
+                            "ops horse pace=5 more", "ops horse pace=99999999999999999999"}) {
+        const auto refused = load(bad);
+        ASSERT_FALSE(refused.ok()) << bad;
+        EXPECT_NE(
+            refused.error().message.find(":1: expected \"KEY\" or \"NAME KEY\", and behind it "
+                                         "pace=N, at_once=N (1 to 100000000)"),
+            std::string::npos)
+            << refused.error().message;
+        EXPECT_EQ(refused.error().message.find("horse"), std::string::npos) << "it shows no key";
+    }
 }
 
 TEST_F(SecretKeysTest, AChangedFileIsReadAnewOnceItStandsStill) {
