@@ -28,6 +28,7 @@ constexpr OtherMethods kHide = OtherMethods::hide;
 constexpr std::array kRoutes = {
     Route{"POST", "/chat/completions", handle::chat},
     Route{"POST", "/completions", handle::completion},
+    Route{"POST", "/embeddings", handle::embeddings},
     Route{"POST", "/responses", handle::responses},
     Route{"GET", "/responses/{id}", handle::get_response, kRefuse},
     Route{"DELETE", "/responses/{id}", handle::delete_response, kRefuse},
@@ -35,6 +36,8 @@ constexpr std::array kRoutes = {
     Route{"POST", "/messages/count_tokens", handle::message_tokens},
     Route{"POST", "/api/chat", handle::ollama_chat},
     Route{"POST", "/api/generate", handle::ollama_generate},
+    Route{"POST", "/api/embed", handle::ollama_embed},
+    Route{"POST", "/api/embeddings", handle::ollama_embeddings},
     Route{"GET", "/api/tags", handle::ollama_tags},
     Route{"GET", "/api/ps", handle::ollama_running},
     Route{"POST", "/api/show", handle::ollama_show},
@@ -141,8 +144,12 @@ std::span<const Route> all_routes() {
 }
 
 void route_trusted(ApiContext& context, const Exchange& exchange) {
-    const bool chat_endpoint = exchange->request().path == "/v1/chat/completions";
-    CHECK(chat_endpoint || exchange->request().path == "/v1/completions");
+    const std::string& path = exchange->request().path;
+    if (path == "/v1/embeddings") {
+        return handle::embed(context, exchange, EmbeddingForm::openai, kBatchClient);
+    }
+    const bool chat_endpoint = path == "/v1/chat/completions";
+    CHECK(chat_endpoint || path == "/v1/completions");
     handle::complete(context, exchange, chat_endpoint ? Endpoint::chat : Endpoint::completions,
                      kBatchClient);
 }

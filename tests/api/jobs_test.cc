@@ -485,7 +485,7 @@ TEST_F(JobsTest, ABatchThatCannotBeAskedForIsA400ThatNamesTheField) {
         EXPECT_EQ(response.status, 400) << response.body;
         return Json::parse(response.body)["error"]["param"];
     };
-    EXPECT_EQ(refused({{"endpoint", "/v1/embeddings"}}), "endpoint");
+    EXPECT_EQ(refused({{"endpoint", "/v1/moderations"}}), "endpoint");
     EXPECT_EQ(refused({{"completion_window", "soon"}}), "completion_window");
     EXPECT_EQ(refused({{"completion_window", "999999999999h"}}), "completion_window");
     EXPECT_EQ(refused({{"metadata", {{"a", 1}}}}), "metadata");
