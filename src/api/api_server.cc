@@ -38,7 +38,7 @@ struct ApiServer::Impl {
         const base::TimePoint now = context.options.clock();
         context.guard->on_tick(now);
         if (context.access_log) context.access_log->on_tick(now);
-        for (const auto& completion : context.active) completion->on_tick(now);
+        for (const auto& answer : context.active) answer->on_tick(now);
     }
 
     // To be called on another thread than the HTTP server's.
@@ -55,7 +55,7 @@ struct ApiServer::Impl {
             context.refuse(*request->exchange, unavailable("The server is shutting down.", 5));
         }
         const auto active = context.active;  // ends change it
-        for (const auto& completion : active) completion->shut_down();
+        for (const auto& answer : active) answer->shut_down();
     }
 
     ApiContext context;

@@ -15,7 +15,8 @@
 namespace helix::api {
 namespace {
 
-constexpr std::array<std::string_view, 2> kEndpoints = {"/v1/chat/completions", "/v1/completions"};
+constexpr std::array<std::string_view, 3> kEndpoints = {"/v1/chat/completions", "/v1/completions",
+                                                        "/v1/embeddings"};
 constexpr std::size_t kMaxCustomId = 512;
 // The priority in vLLM's field, where a lower number goes first. What a line brings orders the
 // lines among themselves.

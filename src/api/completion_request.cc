@@ -423,39 +423,6 @@ void read_chat(FieldReader& fields, Json& body, const RequestLimits& limits,
     nested = normalise_messages(request.messages, limits);
 }
 
-void read_prompts(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
-    const Json* prompt = fields.find("prompt");
-    const auto wrong = [&] {
-        fields.fail("prompt",
-                    fmt::format("expected a string, an array of at most {} strings (max_prompts), "
-                                "or an array (of arrays) of token ids from 0 to {}",
-                                limits.max_prompts, limits.vocab_size - 1));
-    };
-    if (prompt == nullptr) return fields.fail("prompt", "is required");
-    if (prompt->is_string()) {
-        request.prompts.emplace_back(prompt->get<std::string>());
-        return;
-    }
-    if (!prompt->is_array() || prompt->empty()) return wrong();
-    std::vector<Token> tokens;
-    if (prompt->front().is_number()) {
-        if (!read_tokens(*prompt, limits, tokens)) return wrong();
-        request.prompts.emplace_back(std::move(tokens));
-        return;
-    }
-    if (prompt->size() > limits.max_prompts) return wrong();
-    for (const Json& item : *prompt) {
-        tokens.clear();
-        if (item.is_string()) {
-            request.prompts.emplace_back(item.get<std::string>());
-        } else if (item.is_array() && !item.empty() && read_tokens(item, limits, tokens)) {
-            request.prompts.emplace_back(tokens);
-        } else {
-            return wrong();
-        }
-    }
-}
-
 void read_plain(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
     // false is what some clients send for "none".
     const Json* logprobs = fields.find("logprobs");
@@ -466,10 +433,44 @@ void read_plain(FieldReader& fields, const RequestLimits& limits, CompletionRequ
     if (request.prompt_only && !request.echo) {
         fields.fail("max_tokens", "expected at least 1, or -1 for no limit, got 0; 0 needs echo");
     }
-    read_prompts(fields, limits, request);
+    read_prompts(fields, {"prompt", limits.max_prompts, "max_prompts"}, limits, request.prompts);
 }
 
 }  // namespace
+
+void read_prompts(FieldReader& fields, const PromptField& field, const RequestLimits& limits,
+                  std::vector<PlainPrompt>& prompts) {
+    const Json* prompt = fields.find(field.name);
+    const auto wrong = [&] {
+        fields.fail(field.name,
+                    fmt::format("expected a string, an array of at most {} strings ({}), or an "
+                                "array (of arrays) of token ids from 0 to {}",
+                                field.most, field.limit, limits.vocab_size - 1));
+    };
+    if (prompt == nullptr) return fields.fail(field.name, "is required");
+    if (prompt->is_string()) {
+        prompts.emplace_back(prompt->get<std::string>());
+        return;
+    }
+    if (!prompt->is_array() || prompt->empty()) return wrong();
+    std::vector<Token> tokens;
+    if (prompt->front().is_number()) {
+        if (!read_tokens(*prompt, limits, tokens)) return wrong();
+        prompts.emplace_back(std::move(tokens));
+        return;
+    }
+    if (prompt->size() > field.most) return wrong();
+    for (const Json& item : *prompt) {
+        tokens.clear();
+        if (item.is_string()) {
+            prompts.emplace_back(item.get<std::string>());
+        } else if (item.is_array() && !item.empty() && read_tokens(item, limits, tokens)) {
+            prompts.emplace_back(tokens);
+        } else {
+            return wrong();
+        }
+    }
+}
 
 void read_metadata(FieldReader& fields, const RequestLimits& limits, std::string& text) {
     text = "null";

@@ -98,6 +98,15 @@ std::optional<ApiError> normalise_messages(nlohmann::ordered_json& messages,
                                            const RequestLimits& limits);
 
 class FieldReader;
+// A field with one or several prompts: a string, tokens, or an array of either.
+struct PromptField {
+    const char* name;
+    std::size_t most;  // prompts, and what that limit is called
+    const char* limit;
+};
+void read_prompts(FieldReader& fields, const PromptField& field, const RequestLimits& limits,
+                  std::vector<PlainPrompt>& prompts);
+
 // Reads the name of a model, "" when there is none.
 void read_model_name(FieldReader& fields, const RequestLimits& limits, std::string& name);
 

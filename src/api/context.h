@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "api/access_log.h"
+#include "api/active_answer.h"
 #include "api/api_server.h"
 #include "api/heavy_work.h"
 #include "api/jobs.h"
@@ -20,8 +21,6 @@
 #include "net/http_server.h"
 
 namespace helix::api {
-
-class Completion;
 
 // The client that all lines of batches count as.
 inline constexpr const char* kBatchClient = "batches";
@@ -81,8 +80,8 @@ struct ApiContext {
     base::Random random;
     std::function<void(net::HttpServer::Task)> post;
     std::function<std::size_t()> connections;
-    std::set<std::shared_ptr<HeavyRequest>> heavy;  // with the pool
-    std::set<std::shared_ptr<Completion>> active;   // with the service
+    std::set<std::shared_ptr<HeavyRequest>> heavy;   // with the pool
+    std::set<std::shared_ptr<ActiveAnswer>> active;  // with the service
     std::atomic<bool> draining{false};
     std::unique_ptr<Jobs> jobs;  // null without files and batches
     RequestBudget budget;

@@ -7,6 +7,7 @@
 
 #include "api/completion_request.h"
 #include "api/context.h"
+#include "api/embedding/embedding_request.h"
 #include "net/http_server.h"
 
 // What each route does with a request that the guard let pass: answers it, or begins to. On the
@@ -26,12 +27,15 @@ void nothing(ApiContext& context, const Exchange& exchange);
 Handler chat;
 Handler completion;
 Handler responses;
+Handler embeddings;
 Handler get_response;  // its id
 Handler delete_response;
 Handler messages;        // Anthropic's,
 Handler message_tokens;  // and its count of a prompt's tokens
 Handler ollama_chat;     // Ollama's, as those that follow
 Handler ollama_generate;
+Handler ollama_embed;
+Handler ollama_embeddings;
 Handler ollama_tags;
 Handler ollama_running;
 Handler ollama_show;
@@ -42,6 +46,9 @@ Handler detokenize;
 // The same as chat and completion for a client that is named by the caller.
 void complete(ApiContext& context, const Exchange& exchange, Endpoint endpoint,
               const std::string& client);
+// The same for embeddings.
+void embed(ApiContext& context, const Exchange& exchange, EmbeddingForm form,
+           const std::string& client);
 
 // llama.cpp's: the first model and how it is served, and what runs.
 Handler props;

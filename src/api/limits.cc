@@ -20,6 +20,7 @@ std::vector<LimitRow> limit_table() {
         {"max_tools_bytes", n(r.max_tools_bytes), "`tools` as JSON, bytes"},
         {"max_kwargs_bytes", n(r.max_kwargs_bytes), "`chat_template_kwargs` as JSON, bytes"},
         {"max_prompts", n(r.max_prompts), "prompts of a request"},
+        {"max_inputs", n(r.max_inputs), "inputs of a request for embeddings"},
         {"max_n", n(r.max_n), "`n`, `best_of`"},
         {"max_choices", n(r.max_choices), "prompts times `best_of` (or `n`)"},
         {"max_echoed_bytes", n(r.max_echoed_bytes), "`echo`: prompts' text times choices, bytes"},

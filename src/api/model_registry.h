@@ -9,6 +9,7 @@
 
 #include "api/service.h"
 #include "api/text_codec.h"
+#include "spec/pooling.h"
 
 // The models that one server offers: what each is called, how its text is coded, and who answers
 // for it.
@@ -25,8 +26,9 @@ struct ModelInfo {
     std::int64_t size_bytes = 0;
     std::int32_t hidden = 0;
     std::int32_t n_layers = 0;
-    std::string architecture = {};  // "llama"; "" = not known, as for the next
-    std::string quantization = {};  // the type of most of its weights: "Q4_K"
+    std::string architecture = {};                // "llama"; "" = not known, as for the next
+    std::string quantization = {};                // the type of most of its weights: "Q4_K"
+    spec::Pooling pooling = spec::Pooling::mean;  // of embeddings; none: it has none to give
 };
 
 struct ModelEntry {

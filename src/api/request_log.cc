@@ -25,7 +25,7 @@ json record_json(const RequestRecord& record) {
     }
     return {{"id", record.id},
             {"choice", record.choice},
-            {"endpoint", record.chat ? "chat" : "completions"},
+            {"endpoint", record.endpoint},
             {"stream", record.stream},
             {"created", record.created},
             {"state", record.state},

@@ -28,7 +28,7 @@ struct RequestRecord {
     std::string id;
     ServiceRequest request;  // other choices may share it
     std::size_t choice = 0;
-    bool chat = true;
+    std::string endpoint = "chat";  // or "completions", "embeddings"
     bool stream = false;
     std::int64_t created = 0;      // Unix seconds
     std::string state = "queued";  // queued, running, stop, length, abort, error, rejected

@@ -31,6 +31,7 @@ constexpr bool kCounted = true;
 constexpr std::array kRoutes = {
     Route{"POST", "/chat/completions", handle::chat, kNameTheOne, kCounted},
     Route{"POST", "/completions", handle::completion, kNameTheOne, kCounted},
+    Route{"POST", "/embeddings", handle::embeddings, kNameTheOne, kCounted},
     Route{"POST", "/responses", handle::responses, kNameTheOne, kCounted},
     Route{"GET", "/responses/{id}", handle::get_response, kRefuse},
     Route{"DELETE", "/responses/{id}", handle::delete_response, kRefuse},
@@ -38,6 +39,8 @@ constexpr std::array kRoutes = {
     Route{"POST", "/messages/count_tokens", handle::message_tokens},
     Route{"POST", "/api/chat", handle::ollama_chat, kNameTheOne, kCounted},
     Route{"POST", "/api/generate", handle::ollama_generate, kNameTheOne, kCounted},
+    Route{"POST", "/api/embed", handle::ollama_embed, kNameTheOne, kCounted},
+    Route{"POST", "/api/embeddings", handle::ollama_embeddings, kNameTheOne, kCounted},
     Route{"GET", "/api/tags", handle::ollama_tags},
     Route{"GET", "/api/ps", handle::ollama_running},
     Route{"POST", "/api/show", handle::ollama_show},
@@ -145,8 +148,12 @@ std::span<const Route> all_routes() {
 }
 
 void route_trusted(ApiContext& context, const Exchange& exchange) {
-    const bool chat_endpoint = exchange->request().path == "/v1/chat/completions";
-    CHECK(chat_endpoint || exchange->request().path == "/v1/completions");
+    const std::string& path = exchange->request().path;
+    if (path == "/v1/embeddings") {
+        return handle::embed(context, exchange, EmbeddingForm::openai, kBatchClient);
+    }
+    const bool chat_endpoint = path == "/v1/chat/completions";
+    CHECK(chat_endpoint || path == "/v1/completions");
     handle::complete(context, exchange, chat_endpoint ? Endpoint::chat : Endpoint::completions,
                      kBatchClient);
 }

@@ -26,6 +26,8 @@ class TokenSink {
     virtual void on_token(std::int32_t choice, const core::ProducedToken& token) = 0;
     // The log-probabilities of the prompt's next tokens: position 1 and so on.
     virtual void on_scored(const std::vector<core::ProducedToken>& /*tokens*/) {}
+    // The prompt's embedding, where one is wanted; on_finish follows, and no token comes.
+    virtual void on_embedding(const std::vector<float>& /*values*/) {}
     // One of several choices has ended; a request of one sequence only says on_finish.
     virtual void on_choice_finish(std::int32_t choice, core::FinishReason reason) = 0;
     virtual void on_finish(core::FinishReason reason, const std::string& error) = 0;

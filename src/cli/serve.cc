@@ -286,6 +286,7 @@ api::ModelInfo model_info(const ServeArguments& a, const Served& served) {
     info.hidden = served.model.hidden_size;
     info.n_layers = served.model.spec.n_layers;
     info.architecture = file.architecture;
+    info.pooling = served.model.pooling;
     if (!file.types.empty()) info.quantization = file.types.front().type;
     for (char& c : info.quantization) c = static_cast<char>(std::toupper(c));
     return info;
@@ -351,6 +352,15 @@ std::vector<std::string> scaled_worker(const ServeArguments& a) {
         arguments.insert(arguments.end(), {"--quantize", a.weights.quantize});
     }
     return arguments;
+}
+
+void tell_pooling(const api::ModelInfo& model) {
+    if (model.pooling == spec::Pooling::none) {
+        LOG_INFO("no embeddings: the model's file has no pooling_type that makes one");
+    } else {
+        LOG_INFO("embeddings have {} values, by pooling \"{}\"", model.hidden,
+                 spec::to_string(model.pooling));
+    }
 }
 
 // With addresses that other machines can use, one a line where there are several.
@@ -419,6 +429,7 @@ base::Status serve(const ServeArguments& a) {
     TRY(const auto api, api::ApiServer::start(std::move(with_pages), std::move(models)));
 
     tell_addresses(a, http.host, api->port(), info.name);
+    tell_pooling(info);
     if (!a.scale.range.empty()) {
         // Processes on this machine join where every address is listened on by loopback.
         const bool here = a.scale.command.empty() && net::is_every_address(http.host);

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "model/gguf.h"
 #include "spec/model_spec.h"
+#include "spec/pooling.h"
 
 namespace helix::model {
 
@@ -55,6 +56,9 @@ struct ModelConfig {
     std::int32_t n_experts_used = 0;
     // The weights (softmax over all experts) are divided by the sum of those used.
     bool normalise_expert_weights = true;
+    // How the hidden states of a text become its embedding, by "pooling_type"; the mean where the
+    // file says nothing. None: the file says that texts have none, or one that we do not compute.
+    spec::Pooling pooling = spec::Pooling::mean;
 
     // The window of a layer, 0 for none.
     std::int32_t window_of(std::int32_t layer) const {

@@ -466,6 +466,11 @@ void CoordinatorServer::carry_out(const core::ScoreTokens& scored) {
     sinks_.tell(scored.id, false, [&](api::TokenSink& sink) { sink.on_scored(scored.tokens); });
 }
 
+void CoordinatorServer::carry_out(const core::EmbedPrompt& embedded) {
+    sinks_.tell(embedded.id, false,
+                [&](api::TokenSink& sink) { sink.on_embedding(embedded.values); });
+}
+
 void CoordinatorServer::carry_out(const core::StreamToken& token) {
     sinks_.tell(token.id, false,
                 [&](api::TokenSink& sink) { sink.on_token(token.choice, token.token); });

@@ -130,6 +130,7 @@ class CoordinatorServer final : public api::Service {
     void carry_out(const core::RejectRequest& rejection);
     void carry_out(const core::RequestRouted& routed);
     void carry_out(const core::ScoreTokens& scored);
+    void carry_out(const core::EmbedPrompt& embedded);
     void carry_out(const core::StreamToken& token);
     void carry_out(const core::FinishChoice& ended);
     void carry_out(const core::FinishRequest& finish);

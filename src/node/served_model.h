@@ -19,6 +19,7 @@ struct ServedModel {
     spec::ModelSpec spec;
     std::int32_t hidden_size = 0;
     std::int32_t vocab_size = 0;
+    spec::Pooling pooling = spec::Pooling::mean;             // of embeddings, by its file
     engine::ops::KvType kv_type = engine::ops::KvType::f16;  // on every worker
     base::Hash128 hash;
     std::shared_ptr<const model::ModelManifest> manifest;

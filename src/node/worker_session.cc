@@ -469,7 +469,8 @@ void WorkerSession::on_ran(EngineRan ran) {
     }
     buffers_.emplace(ran.batch, net::Frame::of(std::move(ran.result->output)));
     step(core::BatchFinished{ran.batch, std::move(ran.result->tokens), ran.took,
-                             std::move(ran.result->failed), std::move(ran.result->scored)});
+                             std::move(ran.result->failed), std::move(ran.result->scored),
+                             std::move(ran.result->pooled)});
 }
 
 void WorkerSession::step(const core::WorkerEvent& event) {
@@ -509,6 +510,7 @@ void WorkerSession::carry_out(core::SendToCoordinator action) {
                    [this](core::TokensProduced& produced) {
                        append_to(produced_.tokens, std::move(produced.tokens));
                        append_to(produced_.scored, std::move(produced.scored));
+                       append_to(produced_.embeddings, std::move(produced.embeddings));
                    },
                    [this](auto& message) { send(wire::Message(std::move(message))); },
                },

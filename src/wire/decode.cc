@@ -118,6 +118,14 @@ Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const Sessi
         TRY_VOID(in_range("cached token", token, 0, kMaxVocabSize));
     start.cached.assign(from.cached().begin(), from.cached().end());
     start.high_priority = from.high_priority();
+    TRY_VOID(in_range("pooling", from.pooling(), 0, static_cast<std::int32_t>(spec::kLastPooling)));
+    start.pooling = static_cast<spec::Pooling>(from.pooling());
+    const bool pools = start.pooling != spec::Pooling::none;
+    if (pools && start.pooling != spec::Pooling::last) {
+        // Every row is pooled, so every row has to be computed.
+        TRY_VOID(in_range("cached tokens of a pooled prompt", from.cached_size(), 0, 0));
+    }
+    TRY_VOID(in_range("scored tokens of a pooled prompt", pools ? from.scored_size() : 0, 0, 0));
     if (from.scored_size() == 0) return start;
     TRY_VOID(
         in_range("scored tokens", from.scored_size(), start.prompt_tokens, start.prompt_tokens));
@@ -245,9 +253,17 @@ Result<core::ProducedToken> get(const pb::ProducedToken& from) {
     return token;
 }
 
-Result<Message> get(const pb::TokensProduced& from) {
+Result<core::PromptEmbedding> get(const pb::PromptEmbedding& from, const SessionLimits& limits) {
+    if (limits.hidden_size == 0) return base::invalid("an embedding before the model is known");
+    TRY_VOID(in_range("values of an embedding", from.values_size(), limits.hidden_size,
+                      limits.hidden_size));
+    return core::PromptEmbedding{get(from.key()), {from.values().begin(), from.values().end()}};
+}
+
+Result<Message> get(const pb::TokensProduced& from, const SessionLimits& limits) {
     const std::int64_t tokens = from.tokens_size();
-    TRY_VOID(in_range("tokens", tokens + from.scored_size(), 1, kMaxItems));
+    TRY_VOID(
+        in_range("tokens", tokens + from.scored_size() + from.embeddings_size(), 1, kMaxItems));
     core::TokensProduced message;
     for (const pb::ProducedToken& one : from.tokens()) {
         TRY(core::ProducedToken token, get(one));
@@ -256,6 +272,10 @@ Result<Message> get(const pb::TokensProduced& from) {
     for (const pb::ProducedToken& one : from.scored()) {
         TRY(core::ProducedToken token, get(one));
         message.scored.push_back(std::move(token));
+    }
+    for (const pb::PromptEmbedding& one : from.embeddings()) {
+        TRY(core::PromptEmbedding embedding, get(one, limits));
+        message.embeddings.push_back(std::move(embedding));
     }
     return Message{std::move(message)};
 }
@@ -487,7 +507,7 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return Message{core::PeerLost{core::WorkerId{from.peer_lost().peer()},
                                           from.peer_lost().down(), from.peer_lost().endpoint()}};
         case pb::Envelope::kTokensProduced:
-            return get(from.tokens_produced());
+            return get(from.tokens_produced(), limits);
         case pb::Envelope::kLayersReady:
             return get(from.layers_ready(), limits);
         case pb::Envelope::kLayersFailed: {

@@ -62,6 +62,7 @@ void put(const core::SequenceStart& start, pb::SequenceStart& out) {
     out.mutable_cached()->Assign(start.cached.begin(), start.cached.end());
     out.mutable_scored()->Assign(start.scored.begin(), start.scored.end());
     out.set_high_priority(start.high_priority);
+    out.set_pooling(static_cast<std::int32_t>(start.pooling));
 }
 
 void put(const core::StageInput& input, pb::StageInput& out) {
@@ -201,6 +202,11 @@ struct Encoder {
         pb::TokensProduced& to = *out.mutable_tokens_produced();
         for (const core::ProducedToken& token : m.tokens) put(token, *to.add_tokens());
         for (const core::ProducedToken& token : m.scored) put(token, *to.add_scored());
+        for (const core::PromptEmbedding& one : m.embeddings) {
+            pb::PromptEmbedding& embedding = *to.add_embeddings();
+            put(one.key, *embedding.mutable_key());
+            embedding.mutable_values()->Assign(one.values.begin(), one.values.end());
+        }
     }
     void operator()(const core::LayersReady& m) const {
         pb::LayersReady& to = *out.mutable_layers_ready();

@@ -52,6 +52,11 @@ struct FakeRequest {
     void say(std::string_view text, std::int32_t choice = 0, float logprob = -0.5F) {
         for (const char c : text) token(static_cast<unsigned char>(c), choice, logprob);
     }
+    // Answers the prompt's embedding, which ends it.
+    void embed(const std::vector<float>& values) {
+        sink->on_embedding(values);
+        finish(core::FinishReason::stop);
+    }
     void finish_choice(std::int32_t choice, core::FinishReason reason) {
         sink->on_choice_finish(choice, reason);
     }

@@ -122,6 +122,21 @@ TEST_F(JobsTest, WithoutAStateDirTheAnswerNamesTheOption) {
     }
 }
 
+TEST_F(JobsTest, ABatchOfEmbeddingsIsAnswered) {
+    Json one = line("e", {{"model", "gpt-x"}, {"input", "abc"}});
+    one["url"] = "/v1/embeddings";
+    const std::string batch = create(upload(one.dump()), {{"endpoint", "/v1/embeddings"}});
+    auto request = service_.next();
+    ASSERT_TRUE(request);
+    EXPECT_TRUE(request->request.wants_embedding());
+    EXPECT_LT(request->request.priority, 0) << "behind all others";
+    request->embed({0.6F, 0.8F});
+    const Json done = wait_for(batch, "completed");
+    const auto results = result_lines(done["output_file_id"]);
+    ASSERT_EQ(results.size(), 1U);
+    EXPECT_EQ(results.at("e")["response"]["body"]["data"][0]["embedding"].size(), 2U);
+}
+
 TEST_F(JobsTest, FilesAreUploadedListedReadAndDeleted) {
     const std::string content = "{\"a\": 1}\n\xff\n--B no boundary\n";
     const auto uploaded = post_form(form(content));
@@ -485,7 +500,7 @@ TEST_F(JobsTest, ABatchThatCannotBeAskedForIsA400ThatNamesTheField) {
         EXPECT_EQ(response.status, 400) << response.body;
         return Json::parse(response.body)["error"]["param"];
     };
-    EXPECT_EQ(refused({{"endpoint", "/v1/embeddings"}}), "endpoint");
+    EXPECT_EQ(refused({{"endpoint", "/v1/moderations"}}), "endpoint");
     EXPECT_EQ(refused({{"completion_window", "soon"}}), "completion_window");
     EXPECT_EQ(refused({{"completion_window", "999999999999h"}}), "completion_window");
     EXPECT_EQ(refused({{"metadata", {{"a", 1}}}}), "metadata");

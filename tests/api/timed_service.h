@@ -40,6 +40,11 @@ class TimedService : public Service {
         const core::RequestId id{++last_id_};
         sink->on_accepted();
         sink->on_routed({{core::WorkerId{0}, {0, 4}}}, 0);
+        if (request.wants_embedding()) {
+            sink->on_embedding(embedding(request));
+            sink->on_finish(core::FinishReason::stop, {});
+            return id;
+        }
         if (request.score_prompt) sink->on_scored(scored(request));
         const std::int32_t limit = request.max_tokens > 0 ? request.max_tokens : kContext;
         const bool may_end = !request.stop_tokens.empty();
@@ -112,6 +117,13 @@ class TimedService : public Service {
             if (request.sampling.n_logprobs > 0) token.top = {{token.token, -0.5F}};
         }
         return tokens;
+    }
+
+    // Four values of length 1 that the prompt's first token decides.
+    static std::vector<float> embedding(const core::Request& request) {
+        const bool odd = request.prompt.front() % 2 == 1;
+        return odd ? std::vector<float>{0.5F, 0.5F, -0.5F, 0.5F}
+                   : std::vector<float>{0.1F, -0.7F, 0.7F, 0.1F};
     }
 
     // Says one token; false if that was the end.

@@ -80,6 +80,18 @@ await check('a history with tools and thoughts, and an empty one', async () => {
   assert.equal((await client.chat({ model })).done_reason, 'load');
 });
 
+await check('embed and embeddings', async () => {
+  const answer = await client.embed({ model, input: ['One machine.', 'Two machines.'] });
+  assert.equal(answer.embeddings.length, 2);
+  assert.ok(answer.prompt_eval_count > 0 && answer.total_duration >= 0);
+  for (const one of answer.embeddings) assert.ok(Math.abs(Math.hypot(...one) - 1) < 1e-4);
+  const short = await client.embed({ model, input: 'Two machines.', dimensions: 2 });
+  assert.equal(short.embeddings[0].length, 2);
+  const { embedding } = await client.embeddings({ model, prompt: 'Two machines.' });
+  assert.deepEqual(embedding, answer.embeddings[1]);
+  assert.deepEqual((await client.embed({ model, input: '' })).embeddings, []);
+});
+
 await check('errors have their status and text', async () => {
   await assert.rejects(client.chat(ask({ model: 'no-such-model' })), (error) => {
     assert.equal(error.status_code, 404);

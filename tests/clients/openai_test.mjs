@@ -53,6 +53,27 @@ await check('a stream says what the whole answer says, with usage on request', a
   assert.ok(chunks.slice(0, -1).every((c) => c.usage === null));
 });
 
+await check('embeddings.create, as base64 and as numbers', async () => {
+  const input = ['One machine.', 'Two machines.'];
+  const packed = await client.embeddings.create({ model, input }); // asks for base64 and decodes it
+  assert.equal(packed.object, 'list');
+  assert.deepEqual(packed.data.map((d) => d.index), [0, 1]);
+  assert.equal(packed.usage.total_tokens, packed.usage.prompt_tokens);
+  const plain = await client.embeddings.create({ model, input, encoding_format: 'float' });
+  packed.data.forEach((one, i) => {
+    assert.deepEqual(Array.from(one.embedding), plain.data[i].embedding.map(Math.fround));
+    assert.ok(Math.abs(Math.hypot(...one.embedding) - 1) < 1e-4);
+  });
+  const [alone] = (await client.embeddings.create({ model, input: input[1], dimensions: 2 })).data;
+  assert.equal(alone.embedding.length, 2);
+  assert.ok(Math.abs(Math.hypot(...alone.embedding) - 1) < 1e-4);
+  await assert.rejects(client.embeddings.create({ model, input: [] }), (error) => {
+    assert.ok(error instanceof OpenAI.BadRequestError);
+    assert.equal(error.param, 'input');
+    return true;
+  });
+});
+
 await check('the .stream() helper', async () => {
   const stream = client.chat.completions.stream(greedy());
   const deltas = [];

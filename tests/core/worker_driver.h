@@ -93,6 +93,11 @@ class WorkerDriver {
         plan_ = {};
         return step(finished);
     }
+    // Ends the batch under way so.
+    const std::vector<WorkerAction>& end(const BatchFinished& finished) {
+        plan_ = {};
+        return step(finished);
+    }
     // Runs all that there is to run.
     void drain() {
         while (plan_.id != 0) finish();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "served_worker.h"
@@ -163,6 +164,26 @@ TEST(ModelledBackend, MemoryAndPagesAreCounted) {
     ASSERT_FALSE(refused.ok());
     EXPECT_NE(refused.error().message.find("80 bytes"), std::string::npos)
         << refused.error().message;
+}
+
+TEST(ModelledBackend, AnEmbeddingIsMadeUpAndTheSameHoweverThePromptIsCut) {
+    std::vector<std::vector<float>> all;
+    for (const std::int32_t rows : {64, 3}) {
+        auto backend = make({0, kLayers}, options());
+        core::WorkerConfig config;
+        config.n_layers = kLayers;
+        config.block_size = kBlock;
+        config.max_batch_rows = config.mixed_prefill_rows = rows;
+        test::ServedWorker worker(*backend, config, 200);
+        const core::SequenceKey key{{1}, 1, 0};
+        worker.start(key, {3, 1, 4, 1, 5, 9, 2, 6}, {}, 1, 0, false, spec::Pooling::mean);
+        EXPECT_TRUE(worker.take(key).empty());
+        const auto embeddings = worker.take_embeddings();
+        ASSERT_EQ(embeddings.size(), 1U);
+        all.push_back(embeddings[0].values);
+        EXPECT_EQ(std::count(all.back().begin(), all.back().end(), 1.0F), 1);
+    }
+    EXPECT_EQ(all[0], all[1]);
 }
 
 // What a worker does with it: groups, drafts and swaps give the text of a sequence that ran alone.

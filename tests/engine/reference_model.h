@@ -27,13 +27,19 @@ class ReferenceModel {
 
     // Logits after each of the tokens.
     std::vector<Row> logits(const std::vector<std::int32_t>& tokens) {
+        const std::string head = c_.tied_embeddings ? "token_embd.weight" : "output.weight";
+        std::vector<Row> result;
+        for (const Row& row : hidden_states(tokens)) result.push_back(times(head, row));
+        return result;
+    }
+
+    // What the head gets of each of the tokens: past all layers, normed.
+    std::vector<Row> hidden_states(const std::vector<std::int32_t>& tokens) {
         std::vector<Row> x;
         for (const std::int32_t token : tokens) x.push_back(matrix_row("token_embd.weight", token));
         for (std::int32_t l = 0; l < c_.n_layers; ++l) x = layer(l, x);
-        const std::string head = c_.tied_embeddings ? "token_embd.weight" : "output.weight";
-        std::vector<Row> result;
-        for (const Row& row : x) result.push_back(times(head, norm(row, "output_norm.weight")));
-        return result;
+        for (Row& row : x) row = norm(row, "output_norm.weight");
+        return x;
     }
 
     // Residual rows after one layer, of a sequence that starts at position 0.

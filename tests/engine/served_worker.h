@@ -32,7 +32,7 @@ class ServedWorker {
     // The first rows of a sequence: all its tokens behind the cached ones.
     void start(core::SequenceKey key, const std::vector<core::Token>& tokens,
                const spec::SamplingParams& sampling, std::int32_t draws = 1, std::size_t cached = 0,
-               bool score = false) {
+               bool score = false, spec::Pooling pooling = spec::Pooling::none) {
         const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(cached);
         core::StageInput input;
         input.key = key;
@@ -40,11 +40,13 @@ class ServedWorker {
         input.tokens.assign(from, tokens.end());
         input.sample = true;
         input.draws = draws;
-        input.start = core::SequenceStart{{{{0}, layers_}},
-                                          static_cast<std::int32_t>(tokens.size()),
-                                          sampling,
-                                          {tokens.begin(), from},
-                                          score ? tokens : std::vector<core::Token>()};
+        core::SequenceStart begin{{{{0}, layers_}},
+                                  static_cast<std::int32_t>(tokens.size()),
+                                  sampling,
+                                  {tokens.begin(), from},
+                                  score ? tokens : std::vector<core::Token>()};
+        begin.pooling = pooling;
+        input.start = std::move(begin);
         say(core::StageInputs{{input}});
     }
     // More rows; the last `drafts` tokens are drafted.
@@ -81,6 +83,7 @@ class ServedWorker {
         return std::exchange(tokens_[key], {});
     }
     std::vector<core::ProducedToken> take_scored() { return std::exchange(scored_, {}); }
+    std::vector<core::PromptEmbedding> take_embeddings() { return std::exchange(embeddings_, {}); }
     std::vector<core::SequenceStuck> take_stuck() { return std::exchange(stuck_, {}); }
     std::int64_t used_pages() {
         now_ = now_ + base::from_seconds(1);
@@ -116,13 +119,19 @@ class ServedWorker {
                 ADD_FAILURE() << result.error().message;
                 return events.push_back(core::BatchFailed{batch->plan.id, result.error().message});
             }
-            events.push_back(core::BatchFinished{
-                batch->plan.id, std::move(result->tokens), {}, {}, std::move(result->scored)});
+            events.push_back(core::BatchFinished{batch->plan.id,
+                                                 std::move(result->tokens),
+                                                 {},
+                                                 std::move(result->failed),
+                                                 std::move(result->scored),
+                                                 std::move(result->pooled)});
         } else if (const auto* out = std::get_if<core::SendToCoordinator>(&action)) {
             if (const auto* said = std::get_if<core::TokensProduced>(&out->message)) {
                 for (const core::ProducedToken& token : said->tokens)
                     tokens_[token.key].push_back(token);
                 scored_.insert(scored_.end(), said->scored.begin(), said->scored.end());
+                embeddings_.insert(embeddings_.end(), said->embeddings.begin(),
+                                   said->embeddings.end());
             } else if (const auto* no = std::get_if<core::SequenceStuck>(&out->message)) {
                 stuck_.push_back(*no);
             } else if (const auto* report = std::get_if<core::WorkerReport>(&out->message)) {
@@ -138,6 +147,7 @@ class ServedWorker {
     std::map<core::SequenceKey, std::vector<core::ProducedToken>> tokens_;
     std::map<core::SequenceKey, core::ProducedToken> last_;  // of decode
     std::vector<core::ProducedToken> scored_;
+    std::vector<core::PromptEmbedding> embeddings_;
     std::vector<core::SequenceStuck> stuck_;
     core::WorkerReport report_;
 };

@@ -174,6 +174,23 @@ TEST(ModelConfig, Llama3ScalingFadesInBetweenItsTwoWavelengths) {
     for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(factors[i], expected[i], 1e-5) << i;
 }
 
+TEST(ModelConfig, PoolingIsTheFilesOwnAndElseTheMean) {
+    Llama llama;
+    const auto pooling = [&] { return read_model_config(*llama.file())->pooling; };
+    EXPECT_EQ(pooling(), spec::Pooling::mean);
+    const std::pair<std::uint32_t, spec::Pooling> types[] = {{0, spec::Pooling::none},
+                                                             {1, spec::Pooling::mean},
+                                                             {2, spec::Pooling::cls},
+                                                             {3, spec::Pooling::last},
+                                                             {4, spec::Pooling::none}};
+    for (const auto& [type, expected] : types) {
+        llama.metadata["llama.pooling_type"] = type;
+        EXPECT_EQ(pooling(), expected) << type;
+    }
+    llama.metadata["llama.pooling_type"] = std::string("mean");
+    EXPECT_THAT(llama.error(), HasSubstr("llama.pooling_type"));
+}
+
 TEST(ModelConfig, WindowMayLeaveOutLayers) {
     Llama llama;
     EXPECT_EQ(read_model_config(*llama.file())->window_of(1), 0);

@@ -64,6 +64,10 @@ class RecordingSink final : public api::TokenSink {
         const std::lock_guard lock(mutex_);
         scored_.insert(scored_.end(), tokens.begin(), tokens.end());
     }
+    void on_embedding(const std::vector<float>& values) override {
+        const std::lock_guard lock(mutex_);
+        embedding_ = values;
+    }
     void on_choice_finish(std::int32_t choice, core::FinishReason reason) override {
         const std::lock_guard lock(mutex_);
         choice_reasons_[choice] = reason;
@@ -100,6 +104,7 @@ class RecordingSink final : public api::TokenSink {
     std::vector<spec::Token> tokens_;            // of the first choice
     std::vector<core::ProducedToken> produced_;  // the same
     std::vector<core::ProducedToken> scored_;
+    std::vector<float> embedding_;
     std::map<std::int32_t, std::vector<spec::Token>> choices_;
     std::map<std::int32_t, core::FinishReason> choice_reasons_;
     core::FinishReason reason_ = core::FinishReason::cancelled;

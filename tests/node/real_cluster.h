@@ -28,17 +28,19 @@ class RealCluster : public ::testing::Test {
     }
 
     // Workers that have the file, with the layers dealt out evenly.
-    void serve(const std::string& path, const std::function<void(CoordinatorOptions&)>& change) {
+    void serve(const std::string& path, const std::function<void(CoordinatorOptions&)>& change,
+               std::int32_t n_workers = 3) {
         workers_.clear();
         server_.reset();
         CoordinatorOptions options = even_coordinator(
-            path, 3, [](CoordinatorOptions& made) { made.model.spec.context_length = 256; });
+            path, n_workers,
+            [](CoordinatorOptions& made) { made.model.spec.context_length = 256; });
         change(options);
         server_ = start_coordinator(std::move(options));
         ASSERT_NE(server_, nullptr);
-        for (const char* name : {"a", "b", "c"}) {
+        for (std::int32_t i = 0; i < n_workers; ++i) {
             WorkerOptions worker;
-            worker.name = name;
+            worker.name = std::string(1, static_cast<char>('a' + i));
             worker.memory_bytes = worker_memory_;
             worker.threads = 1;
             worker.speed = worker_speed_;

@@ -132,6 +132,37 @@ TEST(Codec, AScoredPromptIsWholeAndHasNoCachedTokens) {
     expect_refused(scored, 0, "token");
 }
 
+TEST(Codec, APooledPromptHasNothingCachedUnlessItsLastTokenIsWanted) {
+    core::StageInput input = one_input();
+    input.first_position = 1;
+    core::SequenceStart start{{{{1}, {0, kLimits.n_layers}}}, 3, {}, {1}};
+    const auto message = [&](std::uint8_t pooling) {
+        start.pooling = static_cast<spec::Pooling>(pooling);
+        input.start = start;
+        return core::StageInputs{{input}};
+    };
+    ASSERT_TRUE(decode_text(encode(message(0)), 256).ok());
+    ASSERT_TRUE(decode_text(encode(message(3)), 256).ok());
+    expect_refused(message(1), 256, "cached tokens of a pooled prompt");
+    expect_refused(message(2), 256, "cached tokens of a pooled prompt");
+    expect_refused(message(4), 256, "pooling");
+    start.cached.clear();
+    input.first_position = 0;
+    start.prompt_tokens = 2;
+    ASSERT_TRUE(decode_text(encode(message(1)), 256).ok());
+    start.scored = {1, 2};
+    start.sampling.n_logprobs = 0;
+    expect_refused(message(1), 256, "scored tokens of a pooled prompt");
+}
+
+TEST(Codec, AnEmbeddingIsAsWideAsTheModel) {
+    core::TokensProduced message;
+    message.embeddings.push_back({{}, std::vector<float>(32, 0.5F)});
+    ASSERT_TRUE(decode_text(encode(message), 0).ok());
+    message.embeddings[0].values.pop_back();
+    expect_refused(message, 0, "values of an embedding");
+}
+
 TEST(Codec, RowsMustFillTheRawFrame) {
     const core::StageInputs message{{one_input()}};
     ASSERT_TRUE(decode_text(encode(message), 2 * 32 * 4).ok());

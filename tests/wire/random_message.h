@@ -179,6 +179,10 @@ class RandomMessages {
             for (core::Token& token : s.scored) token = small(kMaxVocabSize);
         }
         s.high_priority = random_.chance(0.5);
+        if (s.scored.empty() && random_.chance(0.3)) {
+            s.pooling =
+                s.cached.empty() ? static_cast<spec::Pooling>(1 + small(3)) : spec::Pooling::last;
+        }
         return s;
     }
     core::StageInputs inputs() {
@@ -221,6 +225,12 @@ class RandomMessages {
         for (std::uint64_t i = random_.below(6); i > 0; --i) m.scored.push_back(produced());
         const std::uint64_t least = m.scored.empty() ? 1 : 0;
         for (std::uint64_t i = least + random_.below(6); i > 0; --i) m.tokens.push_back(produced());
+        for (std::uint64_t i = random_.below(3); i > 0; --i) {
+            core::PromptEmbedding one{key(), {}};
+            one.values.resize(static_cast<std::size_t>(limits_.hidden_size));
+            for (float& value : one.values) value = real();
+            m.embeddings.push_back(std::move(one));
+        }
         return m;
     }
     core::ForkSequences fork() {

@@ -92,10 +92,11 @@ void Completion::add_choices(std::size_t index) {
     const auto tokens = static_cast<std::int64_t>(prepared_.prompts[index].size());
     prompts_[index].first = index * made();
     prompt_tokens_ += tokens;
+    const char* endpoint = request_.endpoint == Endpoint::completions ? "completions" : "chat";
     for (std::size_t i = 0; i < made(); ++i) {
-        choices_.push_back(std::make_unique<Choice>(
-            Choice{.output = new_output(choices_.size()),
-                   .record = record_.add_choice(request_, head_.id, tokens, i == 0)}));
+        choices_.push_back(std::make_unique<Choice>(Choice{
+            .output = new_output(choices_.size()),
+            .record = record_.add_choice(endpoint, request_.stream, head_.id, tokens, i == 0)}));
     }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "api/active_answer.h"
 #include "api/completion/completion_record.h"
 #include "api/completion/delivery.h"
 #include "api/context.h"
@@ -25,14 +26,14 @@ namespace helix::api {
 // Promises: the status line goes out only when the service has accepted every prompt; each choice
 // that the service began and did not end itself is given back to it, whatever happens to the
 // client.
-class Completion : public std::enable_shared_from_this<Completion> {
+class Completion : public ActiveAnswer, public std::enable_shared_from_this<Completion> {
   public:
     Completion(ApiContext& context, std::shared_ptr<net::HttpExchange> exchange,
                PreparedCompletion prepared);
-    ~Completion();
+    ~Completion() override;
 
     void start();
-    void on_tick(base::TimePoint now);
+    void on_tick(base::TimePoint now) override;
 
     // What the service says, by prompt; choice counts those of this prompt.
     void accepted(std::size_t prompt);
@@ -44,8 +45,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
     void rejected(std::size_t prompt, const core::RejectRequest& rejection);
     // The client is gone.
     void gone();
-    // The server shuts down: an answer that is not whole ends with an error that says so.
-    void shut_down();
+    void shut_down() override;
 
   private:
     struct Choice;

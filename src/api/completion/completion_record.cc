@@ -30,14 +30,14 @@ void CompletionRecord::asked(const CompletionRequest& request) {
     if (request.max_tokens > 0) metrics_.params_max_tokens.observe(request.max_tokens);
 }
 
-ChoiceRecord CompletionRecord::add_choice(const CompletionRequest& request, const std::string& id,
+ChoiceRecord CompletionRecord::add_choice(const char* endpoint, bool stream, const std::string& id,
                                           std::int64_t prompt_tokens, bool counts_prompt) {
     if (counts_prompt) exchange_.count("prompt_tokens", prompt_tokens);
     std::shared_ptr<RequestRecord> record = context_.log.add();
     record->id = id;
     record->choice = choices_++;
-    record->chat = request.endpoint != Endpoint::completions;
-    record->stream = request.stream;
+    record->endpoint = endpoint;
+    record->stream = stream;
     record->created = context_.options.unix_time();
     record->prompt_tokens = prompt_tokens;
     return {metrics_, exchange_, std::move(record), arrived_, counts_prompt};

@@ -63,8 +63,8 @@ class CompletionRecord {
 
     void asked(const CompletionRequest& request);
     // Choices are added in order; the first one of a prompt counts it.
-    ChoiceRecord add_choice(const CompletionRequest& request, const std::string& id,
-                            std::int64_t prompt_tokens, bool counts_prompt);
+    ChoiceRecord add_choice(const char* endpoint, bool stream, const std::string& id,
+                            std::int64_t prompt_tokens, bool counts_prompt = true);
 
   private:
     ApiContext& context_;

@@ -15,6 +15,8 @@ void Dispatcher::on(TimePoint now, const Submitted& event) {
     CHECK(!requests_.contains(request.id));
     CHECK(request.n >= 1 && (!request.beam || request.beam->width >= request.n));
     CHECK(!request.score_prompt || request.sampling.n_logprobs >= 0);
+    CHECK(!request.wants_embedding() ||
+          (!request.is_group() && request.max_tokens == 1 && !request.score_prompt));
     const auto prompt = static_cast<std::int32_t>(request.prompt.size());
     const auto refuse = [&](RejectReason reason, const std::string& message,
                             std::int32_t retry_after_s) {

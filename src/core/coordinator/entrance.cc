@@ -46,6 +46,11 @@ std::string Entrance::contradiction(WorkerId worker, const TokensProduced& messa
             return "scored a token that is not the prompt's" + of_request(token.key);
         }
     }
+    for (const PromptEmbedding& one : message.embeddings) {
+        const RequestState* state = running_as(one.key);
+        std::string wrong = state == nullptr ? "" : wrong_embedding(worker, *state, one);
+        if (!wrong.empty()) return wrong;
+    }
     return "";
 }
 
@@ -150,9 +155,26 @@ std::string Entrance::wrong_token(WorkerId worker, const RequestState& state,
     if (token.key.member >= members_of(state)) {
         return "drew a token for a member that there never was" + of_request(token.key);
     }
+    if (state.request.wants_embedding()) {
+        return "drew a token where an embedding is wanted" + of_request(token.key);
+    }
     if (!known(token.token)) return "drew a token that the vocabulary does not have";
     for (const spec::TokenLogprob& one : token.top) {
         if (!known(one.token)) return "listed a token that the vocabulary does not have";
+    }
+    return "";
+}
+
+std::string Entrance::wrong_embedding(WorkerId worker, const RequestState& state,
+                                      const PromptEmbedding& one) const {
+    if (state.pipeline.back().worker != worker || one.key.member != 0 ||
+        !state.request.wants_embedding()) {
+        return "answered an embedding that nobody asked it for" + of_request(one.key);
+    }
+    const bool numbers = std::all_of(one.values.begin(), one.values.end(),
+                                     [](float value) { return std::isfinite(value); });
+    if (one.values.empty() || !numbers) {
+        return "answered an embedding that is none" + of_request(one.key);
     }
     return "";
 }

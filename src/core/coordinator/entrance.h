@@ -41,6 +41,8 @@ class Entrance {
     const RequestState* running_as(const SequenceKey& key) const;
     std::string wrong_token(WorkerId worker, const RequestState& state,
                             const ProducedToken& token) const;
+    std::string wrong_embedding(WorkerId worker, const RequestState& state,
+                                const PromptEmbedding& one) const;
     std::string wrong_move(WorkerId worker, const SequenceKey& key, bool source_too) const;
 
     const CoordinatorConfig& config_;

@@ -29,8 +29,10 @@ PrefixIndex& PrefixRouting::index() {
 }
 
 std::vector<PrefixHit> PrefixRouting::prefix_hits(RequestState& state) {
-    // With a hit, the rows of cached tokens would not be there to be scored.
-    if (!config_.prefix_cache || state.prefix.lost || unscored(state) > 0) return {};
+    // With a hit, the rows of cached tokens would not be there to be scored or pooled.
+    const spec::Pooling pooling = state.request.pooling;
+    const bool pools = pooling != spec::Pooling::none && pooling != spec::Pooling::last;
+    if (!config_.prefix_cache || state.prefix.lost || unscored(state) > 0 || pools) return {};
     hash_blocks(state);
     // One token must be left to compute: what follows is drawn after it.
     const auto most = static_cast<std::size_t>((length(state) - 1) / config_.block_size);

@@ -53,6 +53,7 @@ void RequestLife::start(TimePoint now, RequestState& state, Path path) {
         begin.sampling.seed = 0;
     if (unscored(state) > 0) begin.scored = state.request.prompt;
     begin.high_priority = is_high(state);
+    begin.pooling = state.request.pooling;
     if (state.group) begin_group(state, input);
     input.start = std::move(begin);
     out_.add_rows(state.pipeline.front().worker, std::move(input));
@@ -104,7 +105,8 @@ void RequestLife::end(RequestId id, FinishReason reason, FailureCause cause,
     suspects_.forget(state);
     if (is_whole(reason)) {
         ++finished_;
-        if (!state.group) demand_.note_output(state.output.size());
+        const bool answers = !state.group && !state.request.wants_embedding();
+        if (answers) demand_.note_output(state.output.size());
     } else if (reason != FinishReason::cancelled) {
         ++failed_;
     }

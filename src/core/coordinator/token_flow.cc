@@ -18,6 +18,7 @@ constexpr std::int32_t kScoringAttempts = 3;
 
 std::string TokenFlow::on_tokens(TimePoint now, WorkerId worker, const TokensProduced& message) {
     on_scored(worker, message.scored);
+    for (const PromptEmbedding& one : message.embeddings) on_embedding(now, worker, one);
     for (std::size_t i = 0; i < message.tokens.size(); ++i) {
         const ProducedToken& token = message.tokens[i];
         const auto it = requests_.find(token.key.request);
@@ -107,6 +108,24 @@ void TokenFlow::on_scored(WorkerId worker, const std::vector<ProducedToken>& tok
         const auto wanted = static_cast<std::size_t>(state.request.sampling.n_logprobs);
         if (top.size() > wanted) top.resize(wanted);
     }
+}
+
+void TokenFlow::on_embedding(TimePoint now, WorkerId worker, const PromptEmbedding& embedding) {
+    const auto it = requests_.find(embedding.key.request);
+    if (it == requests_.end()) return;
+    RequestState& state = it->second;
+    const bool stale = !state.running || embedding.key.attempt != state.attempt ||
+                       state.pipeline.back().worker != worker;
+    if (stale) return;
+    prompts_.finish(state.prompt_rows, now - state.started);
+    state.prompt_rows = 0;
+    prefixes_.note_first_token(state);
+    suspects_.note_progress(state);
+    placements_.router()->on_returned(state.path, state.rows_going, now - state.last_progress);
+    state.rows_going = 0;
+    state.last_progress = now;
+    out_.push(EmbedPrompt{state.request.id, embedding.values});
+    life_.finish(state.request.id, FinishReason::stop);
 }
 
 bool TokenFlow::came_unscored(TimePoint now, RequestState& state) {

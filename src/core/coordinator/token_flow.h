@@ -52,6 +52,7 @@ class TokenFlow {
 
   private:
     void on_scored(WorkerId worker, const std::vector<ProducedToken>& tokens);
+    void on_embedding(TimePoint now, WorkerId worker, const PromptEmbedding& embedding);
     // A token came before all log-probabilities of the prompt, so some were lost. Another attempt
     // gets the others or, after a few attempts, the request ends with an error.
     bool came_unscored(TimePoint now, RequestState& state);

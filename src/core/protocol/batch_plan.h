@@ -13,11 +13,14 @@ struct BatchChunk {
     SequenceKey key;
     LayerRange layers;  // layers to run here
     std::int32_t first_position =
-        0;                           // of the first row; rows before it are already in the KV pages
-    RowTokens tokens;                // one per row; the embedding's input when layers.begin == 0
-    PayloadRef input;                // activations in, when layers.begin > 0
-    std::int32_t output_row = -1;    // first row in the batch's output buffer; -1 = nothing goes on
-    bool sample = false;             // last stage: head and sampler on the last row
+        0;                         // of the first row; rows before it are already in the KV pages
+    RowTokens tokens;              // one per row; the embedding's input when layers.begin == 0
+    PayloadRef input;              // activations in, when layers.begin > 0
+    std::int32_t output_row = -1;  // first row in the batch's output buffer; -1 = nothing goes on
+    bool sample = false;           // last stage: head and sampler on the last row
+    // Last stage: the rows are pooled, and with sample set they make an embedding, not a token.
+    spec::Pooling pooling = spec::Pooling::none;
+    std::vector<double> pooled;      // with pooling: PooledRows::so_far of the rows before
     std::int32_t drafts = 0;         // as in StageInput: sampled after each row from
                                      // tokens.size() - 1 - drafts on, up to the first wrong draft
     std::int32_t draws = 1;          // as in StageInput: for members 0 ... draws - 1
@@ -29,6 +32,13 @@ struct BatchChunk {
     // pages[(layer - layers.begin) * n_blocks + block], n_blocks = pages.size() / layers.size():
     // the page that holds positions [block * block_size, (block + 1) * block_size) of that layer.
     std::vector<PageId> pages;
+};
+
+// What became of a chunk with pooling: the rows so far, in the engine's own words (empty before the
+// first), or with sample set the embedding.
+struct PooledRows {
+    std::vector<double> so_far;
+    std::vector<float> embedding;
 };
 
 constexpr std::uint64_t kFirstBatch = std::uint64_t{1} << 63;

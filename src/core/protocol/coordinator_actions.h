@@ -37,6 +37,11 @@ struct ScoreTokens {
     RequestId id;
     std::vector<ProducedToken> tokens;
 };
+// The embedding of the prompt of a request that wants one. Comes once; FinishRequest follows.
+struct EmbedPrompt {
+    RequestId id;
+    std::vector<float> values;
+};
 // What made a request fail, for programs; FinishRequest::error is for people alone.
 enum class FailureCause : std::uint8_t {
     none,           // it did not fail: it is whole, or was cancelled
@@ -184,6 +189,6 @@ struct CutOffWorker {
 using CoordinatorAction =
     std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest, RejectRequest,
                  RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts, FinishChoice,
-                 MigrationEnded, WorkerDrained, ScoreTokens, AddWorker, CutOffWorker>;
+                 MigrationEnded, WorkerDrained, ScoreTokens, EmbedPrompt, AddWorker, CutOffWorker>;
 
 }  // namespace helix::core

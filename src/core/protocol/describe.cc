@@ -155,6 +155,7 @@ std::string line_of(const TokensProduced& message) {
     for (const ProducedToken& token : message.scored) {
         text += " score " + key_text(token.key) + "@" + num(token.position);
     }
+    for (const PromptEmbedding& one : message.embeddings) text += " embed " + key_text(one.key);
     return text;
 }
 std::string line_of(const LayersReady& message) {
@@ -199,6 +200,9 @@ std::string plan_text(const BatchPlan& plan) {
                 range_text(chunk.layers);
         if (chunk.sample) text += sample_text(chunk);
         if (!chunk.scored.empty()) text += "+score " + num(chunk.scored.size());
+        if (chunk.pooling != spec::Pooling::none) {
+            text += std::string("+pool ") + spec::to_string(chunk.pooling);
+        }
     }
     return text;
 }
@@ -224,6 +228,9 @@ std::string line_of(const StreamToken& action) {
 std::string line_of(const ScoreTokens& action) {
     return "score r" + num(action.id.value) +
            rows_text(action.tokens.front().position, action.tokens.size());
+}
+std::string line_of(const EmbedPrompt& action) {
+    return "embed r" + num(action.id.value);
 }
 std::string line_of(const FinishChoice& action) {
     return "finish r" + num(action.id.value) + "/" + num(action.choice) + " " +

@@ -8,6 +8,7 @@
 #include "base/inline_vector.h"
 #include "base/shared_value.h"
 #include "core/protocol/types.h"
+#include "spec/pooling.h"
 
 // What coordinator and workers say to each other. Plain data; wire encodes it, sim passes it as it
 // is.
@@ -66,6 +67,9 @@ struct SequenceStart {
     // not exist), with sampling.n_logprobs others each; else empty. The last stage answers them.
     std::vector<Token> scored = {};
     bool high_priority = false;  // its rows go before those of others
+    // Not none: the last stage answers the prompt's embedding instead of a token. Unless it is the
+    // last token's, nothing is cached then, because every row is needed.
+    spec::Pooling pooling = spec::Pooling::none;
     std::int32_t cached_tokens() const { return static_cast<std::int32_t>(cached.size()); }
     bool operator==(const SequenceStart&) const = default;
 };
@@ -201,12 +205,20 @@ struct ProducedToken {
     bool operator==(const ProducedToken&) const = default;
 };
 
+// The embedding of a request's prompt, of length 1.
+struct PromptEmbedding {
+    SequenceKey key;
+    std::vector<float> values;
+    bool operator==(const PromptEmbedding&) const = default;
+};
+
 struct TokensProduced {
     std::vector<ProducedToken> tokens;
     // Tokens of the prompt with their log-probabilities: in order of their positions for each
     // sequence, and all before the sequence's first token in `tokens`.
     std::vector<ProducedToken> scored = {};
-    bool empty() const { return tokens.empty() && scored.empty(); }
+    std::vector<PromptEmbedding> embeddings = {};
+    bool empty() const { return tokens.empty() && scored.empty() && embeddings.empty(); }
     bool operator==(const TokensProduced&) const = default;
 };
 

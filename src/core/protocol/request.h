@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/protocol/types.h"
+#include "spec/pooling.h"
 #include "spec/sampling_params.h"
 
 namespace helix::core {
@@ -38,6 +39,10 @@ struct Request {
     std::optional<BeamSearch> beam = {};
     // The log-probabilities of the prompt's tokens are asked for; needs sampling.n_logprobs.
     bool score_prompt = false;
+    // Not none: the answer is the prompt's embedding, pooled so, and no token. Such a request has n
+    // and max_tokens of 1, no beam, and its prompt is not scored.
+    spec::Pooling pooling = spec::Pooling::none;
+    bool wants_embedding() const { return pooling != spec::Pooling::none; }
     // True for a request that takes more than one sequence to answer.
     bool is_group() const { return n > 1 || beam.has_value(); }
 };

@@ -45,6 +45,8 @@ struct BatchFinished {
     std::vector<FailedSequence> failed = {};
     // For each chunk, in the order of the plan: its scored tokens with their log-probabilities.
     std::vector<ProducedToken> scored = {};
+    // One for each chunk with pooling, in the order of the plan; these have no tokens.
+    std::vector<PooledRows> pooled = {};
 };
 // The engine could not run the batch: its sequences end with the reason.
 struct BatchFailed {

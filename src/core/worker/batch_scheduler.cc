@@ -2,6 +2,7 @@
 // (iteration-level batching), with decodes before prompts, high priority first, then by arrival.
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "core/batch/batch_limits.h"
@@ -48,7 +49,8 @@ class BatchBuilder {
         BatchChunk& chunk = plan_.chunks.emplace_back();
         fill(chunk, seq, rows, count);
         batch_.chunks.push_back({&seq, chunk.first_position, count, chunk.output_row, chunk.sample,
-                                 chunk.drafts, chunk.draws, chunk.scored.size()});
+                                 chunk.drafts, chunk.draws, chunk.scored.size(),
+                                 chunk.pooling != spec::Pooling::none});
         return count;
     }
 
@@ -71,7 +73,7 @@ class BatchBuilder {
         return state_.pool.free_pages() - kept;
     }
 
-    void fill(BatchChunk& chunk, const Sequence& seq, const PendingRows& rows, std::int32_t count) {
+    void fill(BatchChunk& chunk, Sequence& seq, const PendingRows& rows, std::int32_t count) {
         chunk.key = seq.key;
         chunk.layers = seq.layers;
         chunk.first_position = rows.first_position;
@@ -95,7 +97,11 @@ class BatchBuilder {
                                      seq.history.begin() + rows.first_position + count);
             }
         }
-        if (seq.is_last_stage()) score(chunk, *seq.start, count);
+        if (seq.is_last_stage()) {
+            score(chunk, *seq.start, count);
+            chunk.pooling = seq.start->pooling;
+            chunk.pooled = std::exchange(seq.pooled, {});
+        }
         if (state_.config.list_pages) chunk.pages = seq.table.flatten(seq.computed + count);
     }
 

@@ -212,11 +212,13 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     TokensProduced produced;
     std::span<const ProducedToken> tokens = event.tokens;
     std::span<const ProducedToken> scored = event.scored;
+    std::span<const PooledRows> pooled = event.pooled;
     for (const RunningChunk& chunk : batch.chunks) {
         rows_done += chunk.count;
-        if (chunk.sample || chunk.scored > 0) {
-            const std::size_t count = chunk.sample ? tokens_of(chunk, tokens) : 0;
-            CHECK(chunk.scored <= scored.size());
+        if (chunk.sample || chunk.scored > 0 || chunk.pools) {
+            const bool draws = chunk.sample && !chunk.pools;
+            const std::size_t count = draws ? tokens_of(chunk, tokens) : 0;
+            CHECK(chunk.scored <= scored.size() && (!chunk.pools || !pooled.empty()));
             const auto failed =
                 std::find_if(event.failed.begin(), event.failed.end(),
                              [&](const auto& f) { return f.key == chunk.sequence->key; });
@@ -225,19 +227,30 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
             } else if (!chunk.sequence->ending) {
                 append(produced.tokens, tokens.first(count));
                 append(produced.scored, scored.first(chunk.scored));
-                if (chunk.sample) note_left(*chunk.sequence, batch.id);
+                if (chunk.pools) take_pooled(chunk, pooled.front(), produced);
+                if (draws) note_left(*chunk.sequence, batch.id);
             }
             tokens = tokens.subspan(count);
             scored = scored.subspan(chunk.scored);
+            pooled = pooled.subspan(chunk.pools ? 1 : 0);
         }
         finish_chunk(batch.id, chunk, outputs);
     }
-    CHECK(tokens.empty() && scored.empty());
+    CHECK(tokens.empty() && scored.empty() && pooled.empty());
 
     if (!produced.empty()) actions.push_back(SendToCoordinator{std::move(produced)});
     for (auto& [peer, inputs] : outputs) actions.push_back(SendToPeer{peer, std::move(inputs)});
     close_batch(batch, actions);
     spare_chunks = std::move(batch.chunks);
+}
+
+void Worker::Impl::take_pooled(const RunningChunk& chunk, const PooledRows& rows,
+                               TokensProduced& produced) {
+    if (chunk.sample) {
+        produced.embeddings.push_back({chunk.sequence->key, rows.embedding});
+    } else {
+        chunk.sequence->pooled = rows.so_far;
+    }
 }
 
 void Worker::Impl::note_left(Sequence& sequence, std::uint64_t batch) {

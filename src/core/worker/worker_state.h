@@ -112,6 +112,7 @@ struct Sequence {
     BlockTable table;
     base::SharedValue<SequenceStart> start;
     std::vector<Token> history;  // all tokens that arrived, by position, if keeps_history
+    std::vector<double> pooled;  // with pooling: of the rows that are computed (PooledRows)
     std::vector<base::Hash128> blocks_kept;  // hashes of the full blocks; with a prefix cache
 
     // stage is this worker's in start's pipeline; cached says that there is a prefix cache.
@@ -231,6 +232,7 @@ struct RunningChunk {
     std::int32_t drafts = 0;
     std::int32_t draws = 1;
     std::size_t scored = 0;  // tokens of the prompt
+    bool pools = false;
 };
 struct RunningBatch {
     std::uint64_t id = 0;
@@ -416,6 +418,9 @@ struct Worker::Impl {
         return static_cast<double>(sequence.layers.size()) / static_cast<double>(layers.size());
     }
     void finish_chunk(std::uint64_t batch, const RunningChunk& chunk, StageOutputs& outputs);
+    // Keeps what was pooled for the sequence's next rows, or says its embedding.
+    static void take_pooled(const RunningChunk& chunk, const PooledRows& rows,
+                            TokensProduced& produced);
     void close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions);
     void run_next_batch(std::vector<WorkerAction>& actions);
     void note_cost(const RunningBatch& batch, Duration took);

@@ -23,6 +23,7 @@ struct BatchResult {
     std::vector<core::FailedSequence> failed;  // whose token could not be drawn
     std::vector<float> output;                 // [plan.output_rows, hidden]
     std::vector<core::ProducedToken> scored;   // as core::BatchFinished wants them
+    std::vector<core::PooledRows> pooled;      // likewise
 };
 
 // What executes a worker's batches. One thread calls it; it may use its own pool.

@@ -220,15 +220,19 @@ Status ModelledBackend::run_chunk(const core::BatchChunk& chunk, std::span<const
         return base::invalid(fmt::format("{} floats of activations for {} tokens of {}",
                                          rows.size(), chunk.tokens.size(), hidden));
     }
-    if ((chunk.sample || !chunk.scored.empty()) && chunk.layers.end != options_.model.n_layers) {
+    const bool pools = chunk.pooling != spec::Pooling::none;
+    if ((chunk.sample || pools || !chunk.scored.empty()) &&
+        chunk.layers.end != options_.model.n_layers) {
         return base::invalid(fmt::format("asked for a token after layer {} of {}", chunk.layers.end,
                                          options_.model.n_layers));
     }
-    bool drawing = chunk.sample;
+    bool drawing = chunk.sample && !pools;
+    std::uint64_t last = 0;
     for (std::size_t row = 0; row < chunk.tokens.size(); ++row) {
         std::span<const float> in;
         if (chunk.layers.begin > 0) in = rows.subspan(row * hidden, hidden);
         TRY(const std::uint64_t hash, run_row(chunk, row, in));
+        last = hash;
         if (row < chunk.scored.size()) score_after(chunk, row, hash, result);
         if (drawing && row + 1 + static_cast<std::size_t>(chunk.drafts) >= chunk.tokens.size()) {
             drawing = draw_after(chunk, row, hash, result);
@@ -241,7 +245,18 @@ Status ModelledBackend::run_chunk(const core::BatchChunk& chunk, std::span<const
                       hash);
         }
     }
+    if (pools) result.pooled.push_back(pool(chunk, last));
     return Ok{};
+}
+
+// Made up, too: one value is 1, and the last row, whose hash all rows before it have a part in,
+// says which.
+core::PooledRows ModelledBackend::pool(const core::BatchChunk& chunk, std::uint64_t hash) const {
+    core::PooledRows pooled;
+    if (!chunk.sample) return pooled;
+    pooled.embedding.resize(static_cast<std::size_t>(options_.hidden_size));
+    pooled.embedding[hash % pooled.embedding.size()] = 1;
+    return pooled;
 }
 
 // Made up, like the tokens.

@@ -63,6 +63,7 @@ class ModelledBackend final : public Backend {
                            BatchResult& result);
     base::Result<std::uint64_t> run_row(const core::BatchChunk& chunk, std::size_t row,
                                         std::span<const float> in);
+    core::PooledRows pool(const core::BatchChunk& chunk, std::uint64_t hash) const;
     void score_after(const core::BatchChunk& chunk, std::size_t row, std::uint64_t hash,
                      BatchResult& result) const;
     core::ProducedToken draw(const core::BatchChunk& chunk, std::size_t row, std::uint32_t member,

@@ -12,6 +12,7 @@
 #include "engine/kernels/kernels.h"
 #include "engine/ops/kv_type.h"
 #include "engine/ops/rope.h"
+#include "engine/runner/pool_rows.h"
 
 namespace helix::engine {
 namespace {
@@ -19,7 +20,8 @@ namespace {
 constexpr const char* kEmbedding = "token_embd.weight";
 constexpr const char* kOutputNorm = "output_norm.weight";
 constexpr const char* kHead = "output.weight";
-constexpr std::int64_t kScoredRows = 64;  // that the head gets at once: their logits stay small
+// That are normed at once, and that the head gets at once: their logits stay small.
+constexpr std::int64_t kScoredRows = 64;
 
 using base::size_of;
 
@@ -247,9 +249,12 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
     }
     if (chunk.output_row >= 0 && chunk.output_row + rows > plan.output_rows)
         return bad("output rows out of range");
-    if ((chunk.sample || !chunk.scored.empty()) && chunk.layers.end != config_.n_layers) {
+    const bool pools = chunk.pooling != spec::Pooling::none;
+    if ((chunk.sample || pools || !chunk.scored.empty()) && chunk.layers.end != config_.n_layers) {
         return bad(fmt::format("cannot sample after layer {}", chunk.layers.end));
     }
+    if (pools && (chunk.draws != 1 || chunk.drafts != 0 || !is_pooled_so_far(chunk)))
+        return bad("its rows cannot be pooled so");
     if (std::ssize(chunk.scored) > rows)
         return bad(fmt::format("{} tokens follow {} rows", chunk.scored.size(), rows));
     if (!chunk.scored.empty() && chunk.sampling.n_logprobs < 0)
@@ -265,6 +270,12 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
                                std::ssize(chunk.history) - chunk.drafts, chunk.prompt_tokens));
     }
     return base::Ok{};
+}
+
+// Says whether what was pooled before the chunk is what these rows go on from.
+bool ModelRunner::is_pooled_so_far(const core::BatchChunk& chunk) const {
+    const bool empty = chunk.first_position == 0 || chunk.pooling == spec::Pooling::last;
+    return std::ssize(chunk.pooled) == (empty ? 0 : config_.hidden);
 }
 
 base::Result<std::span<const float>> ModelRunner::input_rows(const core::BatchChunk& chunk,
@@ -363,7 +374,9 @@ base::Status ModelRunner::finish_chunks(std::int32_t layer, BatchResult& result)
             std::copy(rows.begin(), rows.end(), result.output.begin() + chunk.output_row * hidden);
         }
         if (!chunk.scored.empty()) TRY_VOID(score(chunk, active.first_row, result));
-        if (chunk.sample) {
+        const bool pools = chunk.pooling != spec::Pooling::none;
+        if (pools) TRY_VOID(pool(chunk, active.first_row, result));
+        if (chunk.sample && !pools) {
             const std::int64_t last = chunk.drafts + 1;
             to_sample_.push_back({&chunk, n_head_rows_});
             ranges_.push_back({active.first_row + n - last, n_head_rows_, last});
@@ -402,6 +415,30 @@ base::Status ModelRunner::score(const core::BatchChunk& chunk, std::int64_t firs
         if (status.ok()) status = piece;
     }
     if (!status.ok()) result.failed.push_back({chunk.key, status.error().message});
+    return base::Ok{};
+}
+
+base::Status ModelRunner::pool(const core::BatchChunk& chunk, std::int64_t first_row,
+                               BatchResult& result) {
+    const ChunkRows rows = rows_to_pool(chunk);
+    core::PooledRows& pooled = result.pooled.emplace_back();
+    pooled.so_far = chunk.pooled;
+    if (rows.count > 0) pooled.so_far.resize(size_of(config_.hidden));
+    for (std::int64_t done = 0; done < rows.count; done += kScoredRows) {
+        const std::int64_t count = std::min(kScoredRows, rows.count - done);
+        const ops::RowRange range[] = {{first_row + rows.first + done, 0, count}};
+        TRY_VOID(norm_for_head(range, scored_rows_, count));
+        TRY(const std::span<const float> states,
+            device_->read(*scored_rows_, 0, count * config_.hidden));
+        add_rows(states, pooled.so_far);
+    }
+    if (!chunk.sample) return base::Ok{};
+    auto embedding = to_embedding(pooled.so_far);
+    if (embedding.ok()) {
+        pooled = {{}, std::move(embedding).value()};
+    } else {
+        result.failed.push_back({chunk.key, embedding.error().message});
+    }
     return base::Ok{};
 }
 

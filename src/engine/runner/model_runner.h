@@ -71,6 +71,7 @@ class ModelRunner final : public Backend {
     base::Status load_embedding();
     void drop_embedding();
     base::Status check_chunk(const core::BatchChunk& chunk, const core::BatchPlan& plan) const;
+    bool is_pooled_so_far(const core::BatchChunk& chunk) const;
     base::Status activate(const core::BatchPlan& plan, std::int32_t layer,
                           const PayloadRows& payload);
     // The rows that the chunk enters its first layer with.
@@ -80,6 +81,8 @@ class ModelRunner final : public Backend {
     base::Status finish_chunks(std::int32_t layer, BatchResult& result);
     // first_row: the chunk's in hidden_, after the last layer.
     base::Status score(const core::BatchChunk& chunk, std::int64_t first_row, BatchResult& result);
+    // As score(), of a chunk with pooling.
+    base::Status pool(const core::BatchChunk& chunk, std::int64_t first_row, BatchResult& result);
     // Rows of hidden_ to the head's rows, normed.
     base::Status norm_for_head(std::span<const ops::RowRange> ranges, std::unique_ptr<Buffer>& to,
                                std::int64_t rows);

@@ -101,6 +101,16 @@ base::Status read_experts(const GgufFile& file, const DecoderTraits& traits, Mod
     return base::Ok{};
 }
 
+base::Status read_pooling(const GgufFile& file, const DecoderTraits& traits, ModelConfig& config) {
+    const auto default_type = static_cast<std::int32_t>(config.pooling);
+    TRY(const std::int32_t type, optional_int(file, metadata_key(traits, "pooling_type"), 0,
+                                              kMaxDecoderCount, default_type));
+    // 4 is that of models which rank documents: their head makes a score, not an embedding.
+    const bool known = type <= static_cast<std::int32_t>(spec::kLastPooling);
+    config.pooling = known ? static_cast<spec::Pooling>(type) : spec::Pooling::none;
+    return base::Ok{};
+}
+
 using LayerTensors = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
 // The tensors of every layer, by what follows "blk.N.".
@@ -222,6 +232,7 @@ base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits
     TRY_VOID(read_heads(file, traits, config));
     TRY_VOID(read_rope(file, traits, config));
     TRY_VOID(read_window(file, traits, config));
+    TRY_VOID(read_pooling(file, traits, config));
     TRY_VOID(check_tensors(file, traits, config));
     TRY_VOID(check_vocabulary(file, config));
     return config;

@@ -32,6 +32,7 @@ class ClusterDriver {
     virtual void on(const core::RejectRequest& action) = 0;
     virtual void on(const core::RequestRouted& action) = 0;
     virtual void on(const core::ScoreTokens& action) = 0;
+    virtual void on(const core::EmbedPrompt& action) = 0;
     virtual void on(const core::StreamToken& action) = 0;
     virtual void on(const core::FinishChoice& action) = 0;
     virtual void on(const core::FinishRequest& action) = 0;

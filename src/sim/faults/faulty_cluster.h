@@ -61,6 +61,7 @@ struct Outcome {
     std::map<std::int32_t, std::vector<core::Token>> choices;  // of all
     std::map<std::int32_t, core::FinishReason> choices_ended;  // of a group
     std::vector<core::ProducedToken> scored;                   // of the prompt
+    std::vector<float> embedding;                              // likewise
     bool is_group = false;
     std::int32_t n = 1;
     bool accepted = false;
@@ -188,6 +189,7 @@ class FaultyCluster final : private ClusterDriver {
     void on(const core::RejectRequest& action) override;
     void on(const core::RequestRouted& action) override;
     void on(const core::ScoreTokens& action) override;
+    void on(const core::EmbedPrompt& action) override;
     void on(const core::StreamToken& action) override;
     void on(const core::FinishChoice& action) override;
     void on(const core::FinishRequest& action) override;

@@ -184,6 +184,17 @@ void FaultyCluster::on(const core::ScoreTokens& action) {
     }
 }
 
+void FaultyCluster::on(const core::EmbedPrompt& action) {
+    Outcome& outcome = outcomes_.at(action.id);
+    if (!outcome.accepted || outcome.ended || !outcome.choices.empty())
+        return check("a prompt was embedded that was not being computed");
+    if (!outcome.embedding.empty() || action.values.empty())
+        return check("a prompt was embedded twice, or as nothing");
+    outcome.embedding = action.values;
+    for (const float value : action.values)
+        digest_ = base::hash_pair(digest_, static_cast<std::uint64_t>(value * 65536));
+}
+
 void FaultyCluster::on(const core::FinishChoice& action) {
     Outcome& outcome = outcomes_.at(action.id);
     if (watch_ != nullptr) watch_->choice_finished(now(), action);

@@ -38,7 +38,13 @@ Compute::Run ToyCompute::run(const SimMachine& machine, const core::BatchPlan& p
     state.buffers[plan.id] = std::move(outcome.output);
     const core::Duration took =
         base::from_seconds(batch_seconds(plan, machine.node, cost_) * machine.slow);
-    return {{plan.id, std::move(outcome.tokens), took, {}, std::move(outcome.scored)}, {}};
+    return {{plan.id,
+             std::move(outcome.tokens),
+             took,
+             {},
+             std::move(outcome.scored),
+             std::move(outcome.pooled)},
+            {}};
 }
 
 std::uint64_t ToyCompute::keep(const SimMachine& machine, Rows content) {

@@ -65,6 +65,17 @@ bool ToyEngine::draw(const core::BatchChunk& chunk, std::size_t index, std::uint
     return index + 1 < chunk.tokens.size() && tokens.back().token == chunk.tokens[index + 1];
 }
 
+core::PooledRows ToyEngine::pool(const core::BatchChunk& chunk, const Rows& rows) {
+    // A hash between two chunks is two doubles, which hold its halves as they are.
+    std::uint64_t pooled = 0;
+    for (const double half : chunk.pooled)
+        pooled = pooled << 32U | static_cast<std::uint64_t>(half);
+    std::int32_t position = chunk.first_position;
+    for (const std::uint64_t row : rows) pooled = toy_pool(pooled, row, position++, chunk.pooling);
+    if (chunk.sample) return {{}, toy_embedding(pooled)};
+    return {{static_cast<double>(pooled >> 32U), static_cast<double>(pooled & 0xffffffffU)}, {}};
+}
+
 std::uint64_t ToyEngine::run_row(const core::BatchChunk& chunk, std::size_t index,
                                  std::uint64_t row) {
     const auto block_size = static_cast<std::size_t>(block_size_);
@@ -91,7 +102,9 @@ ToyEngine::Outcome ToyEngine::run(const core::BatchPlan& plan,
     move_pages(plan);
     for (const core::BatchChunk& chunk : plan.chunks) {
         CHECK(layers_.contains(chunk.layers));
-        bool drawing = chunk.sample;
+        const bool pools = chunk.pooling != spec::Pooling::none;
+        bool drawing = chunk.sample && !pools;
+        Rows pooled;
         for (std::size_t i = 0; i < chunk.tokens.size(); ++i) {
             const auto position = chunk.first_position + static_cast<std::int32_t>(i);
             std::uint64_t row = chunk.layers.begin == 0
@@ -101,6 +114,7 @@ ToyEngine::Outcome ToyEngine::run(const core::BatchPlan& plan,
             if (chunk.output_row >= 0) {
                 outcome.output.at(static_cast<std::size_t>(chunk.output_row) + i) = row;
             }
+            if (pools) pooled.push_back(row);
             if (i < chunk.scored.size()) {
                 outcome.scored.push_back({chunk.key, position + 1, chunk.scored[i], 0, {}});
                 outcome.scored.back().top = toy_top(row, chunk.sampling.n_logprobs, vocab_);
@@ -109,6 +123,7 @@ ToyEngine::Outcome ToyEngine::run(const core::BatchPlan& plan,
                 drawing = draw(chunk, i, row, outcome.tokens);
             }
         }
+        if (pools) outcome.pooled.push_back(pool(chunk, pooled));
     }
     return outcome;
 }

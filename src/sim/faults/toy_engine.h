@@ -24,6 +24,7 @@ class ToyEngine {
         std::vector<core::ProducedToken> tokens;
         Rows output;
         std::vector<core::ProducedToken> scored;
+        std::vector<core::PooledRows> pooled;
     };
     Outcome run(const core::BatchPlan& plan, const std::map<std::uint64_t, Rows>& buffers);
 
@@ -36,6 +37,8 @@ class ToyEngine {
     // Adds the tokens that follow this row; false when it was followed by a wrong drafted token.
     bool draw(const core::BatchChunk& chunk, std::size_t index, std::uint64_t row,
               std::vector<core::ProducedToken>& tokens) const;
+    // Pools the chunk's rows, which are past all layers.
+    static core::PooledRows pool(const core::BatchChunk& chunk, const Rows& rows);
     std::uint64_t run_row(const core::BatchChunk& chunk, std::size_t index, std::uint64_t row);
 
     std::int32_t block_size_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/protocol/types.h"
+#include "spec/pooling.h"
 
 // A decoder made of hashes: what a row becomes depends on its token, its position, every layer it
 // passed in order, and the keys of all earlier positions at each layer. Anything wrong in chunking,
@@ -21,6 +22,12 @@ core::Token toy_sample(std::uint64_t row, std::uint64_t seed, std::int32_t posit
 
 // The n likeliest tokens after a row, best first (their probabilities need not add up to 1).
 std::vector<spec::TokenLogprob> toy_top(std::uint64_t row, std::int32_t n, std::int32_t vocab);
+
+// What is pooled of a prompt after one more of its rows; 0 before the first.
+std::uint64_t toy_pool(std::uint64_t so_far, std::uint64_t row, std::int32_t position,
+                       spec::Pooling pooling);
+// The embedding that this makes.
+std::vector<float> toy_embedding(std::uint64_t pooled);
 
 // The rows of these tokens past all layers, computed plainly.
 std::vector<std::uint64_t> toy_rows(const std::vector<core::Token>& tokens, std::int32_t n_layers);

@@ -45,7 +45,11 @@ Compute::Run CostedCompute::run(const SimMachine& machine, const core::BatchPlan
     run.finished.id = plan.id;
     run.finished.took = base::from_seconds(batch_s(machine, plan));
     for (const core::BatchChunk& chunk : plan.chunks) {
-        if (chunk.sample) add_tokens(chunk, run.finished.tokens);
+        if (chunk.pooling != spec::Pooling::none) {
+            run.finished.pooled.push_back({{}, {1.0F}});  // as made up as the tokens
+        } else if (chunk.sample) {
+            add_tokens(chunk, run.finished.tokens);
+        }
         std::int32_t position = chunk.first_position;
         for (const core::Token token : chunk.scored)
             run.finished.scored.push_back({chunk.key, ++position, token, 0, {}});

@@ -57,6 +57,7 @@ class LoadedCluster final : private ClusterDriver {
     void on(const core::RejectRequest& action) override;
     void on(const core::RequestRouted& action) override;
     void on(const core::ScoreTokens& action) override;
+    void on(const core::EmbedPrompt& action) override;
     void on(const core::StreamToken& action) override;
     void on(const core::FinishChoice& action) override;
     void on(const core::FinishRequest& action) override;

@@ -137,6 +137,7 @@ void LoadedCluster::on(const core::Report& action) {
 // Nothing is measured of these, and no machine lies.
 void LoadedCluster::on(const core::AcceptRequest& /*action*/) {}
 void LoadedCluster::on(const core::ScoreTokens& /*action*/) {}
+void LoadedCluster::on(const core::EmbedPrompt& /*action*/) {}
 void LoadedCluster::on(const core::FinishChoice& /*action*/) {}
 void LoadedCluster::on(const core::ForgetDrafts& /*action*/) {}
 void LoadedCluster::on(const core::CutOffWorker& /*action*/) {}
