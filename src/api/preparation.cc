@@ -218,7 +218,7 @@ class Preparation {
         const bool demanded = out_.request.tool_choice.demanded;
         error.param = grammar.kind == GrammarKind::tool_calls ? (demanded ? "tool_choice" : "tools")
                       : grammar.kind == GrammarKind::gbnf     ? "grammar"
-                                                       : "response_format";
+                                                              : "response_format";
         return error;
     }
 

@@ -39,8 +39,7 @@ std::optional<ApiError> take_text(const std::string& where, Json& object, std::s
                                   bool required, std::string& text) {
     Json* value = member(object, name);
     if (value == nullptr && !required) return {};
-    const std::string field =
-        where.empty() ? std::string(name) : fmt::format("{}.{}", where, name);
+    const std::string field = where.empty() ? std::string(name) : fmt::format("{}.{}", where, name);
     if (value == nullptr) return wrong_field(field, "is required");
     if (!value->is_string()) return wrong_field(field, "expected a string, got " + kind_of(*value));
     text = std::move(value->get_ref<std::string&>());
