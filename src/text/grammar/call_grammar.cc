@@ -73,32 +73,36 @@ std::vector<std::string> texts_of(const CallJson& object, const char* key) {
     return texts;
 }
 
-base::Result<Grammar> arguments_of(const CallJson& call) {
-    const auto tags = call.find("tags");
-    if (tags == call.end()) return json_schema_grammar(call["schema"]);
-    if (!tags->is_object()) return wrong_calls("an object as tags");
+base::Result<ArgumentTags> tags_of(const CallJson& tags) {
+    if (!tags.is_object()) return wrong_calls("an object as tags");
     ArgumentTags read;
-    read.text_open = text_of(*tags, "text").value_or("");
-    read.json_open = text_of(*tags, "json").value_or("");
-    read.close = text_of(*tags, "close").value_or("");
+    read.text_open = text_of(tags, "text").value_or("");
+    read.json_open = text_of(tags, "json").value_or("");
+    read.close = text_of(tags, "close").value_or("");
     if (read.text_open.empty() || read.json_open.empty() || read.close.empty()) {
         return wrong_calls("text, json and close of tags");
     }
-    read.never = texts_of(*tags, "never");
-    read.texts = texts_of(*tags, "texts");
-    read.keeps_line_ends = tags->value("keeps_line_ends", CallJson(true)) == true;
-    return tagged_arguments(call["schema"], read);
+    read.never = texts_of(tags, "never");
+    read.texts = texts_of(tags, "texts");
+    read.keeps_line_ends = tags.value("keeps_line_ends", CallJson(true)) == true;
+    return read;
 }
 
-base::Result<Expr> one_call(Grammar& grammar, const CallJson& call) {
+base::Result<Expr> one_call(Grammar& grammar, TaggedArguments& tagged, const CallJson& call) {
     auto before = head_of(call);
     const auto after = call.is_object() ? text_of(call, "after") : std::nullopt;
     if (!before || !after || !call.contains("schema")) {
         return wrong_calls("before, schema and after of each call");
     }
-    TRY(Grammar arguments, arguments_of(call));
-    return sequence(
-        {std::move(*before), rule(append(grammar, std::move(arguments))), literal(*after)});
+    Expr arguments;
+    if (call.contains("tags")) {
+        TRY(const ArgumentTags tags, tags_of(call["tags"]));
+        TRY(arguments, tagged.of(call["schema"], tags));
+    } else {
+        TRY(Grammar json, json_schema_grammar(call["schema"]));
+        arguments = rule(append(grammar, std::move(json)));
+    }
+    return sequence({std::move(*before), std::move(arguments), literal(*after)});
 }
 
 }  // namespace
@@ -124,9 +128,10 @@ base::Result<CallForm> call_grammar(std::string_view text) {
     }
     Grammar grammar;
     const RuleIndex root = grammar.add("root");
+    TaggedArguments tagged(grammar);
     std::vector<Expr> any;
     for (const CallJson& call : *calls) {
-        TRY(Expr one, one_call(grammar, call));
+        TRY(Expr one, one_call(grammar, tagged, call));
         any.push_back(std::move(one));
     }
     const RuleIndex call = grammar.add("call", choice(std::move(any)));

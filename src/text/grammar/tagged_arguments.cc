@@ -187,91 +187,86 @@ class ArgumentText {
 
 // ---- the object
 
-class TaggedArguments {
-  public:
-    TaggedArguments(const TagJson& schema, const ArgumentTags& tags)
-        : schema_(schema), tags_(tags) {}
-
-    base::Result<Grammar> build() {
-        TRY_VOID(check());
-        grammar_.root = grammar_.add("arguments");
-        std::vector<Expr> all;
-        const auto properties = schema_.find("properties");
-        if (properties != schema_.end()) {
-            for (const auto& [name, schema] : properties->items()) {
-                TRY(Expr argument, one(name, schema));
-                all.push_back(is_required(name) ? std::move(argument)
-                                                : optional(std::move(argument)));
-            }
-        }
-        grammar_.body(grammar_.root) = sequence(std::move(all));
-        return std::move(grammar_);
+base::Status check_object(const TagJson& schema) {
+    if (!schema.is_object()) return not_in_tags("a schema that is no object");
+    for (const auto& [key, value] : schema.items()) {
+        const bool known = is_annotation(key) || key == "additionalProperties" ||
+                           std::ranges::find(kDefinitions, key) != std::end(kDefinitions);
+        if (known || (key == "type" && value == "object")) continue;
+        if (key == "properties" && value.is_object()) continue;
+        if (key == "required" && value.is_array()) continue;
+        return not_in_tags(key);
     }
-
-  private:
-    base::Status check() const {
-        if (!schema_.is_object()) return not_in_tags("a schema that is no object");
-        for (const auto& [key, value] : schema_.items()) {
-            const bool known = is_annotation(key) || key == "additionalProperties" ||
-                               std::ranges::find(kDefinitions, key) != std::end(kDefinitions);
-            if (known || (key == "type" && value == "object")) continue;
-            if (key == "properties" && value.is_object()) continue;
-            if (key == "required" && value.is_array()) continue;
-            return not_in_tags(key);
-        }
-        const auto required = schema_.find("required");
-        if (required == schema_.end()) return base::Ok{};
-        const auto properties = schema_.find("properties");
-        for (const TagJson& name : *required) {
-            const bool listed = name.is_string() && properties != schema_.end() &&
-                                properties->contains(name.get_ref<const std::string&>());
-            if (!listed) return not_in_tags("a required property without a schema");
-        }
-        return base::Ok{};
+    const auto required = schema.find("required");
+    if (required == schema.end()) return base::Ok{};
+    const auto properties = schema.find("properties");
+    for (const TagJson& name : *required) {
+        const bool listed = name.is_string() && properties != schema.end() &&
+                            properties->contains(name.get_ref<const std::string&>());
+        if (!listed) return not_in_tags("a required property without a schema");
     }
+    return base::Ok{};
+}
 
-    bool is_required(const std::string& name) const {
-        const auto required = schema_.find("required");
-        return required != schema_.end() &&
-               std::ranges::find(*required, TagJson(name)) != required->end();
+bool is_required(const TagJson& schema, const std::string& name) {
+    const auto required = schema.find("required");
+    return required != schema.end() &&
+           std::ranges::find(*required, TagJson(name)) != required->end();
+}
+
+// The schema with the definitions that it may refer to.
+TagJson with_definitions(const TagJson& schema, const TagJson& root) {
+    TagJson whole = schema;
+    for (const std::string_view key : kDefinitions) {
+        const auto found = root.find(key);
+        if (found != root.end() && whole.is_object()) whole[std::string(key)] = *found;
     }
-
-    base::Result<Expr> one(const std::string& name, const TagJson& schema) {
-        const bool plain = !name.empty() && name.find_first_of("<>\"=\n\r\t ") == name.npos;
-        if (!plain) return not_in_tags("the name " + TagJson(name).dump());
-        const bool text = std::ranges::find(tags_.texts, name) != tags_.texts.end();
-        std::string open = text ? tags_.text_open : tags_.json_open;
-        if (const auto at = open.find("{}"); at != open.npos) open.replace(at, 2, name);
-        Expr value;
-        if (text) {
-            TRY(value, ArgumentText(schema_, tags_).of(schema, name));
-        } else {
-            TRY(value, json_value(schema));
-        }
-        return sequence({literal(open), std::move(value), literal(tags_.close)});
-    }
-
-    base::Result<Expr> json_value(const TagJson& schema) {
-        TagJson whole = schema;
-        for (const std::string_view key : kDefinitions) {
-            const auto found = schema_.find(key);
-            if (found != schema_.end() && whole.is_object()) whole[std::string(key)] = *found;
-        }
-        TRY(Grammar value, json_schema_grammar(whole));
-        for (Rule& made : value.rules) drop_opening(made.body);
-        return rule(append(grammar_, std::move(value)));
-    }
-
-    const TagJson& schema_;
-    const ArgumentTags& tags_;
-    Grammar grammar_;
-};
+    return whole;
+}
 
 }  // namespace
 
-base::Result<Grammar> tagged_arguments(const nlohmann::ordered_json& schema,
-                                       const ArgumentTags& tags) {
-    return TaggedArguments(schema, tags).build();
+base::Result<Expr> TaggedArguments::of(const TagJson& schema, const ArgumentTags& tags) {
+    TRY_VOID(check_object(schema));
+    std::vector<Expr> all;
+    const auto properties = schema.find("properties");
+    if (properties == schema.end()) return sequence({});
+    for (const auto& [name, property] : properties->items()) {
+        TRY(Expr argument, one(name, property, schema, tags));
+        all.push_back(is_required(schema, name) ? std::move(argument)
+                                                : optional(std::move(argument)));
+    }
+    return sequence(std::move(all));
+}
+
+base::Result<Expr> TaggedArguments::one(const std::string& name, const TagJson& schema,
+                                        const TagJson& root, const ArgumentTags& tags) {
+    const bool plain = !name.empty() && name.find_first_of("<>\"=\n\r\t ") == name.npos;
+    if (!plain) return not_in_tags("the name " + TagJson(name).dump());
+    const bool text = std::ranges::find(tags.texts, name) != tags.texts.end();
+    std::string open = text ? tags.text_open : tags.json_open;
+    if (const auto at = open.find("{}"); at != open.npos) open.replace(at, 2, name);
+    const std::string key = (text ? "text " : "json ") + with_definitions(schema, root).dump();
+    auto known = values_.find(key);
+    if (known == values_.end()) {
+        TRY(Grammar made, value(schema, root, tags, text, name));
+        known = values_.emplace(key, append(grammar_, std::move(made))).first;
+    }
+    return sequence({literal(open), rule(known->second), literal(tags.close)});
+}
+
+base::Result<Grammar> TaggedArguments::value(const TagJson& schema, const TagJson& root,
+                                             const ArgumentTags& tags, bool text,
+                                             const std::string& name) {
+    if (text) {
+        Grammar made;
+        TRY(Expr written, ArgumentText(root, tags).of(schema, name));
+        made.root = made.add("argument", std::move(written));
+        return made;
+    }
+    TRY(Grammar made, json_schema_grammar(with_definitions(schema, root)));
+    for (Rule& each : made.rules) drop_opening(each.body);
+    return made;
 }
 
 }  // namespace helix::text::grammar

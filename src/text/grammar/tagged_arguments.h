@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -19,10 +20,25 @@ struct ArgumentTags {
     std::vector<std::string> texts;  // the parameters that are strings
 };
 
-// The arguments that satisfy a schema of an object: its properties in their order, without those
-// that are not required as it may be, and no others. Error invalid for what tags cannot hold to: it
-// names the keyword or property, or is json_schema_grammar()'s.
-base::Result<Grammar> tagged_arguments(const nlohmann::ordered_json& schema,
-                                       const ArgumentTags& tags);
+// The rules of a grammar for arguments with tags; those of equal values are made once.
+class TaggedArguments {
+  public:
+    explicit TaggedArguments(Grammar& grammar) : grammar_(grammar) {}
+
+    // The arguments that satisfy a schema of an object: its properties in their order, without
+    // those that are not required as it may be, and no others. Error invalid for what tags cannot
+    // hold to: it names the keyword or property, or is json_schema_grammar()'s.
+    base::Result<Expr> of(const nlohmann::ordered_json& schema, const ArgumentTags& tags);
+
+  private:
+    base::Result<Expr> one(const std::string& name, const nlohmann::ordered_json& schema,
+                           const nlohmann::ordered_json& root, const ArgumentTags& tags);
+    base::Result<Grammar> value(const nlohmann::ordered_json& schema,
+                                const nlohmann::ordered_json& root, const ArgumentTags& tags,
+                                bool text, const std::string& name);
+
+    Grammar& grammar_;
+    std::map<std::string, RuleIndex> values_;  // by their schemas
+};
 
 }  // namespace helix::text::grammar
