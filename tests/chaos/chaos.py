@@ -170,9 +170,12 @@ def main():
     args = parse()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-chaos-"))
     model = args.model or processes.tiny_model(args.helix, folder)
+    template = folder / "chat.jinja"
+    template.write_text(streams.CHAT_TEMPLATE)
     half = args.workers // 2
     roles = ["prefill"] * half + ["decode"] * (args.workers - half) if args.roles else []
-    cluster = processes.Cluster(args.helix, model, args.workers, folder, args.memory, args.speed, roles=roles)
+    cluster = processes.Cluster(args.helix, model, args.workers, folder, args.memory, args.speed,
+                                serve=["--chat-template", str(template)], roles=roles)
     chaos = Chaos(args, cluster)
     try:
         cluster.start()
