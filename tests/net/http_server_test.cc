@@ -386,33 +386,50 @@ TEST_F(HttpServerTest, AClientThatLeavesBeforeTheAnswerIsNoticedToo) {
     EXPECT_TRUE(gone.wait());
 }
 
-// Answers after a while, from the loop: as a stream where the path says so.
-void answer_later(HttpServer& server, const std::shared_ptr<HttpExchange>& exchange) {
-    std::thread([post = server.poster(), exchange] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(400));
-        post([exchange] {
+// Answers when it is told to, from the loop: as a stream where the path says so.
+class LateAnswer {
+  public:
+    void take(std::shared_ptr<HttpExchange> exchange) {
+        const std::lock_guard lock(mutex_);
+        exchange_ = std::move(exchange);
+        taken_.notify_all();
+    }
+    void give(HttpServer& server) {
+        std::unique_lock lock(mutex_);
+        taken_.wait(lock, [this] { return exchange_ != nullptr; });
+        server.poster()([exchange = std::move(exchange_)] {
             if (exchange->request().path != "/stream") {
                 return exchange->respond({200, "text/plain", "late", {}});
             }
             exchange->write("b");
             exchange->end_stream();
         });
-    }).detach();
-}
+        exchange_ = nullptr;
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable taken_;
+    std::shared_ptr<HttpExchange> exchange_;
+};
 
 TEST_F(HttpServerTest, AClientThatHasEndedItsSideStillGetsTheWholeAnswer) {
-    start([this](const std::shared_ptr<HttpExchange>& exchange) {
+    LateAnswer late;
+    start([&](const std::shared_ptr<HttpExchange>& exchange) {
         if (exchange->request().path == "/now") return exchange->respond({});
         if (exchange->request().path == "/stream") {
             exchange->begin_stream(200, "text/plain", {});
             exchange->write("a");
         }
-        answer_later(*server_, exchange);
+        late.take(exchange);
     });
+    // Long enough that the server looks whether its client is still there.
+    constexpr auto kWhile = std::chrono::milliseconds(300);
     TestClient whole(server_->port());
     whole.request("GET", "/");
     whole.end_sending();
     EXPECT_EQ(whole.read_head().status, 102) << "a look whether it is still there";
+    late.give(*server_);
     auto response = whole.read_response();
     EXPECT_EQ(response.body, "late");
     EXPECT_EQ(response.header("connection"), "close");
@@ -421,6 +438,8 @@ TEST_F(HttpServerTest, AClientThatHasEndedItsSideStillGetsTheWholeAnswer) {
     TestClient stream(server_->port());
     stream.request("GET", "/stream");
     stream.end_sending();
+    std::this_thread::sleep_for(kWhile);
+    late.give(*server_);
     response = stream.read_response();
     EXPECT_EQ(response.body, "ab");
     EXPECT_TRUE(response.complete);
@@ -429,6 +448,8 @@ TEST_F(HttpServerTest, AClientThatHasEndedItsSideStillGetsTheWholeAnswer) {
     TestClient old(server_->port());
     old.send("GET / HTTP/1.0\r\n\r\n");
     old.end_sending();
+    std::this_thread::sleep_for(kWhile);
+    late.give(*server_);
     EXPECT_EQ(old.read_response().body, "late") << "HTTP/1.0 knows no interim answers";
 
     TestClient several(server_->port());

@@ -132,7 +132,7 @@ TEST_F(TlsTest, AStreamComesAsItIsWrittenAndALongOneAsItIsTaken) {
 }
 
 TEST_F(TlsTest, AHandshakeThatStallsEndsInTimeAndKeepsNobodyWaiting) {
-    options_.handshake_timeout = from_ms(1500);
+    options_.handshake_timeout = from_ms(4000);
     start_echo();
     TestClient silent(port());
     TestClient half(port());
