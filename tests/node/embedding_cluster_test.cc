@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "node/real_cluster.h"
 
 namespace helix::node::embedding_cluster_test {
@@ -29,11 +31,13 @@ class EmbeddingCluster : public RealCluster {
     std::vector<float> result(const Sink& sink) const {
         EXPECT_TRUE(sink->wait_done(60));
         EXPECT_EQ(sink->reason_, core::FinishReason::stop) << sink->error_ << sink->rejection_;
-        EXPECT_EQ(sink->pipeline_.size(), stages_);
+        if (stages_) {
+            EXPECT_EQ(sink->pipeline_.size(), *stages_);
+        }
         EXPECT_TRUE(sink->tokens_.empty());
         return sink->embedding_;
     }
-    std::size_t stages_ = 3;
+    std::optional<std::size_t> stages_ = 3;  // nothing: any number
 };
 
 TEST_F(EmbeddingCluster, AreTheSameBitsOnOneTwoAndThreeStages) {
@@ -76,6 +80,7 @@ TEST_F(EmbeddingCluster, AreTheSameBitsAloneInCompanyAndAfterAWorkerDied) {
             sinks.push_back(submit(embed(20 + 15 * i, i, pooling_of(i))));
         }
         if (dies) {
+            stages_.reset();  // the two that are left may hold all layers by then
             workers_[1].reset();
             WorkerOptions worker;
             worker.name = "b";
