@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import pathlib
+import random
 import signal
 import socket
 import subprocess
@@ -15,9 +16,15 @@ def die_with_parent():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens at, below those that the system gives to clients' connections."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def tiny_model(helix, folder):

@@ -9,6 +9,7 @@ Runs the npm clients' scripts and curl. Exits 77 (skipped) when the client canno
 import json
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
@@ -19,9 +20,15 @@ import urllib.request
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens at, below those that the system gives to clients' connections."""
+    while True:
+        port = random.randrange(10000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def get(url):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Attacks a real coordinator with two workers as a stranger would, while innocent clients go on.
 
-    tests/hostile/hostile.py HELIX [--case NAME]... [--list] [--health-limit 2] [--budget-mb 512] [--json]
+    tests/hostile/hostile.py HELIX [--case NAME]... [--list] [--health-limit 2] [--budget-mb 768] [--json]
 
 For every attack it prints how long /health took at most, the longest pause of an innocent stream (its first token
 included), how much memory each process took more than before, and what the attacker was told. An attack fails when a
@@ -24,7 +24,7 @@ def arguments():
     parser.add_argument("--case", action="append", choices=sorted(attacks.ATTACKS), help="only these")
     parser.add_argument("--list", action="store_true", help="name the attacks")
     parser.add_argument("--health-limit", type=float, default=2, help="seconds that /health may take [%(default)s]")
-    parser.add_argument("--budget-mb", type=float, default=512, help="that a process may take more [%(default)s]")
+    parser.add_argument("--budget-mb", type=float, default=768, help="that a process may take more [%(default)s]")
     parser.add_argument("--json", action="store_true", help="one object an attack")
     return parser.parse_args()
 
