@@ -21,6 +21,8 @@ constexpr std::size_t kMaxCustomId = 512;
 // The priority in vLLM's field, where a lower number goes first. What a line brings orders the
 // lines among themselves.
 constexpr std::int64_t kBatchPriority = 1000;
+constexpr BodyField kLinePriority{"priority", FieldShape::integer, 0,
+                                  "",         -kBatchPriority,     kBatchPriority - 1};
 
 base::Hash128 hash_of(std::string_view batch, std::string_view id) {
     std::string text(batch);
@@ -199,12 +201,12 @@ std::optional<ApiError> prepare_line(std::string_view batch, LineRequest& reques
     FieldReader fields(body);
     bool stream = false;
     std::int64_t priority = 0;
-    fields.boolean("stream", stream);
-    fields.integer("priority", -kBatchPriority, kBatchPriority - 1, priority);
+    fields.boolean(field::kStream, stream);
+    fields.integer(kLinePriority, priority);
     if (fields.failed()) return fields.error();
     if (stream) return bad_field("stream", "'stream': the answers of a batch are not streamed");
     body["priority"] = kBatchPriority + priority;
-    if (fields.find("seed") == nullptr) {
+    if (fields.find(field::kSeed) == nullptr) {
         // The seed has 53 bits, so that readers which only know floating point read it exactly.
         body["seed"] = hash_of(batch, request.head.custom_id).low >> 11U;
     }

@@ -38,56 +38,60 @@ std::string kind_of(const nlohmann::ordered_json& value) {
     }
 }
 
-const nlohmann::ordered_json* FieldReader::find(const char* name) const {
+const nlohmann::ordered_json* FieldReader::find(std::string_view name) const {
     const auto it = object_.find(name);
     return it == object_.end() || it->is_null() ? nullptr : &*it;
 }
 
-void FieldReader::fail(const std::string& name, const std::string& message) {
+void FieldReader::fail(std::string_view name, const std::string& message) {
     if (error_) return;
-    const std::string field = prefix_ + name;
+    const std::string field = prefix_ + std::string(name);
     error_ = bad_field(field, fmt::format("'{}': {}", field, message));
 }
 
-void FieldReader::number(const char* name, double low, double high, float& out) {
-    const Json* value = find(name);
+void FieldReader::number(const BodyField& field, float& out) {
+    const Json* value = find(field);
     if (value == nullptr) return;
-    if (!value->is_number()) return fail(name, "expected a number, got " + kind_of(*value));
+    if (!value->is_number()) return fail(field, "expected a number, got " + kind_of(*value));
     const auto d = value->get<double>();
-    if (!(d >= low && d <= high)) {
-        return fail(name, fmt::format("expected a number from {} to {}, got {}", low, high, d));
+    if (!(d >= field.low && d <= field.high)) {
+        return fail(field, fmt::format("expected a number from {} to {}, got {}", field.low,
+                                       field.high, d));
     }
     out = static_cast<float>(d);
 }
 
-std::optional<std::int64_t> FieldReader::read_integer(const char* name, std::int64_t low,
-                                                      std::int64_t high) {
-    const Json* value = find(name);
+std::optional<std::int64_t> FieldReader::read_integer(const BodyField& field,
+                                                      std::optional<std::int64_t> most) {
+    const Json* value = find(field);
     if (value == nullptr) return {};
     const auto n = as_integer(*value);
     if (!n) {
-        fail(name,
+        fail(field,
              "expected an integer, got " + (value->is_number() ? value->dump() : kind_of(*value)));
         return {};
     }
+    if (field.low == field.high && !most) return n;
+    const auto low = static_cast<std::int64_t>(field.low);
+    const std::int64_t high = most.value_or(static_cast<std::int64_t>(field.high));
     if (*n < low || *n > high) {
-        fail(name, fmt::format("expected an integer from {} to {}, got {}", low, high, *n));
+        fail(field, fmt::format("expected an integer from {} to {}, got {}", low, high, *n));
         return {};
     }
     return n;
 }
 
-void FieldReader::boolean(const char* name, bool& out) {
-    const Json* value = find(name);
+void FieldReader::boolean(const BodyField& field, bool& out) {
+    const Json* value = find(field);
     if (value == nullptr) return;
-    if (!value->is_boolean()) return fail(name, "expected true or false, got " + kind_of(*value));
+    if (!value->is_boolean()) return fail(field, "expected true or false, got " + kind_of(*value));
     out = value->get<bool>();
 }
 
-void FieldReader::text(const char* name, std::string& out) {
-    const Json* value = find(name);
+void FieldReader::text(const BodyField& field, std::string& out) {
+    const Json* value = find(field);
     if (value == nullptr) return;
-    if (!value->is_string()) return fail(name, "expected a string, got " + kind_of(*value));
+    if (!value->is_string()) return fail(field, "expected a string, got " + kind_of(*value));
     out = value->get<std::string>();
 }
 

@@ -4,8 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "api/body_fields.h"
 #include "api/error.h"
+#include "base/check.h"
 
 namespace helix::api {
 
@@ -18,21 +21,31 @@ class FieldReader {
         : object_(object), prefix_(std::move(prefix)) {}
 
     // The field's value, or nullptr when it is absent or null.
-    const Json* find(const char* name) const;
-    void number(const char* name, double low, double high, float& out);
+    const Json* find(std::string_view name) const;
+    const Json* find(const BodyField& field) const { return find(here(field)); }
+    // Numbers are what the field says that they may be.
+    void number(const BodyField& field, float& out);
+    // most: a limit of the server, below what the field says.
     template <typename Int>
-    void integer(const char* name, std::int64_t low, std::int64_t high, Int& out) {
-        if (const auto value = read_integer(name, low, high)) out = static_cast<Int>(*value);
+    void integer(const BodyField& field, Int& out, std::optional<std::int64_t> most = {}) {
+        if (const auto value = read_integer(field, most)) out = static_cast<Int>(*value);
     }
-    void boolean(const char* name, bool& out);
-    void text(const char* name, std::string& out);
+    void boolean(const BodyField& field, bool& out);
+    void text(const BodyField& field, std::string& out);
 
-    void fail(const std::string& name, const std::string& message);
+    // name: without the reader's prefix.
+    void fail(std::string_view name, const std::string& message);
+    void fail(const BodyField& field, const std::string& message) { fail(here(field), message); }
     bool failed() const { return error_.has_value(); }
     const std::optional<ApiError>& error() const { return error_; }
 
   private:
-    std::optional<std::int64_t> read_integer(const char* name, std::int64_t low, std::int64_t high);
+    std::string_view here(const BodyField& field) const {
+        CHECK(field.name.starts_with(prefix_));
+        return field.name.substr(prefix_.size());
+    }
+    std::optional<std::int64_t> read_integer(const BodyField& field,
+                                             std::optional<std::int64_t> most);
 
     const Json& object_;
     std::string prefix_;  // "stream_options." for nested objects

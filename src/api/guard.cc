@@ -148,7 +148,7 @@ Access access_of(std::string_view method, std::string_view path) {
         return change ? Access::admin : Access::internals;
     }
     if (path == "/metrics") return Access::internals;
-    if (path == "/" && !change) return Access::open;
+    if ((path == "/" || path == "/openapi.json") && !change) return Access::open;
     return Access::client;
 }
 

@@ -19,6 +19,7 @@
 #include "api/long_answer.h"
 #include "api/metrics.h"
 #include "api/nodes.h"
+#include "api/openapi.h"
 #include "api/preparation.h"
 #include "api/writers/ollama_shape.h"
 
@@ -79,14 +80,17 @@ std::optional<ApiError> tokenize_body(const ApiContext& context, Json& body,
     if (auto error = find_model(context, body, model)) return error;
     FieldReader fields(body);
     bool chat_prompt = true;
-    fields.boolean("add_generation_prompt", chat_prompt);
-    const bool vllm = fields.find("prompt") != nullptr;
-    bool special = vllm;
-    fields.boolean(vllm ? "add_special_tokens" : "add_special", special);
-    std::string text;
-    fields.text(vllm ? "prompt" : "content", text);
+    fields.boolean(field::kAddGenerationPrompt, chat_prompt);
+    bool prompt_special = true;
+    bool content_special = false;
+    std::string prompt_text;
+    std::string content;
+    fields.boolean(field::kAddSpecialTokens, prompt_special);
+    fields.boolean(field::kAddSpecial, content_special);
+    fields.text(field::kTokenizePrompt, prompt_text);
+    fields.text(field::kContent, content);
     if (fields.failed()) return fields.error();
-    if (fields.find("messages") != nullptr) {
+    if (fields.find(field::kMessages) != nullptr) {
         if (auto error = normalise_messages(body["messages"], context.options.request_limits))
             return error;
         ChatPrompt prompt;
@@ -97,10 +101,12 @@ std::optional<ApiError> tokenize_body(const ApiContext& context, Json& body,
         tokens = std::move(encoded).value();
         return {};
     }
-    if (!vllm && fields.find("content") == nullptr) {
+    const bool vllm = fields.find(field::kTokenizePrompt) != nullptr;
+    if (!vllm && fields.find(field::kContent) == nullptr) {
         return bad_field("prompt", "'prompt': one of prompt, content and messages is required");
     }
-    tokens = model->codec->encode(text, special);
+    tokens = vllm ? model->codec->encode(prompt_text, prompt_special)
+                  : model->codec->encode(content, content_special);
     return {};
 }
 
@@ -225,6 +231,13 @@ void live(ApiContext& context, const Exchange& exchange, Words) {
 
 void version(ApiContext& context, const Exchange& exchange, Words) {
     context.respond(*exchange, json_response({{"version", context.options.version}}));
+}
+
+void openapi(ApiContext& context, const Exchange& exchange, Words) {
+    net::HttpResponse response;
+    response.content_type = "application/json";
+    response.body = openapi_document(context.options.version);
+    context.respond(*exchange, response);
 }
 
 void metrics(ApiContext& context, const Exchange& exchange, Words) {

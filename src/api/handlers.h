@@ -55,6 +55,7 @@ Handler props;
 Handler slots;
 
 // How the server is.
+Handler openapi;
 Handler health;
 Handler ready;
 Handler live;

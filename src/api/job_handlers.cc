@@ -216,9 +216,9 @@ std::optional<ApiError> read_batch(const net::HttpRequest& request, std::int64_t
     if (auto error = measure_json(request.body, RequestLimits{}, bytes)) return error;
     if (auto error = parse_json_object(request.body, body)) return error;
     FieldReader fields(body);
-    fields.text("input_file_id", batch.input_file);
-    fields.text("endpoint", batch.endpoint);
-    fields.text("completion_window", batch.window);
+    fields.text(field::kInputFile, batch.input_file);
+    fields.text(field::kBatchEndpoint, batch.endpoint);
+    fields.text(field::kWindow, batch.window);
     if (fields.failed()) return fields.error();
     if (batch.input_file.empty()) return bad_field("input_file_id", "'input_file_id' is missing");
     if (!is_batch_endpoint(batch.endpoint)) {

@@ -2,6 +2,10 @@
 
 namespace helix::api {
 
+std::string RequestLimits::name_too_long() const {
+    return "at most " + std::to_string(max_name_bytes) + " bytes (max_name_bytes)";
+}
+
 std::vector<LimitRow> limit_table() {
     const RequestLimits r;
     const ServerLimits s;

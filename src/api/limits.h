@@ -20,7 +20,8 @@ struct RequestLimits {
     // JSON of a body.
     std::size_t max_json_values = std::size_t{1} << 20U;  // names of members count, too
     // Text fields.
-    std::size_t max_name_bytes = 256;  // model, name of a tool, of a schema
+    std::size_t max_name_bytes = 256;   // model, name of a tool, of a schema
+    std::string name_too_long() const;  // says so
     std::size_t max_user_bytes = 1024;
     std::size_t max_prediction_bytes = std::size_t{256} << 10U;
     // Chat.

@@ -40,8 +40,7 @@ void read_json_schema(FieldReader& fields, const Json& format, CompletionRequest
     const RequestLimits limits;
     if (name != described->end() &&
         name->get_ref<const std::string&>().size() > limits.max_name_bytes) {
-        return fields.fail("response_format.json_schema.name",
-                           fmt::format("at most {} bytes (max_name_bytes)", limits.max_name_bytes));
+        return fields.fail("response_format.json_schema.name", limits.name_too_long());
     }
     const auto schema = described->find("schema");
     if (schema == described->end()) {
@@ -139,39 +138,40 @@ void read_guided(FieldReader& fields, CompletionRequest& request) {
 }  // namespace
 
 void read_output_format(FieldReader& fields, CompletionRequest& request) {
-    const Json* format = fields.find("response_format");
+    const Json* format = fields.find(field::kResponseFormat);
     if (format != nullptr) {
         const auto type = format->is_object() ? format->find("type") : format->end();
         if (!format->is_object() || type == format->end() || !type->is_string()) {
-            return fields.fail("response_format", "expected an object with a type");
+            return fields.fail(field::kResponseFormat, "expected an object with a type");
         }
         if (*type == "json_object") {
             read_json_object(fields, *format, request);
         } else if (*type == "json_schema") {
             read_json_schema(fields, *format, request);
         } else if (*type != "text") {
-            fields.fail("response_format",
+            fields.fail(field::kResponseFormat,
                         fmt::format("type {} is not known; use text, json_object or json_schema",
                                     type->dump().substr(0, 100)));
         }
     }
     std::string grammar;
-    fields.text("grammar", grammar);
+    fields.text(field::kGrammar, grammar);
     if (!grammar.empty()) {
         if (request.sampling.grammar.present()) {
-            return fields.fail("grammar", "use either grammar or response_format");
+            return fields.fail(field::kGrammar, "use either grammar or response_format");
         }
         take(fields, "grammar", {Kind::gbnf, std::move(grammar)}, request);
     }
-    const bool has_outputs = fields.find("structured_outputs") != nullptr;
+    const bool has_outputs = fields.find(field::kStructuredOutputs) != nullptr;
     if (has_outputs && request.sampling.grammar.present()) {
-        return fields.fail("structured_outputs",
+        return fields.fail(field::kStructuredOutputs,
                            "a request has one output format; leave out the others");
     }
     read_structured_outputs(fields, request);
     read_guided(fields, request);
     if (request.sampling.grammar.present() && request.ignore_eos) {
-        fields.fail("ignore_eos", "a grammar says where the answer ends; leave out ignore_eos");
+        fields.fail(field::kIgnoreEos,
+                    "a grammar says where the answer ends; leave out ignore_eos");
     }
 }
 

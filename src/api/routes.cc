@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "api/access_log.h"
+#include "api/body_fields.h"
 #include "api/error.h"
 #include "api/guard.h"
 #include "api/protocols/protocol.h"
@@ -21,62 +22,99 @@ namespace {
 
 using handle::Exchange;
 
-constexpr OtherMethods kRefuse = OtherMethods::refuse;
-constexpr OtherMethods kHide = OtherMethods::hide;
-constexpr OtherMethods kNameTheOne = OtherMethods::name_the_one;
-constexpr bool kCounted = true;
+constexpr Route get(std::string_view path, handle::Handler* handler, std::string_view about) {
+    return {"GET", path, handler, about};
+}
+constexpr Route post(std::string_view path, handle::Handler* handler, std::string_view about,
+                     std::uint16_t body = 0) {
+    return {"POST", path, handler, about, body};
+}
+constexpr Route remove(std::string_view path, handle::Handler* handler, std::string_view about) {
+    return {"DELETE", path, handler, about};
+}
 
 // Who may ask for which path is decided in api/guard.h; a path that is not opened there asks for a
 // client's key.
 constexpr std::array kRoutes = {
-    Route{"POST", "/chat/completions", handle::chat, kNameTheOne, kCounted},
-    Route{"POST", "/completions", handle::completion, kNameTheOne, kCounted},
-    Route{"POST", "/embeddings", handle::embeddings, kNameTheOne, kCounted},
-    Route{"POST", "/responses", handle::responses, kNameTheOne, kCounted},
-    Route{"GET", "/responses/{id}", handle::get_response, kRefuse},
-    Route{"DELETE", "/responses/{id}", handle::delete_response, kRefuse},
-    Route{"POST", "/messages", handle::messages, kNameTheOne, kCounted},
-    Route{"POST", "/messages/count_tokens", handle::message_tokens},
-    Route{"POST", "/api/chat", handle::ollama_chat, kNameTheOne, kCounted},
-    Route{"POST", "/api/generate", handle::ollama_generate, kNameTheOne, kCounted},
-    Route{"POST", "/api/embed", handle::ollama_embed, kNameTheOne, kCounted},
-    Route{"POST", "/api/embeddings", handle::ollama_embeddings, kNameTheOne, kCounted},
-    Route{"GET", "/api/tags", handle::ollama_tags},
-    Route{"GET", "/api/ps", handle::ollama_running},
-    Route{"POST", "/api/show", handle::ollama_show},
-    Route{"GET", "/api/version", handle::version},
-    Route{"GET", "/models", handle::models},
-    Route{"GET", "/models/{id...}", handle::model, kHide},
-    Route{"POST", "/tokenize", handle::tokenize},
-    Route{"POST", "/detokenize", handle::detokenize},
-
-    Route{"POST", "/files", handle::upload_file, kRefuse},
-    Route{"GET", "/files", handle::list_files, kRefuse},
-    Route{"GET", "/files/{id}", handle::get_file, kRefuse},
-    Route{"DELETE", "/files/{id}", handle::delete_file, kRefuse},
-    Route{"GET", "/files/{id}/content", handle::download_file, kRefuse},
-    Route{"POST", "/batches", handle::create_batch, kRefuse},
-    Route{"GET", "/batches", handle::list_batches, kRefuse},
-    Route{"GET", "/batches/{id}", handle::get_batch, kRefuse},
-    Route{"POST", "/batches/{id}/cancel", handle::cancel_batch, kRefuse},
-
-    Route{"GET", "/props", handle::props},
-    Route{"GET", "/slots", handle::slots},
-
-    Route{"GET", "/", handle::start_page, kHide},
-    Route{"GET", "/health", handle::health},
-    Route{"GET", "/health/ready", handle::ready},
-    Route{"GET", "/health/live", handle::live},
-    Route{"GET", "/metrics", handle::metrics},
-    Route{"GET", "/version", handle::version},
-
-    Route{"GET", "/helix/cluster", handle::cluster},
-    Route{"GET", "/helix/nodes", handle::nodes},
-    Route{"POST", "/helix/nodes/{call...}", handle::node_action, kHide},
-    Route{"POST", "/helix/requests/{call...}", handle::request_action, kHide},
-    Route{"GET", "/helix/join", handle::join, kHide},
-    Route{"GET", "/helix/plan", handle::plan, kHide},
-    Route{"GET", "/helix/plan.svg", handle::plan_picture, kHide},
+    post("/chat/completions", handle::chat, "an answer to a conversation", body::kChat).counts(),
+    post("/completions", handle::completion, "text that goes on from a prompt", body::kCompletions)
+        .counts(),
+    post("/embeddings", handle::embeddings, "embeddings of texts", body::kEmbeddings).counts(),
+    post("/responses", handle::responses, "an answer in the form of OpenAI's newer endpoint",
+         body::kResponses)
+        .counts(),
+    get("/responses/{id}", handle::get_response, "a response that was kept").refuses_others(),
+    remove("/responses/{id}", handle::delete_response, "forgets a response").refuses_others(),
+    post("/messages", handle::messages, "an answer in Anthropic's form", body::kMessages).counts(),
+    post("/messages/count_tokens", handle::message_tokens,
+         "how many tokens the prompt of such a body has", body::kMessages),
+    post("/api/chat", handle::ollama_chat, "an answer to a conversation in Ollama's form",
+         body::kOllamaChat)
+        .counts()
+        .unversioned(),
+    post("/api/generate", handle::ollama_generate, "an answer to a prompt in Ollama's form",
+         body::kOllamaGenerate)
+        .counts()
+        .unversioned(),
+    post("/api/embed", handle::ollama_embed, "embeddings in Ollama's form", body::kOllamaEmbed)
+        .counts()
+        .unversioned(),
+    post("/api/embeddings", handle::ollama_embeddings,
+         "one embedding, as older clients of Ollama ask for it", body::kOllamaSingle)
+        .counts()
+        .unversioned(),
+    get("/api/tags", handle::ollama_tags, "the models, for clients of Ollama").unversioned(),
+    get("/api/ps", handle::ollama_running, "the models that are loaded, for clients of Ollama")
+        .unversioned(),
+    post("/api/show", handle::ollama_show, "what is known of a model, for clients of Ollama",
+         body::kOllamaShow)
+        .unversioned(),
+    get("/api/version", handle::version, "the version").unversioned(),
+    get("/models", handle::models, "each model once, with max_model_len and its aliases"),
+    get("/models/{id...}", handle::model, "one model, by its name or an alias").hides_others(),
+    post("/tokenize", handle::tokenize, "the tokens of a text or a conversation", body::kTokenize)
+        .unversioned(),
+    post("/detokenize", handle::detokenize, "the text of tokens", body::kDetokenize).unversioned(),
+    post("/files", handle::upload_file, "stores a file, sent as a form (multipart/form-data)")
+        .refuses_others(),
+    get("/files", handle::list_files, "the files that are stored").refuses_others(),
+    get("/files/{id}", handle::get_file, "what is known of a file").refuses_others(),
+    remove("/files/{id}", handle::delete_file, "forgets a file").refuses_others(),
+    get("/files/{id}/content", handle::download_file, "a file's bytes").refuses_others(),
+    post("/batches", handle::create_batch, "has the requests of a file answered", body::kBatch)
+        .refuses_others(),
+    get("/batches", handle::list_batches, "the batches, newest first").refuses_others(),
+    get("/batches/{id}", handle::get_batch, "how far a batch is").refuses_others(),
+    post("/batches/{id}/cancel", handle::cancel_batch, "ends a batch").refuses_others(),
+    get("/props", handle::props, "what llama.cpp's web page asks of a server").unversioned(),
+    get("/slots", handle::slots, "what is computed, as llama.cpp's server shows it").unversioned(),
+    get("/", handle::start_page, "a page that says where what is").hides_others().unversioned(),
+    get("/health", handle::health, "200 once a placement is in force, 503 before").unversioned(),
+    get("/health/ready", handle::ready, "the same, and 503 while it stops").unversioned(),
+    get("/health/live", handle::live, "200: the process answers").unversioned(),
+    get("/metrics", handle::metrics, "what Prometheus collects").unversioned(),
+    get("/openapi.json", handle::openapi, "routes and fields, for programs (OpenAPI 3.1)")
+        .unversioned(),
+    get("/version", handle::version, "the version").unversioned(),
+    get("/helix/cluster", handle::cluster, "workers, requests and the placement in force")
+        .unversioned(),
+    get("/helix/nodes", handle::nodes, "the machines; drained_away: drained ones that are not here")
+        .unversioned(),
+    post("/helix/nodes/{call...}", handle::node_action,
+         "NAME/drain empties a machine, NAME/undrain ends that, NAME/remove forgets it")
+        .hides_others()
+        .unversioned(),
+    post("/helix/requests/{call...}", handle::request_action,
+         "ID/move has a running request go on elsewhere")
+        .hides_others()
+        .unversioned(),
+    get("/helix/join", handle::join, "where workers connect").hides_others().unversioned(),
+    get("/helix/plan", handle::plan, "the placement in force, as a page")
+        .hides_others()
+        .unversioned(),
+    get("/helix/plan.svg", handle::plan_picture, "the placement in force, drawn")
+        .hides_others()
+        .unversioned(),
 };
 
 // What a path has in the places that a pattern leaves open.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -24,9 +25,33 @@ struct Route {
     // Without the leading /v1 that is accepted before each. "{word}" stands for any one part of a
     // path that is not empty, "{rest...}" at the end for all that follows, also for nothing.
     std::string_view path;
-    handle::Handler* handler;
+    handle::Handler* handler = nullptr;
+    std::string_view about;           // for whoever reads the OpenAPI document
+    std::uint16_t body = 0;           // a bit of namespace body; 0: no JSON is sent
+    std::string_view prefix = "/v1";  // of the path where it is shown
     OtherMethods others = OtherMethods::name_the_one;
     bool counted = false;  // it computes, so it counts towards the limits of its key
+
+    constexpr Route counts() const {
+        return with([](Route& r) { r.counted = true; });
+    }
+    constexpr Route unversioned() const {
+        return with([](Route& r) { r.prefix = {}; });
+    }
+    constexpr Route hides_others() const {
+        return with([](Route& r) { r.others = OtherMethods::hide; });
+    }
+    constexpr Route refuses_others() const {
+        return with([](Route& r) { r.others = OtherMethods::refuse; });
+    }
+
+  private:
+    template <typename Change>
+    constexpr Route with(const Change& change) const {
+        Route changed = *this;
+        change(changed);
+        return changed;
+    }
 };
 std::span<const Route> all_routes();
 

@@ -13,8 +13,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
                                                       "high", "xhigh",   "max"};
 
-constexpr std::int64_t kMostThoughtTokens = 1 << 30;
-
 void set_unless_given(Json& kwargs, const char* name, Json value) {
     if (kwargs.is_null()) kwargs = Json::object();
     if (!kwargs.contains(name)) kwargs[name] = std::move(value);
@@ -34,19 +32,19 @@ void check_kwargs(FieldReader& fields, const Json& kwargs) {
 
 void read_thinking(FieldReader& fields, CompletionRequest& request) {
     check_kwargs(fields, request.kwargs);
-    if (fields.find("enable_thinking") != nullptr) {
+    if (fields.find(field::kEnableThinking) != nullptr) {
         bool enabled = true;
-        fields.boolean("enable_thinking", enabled);
+        fields.boolean(field::kEnableThinking, enabled);
         set_unless_given(request.kwargs, "enable_thinking", enabled);
     }
-    for (const char* name : {"thinking_token_budget", "thinking_budget_tokens"}) {
-        fields.integer(name, -1, kMostThoughtTokens, request.max_thought_tokens);
+    for (const BodyField* budget : {&field::kThoughtBudget, &field::kThoughtBudgetTokens}) {
+        fields.integer(*budget, request.max_thought_tokens);
     }
     std::string effort;
-    fields.text("reasoning_effort", effort);
+    fields.text(field::kReasoningEffort, effort);
     if (effort.empty()) return;
     if (std::find(kEfforts.begin(), kEfforts.end(), effort) == kEfforts.end()) {
-        return fields.fail("reasoning_effort",
+        return fields.fail(field::kReasoningEffort,
                            "expected none, minimal, low, medium, high, xhigh or max, got '" +
                                effort.substr(0, 40) + "'");
     }

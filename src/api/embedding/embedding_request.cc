@@ -16,7 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using MaybeError = std::optional<ApiError>;
 
-constexpr std::int64_t kMaxPriority = std::numeric_limits<std::int32_t>::max();
 // What the server keeps of a text besides its tokens, and writes of it in its log.
 constexpr std::int64_t kTextBytes = 2048;
 
@@ -38,21 +37,21 @@ MaybeError read_embedding(EmbeddingForm form, const Json& body, const RequestLim
     read_model_name(fields, limits, request.model);
     const std::int32_t widest = hidden > 0 ? hidden : std::numeric_limits<std::int32_t>::max();
     if (form != EmbeddingForm::ollama_single) {
-        fields.integer("dimensions", 1, widest, request.dimensions);
+        fields.integer(field::kDimensions, request.dimensions, widest);
     }
     if (form == EmbeddingForm::openai) {
         std::string format = "float";
-        fields.text("encoding_format", format);
+        fields.text(field::kEncodingFormat, format);
         if (format != "float" && format != "base64") {
-            fields.fail("encoding_format", "expected \"float\" or \"base64\"");
+            fields.fail(field::kEncodingFormat, "expected \"float\" or \"base64\"");
         }
         request.base64 = format == "base64";
         std::int32_t vllm_priority = 0;
-        fields.integer("priority", -kMaxPriority, kMaxPriority, vllm_priority);
+        fields.integer(field::kPriority, vllm_priority);
         request.priority = -vllm_priority;
     } else {
         request.truncate = form == EmbeddingForm::ollama;
-        fields.boolean("truncate", request.truncate);
+        fields.boolean(field::kTruncate, request.truncate);
     }
     const bool nothing = form != EmbeddingForm::openai && is_nothing(fields.find(field_of(form)));
     if (!nothing) {

@@ -299,7 +299,7 @@ MaybeError add_tool_choice(Json& body, Json& chat) {
     }
     bool one_at_a_time = false;
     FieldReader fields(*choice, "tool_choice.");
-    fields.boolean("disable_parallel_tool_use", one_at_a_time);
+    fields.boolean(field::kOneAtATime, one_at_a_time);
     if (one_at_a_time) chat["parallel_tool_calls"] = false;
     return fields.error();
 }
@@ -351,13 +351,13 @@ MaybeError add_output_config(Json& body, Json& chat) {
 MaybeError add_sampling(Json& body, bool asks_answer, Json& chat) {
     FieldReader fields(body);
     std::int32_t most = 0;
-    fields.integer("max_tokens", 1, std::numeric_limits<std::int32_t>::max(), most);
-    if (asks_answer && fields.find("max_tokens") == nullptr) {
-        fields.fail("max_tokens", "is required");
+    fields.integer(field::kMessagesMaxTokens, most);
+    if (asks_answer && fields.find(field::kMessagesMaxTokens) == nullptr) {
+        fields.fail(field::kMessagesMaxTokens, "is required");
     }
-    const Json* stops = fields.find("stop_sequences");
+    const Json* stops = fields.find(field::kStopSequences);
     if (stops != nullptr && !stops->is_array()) {
-        fields.fail("stop_sequences", "expected an array of strings, got " + kind_of(*stops));
+        fields.fail(field::kStopSequences, "expected an array of strings, got " + kind_of(*stops));
     }
     if (fields.failed()) return fields.error();
     for (const std::string_view name : kSameFields) move_member(body, name, chat, name);

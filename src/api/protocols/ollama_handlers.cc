@@ -98,9 +98,9 @@ std::optional<ApiError> find_shown(const ApiContext& context, const HeavyInput& 
     }
     FieldReader fields(body);
     std::string name;
-    fields.text("name", name);  // the older field
+    fields.text(field::kShowName, name);  // the older field
     read_model_name(fields, context.options.request_limits, name);
-    if (name.empty()) fields.fail("model", "is required");
+    if (name.empty()) fields.fail(field::kModel, "is required");
     if (fields.failed()) return fields.error();
     model = context.models.find(name);
     if (model == nullptr) return model_not_found(name);

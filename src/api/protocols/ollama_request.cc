@@ -216,7 +216,7 @@ MaybeError openai_body_of_generate(Json& body, Json& made, OllamaAsk& ask) {
     if (auto error = take_text("", body, "prompt", false, prompt)) return error;
     if (auto error = take_text("", body, "system", false, system)) return error;
     FieldReader fields(body);
-    fields.boolean("raw", raw);
+    fields.boolean(field::kRaw, raw);
     if (fields.failed()) return fields.error();
     if (prompt.empty()) {
         ask = OllamaAsk::nothing;

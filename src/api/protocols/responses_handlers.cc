@@ -46,9 +46,9 @@ MaybeError add_history(KeptResponses* kept, OrderedJson& body, Conversation& con
     FieldReader fields(body);
     conversation.store = kept != nullptr;
     bool wanted = true;
-    fields.boolean("store", wanted);
+    fields.boolean(field::kStore, wanted);
     conversation.store = conversation.store && wanted;
-    fields.text(kPrevious, conversation.previous);
+    fields.text(field::kPreviousResponse, conversation.previous);
     if (fields.failed()) return fields.error();
     OrderedJson items = OrderedJson::array();
     if (!conversation.previous.empty()) {

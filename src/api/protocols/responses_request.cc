@@ -261,9 +261,11 @@ MaybeError refuse_what_is_not_there(Json& body) {
     FieldReader fields(body);
     bool background = false;
     std::int32_t logprobs = 0;
-    fields.boolean("background", background);
-    fields.integer("top_logprobs", 0, 0, logprobs);
-    if (background) fields.fail("background", "is not supported");
+    bool store = true;  // what is kept, and where, is decided when the response is
+    fields.boolean(field::kBackground, background);
+    fields.boolean(field::kStore, store);
+    fields.integer(field::kResponsesTopLogprobs, logprobs, 0);
+    if (background) fields.fail(field::kBackground, "is not supported");
     return fields.error();
 }
 

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "api/completion_request.h"
+#include "api/field_reader.h"
+
+namespace helix::api {
+
+// Reads which tools a chat has, and which of them may, or have to be called: tools, tool_choice and
+// parallel_tool_calls. What else says what the answer must be has been read before.
+void read_tools(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request);
+
+}  // namespace helix::api
