@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <span>
 
 #include "base/check.h"
 #include "net/spooled_body.h"
@@ -149,14 +150,16 @@ std::string format_head(const ResponseHead& head) {
     }
     if (!head.date.empty()) append_header(out, "date", head.date);
     if (!head.request_id.empty()) append_header(out, "x-request-id", head.request_id);
+    const auto headers = head.headers != nullptr ? std::span(*head.headers)
+                                                 : std::span<const HttpHeaders::value_type>();
     if (!head.allow_origin.empty()) {
         append_header(out, "access-control-allow-origin", head.allow_origin);
         append_header(out, "vary", "origin");
-        append_header(out, "access-control-expose-headers", "x-request-id, retry-after");
+        std::string exposed = "x-request-id";
+        for (const auto& [name, value] : headers) exposed += ", " + name;
+        append_header(out, "access-control-expose-headers", exposed);
     }
-    if (head.headers != nullptr) {
-        for (const auto& [name, value] : *head.headers) append_header(out, name, value);
-    }
+    for (const auto& [name, value] : headers) append_header(out, name, value);
     append_header(out, "connection", head.keep_alive ? "keep-alive" : "close");
     out += "\r\n";
     return out;

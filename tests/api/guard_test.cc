@@ -311,6 +311,7 @@ TEST_F(ApiTest, TheAccessLogSaysWhoDidWhatAndNeverAKey) {
               "authorization: Bearer client-key\r\n" + id);
     auto asked = service_.next();
     ASSERT_TRUE(asked);
+    asked->route();
     asked->say("xy");
     asked->finish(core::FinishReason::length);
     c.read_response();

@@ -37,6 +37,7 @@ class QuotaTest : public ApiTest {
         auto c = client();
         c.request("POST", "/v1/completions", R"({"prompt":"hey"})", headers);
         if (auto request = service_.next()) {
+            request->route();
             request->say("ab");
             request->finish(FinishReason::stop);
         }
@@ -87,6 +88,7 @@ TEST_F(QuotaTest, TokensAreCountedWhileTheyComeAndTheDebtIsWaitedFor) {
     c.request("POST", "/v1/completions", R"({"prompt":"hey","stream":true})", kAlice);
     auto request = service_.next();
     ASSERT_TRUE(request);
+    request->route();
     request->say(std::string(67, 'x'));
     std::string chunk;
     c.read_head();
@@ -132,6 +134,19 @@ TEST_F(QuotaTest, EveryEndpointThatComputesCountsAndRefusesInItsProtocol) {
     }
     EXPECT_EQ(Json::parse(post("/v1/messages", "{}", kAlice).body)["error"]["type"],
               "rate_limit_error");
+}
+
+TEST_F(QuotaTest, ARequestThatTheQueueRefusesHasUsedNoTokens) {
+    start_with("tokens_per_minute=1000");
+    core::RejectRequest full;
+    full.reason = core::RejectReason::queue_full;
+    service_.reject_all(full);
+    EXPECT_EQ(refused(kAlice).status, 429);
+    service_.reject_all({});
+    EXPECT_EQ(ask(kAlice).status, 200);
+    EXPECT_THAT(get("/metrics").body,
+                HasSubstr("helix_key_prompt_tokens_total{model_name=\"byte-model\",engine=\"0\","
+                          "key=\"alice\"} 3\n"));
 }
 
 TEST_F(QuotaTest, MetricsHaveTheUsageOfEachKeyByItsName) {

@@ -117,6 +117,7 @@ TEST_F(HttpServerTest, TheClientsRequestIdComesBackAndOursIsUnique) {
 TEST_F(HttpServerTest, NoWebPageMayReadAnAnswerUnlessTheHandlerSaysSo) {
     start([](const std::shared_ptr<HttpExchange>& e) {
         if (e->request().path == "/shared") e->allow_origin("https://page.example");
+        e->add_header("x-left", "7");
         e->respond({200, "text/plain", e->request().method, {}});
     });
     TestClient client(server_->port());
@@ -128,6 +129,7 @@ TEST_F(HttpServerTest, NoWebPageMayReadAnAnswerUnlessTheHandlerSaysSo) {
     const auto shared = client.read_response();
     EXPECT_EQ(shared.header("access-control-allow-origin"), "https://page.example");
     EXPECT_EQ(shared.header("vary"), "origin");
+    EXPECT_EQ(shared.header("access-control-expose-headers"), "x-request-id, x-left");
 }
 
 TEST_F(HttpServerTest, TheEndOfEveryAnswerIsToldWithItsStatusAndBytes) {

@@ -32,7 +32,6 @@ void CompletionRecord::asked(const CompletionRequest& request) {
 
 ChoiceRecord CompletionRecord::add_choice(const char* endpoint, bool stream, const std::string& id,
                                           std::int64_t prompt_tokens, bool counts_prompt) {
-    if (counts_prompt) exchange_.count("prompt_tokens", prompt_tokens);
     std::shared_ptr<RequestRecord> record = context_.log.add();
     record->id = id;
     record->choice = choices_++;
@@ -48,6 +47,8 @@ void ChoiceRecord::routed(base::TimePoint at, const core::Pipeline& pipeline,
     if (record_->queue_s < 0) {
         routed_at_ = at;
         record_->queue_s = (routed_at_ - arrived_).seconds();
+        // What is refused, or leaves before its turn, costs its key nothing.
+        if (counts_prompt_) exchange_.count("prompt_tokens", record_->prompt_tokens);
     }
     record_->state = "running";
     record_->pipeline = pipeline;
