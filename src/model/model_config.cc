@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "model/arch/architecture.h"
+#include "model/arch/rank_head.h"
 #include "model/weight_source.h"
 #include "spec/model_shape.h"
 
@@ -182,7 +183,7 @@ base::Result<spec::ModelSpec> read_model_spec(const GgufFile& file) {
     model.n_experts_used = config.n_experts_used;
     model.embedding_bytes = bytes_of(file, "token_embd.weight");
     model.head_bytes =
-        bytes_of(file, "output_norm.weight") +
+        bytes_of(file, "output_norm.weight") + bytes_of(file, kClassifierHead) +
         (config.tied_embeddings ? model.embedding_bytes : bytes_of(file, "output.weight"));
     model.activation_bytes_per_token = spec::activation_bytes_per_token(config.hidden);
     model.kv_bytes_per_token_layer =

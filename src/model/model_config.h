@@ -22,6 +22,14 @@ enum class RopePairs {
     halves,    // i and i + rope_dim / 2
 };
 
+// The rows of a head that say how relevant a document is: of the softmax over their logits behind
+// the prompt's last token, the first is the document's score.
+struct RankHead {
+    std::string tensor;
+    std::vector<std::int32_t> rows;  // at least 2, or none: the model cannot rank
+    bool present() const { return !rows.empty(); }
+};
+
 // Hyperparameters of a decoder, as the engine needs them.
 struct ModelConfig {
     std::string architecture;
@@ -59,6 +67,7 @@ struct ModelConfig {
     // How the hidden states of a text become its embedding, by "pooling_type"; the mean where the
     // file says nothing. None: the file says that texts have none, or one that we do not compute.
     spec::Pooling pooling = spec::Pooling::mean;
+    RankHead rank_head;
 
     // The window of a layer, 0 for none.
     std::int32_t window_of(std::int32_t layer) const {

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/machine.h"
 #include "base/random.h"
+#include "model/arch/rank_head.h"
 #include "model/gguf_writer.h"
 #include "model/model_config.h"
 #include "model/rope_scaling.h"
@@ -24,6 +25,9 @@ constexpr std::uint64_t kBatchBytesPerThread = 4U << 20;
 constexpr char kChatTemplate[] =
     "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}";
+
+// And one for rankers, whose words are few, so that much of a small context is left.
+constexpr char kRankTemplate[] = "query: {query}\ntext: {document}\nanswer:";
 
 // llama.cpp's enum llama_ftype: what most matrices of the file are.
 std::uint32_t file_type(TensorType quant) {
@@ -125,6 +129,7 @@ std::vector<SynthTensor> list_tensors(const SynthShape& shape) {
     if (!shape.tied_embeddings) {
         tensors.push_back({"output.weight", {hidden, shape.vocab}, 0, from(hidden)});
     }
+    if (shape.reranks) tensors.push_back({kClassifierHead, {hidden, 2}, 0, from(hidden)});
     if (shape.rope_scaling.type == "llama3") {
         tensors.push_back({kRopeFactors, {shape.head_size() / 2}, 0, 0});
     }
@@ -162,6 +167,11 @@ void set_metadata(GgufBuilder& builder, const SynthShape& shape, TensorType quan
         builder.set(key("expert_count"), count(shape.n_experts));
         builder.set(key("expert_used_count"), count(shape.n_experts_used));
         builder.set(key("expert_feed_forward_length"), count(shape.ffn));
+    }
+    if (shape.reranks) {
+        builder.set(key("pooling_type"), static_cast<std::uint32_t>(spec::Pooling::rank));
+        builder.set(key("classifier.output_labels"), std::vector<std::string>{"yes", "no"});
+        builder.set("tokenizer.chat_template.rerank", kRankTemplate);
     }
     const SynthRopeScaling& scaling = shape.rope_scaling;
     if (scaling.type == "linear" || scaling.type == "yarn") {
@@ -300,7 +310,7 @@ base::Status write_tensor(GgufOutput& out, const RowFiller& rows, std::uint64_t 
 
 const std::vector<SynthShape>& synth_shapes() {
     // name, layers, hidden, heads, KV heads, ffn, vocabulary, context, rope base, tied,
-    // architecture, head size, experts, experts used, window
+    // architecture, head size, experts, experts used, window, rope scaling, reranks
     static const std::vector<SynthShape> shapes{
         {"tiny", 4, 64, 8, 4, 160, 512, 512, 10000.0F, false},
         {"tiny-tied", 4, 64, 8, 4, 160, 512, 512, 10000.0F, true},
@@ -309,6 +319,7 @@ const std::vector<SynthShape>& synth_shapes() {
         {"tiny-mistral", 4, 64, 8, 4, 160, 512, 512, 10000.0F, false, "llama", 0, 0, 0, 64},
         {"tiny-mixtral", 4, 64, 8, 4, 96, 512, 512, 1e6F, false, "llama", 0, 8, 2},
         {"tiny-qwen3moe", 4, 64, 8, 4, 32, 512, 512, 1e6F, false, "qwen3moe", 16, 16, 4},
+        {"tiny-reranker", 4, 64, 8, 4, 160, 512, 512, 1e6F, true, "qwen3", 16, 0, 0, 0, {}, true},
         {"tiny-32k", 4, 64, 8, 4, 160, 32000, 4096, 10000.0F, true},
         {"small", 4, 256, 8, 4, 768, 1024, 1024, 10000.0F, false},
         {"llama-160m", 12, 768, 12, 12, 3072, 32000, 2048, 10000.0F, false},

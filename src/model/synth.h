@@ -39,12 +39,13 @@ struct SynthShape {
     std::int32_t n_experts_used = 0;
     std::int32_t sliding_window = 0;
     SynthRopeScaling rope_scaling = {};
+    bool reranks = false;  // it has the head, labels and template of a Qwen3-Reranker
 
     std::int32_t head_size() const { return head_dim > 0 ? head_dim : hidden / n_heads; }
 };
 
-// The shapes by name: tiny, tiny-tied, tiny-qwen2, ..., small (the smallest that K-quants allow),
-// llama-160m, llama-1b, ...
+// The shapes by name: tiny, tiny-tied, tiny-qwen2, ..., tiny-reranker, small (the smallest that
+// K-quants allow), llama-160m, llama-1b, ...
 const std::vector<SynthShape>& synth_shapes();
 
 struct SynthOptions {

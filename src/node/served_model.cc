@@ -84,6 +84,7 @@ Result<ServedModel> serve_weights(std::shared_ptr<model::WeightSource> weights) 
     served.hidden_size = config.hidden;
     served.vocab_size = config.vocab;
     served.pooling = config.pooling;
+    served.ranks = config.rank_head.present();
     served.hash = manifest.model_hash;
     served.manifest = std::make_shared<const model::ModelManifest>(std::move(manifest));
     served.weights = std::move(weights);

@@ -20,6 +20,7 @@ struct ServedModel {
     std::int32_t hidden_size = 0;
     std::int32_t vocab_size = 0;
     spec::Pooling pooling = spec::Pooling::mean;             // of embeddings, by its file
+    bool ranks = false;                                      // it has a head that ranks documents
     engine::ops::KvType kv_type = engine::ops::KvType::f16;  // on every worker
     base::Hash128 hash;
     std::shared_ptr<const model::ModelManifest> manifest;

@@ -4,17 +4,24 @@
 
 namespace helix::spec {
 
-// How the final hidden states of a prompt's tokens make its embedding, a vector of length 1. The
-// numbers are those of GGUF's "pooling_type" and travel between coordinator and workers.
+// How the final hidden states of a prompt's tokens make its embedding, a vector of length 1, or the
+// score of a document. The numbers are those of GGUF's "pooling_type" and travel between
+// coordinator and workers.
 enum class Pooling : std::uint8_t {
     none = 0,  // no embedding
     mean = 1,  // the mean of all tokens
     cls = 2,   // the first token
     last = 3,  // the last token
+    rank = 4,  // no embedding but one value from 0 to 1, by the model's rank head at the last token
 };
-inline constexpr Pooling kLastPooling = Pooling::last;
+inline constexpr Pooling kLastPooling = Pooling::rank;
 
-// Returns "none", "mean", "cls" or "last".
+// Whether the last token's state is all that is needed, and not those of the tokens before it.
+constexpr bool needs_last_alone(Pooling pooling) {
+    return pooling == Pooling::last || pooling == Pooling::rank;
+}
+
+// Returns "none", "mean", "cls", "last" or "rank".
 inline const char* to_string(Pooling pooling) {
     switch (pooling) {
         case Pooling::mean:
@@ -23,6 +30,8 @@ inline const char* to_string(Pooling pooling) {
             return "cls";
         case Pooling::last:
             return "last";
+        case Pooling::rank:
+            return "rank";
         case Pooling::none:
             break;
     }

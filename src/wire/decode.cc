@@ -121,7 +121,7 @@ Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const Sessi
     TRY_VOID(in_range("pooling", from.pooling(), 0, static_cast<std::int32_t>(spec::kLastPooling)));
     start.pooling = static_cast<spec::Pooling>(from.pooling());
     const bool pools = start.pooling != spec::Pooling::none;
-    if (pools && start.pooling != spec::Pooling::last) {
+    if (pools && !spec::needs_last_alone(start.pooling)) {
         // Every row is pooled, so every row has to be computed.
         TRY_VOID(in_range("cached tokens of a pooled prompt", from.cached_size(), 0, 0));
     }
@@ -255,8 +255,11 @@ Result<core::ProducedToken> get(const pb::ProducedToken& from) {
 
 Result<core::PromptEmbedding> get(const pb::PromptEmbedding& from, const SessionLimits& limits) {
     if (limits.hidden_size == 0) return base::invalid("an embedding before the model is known");
-    TRY_VOID(in_range("values of an embedding", from.values_size(), limits.hidden_size,
-                      limits.hidden_size));
+    // One is a score.
+    if (from.values_size() != 1) {
+        TRY_VOID(in_range("values of an embedding", from.values_size(), limits.hidden_size,
+                          limits.hidden_size));
+    }
     return core::PromptEmbedding{get(from.key()), {from.values().begin(), from.values().end()}};
 }
 

@@ -16,7 +16,7 @@
 namespace helix::wire {
 
 // Raised whenever an older peer could misunderstand a message.
-constexpr std::uint32_t kProtocolVersion = 7;
+constexpr std::uint32_t kProtocolVersion = 8;
 
 // ---- joining
 // --------------------------------------------------------------------------------------

@@ -99,8 +99,10 @@ TEST_F(Embedding, OnlyTheLastTokensMayBeginBehindWhatIsCached) {
     cluster_.step(Submitted{plain});
     cluster_.tokens(1, {70});
     std::uint64_t id = 2;
-    for (const auto& [pooling, first] :
-         {std::pair{spec::Pooling::mean, 0}, {spec::Pooling::cls, 0}, {spec::Pooling::last, 8}}) {
+    for (const auto& [pooling, first] : {std::pair{spec::Pooling::mean, 0},
+                                         {spec::Pooling::cls, 0},
+                                         {spec::Pooling::last, 8},
+                                         {spec::Pooling::rank, 8}}) {
         const auto rows = ScriptedCluster::rows(cluster_.step(Submitted{request(id++, pooling)}));
         ASSERT_EQ(rows.size(), 1U);
         EXPECT_EQ(rows[0].first_position, first) << spec::to_string(pooling);
@@ -129,7 +131,10 @@ TEST_F(Embedding, AnswersThatCannotBeEndTheSession) {
         {spec::Pooling::none, {{}, {}, {{key, {1}}}}, "that nobody asked it for"},
         {spec::Pooling::mean, {{}, {}, {{{{1}, 1, 1}, {1}}}}, "that nobody asked it for"},
         {spec::Pooling::mean, {{}, {}, {{key, {}}}}, "that is none"},
-        {spec::Pooling::mean, {{}, {}, {{key, {1, nan}}}}, "that is none"}};
+        {spec::Pooling::mean, {{}, {}, {{key, {1, nan}}}}, "that is none"},
+        {spec::Pooling::rank, {{}, {}, {{key, {0.5F, 0.5F}}}}, "a score that is none"},
+        {spec::Pooling::rank, {{}, {}, {{key, {-0.1F}}}}, "a score that is none"},
+        {spec::Pooling::rank, {{}, {}, {{key, {1.1F}}}}, "a score that is none"}};
     for (const Lie& lie : lies) {
         ScriptedCluster cluster(config(), 1, 2);
         cluster.step(Submitted{request(1, lie.wanted)});

@@ -66,6 +66,10 @@ class ReferenceModel {
         return x;
     }
 
+    // The products of a tensor's rows with x, and one of the rows.
+    Row products(const std::string& tensor, const Row& x) { return times(tensor, x); }
+    Row row_of(const std::string& tensor, std::int32_t row) { return matrix_row(tensor, row); }
+
     // How close the closest decision of a router was: the last chosen score less the first not
     // chosen one, of all rows so far.
     double closest_choice() const { return closest_choice_; }

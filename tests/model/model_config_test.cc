@@ -191,6 +191,48 @@ TEST(ModelConfig, PoolingIsTheFilesOwnAndElseTheMean) {
     EXPECT_THAT(llama.error(), HasSubstr("llama.pooling_type"));
 }
 
+using Rows = std::vector<std::int32_t>;
+
+TEST(ModelConfig, AClassifiersHeadRanksByItsRowOfYes) {
+    Llama llama;
+    llama.metadata["llama.pooling_type"] = 4U;
+    llama.tensors["cls.output.weight"] = {TensorType::f16, {32, 3}};
+    const auto head = [&] { return read_model_config(*llama.file())->rank_head; };
+    EXPECT_EQ(head().tensor, "cls.output.weight");
+    EXPECT_EQ(head().rows, (Rows{0, 1, 2})) << "without labels the first row is it";
+    EXPECT_EQ(read_model_spec(*llama.file())->head_bytes, 32 * 4 + 32 * 100 * 2 + 3 * 32 * 2);
+    const std::string labels = "llama.classifier.output_labels";
+    llama.metadata[labels] = std::vector<std::string>{"no", "maybe", "yes"};
+    EXPECT_EQ(head().rows, (Rows{2, 1, 0}));
+    llama.metadata[labels] = std::vector<std::string>{"good", "bad", "ugly"};
+    EXPECT_FALSE(head().present()) << "a classifier of something else";
+    llama.metadata[labels] = std::vector<std::string>{"yes", "no"};
+    EXPECT_THAT(llama.error(), HasSubstr("2 labels, tensor cls.output.weight has 3 rows"));
+    llama.metadata[labels] = 5U;
+    EXPECT_THAT(llama.error(), HasSubstr("expected an array of strings"));
+    llama.metadata.erase(labels);
+    llama.tensors["cls.output.weight"] = {TensorType::f32, {64, 2}};
+    EXPECT_THAT(llama.error(), HasSubstr("the hidden size 32"));
+    llama.tensors["cls.output.weight"] = {TensorType::f32, {32, 1}};
+    EXPECT_FALSE(head().present()) << "there are no odds of one answer";
+}
+
+TEST(ModelConfig, YesAndNoOfAVocabularyRankUnlessTheModelEmbeds) {
+    Llama llama;
+    const auto head = [&] { return read_model_config(*llama.file())->rank_head; };
+    EXPECT_FALSE(head().present()) << "it has no vocabulary";
+    llama.metadata["tokenizer.ggml.tokens"] = std::vector<std::string>{"a", "no", "Yes", "yes"};
+    EXPECT_EQ(head().tensor, "output.weight");
+    EXPECT_EQ(head().rows, (Rows{3, 1}));
+    llama.metadata["llama.pooling_type"] = 3U;
+    EXPECT_FALSE(head().present()) << "its output head is not trained";
+    llama.metadata["llama.pooling_type"] = 0U;
+    llama.tensors.erase("output.weight");
+    EXPECT_EQ(head().tensor, "token_embd.weight");
+    llama.metadata["tokenizer.ggml.tokens"] = std::vector<std::string>{"a", "no", "Yes"};
+    EXPECT_FALSE(head().present());
+}
+
 TEST(ModelConfig, WindowMayLeaveOutLayers) {
     Llama llama;
     EXPECT_EQ(read_model_config(*llama.file())->window_of(1), 0);

@@ -58,6 +58,24 @@ TEST_F(EmbeddingCluster, AreTheSameBitsOnOneTwoAndThreeStages) {
     }
 }
 
+TEST_F(EmbeddingCluster, ScoresAreTheSameBitsOnOneTwoAndThreeStages) {
+    const std::string path = synthetic("tiny-reranker");
+    std::vector<std::vector<float>> first;
+    for (const std::int32_t stages : {1, 2, 3}) {
+        SCOPED_TRACE(stages);
+        stages_ = static_cast<std::size_t>(stages);
+        serve(
+            path, [](CoordinatorOptions&) {}, stages);
+        std::vector<std::vector<float>> all;
+        for (std::size_t i = 0; i < 6; ++i)
+            all.push_back(result(submit(embed(40 + 30 * i, i, spec::Pooling::rank))));
+        if (first.empty()) first = all;
+        EXPECT_EQ(all, first);
+        EXPECT_EQ(all.front().size(), 1U);
+        EXPECT_NE(all[0], all[1]);
+    }
+}
+
 TEST_F(EmbeddingCluster, AreTheSameBitsAloneInCompanyAndAfterAWorkerDied) {
     const std::string path = synthetic();
     serve(path, [](CoordinatorOptions& options) { options.core.prefix_cache = true; });

@@ -61,9 +61,10 @@ class RealCluster : public ::testing::Test {
         return sink->tokens_;
     }
 
-    std::string synthetic() const {
+    std::string synthetic(const std::string& shape = "tiny") const {
         model::SynthOptions synth;
-        synth.path = (dir_ / "tiny.gguf").string();
+        synth.shape = shape;
+        synth.path = (dir_ / (shape + ".gguf")).string();
         EXPECT_TRUE(model::synth_model(synth).ok());
         return synth.path;
     }

@@ -39,7 +39,7 @@ core::Request random_request(base::Random& random) {
     for (std::int64_t n = random.between(0, 60); n > 0; --n)
         request.prompt.push_back(static_cast<core::Token>(random.below(kVocab)));
     request.sampling.seed = random.next();
-    request.pooling = static_cast<spec::Pooling>(random.below(4));
+    request.pooling = static_cast<spec::Pooling>(random.below(5));
     request.max_tokens =
         request.wants_embedding() ? 1 : static_cast<std::int32_t>(random.between(1, 60));
     return request;
@@ -58,7 +58,8 @@ void expect_answer(const core::Request& request, const Outcome& outcome) {
     std::int32_t position = 0;
     for (const std::uint64_t row : toy_rows(request.prompt, kLayers))
         pooled = toy_pool(pooled, row, position++, request.pooling);
-    EXPECT_EQ(outcome.embedding, toy_embedding(pooled)) << spec::to_string(request.pooling);
+    EXPECT_EQ(outcome.embedding, toy_embedding(pooled, request.pooling))
+        << spec::to_string(request.pooling);
 }
 
 struct Seen {

@@ -176,6 +176,10 @@ std::string Entrance::wrong_embedding(WorkerId worker, const RequestState& state
     if (one.values.empty() || !numbers) {
         return "answered an embedding that is none" + of_request(one.key);
     }
+    if (state.request.pooling != spec::Pooling::rank) return "";
+    if (one.values.size() != 1 || one.values[0] < 0 || one.values[0] > 1) {
+        return "answered a score that is none" + of_request(one.key);
+    }
     return "";
 }
 

@@ -31,7 +31,7 @@ PrefixIndex& PrefixRouting::index() {
 std::vector<PrefixHit> PrefixRouting::prefix_hits(RequestState& state) {
     // With a hit, the rows of cached tokens would not be there to be scored or pooled.
     const spec::Pooling pooling = state.request.pooling;
-    const bool pools = pooling != spec::Pooling::none && pooling != spec::Pooling::last;
+    const bool pools = pooling != spec::Pooling::none && !spec::needs_last_alone(pooling);
     if (!config_.prefix_cache || state.prefix.lost || unscored(state) > 0 || pools) return {};
     hash_blocks(state);
     // One token must be left to compute: what follows is drawn after it.

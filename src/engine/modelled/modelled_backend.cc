@@ -249,11 +249,15 @@ Status ModelledBackend::run_chunk(const core::BatchChunk& chunk, std::span<const
     return Ok{};
 }
 
-// Made up, too: one value is 1, and the last row, whose hash all rows before it have a part in,
-// says which.
+// Made up, too: one value of an embedding is 1, and the last row, whose hash all rows before it
+// have a part in, says which. Of that hash a score is made.
 core::PooledRows ModelledBackend::pool(const core::BatchChunk& chunk, std::uint64_t hash) const {
     core::PooledRows pooled;
     if (!chunk.sample) return pooled;
+    if (chunk.pooling == spec::Pooling::rank) {
+        pooled.embedding = {static_cast<float>(hash >> 40U) / 16777216.0F};
+        return pooled;
+    }
     pooled.embedding.resize(static_cast<std::size_t>(options_.hidden_size));
     pooled.embedding[hash % pooled.embedding.size()] = 1;
     return pooled;

@@ -13,6 +13,7 @@
 #include "engine/ops/kv_type.h"
 #include "engine/ops/rope.h"
 #include "engine/runner/pool_rows.h"
+#include "engine/runner/rank_rows.h"
 
 namespace helix::engine {
 namespace {
@@ -135,20 +136,31 @@ base::Status ModelRunner::load_weights(WeightLoader& loader, spec::LayerRange la
     // In this order: what is large is unpacked beside little else, and a tied head is packed while
     // the embedding is in use, so that a source that makes or fetches it does so once.
     if (layers.begin == 0 && embedding_.empty()) TRY_VOID(load_embedding());
-    if (needs_head && output_norm_ == nullptr) {
-        TRY(head_, loader.matrix(config_.tied_embeddings ? kEmbedding : kHead, config_.vocab,
-                                 config_.hidden));
-        TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
-    }
+    if (needs_head && output_norm_ == nullptr) TRY_VOID(load_head(loader));
     for (std::int32_t l = layers.begin; l < layers.end; ++l) {
         if (!architecture_->has_layer(l)) TRY_VOID(architecture_->load_layer(loader, l));
     }
     return base::Ok{};
 }
 
+base::Status ModelRunner::load_head(WeightLoader& loader) {
+    const model::RankHead& rank = config_.rank_head;
+    if (rank.present()) {
+        TRY(rank_rows_, load_rank_rows(*weights_, rank, config_.hidden));
+    }
+    auto head =
+        loader.matrix(config_.tied_embeddings ? kEmbedding : kHead, config_.vocab, config_.hidden);
+    // Not before, since the rows are most often those of the same tensor.
+    if (rank.present()) weights_->release(rank.tensor);
+    TRY(head_, std::move(head));
+    TRY(output_norm_, loader.vector(kOutputNorm, config_.hidden));
+    return base::Ok{};
+}
+
 void ModelRunner::drop_head() {
     head_ = nullptr;
     output_norm_ = nullptr;
+    rank_rows_ = {};
 }
 
 base::Status ModelRunner::load_embedding() {
@@ -253,6 +265,8 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
     if ((chunk.sample || pools || !chunk.scored.empty()) && chunk.layers.end != config_.n_layers) {
         return bad(fmt::format("cannot sample after layer {}", chunk.layers.end));
     }
+    if (chunk.pooling == spec::Pooling::rank && rank_rows_.empty())
+        return bad("the model has no head that ranks documents");
     if (pools && (chunk.draws != 1 || chunk.drafts != 0 || !is_pooled_so_far(chunk)))
         return bad("its rows cannot be pooled so");
     if (std::ssize(chunk.scored) > rows)
@@ -274,7 +288,7 @@ base::Status ModelRunner::check_chunk(const core::BatchChunk& chunk,
 
 // Says whether what was pooled before the chunk is what these rows go on from.
 bool ModelRunner::is_pooled_so_far(const core::BatchChunk& chunk) const {
-    const bool empty = chunk.first_position == 0 || chunk.pooling == spec::Pooling::last;
+    const bool empty = chunk.first_position == 0 || spec::needs_last_alone(chunk.pooling);
     return std::ssize(chunk.pooled) == (empty ? 0 : config_.hidden);
 }
 
@@ -433,13 +447,19 @@ base::Status ModelRunner::pool(const core::BatchChunk& chunk, std::int64_t first
         add_rows(states, pooled.so_far);
     }
     if (!chunk.sample) return base::Ok{};
-    auto embedding = to_embedding(pooled.so_far);
+    auto embedding = chunk.pooling == spec::Pooling::rank ? score_alone(pooled.so_far)
+                                                          : to_embedding(pooled.so_far);
     if (embedding.ok()) {
         pooled = {{}, std::move(embedding).value()};
     } else {
         result.failed.push_back({chunk.key, embedding.error().message});
     }
     return base::Ok{};
+}
+
+base::Result<std::vector<float>> ModelRunner::score_alone(std::span<const double> state) const {
+    TRY(const float score, rank_score(rank_rows_, state));
+    return std::vector<float>{score};
 }
 
 base::Result<std::span<const float>> ModelRunner::apply_head(const Buffer& rows, std::int64_t n) {

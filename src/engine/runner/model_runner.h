@@ -67,6 +67,7 @@ class ModelRunner final : public Backend {
     base::Result<std::int64_t> weight_bytes(const WeightLoader& loader,
                                             spec::LayerRange layers) const;
     base::Status load_weights(WeightLoader& loader, spec::LayerRange layers);
+    base::Status load_head(WeightLoader& loader);
     void drop_head();
     base::Status load_embedding();
     void drop_embedding();
@@ -83,6 +84,8 @@ class ModelRunner final : public Backend {
     base::Status score(const core::BatchChunk& chunk, std::int64_t first_row, BatchResult& result);
     // As score(), of a chunk with pooling.
     base::Status pool(const core::BatchChunk& chunk, std::int64_t first_row, BatchResult& result);
+    // The score after a prompt's last state, for want of an embedding.
+    base::Result<std::vector<float>> score_alone(std::span<const double> state) const;
     // Rows of hidden_ to the head's rows, normed.
     base::Status norm_for_head(std::span<const ops::RowRange> ranges, std::unique_ptr<Buffer>& to,
                                std::int64_t rows);
@@ -102,6 +105,7 @@ class ModelRunner final : public Backend {
     model::TensorType embedding_type_ = model::TensorType::f32;
     std::unique_ptr<Buffer> output_norm_;
     std::unique_ptr<Matrix> head_;
+    std::vector<float> rank_rows_;  // [rows of the rank head, hidden]; empty = none
     std::unique_ptr<KvArena> kv_;
 
     // Of the batch that runs, and kept as work space. Rows of the active chunks are compact, in

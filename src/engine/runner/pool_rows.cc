@@ -14,6 +14,7 @@ ChunkRows rows_to_pool(const core::BatchChunk& chunk) {
         case spec::Pooling::cls:
             return {0, chunk.first_position == 0 ? 1 : 0};
         case spec::Pooling::last:
+        case spec::Pooling::rank:
             return {rows - 1, chunk.sample ? 1 : 0};
         case spec::Pooling::none:
             break;

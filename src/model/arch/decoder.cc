@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "model/arch/rank_head.h"
 #include "model/limits.h"
 #include "model/model_config.h"
 
@@ -106,7 +107,7 @@ base::Status read_pooling(const GgufFile& file, const DecoderTraits& traits, Mod
     TRY(const std::int32_t type, optional_int(file, metadata_key(traits, "pooling_type"), 0,
                                               kMaxDecoderCount, default_type));
     // 4 is that of models which rank documents: their head makes a score, not an embedding.
-    const bool known = type <= static_cast<std::int32_t>(spec::kLastPooling);
+    const bool known = type < static_cast<std::int32_t>(spec::Pooling::rank);
     config.pooling = known ? static_cast<spec::Pooling>(type) : spec::Pooling::none;
     return base::Ok{};
 }
@@ -150,7 +151,7 @@ base::Status refuse_other_tensors(const GgufFile& file, const ModelConfig& confi
     for (const TensorInfo& tensor : file.tensors()) {
         const std::string_view name = tensor.name;
         if (name == "token_embd.weight" || name == "output_norm.weight" ||
-            name == "output.weight" || name == kRopeFactors) {
+            name == "output.weight" || name == kClassifierHead || name == kRopeFactors) {
             continue;
         }
         const std::int32_t layer = layer_of_tensor(name);
@@ -235,6 +236,7 @@ base::Result<ModelConfig> read_decoder(const GgufFile& file, const DecoderTraits
     TRY_VOID(read_pooling(file, traits, config));
     TRY_VOID(check_tensors(file, traits, config));
     TRY_VOID(check_vocabulary(file, config));
+    TRY(config.rank_head, read_rank_head(file, traits, config));
     return config;
 }
 

@@ -72,7 +72,7 @@ core::PooledRows ToyEngine::pool(const core::BatchChunk& chunk, const Rows& rows
         pooled = pooled << 32U | static_cast<std::uint64_t>(half);
     std::int32_t position = chunk.first_position;
     for (const std::uint64_t row : rows) pooled = toy_pool(pooled, row, position++, chunk.pooling);
-    if (chunk.sample) return {{}, toy_embedding(pooled)};
+    if (chunk.sample) return {{}, toy_embedding(pooled, chunk.pooling)};
     return {{static_cast<double>(pooled >> 32U), static_cast<double>(pooled & 0xffffffffU)}, {}};
 }
 

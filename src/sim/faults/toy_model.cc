@@ -45,12 +45,13 @@ std::vector<spec::TokenLogprob> toy_top(std::uint64_t row, std::int32_t n, std::
 
 std::uint64_t toy_pool(std::uint64_t so_far, std::uint64_t row, std::int32_t position,
                        spec::Pooling pooling) {
-    if (pooling == spec::Pooling::last) return row;
+    if (spec::needs_last_alone(pooling)) return row;
     if (pooling == spec::Pooling::cls) return position == 0 ? row : so_far;
     return hash_pair(so_far, row);
 }
 
-std::vector<float> toy_embedding(std::uint64_t pooled) {
+std::vector<float> toy_embedding(std::uint64_t pooled, spec::Pooling pooling) {
+    if (pooling == spec::Pooling::rank) return {static_cast<float>(pooled >> 40U) / 16777216.0F};
     std::vector<float> values;
     for (int i = 0; i < 4; ++i, pooled >>= 16U) {
         values.push_back(static_cast<float>(pooled & 0xffffU) / 65536.0F);

@@ -26,8 +26,8 @@ std::vector<spec::TokenLogprob> toy_top(std::uint64_t row, std::int32_t n, std::
 // What is pooled of a prompt after one more of its rows; 0 before the first.
 std::uint64_t toy_pool(std::uint64_t so_far, std::uint64_t row, std::int32_t position,
                        spec::Pooling pooling);
-// The embedding that this makes.
-std::vector<float> toy_embedding(std::uint64_t pooled);
+// The embedding or score that this makes.
+std::vector<float> toy_embedding(std::uint64_t pooled, spec::Pooling pooling);
 
 // The rows of these tokens past all layers, computed plainly.
 std::vector<std::uint64_t> toy_rows(const std::vector<core::Token>& tokens, std::int32_t n_layers);
