@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ class TokenSink {
     // The request runs on this pipeline, and this many tokens of its prompt (or, after a
     // preemption, of what there is of prompt and answer) need not be computed.
     virtual void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) = 0;
+    // Comes before on_routed: the number of the attempt that begins, and why it does.
+    virtual void on_attempt(std::uint32_t /*attempt*/, core::RouteReason /*reason*/) {}
 };
 
 class Service {
@@ -50,6 +53,11 @@ class Service {
     virtual void drain(const core::DrainWorker& /*event*/) {}
     // Any thread. Moves a running request to another pipeline, if one has room; view() shows it.
     virtual void move(core::RequestId /*id*/) {}
+    // Any thread. From now on watcher is told of stages' work for requests that are timed, on the
+    // service's thread; an empty one ends that. It is not called any more when this has returned.
+    // As with sinks, it must be quick and must not call back into the service.
+    using StageWatcher = std::function<void(const core::StageTimed&)>;
+    virtual void watch_stages(StageWatcher /*watcher*/) {}
     // Any thread; at most a second old.
     virtual core::ClusterView view() = 0;
 };

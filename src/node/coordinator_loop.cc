@@ -311,7 +311,9 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
         base::Overloaded{
             [&](base::OneOf<core::TokensProduced, core::LayersReady, core::LayersFailed,
                             core::SequenceStuck, core::KvReserved, core::KvArrived, core::KvRefused,
-                            core::PeerLost> auto& from_worker) { to_core(from_worker); },
+                            core::PeerLost, core::StageTimes> auto& from_worker) {
+                to_core(from_worker);
+            },
             [&](core::WorkerReport& report) {
                 if (entry.joined) to_core(report);  // reports begin with the Welcome
             },
@@ -458,8 +460,14 @@ void CoordinatorServer::carry_out(const core::RejectRequest& rejection) {
 
 void CoordinatorServer::carry_out(const core::RequestRouted& routed) {
     sinks_.tell(routed.id, false, [&](api::TokenSink& sink) {
+        sink.on_attempt(routed.attempt, routed.reason);
         sink.on_routed(routed.pipeline, routed.cached_tokens);
     });
+}
+
+void CoordinatorServer::carry_out(const core::StageTimed& timed) {
+    const std::lock_guard lock(mutex_);
+    if (stage_watcher_) stage_watcher_(timed);
 }
 
 void CoordinatorServer::carry_out(const core::ScoreTokens& scored) {

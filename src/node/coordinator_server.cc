@@ -224,6 +224,11 @@ void CoordinatorServer::drain(const core::DrainWorker& event) {
     wakeup_.wake();
 }
 
+void CoordinatorServer::watch_stages(StageWatcher watcher) {
+    const std::lock_guard lock(mutex_);
+    stage_watcher_ = std::move(watcher);
+}
+
 core::ClusterView CoordinatorServer::view() {
     const std::lock_guard lock(mutex_);
     return view_;

@@ -62,6 +62,7 @@ class CoordinatorServer final : public api::Service {
     // Any thread. Moves a running request to this pipeline; empty: to the best other one.
     void move(core::RequestId id, core::Pipeline to);
     void drain(const core::DrainWorker& event) override;
+    void watch_stages(StageWatcher watcher) override;
 
     // The body for GET /helix/join. Any thread.
     std::string join_json() const { return to_json(join_info_); }
@@ -129,6 +130,7 @@ class CoordinatorServer final : public api::Service {
     void carry_out(const core::AcceptRequest& accepted);
     void carry_out(const core::RejectRequest& rejection);
     void carry_out(const core::RequestRouted& routed);
+    void carry_out(const core::StageTimed& timed);
     void carry_out(const core::ScoreTokens& scored);
     void carry_out(const core::EmbedPrompt& embedded);
     void carry_out(const core::StreamToken& token);
@@ -183,6 +185,7 @@ class CoordinatorServer final : public api::Service {
     std::map<std::string, std::string> endpoints_;  // by worker name
     std::optional<LastPlan> last_plan_;
     std::unique_ptr<NodeProvider> provider_;  // until it is needed
+    StageWatcher stage_watcher_;
 
     std::unique_ptr<WorkerServer> local_worker_;
     CoordinatorPlace local_place_;

@@ -289,11 +289,11 @@ void WorkerSession::on_message(wire::Message message, net::Frame payload) {
                     end(SessionEnd::lost, "the coordinator leaves: " + bye.reason);
                 }
             },
-            [&](base::OneOf<core::TokensProduced, core::LayersReady, core::LayersFailed,
-                            core::SequenceStuck, core::WorkerReport, core::KvBlocks,
-                            core::KvReserved, core::KvArrived, core::KvRefused, core::PeerLost,
-                            wire::Hello, wire::ProfileReport, wire::ManifestRequest,
-                            wire::ChunkRequest, wire::Ping, wire::PeerHello> auto&) {
+            [&](base::OneOf<
+                core::TokensProduced, core::LayersReady, core::LayersFailed, core::SequenceStuck,
+                core::WorkerReport, core::KvBlocks, core::KvReserved, core::KvArrived,
+                core::KvRefused, core::PeerLost, core::StageTimes, wire::Hello, wire::ProfileReport,
+                wire::ManifestRequest, wire::ChunkRequest, wire::Ping, wire::PeerHello> auto&) {
                 end(SessionEnd::lost,
                     fmt::format("the coordinator sent a {}, which no worker expects",
                                 wire::message_name(message)));

@@ -118,6 +118,7 @@ Result<core::SequenceStart> get_start(const pb::SequenceStart& from, const Sessi
         TRY_VOID(in_range("cached token", token, 0, kMaxVocabSize));
     start.cached.assign(from.cached().begin(), from.cached().end());
     start.high_priority = from.high_priority();
+    start.timed = from.timed();
     TRY_VOID(in_range("pooling", from.pooling(), 0, static_cast<std::int32_t>(spec::kLastPooling)));
     start.pooling = static_cast<spec::Pooling>(from.pooling());
     const bool pools = start.pooling != spec::Pooling::none;
@@ -324,6 +325,18 @@ Result<Message> get(const pb::WorkerReport& from) {
     return Message{std::move(message)};
 }
 
+Result<Message> get(const pb::StageTimes& from) {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    TRY_VOID(in_range("batches", from.batches(), 1, kMost));
+    TRY_VOID(in_range("rows", from.rows(), 1, kMost));
+    TRY_VOID(in_range("busy_ns", from.busy_ns(), 0, kMost));
+    TRY_VOID(in_range("since_first_ns", from.since_first_ns(), 0, kMost));
+    TRY_VOID(in_range("since_last_ns", from.since_last_ns(), 0, from.since_first_ns()));
+    return Message{core::StageTimes{
+        get(from.key()), from.batches(), from.rows(), core::Duration{from.busy_ns()},
+        core::Duration{from.since_first_ns()}, core::Duration{from.since_last_ns()}}};
+}
+
 Result<Message> get(const pb::Hello& from) {
     TRY_VOID(text("name", from.name()));
     TRY_VOID(text("host", from.host()));
@@ -509,6 +522,8 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             TRY_VOID(text("endpoint", from.peer_lost().endpoint()));
             return Message{core::PeerLost{core::WorkerId{from.peer_lost().peer()},
                                           from.peer_lost().down(), from.peer_lost().endpoint()}};
+        case pb::Envelope::kStageTimes:
+            return get(from.stage_times());
         case pb::Envelope::kTokensProduced:
             return get(from.tokens_produced(), limits);
         case pb::Envelope::kLayersReady:

@@ -63,6 +63,7 @@ void put(const core::SequenceStart& start, pb::SequenceStart& out) {
     out.mutable_scored()->Assign(start.scored.begin(), start.scored.end());
     out.set_high_priority(start.high_priority);
     out.set_pooling(static_cast<std::int32_t>(start.pooling));
+    out.set_timed(start.timed);
 }
 
 void put(const core::StageInput& input, pb::StageInput& out) {
@@ -197,6 +198,15 @@ struct Encoder {
         to.set_peer(m.peer.value);
         to.set_down(m.down);
         to.set_endpoint(m.endpoint);
+    }
+    void operator()(const core::StageTimes& m) const {
+        pb::StageTimes& to = *out.mutable_stage_times();
+        put(m.key, *to.mutable_key());
+        to.set_batches(m.batches);
+        to.set_rows(m.rows);
+        to.set_busy_ns(m.busy.ns);
+        to.set_since_first_ns(m.since_first.ns);
+        to.set_since_last_ns(m.since_last.ns);
     }
     void operator()(const core::TokensProduced& m) const {
         pb::TokensProduced& to = *out.mutable_tokens_produced();
@@ -355,6 +365,7 @@ struct Namer {
     const char* operator()(const core::KvArrived&) const { return "KvArrived"; }
     const char* operator()(const core::KvRefused&) const { return "KvRefused"; }
     const char* operator()(const core::PeerLost&) const { return "PeerLost"; }
+    const char* operator()(const core::StageTimes&) const { return "StageTimes"; }
     const char* operator()(const core::TokensProduced&) const { return "TokensProduced"; }
     const char* operator()(const core::LayersReady&) const { return "LayersReady"; }
     const char* operator()(const core::LayersFailed&) const { return "LayersFailed"; }

@@ -155,12 +155,13 @@ struct Chunk {
     bool operator==(const Chunk&) const = default;
 };
 
-using Message = std::variant<core::AssignLayers, core::StageInputs, core::FreeSequences,
-                             core::TokensProduced, core::LayersReady, core::LayersFailed,
-                             core::SequenceStuck, core::WorkerReport, Hello, Welcome, Refused,
-                             ProfileRequest, ProfileReport, ManifestRequest, Manifest, ChunkRequest,
-                             Chunk, Ping, Pong, PeerHello, Goodbye, AllowKeys, core::ForkSequences,
-                             core::SwapSequences, core::ReserveKv, core::SendKv, core::KvBlocks,
-                             core::KvReserved, core::KvArrived, core::KvRefused, core::PeerLost>;
+using Message =
+    std::variant<core::AssignLayers, core::StageInputs, core::FreeSequences, core::TokensProduced,
+                 core::LayersReady, core::LayersFailed, core::SequenceStuck, core::WorkerReport,
+                 Hello, Welcome, Refused, ProfileRequest, ProfileReport, ManifestRequest, Manifest,
+                 ChunkRequest, Chunk, Ping, Pong, PeerHello, Goodbye, AllowKeys,
+                 core::ForkSequences, core::SwapSequences, core::ReserveKv, core::SendKv,
+                 core::KvBlocks, core::KvReserved, core::KvArrived, core::KvRefused, core::PeerLost,
+                 core::StageTimes>;
 
 }  // namespace helix::wire

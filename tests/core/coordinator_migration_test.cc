@@ -125,6 +125,7 @@ TEST_F(MigrationTest, GoesThroughItsPhasesAndContinuesWithTheNextToken) {
     const auto routed = find<RequestRouted>(actions);
     ASSERT_TRUE(routed);
     EXPECT_EQ(routed->attempt, before + 1);
+    EXPECT_EQ(routed->reason, RouteReason::moved);
     EXPECT_EQ(routed->pipeline.front().worker, new_stage(0));
     const auto rows = ScriptedCluster::rows(actions);
     ASSERT_EQ(rows.size(), 1U);

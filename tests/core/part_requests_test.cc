@@ -250,7 +250,8 @@ TEST_F(MigrationsTest, EachWayToGiveUpHasItsCause) {
                   parts.migrations.end_late_migrations(parts.now);
               }),
               MigrationCause::unanswered);
-    EXPECT_EQ(cause_of([&] { parts.life.restart(*state); }), MigrationCause::left_pipeline);
+    EXPECT_EQ(cause_of([&] { parts.life.restart(*state, RouteReason::preempted); }),
+              MigrationCause::left_pipeline);
 }
 
 TEST_F(MigrationsTest, NothingMovesWhereItDoesNotFit) {
@@ -350,7 +351,7 @@ TEST(RequestLife, ARequestThatFailsOverKeepsItsTokensAndItsPlace) {
     parts.serve(1);
     RequestState& state = parts.decode(Parts::request_of(1), 0);
     parts.wait(Parts::request_of(2));
-    parts.life.fail_over(parts.now, state);
+    parts.life.fail_over(parts.now, state, RouteReason::worker_lost);
     EXPECT_EQ(parts.life.failovers(), 1);
     EXPECT_EQ(parts.queue.waiting().begin()->second, RequestId{1});
     EXPECT_EQ(state.output, (std::vector<Token>{5}));

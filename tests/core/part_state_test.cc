@@ -200,7 +200,7 @@ TEST(AdmissionQueue, WhatRunsIsCountedUntilItStops) {
     const RequestState& second = parts.wait(request);
     EXPECT_EQ(parts.queue.sequences_running(), 7);
     EXPECT_TRUE(parts.queue.over_its_share(second));
-    parts.life.restart(first);
+    parts.life.restart(first, RouteReason::preempted);
     EXPECT_EQ(parts.queue.sequences_running(), 0);
     EXPECT_FALSE(parts.queue.over_its_share(second));
     EXPECT_EQ(parts.queue.check(parts.requests), "");

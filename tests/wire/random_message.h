@@ -85,6 +85,13 @@ class RandomMessages {
                 return core::KvArrived{key(), small_u(9), some_layers()};
             case 29:
                 return core::KvRefused{key(), text()};
+            case 30:
+                return core::StageTimes{key(),
+                                        1 + number(99),
+                                        1 + number(999),
+                                        core::Duration{number(1'000'000)},
+                                        core::Duration{2'000'000 + number(1'000'000)},
+                                        core::Duration{number(1'000'000)}};
             default:
                 return core::PeerLost{worker(), small_u(2) == 1, text()};
         }
@@ -179,6 +186,7 @@ class RandomMessages {
             for (core::Token& token : s.scored) token = small(kMaxVocabSize);
         }
         s.high_priority = random_.chance(0.5);
+        s.timed = random_.chance(0.5);
         if (s.scored.empty() && random_.chance(0.3)) {
             s.pooling =
                 s.cached.empty() ? static_cast<spec::Pooling>(1 + small(3)) : spec::Pooling::last;

@@ -13,6 +13,10 @@
 namespace helix::core {
 namespace {
 
+TimePoint at_ago(TimePoint now, Duration ago) {
+    return {now.ns - ago.ns};
+}
+
 std::string going_on_text(std::size_t requests) {
     if (requests == 0) return "";
     return "; " + std::to_string(requests) +
@@ -121,7 +125,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     for (const RequestId id : hit) {
         RequestState& state = requests.at(id);
         if (how == Loss::death) suspects.note_death(now, state, worker);
-        life.fail_over(now, state);
+        life.fail_over(now, state, RouteReason::worker_lost);
     }
     prefixes.clear();
     if (placements.in_router(worker)) placements.expect_no_flow();
@@ -166,6 +170,11 @@ void Coordinator::Impl::worker_said(TimePoint now, const FromWorker& event) {
                    [&](const KvRefused& message) { migrations.on_refused(now, worker, message); },
                    [&](const PeerLost& message) { breaks.on_peer_lost(now, worker, message); },
                    [&](const WorkerReport& message) { worker_reported(now, worker, message); },
+                   [&](const StageTimes& said) {
+                       out.push(StageTimed{said.key.request, said.key.attempt, worker, said.batches,
+                                           said.rows, said.busy, at_ago(now, said.since_first),
+                                           at_ago(now, said.since_last)});
+                   },
                },
                event.message);
 }

@@ -137,6 +137,19 @@ std::string Entrance::contradiction(WorkerId worker, const PeerLost& message) co
     return message.peer == worker ? "does not reach itself" : "";
 }
 
+std::string Entrance::contradiction(WorkerId, const StageTimes& message) const {
+    const RequestState* state = requests_.by_id(message.key.request);
+    if (state != nullptr && !state->request.timed) {
+        return "timed what nobody asked it to time" + of_request(message.key);
+    }
+    const bool counts =
+        message.batches >= 1 && message.rows >= 1 && is_count(message.batches, kMostCount) &&
+        is_count(message.rows, kMostCount) && is_count(message.busy.ns, kMostCount) &&
+        is_count(message.since_first.ns, kMostCount) && is_count(message.since_last.ns, kMostCount);
+    const bool ordered = message.since_first >= message.since_last;
+    return counts && ordered ? "" : "reported times that cannot be" + of_request(message.key);
+}
+
 // Returns the request if it runs as this attempt. What is said of any other attempt has come too
 // late, or somebody made the worker believe that there is such a one, so it is ignored.
 const RequestState* Entrance::running_as(const SequenceKey& key) const {

@@ -49,7 +49,9 @@ void LinkBreaks::send_lost_rows_again(TimePoint now) {
             if (!neighbours(state.pipeline, link->one, link->other)) continue;
             if (down || waits_since(state, link->at)) hit.push_back(id);
         }
-        for (const RequestId id : hit) life_.fail_over(now, requests_.at(id));
+        for (const RequestId id : hit) {
+            life_.fail_over(now, requests_.at(id), RouteReason::link_broke);
+        }
     }
 }
 

@@ -98,7 +98,8 @@ void Migrations::commit(TimePoint now, RequestState& state) {
     state.last_progress = now;
     roles_.note_place(state);
     send_first_rows(now, state);
-    out_.push(RequestRouted{id, state.pipeline, state.attempt, length(state) - 1});
+    out_.push(
+        RequestRouted{id, state.pipeline, state.attempt, length(state) - 1, RouteReason::moved});
     out_.push(MigrationEnded{id, MigrationPhase::committed, MigrationCause::committed, "",
                              static_cast<std::int32_t>(move->round), move->tokens, move->pages,
                              now - move->began, now - *move->held_since, move->begun_for});
@@ -114,6 +115,7 @@ void Migrations::send_first_rows(TimePoint now, RequestState& state) {
         start.cached.insert(start.cached.end(), output.begin(),
                             output.begin() + (sent - start.prompt_tokens));
         start.high_priority = is_high(state);
+        start.timed = state.request.timed;
         return start;
     };
     if (state.group) {

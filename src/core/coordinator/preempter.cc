@@ -90,7 +90,7 @@ void Preempter::preempt_one(TimePoint now, WorkerId worker) {
 void Preempter::set_back(RequestState& state) {
     ++preemptions_;
     preempted_in_step_ = true;
-    life_.restart(state);
+    life_.restart(state, RouteReason::preempted);
 }
 
 void Preempter::swap_out(RequestState& state) {

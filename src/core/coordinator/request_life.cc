@@ -54,15 +54,18 @@ void RequestLife::start(TimePoint now, RequestState& state, Path path) {
     if (unscored(state) > 0) begin.scored = state.request.prompt;
     begin.high_priority = is_high(state);
     begin.pooling = state.request.pooling;
+    begin.timed = state.request.timed;
     if (state.group) begin_group(state, input);
     input.start = std::move(begin);
     out_.add_rows(state.pipeline.front().worker, std::move(input));
     speculation_.prepare_drafts(state);
-    out_.push(RequestRouted{state.request.id, state.pipeline, state.attempt, state.prefix.cached});
+    out_.push(RequestRouted{state.request.id, state.pipeline, state.attempt, state.prefix.cached,
+                            state.route_reason});
 }
 
-void RequestLife::restart(RequestState& state) {
+void RequestLife::restart(RequestState& state, RouteReason reason) {
     leave_pipeline(state);
+    state.route_reason = reason;
     queue_.enqueue(state);
 }
 
@@ -70,14 +73,14 @@ void RequestLife::restart(RequestState& state) {
 // preemption: nothing was lost but the way to the workers and back.
 void RequestLife::restart_without_prefix(RequestState& state) {
     const Path path = state.path;
-    restart(state);
+    restart(state, RouteReason::cache_forgotten);
     prefixes_.forget(state, path);
     state.prefix.lost = true;
 }
 
-void RequestLife::fail_over(TimePoint now, RequestState& state) {
+void RequestLife::fail_over(TimePoint now, RequestState& state, RouteReason reason) {
     ++failovers_;
-    restart(state);
+    restart(state, reason);
     state.last_progress = now;
 }
 

@@ -50,10 +50,10 @@ class RequestLife {
     void reject(RequestId id, RejectReason reason, const std::string& message);
     void start(TimePoint now, RequestState& state, Path path);
     // The request goes back to its place in the queue, to be computed anew.
-    void restart(RequestState& state);
+    void restart(RequestState& state, RouteReason reason);
     void restart_without_prefix(RequestState& state);
     // The request's pipeline is broken, and the request goes back to its place in the queue.
-    void fail_over(TimePoint now, RequestState& state);
+    void fail_over(TimePoint now, RequestState& state, RouteReason reason);
     // The request ends, because its answer is whole or because its client said so (Ended).
     void finish(RequestId id, FinishReason reason);
     // The request ends because it failed; error says why in words for the client.

@@ -101,7 +101,9 @@ struct RequestState {
     std::int64_t swapped_blocks = 0;       // per layer, charged to WorkerState::swap_used
     // Its rows in the prompt window, until the first token of this attempt.
     std::int64_t prompt_rows = 0;
-    TimePoint started;            // when this attempt started
+    TimePoint started;  // when this attempt started
+    // Why the next attempt will start, or the last one did.
+    RouteReason route_reason = RouteReason::first;
     std::int32_t max_output = 0;  // max_tokens, or what context and memory allow
     TimePoint last_progress;
     // Since then it waits, and no placement could hold it.

@@ -68,7 +68,7 @@ void Stalls::end_stalled(TimePoint now) {
         if (!state.trouble_since) state.trouble_since = state.last_progress;
         const Duration silent = now - *state.trouble_since;
         if (state.running && silent < config_.stall_timeout + config_.stall_timeout) {
-            life_.fail_over(now, state);
+            life_.fail_over(now, state, RouteReason::no_token);
             continue;
         }
         life_.fail(id, FinishReason::error, FailureCause::stalled,

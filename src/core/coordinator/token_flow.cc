@@ -131,7 +131,7 @@ void TokenFlow::on_embedding(TimePoint now, WorkerId worker, const PromptEmbeddi
 bool TokenFlow::came_unscored(TimePoint now, RequestState& state) {
     if (unscored(state) == 0) return false;
     if (++state.unscored_ends < kScoringAttempts) {
-        life_.fail_over(now, state);
+        life_.fail_over(now, state, RouteReason::no_token);
     } else {
         life_.fail(state.request.id, FinishReason::error, FailureCause::unscored,
                    "workers answered without the log-probabilities of the prompt, tried " +

@@ -29,7 +29,7 @@ void WorkerEmptier::empty_worker(TimePoint now, WorkerId worker, TimePoint since
         if (stage_at(it->second.pipeline, worker) == nullptr)
             continue;  // it only moved here, and that was given up
         if (it->second.swapped) {
-            life_.restart(it->second);
+            life_.restart(it->second, RouteReason::worker_emptied);
         } else if (migrations_.moves_now(it->second) && tries-- > 0) {
             const Path path = migrations_.other_path(now, it->second);
             if (!path.empty()) moving |= migrations_.begin_migration(now, it->second, path, reason);
@@ -39,7 +39,7 @@ void WorkerEmptier::empty_worker(TimePoint now, WorkerId worker, TimePoint since
     for (const RequestId id : here) {
         const auto it = requests_.find(id);
         if (it != requests_.end() && stage_at(it->second.pipeline, worker) != nullptr)
-            life_.restart(it->second);
+            life_.restart(it->second, RouteReason::worker_emptied);
     }
 }
 

@@ -75,12 +75,37 @@ struct RejectRequest {
     std::string message;
     std::int32_t retry_after_s = 0;
 };
+// Why a request runs on a pipeline: for the first time, or again after it had to leave another one.
+enum class RouteReason : std::uint8_t {
+    first,
+    moved,            // a live migration brought it here
+    worker_lost,      // a worker of its pipeline was lost
+    link_broke,       // a link of its pipeline broke
+    no_token,         // it had no token, or not all of it, for too long
+    preempted,        // others needed its pages
+    worker_emptied,   // a worker of its pipeline is drained, or is about to load other layers
+    cache_forgotten,  // what a worker was believed to have cached was not there
+};
 // The request runs on this pipeline now.
 struct RequestRouted {
     RequestId id;
     Pipeline pipeline;
     std::uint32_t attempt = 0;
     std::int32_t cached_tokens = 0;  // tokens that need not be computed (prefix cache)
+    RouteReason reason = RouteReason::first;
+};
+// What a stage did for an attempt of a request that is timed (StageTimes), on the coordinator's
+// clock: each time is late by as long as the worker's message was under way. It mostly comes after
+// the request's FinishRequest, and never from a worker that was lost.
+struct StageTimed {
+    RequestId id;
+    std::uint32_t attempt = 0;
+    WorkerId worker;
+    std::int64_t batches = 0;  // that had rows of it
+    std::int64_t rows = 0;     // of it
+    Duration busy;             // which those batches took, rows of others in them included
+    TimePoint first;           // the first of these batches began
+    TimePoint last;            // the last of them ended
 };
 // Find a placement for these workers (cluster.nodes[i] is workers[i]); answer Planned or
 // NotPlanned.
@@ -189,6 +214,7 @@ struct CutOffWorker {
 using CoordinatorAction =
     std::variant<SendToWorker, AcceptRequest, StreamToken, FinishRequest, RejectRequest,
                  RequestRouted, PlanCluster, Report, ProposeDrafts, ForgetDrafts, FinishChoice,
-                 MigrationEnded, WorkerDrained, ScoreTokens, EmbedPrompt, AddWorker, CutOffWorker>;
+                 MigrationEnded, WorkerDrained, ScoreTokens, EmbedPrompt, AddWorker, CutOffWorker,
+                 StageTimed>;
 
 }  // namespace helix::core

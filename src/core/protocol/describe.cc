@@ -184,6 +184,10 @@ std::string line_of(const KvRefused& message) {
 std::string line_of(const PeerLost& message) {
     return "link to w" + num(message.peer.value) + (message.down ? " is down" : " broke");
 }
+std::string line_of(const StageTimes& message) {
+    return "times of " + key_text(message.key) + ": " + num(message.rows) + " rows in " +
+           num(message.batches) + " batches";
+}
 
 template <typename... Messages>
 std::string message_text(const std::variant<Messages...>& message) {
@@ -269,6 +273,10 @@ std::string line_of(const AddWorker&) {
 std::string line_of(const CutOffWorker& action) {
     return "cut off w" + num(action.worker.value) + ": it " + action.reason;
 }
+std::string line_of(const StageTimed& action) {
+    return "r" + num(action.id.value) + " had " + num(action.rows) + " rows in " +
+           num(action.batches) + " batches at w" + num(action.worker.value);
+}
 std::string line_of(const WorkerDrained& action) {
     return "w" + num(action.worker.value) + " is drained";
 }
@@ -348,6 +356,28 @@ std::string_view name_of(MigrationPhase phase) {
             return "last_round";
         case MigrationPhase::committed:
             return "committed";
+    }
+    return "?";
+}
+
+std::string_view name_of(RouteReason reason) {
+    switch (reason) {
+        case RouteReason::first:
+            return "first";
+        case RouteReason::moved:
+            return "moved";
+        case RouteReason::worker_lost:
+            return "worker_lost";
+        case RouteReason::link_broke:
+            return "link_broke";
+        case RouteReason::no_token:
+            return "no_token";
+        case RouteReason::preempted:
+            return "preempted";
+        case RouteReason::worker_emptied:
+            return "worker_emptied";
+        case RouteReason::cache_forgotten:
+            return "cache_forgotten";
     }
     return "?";
 }

@@ -17,5 +17,6 @@ std::string describe(const Pipeline& pipeline);
 // The name of the enumerator.
 std::string_view name_of(MigrationReason reason);
 std::string_view name_of(MigrationPhase phase);
+std::string_view name_of(RouteReason reason);
 
 }  // namespace helix::core

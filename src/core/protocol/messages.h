@@ -70,6 +70,7 @@ struct SequenceStart {
     // Not none: the last stage answers the prompt's embedding instead of a token. Unless it is the
     // last token's, nothing is cached then, because every row is needed.
     spec::Pooling pooling = spec::Pooling::none;
+    bool timed = false;  // each stage says its StageTimes when the attempt ends there
     std::int32_t cached_tokens() const { return static_cast<std::int32_t>(cached.size()); }
     bool operator==(const SequenceStart&) const = default;
 };
@@ -301,7 +302,21 @@ struct PeerLost {
     bool operator==(const PeerLost&) const = default;
 };
 
-using CoordinatorMessage = std::variant<TokensProduced, LayersReady, LayersFailed, SequenceStuck,
-                                        WorkerReport, KvReserved, KvArrived, KvRefused, PeerLost>;
+// What a stage did for an attempt that is timed (SequenceStart::timed), said once when the last of
+// its sequences there is gone; not at all if none of its rows was computed there. Clocks of
+// machines differ, so times are told as how long ago something was when this was said.
+struct StageTimes {
+    SequenceKey key;           // member 0 of the attempt
+    std::int64_t batches = 0;  // that had rows of it
+    std::int64_t rows = 0;     // of it
+    Duration busy;             // which those batches took, rows of others in them included
+    Duration since_first;      // since the first of these batches began
+    Duration since_last;       // since the last of them ended
+    bool operator==(const StageTimes&) const = default;
+};
+
+using CoordinatorMessage =
+    std::variant<TokensProduced, LayersReady, LayersFailed, SequenceStuck, WorkerReport, KvReserved,
+                 KvArrived, KvRefused, PeerLost, StageTimes>;
 
 }  // namespace helix::core

@@ -42,6 +42,7 @@ struct Request {
     // Not none: the answer is the prompt's embedding, pooled so, and no token. Such a request has n
     // and max_tokens of 1, no beam, and its prompt is not scored.
     spec::Pooling pooling = spec::Pooling::none;
+    bool timed = false;  // what each stage does for it is told by StageTimed
     bool wants_embedding() const { return pooling != spec::Pooling::none; }
     // True for a request that takes more than one sequence to answer.
     bool is_group() const { return n > 1 || beam.has_value(); }

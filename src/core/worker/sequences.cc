@@ -257,9 +257,22 @@ void Worker::Impl::erase_sequence(Sequence& seq, std::vector<WorkerAction>& acti
         seq.table.release_all(seq.swapped ? host_pages : pool);
     }
     if (config.prefix_cache) prefixes.note_idle(pool);
-    const RequestId request = seq.key.request;
-    sequences.erase(SequenceKey(seq.key));
-    if (!sequences.has(request)) group_rounds.erase(request);
+    const SequenceKey key = seq.key;
+    sequences.erase(key);
+    if (!sequences.has(key.request)) group_rounds.erase(key.request);
+    if (!timed.empty()) tell_times(key, actions);
+}
+
+void Worker::Impl::tell_times(const SequenceKey& gone, std::vector<WorkerAction>& actions) {
+    const auto found = timed.find({gone.request, gone.attempt});
+    if (found == timed.end()) return;
+    for (const SequenceKey& other : sequences.group(gone.request)) {
+        if (other.attempt == gone.attempt) return;
+    }
+    const AttemptTimes& times = found->second;
+    actions.push_back(SendToCoordinator{StageTimes{
+        found->first, times.batches, times.rows, times.busy, now - times.first, now - times.last}});
+    timed.erase(found);
 }
 
 void Worker::Impl::drop_everything(std::vector<WorkerAction>& actions) {

@@ -215,6 +215,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     std::span<const PooledRows> pooled = event.pooled;
     for (const RunningChunk& chunk : batch.chunks) {
         rows_done += chunk.count;
+        if (chunk.sequence->start->timed) note_times(batch, chunk, event.took);
         if (chunk.sample || chunk.scored > 0 || chunk.pools) {
             const bool draws = chunk.sample && !chunk.pools;
             const std::size_t count = draws ? tokens_of(chunk, tokens) : 0;
@@ -242,6 +243,18 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     for (auto& [peer, inputs] : outputs) actions.push_back(SendToPeer{peer, std::move(inputs)});
     close_batch(batch, actions);
     spare_chunks = std::move(batch.chunks);
+}
+
+void Worker::Impl::note_times(const RunningBatch& batch, const RunningChunk& chunk, Duration took) {
+    const SequenceKey& key = chunk.sequence->key;
+    AttemptTimes& times = timed[{key.request, key.attempt}];
+    times.rows += chunk.count;
+    if (times.in_batch == batch.id) return;  // another sequence of the attempt was in it
+    if (times.batches == 0) times.first = {now.ns - took.ns};
+    times.in_batch = batch.id;
+    ++times.batches;
+    times.busy = times.busy + took;
+    times.last = now;
 }
 
 void Worker::Impl::take_pooled(const RunningChunk& chunk, const PooledRows& rows,

@@ -243,6 +243,16 @@ struct RunningBatch {
     double prefill_rows = 0;
 };
 
+// AttemptTimes is what a worker has done so far for an attempt that is timed.
+struct AttemptTimes {
+    std::int64_t batches = 0;
+    std::int64_t rows = 0;
+    Duration busy;
+    TimePoint first;             // the first batch began
+    TimePoint last;              // the last one ended
+    std::uint64_t in_batch = 0;  // the last one's number
+};
+
 // Refusal says why a sequence cannot begin or go on here. Without a reason nobody needs to be told.
 struct Refusal {
     bool refused = false;
@@ -292,6 +302,8 @@ struct Worker::Impl {
     std::map<RequestId, std::uint64_t> group_rounds;
 
     TimePoint now;  // of the step
+    // By member 0, of the attempts that are timed and had a batch. Mostly there is none.
+    std::map<SequenceKey, AttemptTimes> timed;
     TimePoint last_report;
     std::int64_t batches_done = 0;
     std::int64_t rows_done = 0;
@@ -424,6 +436,9 @@ struct Worker::Impl {
     void close_batch(const RunningBatch& batch, std::vector<WorkerAction>& actions);
     void run_next_batch(std::vector<WorkerAction>& actions);
     void note_cost(const RunningBatch& batch, Duration took);
+    void note_times(const RunningBatch& batch, const RunningChunk& chunk, Duration took);
+    // An attempt's sequence is gone: tells its times if that was the last one.
+    void tell_times(const SequenceKey& gone, std::vector<WorkerAction>& actions);
     void report(std::vector<WorkerAction>& actions);
 };
 

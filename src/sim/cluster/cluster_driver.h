@@ -42,6 +42,7 @@ class ClusterDriver {
     virtual void on(const core::AddWorker& action) = 0;
     virtual void on(const core::CutOffWorker& action) = 0;
     virtual void on(const core::Report& action) = 0;
+    virtual void on(const core::StageTimed& action) = 0;
 
     // ---- what may be watched, and faults that happen there
     virtual void before_step(const core::CoordinatorEvent& /*event*/) {}

@@ -34,7 +34,7 @@ FaultyCarrier::Kind FaultyCarrier::kind_of(const SimMessage& message) {
     const auto to_coordinator = base::Overloaded{
         [](const core::TokensProduced&) { return Kind::tokens; },
         [](const core::SequenceStuck&) { return Kind::stuck; },
-        [](const core::WorkerReport&) { return Kind::report; },
+        [](const base::OneOf<core::WorkerReport, core::StageTimes> auto&) { return Kind::report; },
         [](const base::OneOf<core::KvReserved, core::KvArrived, core::KvRefused> auto&) {
             return Kind::kv;
         },

@@ -198,6 +198,7 @@ class FaultyCluster final : private ClusterDriver {
     void on(const core::WorkerDrained& action) override;
     void on(const core::AddWorker& action) override;
     void on(const core::CutOffWorker& action) override;
+    void on(const core::StageTimed& action) override;
     void on(const core::Report& action) override;
     void before_step(const core::CoordinatorEvent& event) override;
     void after_step(const core::CoordinatorEvent& event) override;

@@ -161,6 +161,8 @@ bool FaultyCluster::hears(SimMachine& from, const SimMessage& message) {
 }
 
 // Core counts it as lost already. A sound worker never gives cause for it.
+void FaultyCluster::on(const core::StageTimed& /*action*/) {}
+
 void FaultyCluster::on(const core::CutOffWorker& action) {
     Machine& machine = *machines_.at(action.worker);
     ++counts_.liars_cut_off;

@@ -66,6 +66,7 @@ class LoadedCluster final : private ClusterDriver {
     void on(const core::WorkerDrained& action) override;
     void on(const core::AddWorker& action) override;
     void on(const core::CutOffWorker& action) override;
+    void on(const core::StageTimed& action) override;
     void on(const core::Report& action) override;
     void sends(SimMachine& machine, const core::WorkerMessage& message) override;
     bool says(SimMachine& machine, core::CoordinatorMessage& message) override;

@@ -141,6 +141,7 @@ void LoadedCluster::on(const core::EmbedPrompt& /*action*/) {}
 void LoadedCluster::on(const core::FinishChoice& /*action*/) {}
 void LoadedCluster::on(const core::ForgetDrafts& /*action*/) {}
 void LoadedCluster::on(const core::CutOffWorker& /*action*/) {}
+void LoadedCluster::on(const core::StageTimed& /*action*/) {}
 
 // ---- messages and batches
 // -------------------------------------------------------------------------
