@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "answer_reader.h"
 #include "grammar_helpers.h"
 #include "schema_checker.h"
+#include "schema_maker.h"
 #include "text/tool_calls/tool_format.h"
 
 namespace helix::text::drawn_calls_test {
@@ -80,10 +82,10 @@ struct Read {
 };
 
 // What the form's parser reads out of the text.
-Read read(const ToolFormat& format, const std::string& text) {
+Read read(const ToolFormat& format, const std::string& text, const Json& offered = tools()) {
     AnswerParser::Options options;
     options.format.tools = &format;
-    options.tools = std::make_shared<const ToolSchemas>(tools());
+    options.tools = std::make_shared<const ToolSchemas>(offered);
     AnswerParser parser(options);
     std::vector<OutputPart> parts;
     parser.push(text, parts);
@@ -100,10 +102,10 @@ Read read(const ToolFormat& format, const std::string& text) {
     return all;
 }
 
-void expect_valid(const ToolCallDelta& call) {
+void expect_valid(const ToolCallDelta& call, const Json& offered = tools()) {
     const auto arguments = test::Json::parse(call.arguments, nullptr, false);
     ASSERT_FALSE(arguments.is_discarded()) << call.arguments;
-    const Json named = tools_to_call(tools());
+    const Json named = tools_to_call(offered);
     const auto tool = std::find_if(named.begin(), named.end(),
                                    [&](const Json& one) { return one["name"] == call.name; });
     ASSERT_NE(tool, named.end()) << call.name;
@@ -151,7 +153,7 @@ TEST_F(DrawnCalls, AreReadBackInEveryForm) {
             }
         }
     }
-    EXPECT_GE(forms, 34);
+    EXPECT_GE(forms, 40);
     EXPECT_GT(several_calls, 5);
 }
 
@@ -164,7 +166,8 @@ TEST_F(DrawnCalls, AreHeldToTheirSchemasWhereTheyBegin) {
         ++forms;
         GrammarMasks masks(tokenizer_);
         const Json form = Json::parse(grammar->text);
-        const std::string trigger = form["trigger"];
+        const Json& any = form["trigger"];
+        const std::string trigger = any.is_array() ? any[0] : any;
         for (std::uint64_t seed = 1; seed <= 12; ++seed) {
             const std::string said =
                 form["trigger_first"] == true
@@ -189,7 +192,91 @@ TEST_F(DrawnCalls, AreHeldToTheirSchemasWhereTheyBegin) {
         const std::string late = draw(masks, *tokenizer_, small, 1, trigger);
         EXPECT_EQ(late.find(trigger), std::string::npos) << "no call begins too late: " << late;
     }
-    EXPECT_GE(forms, 16);
+    EXPECT_GE(forms, 19);
+}
+
+// A tool whose parameters are schemas at random, beside a text.
+Json random_tool(std::uint64_t seed) {
+    test::SchemaMaker maker(seed);
+    Json properties = {{"a", maker.schema(2)},
+                       {"text", {{"type", "string"}, {"maxLength", 12}}},
+                       {"b-c", maker.schema(2)}};
+    properties["more"] = {
+        {"type", "object"},
+        {"properties", {{"it's <\"", {{"enum", {"<|\"|>", "\"'\\", true, nullptr}}}}}},
+        {"additionalProperties", {{"type", "boolean"}}}};
+    properties["again"] = {{"$ref", "#/properties/more"}};
+    Json tool = Json::parse(R"({"type":"function","function":{"name":"f.g-h","parameters":
+      {"type":"object","required":["text","more"],"additionalProperties":false}}})");
+    tool["function"]["parameters"]["properties"] = std::move(properties);
+    return Json::array({tool});
+}
+
+TEST_F(DrawnCalls, OfRandomSchemasAreReadBackInEveryForm) {
+    std::map<std::string_view, int> calls;
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        const Json offered = random_tool(seed);
+        named_ = tools_to_call(offered);
+        for (const ToolFormat& format : tool_formats()) {
+            const auto grammar = grammar_of(format, false, true);
+            if (!grammar) continue;
+            GrammarMasks masks(tokenizer_);
+            if (!masks.fewest_tokens(*grammar).ok()) continue;  // nothing satisfies it
+            const std::string text = draw(masks, *tokenizer_, *grammar, seed, "");
+            SCOPED_TRACE(std::string(format.name) + ", seed " + std::to_string(seed) + ": " + text +
+                         " of " + offered.dump());
+            const Read got = read(format, text, offered);
+            ASSERT_EQ(got.calls.size(), 1U);
+            expect_valid(got.calls.front(), offered);
+            ++calls[format.name];
+        }
+    }
+    for (const char* name : {"hermes", "pythonic", "lfm2", "gemma4"}) EXPECT_GE(calls[name], 20);
+}
+
+TEST_F(DrawnCalls, FunctionGemmasMarksAreItsOwn) {
+    WantedCalls wanted = wanted_calls("gemma4", named_, false);
+    wanted.chat_template = "<start_function_call>";
+    const auto form = grammar_of_calls(wanted);
+    ASSERT_TRUE(form.ok());
+    const spec::OutputGrammar grammar{spec::OutputGrammar::Kind::tool_calls, *form, 220};
+    GrammarMasks masks(tokenizer_);
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        const std::string text = draw(masks, *tokenizer_, grammar, seed, "");
+        const Read got = read(*find_tool_format("gemma4"), text);
+        ASSERT_EQ(got.calls.size(), 1U) << text;
+        EXPECT_EQ(text.find("<|"), std::string::npos) << text;
+        expect_valid(got.calls.front());
+    }
+}
+
+TEST_F(DrawnCalls, GemmaQuotesNamesWhereItHasTo) {
+    const Json offered = Json::parse(R"([{"type":"function","function":{"name":"f","parameters":
+        {"type":"object","properties":{"a b":{"const":"<"},"<tool_call|>":{"const":1}},
+        "required":["a b"]}}}])");
+    named_ = tools_to_call(offered);
+    const auto grammar = grammar_of(*find_tool_format("gemma4"), false, true);
+    ASSERT_TRUE(grammar);
+    GrammarMasks masks(tokenizer_);
+    const std::string text = draw(masks, *tokenizer_, *grammar, 1, "<|tool_call>call:f{<|");
+    EXPECT_NE(text.find("<|\"|>a b<|\"|>"), std::string::npos) << text;
+    EXPECT_EQ(text.find("<tool_call|>"), text.rfind("<tool_call|>")) << text;
+    const Read got = read(*find_tool_format("gemma4"), text, offered);
+    ASSERT_EQ(got.calls.size(), 1U);
+    expect_valid(got.calls.front(), offered);
+}
+
+// What such a call cannot keep is refused, with its name.
+TEST_F(DrawnCalls, NamesThatPythonCannotWriteAreRefused) {
+    const Json offered = Json::parse(R"([{"type":"function","function":{"name":"f","parameters":
+        {"type":"object","properties":{"a b":{"type":"integer"}}}}}])");
+    named_ = tools_to_call(offered);
+    const auto grammar = grammar_of(*find_tool_format("pythonic"), false, true);
+    ASSERT_TRUE(grammar);
+    const auto made = GrammarMasks(tokenizer_).fewest_tokens(*grammar);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().message,
+              "the name \"a b\" cannot be kept in calls as this model writes them");
 }
 
 TEST(ToolsToCall, DescriptionsAreLeftOutAndNothingElse) {

@@ -6,6 +6,8 @@
 #include <regex>
 #include <string>
 
+#include "text/grammar/text_reader.h"
+
 // Checks whether a JSON value satisfies a schema, by the words of JSON Schema, for what the tests'
 // schemas use.
 
@@ -36,6 +38,15 @@ inline std::size_t characters(const std::string& text) {
     }));
 }
 
+// Whether the pattern is found, over characters and not bytes.
+inline bool is_found(const std::string& pattern, const std::string& text) {
+    const auto wide = [](const std::string& of) {
+        const std::u32string points = code_points(of);
+        return std::wstring(points.begin(), points.end());
+    };
+    return std::regex_search(wide(text), std::wregex(wide(pattern)));
+}
+
 inline bool type_fits(const Json& value, const Json& schema) {
     if (!schema.contains("type")) return true;
     if (value.is_null() && schema.value("nullable", false)) return true;
@@ -59,8 +70,7 @@ inline bool string_fits(const Json& value, const Json& schema) {
     const auto text = value.get<std::string>();
     if (characters(text) < schema.value("minLength", std::size_t{0})) return false;
     if (characters(text) > schema.value("maxLength", std::size_t{1} << 30)) return false;
-    return !schema.contains("pattern") ||
-           std::regex_search(text, std::regex(schema["pattern"].get<std::string>()));
+    return !schema.contains("pattern") || is_found(schema["pattern"].get<std::string>(), text);
 }
 
 inline bool array_fits(const Json& value, const Json& schema, const Json& root) {
@@ -91,7 +101,7 @@ inline bool object_fits(const Json& value, const Json& schema, const Json& root)
         bool described = named.contains(name);
         if (described && !satisfies(member, named[name], root)) return false;
         for (const auto& [pattern, inner] : by_pattern.items()) {
-            if (!std::regex_search(name, std::regex(pattern))) continue;
+            if (!is_found(pattern, name)) continue;
             described = true;
             if (!satisfies(member, inner, root)) return false;
         }

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "text/grammar/json_schema.h"
 #include "text/grammar/marked_text.h"
+#include "text/grammar/python_arguments.h"
 #include "text/grammar/tagged_arguments.h"
 
 namespace helix::text::grammar {
@@ -73,6 +75,16 @@ std::vector<std::string> texts_of(const CallJson& object, const char* key) {
     return texts;
 }
 
+// A text or several; nothing if it is neither, or one is empty.
+std::optional<std::vector<std::string>> triggers_of(const CallJson& form) {
+    const auto at = form.find("trigger");
+    if (at == form.end()) return std::vector<std::string>();
+    std::vector<std::string> texts =
+        at->is_string() ? std::vector{at->get<std::string>()} : texts_of(form, "trigger");
+    const bool some = !texts.empty() && std::ranges::none_of(texts, &std::string::empty);
+    return some ? std::optional(std::move(texts)) : std::nullopt;
+}
+
 base::Result<ArgumentTags> tags_of(const CallJson& tags) {
     if (!tags.is_object()) return wrong_calls("an object as tags");
     ArgumentTags read;
@@ -88,20 +100,41 @@ base::Result<ArgumentTags> tags_of(const CallJson& tags) {
     return read;
 }
 
-base::Result<Expr> one_call(Grammar& grammar, TaggedArguments& tagged, const CallJson& call) {
+// What writes the arguments of all calls of a form.
+struct ArgumentWriters {
+    explicit ArgumentWriters(Grammar& made) : grammar(made), tagged(made), python(made) {}
+    Grammar& grammar;
+    TaggedArguments tagged;
+    PythonArguments python;
+};
+
+base::Result<Expr> arguments_of(ArgumentWriters& writers, const CallJson& call) {
+    const CallJson& schema = call["schema"];
+    if (call.contains("tags")) {
+        TRY(const ArgumentTags tags, tags_of(call["tags"]));
+        return writers.tagged.of(schema, tags);
+    }
+    const std::string name = text_of(call, "notation").value_or("?");
+    if (name == "python") return writers.python.of(schema);
+    Notation notation = Notation::json;
+    if (name == "gemma") {
+        notation = Notation::gemma;
+    } else if (name == "function_gemma") {
+        notation = Notation::function_gemma;
+    } else if (!name.empty()) {
+        return wrong_calls("a notation that is python, gemma or function_gemma");
+    }
+    TRY(Grammar values, schema_grammar(schema, schema, "#", notation));
+    return rule(append(writers.grammar, std::move(values)));
+}
+
+base::Result<Expr> one_call(ArgumentWriters& writers, const CallJson& call) {
     auto before = head_of(call);
     const auto after = call.is_object() ? text_of(call, "after") : std::nullopt;
     if (!before || !after || !call.contains("schema")) {
         return wrong_calls("before, schema and after of each call");
     }
-    Expr arguments;
-    if (call.contains("tags")) {
-        TRY(const ArgumentTags tags, tags_of(call["tags"]));
-        TRY(arguments, tagged.of(call["schema"], tags));
-    } else {
-        TRY(Grammar json, json_schema_grammar(call["schema"]));
-        arguments = rule(append(grammar, std::move(json)));
-    }
+    TRY(Expr arguments, arguments_of(writers, call));
     return sequence({std::move(*before), std::move(arguments), literal(*after)});
 }
 
@@ -113,11 +146,11 @@ base::Result<CallForm> call_grammar(std::string_view text) {
     const auto begin = text_of(form, "begin");
     const auto between = text_of(form, "between");
     const auto end = text_of(form, "end");
-    const auto trigger = text_of(form, "trigger");
+    const auto triggers = triggers_of(form);
     const auto min = count_of(form, "min");
     const auto max = count_of(form, "max");
     const auto calls = form.find("calls");
-    if (!begin || !between || !end || !trigger) {
+    if (!begin || !between || !end || !triggers) {
         return wrong_calls("texts as begin, between, end and trigger");
     }
     if (!min || !max || *min == 0 || (*max != 0 && *max < *min)) {
@@ -128,25 +161,25 @@ base::Result<CallForm> call_grammar(std::string_view text) {
     }
     Grammar grammar;
     const RuleIndex root = grammar.add("root");
-    TaggedArguments tagged(grammar);
+    ArgumentWriters writers(grammar);
     std::vector<Expr> any;
     for (const CallJson& call : *calls) {
-        TRY(Expr one, one_call(grammar, tagged, call));
+        TRY(Expr one, one_call(writers, call));
         any.push_back(std::move(one));
     }
     const RuleIndex call = grammar.add("call", choice(std::move(any)));
     Expr more = repeat(sequence({literal(*between), rule(call)}), *min - 1,
                        *max == 0 ? kNoLimit : *max - 1);
     Expr calls_of_all = sequence({literal(*begin), rule(call), std::move(more), literal(*end)});
-    if (!trigger->empty()) {
+    if (!triggers->empty()) {
         const bool first = form.value("trigger_first", CallJson(false)) == true;
         calls_of_all = first
-                           ? choice({std::move(calls_of_all), text_not_beginning_with(*trigger)})
-                           : sequence({text_without(*trigger), optional(std::move(calls_of_all))});
+                           ? choice({std::move(calls_of_all), text_not_beginning_with(*triggers)})
+                           : sequence({text_without(*triggers), optional(std::move(calls_of_all))});
     }
     grammar.body(root) = std::move(calls_of_all);
     grammar.root = root;
-    return CallForm{std::move(grammar), texts_of(form, "markers"), !trigger->empty()};
+    return CallForm{std::move(grammar), texts_of(form, "markers"), !triggers->empty()};
 }
 
 }  // namespace helix::text::grammar

@@ -22,9 +22,10 @@ namespace helix::text::grammar {
 // "before" may be an array of texts and ids, {"of": "0-9a-z", "min": 1, "max": 4}.
 // "tags" of a call: its arguments are not JSON but have a tag each (ArgumentTags; text, json,
 // close, never, texts, keeps_line_ends).
-// trigger: calls may come, and begin with this text, before which anything else may be written; the
-// text may also end without calls. trigger_first: calls come only where the text begins so. Without
-// a trigger there is nothing but calls.
+// "notation" of a call: its arguments are in Python's, python, or an object in one of Gemma's,
+// gemma and function_gemma. trigger: calls may come, and begin with this text, or one of several,
+// before which anything else may be written; the text may also end without calls. trigger_first:
+// calls come only where the text begins so. Without a trigger there is nothing but calls.
 struct CallForm {
     Grammar grammar;
     std::vector<std::string> markers;

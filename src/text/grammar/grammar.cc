@@ -1,5 +1,7 @@
 #include "text/grammar/grammar.h"
 
+#include "text/grammar/text_reader.h"
+
 namespace helix::text::grammar {
 namespace {
 
@@ -24,6 +26,12 @@ Expr literal(std::string_view text) {
     e.kind = Expr::Kind::literal;
     e.text = text;
     return e;
+}
+
+Expr spelled(std::string_view text) {
+    std::vector<Expr> out;
+    for (const char32_t code : code_points(text)) out.push_back(chars({{code, code}}));
+    return sequence(std::move(out));
 }
 
 Expr chars(CharSet set) {

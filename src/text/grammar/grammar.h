@@ -85,6 +85,8 @@ struct Grammar {
 RuleIndex append(Grammar& grammar, Grammar other);
 
 Expr literal(std::string_view text);
+// The same text by its characters, as a Dfa and what changes how characters are written take it.
+Expr spelled(std::string_view text);
 Expr chars(CharSet set);
 // One of some ASCII characters and ranges, written as in a class: "a-z_".
 Expr one_of(std::string_view ranges);

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
 
+#include "base/check.h"
+#include "text/grammar/marked_text.h"
 #include "text/utf8.h"
 
 namespace helix::text::grammar {
@@ -19,11 +23,12 @@ Expr hex(std::int32_t count) {
     return repeat(one_of("0-9a-fA-F"), count, count);
 }
 
-// What may follow "\u": a character, or a pair of surrogates.
-std::vector<Expr> unicode_escapes() {
+// What may follow "\u": a character, or a pair of surrogates, which Python does not know.
+std::vector<Expr> unicode_escapes(bool pairs) {
     std::vector<Expr> out;
     out.push_back(sequence({one_of("0-9a-ceA-CEfF"), hex(3)}));
     out.push_back(sequence({one_of("dD"), one_of("0-7"), hex(2)}));
+    if (!pairs) return out;
     out.push_back(sequence({one_of("dD"), one_of("89abAB"), hex(2), literal("\\u"), one_of("dD"),
                             one_of("c-fC-F"), hex(2)}));
     return out;
@@ -135,19 +140,26 @@ Expr JsonRules::space() {
 }
 
 Expr JsonRules::character() {
+    CHECK(!has_raw_strings(notation_));
     if (character_ < 0) {
+        const bool json = notation_ == Notation::json;
         define(character_, "json character",
                choice({chars(complement(escaped_characters())),
-                       sequence({literal("\\"), one_of("\"\\/bfnrt")}),
-                       sequence({literal("\\u"), choice(unicode_escapes())})}));
+                       sequence({literal("\\"), one_of(json ? "\"\\/bfnrt" : "\"\\bfnrt")}),
+                       sequence({literal("\\u"), choice(unicode_escapes(json))})}));
     }
     return rule(character_);
 }
 
 Expr JsonRules::string() {
-    if (string_ < 0) {
-        define(string_, "json string",
-               sequence({literal("\""), repeat(character(), 0), literal("\"")}));
+    if (string_ >= 0) return rule(string_);
+    if (has_raw_strings(notation_)) {
+        const auto never = never_in_strings(notation_);
+        const std::vector<std::string> others(never.begin() + 1, never.end());
+        define(string_, "string",
+               sequence({literal(never.front()), text_up_to(never.front(), others)}));
+    } else {
+        define(string_, "json string", quoted(repeat(character(), 0)));
     }
     return rule(string_);
 }
@@ -172,14 +184,23 @@ Expr JsonRules::number() {
 }
 
 Expr JsonRules::boolean() {
-    return choice({literal("true"), literal("false")});
+    return choice(
+        {literal(*written_value(notation_, true)), literal(*written_value(notation_, false))});
+}
+
+Expr JsonRules::null() {
+    return literal(*written_value(notation_, nullptr));
+}
+
+Expr JsonRules::name() {
+    if (!has_raw_strings(notation_)) return string();
+    return choice({repeat(one_of("A-Za-z0-9_"), 1), string()});
 }
 
 Expr JsonRules::value() {
     if (value_ < 0) {
         value_ = grammar_.add("json value");  // before its parts, which refer to it
-        define(value_, "",
-               choice({object(), array(), string(), number(), boolean(), literal("null")}));
+        define(value_, "", choice({object(), array(), string(), number(), boolean(), null()}));
     }
     return rule(value_);
 }
@@ -187,7 +208,7 @@ Expr JsonRules::value() {
 Expr JsonRules::object() {
     if (object_ < 0) {
         object_ = grammar_.add("json object");
-        const Expr member = sequence({string(), space(), literal(":"), space(), value()});
+        const Expr member = sequence({name(), space(), literal(":"), space(), value()});
         define(
             object_, "",
             bracketed(*this, "{",
@@ -209,6 +230,15 @@ Expr JsonRules::array() {
                          "]"));
     }
     return rule(array_);
+}
+
+Expr JsonRules::inside_string(const Expr& e) const {
+    return has_raw_strings(notation_) ? e : inside_json_string(e);
+}
+
+Expr JsonRules::quoted(Expr inside) const {
+    const Expr quote = literal(quote_of(notation_));
+    return sequence({quote, std::move(inside), quote});
 }
 
 Expr bracketed(JsonRules& json, std::string_view open, Expr inside, std::string_view close) {

@@ -3,8 +3,9 @@
 #include <string_view>
 
 #include "text/grammar/grammar.h"
+#include "text/grammar/notation.h"
 
-// The parts of JSON as rules of a grammar.
+// The parts of JSON, or of another notation for its values, as rules of a grammar.
 
 namespace helix::text::grammar {
 
@@ -14,22 +15,31 @@ namespace helix::text::grammar {
 class JsonRules {
   public:
     // grammar must outlive the object.
-    explicit JsonRules(Grammar& grammar) : grammar_(grammar) {}
+    explicit JsonRules(Grammar& grammar, Notation notation = Notation::json)
+        : grammar_(grammar), notation_(notation) {}
+    Notation notation() const { return notation_; }
 
     Expr space();      // "", " ", or a line end and at most 20 blanks
-    Expr character();  // one character of a string, perhaps escaped
+    Expr character();  // one character of a string, perhaps escaped; not where strings are raw
     Expr string();
     Expr integer();
     Expr number();
     Expr boolean();
+    Expr null();
+    Expr name();  // of an object's member
     Expr value();
     Expr object();
     Expr array();
+    // An expression over the characters of a string as one over what is written for them, and with
+    // what stands at both ends of a string.
+    Expr inside_string(const Expr& e) const;
+    Expr quoted(Expr inside) const;
 
   private:
     RuleIndex define(RuleIndex& known, std::string_view name, Expr body);
 
     Grammar& grammar_;
+    Notation notation_;
     RuleIndex space_ = -1;
     RuleIndex character_ = -1;
     RuleIndex string_ = -1;

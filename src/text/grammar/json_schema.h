@@ -1,10 +1,12 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "text/grammar/grammar.h"
+#include "text/grammar/notation.h"
 
 namespace helix::text::grammar {
 
@@ -24,6 +26,12 @@ base::Result<Grammar> json_schema_grammar(const nlohmann::ordered_json& schema);
 
 // The same from the schema's text. Error invalid also for text that is no JSON.
 base::Result<Grammar> json_schema_grammar(std::string_view schema);
+
+// The same of a part of a document, to which its references lead, with its place there; the values
+// are in a notation. What that cannot write is left out of enum.
+base::Result<Grammar> schema_grammar(const nlohmann::ordered_json& document,
+                                     const nlohmann::ordered_json& part, const std::string& place,
+                                     Notation notation);
 
 // Any JSON object.
 Grammar json_object_grammar();

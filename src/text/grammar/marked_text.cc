@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -89,27 +90,42 @@ Expr text_up_to(std::string_view mark, std::span<const std::string> never) {
     return MarkGraph(&mark, never).build();
 }
 
-Expr text_without(std::string_view mark) {
-    const std::string never(mark);
-    return MarkGraph(nullptr, {&never, 1}).build();
+Expr text_without(std::span<const std::string> marks) {
+    return MarkGraph(nullptr, marks).build();
 }
 
-Expr text_not_beginning_with(std::string_view mark) {
+// Reads the marks' tree of characters, and anything where it is left.
+Expr text_not_beginning_with(std::span<const std::string> marks) {
+    constexpr std::size_t kAny = 1;  // the state behind a character that goes on no mark
+    std::set<std::u32string> whole;
+    for (const std::string& mark : marks) whole.insert(code_points(mark));
+    std::vector<std::u32string> texts = {U"", U""};  // by state
     StateGraph graph;
-    const std::u32string codes = code_points(mark);
-    const std::size_t any = codes.size();  // the state behind a character that is not the mark's
     graph.labels.push_back(chars(complement({})));
-    graph.states.resize(codes.size() + 1);
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-        const CharSet next = {{codes[i], codes[i]}};
+    graph.states.resize(2);
+    graph.states[kAny].edges.push_back({0, kAny});
+    for (std::size_t state = 0; state < texts.size(); ++state) {
+        if (state == kAny) continue;
+        CharSet next;
+        for (const std::u32string& mark : whole) {
+            if (mark.size() <= texts[state].size() || !mark.starts_with(texts[state])) continue;
+            const char32_t c = mark[texts[state].size()];
+            next.push_back({c, c});
+        }
+        next = make_char_set(std::move(next));
         graph.labels.push_back(chars(complement(next)));
-        graph.states[i].edges.push_back({graph.labels.size() - 1, any});
-        if (i + 1 < codes.size()) {
-            graph.labels.push_back(chars(next));
-            graph.states[i].edges.push_back({graph.labels.size() - 1, i + 1});
+        graph.states[state].edges.push_back({graph.labels.size() - 1, kAny});
+        for (const CodeRange& range : next) {
+            for (char32_t c = range.first; c <= range.last; ++c) {
+                const std::u32string text = texts[state] + c;
+                if (whole.contains(text)) continue;
+                texts.push_back(text);
+                graph.labels.push_back(chars({{c, c}}));
+                graph.states[state].edges.push_back({graph.labels.size() - 1, graph.states.size()});
+                graph.states.emplace_back();
+            }
         }
     }
-    graph.states[any].edges.push_back({0, any});
     for (StateGraph::State& state : graph.states) state.accepts = true;
     return grammar::graph(std::move(graph));
 }

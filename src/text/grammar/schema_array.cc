@@ -160,7 +160,8 @@ base::Result<Expr> SchemaCompiler::without_repeats(const Facts& facts, const std
             const bool known =
                 std::find(different.begin(), different.end(), value) != different.end();
             TRY(const bool good, all_hold(value, item, false));
-            if (good && !known) different.push_back(value);
+            const bool noted = written_value(json_.notation(), value).has_value();
+            if (good && noted && !known) different.push_back(value);
         }
     } else if ((item.written_types() & ~(kNullType | kBooleanType)) == 0 && item.choices.empty()) {
         for (const SchemaJson& value : {SchemaJson(false), SchemaJson(true), SchemaJson()}) {
@@ -184,7 +185,8 @@ base::Result<Expr> SchemaCompiler::without_repeats(const Facts& facts, const std
         const bool more = facts.items.max == kNoLimit || count < facts.items.max;
         for (std::size_t i = 0; more && i < different.size(); ++i) {
             if ((set >> i & 1U) != 0) continue;
-            Expr with = sequence({literal(different[i].dump()), rule(rules[set | 1U << i])});
+            Expr with = sequence({literal(*written_value(json_.notation(), different[i])),
+                                  rule(rules[set | 1U << i])});
             ways.push_back(set == 0 ? std::move(with) : item_after_comma(json_, std::move(with)));
         }
         grammar_.body(rules[set]) = ways.empty() ? nothing() : choice(std::move(ways));

@@ -29,8 +29,8 @@ bool is_small(const Expr& e, std::size_t& left) {
 
 }  // namespace
 
-SchemaCompiler::SchemaCompiler(const SchemaJson& root)
-    : root_(root), reader_(root), json_(grammar_), budget_(kMaxSetSteps) {}
+SchemaCompiler::SchemaCompiler(const SchemaJson& root, Notation notation)
+    : root_(root), reader_(root), json_(grammar_, notation), budget_(kMaxSetSteps) {}
 
 Expr SchemaCompiler::shared(Expr e, const char* name) {
     std::size_t left = kSmallExpr;
@@ -43,9 +43,13 @@ Expr SchemaCompiler::never(std::string reason) {
 }
 
 base::Result<Grammar> SchemaCompiler::compile() {
+    return compile(root_, "#");
+}
+
+base::Result<Grammar> SchemaCompiler::compile(const SchemaJson& part, const std::string& place) {
     const RuleIndex root = grammar_.add("root");
-    references_["#"] = root;
-    TRY(Expr body, schema(root_, "#"));
+    if (&part == &root_) references_["#"] = root;
+    TRY(Expr body, schema(part, place));
     if (is_nothing(body)) return base::invalid(reason_);
     grammar_.body(root) = std::move(body);
     grammar_.root = root;
@@ -193,7 +197,8 @@ base::Result<Expr> SchemaCompiler::values(const Facts& facts, const std::string&
         const auto [text, is_new] = written.insert(value.dump());
         if (!is_new) continue;
         TRY(const bool good, all_hold(value, facts, false));
-        if (good) out.push_back(literal(*text));
+        const auto noted = good ? written_value(json_.notation(), value) : std::nullopt;
+        if (noted) out.push_back(literal(*noted));
     }
     if (out.empty()) return never(place + ": no value of enum or const satisfies the rest");
     return out.size() == 1 ? std::move(out.front()) : grammar::choice(std::move(out));
@@ -226,13 +231,13 @@ base::Result<Expr> SchemaCompiler::of_type(const Facts& facts, unsigned type,
                                            const std::string& place) {
     switch (type) {
         case kNullType:
-            return literal("null");
+            return json_.null();
         case kBooleanType: {
             std::vector<Expr> out;
             for (const bool value : {true, false}) {
                 const bool excluded = std::find(facts.excluded.begin(), facts.excluded.end(),
                                                 SchemaJson(value)) != facts.excluded.end();
-                if (!excluded) out.push_back(literal(value ? "true" : "false"));
+                if (!excluded) out.push_back(literal(*written_value(json_.notation(), value)));
             }
             return out.empty() ? never(place + ": true and false are excluded")
                                : grammar::choice(std::move(out));
@@ -257,6 +262,12 @@ base::Result<Expr> SchemaCompiler::of_type(const Facts& facts, unsigned type,
 
 base::Result<Grammar> json_schema_grammar(const nlohmann::ordered_json& schema) {
     return SchemaCompiler(schema).compile();
+}
+
+base::Result<Grammar> schema_grammar(const nlohmann::ordered_json& document,
+                                     const nlohmann::ordered_json& part, const std::string& place,
+                                     Notation notation) {
+    return SchemaCompiler(document, notation).compile(part, place);
 }
 
 base::Result<Grammar> json_schema_grammar(std::string_view schema) {

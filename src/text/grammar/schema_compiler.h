@@ -16,12 +16,14 @@
 
 namespace helix::text::grammar {
 
-// Reads one schema document into a grammar (json_schema.h).
+// Reads one schema of a document into a grammar (json_schema.h).
 class SchemaCompiler {
   public:
-    explicit SchemaCompiler(const SchemaJson& root);
+    explicit SchemaCompiler(const SchemaJson& root, Notation notation = Notation::json);
 
     base::Result<Grammar> compile();
+    // Of a schema inside of the document, to which its references lead.
+    base::Result<Grammar> compile(const SchemaJson& part, const std::string& place);
 
   private:
     using Facts = SchemaFacts;

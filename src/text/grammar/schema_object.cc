@@ -27,9 +27,10 @@ Expr member(JsonRules& json, Expr name, Expr value) {
     return sequence({std::move(name), json.space(), literal(":"), json.space(), std::move(value)});
 }
 
-// Characters that names are written with where they are not listed: none needs an escape, so that
-// no property comes twice in another spelling.
-CharSet name_characters() {
+// Characters that names are written with where they are not listed: none needs an escape or begins
+// a mark, so that no property comes twice in another spelling.
+CharSet name_characters(Notation notation) {
+    if (has_raw_strings(notation)) return complement(make_char_set({{0, 0x1F}, {'<', '<'}}));
     return complement(make_char_set({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}));
 }
 
@@ -59,9 +60,9 @@ Expr names_besides(const std::vector<std::u32string>& names, std::size_t done, c
     return choice(std::move(out));
 }
 
-Expr name_besides(const std::vector<std::string>& taken) {
+Expr name_besides(const std::vector<std::string>& taken, const JsonRules& json) {
     std::vector<std::u32string> names;
-    const Expr any = chars(name_characters());
+    const Expr any = chars(name_characters(json.notation()));
     for (const std::string& name : taken) {
         const std::u32string points = code_points(name);
         const bool plain = std::all_of(points.begin(), points.end(),
@@ -69,13 +70,10 @@ Expr name_besides(const std::vector<std::string>& taken) {
         if (plain) names.push_back(points);  // another is not written without escapes
     }
     std::sort(names.begin(), names.end());
-    return sequence({literal("\""), names_besides(names, 0, any), literal("\"")});
-}
-
-Expr name_expr(std::string_view text) {
-    std::vector<Expr> out;
-    for (const char32_t code : code_points(text)) out.push_back(chars({{code, code}}));
-    return sequence(std::move(out));
+    Expr in_quotes = json.quoted(names_besides(names, 0, any));
+    if (!has_raw_strings(json.notation())) return in_quotes;
+    names.insert(names.begin(), std::u32string());  // a name without quotes is not empty
+    return choice({names_besides(names, 0, one_of("A-Za-z0-9_")), std::move(in_quotes)});
 }
 
 bool is_listed(const SchemaFacts::ObjectLayer& layer, const std::string& name) {
@@ -172,7 +170,7 @@ base::Result<std::vector<SchemaCompiler::OtherNames>> SchemaCompiler::other_name
                                                "additional properties is not supported",
                                                kMaxNameBytes));
     }
-    out.push_back({listed.empty() ? json_.string() : name_besides(listed), value});
+    out.push_back({listed.empty() ? json_.name() : name_besides(listed, json_), value});
     return out;
 }
 
@@ -201,9 +199,9 @@ base::Result<std::optional<std::vector<SchemaCompiler::TextSet>>> SchemaCompiler
     const std::string& place) {
     using Conditions = std::optional<std::vector<TextSet>>;
     const std::string here = schema_place(place, "propertyNames");
-    std::vector<TextSet> all{{repeat(chars(name_characters()), 0), false, true}};
+    std::vector<TextSet> all{{repeat(chars(name_characters(json_.notation())), 0), false, true}};
     std::vector<Expr> others;
-    for (const std::string& name : listed) others.push_back(name_expr(name));
+    for (const std::string& name : listed) others.push_back(spelled(name));
     for (const SchemaJson* names : facts.names) {
         Facts name;
         TRY_VOID(reader_.add(*names, here, name));
@@ -261,7 +259,7 @@ base::Result<std::vector<SchemaCompiler::OtherNames>> SchemaCompiler::names_by_p
     Facts::Counts length;
     TRY(const auto conditions, name_conditions(facts, listed, length, place));
     if (!conditions) return std::vector<OtherNames>();
-    std::vector<CharSet> used{name_characters()};
+    std::vector<CharSet> used{name_characters(json_.notation())};
     for (const NamePattern& pattern : patterns) append_char_sets(pattern.expr, used);
     for (const TextSet& set : *conditions) append_char_sets(set.expr, used);
     const Alphabet alphabet(std::move(used), budget_);
@@ -288,7 +286,7 @@ base::Result<std::vector<SchemaCompiler::OtherNames>> SchemaCompiler::names_by_p
         if (*value == false) continue;
         TRY(Expr name, text_of(set.dfa, alphabet, length, place));
         if (is_nothing(name)) continue;
-        out.push_back({sequence({literal("\""), std::move(name), literal("\"")}), value});
+        out.push_back({json_.quoted(std::move(name)), value});
     }
     return out;
 }
@@ -371,12 +369,13 @@ base::Result<Expr> SchemaCompiler::object(const Facts& facts, const std::string&
         if (may_be && *value != false) {
             TRY(e, schema(*value, schema_place(inside, name)));
         }
+        const auto written = written_name(json_.notation(), name);
+        if (!written) e = nothing();
         if (is_nothing(e) && !needed) continue;
         if (is_nothing(e)) {
             return never(place + fmt::format(": \"{}\" is required, and cannot be there", name));
         }
-        properties.push_back(
-            {member(json_, literal(SchemaJson(name).dump()), std::move(e)), needed});
+        properties.push_back({member(json_, literal(*written), std::move(e)), needed});
     }
     TRY(const std::vector<OtherNames> others, other_names(facts, listed, place));
     std::vector<Expr> other;

@@ -53,40 +53,6 @@ bool in_an_object(const SchemaJson& s, const char* keyword) {
     return it == s.end() || it->is_object();
 }
 
-void find_anchors(const SchemaJson& s, std::map<std::string, const SchemaJson*>& out) {
-    if (s.is_object()) {
-        for (const char* keyword : {"$anchor", "$id", "id"}) {
-            const auto it = s.find(keyword);
-            if (it == s.end() || !it->is_string()) continue;
-            const auto& name = it->get_ref<const std::string&>();
-            out.emplace(std::string_view(keyword) == "$anchor" ? "#" + name : name, &s);
-        }
-    }
-    if (!s.is_structured()) return;
-    for (const SchemaJson& value : s) find_anchors(value, out);
-}
-
-int hex_digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-std::string without_percents(std::string_view text) {
-    std::string out;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const bool escaped = text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
-                             hex_digit(text[i + 2]) >= 0;
-        if (escaped) {
-            out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
-            i += 2;
-        } else {
-            out += text[i];
-        }
-    }
-    return out;
-}
-
 }  // namespace
 
 base::Error schema_error(std::string_view place, std::string_view message) {
@@ -193,31 +159,10 @@ const SchemaJson* SchemaReader::opposite(const SchemaJson* s) {
 
 base::Result<const SchemaJson*> SchemaReader::resolve(const SchemaJson& reference,
                                                       const std::string& place) {
-    if (!reference.is_string()) return schema_error(place, "expected a string");
-    auto name = reference.get<std::string>();
-    if (!anchors_known_) {
-        TRY_VOID(charge(root_, place));
-        find_anchors(root_, anchors_);
-        anchors_known_ = true;
-    }
-    const auto anchor = anchors_.find(name);
-    if (anchor != anchors_.end()) return anchor->second;
-    for (const char* keyword : {"$id", "id"}) {  // the document's own name
-        if (!root_.contains(keyword) || !root_[keyword].is_string()) continue;
-        auto own = root_[keyword].get<std::string>();
-        if (own.ends_with('#')) own.pop_back();
-        if (!own.empty() && name.starts_with(own + "#")) name = name.substr(own.size());
-    }
-    if (!name.starts_with('#')) {
-        return schema_error(place, fmt::format("\"{}\" is outside of this schema; only references "
-                                               "that begin with # are supported",
-                                               name));
-    }
-    try {
-        return &root_.at(SchemaJson::json_pointer(without_percents(name.substr(1))));
-    } catch (const SchemaJson::exception&) {
-        return schema_error(place, fmt::format("there is no \"{}\" in the schema", name));
-    }
+    if (!references_.has_looked()) TRY_VOID(charge(root_, place));
+    auto found = references_.resolve(reference);
+    if (!found.ok()) return schema_error(place, found.error().message);
+    return found;
 }
 
 void SchemaReader::add_any(std::vector<SchemaJson> branches, const std::string& place,

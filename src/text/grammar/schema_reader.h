@@ -1,10 +1,10 @@
 #pragma once
 
 #include <deque>
-#include <map>
 #include <string>
 
 #include "text/grammar/schema_facts.h"
+#include "text/grammar/schema_words.h"
 
 namespace helix::text::grammar {
 
@@ -12,7 +12,7 @@ namespace helix::text::grammar {
 // outlive the facts.
 class SchemaReader {
   public:
-    explicit SchemaReader(const SchemaJson& root) : root_(root) {}
+    explicit SchemaReader(const SchemaJson& root) : root_(root), references_(root) {}
 
     // Adds what a schema says. place says where it stands, for messages.
     base::Status add(const SchemaJson& s, const std::string& place, SchemaFacts& facts);
@@ -67,8 +67,7 @@ class SchemaReader {
 
     const SchemaJson& root_;
     std::deque<SchemaJson> made_;
-    std::map<std::string, const SchemaJson*> anchors_;
-    bool anchors_known_ = false;
+    SchemaReferences references_;
     std::uint64_t work_ = 0;
     int depth_ = 0;
 };

@@ -15,19 +15,6 @@ constexpr std::size_t kMaxGraphStates = 20'000;
 // A text that must match and be counted is drawn up to at least this length.
 constexpr std::int32_t kLeastLength = 256;
 
-Expr quoted(Expr inside) {
-    std::vector<Expr> items{literal("\"")};
-    items.push_back(std::move(inside));
-    items.push_back(literal("\""));
-    return sequence(std::move(items));
-}
-
-Expr text_expr(std::string_view text) {
-    std::vector<Expr> out;
-    for (const char32_t code : code_points(text)) out.push_back(chars({{code, code}}));
-    return sequence(std::move(out));
-}
-
 // What the states of a dfa read whose every text is any number of characters of one set.
 std::optional<CharSet> one_set(const Dfa& dfa, const Alphabet& alphabet) {
     if (dfa.size() != 2 || !dfa.accepts(dfa.start())) return {};
@@ -104,7 +91,7 @@ base::Result<std::vector<SchemaCompiler::TextSet>> SchemaCompiler::text_sets(
     }
     for (const SchemaJson& value : facts.excluded) {
         if (!value.is_string()) continue;
-        out.push_back({text_expr(value.get_ref<const std::string&>()), false, false});
+        out.push_back({spelled(value.get_ref<const std::string&>()), false, false});
     }
     return out;
 }
@@ -140,7 +127,7 @@ base::Result<Expr> SchemaCompiler::text_of(const Dfa& dfa, const Alphabet& alpha
         return never(place + ": no text that matches is so long");
     }
     const auto set = one_set(dfa, alphabet);
-    if (set) return inside_json_string(repeat(chars(*set), min, max));
+    if (set) return json_.inside_string(repeat(chars(*set), min, max));
     auto graph = to_state_graph(dfa, alphabet, min, max, kMaxGraphStates);
     while (!graph && max != kNoLimit && max / 2 >= std::max(min, kLeastLength)) {
         max /= 2;
@@ -150,7 +137,7 @@ base::Result<Expr> SchemaCompiler::text_of(const Dfa& dfa, const Alphabet& alpha
     const bool ends = std::any_of(graph->states.begin(), graph->states.end(),
                                   [](const StateGraph::State& state) { return state.accepts; });
     if (!ends) return never(place + ": no text that matches has such a length");
-    return inside_json_string(grammar::graph(std::move(*graph)));
+    return json_.inside_string(grammar::graph(std::move(*graph)));
 }
 
 base::Result<Expr> SchemaCompiler::string(const Facts& facts, const std::string& place) {
@@ -167,14 +154,17 @@ base::Result<Expr> SchemaCompiler::string(const Facts& facts, const std::string&
     key += SchemaJson(facts.excluded).dump();
     const auto known = made_.find(key);
     if (known != made_.end()) return known->second;
-    TRY(const std::vector<TextSet> sets, text_sets(facts, place));
+    TRY(std::vector<TextSet> sets, text_sets(facts, place));
+    const bool counted = length.min > 0 || length.max != kNoLimit;
+    if (sets.empty() && !counted) return json_.string();
+    for (const std::string_view mark : never_in_strings(json_.notation())) {
+        sets.push_back({spelled(mark), true, false});
+    }
     Expr inside;
     if (sets.empty()) {
-        if (length.min == 0 && length.max == kNoLimit) return json_.string();
         inside = repeat(json_.character(), length.min, length.max);
     } else {
-        const bool simple = sets.size() == 1 && sets[0].wanted && sets[0].search &&
-                            length.min == 0 && length.max == kNoLimit;
+        const bool simple = sets.size() == 1 && sets[0].wanted && sets[0].search && !counted;
         // Where the pattern has no anchor any character may stand, also in other spellings.
         auto whole = simple ? with_whole_text(inside_json_string(sets[0].expr), json_.character())
                             : std::optional<Expr>();
@@ -189,7 +179,7 @@ base::Result<Expr> SchemaCompiler::string(const Facts& facts, const std::string&
             TRY(inside, text_of(dfa, alphabet, length, place));
         }
     }
-    Expr made = is_nothing(inside) ? nothing() : shared(quoted(std::move(inside)), "text");
+    Expr made = is_nothing(inside) ? nothing() : shared(json_.quoted(std::move(inside)), "text");
     made_.emplace(key, made);
     return made;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/grammar/call_arguments.h"
 #include "text/grammar/grammar.h"
 
 namespace helix::text::grammar {
@@ -31,11 +32,11 @@ class TaggedArguments {
     base::Result<Expr> of(const nlohmann::ordered_json& schema, const ArgumentTags& tags);
 
   private:
-    base::Result<Expr> one(const std::string& name, const nlohmann::ordered_json& schema,
-                           const nlohmann::ordered_json& root, const ArgumentTags& tags);
-    base::Result<Grammar> value(const nlohmann::ordered_json& schema,
-                                const nlohmann::ordered_json& root, const ArgumentTags& tags,
-                                bool text, const std::string& name);
+    base::Result<Expr> one(const CallArgument& argument, const nlohmann::ordered_json& root,
+                           const ArgumentTags& tags);
+    static base::Result<Grammar> value(const CallArgument& argument,
+                                       const nlohmann::ordered_json& root, const ArgumentTags& tags,
+                                       bool text);
 
     Grammar& grammar_;
     std::map<std::string, RuleIndex> values_;  // by their schemas

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "text/grammar/schema_words.h"
 #include "text/tool_calls/drawn_forms.h"
 #include "text/tool_calls/tool_schemas.h"
 
@@ -12,14 +13,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// What may be left out; by the name of a schema others may refer to it.
 bool is_annotation(std::string_view key) {
-    return key == "title" || key == "description" || key == "examples" || key == "$comment";
+    return grammar::is_schema_annotation(key) && key != "$id";
 }
 
 // Members that name schemas, which may be called like a keyword.
 bool names_schemas(std::string_view key) {
     return key == "properties" || key == "patternProperties" || key == "$defs" ||
-           key == "definitions" || key == "dependentSchemas";
+           key == "definitions" || key == "dependentSchemas" || key == "dependencies" ||
+           key == "dependentRequired";
 }
 
 // The schema without its descriptions, which agents write many of.
@@ -30,9 +33,8 @@ Json without_annotations(Json schema) {
     if (!schema.is_object()) return schema;
     Json out = Json::object();
     for (auto& [key, value] : schema.items()) {
-        if (is_annotation(key) && value.is_string()) continue;
-        if (key == "examples" && value.is_array()) continue;
-        if (key == "enum" || key == "const" || key == "default" || key == "required") {
+        if (is_annotation(key)) continue;
+        if (key == "enum" || key == "const" || key == "required") {
             out[key] = std::move(value);
         } else if (names_schemas(key) && value.is_object()) {
             Json named = Json::object();
@@ -56,6 +58,13 @@ std::string with_name(std::string_view text, const std::string& name) {
     };
     if (!put("{name}", name)) put("{}", Json(name).dump());
     return out;
+}
+
+Json triggers_of(const DrawnForm& form, const Json& tools) {
+    if (form.trigger.find("{name}") == std::string_view::npos) return form.trigger;
+    Json all = Json::array();
+    for (const Json& tool : tools) all.push_back(with_name(form.trigger, tool["name"]));
+    return all;
 }
 
 // The text before the arguments, in pieces if there is an id.
@@ -127,7 +136,7 @@ base::Result<std::string> grammar_of_calls(const WantedCalls& wanted) {
                 {"markers", form->markers},
                 {"calls", Json::array()}};
     if (!wanted.demanded) {
-        out["trigger"] = form->trigger;
+        out["trigger"] = triggers_of(*form, *wanted.tools);
         out["trigger_first"] = form->trigger_first;
     }
     for (const Json& tool : *wanted.tools) {
@@ -135,6 +144,7 @@ base::Result<std::string> grammar_of_calls(const WantedCalls& wanted) {
                      {"schema", tool["parameters"]},
                      {"after", form->after}};
         if (!form->tags.text.empty()) call["tags"] = tags_of_call(form->tags, tool);
+        if (!form->notation.empty()) call["notation"] = form->notation;
         out["calls"].push_back(std::move(call));
     }
     return out.dump();

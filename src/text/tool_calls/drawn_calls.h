@@ -26,8 +26,8 @@ struct WantedCalls {
 
 // What an OutputGrammar of kind tool_calls says to have such an answer drawn, in the form that the
 // model's family writes. A call has the least white space, and no id, which only we give. Error
-// invalid for a form that does not write its arguments as JSON, or whose calls begin like other
-// text and are not demanded; it names the form.
+// invalid for a form without calls, or whose calls begin like other text and are not demanded; it
+// names the form.
 base::Result<std::string> grammar_of_calls(const WantedCalls& wanted);
 
 }  // namespace helix::text

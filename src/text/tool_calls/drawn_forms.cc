@@ -144,6 +144,48 @@ const std::vector<DrawnForm>& tagged_forms() {
     return kForms;
 }
 
+const std::vector<DrawnForm>& literal_forms() {
+    static const std::vector<DrawnForm> kForms = {
+        {.format = "pythonic",
+         .before = "{name}(",
+         .after = ")",
+         .begin = "[",
+         .between = ", ",
+         .end = "]",
+         .trigger = "[{name}(",
+         .trigger_first = true,
+         .notation = "python"},
+        {.format = "lfm2",
+         .before = "{name}(",
+         .after = ")",
+         .begin = "<|tool_call_start|>[",
+         .between = ", ",
+         .end = "]<|tool_call_end|>",
+         .trigger = "<|tool_call_start|>",
+         .markers = {"<|tool_call_start|>", "<|tool_call_end|>"},
+         .notation = "python"},
+    };
+    return kForms;
+}
+
+// Gemma 4's marks and those of FunctionGemma.
+DrawnForm gemma_form(const WantedCalls& wanted) {
+    if (wanted.chat_template.find("<start_function_call>") != std::string_view::npos) {
+        return {.format = "gemma4",
+                .before = "<start_function_call>call:{name}",
+                .after = "<end_function_call>",
+                .trigger = "<start_function_call>",
+                .markers = {"<start_function_call>", "<end_function_call>", "<escape>"},
+                .notation = "function_gemma"};
+    }
+    return {.format = "gemma4",
+            .before = "<|tool_call>call:{name}",
+            .after = "<tool_call|>",
+            .trigger = "<|tool_call>",
+            .markers = {"<|tool_call>", "<tool_call|>", "<|\"|>"},
+            .notation = "gemma"};
+}
+
 // Mistral's three forms, told apart by the tokenizer's version.
 DrawnForm mistral_form(const WantedCalls& wanted) {
     DrawnForm form = {.format = "mistral",
@@ -184,7 +226,8 @@ DrawnForm deepseek_form(const WantedCalls& wanted) {
 std::optional<DrawnForm> drawn_form(const WantedCalls& wanted) {
     if (wanted.format == "mistral") return mistral_form(wanted);
     if (wanted.format == "deepseek") return deepseek_form(wanted);
-    for (const auto* forms : {&json_forms(), &tagged_forms()}) {
+    if (wanted.format == "gemma4") return gemma_form(wanted);
+    for (const auto* forms : {&json_forms(), &tagged_forms(), &literal_forms()}) {
         for (const DrawnForm& form : *forms) {
             if (form.format == wanted.format) return form;
         }

@@ -26,7 +26,8 @@ struct DrawnForm {
     std::string_view begin{};
     std::string_view between{};
     std::string_view end{};
-    std::string_view trigger{};  // what calls begin with, and no other text
+    // What calls begin with, and no other text; with {name}, for each tool.
+    std::string_view trigger{};
     bool trigger_first = false;  // it means nothing behind other text
     bool several = true;         // more than one call can be told from one
     std::string_view id_of = "0-9";
@@ -34,6 +35,7 @@ struct DrawnForm {
     int max_id = 4;
     std::vector<std::string_view> markers{};
     DrawnTags tags{};
+    std::string_view notation{};  // of arguments that are not JSON: python, gemma, function_gemma
 };
 
 // The form of the wanted calls; nothing if there is none.

@@ -71,7 +71,9 @@ bool LiteralReader::members(char end, std::string_view between, std::string& jso
         if (!first && !take(",")) return false;
         if (!first && take({&end, 1})) break;
         std::string key;
-        if (!name(key) || !take(between)) return false;
+        skip_blanks();
+        const bool in_quotes = notation_ == Notation::gemma && quoted(key);
+        if ((!in_quotes && !name(key)) || !take(between)) return false;
         json += (first ? "" : ", ") + json_quoted(key) + ": ";
         if (!value(json, 0)) return false;
         first = false;

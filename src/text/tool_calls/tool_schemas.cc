@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "text/grammar/schema_words.h"
+
 namespace helix::text {
 namespace {
 
@@ -28,22 +30,8 @@ std::uint8_t type_of_value(const ordered_json& value) {
     return value.is_array() ? json_type::kArray : json_type::kObject;
 }
 
-// What a reference into the schema leads to; null if nowhere.
-const ordered_json* follow(const ordered_json& root, const std::string& reference) {
-    if (!reference.starts_with("#/")) return nullptr;
-    const ordered_json* at = &root;
-    for (std::size_t begin = 2; begin <= reference.size();) {
-        const std::size_t end = std::min(reference.find('/', begin), reference.size());
-        const auto next =
-            at->is_object() ? at->find(reference.substr(begin, end - begin)) : at->end();
-        if (!at->is_object() || next == at->end()) return nullptr;
-        at = &*next;
-        begin = end + 1;
-    }
-    return at;
-}
-
-std::uint8_t types_of_schema(const ordered_json& root, const ordered_json& schema, int depth) {
+std::uint8_t types_of_schema(grammar::SchemaReferences& references, const ordered_json& schema,
+                             int depth) {
     if (!schema.is_object() || depth > kMaxSchemaDepth) return 0;
     std::uint8_t types = 0;
     for (const auto& [key, value] : schema.items()) {
@@ -60,10 +48,10 @@ std::uint8_t types_of_schema(const ordered_json& root, const ordered_json& schem
         } else if (key == "nullable" && value == true) {
             types |= json_type::kNull;
         } else if ((key == "anyOf" || key == "oneOf" || key == "allOf") && value.is_array()) {
-            for (const auto& part : value) types |= types_of_schema(root, part, depth + 1);
+            for (const auto& part : value) types |= types_of_schema(references, part, depth + 1);
         } else if (key == "$ref" && value.is_string()) {
-            const ordered_json* target = follow(root, value.get_ref<const std::string&>());
-            if (target != nullptr) types |= types_of_schema(root, *target, depth + 1);
+            const auto target = references.resolve(value);
+            if (target.ok()) types |= types_of_schema(references, **target, depth + 1);
         }
     }
     return types;
@@ -83,8 +71,9 @@ ToolSchemas::ToolSchemas(const ordered_json& tools) {
         if (schema == function->end() || !schema->is_object()) continue;
         const auto properties = schema->find("properties");
         if (properties == schema->end() || !properties->is_object()) continue;
+        grammar::SchemaReferences references(*schema);
         for (const auto& [key, property] : properties->items()) {
-            parameters[key] = types_of_schema(*schema, property, 0);
+            parameters[key] = types_of_schema(references, property, 0);
         }
     }
 }
