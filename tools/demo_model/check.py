@@ -195,7 +195,7 @@ def check_file(path: str, expected_logits: Optional[np.ndarray] = None,
         if difference > 2e-3:
             problems.append("check: the logits differ")
     if calls_tools(model):
-        if exam.take(exam.ask_model(model), 100, EXAM_SEED, show) < 95:
+        if exam.take(exam.ask_model(model), 100, EXAM_SEED, tools_corpus.CITIES, show) < 95:
             problems.append("check: fewer than 95 of 100")
     else:
         good, missed = check_answers(model, show)

@@ -5,9 +5,9 @@
     tools/demo_model/exam.py --base-url http://127.0.0.1:8080/v1     a server, greedily
 
 A question is done right when the calls are exactly those that it needs, in its order (together or
-one after another), and the answer then contains every result. Cities and the numbers that are added
-are kept from the training; sentences around them are not. A question that needs no tool, or whose tool is
-not offered, is done right without a call and with the answer that was taught.
+one after another), and the answer then contains every result. The pairs of numbers that are added are kept
+from the training, with --new-cities the cities, too; the sentences around them are not. A question that needs no
+tool, or whose tool is not offered, is done right without a call and with the answer that was taught.
 """
 
 from __future__ import annotations
@@ -92,10 +92,11 @@ def hold(task: Task, tools: List[str], system: str, ask: Ask) -> Tuple[bool, Lis
     return False, messages
 
 
-def take(ask: Ask, count: int, seed: int, show: bool) -> int:
+def take(ask: Ask, count: int, seed: int, cities: List[str], show: bool) -> int:
     """How many of `count` questions are done right."""
     rng = random.Random(seed)
-    source, right, by_kind = Source(rng, exam=True), 0, collections.Counter()
+    right = 0
+    source, by_kind = Source(rng, exam=True, cities=cities), collections.Counter()  # type: ignore[var-annotated]
     for _ in range(count):
         task, missing = tools_corpus.draw_unanswerable(source) if rng.random() < 0.08 else (
             tools_corpus.draw_task(source), "")
@@ -119,12 +120,14 @@ def main() -> int:
     options.add_argument("--base-url", help="of a server, with /v1")
     options.add_argument("--count", type=int, default=100)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--new-cities", action="store_true", help="ask for cities that the training never held")
     options.add_argument("--show", action="store_true", help="what went wrong")
     args = options.parse_args()
     if bool(args.file) == bool(args.base_url):
         options.error("one of a file and --base-url is needed")
     ask = ask_server(args.base_url.rstrip("/")) if args.base_url else ask_model(ReferenceModel(args.file))
-    return 0 if take(ask, args.count, args.seed, args.show) >= 0.95 * args.count else 1
+    cities = tools_corpus.HELD_OUT_CITIES if args.new_cities else tools_corpus.CITIES
+    return 0 if take(ask, args.count, args.seed, cities, args.show) >= 0.95 * args.count else 1
 
 
 if __name__ == "__main__":

@@ -55,16 +55,14 @@ class Recipe(NamedTuple):
     user_weight: float  # of the loss on what the user says, against 1 for what the model says
     short: Shape
     question: str  # whose logits are compared
-    steps: int
 
 
 TALKER = Recipe("helix-demo", "Small model for the Helix demo, trained on generated text", 2048, vocab_module.UNIT,
                 vocab_module.CHAT_TEMPLATE, corpus.draw_document, corpus.draw_document,
-                lambda rng: corpus.chat(rng, rng.randint(8, 24)),
-                0.1, (4, 256), "What is a pipeline?", 2600)
+                corpus.draw_long, 0.1, (4, 256), "What is a pipeline?")
 CALLER = Recipe("helix-demo-tools", "Small model for tests of Helix that calls two tools, trained on generated text",
                 1024, tools_corpus.UNIT, tools_corpus.CHAT_TEMPLATE, tools_corpus.draw_for_vocabulary,
-                tools_corpus.draw_document, tools_corpus.draw_long, 0.01, (3, 384), "What is 12 plus 30?", 3200)
+                tools_corpus.draw_document, tools_corpus.draw_long, 0.01, (3, 384), "What is 12 plus 30?")
 
 
 # ---- corpus -> token rows ----------------------------------------------------------------------
@@ -351,7 +349,7 @@ def main() -> int:
     options.add_argument("--tools", action="store_true", help="the model that calls tools")
     options.add_argument("--out", help="file to write [models/NAME.gguf]")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--steps", type=int, help="training steps of about 1000 tokens [2600; with --tools 3200]")
+    options.add_argument("--steps", type=int, default=2600, help="training steps of about 1000 tokens")
     options.add_argument("--state", default="", help="file that an interrupted run goes on from")
     options.add_argument("--threads", type=int, default=1)
     args = options.parse_args()
@@ -366,7 +364,7 @@ def main() -> int:
     assert len(vocab.pieces) == recipe.vocabulary, "the corpus has too few different words"
     print(f"vocabulary: {len(vocab.pieces)} pieces, {sum(sizes) / 500:.0f} tokens per document, "
           f"{sum(map(len, texts[:500])) / sum(sizes):.2f} characters per token", flush=True)
-    parameters = train(vocab, recipe, args.seed, args.steps or recipe.steps, args.state)
+    parameters = train(vocab, recipe, args.seed, args.steps, args.state)
     count = sum(t.numel() for t in parameters.values())
     pathlib.Path(out).parent.mkdir(parents=True, exist_ok=True)
     export(out, vocab, recipe, parameters)
