@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { generateObject, generateText, streamText, tool } from 'ai';
+import { embed, embedMany, generateObject, generateText, streamText, tool } from 'ai';
 import { z } from 'zod';
 import { check, finish } from './check.mjs';
 
@@ -48,6 +48,20 @@ for (const [name, model] of Object.entries(models)) {
     const schema = z.object({ name: z.string().max(10), size: z.number().min(0).max(10), kind: z.enum(['a', 'b']) });
     const { object } = await generateObject({ model, ...common, maxOutputTokens: 200, schema });
     schema.parse(object);
+  });
+}
+
+const embedders = { 'openai-compatible': compatible.embeddingModel(id), openai: openai.embedding(id) };
+for (const [name, model] of Object.entries(embedders)) {
+  await check(`${name}: embed and embedMany`, async () => {
+    const values = ['One machine.', 'Two machines.', 'A network.'];
+    const many = await embedMany({ model, values, maxRetries: 0 });
+    assert.deepEqual(many.values, values);
+    assert.equal(many.embeddings.length, 3);
+    assert.ok(many.usage.tokens > 0);
+    const one = await embed({ model, value: values[1], maxRetries: 0 });
+    assert.deepEqual(one.embedding, many.embeddings[1]);
+    assert.ok(Math.abs(Math.hypot(...one.embedding) - 1) < 1e-4);
   });
 }
 

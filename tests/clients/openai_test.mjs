@@ -1,6 +1,7 @@
 // The openai package, as anybody installs it, against HELIX_BASE_URL (".../v1"). Knows nothing of the model
 // behind it but that it answers.
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import OpenAI, { toFile } from 'openai';
 import { check, finish } from './check.mjs';
 
@@ -306,6 +307,50 @@ await check('eight streams at once', async () => {
       (await collect(await client.chat.completions.create(greedy({ stream: true })))).text),
   );
   assert.deepEqual(texts, Array(8).fill(expected));
+});
+
+// A server in front of Helix's that answers first with `status`, and passes on what comes later.
+async function behindBusyServer(status, body) {
+  const arrived = [];
+  const server = createServer(async (request, response) => {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    arrived.push(performance.now());
+    if (arrived.length === 1) {
+      response.writeHead(status, { 'content-type': 'application/json', 'retry-after': '1' });
+      response.end(JSON.stringify({ error: { message: 'busy', type: 'server_error', param: null, code: null } }));
+      return;
+    }
+    const answer = await fetch(new URL(request.url.replace(/^\/v1/, baseURL)), {
+      method: request.method,
+      body: Buffer.concat(parts),
+      headers: { 'content-type': 'application/json', authorization: request.headers.authorization },
+    });
+    response.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') });
+    for await (const part of answer.body) response.write(part);
+    response.end();
+  });
+  await new Promise((resolve) => { server.listen(0, '127.0.0.1', resolve); });
+  try {
+    await body(`http://127.0.0.1:${server.address().port}/v1`, arrived);
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+await check('maxRetries: after a 429 and a 503 the client waits as Retry-After says, and then has its answer', async () => {
+  const expected = (await client.chat.completions.create(greedy())).choices[0].message.content;
+  await Promise.all([429, 503].map((status) => behindBusyServer(status, async (address, arrived) => {
+    const patient = client.withOptions({ baseURL: address, maxRetries: 1 });
+    assert.equal((await collect(await patient.chat.completions.create(greedy({ stream: true })))).text, expected);
+    assert.equal(arrived.length, 2);
+    assert.ok(arrived[1] - arrived[0] >= 950, `${arrived[1] - arrived[0]} ms between the requests`);
+  })));
+  await behindBusyServer(503, async (address, arrived) => {
+    await assert.rejects(client.withOptions({ baseURL: address }).models.list(), OpenAI.InternalServerError);
+    assert.equal(arrived.length, 1);
+  });
 });
 
 // Only for a server that keeps files, batches and responses.

@@ -2,8 +2,10 @@
 """Checks a demo model file: numbers, tokenizer and, above all, whether its answers make sense.
 
     tools/demo_model/check.py models/helix-demo.gguf [--samples] [--vectors FILE]
+    tools/demo_model/check.py models/helix-demo-tools.gguf [--vectors FILE]
 
-Needs numpy only. --vectors writes tokenizer cases and greedy continuations as JSON for tests.
+Needs numpy only. --vectors writes tokenizer cases and greedy continuations as JSON for tests. The model
+that calls tools takes the exam of exam.py.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy as np
 
 import corpus
+import exam
+import tools_corpus
 from reference import ReferenceModel
-from vocabulary import BOS, EOS, render
+from vocabulary import BOS, EOS, UNIT, Vocabulary, render
 
 # Pairs of a question and a word or pattern that a right answer has. None of these texts is in the
 # corpus as it is: they are paraphrases, so they show whether the model has understood the
@@ -55,6 +59,7 @@ QUESTIONS = [
     ("What is a coordinator?", "plan|requests"),
     ("Who invented the guitar?", "do not know"),
 ]
+EXAM_SEED = 1
 STARTS = ["Once upon a time", "One day, a little fox", "Long ago, there was a", "Lily and Tom",
           "Once upon a time, a brave robot named Ada"]
 
@@ -66,11 +71,17 @@ def tokenizer_cases() -> List[str]:
             "the KV cache of a worker", "supercalifragilistic", "a\u2581b", "http://127.0.0.1:8080/v1"]
 
 
+def calls_tools(model: ReferenceModel) -> bool:
+    return bool(model.metadata["general.name"] == "helix-demo-tools")
+
+
 def check_tokenizer(model: ReferenceModel) -> List[str]:
     """Unit by unit equals the whole text, and decoding gives the text back."""
-    vocab, problems = model.vocabulary, []
+    draw, unit = (tools_corpus.draw_document, tools_corpus.UNIT) if calls_tools(model) else (corpus.draw_document, UNIT)
+    problems, vocab = [], model.vocabulary
+    vocab = Vocabulary(vocab.pieces, vocab.scores, vocab.types, unit)
     rng = random.Random(7)
-    texts = [t for turns in (corpus.draw_document(rng) for _ in range(200)) for _, t in turns]
+    texts = [t for turns in (draw(rng) for _ in range(200)) for _, t in turns]
     for text in tokenizer_cases()[1:] + texts:
         ids = vocab.encode(text)
         if ids != vocab.encode_plain(text):
@@ -125,19 +136,45 @@ def greedy_case(model: ReferenceModel, ids: List[int]) -> Dict[str, Any]:
             "leads": [round(float(x), 4) for x in peak[:, 1] - peak[:, 0]]}
 
 
-def write_vectors(model: ReferenceModel, path: str) -> None:
-    """Cases for tests: text -> ids, conversation -> rendered prompt -> ids -> greedy answer."""
-    vocab = model.vocabulary
+def talker_chats() -> List[Dict[str, Any]]:
     chats = [[("user", "What is a pipeline?")], [("user", "Tell me a story about a robot.")],
              [("system", "You are a helpful assistant."), ("user", "What is the KV cache?")],
              [("user", "What is a GPU?"), ("assistant", "A GPU is a chip."), ("user", "Thank you!")]]
+    return [{"messages": [{"role": r, "content": t} for r, t in turns], "prompt": render(turns, True)}
+            for turns in chats]
+
+
+def caller_chats(model: ReferenceModel) -> List[Dict[str, Any]]:
+    """Every answer of three loops of agents, and one without tools."""
+    rng, cases = random.Random(4), []
+    talks = [(["get_weather", "add"], ["What is the weather in Lisbon and what is 12 plus 30?", "sunny", "42"]),
+             (["add"], ["What is 345 + 67?", '{"sum":412}']),
+             (["add", "get_weather"], ["What is the temperature in Kyoto plus 5?", "19 degrees and windy", "24"]),
+             ([], ["Who are you?"])]
+    for tools, (question, *results) in talks:
+        messages: List[tools_corpus.Message] = [{"role": "user", "content": question}]
+        while True:
+            prompt = render(tools_corpus.turns(tools_corpus.Conversation(tools, messages)), True)
+            cases.append({"messages": messages[:], "tools": [exam.schema(name, rng) for name in tools],
+                          "prompt": prompt})
+            message = exam.ask_model(model)(messages, tools)
+            if not message.get("tool_calls"):
+                break
+            messages.append(message)
+            for call in message["tool_calls"]:
+                call["function"]["arguments"] = json.loads(call["function"]["arguments"])
+                messages.append({"role": "tool", "tool_call_id": call["id"], "content": results.pop(0)})
+    return cases
+
+
+def write_vectors(model: ReferenceModel, path: str) -> None:
+    """Cases for tests: text -> ids, conversation -> rendered prompt -> ids -> greedy answer."""
+    vocab = model.vocabulary
     data: Dict[str, Any] = {"tokenizer": [{"text": t, "ids": vocab.encode(t)} for t in tokenizer_cases()],
             "chat": [], "completion": []}
-    for turns in chats:
-        prompt = render(turns, True)
-        data["chat"].append({"messages": [{"role": r, "content": t} for r, t in turns],
-                             "prompt": prompt, **greedy_case(model, vocab.encode(prompt))})
-    for start in STARTS[:3]:
+    for chat in caller_chats(model) if calls_tools(model) else talker_chats():
+        data["chat"].append({**chat, **greedy_case(model, vocab.encode(chat["prompt"]))})
+    for start in [] if calls_tools(model) else STARTS[:3]:
         data["completion"].append({"prompt": start,
                                    **greedy_case(model, vocab.encode(start, add_bos=True))})
     with open(path, "w", encoding="utf-8") as file:
@@ -157,10 +194,14 @@ def check_file(path: str, expected_logits: Optional[np.ndarray] = None,
         print(f"check: largest difference of logits, numpy against torch: {difference:.2e}")
         if difference > 2e-3:
             problems.append("check: the logits differ")
-    good, missed = check_answers(model, show)
-    print(f"check: {good} of {len(QUESTIONS)} answers fit")
-    if good < 0.9 * len(QUESTIONS):
-        problems += missed
+    if calls_tools(model):
+        if exam.take(exam.ask_model(model), 100, EXAM_SEED, tools_corpus.CITIES, show) < 95:
+            problems.append("check: fewer than 95 of 100")
+    else:
+        good, missed = check_answers(model, show)
+        print(f"check: {good} of {len(QUESTIONS)} answers fit")
+        if good < 0.9 * len(QUESTIONS):
+            problems += missed
     for line in problems:
         print(line, file=sys.stderr)
     return 1 if problems else 0

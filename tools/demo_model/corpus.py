@@ -438,6 +438,10 @@ def draw_document(rng: random.Random) -> Document:
     return chat(rng, rng.choice([2, 2, 3, 3, 4, 6]))
 
 
+def draw_long(rng: random.Random) -> Document:
+    return chat(rng, rng.randint(8, 24))
+
+
 if __name__ == "__main__":
     generator = random.Random(1)
     for _ in range(40):

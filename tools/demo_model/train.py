@@ -2,6 +2,7 @@
 """Trains the demo model from scratch and writes it as a GGUF file.
 
     tools/demo_model/train.py --out models/helix-demo.gguf --seed 1
+    tools/demo_model/train.py --tools --out models/helix-demo-tools.gguf --seed 1
 
 Stages: corpus -> vocabulary -> train -> export -> check. Needs Debian's python3-torch; on one
 thread of a current processor it takes about half an hour. See README.md.
@@ -15,7 +16,7 @@ import pathlib
 import random
 import sys
 import time
-from typing import Dict, List, Tuple
+from typing import Callable, Dict, List, NamedTuple, Pattern, Tuple
 
 import numpy as np
 import torch
@@ -24,24 +25,49 @@ import torch.nn.functional as F
 import corpus
 import gguf
 import stories
+import tools_corpus
 import vocabulary as vocab_module
 from check import check_file
 from vocabulary import BOS, EOS, SPACE, Vocabulary, render
 
 HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, FFN = 128, 8, 4, 2, 32, 384
-VOCABULARY, CONTEXT, EPSILON, ROPE_BASE = 2048, 1024, 1e-5, 10000.0
+CONTEXT, EPSILON, ROPE_BASE = 1024, 1e-5, 10000.0
 MUON_RATE, EMBEDDING_RATE, ADAM_RATE = 0.01, 0.03, 4e-3
 DECAY_FROM = 0.5  # of the steps; from there the rate falls and long rows are mixed in
-USER_WEIGHT = 0.1  # of the loss on what the user says, against 1 for what the model says
 AGAIN_WEIGHT = 4.0  # on a name that came before: whom a story is about is hard to learn
 NAMES = set(stories.GIRLS + stories.BOYS + stories.KINDS)
 GROUP = HEADS // KV_HEADS
 
 Example = Tuple[List[int], List[float]]
+Shape = Tuple[int, int]  # rows, tokens
+
+
+class Recipe(NamedTuple):
+    """What the two demo models differ in."""
+    name: str
+    description: str
+    vocabulary: int
+    unit: Pattern[str]
+    template: str
+    draw_for_vocabulary: Callable[[random.Random], corpus.Document]
+    draw_document: Callable[[random.Random], corpus.Document]
+    draw_long: Callable[[random.Random], corpus.Document]  # for half of the documents of long rows
+    user_weight: float  # of the loss on what the user says, against 1 for what the model says
+    short: Shape
+    question: str  # whose logits are compared
+
+
+TALKER = Recipe("helix-demo", "Small model for the Helix demo, trained on generated text", 2048, vocab_module.UNIT,
+                vocab_module.CHAT_TEMPLATE, corpus.draw_document, corpus.draw_document,
+                corpus.draw_long, 0.1, (4, 256), "What is a pipeline?")
+CALLER = Recipe("helix-demo-tools", "Small model for tests of Helix that calls two tools, trained on generated text",
+                1024, tools_corpus.UNIT, tools_corpus.CHAT_TEMPLATE, tools_corpus.draw_for_vocabulary,
+                tools_corpus.draw_document, tools_corpus.draw_long, 0.01, (3, 384), "What is 12 plus 30?")
 
 
 # ---- corpus -> token rows ----------------------------------------------------------------------
-def encode_document(vocab: Vocabulary, turns: corpus.Document, rng: random.Random) -> Example:
+def encode_document(vocab: Vocabulary, turns: corpus.Document, user_weight: float,
+                    rng: random.Random) -> Example:
     """Token ids of the rendered document, and the loss weight of each token as a target."""
     ids, weights = [BOS], [0.0]
     draw = rng.random()
@@ -53,7 +79,7 @@ def encode_document(vocab: Vocabulary, turns: corpus.Document, rng: random.Rando
         else:
             head = [vocab.ids[f"<|{role}|>"]] + vocab.encode_plain("\n")
             body = vocab.encode_plain("\n" + text.strip())[len(head) - 1:]
-            weight = 1.0 if role == "assistant" else USER_WEIGHT
+            weight = 1.0 if role == "assistant" else user_weight
         ids += head + body + [EOS]
         weights += [0.0] * len(head) + [weight] * (len(body) + 1)
     said = set()
@@ -68,16 +94,17 @@ def encode_document(vocab: Vocabulary, turns: corpus.Document, rng: random.Rando
 class Packer:
     """Fills rows of `length` tokens with whole documents; document numbers keep them apart."""
 
-    def __init__(self, vocab: Vocabulary, seed: int) -> None:
+    def __init__(self, vocab: Vocabulary, recipe: Recipe, seed: int) -> None:
         self.vocab, self.rng, self.left = vocab, random.Random(seed), []  # type: ignore[var-annotated]
+        self.recipe = recipe
 
     def example(self, length: int) -> Example:
         while True:
             if length > 512 and self.rng.random() < 0.5:
-                turns = corpus.chat(self.rng, self.rng.randint(8, 24))
+                turns = self.recipe.draw_long(self.rng)
             else:
-                turns = corpus.draw_document(self.rng)
-            ids, weights = encode_document(self.vocab, turns, self.rng)
+                turns = self.recipe.draw_document(self.rng)
+            ids, weights = encode_document(self.vocab, turns, self.recipe.user_weight, self.rng)
             if len(ids) <= length:
                 return ids, weights
 
@@ -116,11 +143,11 @@ class Packer:
 
 
 # ---- model -------------------------------------------------------------------------------------
-def make_parameters(seed: int) -> Dict[str, torch.Tensor]:
+def make_parameters(vocabulary: int, seed: int) -> Dict[str, torch.Tensor]:
     """Tensors under their GGUF names; matrices are [out, in]."""
     torch.manual_seed(seed)
     shapes = {"q": HEADS * HEAD_DIM, "k": KV_HEADS * HEAD_DIM, "v": KV_HEADS * HEAD_DIM}
-    parameters = {"token_embd.weight": torch.randn(VOCABULARY, HIDDEN)}
+    parameters = {"token_embd.weight": torch.randn(vocabulary, HIDDEN)}
     for i in range(LAYERS):
         prefix = f"blk.{i}."
         parameters[prefix + "attn_norm.weight"] = torch.ones(HIDDEN)
@@ -132,7 +159,7 @@ def make_parameters(seed: int) -> Dict[str, torch.Tensor]:
             parameters[f"{prefix}ffn_{name}.weight"] = torch.randn(FFN, HIDDEN) * HIDDEN ** -0.5
         parameters[prefix + "ffn_down.weight"] = torch.randn(HIDDEN, FFN) * 0.004
     parameters["output_norm.weight"] = torch.ones(HIDDEN)
-    parameters["output.weight"] = torch.zeros(VOCABULARY, HIDDEN)
+    parameters["output.weight"] = torch.zeros(vocabulary, HIDDEN)
     return parameters
 
 
@@ -210,14 +237,14 @@ def rate_at(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / 60, (steps - step) / ((1 - DECAY_FROM) * steps))
 
 
-def batch_shape(step: int, steps: int) -> Tuple[int, int]:
-    """(rows, length) of a step: mostly short rows, at the end some long ones."""
-    return (1, 1024) if step > DECAY_FROM * steps and step % 8 == 0 else (4, 256)
+def batch_shape(short: Shape, step: int, steps: int) -> Shape:
+    """Of a step: mostly short rows, at the end some long ones."""
+    return (1, 1024) if step > DECAY_FROM * steps and step % 8 == 0 else short
 
 
-def train(vocab: Vocabulary, seed: int, steps: int, state_file: str) -> Dict[str, torch.Tensor]:
+def train(vocab: Vocabulary, recipe: Recipe, seed: int, steps: int, state_file: str) -> Dict[str, torch.Tensor]:
     """Goes on where state_file (if any) ends; an interrupted run comes to the same weights."""
-    parameters = make_parameters(seed)
+    parameters = make_parameters(recipe.vocabulary, seed)
     for tensor in parameters.values():
         tensor.requires_grad_()
     matrices = [t for n, t in parameters.items() if t.ndim == 2 and n.startswith("blk.")]
@@ -227,7 +254,7 @@ def train(vocab: Vocabulary, seed: int, steps: int, state_file: str) -> Dict[str
     muon = Muon(matrices)
     adam = torch.optim.Adam([{"params": [embedding]}, {"params": others}], lr=ADAM_RATE,
                             betas=(0.9, 0.95), eps=1e-10)
-    packer, shown, first = Packer(vocab, seed), 0.0, 0
+    packer, shown, first = Packer(vocab, recipe, seed), 0.0, 0
     if state_file and pathlib.Path(state_file).exists():
         state = torch.load(state_file)
         if state["run"] != (seed, steps):
@@ -244,12 +271,12 @@ def train(vocab: Vocabulary, seed: int, steps: int, state_file: str) -> Dict[str
             torch.save({"run": (seed, steps), "step": step, "shown": shown, "packer": packer,
                         "muon": muon.buffers, "adam": adam.state_dict(), "parameters": parameters},
                        state_file)
-        rows, length = batch_shape(step, steps)
+        rows, length = batch_shape(recipe.short, step, steps)
         ids, weights, mask = packer.batch(rows, length)
         with torch.autocast("cpu", torch.bfloat16):
             logits = forward(parameters, ids, mask)
         targets, target_weights = ids[:, 1:].reshape(-1), weights[:, 1:].reshape(-1)
-        logits = logits.float().view(rows, length, -1)[:, :-1].reshape(-1, VOCABULARY)
+        logits = logits.float().view(rows, length, -1)[:, :-1].reshape(-1, recipe.vocabulary)
         losses = F.cross_entropy(logits, targets, reduction="none")
         loss = (losses * target_weights).sum() / target_weights.sum()
         for tensor in parameters.values():
@@ -270,14 +297,14 @@ def train(vocab: Vocabulary, seed: int, steps: int, state_file: str) -> Dict[str
 
 
 # ---- export ------------------------------------------------------------------------------------
-def export(path: str, vocab: Vocabulary, parameters: Dict[str, torch.Tensor]) -> None:
+def export(path: str, vocab: Vocabulary, recipe: Recipe, parameters: Dict[str, torch.Tensor]) -> None:
     text, u32, f32 = gguf.STRING, gguf.U32, gguf.F32
     metadata = [
         ("general.architecture", text, "llama"),
-        ("general.name", text, "helix-demo"),
+        ("general.name", text, recipe.name),
         ("general.author", text, "Helix contributors"),
         ("general.license", text, "apache-2.0"),
-        ("general.description", text, "Small model for the Helix demo, trained on generated text"),
+        ("general.description", text, recipe.description),
         ("general.file_type", u32, 7),
         ("general.quantization_version", u32, 2),
         ("llama.context_length", u32, CONTEXT),
@@ -289,7 +316,7 @@ def export(path: str, vocab: Vocabulary, parameters: Dict[str, torch.Tensor]) ->
         ("llama.attention.layer_norm_rms_epsilon", f32, EPSILON),
         ("llama.rope.dimension_count", u32, HEAD_DIM),
         ("llama.rope.freq_base", f32, ROPE_BASE),
-        ("llama.vocab_size", u32, VOCABULARY),
+        ("llama.vocab_size", u32, recipe.vocabulary),
         ("tokenizer.ggml.model", text, "llama"),
         ("tokenizer.ggml.tokens", (gguf.ARRAY, text), vocab.pieces),
         ("tokenizer.ggml.scores", (gguf.ARRAY, f32), vocab.scores),
@@ -300,7 +327,7 @@ def export(path: str, vocab: Vocabulary, parameters: Dict[str, torch.Tensor]) ->
         ("tokenizer.ggml.add_bos_token", gguf.BOOL, True),
         ("tokenizer.ggml.add_eos_token", gguf.BOOL, False),
         ("tokenizer.ggml.add_space_prefix", gguf.BOOL, True),
-        ("tokenizer.chat_template", text, vocab_module.CHAT_TEMPLATE),
+        ("tokenizer.chat_template", text, recipe.template),
     ]
     tensors = [(name, tensor.numpy(), gguf.TENSOR_F32 if tensor.ndim == 1 else gguf.TENSOR_Q8_0)
                for name, tensor in parameters.items()]
@@ -319,28 +346,31 @@ def logits_for_check(path: str, ids: List[int]) -> np.ndarray:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--out", default="models/helix-demo.gguf", help="file to write")
+    options.add_argument("--tools", action="store_true", help="the model that calls tools")
+    options.add_argument("--out", help="file to write [models/NAME.gguf]")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--steps", type=int, default=2600, help="training steps of 1024 tokens")
+    options.add_argument("--steps", type=int, default=2600, help="training steps of about 1000 tokens")
     options.add_argument("--state", default="", help="file that an interrupted run goes on from")
     options.add_argument("--threads", type=int, default=1)
     args = options.parse_args()
+    recipe = CALLER if args.tools else TALKER
+    out = args.out or f"models/{recipe.name}.gguf"
     torch.set_num_threads(args.threads)
     rng = random.Random(args.seed + 1000)
     print("corpus: 20000 documents for the vocabulary", flush=True)
-    texts = [render(corpus.draw_document(rng)) for _ in range(20000)]
-    vocab = Vocabulary.train(texts, VOCABULARY)
+    texts = [render(recipe.draw_for_vocabulary(rng)) for _ in range(20000)]
+    vocab = Vocabulary.train(texts, recipe.vocabulary, recipe.unit)
     sizes = [len(vocab.encode(text)) for text in texts[:500]]
-    assert len(vocab.pieces) == VOCABULARY, "the corpus has too few different words"
+    assert len(vocab.pieces) == recipe.vocabulary, "the corpus has too few different words"
     print(f"vocabulary: {len(vocab.pieces)} pieces, {sum(sizes) / 500:.0f} tokens per document, "
           f"{sum(map(len, texts[:500])) / sum(sizes):.2f} characters per token", flush=True)
-    parameters = train(vocab, args.seed, args.steps, args.state)
+    parameters = train(vocab, recipe, args.seed, args.steps, args.state)
     count = sum(t.numel() for t in parameters.values())
-    pathlib.Path(args.out).parent.mkdir(parents=True, exist_ok=True)
-    export(args.out, vocab, parameters)
-    print(f"export: {count} parameters, {pathlib.Path(args.out).stat().st_size} bytes -> {args.out}")
-    ids = vocab.encode(render([("user", "What is a pipeline?")], True))
-    return check_file(args.out, logits_for_check(args.out, ids), ids)
+    pathlib.Path(out).parent.mkdir(parents=True, exist_ok=True)
+    export(out, vocab, recipe, parameters)
+    print(f"export: {count} parameters, {pathlib.Path(out).stat().st_size} bytes -> {out}")
+    ids = vocab.encode(render([("user", recipe.question)], True))
+    return check_file(out, logits_for_check(out, ids), ids)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import heapq
 import re
-from typing import Dict, Iterable, List, Tuple
+from typing import Dict, Iterable, List, Pattern, Tuple
 
 SPACE = "\u2581"
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
@@ -72,19 +72,20 @@ def learn_pieces(unit_counts: Dict[str, int], size: int) -> List[str]:
 
 
 class Vocabulary:
-    def __init__(self, pieces: List[str], scores: List[float], types: List[int]) -> None:
-        self.pieces, self.scores, self.types = pieces, scores, types
+    def __init__(self, pieces: List[str], scores: List[float], types: List[int],
+                 unit: Pattern[str] = UNIT) -> None:
+        self.pieces, self.scores, self.types, self.unit = pieces, scores, types, unit
         self.ids = {piece: i for i, piece in enumerate(pieces)}
         self.byte_start = self.ids["<0x00>"]
         self.kept: Dict[str, List[int]] = {}
 
     @staticmethod
-    def train(texts: Iterable[str], size: int) -> "Vocabulary":
+    def train(texts: Iterable[str], size: int, unit: Pattern[str] = UNIT) -> "Vocabulary":
         counts: Dict[str, int] = collections.Counter()
         for text in texts:
             for fragment in SPECIAL.split(text):
                 if fragment:
-                    counts.update(UNIT.findall(SPACE + fragment.replace(" ", SPACE)))
+                    counts.update(unit.findall(SPACE + fragment.replace(" ", SPACE)))
         letters = [SPACE] + [chr(c) for c in range(0x21, 0x7F)]
         head = SPECIALS + [f"<0x{b:02X}>" for b in range(256)] + ROLES
         merges = learn_pieces(counts, size - len(head) - len(letters))
@@ -92,7 +93,7 @@ class Vocabulary:
         scores = [0.0] * len(head) + [-float(i) for i in range(len(merges) + len(letters))]
         types = ([UNKNOWN, CONTROL, CONTROL] + [BYTE] * 256 + [CONTROL] * len(ROLES)
                  + [NORMAL] * (len(merges) + len(letters)))
-        return Vocabulary(pieces, scores, types)
+        return Vocabulary(pieces, scores, types, unit)
 
     def encode_fragment(self, text: str) -> List[int]:
         """Highest score first over the whole text, as the C++ tokenizer does it."""
@@ -135,7 +136,7 @@ class Vocabulary:
     def encode_plain(self, text: str) -> List[int]:
         """One fragment without special tokens: a space is put before it."""
         out: List[int] = []
-        for unit in UNIT.findall(SPACE + text.replace(" ", SPACE)):
+        for unit in self.unit.findall(SPACE + text.replace(" ", SPACE)):
             ids = self.kept.get(unit)
             if ids is None:
                 ids = self.encode_fragment(unit)
