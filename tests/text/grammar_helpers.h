@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/effort.h"
 #include "base/random.h"
 #include "text/grammar/output_grammar.h"
 #include "text/vocabulary.h"
@@ -27,8 +28,10 @@ inline std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path) 
 
 inline const std::string kDemo = std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf";
 
-// Of files, some of which may not be there.
+// Of files, some of which may not be there. The large ones find other mistakes than a sanitizer
+// does.
 inline std::vector<std::string> vocabularies() {
+    if (kSanitized) return {kDemo};
     return {kDemo, HELIX_DATA_DIR "/vocab/ggml-vocab-llama-spm.gguf",
             HELIX_DATA_DIR "/vocab/ggml-vocab-gpt-2.gguf"};
 }

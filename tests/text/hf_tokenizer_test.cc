@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "base/random.h"
 #include "model/gguf_writer.h"
 #include "model/hf/hf_tokenizer.h"
@@ -164,7 +166,7 @@ TEST(HfTokenizer, ByteLevelVocabulariesGiveTheSameTokens) {
             {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}}}}},
         {"llama-bpe", split(kLlama3)},
         {"qwen2", split(kQwen2)}};
-    for (const auto& [name, json] : pre) {
+    for (const auto& [name, json] : std::span(pre).first(kSanitized ? 1 : std::size(pre))) {
         vocabulary.pre = name;
         vocabulary.add_bos = false;
         VocabularyFolder folder(vocabulary);
