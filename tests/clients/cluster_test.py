@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Unmodified clients against real clusters of one coordinator and three workers: with a taught model that none of them
-can hold, and with one that knows nothing, where calls of tools are demanded and a worker is killed.
+can hold, with one that was taught to call tools, and with one that knows nothing, where calls of tools are demanded and
+a worker is killed.
 
-usage: cluster_test.py HELIX_BINARY MODEL CLIENT_SCRIPT [its options...]
+usage: cluster_test.py HELIX_BINARY MODEL TOOLS_MODEL CLIENT_SCRIPT [its options...]
 
 Runs the npm clients' scripts and curl. Exits 77 (skipped) when the client cannot run here.
 """
@@ -123,6 +124,23 @@ def taught_model(binary, model, client_command):
             cluster.stop()
 
 
+def calling_model(binary, model, client_command):
+    """Agents' loops, over workers none of which holds the whole model."""
+    memory = int(pathlib.Path(model).stat().st_size * 0.8)
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(binary, model, memory, folder)
+        try:
+            wait_ready(cluster.base, 60)
+            code = run_clients(client_command + ["--tests", "agents_test.mjs"], cluster, folder,
+                               {"HELIX_CALLS_TOOLS": "1"})
+            if code == 0:
+                check_pipelines(cluster.base)
+            cluster.check_alive(4)
+            return code
+        finally:
+            cluster.stop()
+
+
 def untrained_model(binary, client_command):
     """The clients kill a worker while calls of tools are drawn."""
     with tempfile.TemporaryDirectory() as folder:
@@ -141,8 +159,9 @@ def untrained_model(binary, client_command):
 
 
 def main():
-    binary, model, *client_command = sys.argv[1:]
-    return taught_model(binary, model, client_command) or untrained_model(binary, client_command)
+    binary, model, tools_model, *client_command = sys.argv[1:]
+    return (taught_model(binary, model, client_command) or calling_model(binary, tools_model, client_command)
+            or untrained_model(binary, client_command))
 
 
 if __name__ == "__main__":

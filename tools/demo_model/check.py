@@ -150,7 +150,7 @@ def caller_chats(model: ReferenceModel) -> List[Dict[str, Any]]:
     talks = [(["get_weather", "add"], ["What is the weather in Lisbon and what is 12 plus 30?", "sunny", "42"]),
              (["add"], ["What is 345 + 67?", '{"sum":412}']),
              (["add", "get_weather"], ["What is the temperature in Kyoto plus 5?", "19 degrees and windy", "24"]),
-             ([], ["Who are you?"])]
+             ([], ["What is a pipeline?"])]
     for tools, (question, *results) in talks:
         messages: List[tools_corpus.Message] = [{"role": "user", "content": question}]
         while True:
