@@ -39,6 +39,8 @@ constexpr std::uint16_t kOllamaShow = 512;
 constexpr std::uint16_t kTokenize = 1024;
 constexpr std::uint16_t kDetokenize = 2048;
 constexpr std::uint16_t kBatch = 4096;
+constexpr std::uint16_t kRerank = 8192;
+constexpr std::uint16_t kScore = 16384;
 
 constexpr std::uint16_t kOpenAi = kChat | kCompletions;
 constexpr std::uint16_t kOllama = kOllamaChat | kOllamaGenerate;
@@ -64,7 +66,7 @@ constexpr double kMost32 = std::numeric_limits<std::int32_t>::max();
 inline constexpr BodyField kModel{
     "model", FieldShape::text,
     body::kAnswers | body::kEmbeddings | body::kOllama | body::kOllamaEmbed | body::kOllamaSingle |
-        body::kOllamaShow | body::kTokenize | body::kDetokenize,
+        body::kOllamaShow | body::kTokenize | body::kDetokenize | body::kRerank | body::kScore,
     "a name of the model, or one of its aliases; without one, the first that is served"};
 inline constexpr BodyField kMessages{"messages",
                                      FieldShape::array,
@@ -178,7 +180,8 @@ inline constexpr BodyField kLengthPenalty{
 inline constexpr BodyField kEarlyStopping{"early_stopping", FieldShape::any, body::kOpenAi,
                                           "true, false or \"never\": when a search is over"};
 inline constexpr BodyField kSuffix{"suffix", FieldShape::text, body::kCompletions,
-                                   "inserting text is not supported yet: only an empty one"};
+                                   "the text behind the answer, which fills in; with a prompt of "
+                                   "text, for models that are made for it"};
 inline constexpr BodyField kEcho{"echo", FieldShape::boolean, body::kCompletions,
                                  "the text begins with the prompt"};
 inline constexpr BodyField kLogprobs{"logprobs", FieldShape::any, body::kOpenAi,
@@ -189,12 +192,13 @@ inline constexpr BodyField kTopLogprobs{"top_logprobs",
                                         "of so many of the likeliest tokens; at most max_logprobs",
                                         0,
                                         kMost32};
-inline constexpr BodyField kPriority{"priority",
-                                     FieldShape::integer,
-                                     body::kAnswers | body::kEmbeddings,
-                                     "lower goes first; below 0 also in the workers' batches",
-                                     -kMost32,
-                                     kMost32};
+inline constexpr BodyField kPriority{
+    "priority",
+    FieldShape::integer,
+    body::kAnswers | body::kEmbeddings | body::kRerank | body::kScore,
+    "lower goes first; below 0 also in the workers' batches",
+    -kMost32,
+    kMost32};
 inline constexpr BodyField kUser{"user", FieldShape::text, body::kOpenAi | body::kResponses,
                                  "taken, and not used"};
 inline constexpr BodyField kMetadata{"metadata", FieldShape::object,
@@ -347,6 +351,31 @@ inline constexpr BodyField kAddSpecial{"add_special", FieldShape::boolean, body:
                                        "the same with content (false)"};
 inline constexpr BodyField kTokens{
     "tokens", FieldShape::array, body::kDetokenize, "token ids", 0, 0, true};
+
+// ---- scores of documents
+inline constexpr BodyField kQuery{
+    "query", FieldShape::text, body::kRerank, "what is looked for", 0, 0, true};
+inline constexpr BodyField kDocuments{
+    "documents", FieldShape::any, body::kRerank | body::kScore,
+    "a text, or some (at most max_inputs), also as objects with a text; score: text_2 by its newer "
+    "name"};
+inline constexpr BodyField kTopN{
+    "top_n", FieldShape::integer, body::kRerank, "so many of the best are told; 0: all", 0,
+    kMost32};
+inline constexpr BodyField kReturnDocuments{"return_documents", FieldShape::boolean, body::kRerank,
+                                            "results have their texts (true)"};
+inline constexpr BodyField kText1{"text_1", FieldShape::any, body::kScore,
+                                  "what is looked for: a text for all, or one for each of text_2"};
+inline constexpr BodyField kQueries{"queries", FieldShape::any, body::kScore,
+                                    "text_1 by its newer name"};
+inline constexpr BodyField kText2{"text_2", FieldShape::any, body::kScore,
+                                  "a text, or some, as documents"};
+inline constexpr BodyField kInstruction{"instruction", FieldShape::text,
+                                        body::kRerank | body::kScore,
+                                        "what makes a document a good one, in place of the usual"};
+inline constexpr BodyField kTruncatePrompt{
+    "truncate_prompt_tokens", FieldShape::any, body::kRerank | body::kScore,
+    "is not supported: texts that are too long are an error"};
 
 // ---- batches
 inline constexpr BodyField kInputFile{"input_file_id",

@@ -280,11 +280,18 @@ void read_choices(FieldReader& fields, const RequestLimits& limits, CompletionRe
     }
 }
 
-// What is part of the interface but not of this server is refused, not ignored.
-void refuse_unsupported(FieldReader& fields) {
-    std::string suffix;
-    fields.text(field::kSuffix, suffix);
-    if (!suffix.empty()) fields.fail(field::kSuffix, "inserting text is not supported");
+// The text behind the answer, which then fills in.
+void read_suffix(FieldReader& fields, CompletionRequest& request) {
+    fields.text(field::kSuffix, request.suffix);
+    if (request.suffix.empty()) return;
+    if (request.endpoint == Endpoint::chat) {
+        return fields.fail(field::kSuffix, "is of prompts, not of messages");
+    }
+    if (request.echo) fields.fail(field::kSuffix, "cannot be used together with echo");
+    for (const PlainPrompt& prompt : request.prompts) {
+        if (std::holds_alternative<std::string>(prompt)) continue;
+        return fields.fail(field::kSuffix, "needs a prompt of text, not of token ids");
+    }
 }
 
 void read_chat(FieldReader& fields, Json& body, const RequestLimits& limits,
@@ -431,13 +438,13 @@ std::optional<ApiError> read_completion_request(Endpoint endpoint, Json& body,
     std::int32_t vllm_priority = 0;
     fields.integer(field::kPriority, vllm_priority);
     request.priority = -vllm_priority;
-    refuse_unsupported(fields);
     read_output_format(fields, request);
     if (endpoint == Endpoint::chat) {
         read_chat(fields, body, limits, request, nested_messages);
     } else {
         read_plain(fields, limits, request);
     }
+    read_suffix(fields, request);
     read_choices(fields, limits, request);
     if (fields.failed()) return fields.error();
     return nested_stream ? nested_stream : nested_messages;

@@ -50,6 +50,7 @@ struct CompletionRequest {
 
     // completions: n choices for each
     std::vector<PlainPrompt> prompts;
+    std::string suffix = {};  // what comes behind the answer, which fills in; "" = nothing
     bool echo = false;
     bool prompt_only = false;  // echoed, and nothing after it is shown; max_tokens is 1
 

@@ -28,6 +28,8 @@ Handler chat;
 Handler completion;
 Handler responses;
 Handler embeddings;
+Handler rerank;
+Handler score;
 Handler get_response;  // its id
 Handler delete_response;
 Handler messages;        // Anthropic's,

@@ -34,7 +34,7 @@ struct RequestLimits {
     // Completions.
     std::size_t max_prompts = 128;
     std::size_t max_echoed_bytes = std::size_t{16} << 20U;  // of all choices
-    std::size_t max_inputs = 2048;                          // of a request for embeddings
+    std::size_t max_inputs = 2048;  // of a request for embeddings or ranking
     // Both.
     std::int32_t max_n = 128;         // choices for one prompt,
     std::int64_t max_choices = 1024;  // and for all

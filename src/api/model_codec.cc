@@ -47,6 +47,7 @@ base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(const model::G
         const std::string_view text = codec->tokenizer_->token_bytes(token);
         if (text.size() > 1) codec->control_texts_.add(text, token);
     }
+    codec->infill_tokens_ = text::find_infill_tokens(codec->tokenizer_->vocabulary());
     TRY_VOID(codec->choose_answer_format(source, tool_parser));
     return std::unique_ptr<const TextCodec>(std::move(codec));
 }
@@ -141,15 +142,20 @@ base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& promp
     const std::time_t now = std::time(nullptr);
     localtime_r(&now, &request.now);
     TRY(const std::string rendered, template_->render_chat(request));
+    return encode_marked(rendered);
+}
 
+// Encodes the pieces between marks, as the beginning of an answer's text.
+std::vector<Token> ModelCodec::encode_marked(std::string_view rendered) const {
     // Most templates write the beginning-of-text token themselves, so it is not put there twice.
-    const std::string bos = token_text(tokenizer_->bos());
+    const std::string_view bos =
+        tokenizer_->bos() ? tokenizer_->token_bytes(*tokenizer_->bos()) : std::string_view();
     const bool has_bos = !bos.empty() && rendered.starts_with(bos);
     std::vector<Token> tokens;
     for (std::size_t at = 0; at <= rendered.size();) {
         const std::size_t end = std::min(rendered.find(kMark, at), rendered.size());
         const auto piece =
-            tokenizer_->encode(std::string_view(rendered).substr(at, end - at),
+            tokenizer_->encode(rendered.substr(at, end - at),
                                {.add_special = at == 0 && !has_bos, .parse_special = true});
         tokens.insert(tokens.end(), piece.begin(), piece.end());
         at = end + kMark.size();
@@ -158,6 +164,31 @@ base::Result<std::vector<Token>> ModelCodec::encode_chat(const ChatPrompt& promp
     if (tokenizer_->adds_eos() && !tokens.empty() && tokenizer_->eos() == tokens.back()) {
         tokens.pop_back();
     }
+    return tokens;
+}
+
+std::vector<Token> ModelCodec::encode_pieces(std::span<const PromptPiece> pieces) const {
+    std::string text;
+    for (const PromptPiece& piece : pieces) {
+        text += piece.by_user ? break_control_text(piece.text) : without_marks(piece.text);
+    }
+    return encode_marked(text);
+}
+
+// As llama.cpp puts it together: texts apart, so that no token reaches across their ends.
+std::optional<std::vector<Token>> ModelCodec::encode_infill(std::string_view before,
+                                                            std::string_view after) const {
+    if (!infill_tokens_) return {};
+    std::vector<Token> tokens;
+    if (tokenizer_->adds_bos()) tokens.push_back(*tokenizer_->bos());
+    const auto add = [&](Token mark, std::string_view text) {
+        tokens.push_back(mark);
+        const auto piece = tokenizer_->encode(text, {.add_special = false, .parse_special = false});
+        tokens.insert(tokens.end(), piece.begin(), piece.end());
+    };
+    add(infill_tokens_->prefix, before);
+    add(infill_tokens_->suffix, after);
+    tokens.push_back(infill_tokens_->middle);
     return tokens;
 }
 

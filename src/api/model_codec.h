@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "base/result.h"
 #include "model/gguf.h"
 #include "text/grammar/output_grammar.h"
+#include "text/infill_tokens.h"
 #include "text/special_matcher.h"
 #include "text/template/call_history.h"
 #include "text/template/chat_template.h"
@@ -40,12 +43,18 @@ class ModelCodec final : public TextCodec {
 
     base::Result<std::vector<Token>> encode_chat(const ChatPrompt& prompt) const override;
     std::vector<Token> encode(std::string_view text, bool add_special) const override;
+    std::vector<Token> encode_pieces(std::span<const PromptPiece> pieces) const override;
+    std::optional<std::vector<Token>> encode_infill(std::string_view before,
+                                                    std::string_view after) const override;
     base::Status check_grammar(const spec::OutputGrammar& grammar) const override;
     std::string decode(std::span<const Token> tokens, bool skip_special) const override;
     std::string token_bytes(Token token) const override;
     const std::vector<Token>& end_tokens() const override { return end_tokens_; }
     std::int32_t vocab_size() const override { return tokenizer_->vocab_size(); }
     std::string_view chat_template() const override { return template_source_; }
+    std::string_view rerank_template() const override {
+        return tokenizer_->vocabulary().rerank_template;
+    }
     std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const override;
     text::AnswerFormat answer_format() const override { return answer_format_; }
     base::Result<spec::OutputGrammar> grammar_of_calls(const nlohmann::ordered_json& tools,
@@ -57,6 +66,7 @@ class ModelCodec final : public TextCodec {
     ModelCodec() = default;
     std::string break_control_text(std::string_view written) const;
     nlohmann::ordered_json guarded(nlohmann::ordered_json value) const;
+    std::vector<Token> encode_marked(std::string_view rendered) const;
     bool has_token_of(std::string_view text) const;
     base::Status choose_answer_format(std::string_view source, std::string_view tool_parser);
 
@@ -69,6 +79,7 @@ class ModelCodec final : public TextCodec {
     text::AnswerFormat answer_format_;
     text::CallStyle call_style_;  // in which the template takes calls of earlier turns
     std::vector<Token> end_tokens_;
+    std::optional<text::InfillTokens> infill_tokens_;
     mutable std::mutex mutex_;
     mutable std::unique_ptr<text::grammar::GrammarMasks> masks_;  // set once, under mutex_
     text::SpecialMatcher control_texts_;

@@ -29,6 +29,7 @@ struct ModelInfo {
     std::string architecture = {};                // "llama"; "" = not known, as for the next
     std::string quantization = {};                // the type of most of its weights: "Q4_K"
     spec::Pooling pooling = spec::Pooling::mean;  // of embeddings; none: it has none to give
+    bool ranks = false;                           // it says how well documents fit a query
 };
 
 struct ModelEntry {

@@ -47,6 +47,12 @@ std::optional<ApiError> check_length(const ModelInfo& model, const CompletionReq
     return error;
 }
 
+ApiError cannot_fill_in() {
+    return bad_field("suffix",
+                     "'suffix': this model was not made to fill in: its vocabulary has no "
+                     "tokens for prefix, suffix and middle");
+}
+
 class Preparation {
   public:
     Preparation(const RequestLimits& limits, const ModelRegistry& models,
@@ -106,15 +112,22 @@ class Preparation {
         for (PlainPrompt& prompt : request.prompts) {
             if (dropped_) return hold(0);
             const auto* text = std::get_if<std::string>(&prompt);
-            out_.prompts.push_back(text != nullptr
-                                       ? codec().encode(*text, true)
-                                       : std::move(std::get<std::vector<Token>>(prompt)));
+            if (!request.suffix.empty()) {
+                auto tokens = codec().encode_infill(*text, request.suffix);
+                if (!tokens) return cannot_fill_in();
+                out_.prompts.push_back(std::move(*tokens));
+            } else {
+                out_.prompts.push_back(text != nullptr
+                                           ? codec().encode(*text, true)
+                                           : std::move(std::get<std::vector<Token>>(prompt)));
+            }
             prompt = {};
             if (auto error = check_length(out_.model->info, request, out_.prompts.back().size())) {
                 return error;
             }
         }
         request.prompts = {};
+        request.suffix = {};
         return check_prompt_logprobs();
     }
 

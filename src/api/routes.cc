@@ -40,6 +40,12 @@ constexpr std::array kRoutes = {
     post("/completions", handle::completion, "text that goes on from a prompt", body::kCompletions)
         .counts(),
     post("/embeddings", handle::embeddings, "embeddings of texts", body::kEmbeddings).counts(),
+    post("/rerank", handle::rerank, "documents, the best for a query first", body::kRerank)
+        .counts(),
+    post("/v2/rerank", handle::rerank, "the same, where Cohere's clients ask for it", body::kRerank)
+        .counts()
+        .unversioned(),
+    post("/score", handle::score, "how good documents are for queries", body::kScore).counts(),
     post("/responses", handle::responses, "an answer in the form of OpenAI's newer endpoint",
          body::kResponses)
         .counts(),

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,6 +31,13 @@ struct ChatPrompt {
     bool add_generation_prompt = true;
 };
 
+// A part of a prompt that is not a chat.
+struct PromptPiece {
+    std::string_view text;
+    // What it writes out of control tokens is text and no such token.
+    bool by_user = false;
+};
+
 // What tool_choice and parallel_tool_calls say beyond which tools there are.
 struct ToolChoice {
     bool demanded = false;  // the answer has to be calls
@@ -46,6 +54,14 @@ class TextCodec {
     // writes the whole prompt speaks for every role. With add_special it begins as the model's file
     // says.
     virtual std::vector<Token> encode(std::string_view text, bool add_special) const = 0;
+    // Encodes a prompt that is put together, as one text. It begins as the model's file says.
+    virtual std::vector<Token> encode_pieces(std::span<const PromptPiece> pieces) const = 0;
+    // Encodes the prompt that asks what belongs between two texts, or returns nothing if the model
+    // was not made to fill in. What they write out of control tokens is text.
+    virtual std::optional<std::vector<Token>> encode_infill(std::string_view /*before*/,
+                                                            std::string_view /*after*/) const {
+        return {};
+    }
     // Checks that some token may begin an answer under the grammar, which compiles, and that it can
     // end within the grammar's tokens. An error is the caller's fault, and names the limit if one
     // was hit. Without a vocabulary nothing is checked.
@@ -58,6 +74,8 @@ class TextCodec {
     virtual std::int32_t vocab_size() const = 0;
     // The source of the template that encode_chat() renders; "" = not known.
     virtual std::string_view chat_template() const { return {}; }
+    // The model's own prompt for ranking a {document} by a {query}; "" = its file has none.
+    virtual std::string_view rerank_template() const { return {}; }
     // For the text of one answer, which continues a prompt. The codec must outlive it.
     virtual std::unique_ptr<text::IncrementalDetokenizer> detokenizer(bool skip_special) const = 0;
     // What is to be read out of this model's answers in chats.

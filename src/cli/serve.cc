@@ -287,6 +287,7 @@ api::ModelInfo model_info(const ServeArguments& a, const Served& served) {
     info.n_layers = served.model.spec.n_layers;
     info.architecture = file.architecture;
     info.pooling = served.model.pooling;
+    info.ranks = served.model.ranks;
     if (!file.types.empty()) info.quantization = file.types.front().type;
     for (char& c : info.quantization) c = static_cast<char>(std::toupper(c));
     return info;
@@ -361,6 +362,7 @@ void tell_pooling(const api::ModelInfo& model) {
         LOG_INFO("embeddings have {} values, by pooling \"{}\"", model.hidden,
                  spec::to_string(model.pooling));
     }
+    if (model.ranks) LOG_INFO("documents can be ranked (/v1/rerank)");
 }
 
 // With addresses that other machines can use, one a line where there are several.

@@ -88,6 +88,30 @@ Status read_special_ids(const GgufFile& file, Vocabulary& vocabulary) {
     return base::Ok{};
 }
 
+// The id at the first of these keys that the file has.
+Result<std::optional<Token>> read_either_id(const GgufFile& file, std::string_view key,
+                                            std::string_view older, std::size_t n_tokens) {
+    TRY(const auto id, read_token_id(file, key, n_tokens));
+    if (id) return id;
+    return read_token_id(file, older, n_tokens);
+}
+
+Status read_infill_ids(const GgufFile& file, Vocabulary& vocabulary) {
+    const std::size_t n = vocabulary.tokens.size();
+    TRY(vocabulary.infill_prefix, read_either_id(file, "tokenizer.ggml.fim_pre_token_id",
+                                                 "tokenizer.ggml.prefix_token_id", n));
+    TRY(vocabulary.infill_suffix, read_either_id(file, "tokenizer.ggml.fim_suf_token_id",
+                                                 "tokenizer.ggml.suffix_token_id", n));
+    TRY(vocabulary.infill_middle, read_either_id(file, "tokenizer.ggml.fim_mid_token_id",
+                                                 "tokenizer.ggml.middle_token_id", n));
+    for (const char* key : {"tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id",
+                            "tokenizer.ggml.fim_sep_token_id"}) {
+        TRY(const auto id, read_token_id(file, key, n));
+        if (id) vocabulary.end_tokens.push_back(*id);
+    }
+    return base::Ok{};
+}
+
 Status read_end_tokens(const GgufFile& file, Vocabulary& vocabulary) {
     constexpr std::string_view kKey = "tokenizer.helix.end_token_ids";
     TRY(const auto* ids, find_array<std::int64_t>(file, kKey, "an array of integers"));
@@ -134,9 +158,12 @@ Result<Vocabulary> read_vocabulary(const GgufFile& file) {
         find_array<std::string>(file, "tokenizer.ggml.merges", "an array of strings"));
     if (merges != nullptr) vocabulary.merges = *merges;
     TRY_VOID(read_special_ids(file, vocabulary));
+    TRY_VOID(read_infill_ids(file, vocabulary));
     TRY_VOID(read_end_tokens(file, vocabulary));
     TRY(auto chat_template, if_present(file.get_string("tokenizer.chat_template")));
     if (chat_template) vocabulary.chat_template = std::move(*chat_template);
+    TRY(auto rerank_template, if_present(file.get_string("tokenizer.chat_template.rerank")));
+    if (rerank_template) vocabulary.rerank_template = std::move(*rerank_template);
     TRY_VOID(validate(vocabulary));
     return vocabulary;
 }
@@ -154,6 +181,9 @@ Status validate(const Vocabulary& vocabulary) {
     TRY_VOID(check_id("eot_token_id", vocabulary.eot, n));
     TRY_VOID(check_id("eom_token_id", vocabulary.eom, n));
     TRY_VOID(check_id("unknown_token_id", vocabulary.unknown, n));
+    TRY_VOID(check_id("fim_pre_token_id", vocabulary.infill_prefix, n));
+    TRY_VOID(check_id("fim_suf_token_id", vocabulary.infill_suffix, n));
+    TRY_VOID(check_id("fim_mid_token_id", vocabulary.infill_middle, n));
     for (const Token token : vocabulary.end_tokens) TRY_VOID(check_id("end_token_ids", token, n));
     std::unordered_map<std::string_view, std::size_t> seen;
     seen.reserve(n);

@@ -35,9 +35,13 @@ struct Vocabulary {
     std::vector<std::string> merges;  // gpt2: "left right", best first
     // Absent when the file has no such key; the Tokenizer then takes the model's convention.
     std::optional<Token> bos, eos, eot, eom, unknown;
-    std::vector<Token> end_tokens;  // more that end a turn (generation_config.json)
+    // By which a text before, a text after and what is to be written between them begin.
+    std::optional<Token> infill_prefix, infill_suffix, infill_middle;
+    // More that end a turn (generation_config.json), or a file where a model fills in.
+    std::vector<Token> end_tokens;
     std::optional<bool> add_bos, add_eos, add_space_prefix;
-    std::string chat_template;  // Jinja source, empty when the file has none
+    std::string chat_template;    // Jinja source, empty when the file has none
+    std::string rerank_template;  // with {query} and {document}, likewise
 };
 
 // Reads and validates a vocabulary. Errors name the metadata key.

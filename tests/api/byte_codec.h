@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,11 @@ class ByteCodec : public TextCodec {
         std::vector<Token> tokens;
         for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
         return tokens;
+    }
+    std::vector<Token> encode_pieces(std::span<const PromptPiece> pieces) const override {
+        std::string text;
+        for (const PromptPiece& piece : pieces) text += piece.text;
+        return encode(text, true);
     }
     base::Result<spec::OutputGrammar> grammar_of_calls(const nlohmann::ordered_json&,
                                                        ToolChoice) const override {

@@ -131,7 +131,8 @@ TEST_F(EmbeddingsTest, AnAnswerThatWouldBeTooLongIsRefusedBeforeItIsComputed) {
     const Json error = refused("/v1/embeddings", {{"input", {"a", "b", "c", "d", "e"}}});
     EXPECT_EQ(error["param"], "input");
     EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("max_answer_bytes"));
-    EXPECT_EQ(embed("/v1/embeddings", {{"input", {"a", "b", "c", "d", "e"}}, {"dimensions", 4}}, 5)
+    EXPECT_EQ(embed("/v1/embeddings", {{"input", {"a", "b", "c", "d", "e"}}, {"dimensions", 4}}, 5,
+                    std::vector<float>(1024, 0.5F))
                   .status,
               200);
 }

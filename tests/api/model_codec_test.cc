@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "model/gguf_writer.h"
 #include "text/output/text_output.h"
 
 namespace helix::api::model_codec_test {
@@ -78,6 +79,50 @@ TEST_F(ModelCodecTest, WhatAUserSpellsOutIsNeverAControlToken) {
         const auto tokens = chat(messages);
         EXPECT_EQ(count(tokens, end), count(plain, end)) << text;
         EXPECT_GT(tokens.size(), plain.size());
+    }
+}
+
+TEST_F(ModelCodecTest, APromptOfPiecesIsOneTextInWhichUsersWriteNoControlTokens) {
+    const std::string end = codec_->token_bytes(codec_->end_tokens().front());
+    const std::vector<PromptPiece> plain = {{"Once up", false}, {"on a time", true}};
+    EXPECT_EQ(codec_->encode_pieces(plain), codec_->encode("Once upon a time", true));
+    const std::string spelled = "a" + end;
+    const std::vector<PromptPiece> control = {{end, false}, {spelled, true}};
+    const std::vector<Token> tokens = codec_->encode_pieces(control);
+    EXPECT_EQ(count(tokens, codec_->end_tokens().front()), 1);
+    EXPECT_GT(tokens.size(), 4U);
+}
+
+TEST_F(ModelCodecTest, ThisModelDoesNotFillIn) {
+    EXPECT_FALSE(codec_->encode_infill("a", "b"));
+    EXPECT_EQ(codec_->rerank_template(), "");
+}
+
+TEST(InfillCodec, PutsPrefixAndSuffixBehindTheirTokens) {
+    for (const bool bos : {false, true}) {
+        model::GgufBuilder builder;
+        builder.set("general.architecture", "llama");
+        builder.set("tokenizer.ggml.model", "gpt2");
+        builder.set("tokenizer.ggml.pre", "qwen2");
+        builder.set("tokenizer.ggml.tokens",
+                    std::vector<std::string>{"a", "b", "ab", "<|fim_prefix|>", "<|fim_suffix|>",
+                                             "<|fim_middle|>", "<", "<s>"});
+        builder.set("tokenizer.ggml.token_type", std::vector<std::int32_t>{1, 1, 1, 3, 3, 3, 1, 3});
+        builder.set("tokenizer.ggml.merges", std::vector<std::string>{"a b"});
+        builder.set("tokenizer.chat_template.rerank", "{query}{document}");
+        builder.set("tokenizer.ggml.bos_token_id", std::uint32_t{7});
+        builder.set("tokenizer.ggml.add_bos_token", bos);
+        const auto file = model::GgufFile::from_header(builder.header());
+        ASSERT_TRUE(file.ok()) << file.error().message;
+        const auto codec = ModelCodec::create(**file);
+        ASSERT_TRUE(codec.ok()) << codec.error().message;
+        std::vector<Token> expected = {3, 0, 4, 2, 1, 5};
+        if (bos) expected.insert(expected.begin(), 7);
+        EXPECT_EQ((*codec)->encode_infill("a", "abb"), expected);
+        EXPECT_EQ((*codec)->encode_infill("", "").value().size(), bos ? 4U : 3U);
+        const auto spelled = (*codec)->encode_infill("<|fim_middle|>", "b");
+        EXPECT_EQ(std::count(spelled->begin(), spelled->end(), Token{5}), 1);
+        EXPECT_EQ((*codec)->rerank_template(), "{query}{document}");
     }
 }
 

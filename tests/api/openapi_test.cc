@@ -81,6 +81,8 @@ constexpr Body kBodies[] = {
     {body::kOllamaGenerate, "/api/generate", R"({"prompt":"Hi"})"},
     {body::kOllamaEmbed, "/api/embed", R"({"input":"Hi"})"},
     {body::kOllamaSingle, "/api/embeddings", R"({"prompt":"Hi"})"},
+    {body::kRerank, "/v1/rerank", R"({"query":"Hi","documents":["a"]})"},
+    {body::kScore, "/v1/score", R"({"text_1":"Hi","text_2":"a"})"},
     {body::kTokenize, "/tokenize", R"({"prompt":"Hi"})"},
     {body::kDetokenize, "/detokenize", R"({"tokens":[1]})"},
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Unmodified clients against real clusters of one coordinator and three workers: with a taught model that none of them
-can hold, with one that was taught to call tools, and with one that knows nothing, where calls of tools are demanded and
-a worker is killed.
+can hold, with one that was taught to call tools, and with two that know nothing, where documents are ranked, calls of
+tools are demanded and a worker is killed.
 
 usage: cluster_test.py HELIX_BINARY MODEL TOOLS_MODEL CLIENT_SCRIPT [its options...]
 
@@ -158,9 +158,51 @@ def untrained_model(binary, client_command):
             cluster.stop()
 
 
+def post(url, body):
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return json.loads(response.read())
+
+
+def check(condition, what):
+    if not condition:
+        raise SystemExit(f"ranking: {what}")
+
+
+def ranking_model(binary):
+    """Documents get the same scores alone, together, and after a worker's death."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = pathlib.Path(folder) / "reranker.gguf"
+        subprocess.run([binary, "model", "synth", "--shape", "tiny-reranker", "--quant", "q8_0", str(model)], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        cluster = Cluster(binary, model, 64 << 20, folder)
+        try:
+            wait_ready(cluster.base, 60)
+            documents = [f"Machine {i} has {i * i} cores and a name." for i in range(40)]
+            query = "Which machine?"
+            ranked = post(cluster.base + "/v1/rerank", {"query": query, "documents": documents})
+            scores = [None] * len(documents)
+            for one in ranked["results"]:
+                check(one["document"]["text"] == documents[one["index"]], f"not the document: {one}")
+                scores[one["index"]] = one["relevance_score"]
+            shown = [one["relevance_score"] for one in ranked["results"]]
+            check(shown == sorted(shown, reverse=True) and 0 < shown[-1] < shown[0] < 1, f"not in order: {shown}")
+            alone = post(cluster.base + "/v1/score", {"text_1": query, "text_2": documents[7]})
+            check(alone["data"] == [{"index": 0, "object": "score", "score": scores[7]}], f"another score alone: {alone}")
+            cluster.processes[-1].kill()
+            again = post(cluster.base + "/v1/score", {"text_1": query, "text_2": documents})
+            check([one["score"] for one in again["data"]] == scores, "other scores after a worker's death")
+            check(again["usage"]["prompt_tokens"] == ranked["usage"]["total_tokens"], "other tokens counted")
+            print(f"{len(documents)} documents ranked, scores {shown[-1]} to {shown[0]}")
+            cluster.check_alive(3)
+            return 0
+        finally:
+            cluster.stop()
+
+
 def main():
     binary, model, tools_model, *client_command = sys.argv[1:]
-    return (taught_model(binary, model, client_command) or calling_model(binary, tools_model, client_command)
+    return (ranking_model(binary) or taught_model(binary, model, client_command) or calling_model(binary, tools_model, client_command)
             or untrained_model(binary, client_command))
 
 

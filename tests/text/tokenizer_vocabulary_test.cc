@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/gguf_writer.h"
+#include "text/infill_tokens.h"
 
 namespace helix::text::tokenizer_vocabulary_test {
 namespace {
@@ -73,6 +74,48 @@ TEST(Vocabulary, OptionalKeysMayBeAbsent) {
     ASSERT_TRUE(v.ok()) << v.error().message;
     EXPECT_TRUE(v->pre.empty() && v->kinds.empty() && v->scores.empty() && v->merges.empty());
     EXPECT_FALSE(v->bos || v->eos || v->add_bos);
+}
+
+TEST(Vocabulary, TokensToFillInComeUnderTheirNewAndTheirOlderNames) {
+    const auto v = read_changed([](auto& m) {
+        m["tokenizer.ggml.fim_pre_token_id"] = std::uint32_t{2};
+        m["tokenizer.ggml.prefix_token_id"] = std::uint32_t{3};
+        m["tokenizer.ggml.suffix_token_id"] = std::uint32_t{1};
+        m["tokenizer.ggml.middle_token_id"] = std::uint32_t{0};
+        m["tokenizer.ggml.fim_pad_token_id"] = std::uint32_t{3};
+        m["tokenizer.chat_template.rerank"] = std::string("{query}{document}");
+    });
+    ASSERT_TRUE(v.ok()) << v.error().message;
+    const auto found = find_infill_tokens(*v);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->prefix, 2);
+    EXPECT_EQ(found->suffix, 1);
+    EXPECT_EQ(found->middle, 0);
+    EXPECT_EQ(v->end_tokens, std::vector<Token>{3});
+    EXPECT_EQ(v->rerank_template, "{query}{document}");
+    EXPECT_THAT(error_of([](auto& m) { m["tokenizer.ggml.fim_mid_token_id"] = std::uint32_t{4}; }),
+                HasSubstr("tokenizer.ggml.fim_mid_token_id: token id 4 is outside"));
+}
+
+TEST(Vocabulary, TokensToFillInAreFoundByTheirWellKnownTexts) {
+    const auto found = [](std::vector<std::string> tokens) {
+        Vocabulary v;
+        v.tokens = std::move(tokens);
+        return find_infill_tokens(v);
+    };
+    const std::vector<std::vector<std::string>> families = {
+        {"<|fim_suffix|>", "<|fim_prefix|>", "<|fim_middle|>"},
+        {"<fim_suffix>", "<fim_prefix>", "<fim_middle>"},
+        {"<｜fim▁hole｜>", "<｜fim▁begin｜>", "<｜fim▁end｜>"},
+        {"▁<SUF>", "▁<PRE>", "▁<MID>"}};
+    for (const auto& family : families) {
+        const auto tokens = found(family);
+        ASSERT_TRUE(tokens) << family[0];
+        EXPECT_EQ(tokens->prefix, 1);
+        EXPECT_EQ(tokens->suffix, 0);
+        EXPECT_EQ(tokens->middle, 2);
+    }
+    EXPECT_FALSE(found({"<|fim_suffix|>", "<|fim_prefix|>", "a"}));
 }
 
 TEST(Vocabulary, ErrorsNameTheKey) {

@@ -1,11 +1,39 @@
 #include <memory>
 #include <utility>
 
-#include "api/embedding/embedding_answer.h"
+#include "api/embedding/embedding_writer.h"
+#include "api/embedding/pooled_answer.h"
 #include "api/handlers.h"
 #include "api/heavy_work.h"
 
-namespace helix::api::handle {
+namespace helix::api {
+namespace {
+
+PooledPrompts to_pool(PreparedEmbedding prepared) {
+    const ModelInfo& model = prepared.model->info;
+    EmbeddingRequest& request = prepared.request;
+    PooledPrompts asked;
+    asked.model = prepared.model;
+    asked.model_name = request.model;
+    asked.endpoint = "embeddings";
+    asked.id_prefix = "embd";
+    asked.prompts = std::move(prepared.prompts);
+    asked.pooling = model.pooling;
+    asked.width = static_cast<std::size_t>(model.hidden);
+    asked.dimensions = request.dimensions;
+    asked.priority = request.priority;
+    asked.answer_bytes = prepared.answer_bytes;
+    asked.write = [request = std::move(request)](const PooledAnswerHead& head,
+                                                 const std::vector<std::vector<float>>& values) {
+        return embedding_json(request, head, values);
+    };
+    asked.share = std::move(prepared.share);
+    return asked;
+}
+
+}  // namespace
+
+namespace handle {
 
 void embed(ApiContext& context, const Exchange& exchange, EmbeddingForm form,
            const std::string& client) {
@@ -21,7 +49,7 @@ void embed(ApiContext& context, const Exchange& exchange, EmbeddingForm form,
         if (error) *prepared = {};  // here, where it keeps nobody waiting
         return Then([c, exchange, prepared, error = std::move(error)] {
             if (error) return c->refuse(*exchange, *error);
-            std::make_shared<EmbeddingAnswer>(*c, exchange, std::move(*prepared))->start();
+            std::make_shared<PooledAnswer>(*c, exchange, to_pool(std::move(*prepared)))->start();
         });
     });
 }
@@ -38,4 +66,5 @@ void ollama_embeddings(ApiContext& context, const Exchange& exchange, Words) {
     embed(context, exchange, EmbeddingForm::ollama_single, client_of(context, exchange->request()));
 }
 
-}  // namespace helix::api::handle
+}  // namespace handle
+}  // namespace helix::api

@@ -147,7 +147,7 @@ class EmbeddingPreparation {
     }
 
     MaybeError hold() {
-        std::int64_t bytes = answer_bytes();
+        std::int64_t bytes = out_.answer_bytes = answer_bytes();
         for (const std::vector<Token>& prompt : out_.prompts) {
             bytes += kTextBytes + static_cast<std::int64_t>(prompt.size() * sizeof(Token));
         }

@@ -38,6 +38,7 @@ struct PreparedEmbedding {
     const ModelEntry* model = nullptr;
     EmbeddingRequest request;  // without its texts
     std::vector<std::vector<Token>> prompts;
+    std::int64_t answer_bytes = 0;                // that the answer may take
     std::shared_ptr<RequestBudget::Share> share;  // in the end it holds all, the answer too
 };
 

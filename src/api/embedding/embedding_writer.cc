@@ -23,7 +23,7 @@ void append_values(std::string& out, std::span<const float> values) {
     out += ']';
 }
 
-std::string openai_json(const EmbeddingRequest& request, const EmbeddingAnswerHead& head,
+std::string openai_json(const EmbeddingRequest& request, const PooledAnswerHead& head,
                         const std::vector<std::vector<float>>& values) {
     std::string out = R"({"object":"list","data":[)";
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -43,7 +43,7 @@ std::string openai_json(const EmbeddingRequest& request, const EmbeddingAnswerHe
     return out;
 }
 
-std::string ollama_json(const EmbeddingAnswerHead& head,
+std::string ollama_json(const PooledAnswerHead& head,
                         const std::vector<std::vector<float>>& values) {
     std::string out = "{\"model\":";
     append_json_string(out, head.model);
@@ -102,7 +102,7 @@ std::string base64_of(std::span<const float> values) {
     return out;
 }
 
-std::string embedding_json(const EmbeddingRequest& request, const EmbeddingAnswerHead& head,
+std::string embedding_json(const EmbeddingRequest& request, const PooledAnswerHead& head,
                            const std::vector<std::vector<float>>& values) {
     switch (request.form) {
         case EmbeddingForm::ollama:

@@ -7,17 +7,11 @@
 #include <vector>
 
 #include "api/embedding/embedding_request.h"
-#include "base/time.h"
+#include "api/embedding/pooled_answer.h"
 
 // The bytes of an answer of embeddings.
 
 namespace helix::api {
-
-struct EmbeddingAnswerHead {
-    std::string model;
-    std::int64_t prompt_tokens = 0;
-    base::Duration took;
-};
 
 // The most bytes that one value takes in an answer.
 std::int64_t most_value_bytes(bool base64);
@@ -30,7 +24,7 @@ std::vector<float> shortened(std::span<const float> values, std::int32_t dimensi
 std::string base64_of(std::span<const float> values);
 
 // JSON, as the request's form has it. values: one for each input, in order.
-std::string embedding_json(const EmbeddingRequest& request, const EmbeddingAnswerHead& head,
+std::string embedding_json(const EmbeddingRequest& request, const PooledAnswerHead& head,
                            const std::vector<std::vector<float>>& values);
 
 }  // namespace helix::api
