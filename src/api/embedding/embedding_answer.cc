@@ -39,8 +39,14 @@ class EmbeddingSink final : public TokenSink {
     void on_reject(const core::RejectRequest& rejection) override {
         post_([a = answer_, t = text_, rejection] { a->rejected(t, rejection); });
     }
+    void on_attempt(std::uint32_t attempt, core::RouteReason reason) override {
+        attempt_ = attempt;
+        reason_ = reason;
+    }
     void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) override {
-        post_([a = answer_, t = text_, pipeline, cached_tokens] {
+        post_([a = answer_, t = text_, attempt = attempt_, reason = reason_, pipeline,
+               cached_tokens] {
+            a->attempt(t, attempt, reason);
             a->routed(t, pipeline, cached_tokens);
         });
     }
@@ -48,6 +54,8 @@ class EmbeddingSink final : public TokenSink {
   private:
     std::shared_ptr<EmbeddingAnswer> answer_;
     std::size_t text_;
+    std::uint32_t attempt_ = 0;
+    core::RouteReason reason_ = core::RouteReason::first;
     std::function<void(net::HttpServer::Task)> post_;
 };
 
@@ -88,6 +96,7 @@ void EmbeddingAnswer::submit(std::size_t text) {
     request.max_tokens = 1;
     request.pooling = model_.info.pooling;
     request.priority = prepared_.request.priority;
+    request.timed = record_.traced();
     request.client = client_number(context_, exchange_->request());
     ++running_;
     texts_[text].state = State::runs;
@@ -95,6 +104,10 @@ void EmbeddingAnswer::submit(std::size_t text) {
         std::move(request),
         std::make_shared<EmbeddingSink>(shared_from_this(), text, context_.post));
     texts_[text].record.submitted({model_.service, texts_[text].id});
+}
+
+void EmbeddingAnswer::attempt(std::size_t text, std::uint32_t number, core::RouteReason reason) {
+    texts_[text].record.attempt(number, reason);
 }
 
 void EmbeddingAnswer::routed(std::size_t text, const core::Pipeline& pipeline,

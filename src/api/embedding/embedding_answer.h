@@ -28,6 +28,7 @@ class EmbeddingAnswer : public ActiveAnswer, public std::enable_shared_from_this
     void shut_down() override;
 
     // What the service says of a text.
+    void attempt(std::size_t text, std::uint32_t number, core::RouteReason reason);
     void routed(std::size_t text, const core::Pipeline& pipeline, std::int32_t cached_tokens);
     void embedded(std::size_t text, const std::vector<float>& values);
     void finished(std::size_t text, core::FinishReason reason, const std::string& error);
