@@ -39,6 +39,7 @@ struct ApiServer::Impl {
         context.guard->on_tick(now);
         if (context.access_log) context.access_log->on_tick(now);
         for (const auto& answer : context.active) answer->on_tick(now);
+        if (context.tracer) context.tracer->on_tick(now);
     }
 
     // To be called on another thread than the HTTP server's.
@@ -76,7 +77,35 @@ net::HttpResponse error_page(const net::HttpProblem& problem) {
 }
 
 constexpr std::chrono::milliseconds kDrainPoll(20);
-constexpr base::Duration kLastWords = base::from_seconds(1);  // for errors to reach slow clients
+constexpr base::Duration kLastTraces = base::from_seconds(2);  // for the collector to take them
+constexpr base::Duration kLastWords = base::from_seconds(1);   // for errors to reach slow clients
+
+base::Status make_tracer(ApiContext& context) {
+    if (!context.options.tracing) return base::Ok{};
+    TracingOptions tracing = *context.options.tracing;
+    tracing.otlp.program_version = context.options.version;
+    TRY(context.tracer, Tracer::create(std::move(tracing), base::mix64(context.options.seed + 1),
+                                       context.options.clock));
+    return base::Ok{};
+}
+
+// Stages' times come on the services' threads.
+void watch_stages(ApiContext& context) {
+    if (context.tracer == nullptr) return;
+    for (const ModelEntry& model : context.models.all()) {
+        model.service->watch_stages([tracer = context.tracer.get(), service = model.service,
+                                     post = context.post](const core::StageTimed& times) {
+            post([=] { tracer->stage_timed(service, times); });
+        });
+    }
+}
+
+// The server's thread must not run any more.
+void stop_tracing(ApiContext& context) {
+    if (context.tracer == nullptr) return;
+    for (const ModelEntry& model : context.models.all()) model.service->watch_stages({});
+    context.tracer->stop(kLastTraces);
+}
 
 // Files may be larger than other bodies, from clients that may send them, and are kept on disk
 // while they arrive.
@@ -126,11 +155,13 @@ base::Result<std::unique_ptr<ApiServer>> ApiServer::start(ApiOptions options,
                                        std::move(access_log), std::move(http));
     ApiContext& context = impl->context;
     context.post = impl->http->poster();
+    TRY_VOID(make_tracer(context));
     context.connections = [server = impl->http.get()] { return server->connections(); };
     if (context.options.jobs) {
         TRY(context.jobs, Jobs::open(context, *context.options.jobs));
         context.jobs->start();
     }
+    watch_stages(context);
     impl->http->start(
         [&context](const std::shared_ptr<net::HttpExchange>& exchange) {
             route(context, exchange);
@@ -165,6 +196,7 @@ void ApiServer::stop(base::Duration grace) {
     impl_->http->post([impl = impl_.get()] { impl->end_answers(); });
     impl_->http->stop(std::min(grace, kLastWords));
     impl_->context.pool.stop();
+    stop_tracing(impl_->context);
     CHECK(impl_->context.active.empty());
 }
 

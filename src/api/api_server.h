@@ -10,6 +10,7 @@
 #include "api/guard.h"
 #include "api/limits.h"
 #include "api/model_registry.h"
+#include "api/tracing/tracer.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "net/http_server.h"
@@ -45,7 +46,8 @@ struct ApiOptions {
     std::size_t recent_requests = 256;
     std::string version = "0.1.0";
     ExtraPages pages;
-    std::optional<JobOptions> jobs;  // absent: no files, no batches
+    std::optional<JobOptions> jobs;         // absent: no files, no batches
+    std::optional<TracingOptions> tracing;  // absent: no traces
     ServerLimits limits;
     RequestLimits request_limits;  // those of the request's model are filled in
     // Both clocks are asked on several threads.

@@ -17,6 +17,7 @@
 #include "api/protocols/protocol.h"
 #include "api/request_budget.h"
 #include "api/request_log.h"
+#include "api/tracing/tracer.h"
 #include "base/random.h"
 #include "net/http_server.h"
 
@@ -83,7 +84,8 @@ struct ApiContext {
     std::set<std::shared_ptr<HeavyRequest>> heavy;   // with the pool
     std::set<std::shared_ptr<ActiveAnswer>> active;  // with the service
     std::atomic<bool> draining{false};
-    std::unique_ptr<Jobs> jobs;  // null without files and batches
+    std::unique_ptr<Jobs> jobs;      // null without files and batches
+    std::unique_ptr<Tracer> tracer;  // null without a collector
     RequestBudget budget;
     PreparePool pool;  // goes first: its threads use the rest
 };

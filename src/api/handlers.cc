@@ -243,6 +243,7 @@ void openapi(ApiContext& context, const Exchange& exchange, Words) {
 void metrics(ApiContext& context, const Exchange& exchange, Words) {
     net::HttpResponse response;
     response.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    if (context.tracer) context.metrics.spans = context.tracer->counts();
     std::vector<ModelView> views;
     for (const ModelEntry& model : context.models.all()) {
         views.push_back({model.info.name, model.service->view()});

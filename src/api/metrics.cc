@@ -190,6 +190,14 @@ void write_jobs(PrometheusText& text, const Metrics::Jobs& jobs) {
                 static_cast<double>(counts.lines_open));
 }
 
+void write_spans(PrometheusText& text, const OtlpCounts& spans) {
+    text.single("helix_trace_spans_exported_total", kCounter, "Spans that the collector took.",
+                static_cast<double>(spans.exported));
+    text.single("helix_trace_spans_dropped_total", kCounter,
+                "Spans that it did not take, or that found no room to wait for it.",
+                static_cast<double>(spans.dropped));
+}
+
 }  // namespace
 
 Histogram::Histogram(std::span<const double> bounds)
@@ -316,6 +324,7 @@ std::string metrics_text(const Metrics& metrics, std::span<const ModelView> view
     }
     text.set_labels(labels(views.front()));
     if (metrics.jobs) write_jobs(text, *metrics.jobs);
+    if (metrics.spans) write_spans(text, *metrics.spans);
     text.single("helix_http_connections", kGauge, "Open HTTP connections.",
                 static_cast<double>(held.connections));
     text.single("helix_requests_preparing", kGauge, "Requests that are read, or wait for it.",

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "api/key_quotas.h"
+#include "api/tracing/otlp_exporter.h"
 #include "core/coordinator/coordinator.h"
 #include "store/job_store.h"
 
@@ -96,6 +97,7 @@ struct Metrics {
         std::int64_t lines_running = 0;
     };
     std::optional<Jobs> jobs;
+    std::optional<OtlpCounts> spans;  // where traces are sent to a collector
 };
 
 // What the API holds now.

@@ -222,6 +222,8 @@ void route(ApiContext& context, const Exchange& exchange) {
         const std::optional<Captured> captured = match(candidate.path, path);
         if (!captured) continue;
         if (candidate.method == method) {
+            if (candidate.counted && context.tracer)
+                context.tracer->begin(*exchange, candidate.path);
             if (candidate.counted && !within_quota(context, exchange, *passage)) return;
             const handle::Words words(captured->words.data(), captured->count);
             return candidate.handler(context, exchange, words);

@@ -21,6 +21,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/kv_option.h"
+#include "cli/otlp_option.h"
 #include "cli/patience_option.h"
 #include "cli/role_option.h"
 #include "cli/scale_option.h"
@@ -58,6 +59,7 @@ struct ServeArguments {
     bool insecure = false;
     AccessArguments access;
     TlsArguments tls;
+    OtlpArguments otlp;
     std::string chat_template;
     std::string tool_parser = "auto";
     std::string placement;
@@ -409,6 +411,7 @@ base::Status serve(const ServeArguments& a) {
     TRY(const HostPort http, listen_address("--listen", a.listen));
     api::ApiOptions access;
     TRY_VOID(fill_tls(a.tls, access));
+    TRY(access.tracing, tracing_options(a.otlp));
     TRY_VOID(fill_access(a.access, AccessEnvironment::read(), http.host, access));
     TRY(const Served served, open_model(a));
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
@@ -419,6 +422,7 @@ base::Status serve(const ServeArguments& a) {
     with_pages.api_keys = std::move(access.api_keys);
     with_pages.access = std::move(access.access);
     with_pages.http.tls = std::move(access.http.tls);
+    with_pages.tracing = std::move(access.tracing);
     // Whoever names the host here may also call it so.
     TRY(const HostPort named, parse_host_port("--listen", a.listen));
     with_pages.access.host_names.push_back(named.host);
@@ -530,6 +534,7 @@ void add_serve(App& app) {
     command->add_flag("--insecure", a.insecure, "let workers join over a network without keys");
     add_access_options(*command, a.access);
     add_tls_options(*command, a.tls);
+    add_otlp_options(*command, a.otlp);
     add_answer_options(*command, a);
     command->add_option("--context", a.context,
                         "tokens of prompt and answer together [the model's, at least 512]");

@@ -271,6 +271,13 @@ std::string broken_invariant(const Worker& worker) {
     const std::string writing = writing_rule(state);
     if (!writing.empty()) return writing;
     if (!state.ready && !state.sequences.empty()) return "sequences without layers";
+    for (const auto& [key, times] : state.timed) {
+        const auto group = state.sequences.group(key.request);
+        const bool here = std::any_of(group.begin(), group.end(), [&](const SequenceKey& one) {
+            return one.attempt == key.attempt;
+        });
+        if (!here) return name(key) + " is timed and is not here";
+    }
     if (!state.ready && (!state.parcels.empty() || state.moves_kv())) return "KV without layers";
     if (state.sequences.empty() && !state.running && state.imports.empty() &&
         !state.buffer_uses.empty()) {

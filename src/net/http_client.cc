@@ -210,6 +210,13 @@ asio::awaitable<base::Status> HttpClient::Impl::exchange(Stream& stream, HttpCal
     if (ec) co_return failed("reading", ec);
     heard = true;
     if (call.on_head) call.on_head(static_cast<int>(parser.get().result_int()));
+    if (call.on_header) {
+        for (const auto& field : parser.get()) {
+            const auto name = field.name_string();
+            const auto value = field.value();
+            call.on_header({name.data(), name.size()}, {value.data(), value.size()});
+        }
+    }
     std::array<char, 4096> piece;
     while (!parser.is_done()) {
         parser.get().body().data = piece.data();

@@ -27,8 +27,8 @@ struct HttpTarget {
 // Parses "http://HOST[:PORT][/PATH]", the same with https, "HOST:PORT" and "http://[::1]:8080".
 base::Result<HttpTarget> parse_http_url(std::string_view url);
 
-// One request and what hears its answer: on_head, then any number of on_body, then on_end; only
-// on_end when nothing came. All are called from HttpClient::run_until.
+// One request and what hears its answer: on_head, on_header for each header, then any number of
+// on_body, then on_end; only on_end when nothing came. All are called from HttpClient::run_until.
 struct HttpCall {
     std::string method = "GET";
     std::string path{};  // added to the target's prefix
@@ -39,6 +39,7 @@ struct HttpCall {
     std::uint64_t most_body_bytes = std::numeric_limits<std::uint64_t>::max();
 
     std::function<void(int status)> on_head{};
+    std::function<void(std::string_view name, std::string_view value)> on_header{};  // as sent
     std::function<void(std::string_view bytes)> on_body{};
     // status is ok when the answer came to its end; else unavailable: no connection; overloaded:
     // the time limit passed; io: the connection ended in the middle, or the answer is too long.

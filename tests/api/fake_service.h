@@ -106,6 +106,15 @@ class FakeService : public Service {
         const std::lock_guard lock(mutex_);
         return moves_;
     }
+    void watch_stages(StageWatcher watcher) override {
+        const std::lock_guard lock(mutex_);
+        stage_watcher_ = std::move(watcher);
+    }
+    // What a stage did for a request that is timed.
+    void tell_stage(const core::StageTimed& times) {
+        const std::lock_guard lock(mutex_);
+        if (stage_watcher_) stage_watcher_(times);
+    }
     core::ClusterView view() override {
         const std::lock_guard lock(mutex_);
         return view_;
@@ -162,6 +171,7 @@ class FakeService : public Service {
     std::map<std::pair<std::uint64_t, std::int32_t>, core::FinishReason> ended_choices_;
     std::optional<core::RejectRequest> reject_;
     core::ClusterView view_;
+    StageWatcher stage_watcher_;
     std::vector<core::DrainWorker> drains_;
     std::vector<core::RequestId> moves_;
     std::uint64_t last_id_ = 0;

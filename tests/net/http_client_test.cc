@@ -77,6 +77,19 @@ TEST_F(HttpClientTest, AnAnswerComesWithStatusAndBody) {
     EXPECT_EQ(answer->body, "POST /v1/echo {\"a\":1}");
 }
 
+TEST_F(HttpClientTest, HeadersOfTheAnswerAreHeard) {
+    start([](const std::shared_ptr<HttpExchange>& exchange) {
+        exchange->respond({429, "text/plain", "", {{"retry-after", "7"}}});
+    });
+    std::string heard;
+    HttpCall call;
+    call.on_header = [&](std::string_view name, std::string_view value) {
+        if (name == "retry-after") heard = value;
+    };
+    ASSERT_TRUE(http_call(*client_, std::move(call)).ok());
+    EXPECT_EQ(heard, "7");
+}
+
 TEST_F(HttpClientTest, OneConnectionServesCallsInTurn) {
     start_echo();
     for (int i = 0; i < 5; ++i) {

@@ -132,6 +132,7 @@ void Completion::submit(std::vector<Token> tokens, std::size_t index) {
     request.n = request_.made();
     request.score_prompt = request_.wants_prompt_logprobs();
     request.beam = request_.beam;
+    request.timed = record_.traced();
     if (request_.made() > request_.n) {
         request.sampling.n_logprobs = std::max(request.sampling.n_logprobs, 0);
     }
@@ -188,6 +189,10 @@ bool Completion::goes_on(const std::optional<ApiError>& error) {
 
 void Completion::on_tick(base::TimePoint now) {
     delivery_->on_tick(now);
+}
+
+void Completion::attempt(std::size_t prompt, std::uint32_t number, core::RouteReason reason) {
+    choices_[prompts_[prompt].first]->record.attempt(number, reason);
 }
 
 void Completion::routed(std::size_t prompt, const core::Pipeline& pipeline,

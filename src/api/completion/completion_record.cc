@@ -25,9 +25,21 @@ Outcome outcome_of(core::FinishReason reason) {
 
 }  // namespace
 
+CompletionRecord::CompletionRecord(ApiContext& context, net::HttpExchange& exchange,
+                                   const ModelEntry& model)
+    : context_(context),
+      exchange_(exchange),
+      metrics_(context.metrics_of(model)),
+      arrived_(context.options.clock()) {
+    if (context.tracer == nullptr) return;
+    trace_ = context.tracer->find(exchange);
+    if (trace_ != nullptr) trace_->prepared(arrived_, model.info.name);
+}
+
 void CompletionRecord::asked(const CompletionRequest& request) {
     metrics_.params_n.observe(request.n);
     if (request.max_tokens > 0) metrics_.params_max_tokens.observe(request.max_tokens);
+    if (trace_ != nullptr) trace_->asked(request);
 }
 
 ChoiceRecord CompletionRecord::add_choice(const char* endpoint, bool stream, const std::string& id,
@@ -39,7 +51,24 @@ ChoiceRecord CompletionRecord::add_choice(const char* endpoint, bool stream, con
     record->stream = stream;
     record->created = context_.options.unix_time();
     record->prompt_tokens = prompt_tokens;
-    return {metrics_, exchange_, std::move(record), arrived_, counts_prompt};
+    ChoiceTrace trace;
+    if (trace_ != nullptr) {
+        const std::size_t choice = trace_->add_choice(id, prompt_tokens, counts_prompt);
+        trace = {*context_.tracer, trace_, choice, counts_prompt};
+    }
+    return {metrics_, exchange_, std::move(record), arrived_, counts_prompt, std::move(trace)};
+}
+
+void ChoiceRecord::submitted(ServiceRequest request) {
+    record_->request = request;
+    trace_.submitted(request.service, request.id);
+}
+
+void ChoiceRecord::rejected() {
+    record_->state = "rejected";
+    RequestTrace::ChoiceEnd end;
+    end.state = record_->state;
+    trace_.ended(end);
 }
 
 void ChoiceRecord::routed(base::TimePoint at, const core::Pipeline& pipeline,
@@ -54,6 +83,7 @@ void ChoiceRecord::routed(base::TimePoint at, const core::Pipeline& pipeline,
     record_->pipeline = pipeline;
     // It counts for the first attempt that got as far as a token.
     if (tokens() == 0) record_->cached_tokens = cached_tokens;
+    trace_.routed(at, record_->request.service, pipeline);
 }
 
 void ChoiceRecord::token(base::TimePoint at) {
@@ -88,6 +118,7 @@ AnswerTimes ChoiceRecord::times(base::TimePoint now) const {
 void ChoiceRecord::ended(base::TimePoint at, core::FinishReason reason) {
     const auto outcome = static_cast<std::size_t>(outcome_of(reason));
     record_->state = kStateNames[outcome];
+    trace_.ended({record_->state, at, tokens(), first_token_at_, last_token_at_, cached_tokens()});
     RequestMetrics& m = metrics_;
     ++m.outcomes[outcome];
     if (counts_prompt_) {

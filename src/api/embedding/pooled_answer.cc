@@ -39,8 +39,14 @@ class PooledSink final : public TokenSink {
     void on_reject(const core::RejectRequest& rejection) override {
         post_([a = answer_, p = prompt_, rejection] { a->rejected(p, rejection); });
     }
+    void on_attempt(std::uint32_t attempt, core::RouteReason reason) override {
+        attempt_ = attempt;
+        reason_ = reason;
+    }
     void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) override {
-        post_([a = answer_, p = prompt_, pipeline, cached_tokens] {
+        post_([a = answer_, p = prompt_, attempt = attempt_, reason = reason_, pipeline,
+               cached_tokens] {
+            a->attempt(p, attempt, reason);
             a->routed(p, pipeline, cached_tokens);
         });
     }
@@ -48,6 +54,8 @@ class PooledSink final : public TokenSink {
   private:
     std::shared_ptr<PooledAnswer> answer_;
     std::size_t prompt_;
+    std::uint32_t attempt_ = 0;
+    core::RouteReason reason_ = core::RouteReason::first;
     std::function<void(net::HttpServer::Task)> post_;
 };
 
@@ -90,6 +98,7 @@ void PooledAnswer::submit(std::size_t prompt) {
     request.max_tokens = 1;
     request.pooling = asked_.pooling;
     request.priority = asked_.priority;
+    request.timed = record_.traced();
     request.client = client_number(context_, exchange_->request());
     ++running_;
     prompts_[prompt].state = State::runs;
@@ -97,6 +106,10 @@ void PooledAnswer::submit(std::size_t prompt) {
         std::move(request),
         std::make_shared<PooledSink>(shared_from_this(), prompt, context_.post));
     prompts_[prompt].record.submitted({model_.service, prompts_[prompt].id});
+}
+
+void PooledAnswer::attempt(std::size_t prompt, std::uint32_t number, core::RouteReason reason) {
+    prompts_[prompt].record.attempt(number, reason);
 }
 
 void PooledAnswer::routed(std::size_t prompt, const core::Pipeline& pipeline,

@@ -215,7 +215,7 @@ void Worker::Impl::on(const BatchFinished& event, std::vector<WorkerAction>& act
     std::span<const PooledRows> pooled = event.pooled;
     for (const RunningChunk& chunk : batch.chunks) {
         rows_done += chunk.count;
-        if (chunk.sequence->start->timed) note_times(batch, chunk, event.took);
+        if (chunk.sequence->timed) note_times(batch, chunk, event.took);
         if (chunk.sample || chunk.scored > 0 || chunk.pools) {
             const bool draws = chunk.sample && !chunk.pools;
             const std::size_t count = draws ? tokens_of(chunk, tokens) : 0;

@@ -101,6 +101,7 @@ struct Sequence {
     LayerRange layers;
     std::optional<WorkerId> next;  // the stage after ours; none: ours is the last
     bool keeps_history = false;
+    bool timed = false;  // as in SequenceStart
     bool in_batch = false;
     bool ending = false;        // freed while in a batch: goes when the batch has finished
     bool stuck = false;         // the coordinator was told that pages are missing
@@ -121,6 +122,7 @@ struct Sequence {
         : key(k),
           prompt_tokens(s->prompt_tokens),
           layers(s->pipeline[stage].layers),
+          timed(s->timed),
           table(layers, block_size),
           start(std::move(s)) {
         if (stage + 1 < start->pipeline.size()) {
@@ -142,6 +144,7 @@ struct Sequence {
           layers(parent.layers),
           next(parent.next),
           keeps_history(parent.keeps_history),
+          timed(parent.timed),
           swapped(parent.swapped),
           table(parent.table.fork(tokens, pool)),
           start(parent.start) {
