@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "text/template/call_history.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer.h"
+#include "text/tool_calls/drawn_forms.h"
 
 namespace helix::api {
 
@@ -57,7 +59,6 @@ class ModelCodec final : public TextCodec {
     ModelCodec() = default;
     std::string break_control_text(std::string_view written) const;
     nlohmann::ordered_json guarded(nlohmann::ordered_json value) const;
-    bool has_token_of(std::string_view text) const;
     base::Status choose_answer_format(std::string_view source, std::string_view tool_parser);
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;
@@ -67,6 +68,7 @@ class ModelCodec final : public TextCodec {
     // of the role.
     bool knows_developers_ = false;
     text::AnswerFormat answer_format_;
+    std::optional<text::DrawnForm> drawn_form_;  // of calls under a grammar; nothing: none are read
     text::CallStyle call_style_;  // in which the template takes calls of earlier turns
     std::vector<Token> end_tokens_;
     mutable std::mutex mutex_;
