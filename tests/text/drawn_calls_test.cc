@@ -279,6 +279,22 @@ TEST_F(DrawnCalls, NamesThatPythonCannotWriteAreRefused) {
               "the name \"a b\" cannot be kept in calls as this model writes them");
 }
 
+// Functionary's messages each begin with whom they are for.
+TEST_F(DrawnCalls, ComeBehindAMessageToAll) {
+    const ToolFormat& format = *find_tool_format("functionary_v32");
+    const auto grammar = grammar_of(format, true, false);
+    ASSERT_TRUE(grammar);
+    GrammarMasks masks(tokenizer_);
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        const std::string text =
+            draw(masks, *tokenizer_, *grammar, seed, "all\nI add\nnow >>no>>>add\n");
+        const Read got = read(format, text);
+        ASSERT_GE(got.calls.size(), 1U) << text;
+        EXPECT_TRUE(got.content.starts_with("I add\nnow >>no")) << got.content;
+        for (const ToolCallDelta& call : got.calls) expect_valid(call);
+    }
+}
+
 // A name that a form's grammar takes is the one that its parser reads.
 TEST_F(DrawnCalls, NamesAreReadBackOrRefused) {
     int refused = 0;
