@@ -52,14 +52,12 @@ base::Result<std::unique_ptr<const TextCodec>> ModelCodec::create(const model::G
     return std::unique_ptr<const TextCodec>(std::move(codec));
 }
 
-bool ModelCodec::has_token_of(std::string_view text) const {
-    const auto& tokens = tokenizer_->vocabulary().tokens;
-    return std::find(tokens.begin(), tokens.end(), text) != tokens.end();
-}
-
 base::Status ModelCodec::choose_answer_format(std::string_view source,
                                               std::string_view tool_parser) {
-    const auto has_token = [this](std::string_view text) { return has_token_of(text); };
+    const auto& tokens = tokenizer_->vocabulary().tokens;
+    const auto has_token = [&tokens](std::string_view text) {
+        return std::find(tokens.begin(), tokens.end(), text) != tokens.end();
+    };
     answer_format_.tools = tool_parser == "auto" ? &text::detect_tool_format(source, has_token)
                                                  : text::find_tool_format(tool_parser);
     if (answer_format_.tools == nullptr) {
@@ -71,6 +69,7 @@ base::Status ModelCodec::choose_answer_format(std::string_view source,
                              "'; known are " + known);
     }
     answer_format_.reasoning = text::detect_reasoning_format(source, has_token);
+    drawn_form_ = text::drawn_form(answer_format_.tools->name, source, has_token);
     call_style_ = text::probe_call_style(*template_, *answer_format_.tools);
     if (answer_format_.tools->make == nullptr) answer_format_.tools = nullptr;
     return base::Ok{};
@@ -223,12 +222,10 @@ base::Status ModelCodec::check_grammar(const spec::OutputGrammar& grammar) const
 base::Result<spec::OutputGrammar> ModelCodec::grammar_of_calls(const nlohmann::ordered_json& tools,
                                                                ToolChoice choice) const {
     text::WantedCalls wanted;
-    if (answer_format_.tools == nullptr) {
+    if (!drawn_form_) {
         return base::invalid("calls cannot be demanded where none are read (--tool-parser none)");
     }
-    wanted.format = answer_format_.tools->name;
-    wanted.chat_template = template_source_;
-    wanted.has_token = [this](std::string_view text) { return has_token_of(text); };
+    wanted.form = &*drawn_form_;
     const auto named = text::tools_to_call(tools);
     wanted.tools = &named;
     wanted.several = choice.several;

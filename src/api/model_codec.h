@@ -17,6 +17,7 @@
 #include "text/template/call_history.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer.h"
+#include "text/tool_calls/drawn_forms.h"
 
 namespace helix::api {
 
@@ -67,7 +68,6 @@ class ModelCodec final : public TextCodec {
     std::string break_control_text(std::string_view written) const;
     nlohmann::ordered_json guarded(nlohmann::ordered_json value) const;
     std::vector<Token> encode_marked(std::string_view rendered) const;
-    bool has_token_of(std::string_view text) const;
     base::Status choose_answer_format(std::string_view source, std::string_view tool_parser);
 
     std::shared_ptr<const text::Tokenizer> tokenizer_;
@@ -77,6 +77,7 @@ class ModelCodec final : public TextCodec {
     // of the role.
     bool knows_developers_ = false;
     text::AnswerFormat answer_format_;
+    std::optional<text::DrawnForm> drawn_form_;  // of calls under a grammar; nothing: none are read
     text::CallStyle call_style_;  // in which the template takes calls of earlier turns
     std::vector<Token> end_tokens_;
     std::optional<text::InfillTokens> infill_tokens_;

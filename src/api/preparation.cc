@@ -152,7 +152,7 @@ class Preparation {
         const std::string prompt_tail = codec().decode(std::span(*tokens).last(tail), false);
         out_.in_thought = out_.reads.begins_in_thought(prompt_tail);
         auto refused = hold_calls_to_schemas(static_cast<std::int32_t>(tokens->size()));
-        if (!refused) refused = leave_thought_alone(prompt_tail);
+        if (!refused) leave_thought_alone(prompt_tail);
         request.messages = nullptr;
         request.tools = nullptr;
         request.kwargs = nullptr;
@@ -167,17 +167,14 @@ class Preparation {
         CompletionRequest& request = out_.request;
         const bool demanded = request.tool_choice.demanded;
         if (request.tools.is_null() || (!demanded && says_otherwise(request))) return {};
+        if (!demanded && out_.reads.tools == nullptr) return {};  // what is called is not read
         auto grammar = codec().grammar_of_calls(request.tools, request.tool_choice);
-        if (grammar.ok() && !demanded) {
-            const base::Status begins = codec().check_grammar(*grammar);
-            if (!begins.ok() && !any_strict(request.tools)) return {};
-        }
-        if (!grammar.ok() && !demanded) return {};
         if (!grammar.ok()) {
             ApiError error = from_error(grammar.error());
-            error.param = "tool_choice";
+            error.param = demanded ? "tool_choice" : "tools";
             return error;
         }
+        calls_may_be_free_ = !demanded && !any_strict(request.tools);
         grammar->within_tokens =
             request.max_tokens > 0 ? request.max_tokens : tokens_left(prompt_tokens);
         request.sampling.grammar = std::move(*grammar);
@@ -196,20 +193,17 @@ class Preparation {
     }
 
     // A grammar begins behind the thought, which may have only so many tokens.
-    std::optional<ApiError> leave_thought_alone(std::string_view prompt_tail) {
+    void leave_thought_alone(std::string_view prompt_tail) {
         const CompletionRequest& request = out_.request;
         spec::OutputGrammar& grammar = out_.request.sampling.grammar;
-        if (!grammar.present() && request.max_thought_tokens < 0) return {};
-        if (request.max_thought_tokens >= 0 && !out_.reads.knows_thoughts()) {
-            return bad_field("thinking_token_budget",
-                             "'thinking_token_budget': how this model marks its thoughts is not "
-                             "known well enough to close them");
-        }
-        grammar.thought = out_.reads.thought_behind(prompt_tail);
+        if (!grammar.present() && request.max_thought_tokens < 0) return;
+        using GrammarKind = spec::OutputGrammar::Kind;
+        const bool free = grammar.kind == GrammarKind::none && out_.tools != nullptr;
+        const bool may_call = free || grammar.kind == GrammarKind::tool_calls;
+        grammar.thought = out_.reads.thought_behind(prompt_tail, may_call);
         if (!grammar.thought.close.empty()) {
             grammar.thought.max_tokens = request.max_thought_tokens;
         }
-        return {};
     }
 
     // That an answer without max_tokens may have.
@@ -221,13 +215,18 @@ class Preparation {
     }
 
     // Checks what the workers would say of the first token that is drawn under the grammar.
-    std::optional<ApiError> check_grammar() const {
-        const spec::OutputGrammar& grammar = out_.request.sampling.grammar;
+    std::optional<ApiError> check_grammar() {
+        using GrammarKind = spec::OutputGrammar::Kind;
+        spec::OutputGrammar& grammar = out_.request.sampling.grammar;
         if (!grammar.present()) return {};
         const base::Status begins = codec().check_grammar(grammar);
         if (begins.ok()) return {};
+        if (calls_may_be_free_) {
+            grammar = {GrammarKind::none, "", 0, std::move(grammar.thought)};
+            if (!grammar.present()) grammar = {};
+            return {};
+        }
         ApiError error = from_error(begins.error());
-        using GrammarKind = spec::OutputGrammar::Kind;
         const bool demanded = out_.request.tool_choice.demanded;
         error.param = grammar.kind == GrammarKind::tool_calls ? (demanded ? "tool_choice" : "tools")
                       : grammar.kind == GrammarKind::gbnf     ? "grammar"
@@ -286,6 +285,7 @@ class Preparation {
     const ModelRegistry& models_;
     const std::atomic<bool>& dropped_;
     PreparedCompletion& out_;
+    bool calls_may_be_free_ = false;  // where their schemas cannot be kept
 };
 
 }  // namespace

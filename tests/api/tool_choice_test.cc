@@ -150,5 +150,34 @@ TEST_F(ToolChoice, AThoughtMayHaveOnlySoManyTokens) {
               400);
 }
 
+TEST_F(ToolChoice, ChannelsOfHarmonyAreThoughtsAndAnswers) {
+    form_ = "harmony";
+    const auto budget = asked_of_workers("/v1/chat/completions",
+                                         R"({"messages":[{"role":"user","content":"Hi"}],
+        "thinking_token_budget":9,"response_format":{"type":"json_object"}})");
+    EXPECT_EQ(budget.kind, spec::OutputGrammar::Kind::json_object);
+    EXPECT_EQ(budget.thought.open, "<|channel|>analysis<|message|>");
+    EXPECT_EQ(budget.thought.close, "<|end|><|start|>assistant<|channel|>final<|message|>");
+    EXPECT_EQ(budget.thought.max_tokens, 9);
+    const auto free =
+        asked_of_workers("/v1/chat/completions", body(R"(,"thinking_token_budget":9)"));
+    EXPECT_EQ(free.kind, spec::OutputGrammar::Kind::tool_calls);
+    EXPECT_EQ(free.thought.close, "<|end|><|start|>assistant");
+}
+
+TEST_F(ToolChoice, NamesThatTheFormCannotReadBackAreRefused) {
+    form_ = "kimi_k2";
+    for (const char* choice : {"", R"(,"tool_choice":"required")"}) {
+        std::string odd = body(choice);
+        odd.replace(odd.find("\"look\""), 6, "\"look up\"");
+        const auto response = post("/v1/chat/completions", odd);
+        EXPECT_EQ(response.status, 400) << response.body;
+        EXPECT_NE(response.body.find("look up"), std::string::npos) << response.body;
+        std::string dotted = body(choice);
+        dotted.replace(dotted.find("\"look\""), 6, "\"mcp/look.up\"");
+        EXPECT_TRUE(asked_of_workers("/v1/chat/completions", dotted).present());
+    }
+}
+
 }  // namespace
 }  // namespace helix::api::tool_choice_test

@@ -5,22 +5,21 @@
 
 namespace helix::api {
 
-// A model of bytes that writes Hermes' form. Its prompts may end inside a thought.
+// A model of bytes that writes Hermes' form or another. Its prompts may end inside a thought.
 class ToolCodec final : public ByteCodec {
   public:
-    explicit ToolCodec(bool opens_thought) : opens_thought_(opens_thought) {}
+    ToolCodec(bool opens_thought, std::string_view form)
+        : opens_thought_(opens_thought), form_(form) {}
     text::AnswerFormat answer_format() const override {
-        return {text::find_tool_format("hermes"), text::find_reasoning_format("think")};
+        const bool channels = form_ == "harmony";
+        return {text::find_tool_format(form_),
+                channels ? nullptr : text::find_reasoning_format("think")};
     }
     base::Result<spec::OutputGrammar> grammar_of_calls(const nlohmann::ordered_json& tools,
                                                        ToolChoice choice) const override {
         const auto named = text::tools_to_call(tools);
-        text::WantedCalls wanted;
-        wanted.format = "hermes";
-        wanted.has_token = [](std::string_view) { return false; };
-        wanted.tools = &named;
-        wanted.several = choice.several;
-        wanted.demanded = choice.demanded;
+        const auto drawn = text::drawn_form(form_, "", [](std::string_view) { return false; });
+        const text::WantedCalls wanted = {&*drawn, &named, choice.several, choice.demanded};
         TRY(std::string form, text::grammar_of_calls(wanted));
         return spec::OutputGrammar{spec::OutputGrammar::Kind::tool_calls, std::move(form)};
     }
@@ -34,12 +33,13 @@ class ToolCodec final : public ByteCodec {
 
   private:
     bool opens_thought_;
+    std::string_view form_;
 };
 
 class ToolCalls : public ApiTest {
   protected:
     std::unique_ptr<const TextCodec> make_codec() override {
-        return std::make_unique<ToolCodec>(opens_thought_);
+        return std::make_unique<ToolCodec>(opens_thought_, form_);
     }
     static std::string body(const std::string& more = {}) {
         return R"({"messages":[{"role":"user","content":"Hi"}],"tools":[{"type":"function",
@@ -67,6 +67,7 @@ class ToolCalls : public ApiTest {
         return parsed;
     }
     bool opens_thought_ = false;
+    std::string_view form_ = "hermes";
 };
 
 }  // namespace helix::api

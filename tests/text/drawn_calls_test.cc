@@ -34,13 +34,11 @@ Json tools() {
       {"type":"function","function":{"name":"now"}}])");
 }
 
-WantedCalls wanted_calls(std::string_view format, const Json& named, bool several) {
-    WantedCalls wanted;
-    wanted.format = format;
-    wanted.has_token = [](std::string_view) { return false; };
-    wanted.tools = &named;
-    wanted.several = several;
-    return wanted;
+// Of a model without any of the tokens that tell variants apart.
+DrawnForm form_of(std::string_view format, std::string_view chat_template = "") {
+    const auto form = drawn_form(format, chat_template, [](std::string_view) { return false; });
+    CHECK(form.has_value());
+    return *form;
 }
 
 Token any_of(const grammar::TokenMask& mask, std::int32_t vocab, base::Random& random) {
@@ -119,9 +117,9 @@ class DrawnCalls : public ::testing::Test {
     // The grammar of calls in the form; nothing where it cannot be one, which the error names.
     std::optional<spec::OutputGrammar> grammar_of(const ToolFormat& format, bool several,
                                                   bool demanded) {
-        WantedCalls wanted = wanted_calls(format.name, named_, several);
-        wanted.demanded = demanded;
-        const auto form = grammar_of_calls(wanted);
+        if (format.name == "none") return std::nullopt;
+        const DrawnForm drawn = form_of(format.name);
+        const auto form = grammar_of_calls({&drawn, &named_, several, demanded});
         if (form.ok())
             return spec::OutputGrammar{spec::OutputGrammar::Kind::tool_calls, *form, 220};
         EXPECT_NE(form.error().message.find(format.name), std::string::npos);
@@ -153,7 +151,7 @@ TEST_F(DrawnCalls, AreReadBackInEveryForm) {
             }
         }
     }
-    EXPECT_GE(forms, 40);
+    EXPECT_EQ(forms, 2 * (std::ssize(tool_formats()) - 1));
     EXPECT_GT(several_calls, 5);
 }
 
@@ -170,14 +168,17 @@ TEST_F(DrawnCalls, AreHeldToTheirSchemasWhereTheyBegin) {
         const std::string trigger = any.is_array() ? any[0] : any;
         for (std::uint64_t seed = 1; seed <= 12; ++seed) {
             const std::string said =
-                form["trigger_first"] == true
+                form["headers_end"] != "" ? "<|channel|>analysis<|message|>so to=functions.q "
+                                            "we<|end|><|start|>assistant<|channel|>commentary "
+                : form["trigger_first"] == true
                     ? ""
                     : "I look <too " + trigger.substr(0, trigger.size() - 1) + "_ ";
             const std::string text = draw(masks, *tokenizer_, *grammar, seed, said + trigger);
             SCOPED_TRACE(std::string(format.name) + ", seed " + std::to_string(seed) + ": " + text);
             const Read got = read(format, text);
             ASSERT_GE(got.calls.size(), 1U);
-            EXPECT_TRUE(said.empty() || got.content.starts_with(said.substr(0, said.size() - 1)));
+            EXPECT_TRUE(said.empty() || said.starts_with("<|channel|>") ||
+                        got.content.starts_with(said.substr(0, said.size() - 1)));
             for (const ToolCallDelta& call : got.calls) expect_valid(call);
         }
         // Free text is cut where the tokens end, and goes nowhere that cannot be ended.
@@ -192,7 +193,7 @@ TEST_F(DrawnCalls, AreHeldToTheirSchemasWhereTheyBegin) {
         const std::string late = draw(masks, *tokenizer_, small, 1, trigger);
         EXPECT_EQ(late.find(trigger), std::string::npos) << "no call begins too late: " << late;
     }
-    EXPECT_GE(forms, 19);
+    EXPECT_EQ(forms, std::ssize(tool_formats()) - 1);
 }
 
 // A tool whose parameters are schemas at random, beside a text.
@@ -235,9 +236,8 @@ TEST_F(DrawnCalls, OfRandomSchemasAreReadBackInEveryForm) {
 }
 
 TEST_F(DrawnCalls, FunctionGemmasMarksAreItsOwn) {
-    WantedCalls wanted = wanted_calls("gemma4", named_, false);
-    wanted.chat_template = "<start_function_call>";
-    const auto form = grammar_of_calls(wanted);
+    const DrawnForm drawn = form_of("gemma4", "<start_function_call>");
+    const auto form = grammar_of_calls({&drawn, &named_, false, true});
     ASSERT_TRUE(form.ok());
     const spec::OutputGrammar grammar{spec::OutputGrammar::Kind::tool_calls, *form, 220};
     GrammarMasks masks(tokenizer_);
@@ -277,6 +277,50 @@ TEST_F(DrawnCalls, NamesThatPythonCannotWriteAreRefused) {
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.error().message,
               "the name \"a b\" cannot be kept in calls as this model writes them");
+}
+
+// Functionary's messages each begin with whom they are for.
+TEST_F(DrawnCalls, ComeBehindAMessageToAll) {
+    const ToolFormat& format = *find_tool_format("functionary_v32");
+    const auto grammar = grammar_of(format, true, false);
+    ASSERT_TRUE(grammar);
+    GrammarMasks masks(tokenizer_);
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+        const std::string text =
+            draw(masks, *tokenizer_, *grammar, seed, "all\nI add\nnow >>no>>>add\n");
+        const Read got = read(format, text);
+        ASSERT_GE(got.calls.size(), 1U) << text;
+        EXPECT_TRUE(got.content.starts_with("I add\nnow >>no")) << got.content;
+        for (const ToolCallDelta& call : got.calls) expect_valid(call);
+    }
+}
+
+// A name that a form's grammar takes is the one that its parser reads.
+TEST_F(DrawnCalls, NamesAreReadBackOrRefused) {
+    int refused = 0;
+    for (const char* name : {"a", "a.b/c:d-e_1", "all", "a b", "x<y", "a\"b", "f{", "f[", "fun\nc",
+                             "\xC3\xA9t\xC3\xA9", "", "functions.f", "a=b", "f>"}) {
+        const Json offered = Json::array(
+            {{{"type", "function"}, {"function", {{"name", name}, {"parameters", nullptr}}}}});
+        named_ = tools_to_call(offered);
+        for (const ToolFormat& format : tool_formats()) {
+            const auto grammar = grammar_of(format, false, true);
+            refused += grammar ? 0 : 1;
+            if (!grammar) continue;
+            GrammarMasks masks(tokenizer_);
+            const std::string text = draw(masks, *tokenizer_, *grammar, 1, "");
+            SCOPED_TRACE(text);
+            const Read got = read(format, text, offered);
+            ASSERT_EQ(got.calls.size(), 1U) << format.name;
+            EXPECT_EQ(got.calls[0].name, name) << format.name;
+        }
+    }
+    EXPECT_GT(refused, 60);
+    named_ = tools_to_call(Json::parse(R"([{"type":"function","function":{"name":"a b"}}])"));
+    const DrawnForm drawn = form_of("kimi_k2");
+    const auto form = grammar_of_calls({&drawn, &named_, true, false});
+    ASSERT_FALSE(form.ok());
+    EXPECT_NE(form.error().message.find("\"a b\""), std::string::npos) << form.error().message;
 }
 
 TEST(ToolsToCall, DescriptionsAreLeftOutAndNothingElse) {

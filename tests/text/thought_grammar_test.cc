@@ -159,6 +159,41 @@ TEST(ThoughtGrammar, ThoughtAndAnswerEndWithinTheirTokens) {
     }
 }
 
+// What a grammar says is the text of the final channel, and a budget closes the analysis.
+TEST(ThoughtGrammar, ChannelsAreReadBack) {
+    const auto tokenizer = test::open_tokenizer(test::kDemo);
+    ASSERT_NE(tokenizer, nullptr);
+    GrammarMasks masks(tokenizer);
+    AnswerParser::Options options;
+    options.format.tools = find_tool_format("harmony");
+    Thought thought = options.format.thought_behind("<|start|>assistant");
+    thought.max_tokens = 60;
+    int thoughts = 0;
+    for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+        const Drawn drawn = draw(masks, *tokenizer, yes_or_no(thought), seed, 200);
+        ASSERT_TRUE(drawn.ended) << drawn.text;
+        AnswerParser parser(options);
+        std::vector<OutputPart> parts;
+        parser.push(drawn.text, parts);
+        parser.finish(false, parts);
+        std::string content;
+        for (const OutputPart& part : parts) {
+            if (const auto* text = std::get_if<ContentText>(&part)) content += text->text;
+            thoughts += std::holds_alternative<ReasoningText>(part) ? 1 : 0;
+        }
+        EXPECT_TRUE(content == "yes" || content == "no") << drawn.text;
+    }
+    EXPECT_GT(thoughts, 0);
+    const Thought free =
+        options.format.thought_behind("<|start|>assistant<|channel|>analysis<|message|>");
+    OutputGrammar budget = {Kind::none, "", 0, free};
+    budget.thought.max_tokens = 10;
+    const Drawn closed = draw(masks, *tokenizer, budget, 1, 10 + free.close.size());
+    EXPECT_NE(closed.text.find("<|end|><|start|>assistant<|channel|>final<|message|>"),
+              std::string::npos)
+        << closed.text;
+}
+
 TEST(AnswerFormat, KnowsTheThoughtThatMayComeFirst) {
     const AnswerFormat format = {find_tool_format("hermes"), find_reasoning_format("think")};
     EXPECT_EQ(format.thought_behind("<|im_start|>assistant\n"),
@@ -169,7 +204,11 @@ TEST(AnswerFormat, KnowsTheThoughtThatMayComeFirst) {
     EXPECT_EQ(AnswerFormat{}.thought_behind("<think>"), Thought{});
     const AnswerFormat kimi = {find_tool_format("kimi_k2"), find_reasoning_format("think")};
     EXPECT_EQ(kimi.thought_behind("").never.size(), 2U);
-    EXPECT_FALSE((AnswerFormat{find_tool_format("harmony"), nullptr}.knows_thoughts()));
+    const AnswerFormat harmony = {find_tool_format("harmony"), nullptr};
+    EXPECT_EQ(harmony.thought_behind("<|start|>assistant").open, "<|channel|>analysis<|message|>");
+    EXPECT_TRUE(harmony.thought_behind("<|channel|>analysis<|message|>").open.empty());
+    EXPECT_TRUE(harmony.thought_behind("").close.ends_with("<|channel|>final<|message|>"));
+    EXPECT_TRUE(harmony.thought_behind("", true).close.ends_with("<|start|>assistant"));
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ bool no_token(std::string_view /*text*/) {
     return false;
 }
 
-// The form of each template that renders calls. Two more cannot be given tools at all: one wants
-// them in a variable of its own, one asks for JSON of what is no list in Jinja.
+// The form of each template that renders calls. Two more cannot be given tools as others are
+// (ThatNeedAnotherProgramSaySo).
 const std::map<std::string, std::string>& forms() {
     static const std::map<std::string, std::string> kForms = {
         {"Apertus-8B-Instruct", "apertus"},
@@ -229,6 +229,33 @@ TEST_F(ToolTemplates, PromptsThatOpenAThoughtAreSeen) {
         const AnswerFormat format = {nullptr, detect_reasoning_format(source, no_token)};
         ASSERT_NE(format.reasoning, nullptr) << name;
         EXPECT_EQ(format.begins_in_thought(*rendered), opened) << name;
+    }
+}
+
+// Two templates ask for what no API gives. What is wrong is said, and the first takes its variables
+// from chat_template_kwargs.
+TEST_F(ToolTemplates, ThatNeedAnotherProgramSaySo) {
+    ChatRequest request;
+    request.messages = ordered_json::array({{{"role", "user"}, {"content", "Well?"}}});
+    request.tools = tools_json();
+    for (const auto& [name, wrong] : std::map<std::string, std::string>{
+             {"fireworks-ai-llama-3-firefunction-v2", "functions"},
+             // map() gives a generator in Jinja, and a list in llama.cpp, for which this is.
+             {"llama-cpp-deepseek-r1", "Object of type generator is not JSON serializable"}}) {
+        const auto path = folder_ / (name + ".jinja");
+        if (!std::filesystem::exists(path)) continue;
+        const auto parsed = ChatTemplate::parse(read_file(path));
+        ASSERT_TRUE(parsed.ok()) << name;
+        const auto rendered = (*parsed)->render_chat(request);
+        ASSERT_FALSE(rendered.ok()) << name;
+        EXPECT_NE(rendered.error().message.find(wrong), std::string::npos)
+            << rendered.error().message;
+        if (wrong != "functions") continue;
+        ChatRequest given = request;
+        given.extra = {{"functions", request.tools.dump()}, {"datetime", "now"}};
+        const auto whole = (*parsed)->render_chat(given);
+        ASSERT_TRUE(whole.ok()) << whole.error().message;
+        EXPECT_NE(whole->find("get_weather"), std::string::npos);
     }
 }
 

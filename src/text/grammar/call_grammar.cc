@@ -48,7 +48,17 @@ std::optional<Expr> id_of(const CallJson& object) {
     return repeat(one_of(*ranges), *min, *max);
 }
 
-// What comes before the arguments: a text, or several with an id between them.
+std::optional<Expr> any_of_texts(const CallJson& list) {
+    std::vector<Expr> ways;
+    for (const CallJson& text : list) {
+        if (!text.is_string()) return std::nullopt;
+        ways.push_back(literal(text.get<std::string>()));
+    }
+    if (ways.empty()) return std::nullopt;
+    return choice(std::move(ways));
+}
+
+// What comes before the arguments: a text, or several and what is between them.
 std::optional<Expr> head_of(const CallJson& call) {
     const auto head = call.is_object() ? call.find("before") : call.end();
     if (!call.is_object() || head == call.end()) return std::nullopt;
@@ -57,6 +67,7 @@ std::optional<Expr> head_of(const CallJson& call) {
     std::vector<Expr> parts;
     for (const CallJson& part : *head) {
         auto expr = part.is_string()   ? literal(part.get<std::string>())
+                    : part.is_array()  ? any_of_texts(part)
                     : part.is_object() ? id_of(part)
                                        : std::nullopt;
         if (!expr) return std::nullopt;
@@ -138,6 +149,28 @@ base::Result<Expr> one_call(ArgumentWriters& writers, const CallJson& call) {
     return sequence({std::move(*before), std::move(arguments), literal(*after)});
 }
 
+// Calls where they may come, or none.
+Expr behind_any_text(const CallJson& form, const std::vector<std::string>& triggers, Expr calls) {
+    const std::vector<std::string> headers = texts_of(form, "headers_begin");
+    if (!headers.empty()) {
+        const std::string end = text_of(form, "headers_end").value_or("");
+        const Expr header = text_up_to({&end, 1}, triggers);
+        std::vector<std::string> in_header = triggers;
+        in_header.push_back(end);
+        return sequence({repeat(sequence({header, text_up_to(headers, {})}), 0),
+                         choice({sequence({text_without(in_header), optional(std::move(calls))}),
+                                 sequence({header, text_without(headers)})})});
+    }
+    const bool first = form.value("trigger_first", CallJson(false)) == true;
+    if (!first) return sequence({text_without(triggers), optional(std::move(calls))});
+    const std::string again = text_of(form, "again").value_or("");
+    if (again.empty()) return choice({std::move(calls), text_without({}, triggers)});
+    std::vector<std::string> later;
+    for (const std::string& trigger : triggers) later.push_back(again + trigger);
+    return choice({calls, sequence({text_without(later, triggers),
+                                    optional(sequence({literal(again), calls}))})});
+}
+
 }  // namespace
 
 base::Result<CallForm> call_grammar(std::string_view text) {
@@ -172,10 +205,8 @@ base::Result<CallForm> call_grammar(std::string_view text) {
                        *max == 0 ? kNoLimit : *max - 1);
     Expr calls_of_all = sequence({literal(*begin), rule(call), std::move(more), literal(*end)});
     if (!triggers->empty()) {
-        const bool first = form.value("trigger_first", CallJson(false)) == true;
-        calls_of_all = first
-                           ? choice({std::move(calls_of_all), text_not_beginning_with(*triggers)})
-                           : sequence({text_without(*triggers), optional(std::move(calls_of_all))});
+        calls_of_all =
+            behind_any_text(form, *triggers, rule(grammar.add("calls", std::move(calls_of_all))));
     }
     grammar.body(root) = std::move(calls_of_all);
     grammar.root = root;

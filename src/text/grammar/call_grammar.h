@@ -19,7 +19,8 @@ namespace helix::text::grammar {
 // min to max calls, each one of "calls", come with "between" between them after "begin" and before
 // "end". begin, between, end and markers may be missing; max = 0 is no limit. markers: control
 // tokens of these texts, where the vocabulary has them, may be drawn as well as the characters.
-// "before" may be an array of texts and ids, {"of": "0-9a-z", "min": 1, "max": 4}.
+// "before" may be an array of texts, ids, {"of": "0-9a-z", "min": 1, "max": 4}, and arrays of texts
+// of which one comes.
 // "tags" of a call: its arguments are not JSON but have a tag each (ArgumentTags; text, json,
 // close, never, texts, keeps_line_ends).
 // "notation" of a call: its arguments are in Python's, python, or an object in one of Gemma's,

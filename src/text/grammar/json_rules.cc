@@ -155,9 +155,9 @@ Expr JsonRules::string() {
     if (string_ >= 0) return rule(string_);
     if (has_raw_strings(notation_)) {
         const auto never = never_in_strings(notation_);
+        const std::string quote(never.front());
         const std::vector<std::string> others(never.begin() + 1, never.end());
-        define(string_, "string",
-               sequence({literal(never.front()), text_up_to(never.front(), others)}));
+        define(string_, "string", sequence({literal(quote), text_up_to({&quote, 1}, others)}));
     } else {
         define(string_, "json string", quoted(repeat(character(), 0)));
     }

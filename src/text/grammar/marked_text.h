@@ -8,11 +8,10 @@
 
 namespace helix::text::grammar {
 
-// Any text up to the first mark, which is its end, and before which none of never comes.
-Expr text_up_to(std::string_view mark, std::span<const std::string> never);
+// Any text up to the first of the marks, which is its end, and before which none of never comes.
+Expr text_up_to(std::span<const std::string> marks, std::span<const std::string> never);
 
-// Any text in which none of the marks comes, or none comes first.
-Expr text_without(std::span<const std::string> marks);
-Expr text_not_beginning_with(std::span<const std::string> marks);
+// Any text in which none of the marks comes, and that begins with none of the first ones.
+Expr text_without(std::span<const std::string> marks, std::span<const std::string> first = {});
 
 }  // namespace helix::text::grammar

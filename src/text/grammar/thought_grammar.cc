@@ -23,6 +23,7 @@ bool inside(const spec::Thought& thought, std::string_view text) {
         if (begin == std::string_view::npos) return false;
         text.remove_prefix(begin);
         if (!text.starts_with(thought.open)) return false;
+        text.remove_prefix(thought.open.size());
     }
     const auto comes = [&](std::string_view mark) {
         return text.find(mark) != std::string_view::npos;
@@ -35,7 +36,7 @@ bool inside(const spec::Thought& thought, std::string_view text) {
 Grammar behind_thought(Grammar answer, const spec::Thought& thought) {
     const RuleIndex whole = answer.root;
     const Expr blanks = repeat(one_of(" \n"), 0, kMostBlanks);
-    Expr behind = sequence({text_up_to(thought.close, thought.never), blanks, rule(whole)});
+    Expr behind = sequence({text_up_to({&thought.close, 1}, thought.never), blanks, rule(whole)});
     if (!thought.open.empty()) {
         behind = choice({sequence({literal(thought.open), std::move(behind)}), rule(whole)});
     }
@@ -45,8 +46,14 @@ Grammar behind_thought(Grammar answer, const spec::Thought& thought) {
 
 std::vector<std::string> marks_of(const spec::Thought& thought) {
     std::vector<std::string> marks;
-    if (!thought.open.empty()) marks.push_back(thought.open);
-    if (!thought.close.empty()) marks.push_back(thought.close);
+    for (const std::string& all : {thought.open, thought.close}) {
+        for (std::size_t begin = 0; begin < all.size();) {
+            const std::size_t end = std::min(all.find_first_of(">]", begin), all.size() - 1) + 1;
+            const std::size_t open = all.find_first_of("<[", begin);
+            if (open < end) marks.push_back(all.substr(open, end - open));
+            begin = end;
+        }
+    }
     return marks;
 }
 

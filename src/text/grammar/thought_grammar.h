@@ -13,7 +13,7 @@ namespace helix::text::grammar {
 // the answer does not begin inside of the thought, there may be none.
 Grammar behind_thought(Grammar answer, const spec::Thought& thought);
 
-// The marks that are control tokens in the vocabulary of many a model.
+// What of its marks is a control token in the vocabulary of many a model.
 std::vector<std::string> marks_of(const spec::Thought& thought);
 
 // Whether the answer still thinks behind the output.

@@ -59,16 +59,19 @@ bool AnswerFormat::begins_in_thought(std::string_view prompt_tail) const {
     return reasoning != nullptr && without_blanks(prompt_tail).ends_with(reasoning->open);
 }
 
-bool AnswerFormat::knows_thoughts() const {
-    return tools == nullptr || tools->name != "harmony";
-}
-
-spec::Thought AnswerFormat::thought_behind(std::string_view prompt_tail) const {
-    // It has been closed already, as templates do where no thought is wanted.
-    const bool over =
-        reasoning != nullptr && without_blanks(prompt_tail).ends_with(reasoning->close);
-    if (reasoning == nullptr || over) return {};
+spec::Thought AnswerFormat::thought_behind(std::string_view prompt_tail, bool may_call) const {
+    const std::string_view tail = without_blanks(prompt_tail);
     spec::Thought thought;
+    if (tools != nullptr && !tools->thought_open.empty()) {
+        if (!tail.ends_with(tools->thought_open)) thought.open = tools->thought_open;
+        thought.close = tools->thought_close;
+        if (!may_call) thought.close += tools->answer_open;
+        thought.never.assign(tools->thought_never.begin(), tools->thought_never.end());
+        return thought;
+    }
+    // It has been closed already, as templates do where no thought is wanted.
+    const bool over = reasoning != nullptr && tail.ends_with(reasoning->close);
+    if (reasoning == nullptr || over) return {};
     if (!begins_in_thought(prompt_tail)) thought.open = reasoning->open;
     thought.close = reasoning->close;
     if (tools != nullptr)

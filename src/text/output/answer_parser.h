@@ -39,10 +39,9 @@ struct AnswerFormat {
     AnswerFormat with_tools(bool any) const;
     // Whether an answer to a prompt that ends like this begins inside a thought.
     bool begins_in_thought(std::string_view prompt_tail) const;
-    // False where the model may think, but not between two marks.
-    bool knows_thoughts() const;
-    // The thought that may come first in an answer to a prompt that ends like this.
-    spec::Thought thought_behind(std::string_view prompt_tail) const;
+    // The thought that may come first in an answer to a prompt that ends like this. may_call: calls
+    // may come behind it, where models say otherwise who is spoken to.
+    spec::Thought thought_behind(std::string_view prompt_tail, bool may_call = false) const;
     // Texts of control tokens that have to be seen in an answer.
     std::vector<std::string_view> markers() const;
 };

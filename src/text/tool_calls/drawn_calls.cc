@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "text/grammar/schema_words.h"
-#include "text/tool_calls/drawn_forms.h"
 #include "text/tool_calls/tool_schemas.h"
 
 namespace helix::text {
@@ -68,7 +67,10 @@ Json triggers_of(const DrawnForm& form, const Json& tools) {
 }
 
 // The text before the arguments, in pieces if there is an id.
-Json head_of_call(const DrawnForm& form, const std::string& name) {
+Json head_of_call(const DrawnForm& form, const std::string& name, bool demanded) {
+    if (!demanded && !form.before_free.empty()) {
+        return Json::array({with_name(form.before_free, name), form.ways_on});
+    }
     constexpr std::string_view kId = "{id}";
     const std::size_t at = form.before.find(kId);
     if (at == std::string_view::npos) return with_name(form.before, name);
@@ -117,17 +119,7 @@ nlohmann::ordered_json tools_to_call(const nlohmann::ordered_json& tools) {
 }
 
 base::Result<std::string> grammar_of_calls(const WantedCalls& wanted) {
-    const auto form = drawn_form(wanted);
-    if (!form) {
-        return base::invalid(
-            fmt::format("calls cannot be demanded in the form {} yet; the model "
-                        "can be served with --tool-parser hermes or generic",
-                        wanted.format));
-    }
-    if (!wanted.demanded && form->trigger.empty()) {
-        return base::invalid(fmt::format(
-            "calls in the form {} cannot be told from other text where they begin", wanted.format));
-    }
+    const DrawnForm* form = wanted.form;
     Json out = {{"begin", form->begin},
                 {"between", form->between},
                 {"end", form->end},
@@ -138,9 +130,19 @@ base::Result<std::string> grammar_of_calls(const WantedCalls& wanted) {
     if (!wanted.demanded) {
         out["trigger"] = triggers_of(*form, *wanted.tools);
         out["trigger_first"] = form->trigger_first;
+        out["again"] = form->again;
+        out["headers_begin"] = form->headers_begin;
+        out["headers_end"] = form->headers_end;
     }
     for (const Json& tool : *wanted.tools) {
-        Json call = {{"before", head_of_call(*form, tool["name"])},
+        const auto& name = tool["name"].get_ref<const std::string&>();
+        if (!reads_name(*form, name)) {
+            return base::invalid(
+                fmt::format("calls of the tool {:.80} could not be read in the form {} that this "
+                            "model writes; names of letters, digits, _ and - can",
+                            Json(name).dump(), form->format));
+        }
+        Json call = {{"before", head_of_call(*form, tool["name"], wanted.demanded)},
                      {"schema", tool["parameters"]},
                      {"after", form->after}};
         if (!form->tags.text.empty()) call["tags"] = tags_of_call(form->tags, tool);

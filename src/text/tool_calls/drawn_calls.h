@@ -1,11 +1,10 @@
 #pragma once
 
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
+#include "text/tool_calls/drawn_forms.h"
 
 namespace helix::text {
 
@@ -15,9 +14,7 @@ nlohmann::ordered_json tools_to_call(const nlohmann::ordered_json& tools);
 
 // Calls that an answer has to consist of.
 struct WantedCalls {
-    std::string_view format;                               // ToolFormat::name
-    std::string_view chat_template;                        // tells the variants of some forms apart
-    std::function<bool(std::string_view text)> has_token;  // the same
+    const DrawnForm* form = nullptr;
     // An array of {"name": ..., "parameters": schema}, of which any may be called.
     const nlohmann::ordered_json* tools = nullptr;
     bool several = true;   // or one call at most
@@ -26,8 +23,7 @@ struct WantedCalls {
 
 // What an OutputGrammar of kind tool_calls says to have such an answer drawn, in the form that the
 // model's family writes. A call has the least white space, and no id, which only we give. Error
-// invalid for a form without calls, or whose calls begin like other text and are not demanded; it
-// names the form.
+// invalid names a tool whose name the form's parser could not read.
 base::Result<std::string> grammar_of_calls(const WantedCalls& wanted);
 
 }  // namespace helix::text

@@ -1,5 +1,9 @@
 #include "text/tool_calls/drawn_forms.h"
 
+#include <algorithm>
+
+#include "text/grammar/notation.h"
+
 namespace helix::text {
 namespace {
 
@@ -71,16 +75,35 @@ const std::vector<DrawnForm>& json_forms() {
          .markers = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>",
                      "<|tool_call_argument_begin|>", "<|tool_call_end|>",
                      "<|tool_calls_section_end|>"}},
+    };
+    return kForms;
+}
+
+const std::vector<DrawnForm>& headed_forms() {
+    static const std::vector<DrawnForm> kForms = {
         {.format = "functionary_v31",
          .before = "<function={name}>",
          .after = "</function>",
          .trigger = "<function="},
-        {.format = "functionary_v32", .before = "{name}\n", .after = "", .several = false},
+        {.format = "functionary_v32",
+         .before = "{name}\n",
+         .after = "",
+         .between = ">>>",
+         .trigger = "{name}\n",
+         .trigger_first = true,
+         .again = ">>>"},
         {.format = "harmony",
          .before = "<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>",
          .after = "",
+         .trigger = "to=functions.",
+         .headers_begin = {"<|start|>", "<|channel|>"},
+         .headers_end = "<|message|>",
+         .before_free = "to=functions.{name}",
+         .ways_on = {" <|constrain|>json<|message|>",
+                     "<|channel|>commentary <|constrain|>json<|message|>",
+                     "<|channel|>commentary json<|message|>"},
          .several = false,
-         .markers = {"<|channel|>", "<|constrain|>", "<|message|>"}},
+         .markers = {"<|channel|>", "<|constrain|>", "<|message|>", "<|start|>", "<|end|>"}},
     };
     return kForms;
 }
@@ -169,8 +192,8 @@ const std::vector<DrawnForm>& literal_forms() {
 }
 
 // Gemma 4's marks and those of FunctionGemma.
-DrawnForm gemma_form(const WantedCalls& wanted) {
-    if (wanted.chat_template.find("<start_function_call>") != std::string_view::npos) {
+DrawnForm gemma_form(std::string_view chat_template) {
+    if (chat_template.find("<start_function_call>") != std::string_view::npos) {
         return {.format = "gemma4",
                 .before = "<start_function_call>call:{name}",
                 .after = "<end_function_call>",
@@ -187,17 +210,17 @@ DrawnForm gemma_form(const WantedCalls& wanted) {
 }
 
 // Mistral's three forms, told apart by the tokenizer's version.
-DrawnForm mistral_form(const WantedCalls& wanted) {
+DrawnForm mistral_form(std::string_view chat_template, const HasToken& has_token) {
     DrawnForm form = {.format = "mistral",
                       .trigger = "[TOOL_CALLS]",
                       .markers = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"}};
-    if (!wanted.has_token("[ARGS]")) {
+    if (!has_token("[ARGS]")) {
         form.begin = "[TOOL_CALLS][";
         form.before = "{\"name\": {}, \"arguments\": ";
         form.after = "}";
         form.between = ", ";
         form.end = "]";
-    } else if (wanted.chat_template.find("[CALL_ID]") != std::string_view::npos) {
+    } else if (chat_template.find("[CALL_ID]") != std::string_view::npos) {
         form.before = "[TOOL_CALLS]{name}[CALL_ID]{id}[ARGS]";
         form.id_of = "0-9A-Za-z";
         form.min_id = form.max_id = 9;
@@ -207,8 +230,8 @@ DrawnForm mistral_form(const WantedCalls& wanted) {
     return form;
 }
 
-DrawnForm deepseek_form(const WantedCalls& wanted) {
-    const bool fenced = wanted.chat_template.find("```json") != std::string_view::npos;
+DrawnForm deepseek_form(std::string_view chat_template) {
+    const bool fenced = chat_template.find("```json") != std::string_view::npos;
     return {.format = "deepseek",
             .before = fenced ? "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n"
                              : "<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>",
@@ -223,16 +246,32 @@ DrawnForm deepseek_form(const WantedCalls& wanted) {
 
 }  // namespace
 
-std::optional<DrawnForm> drawn_form(const WantedCalls& wanted) {
-    if (wanted.format == "mistral") return mistral_form(wanted);
-    if (wanted.format == "deepseek") return deepseek_form(wanted);
-    if (wanted.format == "gemma4") return gemma_form(wanted);
-    for (const auto* forms : {&json_forms(), &tagged_forms(), &literal_forms()}) {
+std::optional<DrawnForm> drawn_form(std::string_view format, std::string_view chat_template,
+                                    const HasToken& has_token) {
+    if (format == "mistral") return mistral_form(chat_template, has_token);
+    if (format == "deepseek") return deepseek_form(chat_template);
+    if (format == "gemma4") return gemma_form(chat_template);
+    for (const auto* forms : {&json_forms(), &headed_forms(), &tagged_forms(), &literal_forms()}) {
         for (const DrawnForm& form : *forms) {
-            if (form.format == wanted.format) return form;
+            if (form.format == format) return form;
         }
     }
     return std::nullopt;
+}
+
+bool reads_name(const DrawnForm& form, std::string_view name) {
+    constexpr std::size_t kMaxRawNameBytes = 200;
+    if (name.empty()) return false;
+    if (form.before.find("{name}") == std::string_view::npos) return true;  // it is JSON
+    if (!form.notation.empty()) {
+        return grammar::is_plain_name(name) && name.size() <= kMaxRawNameBytes;
+    }
+    const bool plain = std::ranges::all_of(name, [](char c) {
+        return static_cast<unsigned char>(c) > ' ' && c != 0x7F &&
+               std::string_view("<>[]{}\"'=|").find(c) == std::string_view::npos;
+    });
+    const bool is_content = !form.again.empty() && name == "all";
+    return plain && !is_content && name.size() <= kMaxRawNameBytes;
 }
 
 }  // namespace helix::text

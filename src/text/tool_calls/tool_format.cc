@@ -288,6 +288,11 @@ std::vector<ToolFormat> written_formats() {
          .about = "gpt-oss: channels",
          .markers = {"<|channel|>", "<|message|>", "<|start|>", "<|end|>", "<|constrain|>"},
          .always = true,
+         .thought_open = "<|channel|>analysis<|message|>",
+         .thought_close = "<|end|><|start|>assistant",
+         .answer_open = "<|channel|>final<|message|>",
+         .thought_never = {"<|channel|>commentary", "<|start|>assistant to=", "<|call|>",
+                           "<|return|>"},
          .make = make_harmony},
     };
 }

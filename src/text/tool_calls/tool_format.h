@@ -22,6 +22,12 @@ struct ToolFormat {
     CallIds ids = CallIds::call;
     // The form has thoughts of its own, so it is read whether there are tools or not.
     bool always = false;
+    // Such a thought, from its mark to the next message of the model's, and what begins the message
+    // that answers; "" = no thoughts of its own.
+    std::string_view thought_open{};
+    std::string_view thought_close{};
+    std::string_view answer_open{};
+    std::vector<std::string_view> thought_never{};  // what ends it in another way
     std::unique_ptr<CallParser> (*make)(CallContext context) = nullptr;
 };
 
