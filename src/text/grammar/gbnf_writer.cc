@@ -14,7 +14,7 @@ constexpr std::uint64_t kMaxPatternSteps = 2'000'000;
 constexpr std::size_t kMaxPatternStates = 2'000;
 
 // A letter or digit stands for itself.
-std::string spelled(char32_t code) {
+std::string escaped(char32_t code) {
     const bool plain = (code >= '0' && code <= '9') || (code >= 'A' && code <= 'Z') ||
                        (code >= 'a' && code <= 'z');
     if (plain) return std::string(1, static_cast<char>(code));
@@ -24,8 +24,8 @@ std::string spelled(char32_t code) {
 std::string written(const CharSet& set) {
     std::string out = "[";
     for (const CodeRange& range : set) {
-        out += spelled(range.first);
-        if (range.last != range.first) out += "-" + spelled(range.last);
+        out += escaped(range.first);
+        if (range.last != range.first) out += "-" + escaped(range.last);
     }
     return out + "]";
 }
@@ -125,7 +125,7 @@ std::string gbnf_of_choices(const std::vector<std::string>& choices) {
     std::string out = "root ::= ";
     for (std::size_t i = 0; i < choices.size(); ++i) {
         out += i > 0 ? " | \"" : "\"";
-        for (const char32_t code : code_points(choices[i])) out += spelled(code);
+        for (const char32_t code : code_points(choices[i])) out += escaped(code);
         out += "\"";
     }
     return out;
