@@ -51,11 +51,11 @@ std::optional<base::Duration> parse_retry_after(std::string_view text) {
 }
 
 // Spans that the collector took the request without: {"partialSuccess":{"rejectedSpans":"2"}}.
-std::uint64_t rejected_spans(const std::string& body) {
-    const auto json = nlohmann::json::parse(body, nullptr, false);
-    if (!json.is_object()) return 0;
-    const auto partial = json.find("partialSuccess");
-    if (partial == json.end() || !partial->is_object()) return 0;
+std::uint64_t rejected_spans(const std::string& answer) {
+    const auto body = nlohmann::json::parse(answer, nullptr, false);
+    if (!body.is_object()) return 0;
+    const auto partial = body.find("partialSuccess");
+    if (partial == body.end() || !partial->is_object()) return 0;
     const auto rejected = partial->find("rejectedSpans");
     if (rejected == partial->end()) return 0;
     if (rejected->is_number_unsigned()) return rejected->get<std::uint64_t>();
