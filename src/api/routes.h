@@ -33,23 +33,23 @@ struct Route {
     bool counted = false;  // it computes, so it counts towards the limits of its key
 
     constexpr Route counts() const {
-        return with([](Route& r) { r.counted = true; });
+        Route changed = *this;
+        changed.counted = true;
+        return changed;
     }
     constexpr Route unversioned() const {
-        return with([](Route& r) { r.prefix = {}; });
+        Route changed = *this;
+        changed.prefix = {};
+        return changed;
     }
     constexpr Route hides_others() const {
-        return with([](Route& r) { r.others = OtherMethods::hide; });
+        Route changed = *this;
+        changed.others = OtherMethods::hide;
+        return changed;
     }
     constexpr Route refuses_others() const {
-        return with([](Route& r) { r.others = OtherMethods::refuse; });
-    }
-
-  private:
-    template <typename Change>
-    constexpr Route with(const Change& change) const {
         Route changed = *this;
-        change(changed);
+        changed.others = OtherMethods::refuse;
         return changed;
     }
 };

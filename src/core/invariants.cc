@@ -271,7 +271,8 @@ std::string broken_invariant(const Worker& worker) {
     const std::string writing = writing_rule(state);
     if (!writing.empty()) return writing;
     if (!state.ready && !state.sequences.empty()) return "sequences without layers";
-    for (const auto& [key, times] : state.timed) {
+    for (const auto& timed : state.timed) {
+        const SequenceKey& key = timed.first;
         const auto group = state.sequences.group(key.request);
         const bool here = std::any_of(group.begin(), group.end(), [&](const SequenceKey& one) {
             return one.attempt == key.attempt;

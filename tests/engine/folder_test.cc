@@ -42,7 +42,8 @@ std::vector<spec::Token> greedy(std::shared_ptr<model::WeightSource> weights, st
 TEST(Folder, GreedyTokensAreThoseOfTheGgufFile) {
     const model::test_support::TemporaryFolder folder;
     for (const model::SynthShape& shape : model::synth_shapes()) {
-        if (!shape.name.starts_with("tiny")) continue;
+        // A head that ranks is a thing of GGUF files.
+        if (!shape.name.starts_with("tiny") || shape.reranks) continue;
         const SynthFile file(shape, TensorType::bf16);
         const SynthFile plain(shape, TensorType::f32);
         const std::string path = folder.file(shape.name);
