@@ -34,7 +34,7 @@ TEMPLATE = """{%- if tools %}tools: {% for tool in tools %}{{ tool.function.name
 # Arguments that take many tokens.
 TOOLS = [{"type": "function", "function": {
     "name": name, "parameters": {"type": "object", "properties": {
-        "words": {"type": "array", "minItems": 60, "items": {"type": "string"}}, "count": {"type": "integer"}},
+        "words": {"type": "array", "minItems": 40, "items": {"type": "string"}}, "count": {"type": "integer"}},
         "required": ["words", "count"], "additionalProperties": False}}} for name in ("note", "look")]
 
 KINDS = {
