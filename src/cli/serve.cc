@@ -295,8 +295,16 @@ api::ModelInfo model_info(const ServeArguments& a, const Served& served) {
     return info;
 }
 
+// Of the API's options what needs no model, so that mistakes are told before one is opened.
 base::Result<api::ApiOptions> api_options(const ServeArguments& a, const HostPort& http) {
     api::ApiOptions options;
+    TRY_VOID(fill_tls(a.tls, options));
+    TRY(options.tracing, tracing_options(a.otlp));
+    TRY_VOID(fill_access(a.access, AccessEnvironment::read(), http.host, options));
+    // Whoever names the host here may also call it so.
+    TRY(const HostPort named, parse_host_port("--listen", a.listen));
+    options.access.host_names.push_back(named.host);
+    TRY(options.limits.max_request_bytes, parse_size("--request-memory", a.request_memory));
     options.http.address = http.host;
     options.http.port = http.port;
     TRY(const std::int64_t bodies, parse_size("--body-memory", a.body_memory));
@@ -409,25 +417,13 @@ base::Status serve(const ServeArguments& a) {
     block_interrupts();
     TRY_VOID(net::require_open_files("helix serve", kLeastServeFiles));
     TRY(const HostPort http, listen_address("--listen", a.listen));
-    api::ApiOptions access;
-    TRY_VOID(fill_tls(a.tls, access));
-    TRY(access.tracing, tracing_options(a.otlp));
-    TRY_VOID(fill_access(a.access, AccessEnvironment::read(), http.host, access));
+    TRY(api::ApiOptions with_pages, api_options(a, http));
     TRY(const Served served, open_model(a));
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template, a.tool_parser));
     TRY(auto options, coordinator_options(a, http, served));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
-    TRY(api::ApiOptions with_pages, api_options(a, http));
-    with_pages.api_keys = std::move(access.api_keys);
-    with_pages.access = std::move(access.access);
-    with_pages.http.tls = std::move(access.http.tls);
-    with_pages.tracing = std::move(access.tracing);
-    // Whoever names the host here may also call it so.
-    TRY(const HostPort named, parse_host_port("--listen", a.listen));
-    with_pages.access.host_names.push_back(named.host);
     TRY(with_pages.jobs, job_options(a));
-    TRY(with_pages.limits.max_request_bytes, parse_size("--request-memory", a.request_memory));
     with_pages.pages = extra_pages(*coordinator, served);
     const api::ModelInfo info = model_info(a, served);
     api::ModelRegistry models;
