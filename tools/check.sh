@@ -1,7 +1,7 @@
 #!/bin/bash
 # What CI runs and what a developer runs before a commit. Every step says its name and its time; the first
-# failure ends it. ctest over the release build comes last: what starts whole clusters of processes has the
-# machine to itself.
+# failure ends it. ctest over the release build comes last: what starts whole clusters of processes runs beside
+# nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -46,7 +46,7 @@ step "build asan" build asan
 step "ctest asan (fast tests)" tests asan -j "$jobs"
 step "ctest release (fast tests)" tests release -j "$jobs" -LE slow
 skipped
-step "ctest release (clusters of processes)" tests release -L slow
+step "ctest release (clusters of processes)" tests release -j "$jobs" -L slow
 skipped
 
 # Notes the tree that has passed all of this.

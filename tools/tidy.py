@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """clang-tidy over src/, on all cores.
 
-Files of one room that are compiled alike are looked at together, up to 24 as one source that includes
-them: most of the time goes into the headers, which are then read once and not 24 times.
+Files that are compiled as one source are looked at as one, and of those that are compiled alone up to 24
+of a room that are compiled alike: most of the time goes into the headers, which are then read once.
 A bunch that is refused is halved until it is clean or a single file, and only single files are
 reported: two files may well use one name for different things of their own, which is no fault. A file
 is skipped when neither it, nor any header of ours, nor the configuration changed since it last passed
@@ -105,9 +105,13 @@ def main():
         if path not in commands:
             sys.exit(f"{path}: not in {build}/compile_commands.json; configure again")
         if not os.path.exists(stamp(path)):
-            alike[path.split(os.sep)[1], tuple(flags_of(commands[path]))].append(path)
-    bunches = [(paths[i:i + BUNCH], flags) for (_, flags), paths in alike.items()
-               for i in range(0, len(paths), BUNCH)]
+            source = commands[path]["file"]
+            together = source if "/Unity/" in source else path.split(os.sep)[1]
+            alike[together, tuple(flags_of(commands[path]))].append(path)
+    bunches = []
+    for (together, flags), paths in alike.items():
+        size = len(paths) if "/Unity/" in together else BUNCH
+        bunches += [(paths[i:i + size], flags) for i in range(0, len(paths), size)]
 
     def passed(path):
         open(stamp(path), "w", encoding="utf-8").close()

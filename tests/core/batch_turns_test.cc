@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "base/effort.h"
 #include "core/find_action.h"
 #include "core/invariants.h"
 #include "core/worker/worker.h"
@@ -227,6 +228,7 @@ TEST(BatchTurns, WhereDecodesAreAwayNowAndThenTheirCostIsSeenToo) {
 TEST(BatchTurns, NeitherPromptsNorDecodesStarve) {
     for (const double prompt_factor : {0.2, 1.0, 20.0}) {
         for (const std::int32_t n_decodes : {1, 20, 250}) {
+            if (kSanitized && n_decodes > 20 && prompt_factor < 20) continue;
             const Cost cost = [&](std::int32_t decodes, std::int32_t rows) {
                 return additive_s(decodes, 0) + prompt_factor * additive_s(0, rows);
             };

@@ -1,3 +1,4 @@
+#include "base/effort.h"
 #include "core/kv/block_pool.h"
 
 #include <gtest/gtest.h>
@@ -66,7 +67,7 @@ TEST(BlockTable, RandomGrowthAndReleaseKeepsPagesDisjoint) {
     KvBlockPool pool(500);
     std::vector<BlockTable> tables(8, BlockTable({0, 3}, 4));
     std::vector<std::int64_t> lengths(8, 0);
-    for (int step = 0; step < 20000; ++step) {
+    for (int step = 0; step < (kSanitized ? 3000 : 20000); ++step) {
         const auto i = static_cast<std::size_t>(random.below(8));
         if (random.chance(0.05)) {
             tables[i].release_all(pool);

@@ -2,14 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include "base/effort.h"
 #include "core/scheduler_drive.h"
 
 namespace helix::core::test::scheduler_fuzz_test {
 namespace {
 
 TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
+    constexpr std::int64_t kShare = kSanitized ? 4 : 1;
     SchedulerDrive::Counts sum;
-    for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    for (std::uint64_t seed = 0; seed < 400 / kShare; ++seed) {
         base::Random random(seed);
         std::vector<std::uint8_t> bytes(1500);
         for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
@@ -31,19 +33,19 @@ TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
         sum.rows += c.rows;
     }
     // All that the drive can do was tried.
-    EXPECT_GT(sum.rows, 20000);
-    EXPECT_GT(sum.forks, 1000);
-    EXPECT_GT(sum.overtaken_forks, 200);
-    EXPECT_GT(sum.copies, 1000);
-    EXPECT_GT(sum.swapped_pages, 1000);
-    EXPECT_GT(sum.drafts_right, 200);
-    EXPECT_GT(sum.drafts_wrong, 200);
-    EXPECT_GT(sum.prefix_hits, 200);
-    EXPECT_GT(sum.prefix_lost, 100);
-    EXPECT_GT(sum.out_of_pages, 100);
-    EXPECT_GT(sum.no_swap_space, 100);
-    EXPECT_GT(sum.failures, 100);
-    EXPECT_GT(sum.group_draws, 200);
+    EXPECT_GT(sum.rows, 20000 / kShare);
+    EXPECT_GT(sum.forks, 1000 / kShare);
+    EXPECT_GT(sum.overtaken_forks, 200 / kShare);
+    EXPECT_GT(sum.copies, 1000 / kShare);
+    EXPECT_GT(sum.swapped_pages, 1000 / kShare);
+    EXPECT_GT(sum.drafts_right, 200 / kShare);
+    EXPECT_GT(sum.drafts_wrong, 200 / kShare);
+    EXPECT_GT(sum.prefix_hits, 200 / kShare);
+    EXPECT_GT(sum.prefix_lost, 100 / kShare);
+    EXPECT_GT(sum.out_of_pages, 100 / kShare);
+    EXPECT_GT(sum.no_swap_space, 100 / kShare);
+    EXPECT_GT(sum.failures, 100 / kShare);
+    EXPECT_GT(sum.group_draws, 200 / kShare);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST_F(ExperimentTest, AQuickRunWithoutDataWritesItsPage) {
     EXPECT_TRUE(data->made_up());
     ExperimentOptions options;
     options.plan_budget_s = 0.5;
-    options.time_share = kSanitized ? 0.006 : 0.03;
+    options.time_share = kSanitized ? 0.002 : 0.03;
     ExperimentSession session(std::move(*data), options);
     const Experiment experiment =
         cluster_experiment("single", "Single cluster", "single24", {"llama2-70b"});
@@ -167,7 +167,7 @@ TEST_F(ExperimentTest, SeparatePipelinesServeNoLessUnderOurPolicyThanUnderThePub
 // A tiny share of the live experiments' windows: every page has its rows and its picture.
 TEST_F(ExperimentTest, AQuickLiveRunWritesItsPage) {
     ExperimentOptions options;
-    options.time_share = kSanitized ? 0.002 : 0.01;
+    options.time_share = kSanitized ? 0.001 : 0.01;
     ExperimentSession session({}, options);
     ExperimentPage page("experiments-live");
     for (const Experiment& experiment : live_experiments()) {

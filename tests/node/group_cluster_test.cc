@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/effort.h"
 #include "model/synth.h"
 #include "node/cluster_fixture.h"
 #include "node/even_coordinator.h"
@@ -217,6 +218,7 @@ TEST_F(GroupCluster, PreemptedAgainAndAgainTheySayTheSame) {
     for (const core::Preemption mode :
          {core::Preemption::recompute, core::Preemption::swap, core::Preemption::automatic}) {
         for (const bool prefix_cache : {false, true}) {
+            if (kSanitized && !prefix_cache) continue;
             tight.preemption = mode;
             tight.prefix_cache = prefix_cache;
             const Result result = run(tight);

@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "base/effort.h"
 #include "node/real_cluster.h"
 
 namespace helix::node::roles_cluster_test {
@@ -14,6 +15,9 @@ namespace {
 using namespace test_support;
 using core::MigrationPhase;
 using core::MigrationReason;
+
+// Tokens of an answer that is not over before it can be handed over.
+constexpr std::int32_t kLong = kSanitized ? 70 : 150;
 
 class RolesCluster : public RealCluster {
   protected:
@@ -77,11 +81,11 @@ class RolesCluster : public RealCluster {
 
 TEST_F(RolesCluster, RequestsDecodeElsewhereAndSayTheSame) {
     constexpr std::int32_t kRequests = 4;
-    auto said = plain(kRequests, 120);
+    auto said = plain(kRequests, kLong);
     worker_speed_ = 0.02;  // so that an answer is not over before it can be handed over
     serve_apart();
     std::vector<Sink> sinks;
-    for (std::int32_t n = 1; n <= kRequests; ++n) sinks.push_back(submit(n, 120));
+    for (std::int32_t n = 1; n <= kRequests; ++n) sinks.push_back(submit(n, kLong));
     const Sink one = submit(9, 1);
     for (std::int32_t n = 1; n <= kRequests; ++n) {
         const Sink& sink = sinks[static_cast<std::size_t>(n - 1)];
@@ -103,13 +107,13 @@ TEST_F(RolesCluster, RequestsDecodeElsewhereAndSayTheSame) {
 
 TEST_F(RolesCluster, WhenWorkersOfEitherRoleGoAnswersGoOnAndRolesComeBack) {
     constexpr std::int32_t kRequests = 6;
-    auto said = plain(kRequests, 150);
+    auto said = plain(kRequests, kLong);
     worker_speed_ = 0.02;
     serve_apart();
     std::int32_t next = 1;
     for (const char* leaves : {"d2", "p1"}) {
         std::vector<std::pair<std::int32_t, Sink>> sinks;
-        for (int i = 0; i < 3; ++i, ++next) sinks.emplace_back(next, submit(next, 150));
+        for (int i = 0; i < 3; ++i, ++next) sinks.emplace_back(next, submit(next, kLong));
         for (auto& [n, sink] : sinks) {
             EXPECT_TRUE(sink->wait_for(
                 [](const RecordingSink& s) { return s.done_ || s.tokens_.size() >= 5; }, 120));
@@ -132,7 +136,7 @@ TEST_F(RolesCluster, WhenWorkersOfEitherRoleGoAnswersGoOnAndRolesComeBack) {
     // handed over.
     EXPECT_TRUE(eventually([&] {
         const std::int64_t before = handed_over();
-        const Sink last = submit(1, 150);
+        const Sink last = submit(1, kLong);
         EXPECT_TRUE(last->wait_done(120));
         EXPECT_EQ(last->tokens_, said[1]);
         return handed_over() > before;

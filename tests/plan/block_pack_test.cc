@@ -1,4 +1,5 @@
 #include "plan/pack/block_pack.h"
+#include "base/effort.h"
 
 #include <gtest/gtest.h>
 
@@ -106,9 +107,10 @@ TEST(BlockShape, CuttingALayerOutShortensItsHoldersAndJoinsTheRest) {
 }
 
 TEST(BlockPack, PlansAreSoundAndMostlyOptimalOnSmallClusters) {
+    constexpr std::uint64_t kSeeds = kSanitized ? 30 : 120;
     int optimal = 0;
     int solvable = 0;
-    for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
         base::Random random(seed);
         const auto n = static_cast<std::int32_t>(random.between(1, 4));
         const auto n_layers = static_cast<std::int32_t>(random.between(1, n == 4 ? 4 : 5));
@@ -133,7 +135,7 @@ TEST(BlockPack, PlansAreSoundAndMostlyOptimalOnSmallClusters) {
         EXPECT_LE(plan->flow, best * (1 + 1e-9)) << context;
         if (plan->flow >= best * (1 - 1e-4)) ++optimal;
     }
-    EXPECT_GE(solvable, 60);
+    EXPECT_GE(solvable, kSeeds / 2);
     EXPECT_GE(optimal, solvable * 80 / 100) << "of " << solvable;
 }
 
@@ -160,7 +162,7 @@ TEST(BlockPack, HundredsOfNodesComeCloseToTheirBound) {
                       .max_layers = node.max_layers,
                       .group = 0,
                       .nodes = {}};
-        for (std::int32_t i = 0; i < 60; ++i) type.nodes.push_back(nodes++);
+        for (std::int32_t i = 0; i < (kSanitized ? 20 : 60); ++i) type.nodes.push_back(nodes++);
         types.push_back(std::move(type));
     }
     const std::int32_t n_layers = 40;
@@ -190,6 +192,7 @@ TEST(BlockPack, ReachesThePublishedProblemsOptima) {
                  {"single24", "llama1-30b", 1517.73, true},
                  {"highhet42", "llama2-70b", 5990, false}};
     for (const auto& [cluster, model, least, optimal] : known) {
+        if (kSanitized && cluster == std::string_view("highhet42")) continue;
         const PublishedProblem problem = published_problem(cluster, model, cluster);
         const auto plan = best_blocks({problem.cluster, problem.model, problem.capacities}, {});
         ASSERT_TRUE(plan.has_value()) << cluster;
@@ -211,6 +214,7 @@ TEST(BlockPack, DepthLimitsCostLittleFlow) {
                  {"highhet42", 15, 5250},
                  {"highhet42", 18, 5600}};
     for (const auto& [cluster, depth, least] : known) {
+        if (kSanitized && depth > 12) continue;
         const PublishedProblem problem = published_problem(cluster, "llama2-70b", cluster);
         BlockOptions options;
         options.max_depth = depth;

@@ -1,4 +1,5 @@
 #include "template_oracle.h"
+#include "base/effort.h"
 
 #include <gtest/gtest.h>
 
@@ -267,8 +268,11 @@ TEST(TemplateOracle, EveryRealTemplatePrintsEveryConversationAsJinja2Does) {
         if (entry.path().extension() != ".jinja") continue;
         ++templates;
         const std::string source = read_file(entry.path());
-        for (const Conversation& conversation : all_conversations()) {
-            for (ordered_json& context : variations(conversation))
+        const std::vector<Conversation> conversations = all_conversations();
+        // A template's conversations begin with another one than those of the template before it.
+        for (std::size_t i = kSanitized ? templates % 3 : 0; i < conversations.size();
+             i += kSanitized ? 3 : 1) {
+            for (ordered_json& context : variations(conversations[i]))
                 jobs.push_back({source, std::move(context)});
         }
     }

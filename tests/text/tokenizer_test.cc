@@ -205,7 +205,7 @@ std::string repeated(std::string_view text, std::size_t bytes) {
 
 // A megabyte takes seconds, even at -O1 and under sanitizers; quadratic code would take hours.
 TEST(Tokenizer, LongTextsOfEveryShapeTakeLinearTime) {
-    constexpr std::size_t kBytes = kSanitized ? 1 << 18 : 1 << 20;
+    constexpr std::size_t kBytes = kSanitized ? 1 << 16 : 1 << 20;
     std::string mixed;
     Random random(5);
     while (mixed.size() < kBytes)
