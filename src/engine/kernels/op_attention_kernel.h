@@ -42,6 +42,19 @@ HELIX_INLINE void score_16(const std::byte* keys, std::int64_t stride, const flo
     }
 }
 
+// The next 16 floats, or the n that are left of them. Whole vectors go past the loops over
+// lanes that load_first() and store_first() of some instruction sets are.
+HELIX_INLINE Floats load_left(const float* at, int n) {
+    return n == 16 ? load(at) : load_first(at, n, 0.0F);
+}
+HELIX_INLINE void store_left(float* at, int n, Floats floats) {
+    if (n == 16) {
+        store(at, floats);
+    } else {
+        store_first(at, n, floats);
+    }
+}
+
 // The positions of a chunk that count: [begin, end). Scores are kept from the multiple of 16 before
 // the first.
 struct Chunk {
@@ -83,7 +96,7 @@ void chunk_scores(const AttentionTask& task, const Chunk& chunk, const float* q,
             const int n = last - at < 16 ? last - at : 16;
             HELIX_UNROLL
             for (int h = 0; h < kHeads; ++h)
-                store_first(scores + h * kScoreRoom + at - base, n, mul(sums[h], set1(task.scale)));
+                store_left(scores + h * kScoreRoom + at - base, n, mul(sums[h], set1(task.scale)));
         }
     }
     HELIX_UNROLL
@@ -212,10 +225,10 @@ void add_values(const AttentionTask& task, const Chunk& chunk, const float* weig
             float* at = out + h * task.head_dim + dim;
             Floats total = sum[h * kDims + d];
             if (!first) {
-                const Floats former = mul(load_first(at, n, 0.0F), set1(softmax.of_former[h]));
+                const Floats former = mul(load_left(at, n), set1(softmax.of_former[h]));
                 total = fma(total, set1(softmax.of_chunk[h]), former);
             }
-            store_first(at, n, total);
+            store_left(at, n, total);
         }
     }
 }
@@ -228,7 +241,7 @@ void normalise(const AttentionTask& task, const Softmax<kHeads>& softmax, float*
         const Floats factor = set1(factors[h]);
         for (int dim = 0; dim < task.head_dim; dim += 16) {
             const int n = task.head_dim - dim < 16 ? task.head_dim - dim : 16;
-            store_first(out + dim, n, mul(load_first(out + dim, n, 0.0F), factor));
+            store_left(out + dim, n, mul(load_left(out + dim, n), factor));
         }
     }
 }
