@@ -16,6 +16,8 @@
 
 namespace helix::engine {
 
+class VulkanRouting;
+
 struct VulkanDeviceOptions {
     std::string_view device;  // as VulkanInstance::find() takes it
     int threads = 0;          // of this machine, to draw tokens with; 0: one for each core
@@ -32,6 +34,9 @@ class VulkanDevice final : public Device {
     ~VulkanDevice() override;
 
     const VulkanProof& proof() const { return proof_; }
+    // Whether it multiplies bytes by its integer dot product, where it has one: the same integers
+    // either way. At first it does.
+    void use_integer_dot(bool use) { proof_.integer_dot = use && context_->info().integer_dot; }
 
     std::int64_t memory_bytes() const override;  // nine tenths of what is free
     std::int32_t compute_threads() const override { return 0; }
@@ -65,6 +70,9 @@ class VulkanDevice final : public Device {
 
   private:
     VulkanDevice(std::shared_ptr<VulkanContext> context, const VulkanProof& proof, int threads);
+    // routing: rows are visits of experts; null: one matrix for all rows.
+    void multiply(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to,
+                  const VulkanRouting* routing);
 
     std::shared_ptr<VulkanContext> context_;
     VulkanProof proof_;
