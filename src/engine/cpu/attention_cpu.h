@@ -34,7 +34,6 @@ class PagedAttention {
              float* out);
 
   private:
-    std::vector<std::vector<float>> scratch_;  // one for each thread
     std::vector<AttentionTask> tasks_;
 };
 

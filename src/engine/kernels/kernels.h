@@ -62,14 +62,7 @@ struct AttentionTask {
     int block_size = 0;
     int kv_head = 0;
     const KvLayout* layout = nullptr;
-    float* scratch = nullptr;  // attention_scratch_floats(n_positions - begin)
 };
-
-// Scores of the heads of a tile, which begin at a multiple of 16 positions and have 16 more of room
-// at both ends.
-constexpr std::int64_t attention_scratch_floats(std::int64_t positions) {
-    return kAttentionHeadTile * ((positions + 15) / 16 * 16 + 32) + 16;
-}
 
 struct Kernels {
     Isa isa;

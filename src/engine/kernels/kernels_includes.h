@@ -13,6 +13,7 @@
 #include "engine/kernels/kernels.h"
 #include "engine/kernels/packed_matrix.h"
 #include "engine/ops/kv_layout.h"
+#include "engine/ops/sums.h"
 #include "model/quant/half.h"
 
 #if defined(__x86_64__)

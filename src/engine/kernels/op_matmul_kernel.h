@@ -1,9 +1,10 @@
 // Matrix times rows, for every format. Included in a variant's namespace (see op_variants.h).
 //
-// Quantised: for each unit of 32 columns the sum of byte products is an exact int32; its float
-// value times (weight scale * activation scale) is added by one fma. Float: one fma per column;
-// after every 64 columns the partial sum is added to the total. Both in ascending order, so a
-// result depends on its row alone.
+// Quantised: for each block of 32 columns the sum of byte products is an exact int32; its float
+// value times (weight scale * activation scale) is added by one fma. Float: one fma per column.
+// Both in segments of kSegmentColumns or kFloatSegmentColumns columns: each is summed from zero,
+// and its sum added to the total. All in ascending order, so a result depends on its row alone.
+// docs/numerics.md has the definition.
 
 HELIX_INLINE void store_result(Floats result, std::int64_t row, std::int64_t first,
                                std::int64_t n_rows, const MatmulOutput& output) {
@@ -22,10 +23,13 @@ constexpr std::int64_t kFetchAhead = 16384;
 // Activations that are multiplied by one panel after the other: they stay in the second cache.
 constexpr std::int64_t kRowsBytes = 256 << 10;
 
+constexpr std::int64_t kSegmentBlocks = kSegmentColumns / 32;
+
 // Rows [row, row + kRows) times one panel.
 template <class Format, int kRows>
 void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const MatmulInput& input,
                      std::int64_t row, std::int64_t ahead, const MatmulOutput& output) {
+    static_assert(kSegmentBlocks % Format::kBlocks == 0);
     const std::int64_t row_blocks = matrix.cols() / 32;
     QuantisedTile<kRows> tile;
     tile.ahead = ahead;
@@ -36,10 +40,19 @@ void quantised_panel(const PackedMatrix& matrix, std::int64_t panel, const Matmu
         total[r] = set1(0.0F);
     }
     const std::byte* p = matrix.panel(panel);
-    for (std::int64_t b = 0; b < row_blocks; b += Format::kBlocks, p += Format::kUnitBytes) {
-        Format::add_unit(p, tile, total);
+    for (std::int64_t first = 0; first < row_blocks; first += kSegmentBlocks) {
+        const std::int64_t end =
+            first + kSegmentBlocks < row_blocks ? first + kSegmentBlocks : row_blocks;
+        Array<Floats, kRows> sum;
         HELIX_UNROLL
-        for (int r = 0; r < kRows; ++r) tile.row[r] += Format::kBlocks;
+        for (int r = 0; r < kRows; ++r) sum[r] = set1(0.0F);
+        for (std::int64_t b = first; b < end; b += Format::kBlocks, p += Format::kUnitBytes) {
+            Format::add_unit(p, tile, sum);
+            HELIX_UNROLL
+            for (int r = 0; r < kRows; ++r) tile.row[r] += Format::kBlocks;
+        }
+        HELIX_UNROLL
+        for (int r = 0; r < kRows; ++r) total[r] = add(total[r], sum[r]);
     }
     HELIX_UNROLL
     for (int r = 0; r < kRows; ++r)
@@ -100,8 +113,6 @@ struct Bf16 {
     HELIX_INLINE static Floats load_column(const std::byte* p) { return load_bfloat(p); }
 };
 
-constexpr int kSumColumns = 64;  // that are summed before they are added to the total
-
 // Sums of few rows are long chains of additions that each wait for the last: two run at once.
 constexpr int sums_at_once(int rows) {
     return 2 * rows <= kMaxRows ? 2 : 1;
@@ -116,17 +127,17 @@ struct FloatTile {
     std::int64_t ahead;
 };
 
-// Adds kSums sums of kSumColumns columns each to the totals, one after the other.
+// Adds kSums sums of kFloatSegmentColumns columns each to the totals, one after the other.
 template <class Format, int kSums, int kRows>
 HELIX_INLINE void add_sums(const FloatTile<kRows>& x, Array<Floats, kRows>& total) {
     constexpr int kLine = 64 / Format::kColumnBytes;
     Array<Floats, kSums * kRows> sum;
     HELIX_UNROLL
     for (int i = 0; i < kSums * kRows; ++i) sum[i] = set1(0.0F);
-    for (int column = 0; column < kSumColumns; column += kLine) {
+    for (int column = 0; column < kFloatSegmentColumns; column += kLine) {
         HELIX_UNROLL
         for (int s = 0; s < kSums; ++s) {
-            const int first = s * kSumColumns + column;
+            const int first = s * kFloatSegmentColumns + column;
             fetch_ahead<64>(x.w + first * Format::kColumnBytes, x);
             HELIX_UNROLL
             for (int c = first; c < first + kLine; ++c) {
@@ -144,7 +155,7 @@ HELIX_INLINE void add_sums(const FloatTile<kRows>& x, Array<Floats, kRows>& tota
     }
 }
 
-// Adds the sum of the last columns, fewer than kSumColumns.
+// Adds the sum of the last columns, fewer than kFloatSegmentColumns.
 template <class Format, int kRows>
 HELIX_INLINE void add_rest(const FloatTile<kRows>& x, std::int64_t columns,
                            Array<Floats, kRows>& total) {
@@ -180,13 +191,13 @@ void float_panel(const PackedMatrix& matrix, std::int64_t panel, const MatmulInp
     };
     constexpr int kSums = sums_at_once(kRows);
     std::int64_t left = matrix.cols();
-    for (; left >= kSums * kSumColumns; left -= kSums * kSumColumns) {
+    for (; left >= kSums * kFloatSegmentColumns; left -= kSums * kFloatSegmentColumns) {
         add_sums<Format, kSums>(x, total);
-        advance(kSums * kSumColumns);
+        advance(kSums * kFloatSegmentColumns);
     }
-    for (; left >= kSumColumns; left -= kSumColumns) {
+    for (; left >= kFloatSegmentColumns; left -= kFloatSegmentColumns) {
         add_sums<Format, 1>(x, total);
-        advance(kSumColumns);
+        advance(kFloatSegmentColumns);
     }
     if (left > 0) add_rest<Format>(x, left, total);
     HELIX_UNROLL
@@ -209,8 +220,9 @@ void float_row(const PackedMatrix& matrix, std::int64_t panel, const float* x,
     Array<Floats, 4> total;
     HELIX_UNROLL
     for (int p = 0; p < 4; ++p) total[p] = set1(0.0F);
-    for (std::int64_t first = 0; first < cols; first += kSumColumns) {
-        const std::int64_t end = first + kSumColumns < cols ? first + kSumColumns : cols;
+    for (std::int64_t first = 0; first < cols; first += kFloatSegmentColumns) {
+        const std::int64_t end =
+            first + kFloatSegmentColumns < cols ? first + kFloatSegmentColumns : cols;
         Array<Floats, 4> sum;
         HELIX_UNROLL
         for (int p = 0; p < 4; ++p) sum[p] = set1(0.0F);

@@ -89,6 +89,7 @@ class TileMatmul {
     static constexpr int kColumns = kHalves ? 16 : 32;  // of one product
     static constexpr int kBlocksAtOnce = kHalves ? kSumTiles / 2 : kSumTiles;
     static constexpr std::int64_t kChunkBlocks = 32;  // that are unpacked at a time
+    static_assert(kChunkBlocks % kSegmentBlocks == 0);
     static constexpr std::int64_t kMostTiles = 16;
     using TileSums = std::int32_t[kTileRows][16];
 
@@ -103,21 +104,13 @@ class TileMatmul {
                 Format::add_unit(p, UnpackedUnit{unpacked_ + b, kFetchAhead}, none);
             for (std::int64_t tile = first; tile < last; ++tile) {
                 const std::int64_t row = first_row(tile);
-                float* kept = totals_[tile - first][0];
-                Array<Floats, kTileRows> total;
-                HELIX_UNROLL
-                for (int r = 0; r < kTileRows; ++r)
-                    total[r] = begin == 0 ? set1(0.0F) : load(kept + 16 * r);
-                add_chunk(input_.quantised + row * row_blocks_ + begin, n, total);
-                if (n < left) {
-                    HELIX_UNROLL
-                    for (int r = 0; r < kTileRows; ++r) store(kept + 16 * r, total[r]);
-                    continue;
-                }
-                HELIX_UNROLL
+                float* total = totals_[tile - first][0];
+                add_chunk(input_.quantised + row * row_blocks_ + begin, n, begin == 0, total);
+                if (n < left) continue;
                 for (int r = 0; r < kTileRows; ++r) {
                     if (row + r >= tile * kTileRows)
-                        store_result(total[r], row + r, panel * 16, matrix_.rows(), output_);
+                        store_result(load(total + 16 * r), row + r, panel * 16, matrix_.rows(),
+                                     output_);
                 }
             }
         }
@@ -139,17 +132,34 @@ class TileMatmul {
         few_(matrix_, panel, panel + 1, input, output);
     }
 
-    // n unpacked blocks times the 16 rows whose blocks begin at x, row_blocks_ apart.
-    HELIX_INLINE void add_chunk(const QuantisedBlock* x, std::int64_t n,
-                                Array<Floats, kTileRows>& total) {
-        std::int64_t b = 0;
-        for (; b + kBlocksAtOnce <= n; b += kBlocksAtOnce) {
-            multiply_blocks(x + b, unpacked_ + b, std::make_integer_sequence<int, kBlocksAtOnce>());
-            for (int i = 0; i < kBlocksAtOnce; ++i) add_block(x + b + i, b + i, i, total);
+    // Adds, segment by segment, n unpacked blocks times the 16 rows whose blocks begin at x,
+    // row_blocks_ apart. total: [16 rows][16 outputs]; starts: zero is there, whatever it holds.
+    HELIX_INLINE void add_chunk(const QuantisedBlock* x, std::int64_t n, bool starts,
+                                float* total) {
+        for (std::int64_t b = 0; b < n; b += kSegmentBlocks) {
+            Array<Floats, kTileRows> sum;
+            HELIX_UNROLL
+            for (int r = 0; r < kTileRows; ++r) sum[r] = set1(0.0F);
+            add_blocks(x, b, b + kSegmentBlocks < n ? b + kSegmentBlocks : n, sum);
+            const bool first = starts && b == 0;
+            HELIX_UNROLL
+            for (int r = 0; r < kTileRows; ++r) {
+                const Floats before = first ? set1(0.0F) : load(total + 16 * r);
+                store(total + 16 * r, add(before, sum[r]));
+            }
         }
-        for (; b < n; ++b) {
+    }
+
+    // Unpacked blocks [b, end).
+    HELIX_INLINE void add_blocks(const QuantisedBlock* x, std::int64_t b, std::int64_t end,
+                                 Array<Floats, kTileRows>& sum) {
+        for (; b + kBlocksAtOnce <= end; b += kBlocksAtOnce) {
+            multiply_blocks(x + b, unpacked_ + b, std::make_integer_sequence<int, kBlocksAtOnce>());
+            for (int i = 0; i < kBlocksAtOnce; ++i) add_block(x + b + i, b + i, i, sum);
+        }
+        for (; b < end; ++b) {
             multiply_block<0>(x + b, unpacked_[b]);
-            add_block(x + b, b, 0, total);
+            add_block(x + b, b, 0, sum);
         }
     }
 

@@ -10,7 +10,8 @@ namespace helix::engine::ops {
 
 // Causal attention: out = softmax(q K^T / sqrt(head_dim)) V for each row over the positions up to
 // its own that are within the window, whose keys and values are in its sequence's pages. Query head
-// h attends to KV head h / (n_heads / n_kv_heads).
+// h attends to KV head h / (n_heads / n_kv_heads). In chunks of kChunkPositions (sums.h), see
+// docs/numerics.md.
 struct Attention {
     const KvArena& kv;
     const Buffer& q;  // [rows, n_heads, head_dim]

@@ -1,0 +1,252 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "model/quant/half.h"
+#include "model/quant/q4_1.h"
+#include "model/quant/q4_k.h"
+#include "model/quant/q6_k.h"
+#include "model/quant/q8_0.h"
+
+// docs/numerics.md in plain loops over single floats, with its lengths as numbers of their own and
+// nothing of the kernels. std::fma rounds once; all else is compiled as it is written.
+
+namespace helix::engine::test::numerics {
+
+inline float half(std::uint16_t bits) {
+    return model::quant::half_to_float(bits);
+}
+
+inline float nearest_even(float x) {
+    return std::nearbyint(x);
+}
+
+// 32 activations as int8.
+struct Activations {
+    std::array<int, 32> q{};
+    float scale = 0;
+    float scaled_sum = 0;
+};
+
+inline Activations to_int8(std::span<const float> x) {
+    Activations a;
+    float top = 0;
+    for (const float v : x) top = std::max(top, std::abs(v));
+    if (top < 1e-30F) return a;
+    const float inverse = 127.0F / top;
+    int sum = 0;
+    for (std::size_t i = 0; i < 32; ++i) {
+        a.q[i] = static_cast<int>(nearest_even(x[i] * inverse));
+        sum += a.q[i];
+    }
+    a.scale = top / 127.0F;
+    a.scaled_sum = a.scale * static_cast<float>(sum);
+    return a;
+}
+
+// Sum over columns [begin, end) of a block of 32; weight(i) is an integer.
+template <typename Weight>
+float exact_sum(const Activations& x, std::size_t begin, std::size_t end, Weight weight) {
+    int sum = 0;
+    for (std::size_t i = begin; i < end; ++i) sum += x.q[i] * weight(i);
+    return static_cast<float>(sum);
+}
+
+// Of each kind of scales one format. row: its blocks; b: the number of a block of 32 columns; s:
+// the segment's sum so far; the result: with the block added.
+inline float add_block(const model::quant::BlockQ8_0* row, std::size_t b, const Activations& x,
+                       float s) {
+    const auto& w = row[b];
+    const float sum = exact_sum(x, 0, 32, [&](std::size_t i) { return int{w.q[i]}; });
+    return std::fma(sum, half(w.scale) * x.scale, s);
+}
+
+inline float add_block(const model::quant::BlockQ4_1* row, std::size_t b, const Activations& x,
+                       float s) {
+    const auto& w = row[b];
+    const float sum =
+        exact_sum(x, 0, 32, [&](std::size_t i) { return i < 16 ? w.q[i] & 15 : w.q[i - 16] >> 4; });
+    s = std::fma(sum, half(w.scale) * x.scale, s);
+    return std::fma(x.scaled_sum, half(w.min), s);
+}
+
+inline float add_block(const model::quant::BlockQ4K* row, std::size_t b, const Activations& x,
+                       float s) {
+    const auto& w = row[b / 8];
+    const auto group = static_cast<int>(b % 8);
+    const auto of_group = model::quant::group_scale_min(w.packed, group);
+    const float sum = exact_sum(x, 0, 32, [&](std::size_t i) {
+        const int both = w.q[static_cast<std::size_t>(group / 2 * 32) + i];
+        return group % 2 == 0 ? both & 15 : both >> 4;
+    });
+    const float d = half(w.scale) * static_cast<float>(of_group.scale);
+    const float m = (0.0F - half(w.min)) * static_cast<float>(of_group.min);
+    s = std::fma(sum, d * x.scale, s);
+    return std::fma(x.scaled_sum, m, s);
+}
+
+inline float add_block(const model::quant::BlockQ6K* row, std::size_t b, const Activations& x,
+                       float s) {
+    const auto& w = row[b / 8];
+    const auto weight = [&](std::size_t i) {
+        const std::size_t e = b % 8 * 32 + i;
+        const std::size_t k = e % 128 / 32;
+        const int low = w.low[e / 128 * 64 + k % 2 * 32 + e % 32] >> (k < 2 ? 0 : 4) & 15;
+        const int high = w.high[e / 128 * 32 + e % 32] >> (2 * k) & 3;
+        return (low | high << 4) - 32;
+    };
+    const auto d = [&](std::size_t part) {
+        return half(w.scale) * static_cast<float>(w.scales[b % 8 * 2 + part]);
+    };
+    const float lower = exact_sum(x, 0, 16, weight) * d(0);
+    const float both = std::fma(exact_sum(x, 16, 32, weight), d(1), lower);
+    return std::fma(both, x.scale, s);
+}
+
+// One output of a product with a quantised matrix.
+template <typename Block>
+float quantised_product(const std::byte* row, std::span<const float> x, std::size_t segment) {
+    constexpr std::size_t kBlockColumns = sizeof(Block) > 100 ? 256 : 32;
+    std::vector<Block> blocks(x.size() / kBlockColumns);
+    std::memcpy(blocks.data(), row, blocks.size() * sizeof(Block));
+    float total = 0;
+    for (std::size_t first = 0; first < x.size(); first += segment) {
+        float sum = 0;
+        for (std::size_t c = first; c < std::min(first + segment, x.size()); c += 32)
+            sum = add_block(blocks.data(), c / 32, to_int8(x.subspan(c, 32)), sum);
+        total += sum;
+    }
+    return total;
+}
+
+// One output of a product with a matrix of floats.
+inline float float_product(std::span<const float> row, std::span<const float> x,
+                           std::size_t segment) {
+    float total = 0;
+    for (std::size_t first = 0; first < x.size(); first += segment) {
+        float sum = 0;
+        for (std::size_t c = first; c < std::min(first + segment, x.size()); ++c)
+            sum = std::fma(row[c], x[c], sum);
+        total += sum;
+    }
+    return total;
+}
+
+inline float exp(float x) {
+    x = std::clamp(x, -87.3F, 88.3F);
+    const float n = nearest_even(x * 1.44269504F);
+    float r = std::fma(n, -0.693359375F, x);
+    r = std::fma(n, 2.12194440e-4F, r);
+    float y = 1.0F / 720.0F;
+    for (const float next : {1.0F / 120.0F, 1.0F / 24.0F, 1.0F / 6.0F, 0.5F, 1.0F, 1.0F})
+        y = std::fma(y, r, next);
+    return y * std::ldexp(1.0F, static_cast<int>(n));  // exact
+}
+
+// 0 where exp() ends.
+inline float exp_or_zero(float x) {
+    return std::max(0.0F, exp(x) - exp(-100.0F));
+}
+
+// The sixteen sums of what is equal modulo 16, in halves.
+inline float folded(std::array<float, 16> lanes) {
+    for (std::size_t half = 8; half > 0; half /= 2) {
+        for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+    }
+    return lanes[0];
+}
+
+inline std::vector<float> rms_norm(std::span<const float> x, std::span<const float> weight,
+                                   float epsilon) {
+    std::array<float, 16> squares{};
+    for (std::size_t i = 0; i < x.size(); ++i)
+        squares[i % 16] = std::fma(x[i], x[i], squares[i % 16]);
+    const float mean = folded(squares) / static_cast<float>(x.size());
+    const float factor = 1.0F / std::sqrt(mean + epsilon);
+    std::vector<float> y;
+    for (std::size_t i = 0; i < x.size(); ++i) y.push_back(x[i] * factor * weight[i]);
+    return y;
+}
+
+inline float swiglu(float gate, float up) {
+    return gate / (1.0F + exp(0.0F - gate)) * up;
+}
+
+// A cache of one head: keys and values [positions, head_dim] as they are stored, widened.
+struct Cache {
+    std::size_t head_dim = 0;
+    std::vector<float> keys, values;
+    std::vector<float> key_scales, value_scales;  // of each position; empty: none
+};
+
+struct Partial {
+    float top = std::numeric_limits<float>::lowest();
+    float sum = 0;
+    std::vector<float> values;
+};
+
+// Of positions [begin, end), which are of one chunk.
+inline Partial attend_chunk(std::span<const float> q, const Cache& cache, std::size_t begin,
+                            std::size_t end) {
+    const std::size_t dim = cache.head_dim;
+    std::vector<float> scores;
+    Partial chunk;
+    for (std::size_t p = begin; p < end; ++p) {
+        float score = 0;
+        for (std::size_t d = 0; d < dim; ++d)
+            score = std::fma(cache.keys[p * dim + d], q[d], score);
+        if (!cache.key_scales.empty()) score *= cache.key_scales[p];
+        score *= 1.0F / std::sqrt(static_cast<float>(dim));
+        scores.push_back(score);
+        chunk.top = std::max(chunk.top, score);
+    }
+    std::array<float, 16> sums{};
+    chunk.values.assign(dim, 0.0F);
+    for (std::size_t p = begin; p < end; ++p) {
+        float weight = exp_or_zero(scores[p - begin] - chunk.top);
+        sums[p % 16] += weight;
+        if (!cache.value_scales.empty()) weight *= cache.value_scales[p];
+        for (std::size_t d = 0; d < dim; ++d)
+            chunk.values[d] = std::fma(cache.values[p * dim + d], weight, chunk.values[d]);
+    }
+    chunk.sum = folded(sums);
+    return chunk;
+}
+
+inline void combine(Partial& so_far, const Partial& chunk) {
+    const float top = std::max(so_far.top, chunk.top);
+    const float of_former = exp_or_zero(so_far.top - top);
+    const float of_chunk = exp_or_zero(chunk.top - top);
+    so_far.top = top;
+    so_far.sum = std::fma(chunk.sum, of_chunk, so_far.sum * of_former);
+    for (std::size_t d = 0; d < chunk.values.size(); ++d)
+        so_far.values[d] = std::fma(chunk.values[d], of_chunk, so_far.values[d] * of_former);
+}
+
+// One row and head over positions [begin, end).
+inline std::vector<float> attention(std::span<const float> q, const Cache& cache, std::size_t begin,
+                                    std::size_t end, std::size_t chunk_positions) {
+    Partial so_far;
+    for (std::size_t first = begin; first < end;) {
+        const std::size_t next = std::min(end, (first / chunk_positions + 1) * chunk_positions);
+        const Partial chunk = attend_chunk(q, cache, first, next);
+        if (first == begin) {
+            so_far = chunk;
+        } else {
+            combine(so_far, chunk);
+        }
+        first = next;
+    }
+    const float factor = 1.0F / so_far.sum;
+    for (float& value : so_far.values) value *= factor;
+    return so_far.values;
+}
+
+}  // namespace helix::engine::test::numerics
