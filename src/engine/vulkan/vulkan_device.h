@@ -33,7 +33,7 @@ class VulkanDevice final : public Device {
 
     const VulkanProof& proof() const { return proof_; }
 
-    std::int64_t memory_bytes() const override;  // nine tenths of what is free
+    std::int64_t memory_bytes() const override;
     std::int32_t compute_threads() const override { return 0; }
     ThreadPool& host_threads() override { return threads_; }
 
