@@ -43,7 +43,7 @@ VulkanDevice::~VulkanDevice() {
 }
 
 std::int64_t VulkanDevice::memory_bytes() const {
-    return free_device_bytes(context_->info()) / 10 * 9;
+    return offered_device_bytes(context_->info(), free_device_bytes(context_->info()));
 }
 
 base::Result<std::unique_ptr<Buffer>> VulkanDevice::make_buffer(std::int64_t floats) {

@@ -38,7 +38,7 @@ class VulkanDevice final : public Device {
     // either way. At first it does.
     void use_integer_dot(bool use) { proof_.integer_dot = use && context_->info().integer_dot; }
 
-    std::int64_t memory_bytes() const override;  // nine tenths of what is free
+    std::int64_t memory_bytes() const override;
     std::int32_t compute_threads() const override { return 0; }
     ThreadPool& host_threads() override { return threads_; }
 

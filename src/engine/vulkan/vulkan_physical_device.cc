@@ -139,4 +139,8 @@ std::int64_t free_device_bytes(const VulkanDeviceInfo& device) {
     return device.software ? std::min(bytes, base::usable_memory_bytes()) : bytes;
 }
 
+std::int64_t offered_device_bytes(const VulkanDeviceInfo& device, std::int64_t free_bytes) {
+    return device.software ? free_bytes / 5 * 4 : free_bytes / 10 * 9;
+}
+
 }  // namespace helix::engine

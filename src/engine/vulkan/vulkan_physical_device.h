@@ -11,4 +11,7 @@ VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device);
 // software device no more than what the machine has.
 std::int64_t free_device_bytes(const VulkanDeviceInfo& device);
 
+// Of these, what a worker should take: nine tenths, and of a software device four fifths.
+std::int64_t offered_device_bytes(const VulkanDeviceInfo& device, std::int64_t free_bytes);
+
 }  // namespace helix::engine
