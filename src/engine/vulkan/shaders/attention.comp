@@ -81,7 +81,7 @@ Softmax weigh_chunk(Row row, uint kv_head, uint lane, uint first, uint begin, ui
     const uint in_block = (first + lane) % params.block_size;
     const float none = uintBitsToFloat(0xff800000u);
     float own = none;
-    if (used) own = score(row.pages.v[block], kv_head * params.head_keys, in_block);
+    if (used) own = score(row.pages.v[block].words, kv_head * params.head_keys, in_block);
     barrier();  // the chunk before is done with scratch and weights
     scratch[lane] = is_nan(own) ? none : own;
     const float top = largest_of_lanes(lane);
@@ -91,7 +91,7 @@ Softmax weigh_chunk(Row row, uint kv_head, uint lane, uint first, uint begin, ui
         precise float weight = exp_or_zero(relative);
         scratch[lane] = weight;
         const uint end_of_values = params.values + (kv_head + 1) * params.head_values;
-        if (kType == kQ8) weight = weight * scale_of(row.pages.v[block], end_of_values, in_block);
+        if (kType == kQ8) weight = weight * scale_of(row.pages.v[block].words, end_of_values, in_block);
         weights[lane] = weight;
     }
     return Softmax(top, sum_of_weights(lane, begin, end));
@@ -101,7 +101,7 @@ float sum_of_values(Row row, uint kv_head, uint d, uint first, uint begin, uint 
     float sum = 0.0;
     for (uint p = begin; p < end; ++p) {
         const uint in_block = (first + p) % params.block_size;
-        const float value = load_element(row.pages.v[(first + p) / params.block_size],
+        const float value = load_element(row.pages.v[(first + p) / params.block_size].words,
                                          params.values + kv_head * params.head_values, in_block * params.dims + d);
         sum = fma_exact(value, weights[p], sum);
     }

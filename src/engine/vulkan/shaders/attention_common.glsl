@@ -13,8 +13,12 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words {
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats {
     float v[];
 };
+// In a struct: glslang takes a bare array of addresses for one of descriptors.
+struct Page {
+    Words words;
+};
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Pages {
-    Words v[];
+    Page v[];
 };
 // One row: it attends to positions [begin, end) of its sequence.
 struct Row {
