@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/index.h"
+#include "engine/ops/sums.h"
 #include "engine/vulkan/vulkan_device.h"
 #include "engine/vulkan/vulkan_groups.h"
 #include "engine/vulkan/vulkan_kv_arena.h"
@@ -17,8 +18,9 @@
 namespace helix::engine {
 namespace {
 
-constexpr std::int64_t kChunk = 128;        // kChunkPositions of attention_common.glsl
-constexpr std::int64_t kMaxHeadDim = 1024;  // there too
+constexpr std::int64_t kChunk = ops::kChunkPositions;
+static_assert(kChunk == 128);               // as attention_common.glsl has it
+constexpr std::int64_t kMaxHeadDim = 1024;  // of attention_common.glsl
 // Workgroups that keep a device busy: with fewer rows and heads than that, chunks are taken apart.
 constexpr std::int64_t kEnoughGroups = 256;
 

@@ -10,6 +10,7 @@
 #include "base/index.h"
 #include "engine/kernels/packed_matrix.h"
 #include "engine/ops/experts.h"
+#include "engine/ops/sums.h"
 #include "engine/vulkan/device_panels.h"
 #include "engine/vulkan/matmul_shaders.h"
 #include "engine/vulkan/vulkan_device.h"
@@ -23,6 +24,9 @@ namespace {
 constexpr std::int64_t kUploadBytes = 16 << 20;  // that are packed at a time
 constexpr std::int64_t kBlockBytes = 48;         // of 32 quantised activations
 constexpr std::int64_t kMaxTileRows = 8;         // kMaxRows of weights.glsl
+
+// As matmul_quantised.glsl and matmul_float.glsl have them.
+static_assert(ops::kSegmentColumns == 256 && ops::kFloatSegmentColumns == 64);
 
 // As Params of matmul_params.glsl.
 struct MatmulPush {

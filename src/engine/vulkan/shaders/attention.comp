@@ -1,6 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Causal attention of one row and query head (docs/engine.md has the order of its sums). A workgroup goes along the
+// Causal attention of one row and query head (docs/numerics.md has the order of its sums). A workgroup goes along the
 // chunks of positions; or, where kSplit, takes one of them and leaves its sums to attention_combine.comp. A lane has a
 // position of the chunk when scores are computed, and a dimension when values are added up.
 #include "attention_common.glsl"

@@ -16,7 +16,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats {
 };
 
 layout(push_constant, std430) uniform Params {
-    Words weights;   // as PackedForDevice lays them out
+    Words weights;   // as DevicePanels lays them out
     Words4 input_;   // rows of floats, or of quantised blocks of three uvec4
     Floats y;        // [rows, outputs]
     Ints first_visit;  // [experts + 1]: the rows of each expert; not read where there are no experts

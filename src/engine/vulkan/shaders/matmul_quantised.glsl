@@ -1,5 +1,5 @@
 // Segments of quantised matmul: for each block of 32 columns the exact int32 sum of byte products, scaled and added
-// by one fma (docs/engine.md). Included after dot_FORMAT.glsl, which gives
+// by one fma (docs/numerics.md). Included after dot_FORMAT.glsl, which gives
 //   WeightBlock load_block(uint panel, uint lane, uint block)
 // and one of HELIX_SCALE_ONE, HELIX_SCALE_MIN and HELIX_SCALE_HALVES; HELIX_OFFSET_BITS: weights are so many powers of
 // two too large.

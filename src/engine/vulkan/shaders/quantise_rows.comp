@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // Activations as int8: a lane for each 32 of them. A block is three uvec4: 32 bytes q, then minus their sum, minus the
-// sum of the upper half, the scale, and the scale times the sum. docs/engine.md says how they are rounded.
+// sum of the upper half, the scale, and the scale times the sum. docs/numerics.md says how they are rounded.
 #extension GL_EXT_buffer_reference : require
 #include "numerics.glsl"
 
