@@ -37,3 +37,12 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/src/wire/helix.proto)
 else()
     add_library(helix_proto INTERFACE)
 endif()
+
+# Vulkan: headers, and volk, which looks for the loader when a device is asked for. Nothing is linked; a machine
+# without a driver builds and runs the same program. glslangValidator compiles shaders at build time.
+find_path(VOLK_INCLUDE_DIR volk.h REQUIRED)
+find_program(GLSLANG_VALIDATOR glslangValidator REQUIRED)
+add_library(helix_volk INTERFACE)
+target_include_directories(helix_volk SYSTEM INTERFACE ${VOLK_INCLUDE_DIR})
+target_compile_definitions(helix_volk INTERFACE VK_NO_PROTOTYPES)
+target_link_libraries(helix_volk INTERFACE ${CMAKE_DL_LIBS})

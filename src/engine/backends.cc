@@ -6,12 +6,14 @@
 
 #include "engine/cpu/cpu_provider.h"
 #include "engine/modelled/modelled_provider.h"
+#include "engine/vulkan/vulkan_provider.h"
 
 namespace helix::engine {
 namespace {
 
 constexpr BackendKind kBackends[] = {
     {"cpu", "", CpuProvider::create},
+    {"vulkan", ": a GPU", VulkanProvider::create},
     {"modelled", ": real protocol, modelled time", ModelledProvider::create},
 };
 

@@ -29,11 +29,13 @@ TEST(Backends, HaveNamesOfTheirOwnAndTheFirstNeedsNoOptions) {
     const DeviceMemory memory = (*first)->memory();
     EXPECT_GT(memory.offered_bytes, 0);
     EXPECT_LE(memory.offered_bytes, memory.free_bytes);
-    EXPECT_EQ(backend_kinds_help(), "cpu, or modelled: real protocol, modelled time");
+    EXPECT_EQ(backend_kinds_help(),
+              "cpu, vulkan: a GPU, or modelled: real protocol, modelled time");
 }
 
 TEST(Backends, WhatTheyCannotDoIsAnErrorThatNamesTheOption) {
-    EXPECT_EQ(error_of("gpu", {}), "--backend: 'gpu' is neither cpu nor modelled");
+    EXPECT_EQ(error_of("gpu", {}), "--backend: 'gpu' is neither cpu nor vulkan nor modelled");
+    EXPECT_EQ(error_of("vulkan", {.ranks = 2}), "--tp: --backend vulkan has no ranks");
     EXPECT_EQ(error_of("cpu", {.cpus = "3-x"}).substr(0, 8), "--cpus: ");
     EXPECT_EQ(error_of("modelled", {.ranks = 2}), "--tp: --backend modelled has no ranks");
     EXPECT_EQ(error_of("modelled", {}),

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "engine/device/memory.h"
+#include "engine/host/thread_pool.h"
+
+namespace helix::engine {
+
+// Weight matrices as matmul shaders read them. Panels of 16 outputs, as the CPU's (see
+// ops::PackedMatrix), but with the bytes of one output beside each other, 16 of them at a time, so
+// that a lane reads them at once and the lanes of a panel read in one stream. Shaders'
+// dot_FORMAT.glsl say what is in a unit; a float matrix has [16 outputs][16 bytes of columns], the
+// last filled up. The matrices of several experts follow each other.
+class DevicePanels {
+  public:
+    // invalid: no such format, or no such size.
+    static base::Result<DevicePanels> create(const MatrixShape& shape);
+
+    std::int64_t panel_bytes() const { return panel_bytes_; }
+    std::int64_t panels() const { return count_ * panels_of_matrix_; }
+    std::int64_t bytes() const { return panels() * panel_bytes_; }
+    // Of the elements as GGUF stores them, all matrices.
+    std::int64_t stored_bytes() const { return count_ * rows_ * row_bytes_; }
+    // Panels [first, first + count) into `out`. data: stored_bytes().
+    void pack(std::span<const std::byte> data, std::int64_t first, std::int64_t count,
+              ThreadPool& pool, std::byte* out) const;
+
+  private:
+    void pack_panel(std::span<const std::byte> data, std::int64_t panel, std::byte* out) const;
+
+    model::TensorType type_ = model::TensorType::f32;
+    std::int64_t count_ = 0;
+    std::int64_t rows_ = 0;
+    std::int64_t row_bytes_ = 0;  // as stored
+    std::int64_t panels_of_matrix_ = 0;
+    std::int64_t panel_bytes_ = 0;
+};
+
+}  // namespace helix::engine

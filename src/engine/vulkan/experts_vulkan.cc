@@ -1,0 +1,63 @@
+#include "engine/ops/experts.h"
+
+#include <utility>
+
+#include "engine/vulkan/vulkan_device.h"
+#include "engine/vulkan/vulkan_groups.h"
+#include "engine/vulkan/vulkan_memory.h"
+#include "shaders/helix_engine.h"
+
+// expert_matmul is in matmul_vulkan.cc.
+
+namespace helix::engine {
+
+// The host never learns the routing: it is sorted on the device.
+void VulkanDevice::route_rows(const ops::RouteRows& op) {
+    auto& r = static_cast<VulkanRouting&>(op.routing);
+    r.rows = op.rows;
+    r.n_experts = op.n_experts;
+    r.n_used = op.n_used;
+    VulkanCommands::Operator record(*commands_);
+    if (r.part.slice().bytes < r.bytes()) {
+        auto part = buffers_->take(r.bytes());
+        if (!part.ok()) return record.fail(part.error());
+        r.part = std::move(*part);
+    }
+    struct {
+        VkDeviceAddress scores, chosen, weights;
+        std::uint32_t rows, n_experts, n_used, normalise;
+    } const route{
+        vulkan(op.scores).address(), r.chosen(),      r.chosen_weight(),     word(op.rows),
+        word(op.n_experts),          word(op.n_used), op.normalise ? 1U : 0U};
+    record.dispatch(shaders::route_rows, route, groups_for(op.rows, 32));
+    record.barrier();
+    struct {
+        VkDeviceAddress chosen, visit_of, visit_row, visit_expert, first_visit;
+        std::uint32_t visits, n_experts, n_used;
+    } const collect{r.chosen(),      r.visit_of(),     r.visit_row(),      r.visit_expert(),
+                    r.first_visit(), word(r.visits()), word(op.n_experts), word(op.n_used)};
+    record.dispatch(shaders::collect_visits, collect, {});
+}
+
+void VulkanDevice::gather_visits(const ops::GatherVisits& op) {
+    const VulkanRouting& r = vulkan(op.routing);
+    struct {
+        VkDeviceAddress x, y, visit_row;
+        std::uint32_t visits, width;
+    } const push{vulkan(op.x).address(), vulkan(op.y).address(), r.visit_row(), word(r.visits()),
+                 word(op.width)};
+    VulkanCommands::Operator(*commands_)
+        .dispatch(shaders::gather_visits, push, groups_for(r.visits()));
+}
+
+void VulkanDevice::add_visits(const ops::AddVisits& op) {
+    const VulkanRouting& r = vulkan(op.routing);
+    struct {
+        VkDeviceAddress x, y, weights, visit_of;
+        std::uint32_t rows, width, n_used;
+    } const push{vulkan(op.x).address(), vulkan(op.y).address(), r.chosen_weight(), r.visit_of(),
+                 word(r.rows),           word(op.width),         word(r.n_used)};
+    VulkanCommands::Operator(*commands_).dispatch(shaders::add_visits, push, groups_for(r.rows));
+}
+
+}  // namespace helix::engine

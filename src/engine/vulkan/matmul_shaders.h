@@ -1,0 +1,11 @@
+#pragma once
+
+#include "engine/vulkan/shader.h"
+#include "model/tensor_type.h"
+
+namespace helix::engine {
+
+// That multiplies by matrices of a type; integer_dot: with the device's own dot product of bytes.
+const Shader& matmul_shader(model::TensorType type, bool integer_dot);
+
+}  // namespace helix::engine

@@ -1,0 +1,142 @@
+#include "engine/ops/matmul.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/index.h"
+#include "engine/kernels/packed_matrix.h"
+#include "engine/ops/experts.h"
+#include "engine/ops/sums.h"
+#include "engine/vulkan/device_panels.h"
+#include "engine/vulkan/matmul_shaders.h"
+#include "engine/vulkan/vulkan_device.h"
+#include "engine/vulkan/vulkan_groups.h"
+#include "engine/vulkan/vulkan_memory.h"
+#include "shaders/helix_engine.h"
+
+namespace helix::engine {
+namespace {
+
+constexpr std::int64_t kUploadBytes = 16 << 20;  // that are packed at a time
+constexpr std::int64_t kBlockBytes = 48;         // of 32 quantised activations
+constexpr std::int64_t kMaxTileRows = 8;         // kMaxRows of weights.glsl
+
+// As matmul_quantised.glsl and matmul_float.glsl have them.
+static_assert(ops::kSegmentColumns == 256 && ops::kFloatSegmentColumns == 64);
+
+// As Params of matmul_params.glsl.
+struct MatmulPush {
+    VkDeviceAddress weights, input, y, first_visit;
+    std::uint32_t rows, cols, outputs, panel_words, experts, accumulate;
+};
+
+// Rows that share a reading of the weights.
+std::int64_t tile_rows(std::int64_t rows) {
+    std::int64_t tile = 1;
+    while (tile < rows && tile < kMaxTileRows) tile *= 2;
+    return tile;
+}
+
+// What the rows of x are multiplied from: where they are floats, and where int8 if anybody needs
+// that.
+struct MatmulInputs {
+    VkDeviceAddress floats = 0;
+    VkDeviceAddress quantised = 0;
+    std::int64_t rows = 0;
+};
+
+void record_projection(VulkanCommands::Operator& record, const ops::Projection& to,
+                       const MatmulInputs& x, const VulkanRouting* routing, bool integer_dot) {
+    const VulkanMatrix& matrix = vulkan(to.matrix);
+    const MatrixShape& shape = matrix.shape();
+    const bool quantised = ops::takes_quantised_input(shape.type);
+    const auto panels = DevicePanels::create(shape);
+    CHECK(panels.ok());
+    const std::int64_t experts = routing == nullptr ? 0 : shape.count;
+    const std::int64_t each = tile_rows(experts == 0 ? x.rows : x.rows / experts);
+    // Every expert may have a tile that is not full.
+    const std::int64_t tiles =
+        experts == 0 ? (x.rows + each - 1) / each : std::min(x.rows, x.rows / each + experts);
+    const MatmulPush push{matrix.address(),       quantised ? x.quantised : x.floats,
+                          vulkan(to.y).address(), routing == nullptr ? 0 : routing->first_visit(),
+                          word(x.rows),           word(shape.cols),
+                          word(shape.rows),       word(panels->panel_bytes() / 4),
+                          word(experts),          to.accumulate ? 1U : 0U};
+    const std::uint32_t constants[] = {word(each)};
+    record.dispatch(matmul_shader(shape.type, integer_dot), push,
+                    {(shape.rows + 15) / 16, tiles, 1}, constants);
+}
+
+}  // namespace
+
+std::int64_t VulkanDevice::matrix_bytes(const MatrixShape& shape) const {
+    const auto panels = DevicePanels::create(shape);
+    CHECK(panels.ok());
+    return panels->bytes();
+}
+
+base::Result<std::unique_ptr<Matrix>> VulkanDevice::make_matrix(const MatrixShape& shape,
+                                                                std::span<const std::byte> data) {
+    TRY(const DevicePanels panels, DevicePanels::create(shape));
+    if (std::ssize(data) != panels.stored_bytes()) {
+        return base::invalid(fmt::format("a matrix of {} x {} x {}: {} bytes expected, {} found",
+                                         shape.count, shape.rows, shape.cols, panels.stored_bytes(),
+                                         data.size()));
+    }
+    TRY(auto part, matrices_->take(panels.bytes()));
+    const std::int64_t step = std::max<std::int64_t>(1, kUploadBytes / panels.panel_bytes());
+    std::vector<std::byte> packed;
+    for (std::int64_t first = 0; first < panels.panels(); first += step) {
+        const std::int64_t count = std::min(step, panels.panels() - first);
+        packed.resize(base::size_of(count * panels.panel_bytes()));
+        panels.pack(data, first, count, threads_, packed.data());
+        VulkanCommands::Operator record(*commands_);
+        record.upload(packed, part.slice().part(first * panels.panel_bytes(), std::ssize(packed)));
+    }
+    return std::unique_ptr<Matrix>(std::make_unique<VulkanMatrix>(shape, std::move(part)));
+}
+
+// Every projection reads the same activations, which are quantised once.
+void VulkanDevice::multiply(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to,
+                            const VulkanRouting* routing) {
+    if (rows == 0) return;
+    const std::int64_t cols = to[0].matrix.shape().cols;
+    MatmulInputs inputs{vulkan(x).address(), 0, rows};
+    VulkanCommands::Operator record(*commands_);
+    const bool quantise = std::any_of(to.begin(), to.end(), [](const ops::Projection& one) {
+        return ops::takes_quantised_input(one.matrix.shape().type);
+    });
+    if (quantise) {
+        CHECK(cols % 32 == 0);
+        const std::int64_t blocks = rows * cols / 32;
+        if (matmul_room_.slice().bytes < blocks * kBlockBytes) {
+            auto part = buffers_->take(blocks * kBlockBytes);
+            if (!part.ok()) return record.fail(part.error());
+            matmul_room_ = std::move(*part);
+        }
+        inputs.quantised = matmul_room_.slice().address();
+        struct {
+            VkDeviceAddress x, blocks;
+            std::uint32_t count;
+        } const push{inputs.floats, inputs.quantised, word(blocks)};
+        record.dispatch(shaders::quantise_rows, push, groups_for(blocks, 64));
+        record.barrier();
+    }
+    for (const ops::Projection& one : to)
+        record_projection(record, one, inputs, routing, proof_.integer_dot);
+}
+
+void VulkanDevice::matmul(const ops::Matmul& op) {
+    multiply(op.x, op.rows, op.to, nullptr);
+}
+
+void VulkanDevice::expert_matmul(const ops::ExpertMatmul& op) {
+    const VulkanRouting& routing = vulkan(op.routing);
+    multiply(op.x, routing.visits(), op.to, &routing);
+}
+
+}  // namespace helix::engine

@@ -1,0 +1,79 @@
+#extension GL_EXT_buffer_reference : require
+#include "numerics.glsl"
+
+// Positions of a chunk, and lanes of a workgroup: one for each.
+const uint kChunkPositions = 128;
+const uint kMaxHeadDim = 1024;
+
+layout(local_size_x = 128) in;
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words {
+    uint v[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats {
+    float v[];
+};
+// In a struct: glslang takes a bare array of addresses for one of descriptors.
+struct Page {
+    Words words;
+};
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Pages {
+    Page v[];
+};
+// One row: it attends to positions [begin, end) of its sequence.
+struct Row {
+    Pages pages;
+    uint row;
+    uint begin;
+    uint end;
+};
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Rows {
+    Row v[];
+};
+layout(push_constant, std430) uniform Params {
+    Rows rows;
+    Floats q;         // [rows, n_heads, head_dim]
+    Floats out_;      // [rows, n_heads, head_dim]
+    Floats partials;  // [rows of the call, n_heads, chunks]: maximum, sum of weights, [head_dim] sums of values
+    uint n_heads;
+    uint group;  // query heads of a KV head
+    uint head_dim;
+    uint block_size;
+    uint positions;    // from one dimension of a head's keys to the next
+    uint dims;         // from one position of a head's values to the next
+    uint head_keys;    // words of a head's keys
+    uint head_values;  // words of a head's values
+    uint values;       // words before a page's values
+    uint chunks;       // that partials have room for
+    float scale;
+} params;
+
+uint partial_at(uint row, uint head, uint chunk) {
+    return ((row * params.n_heads + head) * params.chunks + chunk) * (params.head_dim + 2);
+}
+
+// Chunks that were added up so far: the largest score, the sum of weights relative to it.
+struct Softmax {
+    float top;
+    float sum;
+};
+// What to multiply the sums so far by, and those of the next chunk.
+struct Factors {
+    float so_far;
+    float next;
+};
+
+Factors add_chunk(inout Softmax total, Softmax chunk) {
+    const float top = total.top > chunk.top ? total.top : chunk.top;
+    precise const float minus_so_far = total.top - top;
+    precise const float minus_next = chunk.top - top;
+    const Factors factors = Factors(exp_or_zero(minus_so_far), exp_or_zero(minus_next));
+    precise const float scaled = total.sum * factors.so_far;
+    total = Softmax(top, fma_exact(chunk.sum, factors.next, scaled));
+    return factors;
+}
+
+float add_values(float so_far, float next, Factors factors) {
+    precise const float scaled = so_far * factors.so_far;
+    return fma_exact(next, factors.next, scaled);
+}

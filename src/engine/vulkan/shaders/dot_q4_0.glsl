@@ -1,0 +1,12 @@
+// Unit of 32 columns: [16] half scales, nibbles [16][16].
+#include "matmul_common.glsl"
+#define HELIX_SCALE_ONE
+#define HELIX_OFFSET_BITS 3
+
+WeightBlock load_block(uint panel, uint lane, uint block) {
+    const uint unit = panel + 72 * block;
+    WeightBlock w;
+    unpack_nibbles(load4(unit + 8 + 4 * lane), w);
+    w.d = load_half(unit, lane);
+    return w;
+}

@@ -1,0 +1,72 @@
+// y = x times a matrix, transposed. Included by matmul_FORMAT.comp after what gives
+//   kSegmentColumns, and
+//   void add_segment(uint panel, uint lane, uint first, uint end, uint row, uint end_row, inout float sums[kMaxRows])
+// the sums of columns [first, end) of output `lane` of the panel, which begins at word `panel` of the weights, for
+// rows [row, row + kRows) below end_row.
+//
+// A workgroup computes the 16 outputs of a panel for a tile of rows. Its lanes lie in 16 x 16: one for each output
+// and segment. After every 16 segments the lanes of the first rows add the segments' sums to their totals, in order.
+
+const uint kPanelRows = 16;
+const uint kSegmentLanes = 16;
+
+shared float segment_sums[kMaxRows][kSegmentLanes][kPanelRows];
+
+// The tile's rows are [first, end) of the input, for this expert's matrix.
+struct RowTile {
+    uint first;
+    uint end;
+    uint expert;
+};
+
+// Tiles are counted expert by expert. first == end: there are not so many.
+RowTile find_tile(uint tile) {
+    if (params.experts == 0) return RowTile(tile * kRows, params.rows, 0);
+    uint begin = uint(params.first_visit.v[0]);
+    for (uint e = 0; e < params.experts; ++e) {
+        const uint end = uint(params.first_visit.v[e + 1]);
+        const uint tiles = (end - begin + kRows - 1) / kRows;
+        if (tile < tiles) return RowTile(begin + tile * kRows, end, e);
+        tile -= tiles;
+        begin = end;
+    }
+    return RowTile(0, 0, 0);
+}
+
+void store_total(float total, uint row, uint column) {
+    const uint at = row * params.outputs + column;
+    precise float result = total;
+    if (params.accumulate != 0) result = params.y.v[at] + total;
+    params.y.v[at] = result;
+}
+
+void main() {
+    const uint lane = gl_LocalInvocationID.x;
+    const uint own = gl_LocalInvocationID.y;
+    const RowTile tile = find_tile(gl_WorkGroupID.y);
+    if (tile.first >= tile.end) return;
+    const uint panels = (params.outputs + kPanelRows - 1) / kPanelRows;
+    const uint panel = (tile.expert * panels + gl_WorkGroupID.x) * params.panel_words;
+    const uint segments = (params.cols + kSegmentColumns - 1) / kSegmentColumns;
+
+    precise float total = 0.0;
+    for (uint round = 0; round < segments; round += kSegmentLanes) {
+        const uint segment = round + own;
+        float sums[kMaxRows];
+        for (uint r = 0; r < kRows; ++r) sums[r] = 0.0;
+        if (segment < segments) {
+            const uint first = segment * kSegmentColumns;
+            add_segment(panel, lane, first, min(first + kSegmentColumns, params.cols), tile.first, tile.end, sums);
+        }
+        for (uint r = 0; r < kRows; ++r) segment_sums[r][own][lane] = sums[r];
+        barrier();
+        if (own < kRows) {
+            const uint n = min(kSegmentLanes, segments - round);
+            for (uint s = 0; s < n; ++s) total = total + segment_sums[own][s][lane];
+        }
+        barrier();
+    }
+    const uint row = tile.first + own;
+    const uint column = gl_WorkGroupID.x * kPanelRows + lane;
+    if (own < kRows && row < tile.end && column < params.outputs) store_total(total, row, column);
+}

@@ -1,0 +1,80 @@
+#include <initializer_list>
+
+#include <fmt/format.h>
+
+#include "engine/vulkan/vulkan_context.h"
+#include "engine/vulkan/vulkan_result.h"
+
+namespace helix::engine {
+
+VulkanBlock::~VulkanBlock() {
+    vkDestroyBuffer(context_.device(), buffer, nullptr);
+    vkFreeMemory(context_.device(), memory, nullptr);  // and unmaps it
+}
+
+// The first type that has the most of what is wished.
+std::int32_t VulkanContext::memory_type(std::uint32_t allowed, VulkanMemory kind) const {
+    constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    constexpr VkMemoryPropertyFlags kMapped =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    constexpr VkMemoryPropertyFlags kCached = kMapped | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    const auto first = [&](VkMemoryPropertyFlags flags) -> std::int32_t {
+        for (std::uint32_t i = 0; i < memory_.memoryTypeCount; ++i) {
+            const bool has = (memory_.memoryTypes[i].propertyFlags & flags) == flags;
+            if (has && ((allowed >> i) & 1U) != 0) return static_cast<std::int32_t>(i);
+        }
+        return -1;
+    };
+    if (kind == VulkanMemory::device) return first(kLocal);
+    if (kind == VulkanMemory::upload) return first(kMapped);
+    const std::int32_t cached = first(kCached);
+    return cached >= 0 ? cached : first(kMapped);
+}
+
+base::Result<std::unique_ptr<VulkanBlock>> VulkanContext::allocate(std::int64_t bytes,
+                                                                   VulkanMemory kind) const {
+    const std::string doing = fmt::format("taking {} bytes of memory", bytes);
+    if (bytes > largest_block_bytes_) {
+        return base::Error{
+            base::Errc::unavailable,
+            fmt::format("Vulkan, {}: the device gives {} at a time", doing, largest_block_bytes_)};
+    }
+    auto block = std::make_unique<VulkanBlock>(*this);
+    VkBufferCreateInfo create{};
+    create.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+    create.size = static_cast<VkDeviceSize>(bytes);
+    create.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                   VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+    TRY_VOID(
+        vulkan_status(vkCreateBuffer(device_, &create, nullptr, &block->buffer), doing.c_str()));
+    VkMemoryRequirements needs;
+    vkGetBufferMemoryRequirements(device_, block->buffer, &needs);
+    const std::int32_t type = memory_type(needs.memoryTypeBits, kind);
+    if (type < 0) return base::invalid("Vulkan: the device has no memory of the kind needed");
+    VkMemoryAllocateFlagsInfo flags{};
+    flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+    flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+    VkMemoryAllocateInfo take{};
+    take.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+    take.pNext = &flags;
+    take.allocationSize = needs.size;
+    take.memoryTypeIndex = static_cast<std::uint32_t>(type);
+    TRY_VOID(
+        vulkan_status(vkAllocateMemory(device_, &take, nullptr, &block->memory), doing.c_str()));
+    TRY_VOID(
+        vulkan_status(vkBindBufferMemory(device_, block->buffer, block->memory, 0), doing.c_str()));
+    VkBufferDeviceAddressInfo where{};
+    where.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
+    where.buffer = block->buffer;
+    block->address = vkGetBufferDeviceAddress(device_, &where);
+    block->bytes = bytes;
+    if (kind != VulkanMemory::device) {
+        void* mapped = nullptr;
+        TRY_VOID(vulkan_status(vkMapMemory(device_, block->memory, 0, VK_WHOLE_SIZE, 0, &mapped),
+                               doing.c_str()));
+        block->mapped = static_cast<std::byte*>(mapped);
+    }
+    return block;
+}
+
+}  // namespace helix::engine

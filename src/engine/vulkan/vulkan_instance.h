@@ -1,0 +1,70 @@
+#pragma once
+
+#include <volk.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace helix::engine {
+
+// A physical device as its driver describes it.
+struct VulkanDeviceInfo {
+    int index = 0;  // in the loader's order
+    VkPhysicalDevice handle = VK_NULL_HANDLE;
+    std::string name;
+    std::string type;    // "discrete GPU", "integrated GPU", "virtual GPU", "software", "other"
+    std::string driver;  // its name and version
+    std::string uuid;    // of the device, 32 hexadecimal digits
+    std::uint32_t api_version = 0;
+    bool software = false;             // computes on this machine's processors
+    std::int64_t memory_bytes = 0;     // of its largest heap of its own
+    std::int32_t compute_family = -1;  // a queue family that computes; -1: none
+    bool memory_budget = false;        // says how much memory is free
+    bool doubles = false;
+    bool integer_dot = false;
+    // What every shader needs and the device has not, like "bufferDeviceAddress"; empty: nothing.
+    std::vector<std::string> missing;
+};
+
+struct VulkanInstanceOptions {
+    // The validation layers check every call, and say what is wrong. They are slow.
+    bool validate = false;
+    std::function<void(std::string_view)> on_message = {};
+};
+
+// The Vulkan loader and the devices that it finds. The loader is opened by the first instance of
+// the process.
+class VulkanInstance {
+  public:
+    // not_found: this machine has no Vulkan loader or no driver. unavailable: no validation layers.
+    static base::Result<std::shared_ptr<const VulkanInstance>> create(
+        VulkanInstanceOptions options = {});
+    ~VulkanInstance();
+    VulkanInstance(const VulkanInstance&) = delete;
+    VulkanInstance& operator=(const VulkanInstance&) = delete;
+
+    std::span<const VulkanDeviceInfo> devices() const { return devices_; }
+    // By its index ("0") or UUID; "": the first discrete GPU, else the first that is no software.
+    // not_found: none such; says which there are.
+    base::Result<const VulkanDeviceInfo*> find(std::string_view device) const;
+
+  private:
+    VulkanInstance() = default;
+    base::Status open(VulkanInstanceOptions options);
+    base::Status listen();
+    base::Status list_devices();
+
+    VkInstance instance_ = VK_NULL_HANDLE;
+    VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
+    std::function<void(std::string_view)> on_message_;
+    std::vector<VulkanDeviceInfo> devices_;
+};
+
+}  // namespace helix::engine

@@ -1,0 +1,143 @@
+// Which Vulkan devices there are, how one is named, and what they and their shaders have to be.
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "engine/backends.h"
+#include "engine/vulkan/vulkan_commands.h"
+#include "engine/vulkan/vulkan_proof.h"
+#include "shaders/helix_engine.h"
+#include "vulkan_fixture.h"
+
+namespace helix::engine::test::vulkan_instance_test {
+namespace {
+
+std::shared_ptr<const VulkanInstance> instance() {
+    auto made = VulkanInstance::create();
+    return made.ok() && !(*made)->devices().empty() ? *made : nullptr;
+}
+
+TEST(VulkanInstance, DevicesAreFoundByIndexAndByUuidAndNoSoftwareByDefault) {
+    const auto vulkan = instance();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    for (const VulkanDeviceInfo& device : vulkan->devices()) {
+        EXPECT_EQ(*vulkan->find(std::to_string(device.index)), &device);
+        EXPECT_EQ(device.uuid.size(), 32U);
+        EXPECT_TRUE(vulkan->find(device.uuid).ok());
+        EXPECT_FALSE(device.name.empty());
+        EXPECT_FALSE(device.driver.empty());
+        EXPECT_GT(device.memory_bytes, 0);
+    }
+    const auto best = vulkan->find("");
+    if (best.ok()) {
+        EXPECT_FALSE((*best)->software);
+    } else {
+        EXPECT_EQ(best.error().message.substr(0, 71),
+                  "no GPU has a Vulkan driver here; software devices must be named: 0 (" +
+                      vulkan->devices()[0].name.substr(0, 3));
+    }
+}
+
+TEST(VulkanInstance, ADeviceThatIsNotThereIsAnErrorThatNamesWhatIs) {
+    const auto vulkan = instance();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    const auto found = vulkan->find("99");
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(found.error().code, base::Errc::not_found);
+    EXPECT_EQ(found.error().message.substr(0, 39),
+              "no Vulkan device '99'; there are: 0 (" + vulkan->devices()[0].name.substr(0, 2));
+    const auto provider = make_backend_provider("vulkan", {.device = "99"});
+    ASSERT_FALSE(provider.ok());
+    EXPECT_EQ(provider.error().message, "--device: " + found.error().message);
+}
+
+TEST(VulkanInstance, TheProviderOffersLessThanTheDeviceHas) {
+    const auto vulkan = instance();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    const auto provider = make_backend_provider("vulkan", {.device = "0"});
+    ASSERT_TRUE(provider.ok()) << provider.error().message;
+    const DeviceMemory memory = (*provider)->memory();
+    EXPECT_EQ(memory.bound, "the device " + vulkan->devices()[0].name);
+    EXPECT_GT(memory.offered_bytes, 0);
+    EXPECT_LT(memory.offered_bytes, memory.free_bytes);
+    EXPECT_LE(memory.free_bytes, vulkan->devices()[0].memory_bytes);
+}
+
+TEST(VulkanContext, ADeviceWithoutWhatShadersNeedIsRefusedByName) {
+    VulkanDeviceInfo info;
+    info.index = 3;
+    info.name = "Old";
+    info.missing = {"shaderInt8", "scalarBlockLayout"};
+    const auto made = VulkanContext::create(nullptr, info);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.error().message, "Vulkan device 3 (Old) has no shaderInt8, scalarBlockLayout");
+}
+
+TEST(VulkanContext, TheLayersHearOfMistakes) {
+    int heard = 0;
+    auto vulkan = VulkanInstance::create(
+        {.validate = true, .on_message = [&](std::string_view) { ++heard; }});
+    if (!vulkan.ok() || (*vulkan)->devices().empty()) GTEST_SKIP() << "no layers or no device";
+    const auto context = VulkanContext::create(*vulkan, (*vulkan)->devices()[0]);
+    ASSERT_TRUE(context.ok()) << context.error().message;
+    EXPECT_TRUE((*context)->allocate(64, VulkanMemory::upload).ok());
+    EXPECT_EQ(heard, 0);
+    const auto block = (*context)->allocate(256, VulkanMemory::device);
+    const auto commands = VulkanCommands::create(*context);
+    ASSERT_TRUE(block.ok() && commands.ok());
+    const VulkanSlice onto_itself{block->get(), 0, 64};
+    VulkanCommands::Operator(**commands).copy(onto_itself, onto_itself);
+    EXPECT_TRUE((*commands)->wait().ok());
+    EXPECT_GT(heard, 0);
+}
+
+TEST(VulkanContext, MoreMemoryThanThereIsIsUnavailable) {
+    const auto vulkan = instance();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    const auto context = VulkanContext::create(vulkan, vulkan->devices()[0]);
+    ASSERT_TRUE(context.ok());
+    const auto block = (*context)->allocate(std::int64_t{1} << 50, VulkanMemory::device);
+    ASSERT_FALSE(block.ok());
+    EXPECT_EQ(block.error().code, base::Errc::unavailable);
+}
+
+TEST(VulkanProof, AnyDeviceProvesItsArithmeticAndWrongShadersAreFound) {
+    const auto vulkan = instance();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    const auto context = VulkanContext::create(vulkan, vulkan->devices()[0]);
+    ASSERT_TRUE(context.ok());
+    const auto proof = prove(*context);
+    ASSERT_TRUE(proof.ok()) << proof.error().message;
+    EXPECT_EQ((*context)->exact_fma(), !proof->fused_fma);
+    RecordProperty("fused_fma", proof->fused_fma ? "yes" : "no");
+    RecordProperty("keeps_subnormals", proof->keeps_subnormals ? "yes" : "no");
+}
+
+// Results of sums and products that a compiler may contract are not decorated so (NoContraction).
+std::set<std::uint32_t> loose_arithmetic(std::span<const std::uint32_t> code) {
+    constexpr std::uint32_t kDecorate = 71;
+    constexpr std::uint32_t kNoContraction = 42;
+    const std::set<std::uint32_t> arithmetic{129, 131, 133, 136};  // OpFAdd, FSub, FMul, FDiv
+    std::set<std::uint32_t> loose;
+    std::set<std::uint32_t> precise;
+    for (std::size_t at = 5; at < code.size(); at += code[at] >> 16) {
+        const std::uint32_t opcode = code[at] & 0xffffU;
+        if (opcode == kDecorate && code[at + 2] == kNoContraction) precise.insert(code[at + 1]);
+        if (arithmetic.contains(opcode)) loose.insert(code[at + 2]);
+    }
+    for (const std::uint32_t id : precise) loose.erase(id);
+    return loose;
+}
+
+TEST(VulkanShaders, NoneLetsACompilerContractOrReorderArithmetic) {
+    EXPECT_FALSE(shaders::all().empty());
+    for (const Shader* shader : shaders::all()) {
+        EXPECT_EQ(loose_arithmetic(shader->fused).size(), 0U) << shader->name;
+        EXPECT_EQ(loose_arithmetic(shader->exact).size(), 0U) << shader->name;
+    }
+}
+
+}  // namespace
+}  // namespace helix::engine::test::vulkan_instance_test

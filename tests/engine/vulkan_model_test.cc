@@ -1,0 +1,153 @@
+// Whole models on a Vulkan device: the CPU device's tokens, log-probabilities and activations, bit
+// for bit; also where a pipeline has workers of both kinds and pages travel between them.
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/runner/model_runner.h"
+#include "engine/vulkan/vulkan_device.h"
+#include "model/local_weights.h"
+#include "op_helpers.h"
+#include "runner.h"
+#include "synth_file.h"
+
+namespace helix::engine::test::vulkan_model_test {
+namespace {
+
+using spec::Token;
+
+constexpr std::int32_t kBlock = 5;
+
+struct Case {
+    SynthKind kind;
+    TensorType weights;
+    ops::KvType kv_type;
+};
+constexpr Case kCases[] = {
+    {{"qwen2_window",
+      [](model::SynthShape& s) {
+          s.architecture = "qwen2";
+          s.sliding_window = 7;
+      }},
+     TensorType::q8_0,
+     ops::KvType::f16},
+    {kQwen3Moe, TensorType::q4_0, ops::KvType::q8},
+};
+
+class VulkanModel : public testing::TestWithParam<Case> {
+  protected:
+    void SetUp() override {
+        auto instance = VulkanInstance::create();
+        if (!instance.ok()) GTEST_SKIP() << instance.error().message;
+        if ((*instance)->devices().empty()) GTEST_SKIP() << "no Vulkan device";
+        instance_ = *instance;
+    }
+
+    static Runner on_cpu(const SynthFile& file, spec::LayerRange layers) {
+        CpuOptions options = test_options(kBlock, 2);
+        options.kv_type = GetParam().kv_type;
+        return make_runner(file, layers, options, 1);
+    }
+
+    Runner on_vulkan(const SynthFile& file, spec::LayerRange layers) {
+        auto weights = model::LocalWeights::open(file.path());
+        CHECK(weights.ok());
+        auto config = model::read_model_config(**weights);
+        CHECK(config.ok());
+        auto device = VulkanDevice::create(instance_, {.device = "0", .threads = 1});
+        CHECK(device.ok());
+        RunnerOptions options;
+        options.memory_bytes = 64 << 20;
+        options.block_size = kBlock;
+        options.kv_type = GetParam().kv_type;
+        options.swap_bytes = 1 << 20;
+        auto backend =
+            ModelRunner::create(std::shared_ptr<model::WeightSource>(std::move(*weights)), *config,
+                                std::move(*device), options);
+        CHECK(backend.ok());
+        return Runner(std::move(*backend), layers, kBlock, 2);
+    }
+
+  private:
+    std::shared_ptr<const VulkanInstance> instance_;
+};
+INSTANTIATE_TEST_SUITE_P(Cases, VulkanModel, testing::ValuesIn(kCases),
+                         [](const auto& given) { return given.param.kind.name; });
+
+void expect_same(const PieceResult& got, const PieceResult& right, int step) {
+    EXPECT_TRUE(same_bits(got.output, right.output)) << "step " << step;
+    ASSERT_EQ(got.token.token, right.token.token) << "step " << step;
+    ASSERT_EQ(got.token.top.size(), right.token.top.size()) << "step " << step;
+    for (std::size_t i = 0; i < got.token.top.size(); ++i) {
+        ASSERT_EQ(got.token.top[i].token, right.token.top[i].token) << "step " << step;
+        ASSERT_EQ(got.token.top[i].logprob, right.token.top[i].logprob) << "step " << step;
+    }
+}
+
+// Two sequences: the first decodes while the second's prompt comes in pieces beside it.
+TEST_P(VulkanModel, SaysWhatTheCpuSays) {
+    const SynthFile file(shape_of(GetParam().kind), GetParam().weights);
+    Runner cpu = on_cpu(file, kAllLayers);
+    Runner vulkan = on_vulkan(file, kAllLayers);
+    base::Random random(83);
+    std::vector<Token> tokens = random_tokens(random, 11);
+    const std::vector<Token> prompt = random_tokens(random, 16);
+    std::int32_t at = 0;
+    for (int step = 0; step < 8; ++step) {
+        std::vector<Piece> pieces = {piece_of(1, kAllLayers, at, tokens)};
+        at += static_cast<std::int32_t>(tokens.size());
+        if (step < 4)
+            pieces.push_back(piece_of(2, kAllLayers, 4 * step,
+                                      {prompt.begin() + std::ptrdiff_t{4} * step,
+                                       prompt.begin() + std::ptrdiff_t{4} * (step + 1)}));
+        const auto right = must_run(cpu, pieces);
+        const auto got = must_run(vulkan, pieces);
+        for (std::size_t i = 0; i < right.size(); ++i) expect_same(got[i], right[i], step);
+        tokens = {right[0].token.token};
+        if (step == 4) {
+            ASSERT_TRUE(vulkan.shuffle_pages().ok());
+        }
+    }
+}
+
+// A pipeline of a CPU worker and a Vulkan one; then the first one's pages go to a Vulkan device,
+// which goes on in its place.
+TEST_P(VulkanModel, GoesOnWhereTheCpuWas) {
+    const SynthFile file(shape_of(GetParam().kind), GetParam().weights);
+    constexpr spec::LayerRange kFirst{0, 2};
+    constexpr spec::LayerRange kLast{2, kLayers};
+    Runner whole = on_cpu(file, kAllLayers);
+    Runner first = on_cpu(file, kFirst);
+    Runner other = on_vulkan(file, kFirst);
+    Runner last = on_vulkan(file, kLast);
+    ASSERT_EQ(first.backend().kv_format(), other.backend().kv_format());
+    ASSERT_EQ(first.backend().kv_page_bytes(), other.backend().kv_page_bytes());
+    base::Random random(84);
+    std::vector<Token> tokens = random_tokens(random, 11);
+    std::int32_t at = 0;
+    Runner* stage = &first;
+    for (int step = 0; step < 6; ++step) {
+        const auto right = must_run(whole, {piece_of(1, kAllLayers, at, tokens)});
+        const auto rows = must_run(*stage, {piece_of(1, kFirst, at, tokens)});
+        const auto got = must_run(last, {piece_of(1, kLast, at, tokens, rows[0].output)});
+        expect_same(got[0], right[0], step);
+        at += static_cast<std::int32_t>(tokens.size());
+        tokens = {right[0].token.token};
+        if (step != 2) continue;
+        other.take_pages(1, kFirst, first.pages(1, 0).size());
+        for (std::int32_t layer = kFirst.begin; layer < kFirst.end; ++layer) {
+            const std::vector<core::PageId>& pages = first.pages(1, layer);
+            std::vector<std::byte> bytes(pages.size() *
+                                         static_cast<std::size_t>(first.backend().kv_page_bytes()));
+            ASSERT_TRUE(first.backend().read_pages(pages, bytes).ok());
+            ASSERT_TRUE(other.backend().write_pages(other.pages(1, layer), bytes).ok());
+        }
+        stage = &other;
+    }
+}
+
+}  // namespace
+}  // namespace helix::engine::test::vulkan_model_test
