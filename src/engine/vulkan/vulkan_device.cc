@@ -1,7 +1,6 @@
 #include "engine/vulkan/vulkan_device.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
