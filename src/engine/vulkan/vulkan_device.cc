@@ -1,7 +1,6 @@
 #include "engine/vulkan/vulkan_device.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -85,7 +84,7 @@ base::Result<std::span<const float>> VulkanDevice::read(const Buffer& buffer, st
     const base::Status copied =
         commands_->download(vulkan(buffer).part(first, count), bytes.data());
     TRY_VOID(commands_->wait());  // what went wrong since the last read
-    TRY_VOID(copied);
+    if (!copied.ok()) return copied.error();
     return std::span<const float>(read_);
 }
 
