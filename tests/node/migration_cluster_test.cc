@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/effort.h"
+#include "engine/backends.h"
 #include "node/real_cluster.h"
 
 namespace helix::node::migration_cluster_test {
@@ -70,29 +71,60 @@ class MigrationCluster : public RealCluster {
         tokens = sink->tokens_;
         return moves;
     }
+    // What the first requests are answered when nothing moves.
+    std::vector<std::vector<spec::Token>> stayed(std::int32_t requests) {
+        std::vector<std::vector<spec::Token>> answers;
+        for (std::int32_t n = 1; n <= requests; ++n) {
+            const auto sink = std::make_shared<RecordingSink>();
+            server_->submit(request(n), sink);
+            EXPECT_TRUE(sink->wait_done(60));
+            EXPECT_EQ(sink->reason_, core::FinishReason::length)
+                << sink->error_ << sink->rejection_;
+            answers.push_back(sink->tokens_);
+        }
+        return answers;
+    }
+    void expect_moved_say(const std::vector<std::vector<spec::Token>>& answers);
 };
 
-TEST_F(MigrationCluster, MovedAgainAndAgainARequestGetsTheTokensOfOneThatStays) {
-    // So that an answer is not over before it has moved often; a sanitizer slows it too.
-    worker_speed_ = kSanitized ? 0.03 : 0.005;
-    serve_both_ways();
-    constexpr std::int32_t kRequests = kSanitized ? 1 : 3;
-    for (std::int32_t n = 1; n <= kRequests; ++n) {
-        const auto still = std::make_shared<RecordingSink>();
-        server_->submit(request(n), still);
-        ASSERT_TRUE(still->wait_done(60));
-        ASSERT_EQ(still->reason_, core::FinishReason::length) << still->error_ << still->rejection_;
+// Each request moves from one pipeline to the other again and again.
+void MigrationCluster::expect_moved_say(const std::vector<std::vector<spec::Token>>& answers) {
+    for (std::size_t i = 0; i < answers.size(); ++i) {
         std::vector<spec::Token> tokens;
-        EXPECT_GT(run_moving(request(n), tokens), 5);
-        EXPECT_EQ(tokens, still->tokens_) << "request " << n;
+        EXPECT_GT(run_moving(request(static_cast<std::int32_t>(i) + 1), tokens), 5);
+        EXPECT_EQ(tokens, answers[i]) << "request " << i + 1;
     }
-    EXPECT_TRUE(eventually([&] { return server_->view().migrations.committed() > 3 * kRequests; }))
+    const auto least = 3 * static_cast<std::int64_t>(answers.size());
+    EXPECT_TRUE(eventually([&] { return server_->view().migrations.committed() > least; }))
         << server_->view().migrations.committed() << " were committed";
     EXPECT_TRUE(eventually([&] {
         const core::ClusterView view = server_->view();
         return std::all_of(view.workers.begin(), view.workers.end(),
                            [](const core::WorkerView& worker) { return worker.used_pages == 0; });
     })) << "pages are left behind";
+}
+
+TEST_F(MigrationCluster, MovedAgainAndAgainARequestGetsTheTokensOfOneThatStays) {
+    // So that an answer is not over before it has moved often; a sanitizer slows it too.
+    worker_speed_ = kSanitized ? 0.03 : 0.005;
+    serve_both_ways();
+    expect_moved_say(stayed(kSanitized ? 1 : 3));
+}
+
+// The pipeline of one worker is a Vulkan device's; the other one's workers are a CPU's and another
+// Vulkan device's.
+TEST_F(MigrationCluster, MovedBetweenProcessorsAndVulkanDevicesItGetsTheTokensOfProcessors) {
+    auto vulkan = engine::make_backend_provider("vulkan", {.device = "0"});
+    if (!vulkan.ok()) GTEST_SKIP() << vulkan.error().message;
+    serve_both_ways();
+    const auto answers = stayed(1);
+    workers_.clear();
+    server_.reset();
+    worker_speed_ = 0.03;
+    const auto on_processors = backend_of_;
+    backend_of_ = [&](std::int32_t i) { return i == 1 ? on_processors(i) : *vulkan; };
+    serve_both_ways();
+    expect_moved_say(answers);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <memory>
 
 #include "engine/cpu/cpu_provider.h"
 #include "model/synth.h"
@@ -44,7 +46,7 @@ class RealCluster : public ::testing::Test {
             worker.memory_bytes = worker_memory_;
             worker.threads = 1;
             worker.speed = worker_speed_;
-            worker.backend = std::make_shared<engine::CpuProvider>();
+            worker.backend = backend_of_(i);
             worker.model_file = path;
             workers_.push_back(
                 std::make_unique<RunningWorker>(std::move(worker), cluster_address(*server_)));
@@ -72,6 +74,9 @@ class RealCluster : public ::testing::Test {
     std::filesystem::path dir_;
     std::int64_t worker_memory_ = 64 << 20;
     double worker_speed_ = 1;
+    // What worker i of serve() computes with.
+    std::function<std::shared_ptr<engine::BackendProvider>(std::int32_t i)> backend_of_ =
+        [](std::int32_t) { return std::make_shared<engine::CpuProvider>(); };
     std::int32_t cached_ = 0;  // tokens of the last prompt
     std::unique_ptr<CoordinatorServer> server_;
     std::vector<std::unique_ptr<RunningWorker>> workers_;
