@@ -18,7 +18,9 @@ constexpr Shape kShapes[] = {{1, 1}, {1, 16}, {3, 5}, {2, 31}, {7, 64}, {5, 172}
 
 TEST_F(VulkanElementwise, RmsNorm) {
     base::Random random(71);
-    for (const auto [rows, width] : kShapes) {
+    for (const Shape& shape : kShapes) {
+        const std::int64_t rows = shape.rows;
+        const std::int64_t width = shape.width;
         const auto x = random_floats(random, base::size_of(rows * width), 5);
         const auto weight = random_floats(random, base::size_of(width));
         const auto on = [&](Device& device) {
@@ -38,7 +40,9 @@ TEST_F(VulkanElementwise, RmsNorm) {
 
 TEST_F(VulkanElementwise, Swiglu) {
     base::Random random(72);
-    for (const auto [rows, width] : kShapes) {
+    for (const Shape& shape : kShapes) {
+        const std::int64_t rows = shape.rows;
+        const std::int64_t width = shape.width;
         auto gate = random_floats(random, base::size_of(rows * width), 20);
         if (gate.size() > 8) {
             gate[1] = 90;
