@@ -1,14 +1,69 @@
 #include "cli/backend_option.h"
 
+#include <cctype>
+#include <string_view>
+
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "cli/size_option.h"
 #include "engine/backends.h"
+#include "engine/devices.h"
 
 namespace helix::cli {
+namespace {
+
+constexpr std::string_view kVulkanDevice = "vulkan:";
+
+// As drivers and other programs write it: small or capital letters, with or without hyphens.
+std::string plain_uuid(std::string_view text) {
+    std::string plain;
+    for (const char c : text) {
+        if (c != '-') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    return plain.size() == 32 ? plain : std::string(text);
+}
+
+BackendChoice automatic_choice() {
+    const engine::VulkanList list = engine::list_vulkan_devices();
+    const engine::VulkanDescription* best = engine::best_device(list);
+    if (best != nullptr) {
+        LOG_INFO("--device auto: vulkan:{} ({})", best->index, best->name);
+        return {"vulkan", std::to_string(best->index)};
+    }
+    LOG_INFO("--device auto: cpu ({})",
+             list.none.empty() ? "no GPU that computes correctly" : list.none);
+    return {};
+}
+
+}  // namespace
+
+base::Result<BackendChoice> choose_backend(const BackendArguments& a) {
+    if (a.device.empty()) return BackendChoice{a.backend.empty() ? "cpu" : a.backend};
+    BackendChoice choice;
+    if (a.device.starts_with(kVulkanDevice) && a.device.size() > kVulkanDevice.size()) {
+        choice = {"vulkan", plain_uuid(std::string_view(a.device).substr(kVulkanDevice.size()))};
+    } else if (a.device != "cpu" && a.device != "auto") {
+        return base::invalid(fmt::format(
+            "--device: '{}' is none of cpu, auto, vulkan:N and vulkan:UUID; 'helix devices' lists "
+            "what there is",
+            a.device));
+    }
+    if (!a.backend.empty() && (a.device == "auto" || a.backend != choice.backend)) {
+        return base::invalid(
+            fmt::format("--device {} contradicts --backend {}: --device alone is "
+                        "enough",
+                        a.device, a.backend));
+    }
+    return a.device == "auto" ? automatic_choice() : choice;
+}
 
 void add_backend_options(CLI::App& command, BackendArguments& a) {
-    command.add_option("--backend", a.backend, engine::backend_kinds_help())->capture_default_str();
+    command.add_option("--backend", a.backend,
+                       engine::backend_kinds_help() + " [as --device says, else cpu]");
+    command.add_option("--device", a.device,
+                       "what it computes with, as 'helix devices' lists it: cpu, vulkan:N or "
+                       "vulkan:UUID; auto: the first GPU that computes correctly, else cpu");
     command.add_option("--memory", a.memory, "for weights and KV cache, like 6GB [what is free]");
     command.add_option("--swap", a.swap,
                        "memory besides, for the KV cache of requests that give way, like 2GB [0]");
@@ -62,8 +117,10 @@ base::Status fill_backend(const BackendArguments& a, node::WorkerOptions& option
     options.threads = a.threads;
     options.speed = a.speed;
     options.type = a.type;
-    TRY(options.backend, engine::make_backend_provider(a.backend, {a.tp, a.cpus, a.type, a.profiles,
-                                                                   a.profile, a.time_scale}));
+    TRY(const BackendChoice choice, choose_backend(a));
+    TRY(options.backend,
+        engine::make_backend_provider(choice.backend, {a.tp, a.cpus, a.type, a.profiles, a.profile,
+                                                       a.time_scale, choice.device}));
     return base::Ok{};
 }
 

@@ -14,7 +14,8 @@
 namespace helix::cli {
 
 struct BackendArguments {
-    std::string backend = "cpu";
+    std::string backend;         // "" = as --device says, else cpu
+    std::string device;          // "" = the first of the backend
     std::string memory;          // a size; "" = what the machine has
     std::string swap;            // a size; "" = none
     std::string migration_rate;  // a size; "" = by the engine's threads
@@ -34,6 +35,15 @@ void add_backend_options(CLI::App& command, BackendArguments& arguments);
 // model is told when it measures itself. options: filled.
 base::Status check_tensor_parallel(const node::WorkerOptions& options,
                                    const model::ModelConfig& config);
+// What --backend and --device say together; the device is as engine::BackendOptions has it.
+struct BackendChoice {
+    std::string backend = "cpu";
+    std::string device = {};
+};
+// invalid: --device is not understood, or contradicts --backend; names both. Of `auto` it finds the
+// best device, and the log says which.
+base::Result<BackendChoice> choose_backend(const BackendArguments& arguments);
+
 // Fills memory, swap, migration rate, prefix cache, threads, speed, type and backend.
 base::Status fill_backend(const BackendArguments& arguments, node::WorkerOptions& options);
 

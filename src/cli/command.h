@@ -25,6 +25,7 @@ void add_worker(App& app);
 void add_model(App& app);
 void add_plan(App& app);
 void add_machines(App& app);
+void add_devices(App& app);
 void add_simulate(App& app);
 void add_experiment(App& app);
 void add_trace(App& app);

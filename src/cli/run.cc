@@ -53,6 +53,7 @@ int run(int argc, const char* const* argv) {
     add_worker(app);
     add_plan(app);
     add_machines(app);
+    add_devices(app);
     add_simulate(app);
     add_experiment(app);
     add_model(app);

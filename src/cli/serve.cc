@@ -209,9 +209,9 @@ base::Status fill_cluster_address(const ServeArguments& a, const HostPort& http,
     return base::Ok{};
 }
 
-base::Result<node::WorkerOptions> local_worker(const ServeArguments& a, const Served& served) {
-    node::WorkerOptions worker;
-    TRY_VOID(fill_backend(a.backend, worker));
+// worker: its backend is filled.
+base::Result<node::WorkerOptions> local_worker(const ServeArguments& a, const Served& served,
+                                               node::WorkerOptions worker) {
     if (a.backend.tp > 1) {
         TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
         TRY_VOID(check_tensor_parallel(worker, config));
@@ -225,7 +225,8 @@ base::Result<node::WorkerOptions> local_worker(const ServeArguments& a, const Se
 
 base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments& a,
                                                            const HostPort& http,
-                                                           const Served& served) {
+                                                           const Served& served,
+                                                           node::WorkerOptions worker) {
     node::CoordinatorOptions options;
     if (a.min_workers < 1) return base::invalid("--min-workers: expected at least 1");
     options.model = served.model;
@@ -253,7 +254,7 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
         options.planned_workers = std::move(fixed.workers);
     }
     if (!a.no_worker) {
-        TRY(options.local_worker, local_worker(a, served));
+        TRY(options.local_worker, local_worker(a, served, std::move(worker)));
         options.local_worker->transport = options.transport;
     }
     return options;
@@ -418,10 +419,12 @@ base::Status serve(const ServeArguments& a) {
     TRY_VOID(net::require_open_files("helix serve", kLeastServeFiles));
     TRY(const HostPort http, listen_address("--listen", a.listen));
     TRY(api::ApiOptions with_pages, api_options(a, http));
+    node::WorkerOptions worker;
+    if (!a.no_worker) TRY_VOID(fill_backend(a.backend, worker));
     TRY(const Served served, open_model(a));
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template, a.tool_parser));
-    TRY(auto options, coordinator_options(a, http, served));
+    TRY(auto options, coordinator_options(a, http, served, std::move(worker)));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     TRY(with_pages.jobs, job_options(a));
     with_pages.pages = extra_pages(*coordinator, served);
@@ -575,6 +578,7 @@ void add_serve(App& app) {
         "              --api-key-file api.keys --admin-key-file admin.key \\\n"
         "              --tls-cert cert.pem --tls-key key.pem\n"
         "  helix serve --model llama.gguf --threads 32 --tp 2\n"
+        "  helix serve --model llama.gguf --device vulkan:0\n"
         "  helix serve --model llama.gguf --no-worker --min-workers 3\n"
         "  helix serve --model llama.gguf --state-dir ~/.helix/state --rejoin-wait 10\n\n"
         "Then: curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' "

@@ -44,6 +44,7 @@ TEST(HelpText, OfEveryCommandFitsAHundredColumnsAndHasExamplesOfItsOwn) {
                                                             {"worker"},
                                                             {"plan"},
                                                             {"machines"},
+                                                            {"devices"},
                                                             {"simulate"},
                                                             {"experiment"},
                                                             {"model"},

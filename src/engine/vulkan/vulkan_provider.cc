@@ -13,8 +13,12 @@ base::Result<std::shared_ptr<BackendProvider>> VulkanProvider::create(
     if (!options.cpus.empty())
         return base::invalid("--cpus: --backend vulkan computes on no cores of this machine");
     auto instance = VulkanInstance::create();
-    if (!instance.ok())
-        return base::Error{instance.error().code, "--backend vulkan: " + instance.error().message};
+    if (!instance.ok()) {
+        const std::string asked =
+            options.device.empty() ? "--backend vulkan" : "--device vulkan:" + options.device;
+        return base::Error{instance.error().code,
+                           asked + ": " + instance.error().message + "; there is --device cpu"};
+    }
     const auto info = (*instance)->find(options.device);
     if (!info.ok()) return base::Error{info.error().code, "--device: " + info.error().message};
     return std::shared_ptr<BackendProvider>(std::make_shared<VulkanProvider>(*instance, **info));
