@@ -120,7 +120,7 @@ TEST_F(MigrationCluster, MovedBetweenProcessorsAndVulkanDevicesItGetsTheTokensOf
     const auto answers = stayed(1);
     workers_.clear();
     server_.reset();
-    worker_speed_ = 0.03;
+    worker_speed_ = 0.1;
     const auto on_processors = backend_of_;
     backend_of_ = [&](std::int32_t i) { return i == 1 ? on_processors(i) : *vulkan; };
     serve_both_ways();

@@ -12,12 +12,12 @@ extern "C" const char* __lsan_default_suppressions() {  // NOLINT
     return "leak:libvulkan_lvp.so\n";
 }
 
-namespace helix::engine::test::vulkan_leaks_test {
+namespace helix::test::vulkan_leaks {
 namespace {
 
 [[maybe_unused]] void* const kept = dlopen("libvulkan_lvp.so", RTLD_LAZY | RTLD_NODELETE);
 
 }  // namespace
-}  // namespace helix::engine::test::vulkan_leaks_test
+}  // namespace helix::test::vulkan_leaks
 
 #endif
