@@ -1,9 +1,13 @@
 // The openai package, as anybody installs it, against HELIX_BASE_URL (".../v1"). Knows nothing of the model
 // behind it but that it answers.
 import assert from 'node:assert/strict';
+import { File } from 'node:buffer';
 import { createServer } from 'node:http';
 import OpenAI, { toFile } from 'openai';
 import { check, finish } from './check.mjs';
+
+// Node 18, which Debian 12 has, knows File but not as a global, and the package asks for the global.
+globalThis.File ??= File;
 
 const baseURL = process.env.HELIX_BASE_URL;
 assert.ok(baseURL, 'HELIX_BASE_URL is not set');
