@@ -108,7 +108,7 @@ class DeviceGroups : public testing::TestWithParam<Case> {
     // The same device as many times as there are ranks.
     base::Result<std::unique_ptr<Device>> open(const model::ModelConfig& config) {
         if (GetParam().vulkan) return VulkanDevice::create(instance_, {"0", 1});
-        return CpuDevice::create(cpu_options(), config);
+        return CpuDevice::create({.threads = 1, .cpus = {}, .ranks = 1, .isa = {}}, config);
     }
     Runner grouped(const SynthFile& file, LayerRange layers = kAll) {
         auto weights = model::LocalWeights::open(file.path());
@@ -121,8 +121,11 @@ class DeviceGroups : public testing::TestWithParam<Case> {
             CHECK(device.ok());
             devices.push_back(std::move(*device));
         }
-        RunnerOptions options = cpu_options();
+        RunnerOptions options;
         options.memory_bytes = 64 << 20;
+        options.swap_bytes = 4 << 20;
+        options.block_size = kBlock;
+        options.kv_type = GetParam().kv_type;
         auto backend =
             ModelRunner::create(std::shared_ptr<model::WeightSource>(std::move(*weights)), *config,
                                 std::make_unique<DeviceGroup>(std::move(devices)), options);
