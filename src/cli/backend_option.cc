@@ -110,7 +110,8 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
 base::Status check_tensor_parallel(const node::WorkerOptions& options,
                                    const model::ModelConfig& config) {
     const auto checked = options.backend->check(config, options.threads);
-    if (!checked.ok()) return base::invalid("--tp: " + checked.error().message);
+    const char* option = options.backend->name() == "cpu" ? "--tp: " : "--device: ";
+    if (!checked.ok()) return base::invalid(option + checked.error().message);
     return base::Ok{};
 }
 
