@@ -24,6 +24,20 @@ std::string plain_uuid(std::string_view text) {
     return plain.size() == 32 ? plain : std::string(text);
 }
 
+// "vulkan:0+vulkan:1" as "0+1"; "" = it does not name Vulkan devices.
+std::string vulkan_devices(std::string_view text) {
+    std::string devices;
+    for (bool more = true; more;) {
+        const std::size_t end = text.find('+');
+        const std::string_view one = text.substr(0, end);
+        if (!one.starts_with(kVulkanDevice) || one.size() == kVulkanDevice.size()) return "";
+        devices += (devices.empty() ? "" : "+") + plain_uuid(one.substr(kVulkanDevice.size()));
+        more = end != std::string_view::npos;
+        if (more) text.remove_prefix(end + 1);
+    }
+    return devices;
+}
+
 BackendChoice automatic_choice() {
     const engine::VulkanList list = engine::list_vulkan_devices();
     const engine::VulkanDescription* best = engine::best_device(list);
@@ -41,12 +55,13 @@ BackendChoice automatic_choice() {
 base::Result<BackendChoice> choose_backend(const BackendArguments& a) {
     if (a.device.empty()) return BackendChoice{a.backend.empty() ? "cpu" : a.backend};
     BackendChoice choice;
-    if (a.device.starts_with(kVulkanDevice) && a.device.size() > kVulkanDevice.size()) {
-        choice = {"vulkan", plain_uuid(std::string_view(a.device).substr(kVulkanDevice.size()))};
+    const std::string vulkan = vulkan_devices(a.device);
+    if (!vulkan.empty()) {
+        choice = {"vulkan", vulkan};
     } else if (a.device != "cpu" && a.device != "auto") {
         return base::invalid(fmt::format(
-            "--device: '{}' is none of cpu, auto, vulkan:N and vulkan:UUID; 'helix devices' lists "
-            "what there is",
+            "--device: '{}' is none of cpu, auto, vulkan:N, vulkan:UUID and several with + "
+            "between them; 'helix devices' lists what there is",
             a.device));
     }
     if (!a.backend.empty() && (a.device == "auto" || a.backend != choice.backend)) {
@@ -61,9 +76,11 @@ base::Result<BackendChoice> choose_backend(const BackendArguments& a) {
 void add_backend_options(CLI::App& command, BackendArguments& a) {
     command.add_option("--backend", a.backend,
                        engine::backend_kinds_help() + " [as --device says, else cpu]");
-    command.add_option("--device", a.device,
-                       "what it computes with, as 'helix devices' lists it: cpu, vulkan:N or "
-                       "vulkan:UUID; auto: the first GPU that computes correctly, else cpu");
+    command.add_option(
+        "--device", a.device,
+        "what it computes with, as 'helix devices' lists it: cpu, vulkan:N or "
+        "vulkan:UUID; auto: the first GPU that computes correctly, else cpu; "
+        "vulkan:0+vulkan:1: several of one kind as one, each a tensor parallel rank");
     command.add_option("--memory", a.memory, "for weights and KV cache, like 6GB [what is free]");
     command.add_option("--swap", a.swap,
                        "memory besides, for the KV cache of requests that give way, like 2GB [0]");
@@ -76,9 +93,11 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
     command.add_option("--threads", a.threads, "of the engine [one per core]");
     command.add_option("--cpus", a.cpus, "pin the engine's threads to these cores, like 0-3");
     command
-        .add_option("--tp", a.tp,
-                    "tensor parallel: groups of threads with their own part of every layer, on "
-                    "their own memory node; divides the model's key-value heads")
+        .add_option(
+            "--tp", a.tp,
+            "tensor parallel: groups of threads with their own part of every layer, on "
+            "their own memory node; divides the model's key-value heads. Of GPUs --device says "
+            "how many")
         ->capture_default_str();
     command.add_option("--speed", a.speed, "slow the engine down to this share, like 0.5");
     command.add_option("--type", a.type, "machine type, like T4; for modelled");
@@ -91,7 +110,8 @@ void add_backend_options(CLI::App& command, BackendArguments& a) {
 base::Status check_tensor_parallel(const node::WorkerOptions& options,
                                    const model::ModelConfig& config) {
     const auto checked = options.backend->check(config, options.threads);
-    if (!checked.ok()) return base::invalid("--tp: " + checked.error().message);
+    const char* option = options.backend->name() == "cpu" ? "--tp: " : "--device: ";
+    if (!checked.ok()) return base::invalid(option + checked.error().message);
     return base::Ok{};
 }
 

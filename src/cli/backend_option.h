@@ -31,8 +31,8 @@ struct BackendArguments {
 };
 
 void add_backend_options(CLI::App& command, BackendArguments& arguments);
-// invalid: --tp does not suit the model. For whoever has it at hand; a worker that receives its
-// model is told when it measures itself. options: filled.
+// invalid: --tp, or the number of devices, does not suit the model. For whoever has it at hand; a
+// worker that receives its model is told when it measures itself. options: filled.
 base::Status check_tensor_parallel(const node::WorkerOptions& options,
                                    const model::ModelConfig& config);
 // What --backend and --device say together; the device is as engine::BackendOptions has it.

@@ -212,7 +212,7 @@ base::Status fill_cluster_address(const ServeArguments& a, const HostPort& http,
 // worker: its backend is filled.
 base::Result<node::WorkerOptions> local_worker(const ServeArguments& a, const Served& served,
                                                node::WorkerOptions worker) {
-    if (a.backend.tp > 1) {
+    if (worker.backend->ranks() > 1) {
         TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
         TRY_VOID(check_tensor_parallel(worker, config));
     }

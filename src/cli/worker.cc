@@ -122,6 +122,7 @@ void add_worker(App& app) {
         "  helix worker --join 192.0.2.7:8080 --key den.key --memory 6GB --threads 4\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --threads 32 --tp 2\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --device vulkan:0\n"
+        "  helix worker --join 192.0.2.7:8080 --key den.key --device vulkan:0+vulkan:1\n"
         "  helix worker --join 192.0.2.7:8080 --key rack.key --role prefill\n"
         "  helix worker --join 127.0.0.1:8080 --backend modelled --type T4 \\\n"
         "               --profiles DIR --profile llama2-70b");

@@ -133,12 +133,21 @@ TEST(DeviceOption, WhatContradictsOrIsNotUnderstoodIsAnError) {
               "--device cpu contradicts --backend modelled: --device alone is enough");
     EXPECT_EQ(error_of("vulkan", "auto"),
               "--device auto contradicts --backend vulkan: --device alone is enough");
-    for (const std::string bad : {"gpu", "vulkan", "vulkan:", "0"}) {
+    for (const std::string bad :
+         {"gpu", "vulkan", "vulkan:", "0", "vulkan:0+", "vulkan:0+1", "cpu+vulkan:0"}) {
         EXPECT_EQ(error_of("", bad),
                   "--device: '" + bad +
-                      "' is none of cpu, auto, vulkan:N and vulkan:UUID; 'helix devices' lists "
-                      "what there is");
+                      "' is none of cpu, auto, vulkan:N, vulkan:UUID and several with + between "
+                      "them; 'helix devices' lists what there is");
     }
+}
+
+TEST(DeviceOption, SeveralVulkanDevicesAreRanksOfOneWorker) {
+    const auto choice =
+        choice_of("", "vulkan:1+vulkan:0F0E0D0C-0B0A-0908-0706-050403020100+vulkan:2");
+    ASSERT_TRUE(choice.ok()) << choice.error().message;
+    EXPECT_EQ(choice->backend, "vulkan");
+    EXPECT_EQ(choice->device, "1+0f0e0d0c0b0a09080706050403020100+2");
 }
 
 TEST(DeviceOption, ADeviceThatIsNotThereIsAnErrorThatNamesThoseThatAre) {

@@ -35,7 +35,9 @@ TEST(Backends, HaveNamesOfTheirOwnAndTheFirstNeedsNoOptions) {
 
 TEST(Backends, WhatTheyCannotDoIsAnErrorThatNamesTheOption) {
     EXPECT_EQ(error_of("gpu", {}), "--backend: 'gpu' is neither cpu nor vulkan nor modelled");
-    EXPECT_EQ(error_of("vulkan", {.ranks = 2}), "--tp: --backend vulkan has no ranks");
+    EXPECT_EQ(error_of("vulkan", {.ranks = 2}),
+              "--tp: each of 2 ranks of --backend vulkan is a device, as in --device "
+              "vulkan:0+vulkan:1; 0 are named");
     EXPECT_EQ(error_of("cpu", {.cpus = "3-x"}).substr(0, 8), "--cpus: ");
     EXPECT_EQ(error_of("modelled", {.ranks = 2}), "--tp: --backend modelled has no ranks");
     EXPECT_EQ(error_of("modelled", {}),

@@ -4,11 +4,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/effort.h"
+#include "engine/device/device_group.h"
+#include "engine/runner/model_runner.h"
+#include "engine/vulkan/vulkan_device.h"
 #include "model/hf_folder.h"
 #include "model/manifest.h"
 #include "model/temporary_folder.h"
@@ -98,6 +106,70 @@ TEST(ResidentMemory, APackedTensorsFilePagesAreGivenBack) {
     if (kSanitized || !peak_known) GTEST_SKIP() << "the process' own memory cannot be measured";
     EXPECT_LT(status_bytes("VmRSS") - before, bytes + bytes / 10);
     EXPECT_LT(status_bytes("VmHWM") - before, bytes + bytes / 10);
+}
+
+// Passes tensors on, and knows how many bytes of them were in use at once.
+class HeldWeights final : public model::WeightSource {
+  public:
+    explicit HeldWeights(std::shared_ptr<model::WeightSource> source)
+        : source_(std::move(source)) {}
+    const model::GgufFile& file() const override { return source_->file(); }
+    base::Result<std::span<const std::byte>> tensor(std::string_view name) override {
+        auto bytes = source_->tensor(name);
+        if (bytes.ok()) now_ += std::ssize(*bytes);
+        most_ = std::max(most_, now_);
+        return bytes;
+    }
+    void release(std::string_view name) override {
+        now_ -= static_cast<std::int64_t>(source_->file().find_tensor(name)->bytes);
+        source_->release(name);
+    }
+    std::int64_t most() const { return most_; }
+
+  private:
+    std::shared_ptr<model::WeightSource> source_;
+    std::int64_t now_ = 0, most_ = 0;
+};
+
+std::int64_t largest_tensor(const model::GgufFile& file) {
+    std::int64_t largest = 0;
+    for (const model::TensorInfo& tensor : file.tensors())
+        largest = std::max(largest, static_cast<std::int64_t>(tensor.bytes));
+    return largest;
+}
+
+// What a Vulkan device's weights need of this machine while they are loaded: one tensor, the
+// embedding, and pieces on their way. A device of software has its memory here, too.
+TEST(ResidentMemory, AVulkanDevicesWeightsGoThereTensorByTensor) {
+    const auto instance = VulkanInstance::create();
+    if (!instance.ok() || (*instance)->devices().empty()) GTEST_SKIP() << "no Vulkan device";
+    const SynthFile file(large_shape(), TensorType::q8_0);
+    for (const int ranks : {1, 2}) {
+        const auto weights = std::make_shared<HeldWeights>(*model::open_weights(file.path()));
+        const auto config = *model::read_model_config(*weights);
+        const std::int64_t bytes = file_bytes(weights->file());
+        std::vector<std::unique_ptr<Device>> devices;
+        for (int rank = 0; rank < ranks; ++rank) {
+            auto device = VulkanDevice::create(*instance, {"0", 1});
+            ASSERT_TRUE(device.ok()) << device.error().message;
+            devices.push_back(std::move(*device));
+        }
+        RunnerOptions options;
+        options.memory_bytes = bytes + bytes / 2;
+        const bool peak_known = reset_peak();
+        const std::int64_t before = status_bytes("VmRSS");
+        auto backend = ModelRunner::create(
+            weights, config, std::make_unique<DeviceGroup>(std::move(devices)), options);
+        ASSERT_TRUE(backend.ok()) << backend.error().message;
+        const auto pages = (*backend)->load({0, config.n_layers});
+        ASSERT_TRUE(pages.ok()) << pages.error().message;
+        EXPECT_LE(weights->most(), 2 * largest_tensor(weights->file()));
+        EXPECT_LT(mapped_resident_bytes(file.path()), scraps(weights->file()));
+        if (kSanitized || !peak_known) continue;
+        // Packed on the way, and staging memory.
+        const std::int64_t pieces = 16 * kMegabyte + std::int64_t{12} * ranks * kMegabyte;
+        EXPECT_LT(status_bytes("VmHWM") - before, bytes + bytes / 10 + pieces) << ranks;
+    }
 }
 
 TEST(ResidentMemory, HashingAFileLeavesNothingOfItInMemory) {

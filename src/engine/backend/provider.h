@@ -70,7 +70,8 @@ struct BackendOptions {
     std::string profiles = {};  // --profiles: folder of measured tables
     std::string profile = {};   // --profile: model of the tables
     double time_scale = 1;      // --time-scale
-    std::string device = {};    // of vulkan: index or UUID; "" = the first GPU
+    // Of vulkan: index or UUID; "" = the first GPU. With '+' between several: one for each rank.
+    std::string device = {};
 };
 
 // The memory of this machine, of which four fifths are offered.

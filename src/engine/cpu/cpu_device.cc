@@ -11,6 +11,7 @@
 #include "base/machine.h"
 #include "engine/cpu/cpu_memory.h"
 #include "engine/cpu/kv_memory.h"
+#include "engine/device/device_group.h"
 
 namespace helix::engine {
 namespace {
@@ -36,13 +37,7 @@ base::Status check_cpu_options(const CpuDeviceOptions& options) {
 }  // namespace
 
 base::Status check_ranks(int ranks, int threads, const model::ModelConfig& config) {
-    if (ranks < 1) return base::invalid(fmt::format("{} tensor parallel ranks: at least 1", ranks));
-    if (config.n_kv_heads % ranks != 0) {
-        return base::invalid(
-            fmt::format("{} tensor parallel ranks cannot share the model's {} key-value heads "
-                        "evenly",
-                        ranks, config.n_kv_heads));
-    }
+    TRY_VOID(check_heads(ranks, config));
     if (ranks > threads) {
         return base::invalid(fmt::format(
             "{} tensor parallel ranks need a thread each; there are {}", ranks, threads));

@@ -27,7 +27,8 @@ namespace helix::engine {
 // Operators and writes take effect in the order of the calls. They may still be under way when the
 // call returns; read() waits for them. What an operator's struct points to outside of the device's
 // memory (spans) is used only during the call. What fails on the device meanwhile is the error of
-// the next read().
+// the next read(). An operator that writes rows of a buffer without reading them may lose what lies
+// behind them; copy_rows and write() do not.
 //
 // One thread uses a device. Results for a row do not depend on other rows, bit for bit.
 class Device {
@@ -43,6 +44,9 @@ class Device {
     virtual std::int32_t compute_threads() const = 0;
     // This machine's threads for what no device does: drawing tokens.
     virtual ThreadPool& host_threads() = 0;
+    // What was called so far begins now, where the device would rather wait until it is more or
+    // until someone reads.
+    virtual void start() {}
 
     // unavailable: the device has no memory for it.
     virtual base::Result<std::unique_ptr<Buffer>> make_buffer(std::int64_t floats) = 0;

@@ -123,6 +123,11 @@ void VulkanCommands::finish() {
     if (!waited.ok()) fail(waited.error());
 }
 
+void VulkanCommands::start() {
+    const std::lock_guard lock(mutex_);
+    submit();
+}
+
 void VulkanCommands::drain() {
     const std::lock_guard lock(mutex_);
     finish();

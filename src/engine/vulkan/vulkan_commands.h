@@ -75,6 +75,8 @@ class VulkanCommands {
     VulkanCommands& operator=(const VulkanCommands&) = delete;
 
     VulkanContext& context() { return *context_; }
+    // Submits what was recorded.
+    void start();
     // Until all that was recorded has ended. The error is what went wrong since the last wait.
     base::Status wait();
     // As wait(), and leaves the error to it.

@@ -1,15 +1,62 @@
 #include "engine/vulkan/vulkan_provider.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include <fmt/format.h>
+
 #include "engine/backend/self_profile.h"
+#include "engine/device/device_group.h"
 #include "engine/ops/kv_type.h"
 #include "engine/vulkan/vulkan_device.h"
 #include "engine/vulkan/vulkan_physical_device.h"
 
 namespace helix::engine {
 
+namespace {
+
+std::vector<std::string> names_of(const std::string& devices) {
+    std::vector<std::string> names;
+    std::size_t begin = 0;
+    for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
+        end = devices.find('+', begin);
+        names.push_back(devices.substr(begin, end == std::string::npos ? end : end - begin));
+    }
+    return names;
+}
+
+}  // namespace
+
+base::Status check_ranks_of(std::span<const VulkanDeviceInfo> devices) {
+    const VulkanDeviceInfo& first = devices.front();
+    for (std::size_t i = 1; i < devices.size(); ++i) {
+        const VulkanDeviceInfo& one = devices[i];
+        if (one.name != first.name || one.driver != first.driver) {
+            return base::invalid(fmt::format(
+                "--device: vulkan:{} ({}, {}) and vulkan:{} ({}, {}) are not of one "
+                "kind, and cannot be one worker; each can be a worker of its own",
+                first.index, first.name, first.driver, one.index, one.name, one.driver));
+        }
+        const bool again =
+            std::any_of(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(i),
+                        [&](const VulkanDeviceInfo& other) { return other.index == one.index; });
+        if (again && !one.software)
+            return base::invalid(fmt::format("--device: vulkan:{} is named twice", one.index));
+    }
+    return base::Ok{};
+}
+
 base::Result<std::shared_ptr<BackendProvider>> VulkanProvider::create(
     const BackendOptions& options) {
-    if (options.ranks != 1) return base::invalid("--tp: --backend vulkan has no ranks");
+    const std::vector<std::string> names = names_of(options.device);
+    if (options.ranks != 1 && options.ranks != std::ssize(names)) {
+        return base::invalid(
+            fmt::format("--tp: each of {} ranks of --backend vulkan is a device, as in --device "
+                        "vulkan:0+vulkan:1; {} {} named",
+                        options.ranks, options.device.empty() ? 0 : names.size(),
+                        names.size() == 1 && !options.device.empty() ? "is" : "are"));
+    }
     if (!options.cpus.empty())
         return base::invalid("--cpus: --backend vulkan computes on no cores of this machine");
     auto instance = VulkanInstance::create();
@@ -19,17 +66,49 @@ base::Result<std::shared_ptr<BackendProvider>> VulkanProvider::create(
         return base::Error{instance.error().code,
                            asked + ": " + instance.error().message + "; there is --device cpu"};
     }
-    const auto info = (*instance)->find(options.device);
-    if (!info.ok()) return base::Error{info.error().code, "--device: " + info.error().message};
-    return std::shared_ptr<BackendProvider>(std::make_shared<VulkanProvider>(*instance, **info));
+    std::vector<VulkanDeviceInfo> devices;
+    for (const std::string& name : names) {
+        const auto info = (*instance)->find(name);
+        if (!info.ok()) return base::Error{info.error().code, "--device: " + info.error().message};
+        devices.push_back(**info);
+    }
+    TRY_VOID(check_ranks_of(devices));
+    return std::shared_ptr<BackendProvider>(
+        std::make_shared<VulkanProvider>(*instance, std::move(devices)));
 }
 
 DeviceMemory VulkanProvider::memory() const {
-    DeviceMemory memory;
-    memory.free_bytes = free_device_bytes(info_);
-    memory.bound = "the device " + info_.name;
-    memory.offered_bytes = offered_device_bytes(info_, memory.free_bytes);
-    return memory;
+    const auto n = static_cast<std::int64_t>(devices_.size());
+    DeviceMemory least;
+    for (const VulkanDeviceInfo& device : devices_) {
+        const std::int64_t named = std::count_if(
+            devices_.begin(), devices_.end(),
+            [&](const VulkanDeviceInfo& other) { return other.index == device.index; });
+        const std::int64_t free = free_device_bytes(device);
+        const std::int64_t offered = offered_device_bytes(device, free);
+        if (least.bound.empty() || free / named < least.free_bytes)
+            least = {free / named, "the device " + device.name, offered / named};
+    }
+    least.free_bytes *= n;
+    least.offered_bytes *= n;
+    if (n > 1) least.bound = fmt::format("{} devices {}", n, devices_.front().name);
+    return least;
+}
+
+base::Status VulkanProvider::check(const model::ModelConfig& config,
+                                   std::int32_t /*threads*/) const {
+    return check_heads(ranks(), config);
+}
+
+base::Result<std::unique_ptr<Device>> VulkanProvider::open(int threads) const {
+    std::vector<std::unique_ptr<Device>> devices;
+    for (const VulkanDeviceInfo& info : devices_) {
+        TRY(auto device, VulkanDevice::create(instance_, {.device = std::to_string(info.index),
+                                                          .threads = threads}));
+        devices.push_back(std::move(device));
+    }
+    if (devices.size() == 1) return std::move(devices.front());
+    return std::unique_ptr<Device>(std::make_unique<DeviceGroup>(std::move(devices)));
 }
 
 base::Result<std::unique_ptr<Backend>> VulkanProvider::make_runner(
@@ -37,9 +116,8 @@ base::Result<std::unique_ptr<Backend>> VulkanProvider::make_runner(
     const BackendRequest& request, RunnerOptions options) const {
     TRY(options.kv_type, ops::parse_kv_type(request.kv_type));
     options.block_size = request.block_size;
-    const std::string index = std::to_string(info_.index);
-    TRY(auto device,
-        VulkanDevice::create(instance_, {.device = index, .threads = request.threads}));
+    TRY_VOID(check_heads(ranks(), config));
+    TRY(auto device, open(request.threads));
     return ModelRunner::create(std::move(weights), config, std::move(device), std::move(options));
 }
 

@@ -1,0 +1,278 @@
+// Several devices as one: the bits of one CPU device, on CPU devices and on Vulkan devices, with
+// pages that move between them and a worker of one device.
+
+#include "engine/device/device_group.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "engine/runner/model_runner.h"
+#include "engine/vulkan/vulkan_device.h"
+#include "engine/vulkan/vulkan_provider.h"
+#include "model/local_weights.h"
+#include "op_helpers.h"
+#include "runner.h"
+#include "synth_file.h"
+
+namespace helix::engine::test::device_group_test {
+namespace {
+
+using spec::LayerRange;
+using spec::Token;
+
+constexpr LayerRange kAll{0, kLayers};
+constexpr std::int32_t kBlock = 5;
+
+struct Case {
+    const char* name;
+    int ranks;
+    TensorType type;
+    ops::KvType kv_type;
+    bool vulkan;
+    void (*change)(model::SynthShape& shape);
+};
+
+void leave(model::SynthShape& /*shape*/) {}
+void with_experts(model::SynthShape& s) {
+    s.architecture = "qwen3moe";
+    s.n_experts = 6;
+    s.n_experts_used = 3;
+    s.ffn = 64;
+}
+// So many that their scores are divided, too.
+void with_many_experts(model::SynthShape& s) {
+    with_experts(s);
+    s.n_experts = 40;
+}
+void with_bias(model::SynthShape& s) {
+    s.architecture = "qwen2";
+    s.tied_embeddings = true;
+    s.sliding_window = 7;
+    s.vocab = 397;  // not the same number for each rank
+}
+// A rank's keys are fewer than what is worth dividing.
+void with_small_heads(model::SynthShape& s) {
+    s.hidden = 96;
+    s.n_heads = 16;
+}
+
+constexpr Case kCases[] = {
+    {"two_cpus", 2, TensorType::q8_0, ops::KvType::f16, false, leave},
+    {"four_cpus_small_heads", 4, TensorType::f32, ops::KvType::q8, false, with_small_heads},
+    {"two_cpus_bias", 2, TensorType::q4_0, ops::KvType::bf16, false, with_bias},
+    {"two_cpus_experts", 2, TensorType::f16, ops::KvType::q8, false, with_experts},
+    {"two_cpus_many_experts", 2, TensorType::q8_0, ops::KvType::f16, false, with_many_experts},
+    {"one_vulkan", 1, TensorType::q8_0, ops::KvType::f16, true, leave},
+    {"two_vulkan", 2, TensorType::q4_0, ops::KvType::q8, true, with_bias},
+    {"four_vulkan", 4, TensorType::q8_0, ops::KvType::f16, true, leave},
+    {"two_vulkan_experts", 2, TensorType::q8_0, ops::KvType::f32, true, with_experts},
+};
+
+model::SynthShape shape_of(const Case& one) {
+    model::SynthShape shape;
+    shape.name = one.name;
+    shape.n_layers = kLayers;
+    shape.hidden = 128;
+    shape.n_heads = 8;
+    shape.n_kv_heads = 4;
+    shape.ffn = 160;
+    shape.vocab = kVocab;
+    shape.context_length = 512;
+    one.change(shape);
+    return shape;
+}
+
+class DeviceGroups : public testing::TestWithParam<Case> {
+  protected:
+    void SetUp() override {
+        if (!GetParam().vulkan) return;
+        auto instance = VulkanInstance::create();
+        if (!instance.ok()) GTEST_SKIP() << instance.error().message;
+        if ((*instance)->devices().empty()) GTEST_SKIP() << "no Vulkan device";
+        instance_ = *instance;
+    }
+
+    static CpuOptions cpu_options() {
+        CpuOptions options = test_options(kBlock, 1);
+        options.kv_type = GetParam().kv_type;
+        options.swap_bytes = 4 << 20;
+        return options;
+    }
+    static Runner single(const SynthFile& file, LayerRange layers = kAll) {
+        return make_runner(file, layers, cpu_options(), 1);
+    }
+
+    // The same device as many times as there are ranks.
+    base::Result<std::unique_ptr<Device>> open(const model::ModelConfig& config) {
+        if (GetParam().vulkan) return VulkanDevice::create(instance_, {"0", 1});
+        return CpuDevice::create({.threads = 1, .cpus = {}, .ranks = 1, .isa = {}}, config);
+    }
+    Runner grouped(const SynthFile& file, LayerRange layers = kAll) {
+        auto weights = model::LocalWeights::open(file.path());
+        CHECK(weights.ok());
+        auto config = model::read_model_config(**weights);
+        CHECK(config.ok());
+        std::vector<std::unique_ptr<Device>> devices;
+        for (int rank = 0; rank < GetParam().ranks; ++rank) {
+            auto device = open(*config);
+            CHECK(device.ok());
+            devices.push_back(std::move(*device));
+        }
+        RunnerOptions options;
+        options.memory_bytes = 64 << 20;
+        options.swap_bytes = 4 << 20;
+        options.block_size = kBlock;
+        options.kv_type = GetParam().kv_type;
+        auto backend =
+            ModelRunner::create(std::shared_ptr<model::WeightSource>(std::move(*weights)), *config,
+                                std::make_unique<DeviceGroup>(std::move(devices)), options);
+        CHECK(backend.ok());
+        return Runner(std::move(*backend), layers, kBlock, 2);
+    }
+
+  private:
+    std::shared_ptr<const VulkanInstance> instance_;
+};
+INSTANTIATE_TEST_SUITE_P(Cases, DeviceGroups, testing::ValuesIn(kCases),
+                         [](const auto& given) { return given.param.name; });
+
+// Random chunks and batches, with all pages moved by copies and swaps in between.
+TEST_P(DeviceGroups, GiveTheBitsOfOneDevice) {
+    const SynthFile file(shape_of(GetParam()), GetParam().type);
+    base::Random random(171);
+    Runner one = single(file);
+    Runner all = grouped(file);
+    ASSERT_EQ(one.backend().kv_page_bytes(), all.backend().kv_page_bytes());
+    const auto hidden = static_cast<std::size_t>(one.hidden());
+    std::vector<std::vector<Token>> sequences;
+    std::vector<PieceResult> expected;
+    for (std::size_t s = 0; s < 2; ++s) {
+        sequences.push_back(random_tokens(random, 19 + 12 * s));
+        for (Token& token : sequences.back()) token %= shape_of(GetParam()).vocab;
+        expected.push_back(must_run(one, {piece_of(s, kAll, 0, sequences[s])})[0]);
+    }
+    std::vector<std::size_t> done(sequences.size(), 0);
+    while (!all_done(sequences, done)) {
+        const auto pieces = next_pieces(sequences, done, kAll, 0.2, random);
+        const auto results = must_run(all, pieces);
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            const std::size_t s = pieces[i].request;
+            const std::size_t n = pieces[i].tokens.size();
+            const auto rows = std::span(expected[s].output).subspan(done[s] * hidden, n * hidden);
+            done[s] += n;
+            ASSERT_TRUE(same_bits(results[i].output, rows)) << "sequence " << s << ", " << done[s];
+            if (done[s] < sequences[s].size()) continue;
+            ASSERT_EQ(results[i].token.token, expected[s].token.token);
+            ASSERT_EQ(results[i].token.top, expected[s].token.top);
+        }
+        if (random.chance(0.5)) {
+            ASSERT_TRUE(all.shuffle_pages().ok());
+        }
+    }
+}
+
+std::vector<std::byte> pages_out(Runner& from, std::int32_t layer) {
+    const std::vector<core::PageId>& pages = from.pages(1, layer);
+    std::vector<std::byte> bytes(pages.size() *
+                                 static_cast<std::size_t>(from.backend().kv_page_bytes()));
+    EXPECT_TRUE(from.backend().read_pages(pages, bytes).ok());
+    return bytes;
+}
+
+void move_kv(Runner& from, Runner& to) {
+    to.take_pages(1, kAll, from.pages(1, 0).size());
+    for (std::int32_t layer = 0; layer < kLayers; ++layer) {
+        const std::vector<std::byte> bytes = pages_out(from, layer);
+        ASSERT_TRUE(to.backend().write_pages(to.pages(1, layer), bytes).ok());
+        ASSERT_EQ(pages_out(to, layer), bytes);
+    }
+}
+
+// A request decodes, and every few tokens what decodes is another worker.
+TEST_P(DeviceGroups, RequestsMoveToThemAndBack) {
+    const SynthFile file(shape_of(GetParam()), GetParam().type);
+    Runner whole = single(file);
+    Runner one = single(file);
+    Runner all = grouped(file);
+    ASSERT_EQ(one.backend().kv_format(), all.backend().kv_format());
+    base::Random random(172);
+    std::vector<Token> tokens = random_tokens(random, 12);
+    for (Token& token : tokens) token %= shape_of(GetParam()).vocab;
+    std::int32_t at = 0;
+    Runner* here = &one;
+    Runner* there = &all;
+    for (int step = 0; step < 7; ++step) {
+        const auto right = must_run(whole, {piece_of(1, kAll, at, tokens)});
+        const auto got = must_run(*here, {piece_of(1, kAll, at, tokens)});
+        ASSERT_TRUE(same_bits(got[0].output, right[0].output)) << "step " << step;
+        ASSERT_EQ(got[0].token.token, right[0].token.token) << "step " << step;
+        ASSERT_EQ(got[0].token.top, right[0].token.top) << "step " << step;
+        at += static_cast<std::int32_t>(tokens.size());
+        tokens = {right[0].token.token};
+        if (step % 2 == 1) continue;
+        there->free_sequence(1);
+        move_kv(*here, *there);
+        std::swap(here, there);
+    }
+}
+
+std::string refusal(const BackendOptions& options) {
+    const auto made = VulkanProvider::create(options);
+    return made.ok() ? "" : made.error().message;
+}
+
+TEST(VulkanRanks, AreAsManyAsTheDevicesThatAreNamed) {
+    EXPECT_EQ(refusal({.ranks = 2}),
+              "--tp: each of 2 ranks of --backend vulkan is a device, as in --device "
+              "vulkan:0+vulkan:1; 0 are named");
+    EXPECT_EQ(refusal({.ranks = 3, .device = "0+1"}),
+              "--tp: each of 3 ranks of --backend vulkan is a device, as in --device "
+              "vulkan:0+vulkan:1; 2 are named");
+    const auto instance = VulkanInstance::create();
+    if (!instance.ok() || (*instance)->devices().empty()) GTEST_SKIP() << "no Vulkan device";
+    EXPECT_NE(refusal({.device = "0+9"}).find("no Vulkan device '9'"), std::string::npos);
+    if (!(*instance)->devices()[0].software) {
+        EXPECT_EQ(refusal({.device = "0+0"}), "--device: vulkan:0 is named twice");
+    }
+}
+
+VulkanDeviceInfo card(int index, const char* name, bool software) {
+    VulkanDeviceInfo info;
+    info.index = index;
+    info.name = name;
+    info.driver = "d 1";
+    info.software = software;
+    return info;
+}
+
+TEST(VulkanRanks, AreOfOneKindAndNamedOnce) {
+    const VulkanDeviceInfo same[] = {card(0, "a", false), card(1, "a", false)};
+    EXPECT_TRUE(check_ranks_of(same).ok());
+    const VulkanDeviceInfo unlike[] = {card(0, "a", false), card(1, "b", false)};
+    EXPECT_EQ(check_ranks_of(unlike).error().message,
+              "--device: vulkan:0 (a, d 1) and vulkan:1 (b, d 1) are not of one kind, and cannot "
+              "be one worker; each can be a worker of its own");
+    const VulkanDeviceInfo twice[] = {card(1, "a", false), card(1, "a", false)};
+    EXPECT_EQ(check_ranks_of(twice).error().message, "--device: vulkan:1 is named twice");
+    const VulkanDeviceInfo software[] = {card(0, "s", true), card(0, "s", true)};
+    EXPECT_TRUE(check_ranks_of(software).ok());
+}
+
+TEST(VulkanRanks, DivideTheModelsHeads) {
+    const auto two = VulkanProvider::create({.ranks = 2, .device = "0+0"});
+    if (!two.ok()) GTEST_SKIP() << two.error().message;
+    EXPECT_EQ((*two)->ranks(), 2);
+    EXPECT_LE((*two)->memory().offered_bytes, (*two)->memory().free_bytes);
+    model::ModelConfig config;
+    config.n_kv_heads = 4;
+    EXPECT_TRUE((*two)->check(config, 1).ok());
+    config.n_kv_heads = 3;
+    EXPECT_EQ((*two)->check(config, 1).error().message,
+              "2 tensor parallel ranks cannot share the model's 3 key-value heads evenly");
+}
+
+}  // namespace
+}  // namespace helix::engine::test::device_group_test
