@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "checked_vulkan.h"
 #include "runner.h"
 
 namespace helix::engine::test::demo_model_test {
@@ -15,6 +16,7 @@ namespace {
 constexpr double kLogprobTolerance = 0.05;
 // Where the best token leads by less (in log-probability), rounding may choose the second.
 constexpr double kClearLead = 0.1;
+constexpr spec::LayerRange kAll{0, 8};
 
 Piece next_piece(std::uint64_t request, spec::LayerRange layers, std::int32_t first,
                  std::vector<spec::Token> tokens) {
@@ -56,26 +58,61 @@ void expect_continuation(Runner& runner, spec::LayerRange layers, std::uint64_t 
 
 class DemoModel : public testing::TestWithParam<const char*> {};
 
-TEST_P(DemoModel, AnswersAsTheReferenceDoes) {
-    const std::string root = HELIX_SOURCE_DIR;
-    const std::string name = GetParam();
-    std::ifstream in(root + "/tests/golden/" + name + ".json");
+// All that the numpy pass recorded, from a backend that holds all layers.
+void expect_reference(Runner& runner, const std::string& name) {
+    std::ifstream in(std::string(HELIX_SOURCE_DIR) + "/tests/golden/" + name + ".json");
     ASSERT_TRUE(in) << "no tests/golden/" << name << ".json";
     const nlohmann::json vectors = nlohmann::json::parse(in);
-    CpuOptions options;
-    options.threads = 1;
-    options.memory_bytes = 64 << 20;
-    auto backend = open_backend(root + "/models/" + name + ".gguf", options);
-    ASSERT_TRUE(backend.ok()) << backend.error().message;
-    const spec::LayerRange all{0, 8};
-    Runner runner(std::move(*backend), all, options.block_size, 1);
     std::uint64_t request = 0;
     for (const char* kind : {"chat", "completion"}) {
         for (const auto& one : vectors[kind]) {
-            expect_continuation(runner, all, ++request, one);
+            expect_continuation(runner, kAll, ++request, one);
         }
     }
     ASSERT_GE(request, 7U);
+}
+
+std::string file_of(const std::string& name) {
+    return std::string(HELIX_SOURCE_DIR) + "/models/" + name + ".gguf";
+}
+
+TEST_P(DemoModel, AnswersAsTheReferenceDoes) {
+    CpuOptions options;
+    options.threads = 1;
+    options.memory_bytes = 64 << 20;
+    auto backend = open_backend(file_of(GetParam()), options);
+    ASSERT_TRUE(backend.ok()) << backend.error().message;
+    Runner runner(std::move(*backend), kAll, options.block_size, 1);
+    expect_reference(runner, GetParam());
+}
+
+// The greedy answer of 120 tokens is the CPU's, and so is each log-probability.
+TEST(VulkanDemoModel, SaysWhatTheCpuSays) {
+    const auto vulkan = CheckedVulkan::open();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    CpuOptions options;
+    options.threads = 1;
+    options.memory_bytes = 64 << 20;
+    auto right = open_backend(file_of("helix-demo"), options);
+    auto backend = vulkan->open_backend(file_of("helix-demo"), options.block_size);
+    ASSERT_TRUE(right.ok()) << right.error().message;
+    ASSERT_TRUE(backend.ok()) << backend.error().message;
+    {
+        Runner cpu(std::move(*right), kAll, options.block_size, 1);
+        Runner runner(std::move(*backend), kAll, options.block_size, 1);
+        std::vector<spec::Token> next = {1, 403, 407, 261, 378};
+        std::int32_t position = 0;
+        for (int i = 0; i < 120; ++i) {
+            const auto piece = next_piece(1, kAll, position, next);
+            const auto expected = cpu.run({piece});
+            const auto got = runner.run({piece});
+            ASSERT_TRUE(expected.ok() && got.ok());
+            ASSERT_EQ(got->front().token, expected->front().token) << "token " << i;
+            position += static_cast<std::int32_t>(next.size());
+            next = {got->front().token.token};
+        }
+    }
+    EXPECT_EQ(vulkan->objections(), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DemoModel, testing::Values("helix-demo", "helix-demo-tools"),

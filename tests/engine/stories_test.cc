@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "checked_vulkan.h"
 #include "reference_model.h"
 #include "runner.h"
 
@@ -52,15 +53,8 @@ void expect_logprobs(const core::ProducedToken& token, const nlohmann::json& exp
 
 class Stories : public testing::TestWithParam<ops::KvType> {};
 
-TEST_P(Stories, GreedyTokensAndLogprobsEqualLlamaCpp) {
-    if (!have_data()) GTEST_SKIP() << "no " << kModel;
-    CpuOptions options;
-    options.threads = 2;
-    options.memory_bytes = 64 << 20;
-    options.kv_type = GetParam();
-    auto backend = open_backend(kModel, options);
-    ASSERT_TRUE(backend.ok()) << backend.error().message;
-    Runner runner(std::move(*backend), kAll, options.block_size, 1);
+// Each of llama.cpp's recorded answers, from a backend that holds all layers.
+void expect_recorded_answers(Runner& runner) {
     std::ifstream in(kAnswers);
     std::uint64_t request = 0;
     for (const nlohmann::json& answer : nlohmann::json::parse(in)) {
@@ -87,6 +81,31 @@ TEST_P(Stories, GreedyTokensAndLogprobsEqualLlamaCpp) {
         runner.free_sequence(request);
     }
     EXPECT_EQ(request, 6U);
+}
+
+TEST_P(Stories, GreedyTokensAndLogprobsEqualLlamaCpp) {
+    if (!have_data()) GTEST_SKIP() << "no " << kModel;
+    CpuOptions options;
+    options.threads = 2;
+    options.memory_bytes = 64 << 20;
+    options.kv_type = GetParam();
+    auto backend = open_backend(kModel, options);
+    ASSERT_TRUE(backend.ok()) << backend.error().message;
+    Runner runner(std::move(*backend), kAll, options.block_size, 1);
+    expect_recorded_answers(runner);
+}
+
+TEST(VulkanStories, GreedyTokensAndLogprobsEqualLlamaCpp) {
+    if (!have_data()) GTEST_SKIP() << "no " << kModel;
+    const auto vulkan = CheckedVulkan::open();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    auto backend = vulkan->open_backend(kModel, 16);
+    ASSERT_TRUE(backend.ok()) << backend.error().message;
+    {
+        Runner runner(std::move(*backend), kAll, 16, 1);
+        expect_recorded_answers(runner);
+    }
+    EXPECT_EQ(vulkan->objections(), "");
 }
 
 TEST_P(Stories, TopLogprobsEqualDoublePrecision) {

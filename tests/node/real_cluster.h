@@ -44,6 +44,7 @@ class RealCluster : public ::testing::Test {
             WorkerOptions worker;
             worker.name = std::string(1, static_cast<char>('a' + i));
             worker.memory_bytes = worker_memory_;
+            worker.swap_bytes = swap_bytes_;
             worker.threads = 1;
             worker.speed = worker_speed_;
             worker.backend = backend_of_(i);
@@ -73,6 +74,7 @@ class RealCluster : public ::testing::Test {
 
     std::filesystem::path dir_;
     std::int64_t worker_memory_ = 64 << 20;
+    std::int64_t swap_bytes_ = 0;
     double worker_speed_ = 1;
     // What worker i of serve() computes with.
     std::function<std::shared_ptr<engine::BackendProvider>(std::int32_t i)> backend_of_ =
