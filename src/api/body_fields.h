@@ -241,7 +241,7 @@ inline constexpr BodyField kThoughtBudgetTokens{"thinking_budget_tokens",
                                                 1 << 30};
 inline constexpr BodyField kTools{
     "tools", FieldShape::array,
-    body::kChat | body::kMessages | body::kResponses | body::kOllamaChat,
+    body::kChat | body::kMessages | body::kResponses | body::kOllamaChat | body::kTokenize,
     "functions that the model may call"};
 inline constexpr BodyField kToolChoice{"tool_choice", FieldShape::any,
                                        body::kChat | body::kMessages | body::kResponses,

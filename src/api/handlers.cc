@@ -21,6 +21,7 @@
 #include "api/nodes.h"
 #include "api/openapi.h"
 #include "api/preparation.h"
+#include "api/tools_request.h"
 #include "api/writers/ollama_shape.h"
 
 namespace helix::api::handle {
@@ -89,6 +90,7 @@ std::optional<ApiError> tokenize_body(const ApiContext& context, Json& body,
     fields.boolean(field::kAddSpecial, content_special);
     fields.text(field::kTokenizePrompt, prompt_text);
     fields.text(field::kContent, content);
+    const Json tools = read_tool_list(fields, context.options.request_limits);
     if (fields.failed()) return fields.error();
     if (fields.find(field::kMessages) != nullptr) {
         if (auto error = normalise_messages(body["messages"], context.options.request_limits))
@@ -96,6 +98,7 @@ std::optional<ApiError> tokenize_body(const ApiContext& context, Json& body,
         ChatPrompt prompt;
         prompt.messages = &body["messages"];
         prompt.add_generation_prompt = chat_prompt;
+        if (!tools.is_null()) prompt.tools = &tools;
         auto encoded = model->codec->encode_chat(prompt);
         if (!encoded.ok()) return from_error(encoded.error());
         tokens = std::move(encoded).value();

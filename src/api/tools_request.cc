@@ -102,14 +102,19 @@ void read_tool_choice(FieldReader& fields, const Json& choice, CompletionRequest
 
 }  // namespace
 
+Json read_tool_list(FieldReader& fields, const RequestLimits& limits) {
+    const Json* tools = fields.find(field::kTools);
+    if (tools == nullptr || !check_tools(fields, limits, *tools) || tools->empty()) return nullptr;
+    return *tools;
+}
+
 void read_tools(FieldReader& fields, const RequestLimits& limits, CompletionRequest& request) {
     for (const char* old : {"functions", "function_call"}) {
         if (fields.find(old) != nullptr) fields.fail(old, "is not supported; use tools");
     }
     fields.boolean(field::kParallelToolCalls, request.tool_choice.several);
-    const Json* tools = fields.find(field::kTools);
-    if (tools != nullptr && !check_tools(fields, limits, *tools)) return;
-    if (tools != nullptr && !tools->empty()) request.tools = *tools;
+    request.tools = read_tool_list(fields, limits);
+    if (fields.failed()) return;
     const Json* choice = fields.find(field::kToolChoice);
     if (choice == nullptr) return;
     if (request.tools.is_null() && *choice != "none" && *choice != "auto") {

@@ -7,10 +7,11 @@
 namespace helix::cli {
 
 void add_otlp_options(CLI::App& command, OtlpArguments& a) {
-    command.add_option(
-        "--otlp-endpoint", a.endpoint,
-        "http(s)://HOST:PORT of an OpenTelemetry collector that gets a trace of each "
-        "request, by OTLP over HTTP at /v1/traces [none]");
+    command
+        .add_option("--otlp-endpoint", a.endpoint,
+                    "http(s)://HOST:PORT of an OpenTelemetry collector that gets a trace of each "
+                    "request, by OTLP over HTTP at /v1/traces [none]")
+        ->envname("OTEL_EXPORTER_OTLP_ENDPOINT");
     command
         .add_option("--otlp-sample", a.sample,
                     "the share of requests that are traced, from 0 to 1; those with a traceparent "

@@ -13,7 +13,7 @@
 namespace helix::cli {
 
 struct OtlpArguments {
-    std::string endpoint;  // "" = nowhere
+    std::string endpoint;  // "" = nowhere; without the option OTEL_EXPORTER_OTLP_ENDPOINT says it
     double sample = 1;
 };
 void add_otlp_options(CLI::App& command, OtlpArguments& a);

@@ -10,9 +10,9 @@
 #include "cli/plan_changes.h"
 #include "cli/plan_output.h"
 #include "cli/plan_progress.h"
-#include "cli/size_option.h"
 #include "lab/planning/plan_session.h"
 #include "lab/problem/problem.h"
+#include "spec/units.h"
 
 namespace helix::cli {
 namespace {
@@ -21,7 +21,8 @@ base::Status run_plan(const PlanArguments& a) {
     using Clock = std::chrono::steady_clock;
     const auto began = Clock::now();
     const std::string usual = a.objective == "flow" ? "10s" : "45s";
-    TRY(const double budget_s, parse_seconds("--budget", a.budget.empty() ? usual : a.budget));
+    TRY(const double budget_s,
+        spec::parse_duration("--budget", a.budget.empty() ? usual : a.budget));
     std::atomic<bool> interrupted{false};
     const Interrupt interrupt([&] { interrupted = true; });
     PlanProgressLine line;
@@ -35,9 +36,7 @@ base::Status run_plan(const PlanArguments& a) {
         .budget_s = budget_s};
     if (a.advise != 0) return run_advise(a, session);
     if (!a.current.empty()) return run_replan(a, session);
-    if (!a.add.empty() || !a.remove.empty() || !a.link.empty() || !a.upgrade.empty()) {
-        return run_what_if(a, session);
-    }
+    if (!a.changes.empty()) return run_what_if(a, session);
     TRY(const lab::Problem problem, lab::load_problem(a.problem));
     TRY(const plan::PlanReport report, session.plan(problem, budget_s, nullptr));
     return show_plan(a, problem, report, session.elapsed_s());

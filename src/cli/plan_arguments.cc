@@ -7,7 +7,7 @@
 #include <span>
 
 #include "cli/problem_option.h"
-#include "cli/size_option.h"
+#include "spec/units.h"
 
 namespace helix::cli {
 namespace {
@@ -70,7 +70,7 @@ base::Status set_milp(const PlanArguments& a, plan::PlanOptions& options) {
             .min_keep = a.prune, .max_keep = a.prune, .threshold_bytes_per_s = 0};
     options.milp_start = !a.no_start;
     if (!a.stop_after_idle.empty()) {
-        TRY(options.milp.stop.idle_s, parse_seconds("--stop-after-idle", a.stop_after_idle));
+        TRY(options.milp.stop.idle_s, spec::parse_duration("--stop-after-idle", a.stop_after_idle));
         if (!(options.milp.stop.idle_s > 0)) {
             return base::invalid("--stop-after-idle: expected a time above 0, like 30s");
         }
@@ -165,19 +165,20 @@ void PlanArguments::add_to(CLI::App& command) {
                .add_option("--convention", convention,
                            "bandwidth to tokens/s as the paper says or as its reference does")
                ->capture_default_str()});
-    group("What if",
-          {command.add_option("--add", add, "machines: L4@region-a, 3xL4@region-a"),
-           command.add_option("--remove", remove, "a machine: node7"),
-           command.add_option("--link", link, "a link both ways: a:b=1Gbps or a:b=1Gbps,5ms"),
-           command.add_option("--upgrade", upgrade, "a machine to another type: node3=A100"),
-           command.add_option("--current", current,
-                              "the placement in force: plan near it, and say what moves"),
-           command
-               .add_option("--horizon", horizon,
-                           "how long the new plan has to make up for what moves")
-               ->capture_default_str(),
-           command.add_option("--advise", advise,
-                              "which so many purchases or upgrades help most for their price")});
+    group(
+        "What if",
+        {command.add_option("--add", changes.add, "machines: L4@region-a, 3xL4@region-a"),
+         command.add_option("--remove", changes.remove, "a machine: node7"),
+         command.add_option("--link", changes.link, "a link both ways: a:b=1Gbps or a:b=1Gbps,5ms"),
+         command.add_option("--upgrade", changes.upgrade, "a machine to another type: node3=A100"),
+         command.add_option("--current", current,
+                            "the placement in force: plan near it, and say what moves"),
+         command
+             .add_option("--horizon", horizon,
+                         "how long the new plan has to make up for what moves")
+             ->capture_default_str(),
+         command.add_option("--advise", advise,
+                            "which so many purchases or upgrades help most for their price")});
     group(
         "Methods",
         {command.add_option("--solver", solver, "of --method milp: cbc, highs or gurobi")

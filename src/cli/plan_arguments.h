@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "cli/command.h"
+#include "lab/planning/change_report.h"
 #include "lab/planning/plan_session.h"
 #include "lab/problem/problem.h"
 
@@ -41,10 +42,7 @@ struct PlanArguments {
     bool every_machine = false;
     int swarm_stages = 0;
 
-    std::vector<std::string> add;
-    std::vector<std::string> remove;
-    std::vector<std::string> link;
-    std::vector<std::string> upgrade;
+    lab::ChangeWords changes;
     std::string current;
     std::string horizon = "1h";
     int advise = 0;

@@ -12,14 +12,13 @@
 #include "cli/simulate_lines.h"
 #include "cli/simulate_load.h"
 #include "cli/simulate_plan.h"
-#include "cli/word_option.h"
 #include "core/routing/router_catalogue.h"
 #include "lab/problem/problem.h"
 #include "lab/simulation/simulation.h"
 #include "lab/simulation/simulation_setup.h"
-#include "sim/report/report.h"
 #include "spec/placement_file.h"
 #include "spec/units.h"
+#include "spec/word_choice.h"
 
 namespace helix::cli {
 namespace {
@@ -35,7 +34,7 @@ struct SimulateArguments {
     std::int32_t prompt_every = 4;
     std::int32_t groups = 0;
     bool no_balance = false;
-    LoadArguments load;
+    lab::LoadChoice load;
     bool find_peak = false;
     bool json = false;
     lab::WatchOptions watch;
@@ -43,10 +42,10 @@ struct SimulateArguments {
 
 // A peak is searched under the rules of online load.
 base::Result<lab::SimulationTask> simulation_task(const SimulateArguments& a) {
-    LoadArguments asked = a.load;
+    lab::LoadChoice asked = a.load;
     if (a.find_peak) asked.online = true;
     lab::SimulationTask task;
-    TRY(task.load, read_load(asked));
+    TRY(task.load, lab::read_load(asked));
     task.find_peak = a.find_peak;
     task.watch = a.watch;
     task.placement = a.placement.empty() ? "planned for this run" : a.placement;
@@ -65,15 +64,15 @@ base::Result<lab::Simulated> simulate_reference(const SimulateArguments& a,
     }
     lab::PublishedRules rules;
     rules.layout = a.placement;
-    TRY(rules.scheduler,
-        choose_word<ReferenceScheduler>("--scheduler", a.scheduler,
-                                        {{"helix", ReferenceScheduler::max_flow},
-                                         {"swarm", ReferenceScheduler::swarm},
-                                         {"random", ReferenceScheduler::random},
-                                         {"shortest-queue", ReferenceScheduler::shortest_queue},
-                                         {"separate", ReferenceScheduler::random}}));
+    TRY(rules.scheduler, spec::choose_word<ReferenceScheduler>(
+                             "--scheduler", a.scheduler,
+                             {{"helix", ReferenceScheduler::max_flow},
+                              {"swarm", ReferenceScheduler::swarm},
+                              {"random", ReferenceScheduler::random},
+                              {"shortest-queue", ReferenceScheduler::shortest_queue},
+                              {"separate", ReferenceScheduler::random}}));
     rules.beyond_tables = a.scheduler == "separate";
-    TRY(rules.batching.order, choose_word<sim::ReferenceBatching::Order>(
+    TRY(rules.batching.order, spec::choose_word<sim::ReferenceBatching::Order>(
                                   "--batching", a.batching,
                                   {{"fifo", sim::ReferenceBatching::Order::fifo},
                                    {"decode-first", sim::ReferenceBatching::Order::decode_first},
@@ -124,11 +123,7 @@ base::Status run_simulate(const SimulateArguments& a) {
     }
     TRY(const lab::Simulated simulated,
         reference ? simulate_reference(a, problem) : simulate_helix(a, problem));
-    const std::string shown =
-        simulated.peak ? (a.json ? peak_json(*simulated.peak) : peak_text(*simulated.peak))
-        : a.json       ? sim::report_json(simulated.report) + "\n"
-                       : sim::report_table(simulated.report);
-    std::fputs(shown.c_str(), stdout);
+    std::fputs(lab::describe(simulated, a.json).c_str(), stdout);
     return base::Ok{};
 }
 
@@ -169,7 +164,7 @@ void add_simulate(App& app) {
         ->capture_default_str();
     simulate->add_flag("--no-balance", a->no_balance,
                        "helix policy: running requests do not move to machines with more memory");
-    a->load.add_to(*simulate);
+    add_load_options(*simulate, a->load);
     simulate->add_flag("--find-peak", a->find_peak,
                        "only search the highest rate that the cluster keeps up with");
     simulate->add_flag("--json", a->json, "one JSON object instead of a table");

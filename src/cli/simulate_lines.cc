@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 namespace helix::cli {
 
 void SimulationLines::show_peak(const sim::PeakProgress& progress) {
@@ -31,21 +29,6 @@ void SimulationLines::show_run(double done_s, double total_s) {
 lab::SimulationProgress SimulationLines::progress() {
     return {[this](const sim::PeakProgress& progress) { show_peak(progress); },
             [this](double done_s, double total_s) { show_run(done_s, total_s); }};
-}
-
-std::string peak_json(const sim::Peak& peak) {
-    const nlohmann::ordered_json json = {{"peak_tokens_per_s", peak.tokens_per_s},
-                                         {"served_tokens_per_s", peak.served_tokens_per_s},
-                                         {"runs", peak.runs}};
-    return json.dump(1) + "\n";
-}
-
-std::string peak_text(const sim::Peak& peak) {
-    return fmt::format(
-        "peak                   {:.1f} tokens/s, prompts and outputs\n"
-        "served at that rate    {:.1f} tokens/s\n"
-        "runs                   {}\n",
-        peak.tokens_per_s, peak.served_tokens_per_s, peak.runs);
 }
 
 }  // namespace helix::cli

@@ -2,13 +2,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "cli/progress.h"
 #include "lab/simulation/simulation.h"
 #include "sim/throughput/peak_search.h"
 
-// How `helix simulate` gets on, and the peak that it found, for terminals.
+// How `helix simulate` gets on, for terminals.
 
 namespace helix::cli {
 
@@ -27,9 +26,5 @@ class SimulationLines {
     bool running_ = false;
     std::optional<ProgressLine> line_;
 };
-
-// For standard output.
-std::string peak_json(const sim::Peak& peak);
-std::string peak_text(const sim::Peak& peak);
 
 }  // namespace helix::cli

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "engine/host/numa_nodes.h"
-#include "spec/units.h"
 
 namespace helix::cli {
 namespace {
@@ -64,12 +63,6 @@ base::Result<std::vector<int>> parse_cpu_list(const std::string& what, const std
     auto cpus = engine::parse_cpu_list(text);
     if (!cpus.ok()) return base::invalid(what + ": " + cpus.error().message);
     return cpus;
-}
-
-base::Result<double> parse_seconds(const std::string& what, const std::string& text) {
-    const auto seconds = spec::parse_duration(text);
-    if (!seconds.ok()) return base::invalid(what + ": " + seconds.error().message);
-    return *seconds;
 }
 
 base::Result<HostPort> parse_host_port(const std::string& what, const std::string& text) {

@@ -12,9 +12,6 @@ namespace helix::cli {
 // number without a unit is refused: 4 was hardly meant in bytes. what names the option.
 base::Result<std::int64_t> parse_size(const std::string& what, const std::string& text);
 
-// "10s", "5min", "200 ms" -> seconds. what names the option.
-base::Result<double> parse_seconds(const std::string& what, const std::string& text);
-
 // "0-3,8" -> {0, 1, 2, 3, 8}.
 base::Result<std::vector<int>> parse_cpu_list(const std::string& what, const std::string& text);
 

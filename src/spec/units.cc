@@ -90,6 +90,12 @@ base::Result<double> parse_duration(std::string_view text) {
     return parse(text, kDurations, "duration", "50 ms");
 }
 
+base::Result<double> parse_duration(std::string_view what, std::string_view text) {
+    const auto seconds = parse_duration(text);
+    if (!seconds.ok()) return base::invalid(fmt::format("{}: {}", what, seconds.error().message));
+    return *seconds;
+}
+
 std::string format_bytes(std::int64_t bytes, bool exact) {
     return format(static_cast<double>(bytes), std::span(kBytes).first(5), exact,
                   [&](const std::string& text) {

@@ -15,6 +15,8 @@ namespace helix::spec {
 base::Result<std::int64_t> parse_bytes(std::string_view text);
 base::Result<double> parse_bandwidth(std::string_view text);  // bytes/s; also "Gbps" = Gbit/s
 base::Result<double> parse_duration(std::string_view text);   // seconds; ns us ms s min h
+// The same; what (an option, a field) begins its errors.
+base::Result<double> parse_duration(std::string_view what, std::string_view text);
 
 // With exact = false at most three significant digits, for people.
 std::string format_bytes(std::int64_t bytes, bool exact = false);

@@ -226,6 +226,14 @@ TEST_F(ApiTest, TokenizeAndDetokenizeSpeakBothDialects) {
         Json::parse(
             post("/tokenize", R"({"messages":[{"role":"user","content":"x"}]})").body)["count"],
         17);
+    const std::string chat = R"({"messages":[{"role":"user","content":"x"}],"tools":)";
+    const std::string tools = R"([{"type":"function","function":{"name":"look"}}])";
+    EXPECT_EQ(Json::parse(post("/tokenize", chat + tools + "}").body)["count"],
+              17 + std::string("tools:\n").size() + tools.size())
+        << "they are part of the prompt";
+    EXPECT_EQ(Json::parse(post("/tokenize", chat + "[]}").body)["count"], 17);
+    EXPECT_EQ(Json::parse(post("/tokenize", chat + "[{}]}").body)["error"]["param"],
+              "tools[0].function.name");
     const Json text = Json::parse(post("/detokenize", R"({"tokens":[97,257,98]})").body);
     EXPECT_EQ(text["prompt"], "a<special>b");
     EXPECT_EQ(text["content"], "a<special>b");

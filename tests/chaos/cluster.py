@@ -27,10 +27,10 @@ def free_port():
                 continue
 
 
-def tiny_model(helix, folder):
-    """A small synthetic model in the folder; its path."""
+def tiny_model(helix, folder, shape="tiny"):
+    """A small synthetic model of this shape in the folder; its path."""
     path = str(pathlib.Path(folder) / "tiny.gguf")
-    subprocess.run([helix, "model", "synth", "--shape", "tiny", "--quant", "q8_0", path], check=True,
+    subprocess.run([helix, "model", "synth", "--shape", shape, "--quant", "q8_0", path], check=True,
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return path
 

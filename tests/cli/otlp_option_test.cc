@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string>
+
 namespace helix::cli::otlp_option_test {
 namespace {
 
@@ -17,6 +20,21 @@ TEST(OtlpOption, TracingIsOffWithoutAnEndpoint) {
     ASSERT_TRUE(some->has_value());
     EXPECT_EQ((*some)->otlp.endpoint, "http://127.0.0.1:4318");
     EXPECT_EQ((*some)->sample, 0.25);
+}
+
+TEST(OtlpOption, TheEnvironmentSaysWhereUnlessTheOptionDoes) {
+    const auto endpoint = [](const std::string& line) {
+        OtlpArguments arguments;
+        CLI::App command;
+        add_otlp_options(command, arguments);
+        command.parse(line);
+        return arguments.endpoint;
+    };
+    ASSERT_EQ(::setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://env:4318", 1), 0);
+    EXPECT_EQ(endpoint(""), "http://env:4318");
+    EXPECT_EQ(endpoint("--otlp-endpoint http://given:4318"), "http://given:4318");
+    ASSERT_EQ(::unsetenv("OTEL_EXPORTER_OTLP_ENDPOINT"), 0);
+    EXPECT_EQ(endpoint(""), "");
 }
 
 TEST(OtlpOption, WhatIsWrongIsNamed) {

@@ -7,11 +7,10 @@ usage: cluster_test.py HELIX_BINARY MODEL TOOLS_MODEL CLIENT_SCRIPT [its options
 
 Runs the npm clients' scripts and curl. Exits 77 (skipped) when the client cannot run here.
 """
+import contextlib
 import json
 import os
 import pathlib
-import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,17 +18,8 @@ import time
 import urllib.error
 import urllib.request
 
-
-def free_port():
-    """A port that nobody listens at, below those that the system gives to clients' connections."""
-    while True:
-        port = random.randrange(10000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "chaos"))
+import cluster as processes  # noqa: E402
 
 
 def get(url):
@@ -78,7 +68,8 @@ class Cluster:
     """A coordinator, and three workers with so many bytes each."""
 
     def __init__(self, binary, model, worker_bytes, folder):
-        port = free_port()
+        port = processes.free_port()
+        self.folder = folder
         self.base = f"http://127.0.0.1:{port}"
         self.log = open(pathlib.Path(folder) / "log", "w+", encoding="utf-8")
         commands = [["serve", "--no-worker", "--min-workers", "3", "--model", str(model),
@@ -103,59 +94,58 @@ class Cluster:
         self.log.close()
 
 
-def run_clients(client_command, cluster, folder, more):
+@contextlib.contextmanager
+def serving(binary, model, worker_bytes):
+    """A cluster that is ready, until the block ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(binary, model, worker_bytes, folder)
+        try:
+            wait_ready(cluster.base, 60)
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+@contextlib.contextmanager
+def serving_untrained(binary, shape):
+    """The same with a synthetic model of this shape, which every worker can hold."""
+    with tempfile.TemporaryDirectory() as folder:
+        with serving(binary, processes.tiny_model(binary, folder, shape), 64 << 20) as cluster:
+            yield cluster
+
+
+def run_clients(client_command, cluster, more):
     return subprocess.run(client_command + ["--base-url", cluster.base], check=False,
-                          env={**os.environ, "HELIX_STATE_DIR": folder, **more}).returncode
+                          env={**os.environ, "HELIX_STATE_DIR": cluster.folder, **more}).returncode
+
+
+def model_in_parts(binary, model, client_command, more, first=lambda base: None):
+    """Over workers none of which holds the whole model; first: what is checked before the clients come."""
+    with serving(binary, model, int(pathlib.Path(model).stat().st_size * 0.8)) as cluster:
+        first(cluster.base)
+        code = run_clients(client_command, cluster, more)
+        if code == 0:
+            check_pipelines(cluster.base)
+        cluster.check_alive(4)
+        return code
 
 
 def taught_model(binary, model, client_command):
-    memory = int(pathlib.Path(model).stat().st_size * 0.8)
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(binary, model, memory, folder)
-        try:
-            wait_ready(cluster.base, 60)
-            check_curl(cluster.base)
-            code = run_clients(client_command, cluster, folder, {"HELIX_DRAWS_TOKENS": "1"})
-            if code == 0:
-                check_pipelines(cluster.base)
-            cluster.check_alive(4)
-            return code
-        finally:
-            cluster.stop()
+    return model_in_parts(binary, model, client_command, {"HELIX_DRAWS_TOKENS": "1"}, check_curl)
 
 
 def calling_model(binary, model, client_command):
-    """Agents' loops, over workers none of which holds the whole model."""
-    memory = int(pathlib.Path(model).stat().st_size * 0.8)
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(binary, model, memory, folder)
-        try:
-            wait_ready(cluster.base, 60)
-            code = run_clients(client_command + ["--tests", "agents_test.mjs"], cluster, folder,
-                               {"HELIX_CALLS_TOOLS": "1"})
-            if code == 0:
-                check_pipelines(cluster.base)
-            cluster.check_alive(4)
-            return code
-        finally:
-            cluster.stop()
+    """Agents' loops."""
+    return model_in_parts(binary, model, client_command + ["--tests", "agents_test.mjs"], {"HELIX_CALLS_TOOLS": "1"})
 
 
 def untrained_model(binary, client_command):
     """The clients kill a worker while calls of tools are drawn."""
-    with tempfile.TemporaryDirectory() as folder:
-        model = pathlib.Path(folder) / "untrained.gguf"
-        subprocess.run([binary, "model", "synth", "--shape", "tiny-32k", "--quant", "q8_0", str(model)], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        cluster = Cluster(binary, model, 64 << 20, folder)
-        try:
-            wait_ready(cluster.base, 60)
-            code = run_clients(client_command + ["--tests", "tools_test.mjs"], cluster, folder,
-                               {"HELIX_KILL": str(cluster.processes[-1].pid)})
-            cluster.check_alive(3)
-            return code
-        finally:
-            cluster.stop()
+    with serving_untrained(binary, "tiny-32k") as cluster:
+        code = run_clients(client_command + ["--tests", "tools_test.mjs"], cluster,
+                           {"HELIX_KILL": str(cluster.processes[-1].pid)})
+        cluster.check_alive(3)
+        return code
 
 
 def post(url, body):
@@ -171,33 +161,25 @@ def check(condition, what):
 
 def ranking_model(binary):
     """Documents get the same scores alone, together, and after a worker's death."""
-    with tempfile.TemporaryDirectory() as folder:
-        model = pathlib.Path(folder) / "reranker.gguf"
-        subprocess.run([binary, "model", "synth", "--shape", "tiny-reranker", "--quant", "q8_0", str(model)], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        cluster = Cluster(binary, model, 64 << 20, folder)
-        try:
-            wait_ready(cluster.base, 60)
-            documents = [f"Machine {i} has {i * i} cores and a name." for i in range(40)]
-            query = "Which machine?"
-            ranked = post(cluster.base + "/v1/rerank", {"query": query, "documents": documents})
-            scores = [None] * len(documents)
-            for one in ranked["results"]:
-                check(one["document"]["text"] == documents[one["index"]], f"not the document: {one}")
-                scores[one["index"]] = one["relevance_score"]
-            shown = [one["relevance_score"] for one in ranked["results"]]
-            check(shown == sorted(shown, reverse=True) and 0 < shown[-1] < shown[0] < 1, f"not in order: {shown}")
-            alone = post(cluster.base + "/v1/score", {"text_1": query, "text_2": documents[7]})
-            check(alone["data"] == [{"index": 0, "object": "score", "score": scores[7]}], f"another score alone: {alone}")
-            cluster.processes[-1].kill()
-            again = post(cluster.base + "/v1/score", {"text_1": query, "text_2": documents})
-            check([one["score"] for one in again["data"]] == scores, "other scores after a worker's death")
-            check(again["usage"]["prompt_tokens"] == ranked["usage"]["total_tokens"], "other tokens counted")
-            print(f"{len(documents)} documents ranked, scores {shown[-1]} to {shown[0]}")
-            cluster.check_alive(3)
-            return 0
-        finally:
-            cluster.stop()
+    with serving_untrained(binary, "tiny-reranker") as cluster:
+        documents = [f"Machine {i} has {i * i} cores and a name." for i in range(40)]
+        query = "Which machine?"
+        ranked = post(cluster.base + "/v1/rerank", {"query": query, "documents": documents})
+        scores = [None] * len(documents)
+        for one in ranked["results"]:
+            check(one["document"]["text"] == documents[one["index"]], f"not the document: {one}")
+            scores[one["index"]] = one["relevance_score"]
+        shown = [one["relevance_score"] for one in ranked["results"]]
+        check(shown == sorted(shown, reverse=True) and 0 < shown[-1] < shown[0] < 1, f"not in order: {shown}")
+        alone = post(cluster.base + "/v1/score", {"text_1": query, "text_2": documents[7]})
+        check(alone["data"] == [{"index": 0, "object": "score", "score": scores[7]}], f"another score alone: {alone}")
+        cluster.processes[-1].kill()
+        again = post(cluster.base + "/v1/score", {"text_1": query, "text_2": documents})
+        check([one["score"] for one in again["data"]] == scores, "other scores after a worker's death")
+        check(again["usage"]["prompt_tokens"] == ranked["usage"]["total_tokens"], "other tokens counted")
+        print(f"{len(documents)} documents ranked, scores {shown[-1]} to {shown[0]}")
+        cluster.check_alive(3)
+        return 0
 
 
 def main():

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "net/http_client.h"
 #include "net/http_message.h"
+#include "net/http_text.h"
 
 namespace helix::api {
 namespace {
@@ -184,10 +185,7 @@ PostOutcome OtlpExporter::Impl::post(const std::string& body) {
     call.limit = std::chrono::milliseconds(options.call_limit.ns / 1'000'000);
     call.on_head = [&](int status) { outcome.status = status; };
     call.on_header = [&](std::string_view name, std::string_view value) {
-        const bool same = std::equal(
-            name.begin(), name.end(), std::begin("retry-after"), std::end("retry-after") - 1,
-            [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
-        if (same) outcome.pause = parse_retry_after(value);
+        if (net::lower(name) == "retry-after") outcome.pause = parse_retry_after(value);
     };
     call.on_body = [&](std::string_view bytes) { answer += bytes; };
     call.on_end = [&](const base::Status& end) {

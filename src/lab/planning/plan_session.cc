@@ -1,11 +1,14 @@
 #include "lab/planning/plan_session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
 
 #include "lab/planning/plan_judge.h"
+#include "spec/units.h"
 
 namespace helix::lab {
 namespace {
@@ -97,6 +100,25 @@ spec::PlacementFile placement_file(const Problem& problem, const plan::PlanRepor
     }
     for (const spec::LinkFlow& flow : report.flows) file.links.emplace_back(flow.from, flow.to);
     return file;
+}
+
+base::Result<PlanToSimulate> plan_to_simulate(const PlanSession& session, const Problem& problem) {
+    TRY(const plan::PlanReport report, session.plan(problem, session.budget_s, nullptr));
+    const auto& layers = report.placement.layers;
+    const auto used = std::count_if(layers.begin(), layers.end(),
+                                    [](const spec::LayerRange& range) { return !range.empty(); });
+    PlanToSimulate planned;
+    planned.told = fmt::format(
+        "no --placement: planned for {}: {} of {} machines hold layers, {:.1f} "
+        "stages a request, flow {:.0f} tokens/s ('helix plan --output FILE' "
+        "takes more time and finds better ones)\n",
+        spec::format_duration(session.elapsed_s()), used, layers.size(), report.mean_depth,
+        report.max_flow_tokens_per_s);
+    for (const std::string& text : report.warnings) planned.told += "warning: " + text + "\n";
+    planned.layout = placement_file(problem, report);
+    planned.layout.placement.layers.resize(problem.cluster.nodes.size());
+    planned.layout.links.clear();  // a scheduler that follows no plan may take every link
+    return planned;
 }
 
 }  // namespace helix::lab

@@ -47,6 +47,14 @@ struct PlanSession {
                                         const spec::Placement* start) const;
 };
 
+// A placement for a cluster that is simulated without one.
+struct PlanToSimulate {
+    spec::PlacementFile layout;
+    std::string told;  // what it is and what it warns of, in lines
+};
+// What is found within the session's budget.
+base::Result<PlanToSimulate> plan_to_simulate(const PlanSession& session, const Problem& problem);
+
 // A plan as a placement file says it: the links that carry flow, and whose nodes these are.
 spec::PlacementFile placement_file(const Problem& problem, const plan::PlanReport& report);
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "lab/simulation/simulation_setup.h"
 #include "sim/published/reference_world.h"
 #include "sim/throughput/helix_run.h"
@@ -113,6 +115,30 @@ base::Result<Simulated> simulate_own(const Problem& problem, spec::PlacementFile
     return simulate_watched(
         problem, task, setup, world,
         [&](const sim::HelixSetup& s) { return sim::run_helix(s, progress.run); }, progress);
+}
+
+namespace {
+
+std::string peak_json(const sim::Peak& peak) {
+    const nlohmann::ordered_json json = {{"peak_tokens_per_s", peak.tokens_per_s},
+                                         {"served_tokens_per_s", peak.served_tokens_per_s},
+                                         {"runs", peak.runs}};
+    return json.dump(1) + "\n";
+}
+
+std::string peak_text(const sim::Peak& peak) {
+    return fmt::format(
+        "peak                   {:.1f} tokens/s, prompts and outputs\n"
+        "served at that rate    {:.1f} tokens/s\n"
+        "runs                   {}\n",
+        peak.tokens_per_s, peak.served_tokens_per_s, peak.runs);
+}
+
+}  // namespace
+
+std::string describe(const Simulated& simulated, bool json) {
+    if (simulated.peak) return json ? peak_json(*simulated.peak) : peak_text(*simulated.peak);
+    return json ? sim::report_json(simulated.report) + "\n" : sim::report_table(simulated.report);
 }
 
 }  // namespace helix::lab

@@ -40,6 +40,8 @@ struct Simulated {
     sim::SimReport report;
     std::optional<sim::Peak> peak;
 };
+// For standard output: a table for people, or one JSON object.
+std::string describe(const Simulated& simulated, bool json);
 
 // The rules of the published simulator.
 struct PublishedRules {

@@ -8,9 +8,9 @@
 
 #include "base/result.h"
 
-namespace helix::cli {
+namespace helix::spec {
 
-// One word of a list, and what it stands for.
+// What `word` stands for in a list of words. An error names the option and lists them all.
 template <typename T>
 base::Result<T> choose_word(const char* option, const std::string& word,
                             std::initializer_list<std::pair<const char*, T>> known) {
@@ -22,4 +22,4 @@ base::Result<T> choose_word(const char* option, const std::string& word,
     return base::invalid(fmt::format("{}: '{}' is none of {}", option, word, words));
 }
 
-}  // namespace helix::cli
+}  // namespace helix::spec

@@ -1,0 +1,198 @@
+#include "node/machine_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/machine.h"
+#include "engine/ops/kv_layout.h"
+#include "model/gguf.h"
+#include "spec/units.h"
+
+namespace helix::node {
+namespace {
+
+// So many bytes of weights are measured together: more than caches hold, so that each batch reads
+// them from memory, as a worker with many layers does.
+constexpr std::int64_t kMeasuredBytes = std::int64_t{256} << 20U;
+// Of the machine's memory, for the contexts that are decoded.
+constexpr std::int64_t kPageShare = 4;
+// What stays free for KV beside layers, unless one whole context needs less (plan::MemoryRule).
+constexpr double kKvReserve = 0.2;
+// A spread above this makes a table that another run would not repeat.
+constexpr double kNoisy = 0.15;
+
+std::string as_file_name(std::string name) {
+    for (char& c : name) {
+        if (c == ' ' || c == '/' || c == ',' || c == '"' || c == '\\') c = '-';
+    }
+    return name;
+}
+
+// A few middle layers: without embedding and head where the model allows it.
+spec::LayerRange measured_layers(const spec::ModelSpec& spec) {
+    const bool middle = spec.n_layers > 2;
+    const std::int32_t begin = middle ? 1 : 0;
+    const std::int32_t most = middle ? spec.n_layers - 2 : spec.n_layers;
+    const std::int64_t wanted = kMeasuredBytes / std::max<std::int64_t>(spec.layer_bytes, 1);
+    const auto count = static_cast<std::int32_t>(std::clamp<std::int64_t>(wanted, 1, most));
+    return {begin, begin + count};
+}
+
+// What fits beside j layers, by the planner's rule for a machine of its own.
+std::vector<spec::MeasuredTables::Limit> table_limits(const TableSubject& s,
+                                                      const MachineProfile& profile) {
+    std::vector<spec::MeasuredTables::Limit> limits;
+    const std::int64_t kv_token_bytes = s.page_bytes / s.request.block_size;
+    for (std::int32_t j = 1; j <= s.spec.n_layers; ++j) {
+        std::int64_t left = s.memory_bytes - j * s.packed_layer_bytes;
+        if (j == s.spec.n_layers) left -= s.spec.embedding_bytes + s.spec.head_bytes;
+        const double one_context =
+            static_cast<double>(s.spec.context_length) * static_cast<double>(kv_token_bytes) * j;
+        const double reserve =
+            std::min(kKvReserve * static_cast<double>(s.memory_bytes), one_context);
+        if (static_cast<double>(left) < reserve || left < j * s.page_bytes) break;
+        spec::MeasuredTables::Limit limit;
+        limit.kv_tokens_per_layer = left / s.page_bytes / j * s.request.block_size;
+        limit.prompt_max_tokens = profile.prompt.back().tokens;
+        limit.prompt_max_requests = std::max(1, limit.prompt_max_tokens / s.request.context);
+        limit.decode_max_tokens = profile.decode.back().tokens;
+        limit.decode_max_context = std::int64_t{limit.decode_max_tokens} * s.request.context;
+        limits.push_back(limit);
+    }
+    return limits;
+}
+
+spec::MeasuredTables::Curve curve_of(const std::vector<ProfilePoint>& points) {
+    spec::MeasuredTables::Curve curve;
+    for (const ProfilePoint& point : points) {
+        curve.emplace_back(point.tokens, point.seconds);
+    }
+    return curve;
+}
+
+std::string points_text(const char* title, const char* unit,
+                        const std::vector<ProfilePoint>& points) {
+    std::string text = fmt::format("\n{}\n{:>10}{:>14}{:>14}{:>10}{:>7}\n", title, unit,
+                                   "one layer", "per token", "spread", "runs");
+    for (const ProfilePoint& p : points) {
+        text += fmt::format("{:>10}{:>14}{:>14}{:>8.1f} %{:>7}{}\n", p.tokens,
+                            spec::format_duration(p.seconds),
+                            spec::format_duration(p.seconds / p.tokens), p.spread * 100, p.runs,
+                            p.spread > kNoisy ? "  noisy" : "");
+    }
+    return text;
+}
+
+std::string context_text(const MachineProfile& profile) {
+    std::string text =
+        fmt::format("\n{} sequences decode, by the context of each: ", profile.context_sequences);
+    for (std::size_t i = 0; i < profile.context.size(); ++i) {
+        const ProfilePoint& p = profile.context[i];
+        text += fmt::format("{}{} after {} tokens", i == 0 ? "" : ", ",
+                            spec::format_duration(p.seconds), p.tokens);
+    }
+    return text + "\n";
+}
+
+nlohmann::ordered_json points_json(const std::vector<ProfilePoint>& points) {
+    auto list = nlohmann::ordered_json::array();
+    for (const ProfilePoint& p : points) {
+        list.push_back(
+            {{"tokens", p.tokens}, {"layer_s", p.seconds}, {"spread", p.spread}, {"runs", p.runs}});
+    }
+    return list;
+}
+
+}  // namespace
+
+base::Result<TableSubject> prepare_tables(TableQuestion a) {
+    TableSubject s;
+    s.type = as_file_name(a.type);
+    TRY(std::shared_ptr<model::WeightSource> source, model::open_weights(a.model, a.weights));
+    TRY(s.config, model::read_model_config(*source));
+    TRY(s.spec, model::read_model_spec(source->file()));
+    s.spec.name = as_file_name(a.name.empty() ? model::model_name(source->file()) : a.name);
+    s.memory_bytes = a.memory_bytes > 0 ? a.memory_bytes : base::usable_memory_bytes() / 5 * 4;
+    engine::CpuOptions& options = a.engine;
+    s.page_bytes = engine::ops::KvLayout{options.kv_type, s.config.n_kv_heads, s.config.head_dim,
+                                         options.block_size}
+                       .page_bytes();
+    s.request = a.request;
+    s.request.layers = measured_layers(s.spec);
+    s.request.block_size = options.block_size;
+    // Packed weights may be larger than stored ones; what is not used takes no memory.
+    const std::int64_t pages =
+        std::min(pages_to_profile(s.request), s.memory_bytes / kPageShare / s.page_bytes);
+    options.memory_bytes = 8 * s.spec.layer_bytes * s.request.layers.size() +
+                           8 * (s.spec.embedding_bytes + s.spec.head_bytes) + pages * s.page_bytes;
+    TRY(s.backend, engine::make_cpu_backend(std::move(source), s.config, options));
+    TRY(const std::int64_t total, s.backend->load(s.request.layers));
+    s.request.pages = std::min(total, pages);
+    s.packed_layer_bytes = (options.memory_bytes - total * s.page_bytes) / s.request.layers.size();
+    return s;
+}
+
+base::Result<MachineTables> measure_tables(TableSubject& s,
+                                           std::function<void(double share)> on_progress) {
+    s.request.on_progress = std::move(on_progress);
+    MachineTables measured;
+    TRY(measured.profile, profile_machine(*s.backend, s.request));
+    spec::MeasuredTables& tables = measured.tables;
+    tables.model = s.spec;
+    tables.type = s.type;
+    tables.block_size = s.request.block_size;
+    tables.prompt_s = curve_of(measured.profile.prompt);
+    tables.decode_s = curve_of(measured.profile.decode);
+    tables.limits = table_limits(s, measured.profile);
+    if (tables.limits.empty()) {
+        return base::Error{base::Errc::unavailable,
+                           fmt::format("{} of memory cannot hold one layer of {} and its KV",
+                                       spec::format_bytes(s.memory_bytes), s.spec.name)};
+    }
+    return measured;
+}
+
+std::string tables_json(const TableSubject& s, const MachineTables& measured,
+                        const std::string& output) {
+    nlohmann::ordered_json json = {
+        {"model", s.spec.name},
+        {"type", measured.tables.type},
+        {"output", output},
+        {"layers_measured", {s.request.layers.begin, s.request.layers.end}},
+        {"context", s.request.context},
+        {"memory_bytes", s.memory_bytes},
+        {"max_layers", measured.tables.limits.size()},
+        {"kv_tokens_per_layer", measured.tables.limits.back().kv_tokens_per_layer},
+        {"prompt", points_json(measured.profile.prompt)},
+        {"decode", points_json(measured.profile.decode)},
+        {"context_sequences", measured.profile.context_sequences},
+        {"decode_by_context", points_json(measured.profile.context)}};
+    return json.dump(1) + "\n";
+}
+
+std::string tables_text(const TableSubject& s, const MachineTables& measured,
+                        const std::string& output) {
+    std::string text =
+        fmt::format("{} on {}, measured over layers {}-{}\n", s.spec.name, measured.tables.type,
+                    s.request.layers.begin, s.request.layers.end - 1);
+    text += points_text("prompts", "tokens", measured.profile.prompt);
+    text += points_text(
+        fmt::format("decoding, each sequence after {} tokens of context", s.request.context)
+            .c_str(),
+        "sequences", measured.profile.decode);
+    text += context_text(measured.profile);
+    text += fmt::format("\nup to {} of {} layers in {}; beside {} there is KV for {} tokens\n",
+                        measured.tables.limits.size(), s.spec.n_layers,
+                        spec::format_bytes(s.memory_bytes), measured.tables.limits.size(),
+                        measured.tables.limits.back().kv_tokens_per_layer);
+    return text + fmt::format("written to {}: use it with --profiles {} --profile {} --type {}\n",
+                              output, output, s.spec.name, measured.tables.type);
+}
+
+}  // namespace helix::node
