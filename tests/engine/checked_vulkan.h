@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/vulkan/vulkan_provider.h"
 #include "model/local_weights.h"
@@ -31,7 +32,8 @@ class CheckedVulkan {
     }
 
     std::shared_ptr<BackendProvider> provider() const {
-        return std::make_shared<VulkanProvider>(instance_, instance_->devices()[0]);
+        return std::make_shared<VulkanProvider>(
+            instance_, std::vector<VulkanDeviceInfo>{instance_->devices()[0]});
     }
     // The model of a file.
     base::Result<std::unique_ptr<Backend>> open_backend(const std::string& path,
