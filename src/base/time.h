@@ -32,6 +32,9 @@ constexpr Duration operator-(TimePoint a, TimePoint b) {
 constexpr TimePoint operator+(TimePoint t, Duration d) {
     return {t.ns + d.ns};
 }
+constexpr TimePoint operator-(TimePoint t, Duration d) {
+    return {t.ns - d.ns};
+}
 constexpr Duration operator+(Duration a, Duration b) {
     return {a.ns + b.ns};
 }

@@ -13,10 +13,6 @@
 namespace helix::core {
 namespace {
 
-TimePoint at_ago(TimePoint now, Duration ago) {
-    return {now.ns - ago.ns};
-}
-
 std::string going_on_text(std::size_t requests) {
     if (requests == 0) return "";
     return "; " + std::to_string(requests) +
@@ -172,8 +168,8 @@ void Coordinator::Impl::worker_said(TimePoint now, const FromWorker& event) {
                    [&](const WorkerReport& message) { worker_reported(now, worker, message); },
                    [&](const StageTimes& said) {
                        out.push(StageTimed{said.key.request, said.key.attempt, worker, said.batches,
-                                           said.rows, said.busy, at_ago(now, said.since_first),
-                                           at_ago(now, said.since_last)});
+                                           said.rows, said.busy, now - said.since_first,
+                                           now - said.since_last});
                    },
                },
                event.message);

@@ -250,7 +250,7 @@ void Worker::Impl::note_times(const RunningBatch& batch, const RunningChunk& chu
     AttemptTimes& times = timed[{key.request, key.attempt}];
     times.rows += chunk.count;
     if (times.in_batch == batch.id) return;  // another sequence of the attempt was in it
-    if (times.batches == 0) times.first = {now.ns - took.ns};
+    if (times.batches == 0) times.first = now - took;
     times.in_batch = batch.id;
     ++times.batches;
     times.busy = times.busy + took;
