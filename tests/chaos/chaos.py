@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Kills and stops workers of a real cluster at random tokens while it serves, and compares every answer.
 
-    tests/chaos/chaos.py HELIX [--faults 1000] [--seed 1] [--workers 4] [--roles] [--streams 8] [--model FILE.gguf]
+    tests/chaos/chaos.py HELIX [--faults 1000] [--seed 1] [--workers 4] [--roles] [--vulkan N] [--streams 8]
+                         [--model FILE.gguf]
 
 Every request is first answered undisturbed. Then they are asked again and again, several at a time, while after every
 few tokens a worker gets SIGKILL (and is started again) or SIGSTOP (and later SIGCONT). Each answer must come to its
 end and be the undisturbed one, to the letter. Ends with 1 otherwise. With --roles the first half of the workers computes
-prompts and the others decode: every answer moves after its first token. Standard library only.
+prompts and the others decode: every answer moves after its first token. Where the machine has a Vulkan device, of
+software or not, the second worker computes on it; --vulkan N says how many do. Standard library only.
 """
 import argparse
 import asyncio
@@ -38,6 +40,21 @@ class Chaos:
         self.wrong = []
         self.busy = {}        # worker -> the task that brings it back
         self.over = False
+
+    async def vulkan_worker_holds_layers(self, limit_s=30):
+        """Ends the program when none does: every answer would come from CPUs alone."""
+        until = time.monotonic() + limit_s
+        while True:
+            view = await streams.get_json(self.cluster.port, "/helix/cluster")
+            holding = [f"{worker['name']} holds layers [{begin}, {end})" for worker in view["workers"]
+                       for begin, end in [worker["layers"]]
+                       if self.cluster.devices.get(worker["name"], "cpu") != "cpu" and worker["ready"] and end > begin]
+            if holding:
+                print(f"Vulkan workers: {', '.join(holding)}", flush=True)
+                return
+            if time.monotonic() > until:
+                raise SystemExit(f"no Vulkan worker holds layers: {view['workers']}")
+            await asyncio.sleep(0.2)
 
     async def learn(self):
         for body in self.bodies:
@@ -115,6 +132,8 @@ class Chaos:
 
     async def run(self):
         await self.cluster.ready()
+        if self.cluster.devices:
+            await self.vulkan_worker_holds_layers()
         await self.learn()
         print(f"{len(self.bodies)} requests answered undisturbed; now with faults (seed {self.args.seed})", flush=True)
         asking = [asyncio.create_task(self.ask()) for _ in range(self.args.streams)]
@@ -147,6 +166,22 @@ def bound_text(log, args, gaps):
     return text + f"; longer than the greatest: {sum(gap > max(bounds) for gap in gaps)} of {len(gaps)}"
 
 
+def devices_of(args):
+    """What each worker computes on; empty: all on CPUs. Vulkan workers follow the first, so that they are among CPU ones."""
+    if args.vulkan == 0:
+        return []
+    there = processes.vulkan_devices(args.helix)
+    if not there:
+        if args.vulkan is not None:
+            raise SystemExit(f"--vulkan {args.vulkan}: helix devices lists no Vulkan device that can be used")
+        print("Vulkan workers: skipped, helix devices lists no Vulkan device that can be used", flush=True)
+        return []
+    count = 1 if args.vulkan is None else args.vulkan
+    if not 0 < count < args.workers:
+        raise SystemExit(f"--vulkan {count}: of {args.workers} workers 0 to {args.workers - 1} can be Vulkan ones")
+    return ["cpu"] + [there[i % len(there)] for i in range(count)]
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("helix")
@@ -154,6 +189,8 @@ def parse():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--roles", action="store_true", help="half of the workers compute prompts, half decode")
+    parser.add_argument("--vulkan", type=int, metavar="N",
+                        help="workers on Vulkan devices [1 where helix devices lists one, else 0]")
     parser.add_argument("--keep", type=int, default=2, help="so many workers are left alone at any time")
     parser.add_argument("--streams", type=int, default=8, help="requests at a time")
     parser.add_argument("--requests", type=int, default=24, help="different ones")
@@ -168,6 +205,7 @@ def parse():
 
 def main():
     args = parse()
+    devices = devices_of(args)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-chaos-"))
     model = args.model or processes.tiny_model(args.helix, folder)
     template = folder / "chat.jinja"
@@ -175,7 +213,7 @@ def main():
     half = args.workers // 2
     roles = ["prefill"] * half + ["decode"] * (args.workers - half) if args.roles else []
     cluster = processes.Cluster(args.helix, model, args.workers, folder, args.memory, args.speed,
-                                serve=["--chat-template", str(template)], roles=roles)
+                                serve=["--chat-template", str(template)], roles=roles, devices=devices)
     chaos = Chaos(args, cluster)
     try:
         cluster.start()

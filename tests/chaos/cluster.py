@@ -44,12 +44,20 @@ def write_placement(folder, num_layers, pieces):
     return str(path)
 
 
+def vulkan_devices(helix):
+    """The Vulkan devices of this machine that compute rightly, as --device takes them. Software ones are among them."""
+    said = subprocess.run([helix, "devices", "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [device["name"] for device in json.loads(said)["devices"]
+            if device["name"].startswith("vulkan:") and "refused" not in device]
+
+
 class Cluster:
-    def __init__(self, helix, model, workers, folder, memory, speed, serve=(), roles=()):
+    def __init__(self, helix, model, workers, folder, memory, speed, serve=(), roles=(), devices=()):
         self.helix, self.model, self.folder = helix, model, pathlib.Path(folder)
         self.names = [f"w{i}" for i in range(workers)]
         self.memory, self.speed, self.serve = memory, speed, list(serve)
         self.roles = dict(zip(self.names, roles))
+        self.devices = dict(zip(self.names, devices))  # others compute on CPUs
         self.port = free_port()
         self.processes = {}
 
@@ -65,7 +73,8 @@ class Cluster:
     def start_worker(self, name):
         self.run(name, ["worker", "--join", f"127.0.0.1:{self.port}", "--name", name, "--host-id", name,
                         "--threads", "1", "--memory", str(self.memory), "--speed", str(self.speed),
-                        "--role", self.roles.get(name, "both"), "--cache", str(self.folder / "cache")])
+                        "--role", self.roles.get(name, "both"),
+                        "--device", self.devices.get(name, "cpu"), "--cache", str(self.folder / "cache")])
 
     def run(self, name, arguments):
         with open(self.folder / f"{name}.log", "a", encoding="utf-8") as log:
