@@ -209,7 +209,7 @@ class Preparation {
     // That an answer without max_tokens may have.
     std::int32_t tokens_left(std::int32_t prompt_tokens) const {
         std::int64_t most = out_.model->info.context_length;
-        const std::int64_t capacity = out_.model->service->view().capacity_tokens;
+        const std::int64_t capacity = out_.model->service->capacity_tokens();
         if (capacity > 0) most = std::min(most, capacity);
         return static_cast<std::int32_t>(std::max<std::int64_t>(1, most - prompt_tokens));
     }

@@ -33,11 +33,9 @@ class TokenSink {
     virtual void on_choice_finish(std::int32_t choice, core::FinishReason reason) = 0;
     virtual void on_finish(core::FinishReason reason, const std::string& error) = 0;
     virtual void on_reject(const core::RejectRequest& rejection) = 0;
-    // The request runs on this pipeline, and this many tokens of its prompt (or, after a
-    // preemption, of what there is of prompt and answer) need not be computed.
-    virtual void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) = 0;
-    // Comes before on_routed: the number of the attempt that begins, and why it does.
-    virtual void on_attempt(std::uint32_t /*attempt*/, core::RouteReason /*reason*/) {}
+    // An attempt begins: its number, why it does, its pipeline, and how many tokens of the prompt
+    // (or, after a preemption, of what there is of prompt and answer) need not be computed.
+    virtual void on_routed(const core::RequestRouted& routed) = 0;
 };
 
 class Service {
@@ -60,6 +58,8 @@ class Service {
     virtual void watch_stages(StageWatcher /*watcher*/) {}
     // Any thread; at most a second old.
     virtual core::ClusterView view() = 0;
+    // Any thread. What view() says of it, without a copy of all that it says.
+    virtual std::int64_t capacity_tokens() { return view().capacity_tokens; }
 };
 
 }  // namespace helix::api

@@ -459,10 +459,7 @@ void CoordinatorServer::carry_out(const core::RejectRequest& rejection) {
 }
 
 void CoordinatorServer::carry_out(const core::RequestRouted& routed) {
-    sinks_.tell(routed.id, false, [&](api::TokenSink& sink) {
-        sink.on_attempt(routed.attempt, routed.reason);
-        sink.on_routed(routed.pipeline, routed.cached_tokens);
-    });
+    sinks_.tell(routed.id, false, [&](api::TokenSink& sink) { sink.on_routed(routed); });
 }
 
 void CoordinatorServer::carry_out(const core::StageTimed& timed) {

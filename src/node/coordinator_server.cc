@@ -234,6 +234,11 @@ core::ClusterView CoordinatorServer::view() {
     return view_;
 }
 
+std::int64_t CoordinatorServer::capacity_tokens() {
+    const std::lock_guard lock(mutex_);
+    return view_.capacity_tokens;
+}
+
 std::optional<CoordinatorServer::LastPlan> CoordinatorServer::last_plan() const {
     const std::lock_guard lock(mutex_);
     return last_plan_;

@@ -58,6 +58,7 @@ class CoordinatorServer final : public api::Service {
     void end(core::RequestId id, core::FinishReason reason) override;
     void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) override;
     core::ClusterView view() override;
+    std::int64_t capacity_tokens() override;
     void move(core::RequestId id) override { move(id, {}); }
     // Any thread. Moves a running request to this pipeline; empty: to the best other one.
     void move(core::RequestId id, core::Pipeline to);

@@ -26,8 +26,13 @@ struct FakeRequest {
         return text;
     }
     void accept() { sink->on_accepted(); }
-    void route(std::int32_t cached_tokens = 0) {
-        sink->on_routed({{core::WorkerId{1}, {0, 2}}, {core::WorkerId{2}, {2, 4}}}, cached_tokens);
+    void route(std::int32_t cached_tokens = 0, std::uint32_t attempt = 1,
+               core::RouteReason reason = core::RouteReason::first) {
+        sink->on_routed({id,
+                         {{core::WorkerId{1}, {0, 2}}, {core::WorkerId{2}, {2, 4}}},
+                         attempt,
+                         cached_tokens,
+                         reason});
     }
     void token(core::Token token, std::int32_t choice = 0, float logprob = -0.5F) {
         core::ProducedToken produced;

@@ -39,7 +39,7 @@ class TimedService : public Service {
         const std::lock_guard lock(mutex_);
         const core::RequestId id{++last_id_};
         sink->on_accepted();
-        sink->on_routed({{core::WorkerId{0}, {0, 4}}}, 0);
+        sink->on_routed({id, {{core::WorkerId{0}, {0, 4}}}, 1});
         if (request.wants_embedding()) {
             sink->on_embedding(embedding(request));
             sink->on_finish(core::FinishReason::stop, {});

@@ -101,7 +101,6 @@ TEST_F(TracingTest, ARequestsSpansTellWhereItWasAndBelongToTheCallersTrace) {
     ASSERT_TRUE(request);
     EXPECT_TRUE(request->request.timed);
     request->accept();
-    request->sink->on_attempt(1, core::RouteReason::first);
     request->route(2);
     request->say("ab");
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -154,13 +153,10 @@ TEST_F(TracingTest, ARestartAfterAWorkersDeathAndAMoveAreEventsAndHaveStages) {
     c.request("POST", "/v1/completions", R"({"prompt":"hey"})", traceparent());
     auto request = service_.next();
     ASSERT_TRUE(request);
-    request->sink->on_attempt(1, core::RouteReason::first);
     request->route();
     request->say("a");
-    request->sink->on_attempt(2, core::RouteReason::worker_lost);
-    request->route();
-    request->sink->on_attempt(4, core::RouteReason::moved);
-    request->route();
+    request->route(0, 2, core::RouteReason::worker_lost);
+    request->route(0, 4, core::RouteReason::moved);
     request->finish(FinishReason::length);
     tell_stages(*request, 4);  // after the end, and not of the others
     EXPECT_EQ(c.read_response().status, 200);

@@ -86,10 +86,10 @@ class RecordingSink final : public api::TokenSink {
         done_ = true;
         changed_.notify_all();
     }
-    void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) override {
+    void on_routed(const core::RequestRouted& routed) override {
         const std::lock_guard lock(mutex_);
-        pipeline_ = pipeline;
-        cached_tokens_ = cached_tokens;
+        pipeline_ = routed.pipeline;
+        cached_tokens_ = routed.cached_tokens;
         changed_.notify_all();
     }
 

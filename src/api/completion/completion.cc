@@ -191,17 +191,13 @@ void Completion::on_tick(base::TimePoint now) {
     delivery_->on_tick(now);
 }
 
-void Completion::attempt(std::size_t prompt, std::uint32_t number, core::RouteReason reason) {
-    choices_[prompts_[prompt].first]->record.attempt(number, reason);
-}
-
-void Completion::routed(std::size_t prompt, const core::Pipeline& pipeline,
-                        std::int32_t cached_tokens) {
+void Completion::routed(std::size_t prompt, const core::RequestRouted& routed) {
+    choices_[prompts_[prompt].first]->record.attempt(routed.attempt, routed.reason);
     accepted(prompt);
     if (over_) return;
     for (std::size_t i = 0; i < made(); ++i) {
         Choice& c = *choices_[prompts_[prompt].first + i];
-        if (!c.done) c.record.routed(now(), pipeline, cached_tokens);
+        if (!c.done) c.record.routed(now(), routed.pipeline, routed.cached_tokens);
     }
 }
 

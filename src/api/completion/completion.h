@@ -37,8 +37,7 @@ class Completion : public ActiveAnswer, public std::enable_shared_from_this<Comp
 
     // What the service says, by prompt; choice counts those of this prompt.
     void accepted(std::size_t prompt);
-    void attempt(std::size_t prompt, std::uint32_t number, core::RouteReason reason);
-    void routed(std::size_t prompt, const core::Pipeline& pipeline, std::int32_t cached_tokens);
+    void routed(std::size_t prompt, const core::RequestRouted& routed);
     void token(std::size_t prompt, std::int32_t choice, const core::ProducedToken& token);
     void scored(std::size_t prompt, const std::vector<core::ProducedToken>& tokens);
     void choice_finished(std::size_t prompt, std::int32_t choice, core::FinishReason reason);

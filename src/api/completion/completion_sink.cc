@@ -37,23 +37,13 @@ class PostingSink : public TokenSink {
     void on_reject(const core::RejectRequest& rejection) override {
         post_([c = completion_, p = prompt_, rejection] { c->rejected(p, rejection); });
     }
-    void on_attempt(std::uint32_t attempt, core::RouteReason reason) override {
-        attempt_ = attempt;
-        reason_ = reason;
-    }
-    void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) override {
-        post_([c = completion_, p = prompt_, attempt = attempt_, reason = reason_, pipeline,
-               cached_tokens] {
-            c->attempt(p, attempt, reason);
-            c->routed(p, pipeline, cached_tokens);
-        });
+    void on_routed(const core::RequestRouted& routed) override {
+        post_([c = completion_, p = prompt_, routed] { c->routed(p, routed); });
     }
 
   private:
     std::shared_ptr<Completion> completion_;
     std::size_t prompt_;
-    std::uint32_t attempt_ = 0;
-    core::RouteReason reason_ = core::RouteReason::first;
     std::function<void(net::HttpServer::Task)> post_;
 };
 

@@ -39,23 +39,13 @@ class PooledSink final : public TokenSink {
     void on_reject(const core::RejectRequest& rejection) override {
         post_([a = answer_, p = prompt_, rejection] { a->rejected(p, rejection); });
     }
-    void on_attempt(std::uint32_t attempt, core::RouteReason reason) override {
-        attempt_ = attempt;
-        reason_ = reason;
-    }
-    void on_routed(const core::Pipeline& pipeline, std::int32_t cached_tokens) override {
-        post_([a = answer_, p = prompt_, attempt = attempt_, reason = reason_, pipeline,
-               cached_tokens] {
-            a->attempt(p, attempt, reason);
-            a->routed(p, pipeline, cached_tokens);
-        });
+    void on_routed(const core::RequestRouted& routed) override {
+        post_([a = answer_, p = prompt_, routed] { a->routed(p, routed); });
     }
 
   private:
     std::shared_ptr<PooledAnswer> answer_;
     std::size_t prompt_;
-    std::uint32_t attempt_ = 0;
-    core::RouteReason reason_ = core::RouteReason::first;
     std::function<void(net::HttpServer::Task)> post_;
 };
 
@@ -108,13 +98,10 @@ void PooledAnswer::submit(std::size_t prompt) {
     prompts_[prompt].record.submitted({model_.service, prompts_[prompt].id});
 }
 
-void PooledAnswer::attempt(std::size_t prompt, std::uint32_t number, core::RouteReason reason) {
-    prompts_[prompt].record.attempt(number, reason);
-}
-
-void PooledAnswer::routed(std::size_t prompt, const core::Pipeline& pipeline,
-                          std::int32_t cached_tokens) {
-    if (!over_) prompts_[prompt].record.routed(now(), pipeline, cached_tokens);
+void PooledAnswer::routed(std::size_t prompt, const core::RequestRouted& routed) {
+    ChoiceRecord& record = prompts_[prompt].record;
+    record.attempt(routed.attempt, routed.reason);
+    if (!over_) record.routed(now(), routed.pipeline, routed.cached_tokens);
 }
 
 void PooledAnswer::pooled(std::size_t prompt, const std::vector<float>& values) {

@@ -58,8 +58,7 @@ class PooledAnswer : public ActiveAnswer, public std::enable_shared_from_this<Po
     void shut_down() override;
 
     // What the service says of a prompt.
-    void attempt(std::size_t prompt, std::uint32_t number, core::RouteReason reason);
-    void routed(std::size_t prompt, const core::Pipeline& pipeline, std::int32_t cached_tokens);
+    void routed(std::size_t prompt, const core::RequestRouted& routed);
     void pooled(std::size_t prompt, const std::vector<float>& values);
     void finished(std::size_t prompt, core::FinishReason reason, const std::string& error);
     void rejected(std::size_t prompt, const core::RejectRequest& rejection);
