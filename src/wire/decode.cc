@@ -11,6 +11,7 @@ namespace {
 using wire::get;  // of keys and hashes
 
 constexpr auto kMaxStuckCause = static_cast<std::int64_t>(core::kLastStuckCause);
+constexpr auto kMaxKvRefusal = static_cast<std::int64_t>(core::kLastKvRefusal);
 
 Result<core::Pipeline> get_pipeline(const pb::SequenceStart& from, const SessionLimits& limits) {
     TRY_VOID(in_range("pipeline stages", from.pipeline_size(), 1, kMaxLayers));
@@ -514,10 +515,14 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return Message{core::KvReserved{get(from.kv_reserved().key())}};
         case pb::Envelope::kKvArrived:
             return decode_kv(from.kv_arrived(), limits);
-        case pb::Envelope::kKvRefused:
-            TRY_VOID(text("reason", from.kv_refused().reason()));
-            return Message{
-                core::KvRefused{get(from.kv_refused().key()), from.kv_refused().reason()}};
+        case pb::Envelope::kKvRefused: {
+            const pb::KvRefused& refused = from.kv_refused();
+            TRY_VOID(text("reason", refused.reason()));
+            TRY_VOID(in_range("cause", refused.cause(), 0, kMaxKvRefusal));
+            return Message{core::KvRefused{get(refused.key()),
+                                           static_cast<core::KvRefusal>(refused.cause()),
+                                           refused.reason()}};
+        }
         case pb::Envelope::kPeerLost:
             TRY_VOID(text("endpoint", from.peer_lost().endpoint()));
             return Message{core::PeerLost{core::WorkerId{from.peer_lost().peer()},

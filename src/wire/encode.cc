@@ -190,8 +190,10 @@ struct Encoder {
         put(m.layers, *to.mutable_layers());
     }
     void operator()(const core::KvRefused& m) const {
-        put(m.key, *out.mutable_kv_refused()->mutable_key());
-        out.mutable_kv_refused()->set_reason(m.reason);
+        pb::KvRefused& to = *out.mutable_kv_refused();
+        put(m.key, *to.mutable_key());
+        to.set_cause(static_cast<std::uint32_t>(m.cause));
+        to.set_reason(m.reason);
     }
     void operator()(const core::PeerLost& m) const {
         pb::PeerLost& to = *out.mutable_peer_lost();

@@ -51,7 +51,8 @@ class BalanceTest : public ::testing::Test {
             if (out == nullptr) continue;
             const auto* reserve = std::get_if<ReserveKv>(&out->message);
             if (reserve != nullptr && refuses) {
-                act(cluster.step(FromWorker{out->worker, KvRefused{reserve->key, "no"}}));
+                act(cluster.step(
+                    FromWorker{out->worker, KvRefused{reserve->key, KvRefusal::impossible, "no"}}));
             } else if (reserve != nullptr) {
                 act(cluster.step(FromWorker{out->worker, KvReserved{reserve->key}}));
             } else if (const auto* send = std::get_if<SendKv>(&out->message)) {

@@ -203,7 +203,7 @@ TEST_F(Entrance, WhatCameLateOrTwiceOrWasHeardElsewhereIsIgnored) {
         LayersFailed{0, "no"},
         KvReserved{never},
         KvArrived{never, 4, {0, 1}},
-        KvRefused{older, "no"},
+        KvRefused{older, KvRefusal::impossible, "no"},
         PeerLost{{99}, true, "tcp://elsewhere"},
         PeerLost{{99}, false, ""},
         strange,

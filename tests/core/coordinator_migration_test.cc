@@ -165,7 +165,7 @@ TEST_F(MigrationTest, RefusedWhileHeldItGoesOnAtOnceWhereItWas) {
     reserve();
     arrive();
     ASSERT_EQ(sent<SendKv>(cluster.tokens(1, {6})).size(), 2U);
-    const auto actions = say(old_stage(1), KvRefused{key(), "no"});
+    const auto actions = say(old_stage(1), KvRefused{key(), KvRefusal::impossible, "no"});
     const auto rows = ScriptedCluster::rows(actions);
     ASSERT_EQ(rows.size(), 1U);
     EXPECT_EQ(rows[0].key, (SequenceKey{{1}, before}));
@@ -183,10 +183,10 @@ TEST_F(MigrationTest, AnAttemptThatWasGivenUpIsNotUsedAgain) {
     begin();
     cluster.step(MoveRequest{{1}});
     const SequenceKey first = key();
-    say(new_stage(0), KvRefused{first, "full"});
+    say(new_stage(0), KvRefused{first, KvRefusal::impossible, "full"});
     cluster.step(MoveRequest{{1}});
     EXPECT_EQ(key().attempt, first.attempt + 1);
-    EXPECT_TRUE(say(new_stage(1), KvRefused{first, "late"}).empty());
+    EXPECT_TRUE(say(new_stage(1), KvRefused{first, KvRefusal::impossible, "late"}).empty());
     EXPECT_TRUE(say(new_stage(0), KvReserved{first}).empty());
     EXPECT_EQ(cluster.view().migrating, 1);
 }

@@ -221,7 +221,7 @@ TEST_F(MigrationsTest, CopiesWhatIsSureHoldsTheRequestAndCommits) {
 TEST_F(MigrationsTest, GivenUpTheRequestGoesOnAndTheNewStageIsFreed) {
     ASSERT_TRUE(begin());
     const SequenceKey moved = key();
-    parts.migrations.on_refused(parts.now, {1}, {moved, "full"});
+    parts.migrations.on_refused(parts.now, {1}, {moved, KvRefusal::impossible, "full"});
     EXPECT_EQ(end().cause, MigrationCause::refused);
     EXPECT_EQ(end().reason, "worker 1: full");
     EXPECT_EQ(parts.charged(1), 0);

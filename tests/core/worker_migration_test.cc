@@ -312,6 +312,7 @@ TEST(WorkerKeepsKv, NobodyHeardOfItGoesAndItsRowsFindNothing) {
     for (int i = 0; i < 9; ++i) worker.report();
     EXPECT_EQ(worker.report().held.size(), 0U);
     EXPECT_EQ(refusal(worker), "nothing was heard of it for too long");
+    EXPECT_EQ(worker.said<KvRefused>().front().cause, KvRefusal::unheard);
     worker.say(StageInputs{{worker.start(kNext, {9}, list(4))}});
     ASSERT_EQ(worker.stuck().size(), 1U);
     EXPECT_EQ(worker.stuck()[0].cause, StuckCause::prefix_lost);

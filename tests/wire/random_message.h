@@ -84,7 +84,7 @@ class RandomMessages {
             case 28:
                 return core::KvArrived{key(), small_u(9), some_layers()};
             case 29:
-                return core::KvRefused{key(), text()};
+                return core::KvRefused{key(), static_cast<core::KvRefusal>(small(2)), text()};
             case 30:
                 return core::StageTimes{key(),
                                         1 + number(99),

@@ -286,9 +286,16 @@ struct KvArrived {  // all of this round and these layers is in its pages
     LayerRange layers;
     bool operator==(const KvArrived&) const = default;
 };
+enum class KvRefusal : std::uint8_t {
+    impossible,  // no room, other layers, a state that does not fit what was asked
+    failed,      // the engine could not copy
+    unheard,     // no message about the reservation came for too long, so it was given up
+};
+inline constexpr KvRefusal kLastKvRefusal = KvRefusal::unheard;
 struct KvRefused {
     SequenceKey key;
-    std::string reason;
+    KvRefusal cause = KvRefusal::impossible;
+    std::string reason;  // for people
     bool operator==(const KvRefused&) const = default;
 };
 

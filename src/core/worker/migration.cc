@@ -16,8 +16,9 @@ using base::PlantedBug;
 
 namespace {
 
-void refuse_kv(const SequenceKey& key, std::string reason, std::vector<WorkerAction>& actions) {
-    actions.push_back(SendToCoordinator{KvRefused{key, std::move(reason)}});
+void refuse_kv(const SequenceKey& key, std::string reason, std::vector<WorkerAction>& actions,
+               KvRefusal cause = KvRefusal::impossible) {
+    actions.push_back(SendToCoordinator{KvRefused{key, cause, std::move(reason)}});
 }
 
 // Returns the key of the first member, under which everything of an attempt's migration goes.
@@ -348,7 +349,7 @@ void Worker::Impl::on(const KvImported& event, std::vector<WorkerAction>& action
     const auto found = parcels.find(message.key);
     const bool awaited = found != parcels.end() && found->second.serial == import.parcel;
     if (awaited && !event.error.empty()) {
-        refuse_kv(message.key, event.error, actions);
+        refuse_kv(message.key, event.error, actions, KvRefusal::failed);
     } else if (awaited && !planted(PlantedBug::arrived_before_written)) {
         note_written(found->second, import, actions);
     }
@@ -413,7 +414,7 @@ void Worker::Impl::drop_orphans(std::vector<WorkerAction>& actions) {
             ++at;
             continue;
         }
-        refuse_kv(at->first, "nothing was heard of it for too long", actions);
+        refuse_kv(at->first, "nothing was heard of it for too long", actions, KvRefusal::unheard);
         at->second.drop_all(pool);
         at = parcels.erase(at);
     }

@@ -147,7 +147,7 @@ core::CoordinatorMessage FaultyCluster::any_lie(const Machine& machine) {
         case 6:
             return core::KvArrived{any_key(), static_cast<std::uint32_t>(lies_.below(4)), layers};
         case 7:
-            return core::KvRefused{any_key(), "it says so"};
+            return core::KvRefused{any_key(), core::KvRefusal::impossible, "it says so"};
         default:
             return core::PeerLost{{static_cast<std::uint32_t>(lies_.below(machines_.size() + 2))},
                                   lies_.chance(0.5)};

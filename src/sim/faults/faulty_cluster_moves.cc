@@ -159,7 +159,7 @@ void FaultyCluster::probe_kv(const core::KvBlocks& message) {
 
 void FaultyCluster::probe_answer(const core::CoordinatorMessage& message) {
     if (const auto* refused = std::get_if<core::KvRefused>(&message)) {
-        if (refused->reason.starts_with("nothing was heard")) probes_.hit(Probe::parcel_orphaned);
+        if (refused->cause == core::KvRefusal::unheard) probes_.hit(Probe::parcel_orphaned);
     } else if (const auto* stuck = std::get_if<core::SequenceStuck>(&message)) {
         const auto found = outcomes_.find(stuck->key.request);
         const bool here = found != outcomes_.end() && found->second.attempt == stuck->key.attempt;
