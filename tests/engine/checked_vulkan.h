@@ -31,6 +31,7 @@ class CheckedVulkan {
         return made;
     }
 
+    const std::shared_ptr<const VulkanInstance>& instance() const { return instance_; }
     std::shared_ptr<BackendProvider> provider() const {
         return std::make_shared<VulkanProvider>(
             instance_, std::vector<VulkanDeviceInfo>{instance_->devices()[0]});

@@ -15,6 +15,10 @@ constexpr std::int32_t kMostCommands = 512;      // of a batch
 constexpr std::int64_t kStagingBytes = 4 << 20;  // of a batch
 constexpr std::int64_t kAlignment = 64;
 
+std::int64_t staging_room(std::int64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 }  // namespace
 
 base::Result<std::unique_ptr<VulkanCommands>> VulkanCommands::create(
@@ -31,7 +35,8 @@ base::Result<std::unique_ptr<VulkanCommands>> VulkanCommands::create(
         TRY_VOID(vulkan_status(
             vkAllocateCommandBuffers(made->context_->device(), &allocate, &batch.commands),
             "making a command buffer"));
-        TRY(batch.staging, made->context_->allocate(kStagingBytes, VulkanMemory::upload));
+        TRY(auto block, made->context_->allocate(kStagingBytes, VulkanMemory::upload));
+        batch.staging.push_back(std::move(block));
     }
     return made;
 }
@@ -51,9 +56,9 @@ base::Status VulkanCommands::settle(std::uint64_t submission) {
 
 base::Status VulkanCommands::begin() {
     Batch& batch = batches_[now_];
-    // An operator that began in this one may have ended in the next.
-    TRY_VOID(settle(std::max(batch.submission, batches_[(now_ + 1) % batches_.size()].submission)));
+    TRY_VOID(settle(batch.submission));
     batch.submission = 0;
+    batch.staging.resize(1);
     batch.staged_bytes = 0;
     VkCommandBufferBeginInfo info{};
     info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
@@ -99,21 +104,22 @@ void VulkanCommands::record_barrier() {
                          nullptr);
 }
 
-// Room in the open batch's staging memory; a batch that has none left is submitted.
+bool VulkanCommands::has_room(std::int64_t bytes) const {
+    const Batch& batch = batches_[now_];
+    return batch.staged_bytes + staging_room(bytes) <= batch.staging.back()->bytes;
+}
+
+// Room in the open batch's staging memory, which takes another block where it has none left.
 base::Result<VulkanSlice> VulkanCommands::stage(std::int64_t bytes) {
-    const std::int64_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (batches_[now_].staged_bytes + room > batches_[now_].staging->bytes) {
-        if (batches_[now_].staged_bytes > 0) {
-            submit();
-            if (!ready()) return *error_;
-        }
-        if (room > batches_[now_].staging->bytes) {
-            TRY(batches_[now_].staging, context_->allocate(room, VulkanMemory::upload));
-        }
-    }
     Batch& batch = batches_[now_];
-    const VulkanSlice slice{batch.staging.get(), batch.staged_bytes, bytes};
-    batch.staged_bytes += room;
+    if (!has_room(bytes)) {
+        TRY(auto block,
+            context_->allocate(std::max(staging_room(bytes), kStagingBytes), VulkanMemory::upload));
+        batch.staging.push_back(std::move(block));
+        batch.staged_bytes = 0;
+    }
+    const VulkanSlice slice{batch.staging.back().get(), batch.staged_bytes, bytes};
+    batch.staged_bytes += staging_room(bytes);
     return slice;
 }
 
@@ -176,7 +182,9 @@ VulkanCommands::Operator::Operator(VulkanCommands& commands)
 }
 
 VulkanCommands::Operator::~Operator() {
-    if (commands_.open_ && commands_.count_ >= kMostCommands) commands_.submit();
+    if (!commands_.open_) return;
+    const bool took_more_staging = commands_.batches_[commands_.now_].staging.size() > 1;
+    if (commands_.count_ >= kMostCommands || took_more_staging) commands_.submit();
 }
 
 void VulkanCommands::Operator::barrier() {
@@ -190,6 +198,7 @@ VkDeviceAddress VulkanCommands::Operator::put_bytes(std::span<const std::byte> b
         commands_.fail(slice.error());
         return 0;
     }
+    has_put_ = true;
     std::copy(bytes.begin(), bytes.end(), slice->mapped());
     return slice->address();
 }
@@ -226,6 +235,11 @@ void VulkanCommands::Operator::upload(std::span<const std::byte> from, const Vul
     for (std::int64_t at = 0; at < to.bytes; at += kStagingBytes) {
         const std::int64_t bytes = std::min(kStagingBytes, to.bytes - at);
         if (!commands_.ready()) return;
+        // What was put would be overwritten when its batch begins again.
+        if (!has_put_ && !commands_.has_room(bytes)) {
+            commands_.submit();
+            if (!commands_.ready()) return;
+        }
         auto slice = commands_.stage(bytes);
         if (!slice.ok()) return commands_.fail(slice.error());
         std::memcpy(slice->mapped(), from.data() + at, base::size_of(bytes));

@@ -66,6 +66,7 @@ class VulkanCommands {
 
         VulkanCommands& commands_;
         std::unique_lock<std::mutex> lock_;
+        bool has_put_ = false;  // so its batch is not submitted before it is done
     };
 
     static base::Result<std::unique_ptr<VulkanCommands>> create(
@@ -89,8 +90,9 @@ class VulkanCommands {
     struct Batch {
         VkCommandBuffer commands = VK_NULL_HANDLE;
         std::uint64_t submission = 0;  // 0: none under way
-        std::unique_ptr<VulkanBlock> staging;
-        std::int64_t staged_bytes = 0;
+        // The first is kept; those beside it go when the batch begins again.
+        std::vector<std::unique_ptr<VulkanBlock>> staging;
+        std::int64_t staged_bytes = 0;  // of the last
     };
 
     explicit VulkanCommands(std::shared_ptr<VulkanContext> context)
@@ -100,7 +102,8 @@ class VulkanCommands {
     void submit();
     base::Status begin();  // the next batch
     base::Status settle(std::uint64_t submission);
-    void finish();  // submits, and waits for all
+    void finish();                            // submits, and waits for all
+    bool has_room(std::int64_t bytes) const;  // in the open batch's last block of staging memory
     base::Result<VulkanSlice> stage(std::int64_t bytes);
     void record_barrier();
     bool ready();  // a batch is open and nothing has failed
