@@ -69,6 +69,34 @@ TEST_P(VulkanAttention, GivesTheBitsOfTheCpu) {
     }
 }
 
+class VulkanRows : public VulkanTest {
+  protected:
+    // Each row sees itself alone.
+    static std::vector<float> attend(Device& device, std::int64_t rows) {
+        constexpr std::int64_t kWidth = 8;
+        ops::KvLayout layout;
+        layout.n_kv_heads = 1;
+        layout.head_dim = kWidth;
+        layout.block_size = 1024;
+        std::vector<core::PageId> pages(base::size_of((rows + 1023) / 1024));
+        std::iota(pages.begin(), pages.end(), 0);
+        auto kv = device.make_kv_arena(layout, std::ssize(pages), 0);
+        CHECK(kv.ok());
+        base::Random random(78);
+        const auto values = make(device, random_floats(random, base::size_of(rows * kWidth), 2));
+        const auto out = poisoned(device, rows * kWidth);
+        const std::vector<ops::SequenceRows> sequences{{0, rows, 0, pages}};
+        device.kv_store({**kv, *values, *values, sequences});
+        device.attention({**kv, *values, *out, 1, 1, sequences});
+        return values_of(device, *out);
+    }
+};
+
+TEST_F(VulkanRows, MayBeMoreThanADispatchHasWorkgroups) {
+    constexpr std::int64_t kRows = 66'000;
+    EXPECT_TRUE(same_floats(attend(*vulkan_, kRows), attend(*cpu_, kRows)));
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, VulkanAttention,
                          testing::Values(ops::KvType::f16, ops::KvType::bf16, ops::KvType::f32,
                                          ops::KvType::q8),

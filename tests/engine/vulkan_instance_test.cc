@@ -8,6 +8,7 @@
 #include "engine/backends.h"
 #include "engine/vulkan/vulkan_commands.h"
 #include "engine/vulkan/vulkan_proof.h"
+#include "engine/vulkan/vulkan_provider.h"
 #include "shaders/helix_engine.h"
 #include "vulkan_fixture.h"
 
@@ -63,6 +64,30 @@ TEST(VulkanInstance, TheProviderOffersLessThanTheDeviceHas) {
     EXPECT_GT(memory.offered_bytes, 0);
     EXPECT_LT(memory.offered_bytes, memory.free_bytes);
     EXPECT_LE(memory.free_bytes, vulkan->devices()[0].memory_bytes);
+}
+
+TEST(VulkanProvider, AModelLargerThanShadersTakeIsRefusedByNameAndLimit) {
+    VulkanDeviceInfo info;
+    info.index = 2;
+    info.name = "Card";
+    VulkanProvider provider(nullptr, {info});
+    model::ModelConfig config;
+    config.n_heads = 2;
+    config.n_kv_heads = 2;
+    config.head_dim = 1024;
+    config.vocab = 1'048'560;
+    EXPECT_TRUE(provider.check(config, 1).ok());
+    config.vocab = 1'048'561;
+    const base::Status rows = provider.check(config, 1);
+    ASSERT_FALSE(rows.ok());
+    EXPECT_EQ(rows.error().message,
+              "the model has a matrix of 1048561 rows; vulkan:2 (Card) takes up to 1048560");
+    config.head_dim = 1032;
+    const base::Status heads = provider.check(config, 1);
+    ASSERT_FALSE(heads.ok());
+    EXPECT_EQ(heads.error().code, base::Errc::invalid);
+    EXPECT_EQ(heads.error().message,
+              "the model's heads have 1032 dimensions; vulkan:2 (Card) takes up to 1024");
 }
 
 TEST(VulkanContext, ADeviceWithoutWhatShadersNeedIsRefusedByName) {

@@ -19,8 +19,7 @@ namespace helix::engine {
 namespace {
 
 constexpr std::int64_t kChunk = ops::kChunkPositions;
-static_assert(kChunk == 128);               // as attention_common.glsl has it
-constexpr std::int64_t kMaxHeadDim = 1024;  // of attention_common.glsl
+static_assert(kChunk == 128);  // as attention_common.glsl has it
 // Workgroups that keep a device busy: with fewer rows and heads than that, chunks are taken apart.
 constexpr std::int64_t kEnoughGroups = 256;
 
@@ -80,6 +79,19 @@ AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
     return push;
 }
 
+// Of all rows, as many at once as a dispatch takes. split: a workgroup for each chunk.
+void dispatch_rows(VulkanCommands::Operator& record, AttentionPush push, std::int64_t rows,
+                   std::int64_t split, const ops::KvLayout& layout) {
+    const std::uint32_t constants[] = {static_cast<std::uint32_t>(layout.type),
+                                       split > 0 ? 1U : 0U};
+    for (std::int64_t first = 0; first < rows; first += kMostGroups) {
+        const std::int64_t count = std::min(kMostGroups, rows - first);
+        record.dispatch(shaders::attention, push,
+                        {push.n_heads, count, std::max<std::int64_t>(1, split)}, constants);
+        push.rows += static_cast<VkDeviceAddress>(count) * sizeof(AttentionRow);
+    }
+}
+
 }  // namespace
 
 void VulkanDevice::attention(const ops::Attention& op) {
@@ -91,7 +103,7 @@ void VulkanDevice::attention(const ops::Attention& op) {
     if (rows.empty()) return;
     const std::int64_t n = std::ssize(rows);
     const std::int64_t chunks = most_chunks(rows);
-    const bool split = chunks > 1 && n * op.n_heads < kEnoughGroups;
+    const bool split = chunks > 1 && chunks <= kMostGroups && n * op.n_heads < kEnoughGroups;
     AttentionPush push = push_of(op, layout);
     push.rows = record.put(std::span<const AttentionRow>(rows));
     push.chunks = word(chunks);
@@ -104,8 +116,7 @@ void VulkanDevice::attention(const ops::Attention& op) {
         }
         push.partials = attention_room_.slice().address();
     }
-    const std::uint32_t constants[] = {static_cast<std::uint32_t>(layout.type), split ? 1U : 0U};
-    record.dispatch(shaders::attention, push, {op.n_heads, n, split ? chunks : 1}, constants);
+    dispatch_rows(record, push, n, split ? chunks : 0, layout);
     if (!split) return;
     record.barrier();
     record.dispatch(shaders::attention_combine, push, {op.n_heads, n, 1});

@@ -10,6 +10,7 @@
 #include "engine/device/device_group.h"
 #include "engine/ops/kv_type.h"
 #include "engine/vulkan/vulkan_device.h"
+#include "engine/vulkan/vulkan_groups.h"
 #include "engine/vulkan/vulkan_physical_device.h"
 
 namespace helix::engine {
@@ -24,6 +25,24 @@ std::vector<std::string> names_of(const std::string& devices) {
         names.push_back(devices.substr(begin, end == std::string::npos ? end : end - begin));
     }
     return names;
+}
+
+// invalid: the model is larger than the shaders take; names what.
+base::Status check_sizes(const VulkanDeviceInfo& device, const model::ModelConfig& config) {
+    const std::string name = fmt::format("vulkan:{} ({})", device.index, device.name);
+    if (config.head_dim > kMaxHeadDim) {
+        return base::invalid(fmt::format("the model's heads have {} dimensions; {} takes up to {}",
+                                         config.head_dim, name, kMaxHeadDim));
+    }
+    const std::int64_t heads = std::int64_t{config.n_heads} * config.head_dim;
+    const std::int64_t rows =
+        std::max({heads, std::int64_t{config.hidden}, std::int64_t{config.ffn},
+                  std::int64_t{config.vocab}, std::int64_t{config.n_experts}});
+    if (rows > kMaxOutputs) {
+        return base::invalid(fmt::format("the model has a matrix of {} rows; {} takes up to {}",
+                                         rows, name, kMaxOutputs));
+    }
+    return base::Ok{};
 }
 
 }  // namespace
@@ -97,6 +116,7 @@ DeviceMemory VulkanProvider::memory() const {
 
 base::Status VulkanProvider::check(const model::ModelConfig& config,
                                    std::int32_t /*threads*/) const {
+    TRY_VOID(check_sizes(devices_.front(), config));
     return check_heads(ranks(), config);
 }
 
@@ -116,7 +136,7 @@ base::Result<std::unique_ptr<Backend>> VulkanProvider::make_runner(
     const BackendRequest& request, RunnerOptions options) const {
     TRY(options.kv_type, ops::parse_kv_type(request.kv_type));
     options.block_size = request.block_size;
-    TRY_VOID(check_heads(ranks(), config));
+    TRY_VOID(check(config, request.threads));
     TRY(auto device, open(request.threads));
     return ModelRunner::create(std::move(weights), config, std::move(device), std::move(options));
 }
