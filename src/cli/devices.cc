@@ -28,7 +28,7 @@ nlohmann::ordered_json device_json(const engine::VulkanDescription& d) {
     }
     json["fma"] = d.fused_fma ? "fused" : "emulated";
     json["keeps_subnormals"] = d.keeps_subnormals;
-    json["integer_dot"] = d.integer_dot;
+    json["integer_dot"] = engine::to_string(d.integer_dot);
     return json;
 }
 
@@ -55,9 +55,11 @@ std::string device_text(const engine::VulkanDescription& d) {
     if (!d.driver.empty()) text += fmt::format("{}driver {}\n", indent, d.driver);
     if (!d.uuid.empty()) text += fmt::format("{}UUID {}\n", indent, d.uuid);
     if (!d.refused.empty()) return text + fmt::format("{}refused: {}\n", indent, d.refused);
-    return text + fmt::format("{}fma {}, subnormals {}, {} integer dot product\n", indent,
+    return text + fmt::format("{}fma {}, subnormals {}, integer dot product {}{}\n", indent,
                               d.fused_fma ? "fused" : "emulated",
-                              d.keeps_subnormals ? "kept" : "lost", d.integer_dot ? "has" : "no");
+                              d.keeps_subnormals ? "kept" : "lost",
+                              engine::to_string(d.integer_dot),
+                              d.integer_dot == engine::IntegerDot::wrong ? " and not used" : "");
 }
 
 std::string devices_text(const base::Allowance& cpu, const engine::VulkanList& vulkan) {

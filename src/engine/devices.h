@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/vulkan/integer_dot.h"
+
 namespace helix::engine {
 
 // A Vulkan device as its driver describes it, and what it has shown of its arithmetic.
@@ -18,7 +20,7 @@ struct VulkanDescription {
     std::string refused;    // why it cannot compute; "": it can, and the rest holds
     bool fused_fma = false;
     bool keeps_subnormals = false;
-    bool integer_dot = false;
+    IntegerDot integer_dot = IntegerDot::none;
 };
 
 struct VulkanList {

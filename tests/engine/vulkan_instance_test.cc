@@ -140,6 +140,43 @@ TEST(VulkanProof, AnyDeviceProvesItsArithmeticAndWrongShadersAreFound) {
     RecordProperty("keeps_subnormals", proof->keeps_subnormals ? "yes" : "no");
 }
 
+TEST(VulkanProof, AWrongIntegerDotProductIsNotUsed) {
+    const auto vulkan = instance();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    VulkanDeviceInfo info = vulkan->devices()[0];
+    if (!info.integer_dot) GTEST_SKIP() << "no integer dot product";
+    const auto context = VulkanContext::create(vulkan, info);
+    ASSERT_TRUE(context.ok());
+    const auto right = prove(*context);
+    ASSERT_TRUE(right.ok()) << right.error().message;
+    EXPECT_EQ(right->integer_dot, IntegerDot::proven);
+    EXPECT_TRUE((*context)->integer_dot());
+    // As if the device had been off by one in the last case.
+    std::vector<DotCase> dots = make_dot_cases();
+    ++dots.back().right;
+    const auto wrong = prove(*context, dots);
+    ASSERT_TRUE(wrong.ok()) << wrong.error().message;
+    EXPECT_EQ(wrong->integer_dot, IntegerDot::wrong);
+    EXPECT_FALSE((*context)->integer_dot());
+
+    info.integer_dot = false;
+    const auto without = VulkanContext::create(vulkan, info);
+    ASSERT_TRUE(without.ok());
+    const auto none = prove(*without);
+    ASSERT_TRUE(none.ok()) << none.error().message;
+    EXPECT_EQ(none->integer_dot, IntegerDot::none);
+    EXPECT_FALSE((*without)->integer_dot());
+}
+
+TEST(VulkanProof, TheCasesOfTheIntegerDotProductAreTheSumsOfProductsOfBytes) {
+    const std::vector<DotCase> dots = make_dot_cases();
+    EXPECT_EQ(dots[0].sum, 0);
+    EXPECT_EQ(dots[0].w[3], 0x80808080U);
+    EXPECT_EQ(dots[0].x[3], 0x80808080U);
+    EXPECT_EQ(dots[0].right, 16 * 128 * 128);
+    EXPECT_EQ(dots[5].right, -16 * 128 * 127);
+}
+
 // Results of sums and products that a compiler may contract are not decorated so (NoContraction).
 std::set<std::uint32_t> loose_arithmetic(std::span<const std::uint32_t> code) {
     constexpr std::uint32_t kDecorate = 71;

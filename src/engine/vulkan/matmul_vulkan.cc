@@ -127,7 +127,7 @@ void VulkanDevice::multiply(const Buffer& x, std::int64_t rows, std::span<const 
         record.barrier();
     }
     for (const ops::Projection& one : to)
-        record_projection(record, one, inputs, routing, proof_.integer_dot);
+        record_projection(record, one, inputs, routing, context_->integer_dot());
 }
 
 void VulkanDevice::matmul(const ops::Matmul& op) {

@@ -34,9 +34,11 @@ class VulkanDevice final : public Device {
     ~VulkanDevice() override;
 
     const VulkanProof& proof() const { return proof_; }
-    // Whether it multiplies bytes by its integer dot product, where it has one: the same integers
-    // either way. At first it does.
-    void use_integer_dot(bool use) { proof_.integer_dot = use && context_->info().integer_dot; }
+    // Whether it multiplies bytes by its integer dot product, where that is proven: the same
+    // integers either way. At first it does.
+    void use_integer_dot(bool use) {
+        context_->use_integer_dot(use && proof_.integer_dot == IntegerDot::proven);
+    }
 
     std::int64_t memory_bytes() const override;
     std::int32_t compute_threads() const override { return 0; }

@@ -119,6 +119,10 @@ VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device) {
     info.memory_bytes = static_cast<std::int64_t>(memory.memoryHeaps[largest_heap(memory)].size);
     info.memory_budget = has_extension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (info.compute_family < 0) info.missing.emplace_back("a compute queue");
+    // What prove.comp has and, like the matmul shaders, in one direction or two.
+    const VkPhysicalDeviceLimits& limits = properties.properties.limits;
+    if (limits.maxComputeWorkGroupInvocations < 256 || limits.maxComputeWorkGroupSize[0] < 256)
+        info.missing.emplace_back("workgroups of 256");
     describe_features(info);
     return info;
 }
