@@ -1,4 +1,5 @@
-// How commands for a Vulkan device are recorded: what they read of the host stays for them.
+// How commands for a Vulkan device are recorded: what they read of the host stays for them, and
+// what is the same as before is not recorded again.
 
 #include <algorithm>
 #include <cstdint>
@@ -99,6 +100,64 @@ TEST_F(VulkanCommandsTest, WhatAnOperatorHasPutIsThereAfterItHasUploadedMuch) {
     }
     EXPECT_EQ(words_of(out.slice()), Words(1000, 7));
     EXPECT_TRUE(words_of(uploaded.slice()) == many);
+}
+
+TEST_F(VulkanCommandsTest, TheSameCommandsAreRecordedOnceWhateverIsPutForThem) {
+    const VulkanMemoryPart out = take(1000);
+    for (std::uint32_t round = 0; round < 5; ++round) {
+        {
+            // Of other sizes, too, up to the next power of two.
+            VulkanCommands::Operator record(*commands_);
+            record.put(std::span<const std::uint32_t>(Words(100 + round)));
+            copy_words(record, record.put(std::span<const std::uint32_t>(Words(1000, round))),
+                       out.slice());
+        }
+        EXPECT_EQ(words_of(out.slice()), Words(1000, round));
+    }
+    EXPECT_EQ(commands_->recorded().recorded, 1);
+    EXPECT_EQ(commands_->recorded().used_again, 4);
+    // One byte of what a shader is told makes another list.
+    {
+        VulkanCommands::Operator record(*commands_);
+        record.put(std::span<const std::uint32_t>(Words(100)));
+        copy_words(record, record.put(std::span<const std::uint32_t>(Words(1000, 9))),
+                   out.slice().part(0, 4 * 999));
+    }
+    Words right(1000, 9);
+    right.back() = 4;
+    EXPECT_EQ(words_of(out.slice()), right);
+    EXPECT_EQ(commands_->recorded().recorded, 2);
+}
+
+TEST_F(VulkanCommandsTest, ListsThatDoNotComeAgainAreForgotten) {
+    const VulkanMemoryPart out = take(100);
+    const auto run = [&](std::uint32_t words) {
+        {
+            VulkanCommands::Operator record(*commands_);
+            copy_words(record, record.put(std::span<const std::uint32_t>(Words(100, words))),
+                       out.slice().part(0, 4 * std::int64_t{words}));
+        }
+        EXPECT_EQ(words_of(out.slice())[words - 1], words);
+    };
+    for (std::uint32_t words = 1; words <= 40; ++words) run(words);
+    EXPECT_EQ(commands_->recorded().recorded, 40);
+    run(40);
+    EXPECT_EQ(commands_->recorded().recorded, 40);
+    EXPECT_EQ(commands_->recorded().used_again, 1);
+    run(1);
+    EXPECT_EQ(commands_->recorded().recorded, 41);
+}
+
+TEST_F(VulkanCommandsTest, ABufferInThePlaceOfOneThatIsGoneIsAnotherOne) {
+    const VulkanMemoryPart out = take(16);
+    for (std::uint32_t round = 0; round < 3; ++round) {
+        auto block = commands_->context().allocate(64, VulkanMemory::upload);
+        ASSERT_TRUE(block.ok()) << block.error().message;
+        std::fill_n((*block)->mapped, 64, static_cast<std::byte>(round));
+        VulkanCommands::Operator(*commands_).copy({block->get(), 0, 64}, out.slice());
+        EXPECT_EQ(words_of(out.slice()), Words(16, round * 0x01010101U));
+    }
+    EXPECT_EQ(commands_->recorded().recorded, 3);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "engine/ops/attention.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -35,31 +36,35 @@ struct AttentionPush {
     float scale;
 };
 
+// The page tables lie one after the other, so that what is put keeps its size for long.
 std::vector<AttentionRow> rows_of(VulkanCommands::Operator& record, const ops::Attention& op,
                                   const VulkanKvArena& kv) {
-    std::vector<AttentionRow> rows;
     std::vector<VkDeviceAddress> pages;
     for (const ops::SequenceRows& s : op.sequences) {
-        if (s.rows == 0) continue;
-        pages.clear();
         for (const core::PageId page : s.pages) pages.push_back(kv.address(page));
-        const VkDeviceAddress table = record.put(std::span<const VkDeviceAddress>(pages));
+    }
+    VkDeviceAddress table = record.put(std::span<const VkDeviceAddress>(pages));
+    std::vector<AttentionRow> rows;
+    for (const ops::SequenceRows& s : op.sequences) {
         for (std::int64_t r = 0; r < s.rows; ++r) {
             const std::int64_t end = s.first_position + r + 1;
             const std::int64_t begin =
                 op.window > 0 ? std::max<std::int64_t>(0, end - op.window) : 0;
             rows.push_back({table, word(s.first_row + r), word(begin), word(end), 0});
         }
+        table += s.pages.size() * sizeof(VkDeviceAddress);
     }
     return rows;
 }
 
+// Of any row, up to the next power of two: so steps that follow each other are the same to the
+// device. What of it a row has not, shaders leave alone.
 std::int64_t most_chunks(std::span<const AttentionRow> rows) {
     std::int64_t most = 0;
     for (const AttentionRow& row : rows) {
         most = std::max<std::int64_t>(most, (row.end - 1) / kChunk - row.begin / kChunk + 1);
     }
-    return most;
+    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));
 }
 
 AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {

@@ -27,11 +27,12 @@ enum class VulkanMemory { device, upload, readback };
 // One allocation of memory, with one buffer over all of it.
 class VulkanBlock {
   public:
-    explicit VulkanBlock(const VulkanContext& context) : context_(context) {}
+    explicit VulkanBlock(const VulkanContext& context);
     ~VulkanBlock();
     VulkanBlock(const VulkanBlock&) = delete;
     VulkanBlock& operator=(const VulkanBlock&) = delete;
 
+    const std::uint64_t number;  // that no other block of the process has or had
     VkBuffer buffer = VK_NULL_HANDLE;
     VkDeviceMemory memory = VK_NULL_HANDLE;
     VkDeviceAddress address = 0;  // where shaders find it

@@ -40,6 +40,9 @@ class VulkanDevice final : public Device {
         context_->use_integer_dot(use && proof_.integer_dot == IntegerDot::proven);
     }
 
+    // Batches of commands so far.
+    VulkanRecorded recorded() { return commands_->recorded(); }
+
     std::int64_t memory_bytes() const override;
     std::int32_t compute_threads() const override { return 0; }
     ThreadPool& host_threads() override { return threads_; }
