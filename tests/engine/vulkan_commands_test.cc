@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,8 +23,9 @@ using Words = std::vector<std::uint32_t>;
 
 class VulkanCommandsTest : public testing::Test {
   protected:
-    void SetUp() override {
-        checked_ = CheckedVulkan::open();
+    void SetUp() override { open(false); }
+    void open(bool check_addresses) {
+        checked_ = CheckedVulkan::open(check_addresses);
         if (checked_ == nullptr) GTEST_SKIP() << "no Vulkan device";
         const auto& instance = checked_->instance();
         auto context = VulkanContext::create(instance, instance->devices()[0]);
@@ -158,6 +160,30 @@ TEST_F(VulkanCommandsTest, ABufferInThePlaceOfOneThatIsGoneIsAnotherOne) {
         EXPECT_EQ(words_of(out.slice()), Words(16, round * 0x01010101U));
     }
     EXPECT_EQ(commands_->recorded().recorded, 3);
+}
+
+class VulkanAddresses : public VulkanCommandsTest {
+  protected:
+    void SetUp() override { open(true); }
+};
+
+TEST_F(VulkanAddresses, ThatShadersReadPastABlockIsHeardOf) {
+    const auto block = commands_->context().allocate(256, VulkanMemory::device);
+    ASSERT_TRUE(block.ok()) << block.error().message;
+    const VulkanMemoryPart out = take(64);
+    {
+        VulkanCommands::Operator record(*commands_);
+        copy_words(record, (*block)->address, out.slice());
+    }
+    ASSERT_TRUE(commands_->wait().ok());
+    EXPECT_EQ(checked_->objections(), "");
+    {
+        VulkanCommands::Operator record(*commands_);
+        copy_words(record, (*block)->address + 4, out.slice());
+    }
+    ASSERT_TRUE(commands_->wait().ok());
+    const std::string heard = checked_->take_objections();
+    EXPECT_NE(heard.find("access out of bounds"), std::string::npos) << heard;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "checked_vulkan.h"
 #include "engine/runner/model_runner.h"
 #include "engine/vulkan/vulkan_device.h"
 #include "model/local_weights.h"
@@ -182,6 +183,30 @@ TEST_P(VulkanModel, GoesOnWhereTheCpuWas) {
         }
         stage = &other;
     }
+}
+
+TEST(VulkanModelAddresses, AreWithinTheDevicesMemory) {
+    const auto vulkan = CheckedVulkan::open(true);
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device, or no layers";
+    const SynthFile file(shape_of(kQwen3Moe), TensorType::q4_0);
+    {
+        auto backend = vulkan->open_backend(file.path(), kBlock);
+        ASSERT_TRUE(backend.ok()) << backend.error().message;
+        Runner device(std::move(*backend), kAllLayers, kBlock, 2);
+        Runner cpu = make_runner(file, kAllLayers, test_options(kBlock, 2), 1);
+        base::Random random(86);
+        std::vector<Token> tokens = random_tokens(random, 13);
+        std::int32_t at = 0;
+        for (int step = 0; step < 3; ++step) {
+            const std::vector<Piece> pieces = {piece_of(1, kAllLayers, at, tokens)};
+            const auto right = must_run(cpu, pieces);
+            const auto got = must_run(device, pieces);
+            expect_same(got[0], right[0], step);
+            at += static_cast<std::int32_t>(tokens.size());
+            tokens = {right[0].token.token};
+        }
+    }
+    EXPECT_EQ(vulkan->objections(), "");
 }
 
 }  // namespace

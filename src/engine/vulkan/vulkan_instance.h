@@ -36,6 +36,8 @@ struct VulkanDeviceInfo {
 struct VulkanInstanceOptions {
     // The validation layers check every call, and say what is wrong. They are slow.
     bool validate = false;
+    // They also check every address that shaders read or write, on the device.
+    bool check_addresses = false;
     std::function<void(std::string_view)> on_message = {};
 };
 
