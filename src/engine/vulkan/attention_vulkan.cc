@@ -1,6 +1,7 @@
 #include "engine/ops/attention.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -19,9 +20,8 @@ namespace helix::engine {
 namespace {
 
 constexpr std::int64_t kChunk = ops::kChunkPositions;
-static_assert(kChunk == 128);               // as attention_common.glsl has it
-constexpr std::int64_t kMaxHeadDim = 1024;  // of attention_common.glsl
-constexpr std::int64_t kMostQueries = 8;    // of attention.comp
+static_assert(kChunk == 128);             // as attention_common.glsl has it
+constexpr std::int64_t kMostQueries = 8;  // of attention.comp
 // Workgroups that keep a device busy: with fewer, chunks are taken apart, as far as there is room
 // for their sums.
 constexpr std::int64_t kEnoughGroups = 256;
@@ -61,29 +61,33 @@ struct AttentionRows {
     std::vector<AttentionTile> tiles;
 };
 
+// The page tables lie one after the other, so that what is put keeps its size for long.
 AttentionRows rows_of(VulkanCommands::Operator& record, const ops::Attention& op,
                       const VulkanKvArena& kv, std::int64_t tile_rows) {
-    AttentionRows of;
     std::vector<VkDeviceAddress> pages;
     for (const ops::SequenceRows& s : op.sequences) {
-        if (s.rows == 0) continue;
-        pages.clear();
         for (const core::PageId page : s.pages) pages.push_back(kv.address(page));
-        const VkDeviceAddress table = record.put(std::span<const VkDeviceAddress>(pages));
+    }
+    VkDeviceAddress table = record.put(std::span<const VkDeviceAddress>(pages));
+    AttentionRows of;
+    for (const ops::SequenceRows& s : op.sequences) {
         for (std::int64_t r = 0; r < s.rows; ++r) {
-            if (r % tile_rows == 0)
+            if (r % tile_rows == 0) {
                 of.tiles.push_back(
                     {word(std::ssize(of.rows)), word(std::min(tile_rows, s.rows - r))});
+            }
             const std::int64_t end = s.first_position + r + 1;
             const std::int64_t begin =
                 op.window > 0 ? std::max<std::int64_t>(0, end - op.window) : 0;
             of.rows.push_back({table, word(s.first_row + r), word(begin), word(end), 0});
         }
+        table += s.pages.size() * sizeof(VkDeviceAddress);
     }
     return of;
 }
 
-// That the rows of a tile attend to together.
+// That the rows of a tile attend to together, up to the next power of two: so steps that follow
+// each other are the same to the device. What of it a tile has not, shaders leave alone.
 std::int64_t most_chunks(const AttentionRows& of) {
     std::int64_t most = 0;
     for (const AttentionTile& tile : of.tiles) {
@@ -91,7 +95,7 @@ std::int64_t most_chunks(const AttentionRows& of) {
         const std::int64_t end = of.rows[tile.first + tile.rows - 1].end;
         most = std::max(most, (end - 1) / kChunk - begin / kChunk + 1);
     }
-    return most;
+    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));
 }
 
 AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
@@ -111,6 +115,19 @@ AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
     return push;
 }
 
+// Of all tiles, as many at once as a dispatch takes. parts: workgroups of a tile and chunk;
+// split: a workgroup for each chunk of so many, 0: for all.
+void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, std::int64_t tiles,
+                    std::int64_t parts, std::int64_t split,
+                    std::span<const std::uint32_t> constants) {
+    for (std::int64_t first = 0; first < tiles; first += kMostGroups) {
+        const std::int64_t count = std::min(kMostGroups, tiles - first);
+        record.dispatch(shaders::attention, push, {parts, count, std::max<std::int64_t>(1, split)},
+                        constants);
+        push.tiles += static_cast<VkDeviceAddress>(count) * sizeof(AttentionTile);
+    }
+}
+
 }  // namespace
 
 void VulkanDevice::attention(const ops::Attention& op) {
@@ -127,7 +144,8 @@ void VulkanDevice::attention(const ops::Attention& op) {
     const std::int64_t parts = layout.n_kv_heads * ((group + queries.heads - 1) / queries.heads);
     const std::int64_t chunks = most_chunks(of);
     const std::int64_t bytes = 4 * n * op.n_heads * chunks * (layout.head_dim + 2);
-    const bool split = chunks > 1 && tiles * parts < kEnoughGroups && bytes <= kMostPartialBytes;
+    const bool split = chunks > 1 && chunks <= kMostGroups && tiles * parts < kEnoughGroups &&
+                       bytes <= kMostPartialBytes;
     AttentionPush push = push_of(op, layout);
     push.rows = record.put(std::span<const AttentionRow>(of.rows));
     push.tiles = record.put(std::span<const AttentionTile>(of.tiles));
@@ -142,7 +160,7 @@ void VulkanDevice::attention(const ops::Attention& op) {
     }
     const std::uint32_t constants[] = {static_cast<std::uint32_t>(layout.type), split ? 1U : 0U,
                                        word(queries.heads), word(queries.rows)};
-    record.dispatch(shaders::attention, push, {parts, tiles, split ? chunks : 1}, constants);
+    dispatch_tiles(record, push, tiles, parts, split ? chunks : 0, constants);
     if (!split) return;
     record.barrier();
     record.dispatch(shaders::attention_combine, push, {op.n_heads, n, 1});

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/vulkan/vulkan_groups.h"
 #include "engine/vulkan/vulkan_result.h"
 
 namespace helix::engine {
@@ -204,7 +205,6 @@ void VulkanCommands::Operator::dispatch_bytes(const Shader& shader, std::span<co
     vkCmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, *pipeline);
     vkCmdPushConstants(to, commands_.context_->layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
                        static_cast<std::uint32_t>(push.size()), push.data());
-    constexpr std::int64_t kMostGroups = 65535;  // what every device takes
     CHECK(groups.x <= kMostGroups && groups.y <= kMostGroups && groups.z <= kMostGroups);
     vkCmdDispatch(to, static_cast<std::uint32_t>(groups.x), static_cast<std::uint32_t>(groups.y),
                   static_cast<std::uint32_t>(groups.z));

@@ -5,12 +5,7 @@
 const uint kSegmentColumns = 256;
 
 #ifdef HELIX_INTEGER_DOT
-#extension GL_EXT_spirv_intrinsics : require
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
-int sdot4x8(uint a, uint b, spirv_literal int packed_format);
-int add_dot(int sum, uint w, uint x) {
-    return sum + sdot4x8(w, x, 0);
-}
+#include "integer_dot.glsl"
 #else
 int add_dot(int sum, uint w, uint x) {
     const int a = int(w);
