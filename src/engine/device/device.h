@@ -14,6 +14,7 @@
 #include "engine/ops/kv_layout.h"
 #include "engine/ops/kv_store.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/reduce_logits.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
@@ -82,6 +83,7 @@ class Device {
     virtual void gather_visits(const ops::GatherVisits& op) = 0;
     virtual void expert_matmul(const ops::ExpertMatmul& op) = 0;
     virtual void add_visits(const ops::AddVisits& op) = 0;
+    virtual void reduce_logits(const ops::ReduceLogits& op) = 0;
 };
 
 // Work space that grows as it is needed and never shrinks; its content is lost when it grows.

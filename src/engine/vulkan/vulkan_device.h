@@ -68,6 +68,7 @@ class VulkanDevice final : public Device {
     void gather_visits(const ops::GatherVisits& op) override;
     void expert_matmul(const ops::ExpertMatmul& op) override;
     void add_visits(const ops::AddVisits& op) override;
+    void reduce_logits(const ops::ReduceLogits& op) override;
 
   private:
     VulkanDevice(std::shared_ptr<VulkanContext> context, const VulkanProof& proof, int threads);
@@ -82,7 +83,7 @@ class VulkanDevice final : public Device {
     std::shared_ptr<VulkanPool> buffers_, matrices_;
     std::vector<float> read_;
     // Work space of the operators.
-    VulkanMemoryPart matmul_room_, attention_room_;
+    VulkanMemoryPart matmul_room_, attention_room_, logits_room_;
 };
 
 }  // namespace helix::engine
