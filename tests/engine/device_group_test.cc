@@ -228,14 +228,14 @@ TEST(VulkanRanks, AreAsManyAsTheDevicesThatAreNamed) {
     EXPECT_EQ(refusal({.ranks = 2}),
               "--tp: each of 2 ranks of --backend vulkan is a device, as in --device "
               "vulkan:0+vulkan:1; 0 are named");
-    EXPECT_EQ(refusal({.ranks = 3, .device = "0+1"}),
+    EXPECT_EQ(refusal({.ranks = 3, .devices = {"0", "1"}}),
               "--tp: each of 3 ranks of --backend vulkan is a device, as in --device "
               "vulkan:0+vulkan:1; 2 are named");
     const auto instance = VulkanInstance::create();
     if (!instance.ok() || (*instance)->devices().empty()) GTEST_SKIP() << "no Vulkan device";
-    EXPECT_NE(refusal({.device = "0+9"}).find("no Vulkan device '9'"), std::string::npos);
+    EXPECT_NE(refusal({.devices = {"0", "9"}}).find("no Vulkan device '9'"), std::string::npos);
     if (!(*instance)->devices()[0].software) {
-        EXPECT_EQ(refusal({.device = "0+0"}), "--device: vulkan:0 is named twice");
+        EXPECT_EQ(refusal({.devices = {"0", "0"}}), "--device: vulkan:0 is named twice");
     }
 }
 
@@ -262,7 +262,7 @@ TEST(VulkanRanks, AreOfOneKindAndNamedOnce) {
 }
 
 TEST(VulkanRanks, DivideTheModelsHeads) {
-    const auto two = VulkanProvider::create({.ranks = 2, .device = "0+0"});
+    const auto two = VulkanProvider::create({.ranks = 2, .devices = {"0", "0"}});
     if (!two.ok()) GTEST_SKIP() << two.error().message;
     EXPECT_EQ((*two)->ranks(), 2);
     EXPECT_LE((*two)->memory().offered_bytes, (*two)->memory().free_bytes);

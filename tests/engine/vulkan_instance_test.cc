@@ -48,7 +48,7 @@ TEST(VulkanInstance, ADeviceThatIsNotThereIsAnErrorThatNamesWhatIs) {
     EXPECT_EQ(found.error().code, base::Errc::not_found);
     EXPECT_EQ(found.error().message.substr(0, 39),
               "no Vulkan device '99'; there are: 0 (" + vulkan->devices()[0].name.substr(0, 2));
-    const auto provider = make_backend_provider("vulkan", {.device = "99"});
+    const auto provider = make_backend_provider("vulkan", {.devices = {"99"}});
     ASSERT_FALSE(provider.ok());
     EXPECT_EQ(provider.error().message, "--device: " + found.error().message);
 }
@@ -56,7 +56,7 @@ TEST(VulkanInstance, ADeviceThatIsNotThereIsAnErrorThatNamesWhatIs) {
 TEST(VulkanInstance, TheProviderOffersLessThanTheDeviceHas) {
     const auto vulkan = instance();
     if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
-    const auto provider = make_backend_provider("vulkan", {.device = "0"});
+    const auto provider = make_backend_provider("vulkan", {.devices = {"0"}});
     ASSERT_TRUE(provider.ok()) << provider.error().message;
     const DeviceMemory memory = (*provider)->memory();
     EXPECT_EQ(memory.bound, "the device " + vulkan->devices()[0].name);

@@ -114,7 +114,7 @@ TEST_F(MigrationCluster, MovedAgainAndAgainARequestGetsTheTokensOfOneThatStays) 
 // The pipeline of one worker is a Vulkan device's; the other one's workers are a CPU's and another
 // Vulkan device's.
 TEST_F(MigrationCluster, MovedBetweenProcessorsAndVulkanDevicesItGetsTheTokensOfProcessors) {
-    auto vulkan = engine::make_backend_provider("vulkan", {.device = "0"});
+    auto vulkan = engine::make_backend_provider("vulkan", {.devices = {"0"}});
     if (!vulkan.ok()) GTEST_SKIP() << vulkan.error().message;
     serve_both_ways();
     const auto answers = stayed(1);

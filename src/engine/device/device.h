@@ -44,6 +44,8 @@ class Device {
     virtual std::int32_t compute_threads() const = 0;
     // This machine's threads for what no device does: drawing tokens.
     virtual ThreadPool& host_threads() = 0;
+    // It is gone, or its driver reset it: nothing more will succeed.
+    virtual bool lost() const { return false; }
     // What was called so far begins now, where the device would rather wait until it is more or
     // until someone reads.
     virtual void start() {}

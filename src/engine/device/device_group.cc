@@ -49,6 +49,10 @@ std::int32_t DeviceGroup::compute_threads() const {
     return sum;
 }
 
+bool DeviceGroup::lost() const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->lost(); });
+}
+
 void DeviceGroup::start() {
     for (const auto& rank : ranks_) rank->start();
 }

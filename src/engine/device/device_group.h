@@ -30,6 +30,7 @@ class DeviceGroup final : public Device {
     std::int64_t memory_bytes() const override;
     std::int32_t compute_threads() const override;
     ThreadPool& host_threads() override { return ranks_.front()->host_threads(); }
+    bool lost() const override;
     void start() override;
 
     // Takes memory of the devices once it is known how it is divided.

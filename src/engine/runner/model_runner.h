@@ -42,6 +42,7 @@ class ModelRunner final : public Backend {
     void drop_kv() override;
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
     std::int32_t compute_threads() const override { return device_->compute_threads(); }
+    bool lost() const override { return device_->lost(); }
     std::int32_t hidden_size() const override { return config_.hidden; }
     std::int64_t swap_pages() const override { return kv_ == nullptr ? 0 : kv_->swap_pages(); }
     std::string kv_format() const override;

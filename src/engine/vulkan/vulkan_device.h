@@ -41,6 +41,7 @@ class VulkanDevice final : public Device {
     std::int64_t memory_bytes() const override;
     std::int32_t compute_threads() const override { return 0; }
     ThreadPool& host_threads() override { return threads_; }
+    bool lost() const override { return context_->lost(); }
     void start() override { commands_->start(); }
 
     base::Result<std::unique_ptr<Buffer>> make_buffer(std::int64_t floats) override;

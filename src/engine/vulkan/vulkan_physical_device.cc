@@ -105,6 +105,8 @@ VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device) {
     info.name = properties.properties.deviceName;
     info.type = type_name(properties.properties.deviceType);
     info.software = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    info.host_memory =
+        info.software || properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     info.compute_family = compute_family(device);
     if (info.api_version < VK_API_VERSION_1_2) {
         info.missing.emplace_back("Vulkan 1.2");
@@ -136,11 +138,11 @@ std::int64_t free_device_bytes(const VulkanDeviceInfo& device) {
         bytes = std::max<std::int64_t>(0, static_cast<std::int64_t>(budget.heapBudget[heap]) -
                                               static_cast<std::int64_t>(budget.heapUsage[heap]));
     }
-    return device.software ? std::min(bytes, base::usable_memory_bytes()) : bytes;
+    return device.host_memory ? std::min(bytes, base::usable_memory_bytes()) : bytes;
 }
 
 std::int64_t offered_device_bytes(const VulkanDeviceInfo& device, std::int64_t free_bytes) {
-    return device.software ? free_bytes / 5 * 4 : free_bytes / 10 * 9;
+    return device.host_memory ? free_bytes / 5 * 4 : free_bytes / 10 * 9;
 }
 
 }  // namespace helix::engine

@@ -28,6 +28,9 @@ class VulkanProvider final : public BackendProvider {
 
     std::string name() const override { return "vulkan"; }
     std::int32_t ranks() const override { return static_cast<std::int32_t>(devices_.size()); }
+    // The UUIDs of its devices; "" of software, which computes on this machine's cores.
+    std::string processors() const override;
+    base::Status prove() const override;
     // Of all devices together: as many times as there are that of the one with the least.
     DeviceMemory memory() const override;
     base::Status check(const model::ModelConfig& config, std::int32_t threads) const override;
