@@ -5,6 +5,7 @@
 
 #include "base/escape.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
 
@@ -43,7 +44,7 @@ int report(const base::Status& status) {
 int run(int argc, const char* const* argv) {
     App app;
     std::string level = "info";
-    app.parser.set_version_flag("--version", "helix 0.1.0");
+    app.parser.set_version_flag("--version", std::string("helix ") + base::kVersion);
     app.parser.add_option("--log-level", level, "debug, info, warn, error or off")
         ->envname("HELIX_LOG");
     app.parser.require_subcommand(1);

@@ -17,6 +17,7 @@
 #include "base/index.h"
 #include "base/random.h"
 #include "engine/cpu/cpu_device.h"
+#include "engine/proof/operator_values.h"
 #include "engine/vulkan/vulkan_device.h"
 #include "op_helpers.h"
 
@@ -82,16 +83,14 @@ class VulkanTest : public testing::Test {
 // As bits; a NaN is as good as another, since devices choose its payload.
 inline testing::AssertionResult same_floats(std::span<const float> got,
                                             std::span<const float> right) {
-    if (got.size() != right.size()) {
-        return testing::AssertionFailure() << got.size() << " floats, not " << right.size();
-    }
-    for (std::size_t i = 0; i < got.size(); ++i) {
-        if (std::isnan(got[i]) && std::isnan(right[i])) continue;
-        if (same_bits(got.subspan(i, 1), right.subspan(i, 1))) continue;
-        return testing::AssertionFailure()
-               << "float " << i << " is " << got[i] << ", not " << right[i];
-    }
-    return testing::AssertionSuccess();
+    const std::string difference = proof::first_difference(got, right);
+    if (difference.empty()) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << difference;
+}
+inline testing::AssertionResult same_values(const proof::Values& got, const proof::Values& right) {
+    if (!got.ok()) return testing::AssertionFailure() << got.error().message;
+    if (!right.ok()) return testing::AssertionFailure() << right.error().message;
+    return same_floats(*got, *right);
 }
 
 }  // namespace helix::engine::test

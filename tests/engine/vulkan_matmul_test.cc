@@ -1,8 +1,7 @@
 // Matrices of every format on a Vulkan device: the CPU device's bits, with the device's integer dot
 // product and without.
 
-#include <algorithm>
-#include <limits>
+#include <vector>
 
 #include "engine/kernels/packed_matrix.h"
 #include "vulkan_fixture.h"
@@ -10,17 +9,11 @@
 namespace helix::engine::test::vulkan_matmul_test {
 namespace {
 
-struct Shape {
-    std::int64_t rows, outputs, cols;
-};
 // Rows around the sizes of tiles; columns of one segment, of several, and of several with a short
 // last one; the last is more segments than a workgroup takes at a time.
-constexpr Shape kShapes[] = {{1, 16, 256}, {2, 5, 32},    {7, 33, 800}, {8, 40, 512},
-                             {9, 17, 96},  {33, 20, 288}, {1, 3, 4608}};
-
-std::int64_t fitting_cols(TensorType type, std::int64_t cols) {
-    const std::int64_t block = model::tensor_type_info(type)->block_size;
-    return (cols + block - 1) / block * block;
+std::vector<proof::MatmulCase> cases_of(TensorType type) {
+    return {{type, 1, 16, 256}, {type, 2, 5, 32},    {type, 7, 33, 800}, {type, 8, 40, 512},
+            {type, 9, 17, 96},  {type, 33, 20, 288}, {type, 1, 3, 4608}};
 }
 
 std::unique_ptr<Matrix> make_matrix(Device& device, const MatrixShape& shape,
@@ -38,85 +31,29 @@ class VulkanMatmul : public VulkanTest, public testing::WithParamInterface<Tenso
 class VulkanMatmulOfSome : public VulkanMatmul {};
 
 TEST_P(VulkanMatmul, GivesTheBitsOfTheCpu) {
-    const TensorType type = GetParam();
-    base::Random random(811 + static_cast<std::uint64_t>(type));
-    for (const Shape& shape : kShapes) {
-        const std::int64_t cols = fitting_cols(type, shape.cols);
-        const auto w =
-            random_matrix(random, type, base::size_of(shape.outputs), base::size_of(cols));
-        const auto x = random_floats(random, base::size_of(shape.rows * cols), 3);
-        const auto y = random_floats(random, base::size_of(shape.rows * shape.outputs), 2);
-        const MatrixShape of{type, 1, shape.outputs, cols};
-        const auto on = [&](Device& device) {
-            const auto matrix = make_matrix(device, of, w.bytes);
-            const auto from = make(device, x);
-            const auto to = poisoned(device, std::ssize(y));
-            const auto added = make(device, y);
-            const ops::Projection both[] = {{*matrix, *to, false}, {*matrix, *added, true}};
-            device.matmul({*from, shape.rows, both});
-            auto values = values_of(device, *to);
-            const auto sums = values_of(device, *added);
-            values.insert(values.end(), sums.begin(), sums.end());
-            return values;
-        };
-        const auto right = on(*cpu_);
+    std::uint64_t seed = 811;
+    for (const proof::MatmulCase& c : cases_of(GetParam())) {
+        const auto right = proof::matmul_values(*cpu_, c, ++seed);
         for (const bool dot : {true, false}) {
             vulkan().use_integer_dot(dot);
-            EXPECT_TRUE(same_floats(on(*vulkan_), right))
-                << shape.rows << " x " << shape.outputs << " x " << cols << ", dot " << dot;
+            EXPECT_TRUE(same_values(proof::matmul_values(*vulkan_, c, seed), right))
+                << c.rows << " x " << c.outputs << " x " << c.cols << ", dot " << dot;
         }
     }
 }
 
-// Blocks of zeros, of tiny numbers, with an infinity and with a NaN.
 TEST_P(VulkanMatmulOfSome, TakesActivationsThatAreNoNumbers) {
-    const TensorType type = GetParam();
-    base::Random random(911);
-    const std::int64_t cols = 256;
-    const std::int64_t rows = 4;
-    const auto w = random_matrix(random, type, 16, base::size_of(cols));
-    auto x = random_floats(random, base::size_of(rows * cols));
-    std::fill_n(x.begin(), cols, 0.0F);
-    std::fill_n(x.begin() + cols, cols / 2, 1e-31F);
-    x[base::size_of(2 * cols + 40)] = std::numeric_limits<float>::infinity();
-    x[base::size_of(3 * cols + 70)] = std::numeric_limits<float>::quiet_NaN();
-    const auto on = [&](Device& device) {
-        const auto matrix = make_matrix(device, {type, 1, 16, cols}, w.bytes);
-        const auto to = poisoned(device, rows * 16);
-        const ops::Projection one[] = {{*matrix, *to, false}};
-        device.matmul({*make(device, x), rows, one});
-        return values_of(device, *to);
-    };
-    EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_)));
+    const proof::MatmulCase c{GetParam(), 4, 16, 256, true};
+    EXPECT_TRUE(
+        same_values(proof::matmul_values(*vulkan_, c, 911), proof::matmul_values(*cpu_, c, 911)));
 }
 
 TEST_P(VulkanMatmulOfSome, MultipliesVisitsByTheirExperts) {
-    const TensorType type = GetParam();
-    base::Random random(1011);
-    const std::int64_t cols = 256;
-    constexpr std::int64_t kExperts = 5;
-    constexpr std::int64_t kUsed = 2;
-    constexpr std::int64_t kOutputs = 19;
-    const auto w = random_matrix(random, type, kExperts * kOutputs, base::size_of(cols));
     for (const std::int64_t rows : {1, 6, 31}) {
-        const auto x = random_floats(random, base::size_of(rows * cols));
-        const auto scores = random_floats(random, base::size_of(rows * kExperts));
-        const auto on = [&](Device& device) {
-            const auto routing = device.make_routing();
-            const auto of_rows = make(device, scores);
-            device.route_rows({*of_rows, rows, kExperts, kUsed, true, *routing});
-            const auto from = make(device, x);
-            const auto visits = poisoned(device, rows * kUsed * cols);
-            device.gather_visits({*routing, *from, *visits, cols});
-            const auto matrix = make_matrix(device, {type, kExperts, kOutputs, cols}, w.bytes);
-            const auto products = poisoned(device, rows * kUsed * kOutputs);
-            const ops::Projection one[] = {{*matrix, *products, false}};
-            device.expert_matmul({*routing, *visits, one});
-            const auto sums = make(device, std::vector<float>(base::size_of(rows * kOutputs)));
-            device.add_visits({*routing, *products, *sums, kOutputs});
-            return values_of(device, *sums);
-        };
-        EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_))) << rows << " rows";
+        const proof::ExpertsCase c{GetParam(), rows, 5, 2, 19, 256};
+        EXPECT_TRUE(same_values(proof::experts_values(*vulkan_, c, 1011),
+                                proof::experts_values(*cpu_, c, 1011)))
+            << rows << " rows";
     }
 }
 
