@@ -16,6 +16,7 @@ import typescript from 'highlight.js/lib/languages/typescript';
 import xml from 'highlight.js/lib/languages/xml';
 import yaml from 'highlight.js/lib/languages/yaml';
 import { Marked, type Tokens } from 'marked';
+import { blockTokens } from './tokens';
 
 // A model's text as HTML. The text is hostile: it may repeat whatever it was shown. HTML in it is
 // shown as text, pictures are links (loading one would tell its owner what was said here), links
@@ -103,11 +104,16 @@ export interface Block {
   html: string;
 }
 
+function shownAsItIs(text: string): Block {
+  return { raw: text, html: `<p class="raw">${escapeHtml(text)}</p>` };
+}
+
 // The blocks of a text. Those that are as they were before are taken from `before`: while an answer
 // streams only its last block changes, and only that is made and drawn again.
 export function toBlocks(text: string, before: Block[] = []): Block[] {
-  if (text.length > MAX_PARSED) return [{ raw: text, html: `<p class="raw">${escapeHtml(text)}</p>` }];
-  const tokens = marked.lexer(text);
+  if (text.length > MAX_PARSED) return [shownAsItIs(text)];
+  const tokens = blockTokens(text, marked.defaults);
+  if (!tokens) return [shownAsItIs(text)];
   const links = JSON.stringify(tokens.links);
   return tokens
     .filter((token) => token.type !== 'space' && token.type !== 'def')
