@@ -12,7 +12,7 @@ coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev coinor-libosi-dev coinor-l
 libvulkan-dev libvulkan-volk-dev glslang-tools"
 if [ "${1:-}" = "--test" ]; then
     packages="$packages clang libclang-rt-dev clang-format clang-tidy python3-jinja2 nodejs curl
-mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
+mesa-vulkan-drivers vulkan-validationlayers spirv-tools chromium fonts-dejavu-core"
     # A nodejs from elsewhere brings its own npm and refuses Debian's.
     command -v npm >/dev/null 2>&1 || packages="$packages npm"
 elif [ "${1:-}" = "--fuzz" ]; then
