@@ -128,7 +128,9 @@ void add_profile(App& app) {
     CLI::App* profile = app.parser.add_subcommand(
         "profile", "Measures how fast this machine runs a model's layers, as tables");
     auto a = std::make_shared<ProfileArguments>();
-    profile->add_option("--model", a->model, "a GGUF file, or a folder of safetensors")->required();
+    profile
+        ->add_option("--model", a->model, "a GGUF file, a folder of safetensors, or OWNER/REPO:TAG")
+        ->required();
     profile->add_option("--quantize", a->weights.quantize,
                         "q8_0 or q4_0: what a folder's matrices become when they are loaded");
     profile->add_option("--output", a->output, "folder for the tables; other machines' stay")
@@ -157,7 +159,10 @@ void add_profile(App& app) {
         "  helix profile --model llama.gguf --output profiles --type big-server\n"
         "  helix profile --model llama.gguf --output profiles --type laptop --threads 4 "
         "--memory 6GB");
-    profile->callback([&app, a] { app.action = [a] { return run_profile(*a); }; });
+    profile->callback([&app, a] {
+        app.models = {&a->model};
+        app.action = [a] { return run_profile(*a); };
+    });
 }
 
 }  // namespace helix::cli

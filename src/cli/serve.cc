@@ -507,7 +507,8 @@ void add_serve(App& app) {
     ServeArguments& a = *arguments;
     command
         ->add_option("--model", a.model,
-                     "a GGUF file, or a folder of safetensors with config.json and tokenizer.json")
+                     "a GGUF file, a folder of safetensors with config.json and tokenizer.json, or "
+                     "OWNER/REPO:TAG of a hub, which is pulled when it is not there")
         ->required();
     command->add_option(
         "--quantize", a.weights.quantize,
@@ -584,7 +585,10 @@ void add_serve(App& app) {
         "Then: curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' "
         "\\\n"
         "        -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");
-    command->callback([&app, arguments] { app.action = [=] { return serve(*arguments); }; });
+    command->callback([&app, arguments] {
+        app.models = {&arguments->model, &arguments->draft_model};
+        app.action = [=] { return serve(*arguments); };
+    });
 }
 
 }  // namespace helix::cli

@@ -108,9 +108,9 @@ void add_worker(App& app) {
                        "this machine sees of itself: behind NAT or port forwarding [found out]");
     worker->add_option("--port", a.port, "it listens on for other workers [any that is free]");
     add_lost_after(*worker, a.lost_after_s);
-    worker->add_option(
-        "--model", a.model,
-        "a local copy of the model: used if it is the same, else weights are received");
+    worker->add_option("--model", a.model,
+                       "a local copy of the model, or OWNER/REPO:TAG of a hub: used if it is the "
+                       "same, else weights are received");
     worker->add_option("--quantize", a.weights.quantize,
                        "of a folder of safetensors as --model: as the coordinator was told");
     worker->add_option("--cache", a.cache,
@@ -126,7 +126,10 @@ void add_worker(App& app) {
         "  helix worker --join 192.0.2.7:8080 --key rack.key --role prefill\n"
         "  helix worker --join 127.0.0.1:8080 --backend modelled --type T4 \\\n"
         "               --profiles DIR --profile llama2-70b");
-    worker->callback([&app, arguments] { app.action = [=] { return run_worker(*arguments); }; });
+    worker->callback([&app, arguments] {
+        app.models = {&arguments->model};
+        app.action = [=] { return run_worker(*arguments); };
+    });
 }
 
 }  // namespace helix::cli
