@@ -1,6 +1,7 @@
 # make demo    a running cluster: one coordinator, three unequal workers, a small model of our own
 # make test    everything that is checked, as CI does it
 # make test-all   the same with whole sweeps: more seeds, every pair of faults
+# make web     the page for browsers, from web/src into web/dist (Node 18 or later)
 # make check ROOM=core    the tests of one room, quickly, after a change
 # make sim-night HOURS=8    the cluster fuzz on all cores; HOURS=0.01 for a quick try
 # make fuzz MINUTES=10    what reads bytes from outside gets any bytes, within limits of memory and time
@@ -12,7 +13,7 @@ JOBS ?= $(shell nproc)
 MODEL ?=
 BUILD := build/release
 
-.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check tidy layers words asan tsan fuzz clean help
+.PHONY: all build demo demo-check test test-all check bench sim-night chaos format format-check tidy layers words asan tsan fuzz web clean help
 
 all: build
 
@@ -93,6 +94,9 @@ fuzz:
 	@tools/install-deps.sh --fuzz
 	@cmake --preset fuzz >/dev/null && cmake --build --preset fuzz -j $(JOBS) --target fuzzers
 	@fuzz/run.py build/fuzz --minutes $(MINUTES)
+
+web:
+	@web/build.sh
 
 clean:
 	@rm -rf build

@@ -80,7 +80,8 @@ function(helix_executable name main room)
 endfunction()
 
 # helix_test(NAME [SHARDS n] SOURCES... LIBS room...): a GoogleTest program; as n ctest entries NAME_1 to NAME_n, each
-# with a part of its tests, where it waits or computes long. The label slow leaves it out of the sanitizer runs.
+# with a part of its tests, where it waits or computes long; these start first, so that none is left for the end. The
+# label slow leaves it out of the sanitizer runs.
 function(helix_test name)
     cmake_parse_arguments(ARG "" "SHARDS" "SOURCES;LIBS" ${ARGN})
     add_executable(${name} ${ARG_SOURCES})
@@ -100,7 +101,7 @@ function(helix_test name)
     foreach(shard RANGE 1 ${ARG_SHARDS})
         math(EXPR index "${shard} - 1")
         add_test(NAME ${name}_${shard} COMMAND ${name} --gtest_brief=1 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-        set_tests_properties(${name}_${shard} PROPERTIES
+        set_tests_properties(${name}_${shard} PROPERTIES COST 1
             ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
     endforeach()
 endfunction()

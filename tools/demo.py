@@ -484,7 +484,7 @@ class Demo:
         else:
             body["prompt"] = "Once upon a time"
         path = "/v1/chat/completions" if self.api.chat else "/v1/completions"
-        self.screen.title(f"The cluster is running at {url}/v1 - Ctrl-C ends it.")
+        self.screen.title(f"The cluster is running - Ctrl-C ends it. Chat with it in a browser: {url}")
         self.screen.line(f"Try:\n  curl -N {url}{path} -H 'Content-Type: application/json' \\\n"
                          f"    -d '{json.dumps(body)}'\n  curl {url}/helix/plan\n  curl {url}/helix/cluster")
         while True:

@@ -6,13 +6,13 @@
 set -eu
 
 packages="build-essential cmake ninja-build ccache mold pkg-config python3
-libzmq3-dev libsodium-dev libssl-dev protobuf-compiler libprotobuf-dev libboost-dev nlohmann-json3-dev libcli11-dev
+libzmq3-dev libsodium-dev libssl-dev libcurl4-openssl-dev protobuf-compiler libprotobuf-dev libboost-dev nlohmann-json3-dev libcli11-dev
 libspdlog-dev libfmt-dev liblemon-dev libpcre2-dev libutf8proc-dev libsqlite3-dev libxxhash-dev libtomlplusplus-dev
 coinor-libcbc-dev coinor-libcgl-dev coinor-libclp-dev coinor-libosi-dev coinor-libcoinutils-dev libgtest-dev libgmock-dev
 libvulkan-dev libvulkan-volk-dev glslang-tools"
 if [ "${1:-}" = "--test" ]; then
     packages="$packages clang libclang-rt-dev clang-format clang-tidy python3-jinja2 nodejs curl
-mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
+mesa-vulkan-drivers vulkan-validationlayers spirv-tools chromium fonts-dejavu-core"
     # A nodejs from elsewhere brings its own npm and refuses Debian's.
     command -v npm >/dev/null 2>&1 || packages="$packages npm"
 elif [ "${1:-}" = "--fuzz" ]; then

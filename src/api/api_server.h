@@ -13,6 +13,7 @@
 #include "api/tracing/tracer.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "base/version.h"
 #include "net/http_server.h"
 
 // The OpenAI-compatible HTTP interface in front of the services of its models. What it answers:
@@ -44,7 +45,7 @@ struct ApiOptions {
     std::uint64_t seed = 0;  // for ids, and for requests that bring no seed
     base::Duration ping_interval = base::from_seconds(15);
     std::size_t recent_requests = 256;
-    std::string version = "0.1.0";
+    std::string version = base::kVersion;
     ExtraPages pages;
     std::optional<JobOptions> jobs;         // absent: no files, no batches
     std::optional<TracingOptions> tracing;  // absent: no traces

@@ -148,7 +148,10 @@ Access access_of(std::string_view method, std::string_view path) {
         return change ? Access::admin : Access::internals;
     }
     if (path == "/metrics") return Access::internals;
-    if ((path == "/" || path == "/openapi.json") && !change) return Access::open;
+    // The page itself is no secret; what it asks for is.
+    if ((path == "/" || path == "/openapi.json" || path.starts_with("/assets/")) && !change) {
+        return Access::open;
+    }
     return Access::client;
 }
 

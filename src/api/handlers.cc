@@ -22,7 +22,9 @@
 #include "api/openapi.h"
 #include "api/preparation.h"
 #include "api/tools_request.h"
+#include "api/web_page.h"
 #include "api/writers/ollama_shape.h"
+#include "base/check.h"
 
 namespace helix::api::handle {
 namespace {
@@ -266,20 +268,33 @@ void nodes(ApiContext& context, const Exchange& exchange, Words) {
     context.respond(*exchange, json_response(nodes_json(context.cluster().view())));
 }
 
-// For who opens the address in a browser.
+// Programs, which do not ask for HTML by name, get text.
 void start_page(ApiContext& context, const Exchange& exchange, Words) {
+    if (wants_page(exchange->request())) {
+        const PageFile* index = find_page_file("/index.html");
+        CHECK(index != nullptr);
+        return context.respond(*exchange, page_response(*index, exchange->request()));
+    }
     std::vector<std::string_view> names;
     for (const ModelEntry& model : context.models.all()) names.emplace_back(model.info.name);
     net::HttpResponse response;
     response.content_type = kPlainText;
+    response.headers = {{"vary", "Accept, Accept-Encoding"}};
     response.body = fmt::format(
         "Helix serves {} here: OpenAI's API under /v1, like POST /v1/chat/completions\n\n"
+        "/                 in a browser: a page to chat on\n"
         "/helix/plan       which layers are on which machine; /helix/plan.svg draws it\n"
         "/helix/cluster    workers, KV memory, recent requests and their pipelines, as JSON\n"
         "/metrics          for Prometheus\n"
         "/health/ready     may requests come?\n",
         fmt::join(names, ", "));
     context.respond(*exchange, response);
+}
+
+void page_asset(ApiContext& context, const Exchange& exchange, Words words) {
+    const PageFile* file = find_page_file("/assets/" + std::string(words[0]));
+    if (file == nullptr) return nothing(context, exchange);
+    context.respond(*exchange, page_response(*file, exchange->request()));
 }
 
 void join(ApiContext& context, const Exchange& exchange, Words) {

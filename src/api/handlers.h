@@ -63,7 +63,10 @@ Handler ready;
 Handler live;
 Handler metrics;
 Handler version;
+
+// The page for browsers, and what it consists of.
 Handler start_page;
+Handler page_asset;  // its name
 
 // The cluster, and what may be done with it.
 Handler cluster;

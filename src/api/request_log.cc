@@ -50,9 +50,18 @@ std::uint32_t host_of(const core::ClusterView& view, const core::WorkerView& wor
     return worker.worker.value;
 }
 
+// Workers that share what computes, in the same way.
+std::uint32_t processors_of(const core::ClusterView& view, const core::WorkerView& worker) {
+    for (const core::WorkerView& other : view.workers) {
+        if (spec::share_processors(worker.node, other.node)) return other.worker.value;
+    }
+    return worker.worker.value;
+}
+
 json worker_json(const core::ClusterView& view, const core::WorkerView& worker) {
     return {{"id", worker.worker.value},
             {"host", host_of(view, worker)},
+            {"processors", processors_of(view, worker)},
             {"name", worker.node.name},
             {"type", worker.node.type},
             {"region", worker.node.region},

@@ -94,7 +94,12 @@ constexpr std::array kRoutes = {
     post("/batches/{id}/cancel", handle::cancel_batch, "ends a batch").refuses_others(),
     get("/props", handle::props, "what llama.cpp's web page asks of a server").unversioned(),
     get("/slots", handle::slots, "what is computed, as llama.cpp's server shows it").unversioned(),
-    get("/", handle::start_page, "a page that says where what is").hides_others().unversioned(),
+    get("/", handle::start_page, "the page for browsers; for others, in text, where what is")
+        .hides_others()
+        .unversioned(),
+    get("/assets/{name}", handle::page_asset, "the files that the page consists of")
+        .hides_others()
+        .unversioned(),
     get("/health", handle::health, "200 once a placement is in force, 503 before").unversioned(),
     get("/health/ready", handle::ready, "the same, and 503 while it stops").unversioned(),
     get("/health/live", handle::live, "200: the process answers").unversioned(),

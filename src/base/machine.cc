@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/split.h"
 
 namespace helix::base {
 namespace {
@@ -40,12 +41,8 @@ std::vector<std::string> words_of(const std::string& line) {
 }
 
 bool has_item(std::string_view list, std::string_view item) {
-    while (!list.empty()) {
-        const std::size_t comma = std::min(list.find(','), list.size());
-        if (list.substr(0, comma) == item) return true;
-        list.remove_prefix(std::min(comma + 1, list.size()));
-    }
-    return false;
+    const std::vector<std::string_view> items = split(list, ',');
+    return std::find(items.begin(), items.end(), item) != items.end();
 }
 
 // One hierarchy of control groups that this process is in.

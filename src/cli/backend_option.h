@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -8,15 +10,15 @@
 #include "model/model_config.h"
 #include "node/worker_options.h"
 
-// The options that say what a worker computes with; shared by `worker` and the worker inside
-// `serve`.
+// The options that say what workers compute with, one for each device; shared by `worker` and the
+// workers inside `serve`.
 
 namespace helix::cli {
 
 struct BackendArguments {
     std::string backend;         // "" = as --device says, else cpu
     std::string device;          // "" = the first of the backend
-    std::string memory;          // a size; "" = what the machine has
+    std::string memory;          // a size, or one for each device; "" = what the devices have
     std::string swap;            // a size; "" = none
     std::string migration_rate;  // a size; "" = by the engine's threads
     bool no_prefix_cache = false;
@@ -35,16 +37,31 @@ void add_backend_options(CLI::App& command, BackendArguments& arguments);
 // worker that receives its model is told when it measures itself. options: filled.
 base::Status check_tensor_parallel(const node::WorkerOptions& options,
                                    const model::ModelConfig& config);
-// What --backend and --device say together; the device is as engine::BackendOptions has it.
+// What one worker computes with.
 struct BackendChoice {
     std::string backend = "cpu";
-    std::string device = {};
+    std::vector<std::string> devices = {};  // as engine::BackendOptions has them
+
+    // As --device names it: "cpu", "vulkan:0+vulkan:1".
+    std::string device() const;
 };
-// invalid: --device is not understood, or contradicts --backend; names both. Of `auto` it finds the
-// best device, and the log says which.
+// What --backend and --device say together: one for each worker. invalid: --device is not
+// understood, or contradicts --backend; names both. Of `auto` it finds the best device, of `all`
+// every GPU that is no software and computes correctly, and the CPU; the log says which.
+base::Result<std::vector<BackendChoice>> choose_backends(const BackendArguments& arguments);
+
+// The same of a command that computes with one. invalid: several.
 base::Result<BackendChoice> choose_backend(const BackendArguments& arguments);
 
-// Fills memory, swap, migration rate, prefix cache, threads, speed, type and backend.
-base::Status fill_backend(const BackendArguments& arguments, node::WorkerOptions& options);
+// What --memory asks for each device, 0 where it says nothing. invalid: several devices and one
+// size, or a device that --device does not name; says which there are.
+base::Result<std::vector<std::int64_t>> asked_memory(const std::string& memory,
+                                                     const std::vector<BackendChoice>& choices);
+
+// The options of the workers, one for each device: `common`, and memory, swap, migration rate,
+// prefix cache, threads, speed, type and backend. Of several each has common's name with its device
+// behind it, like "den-vulkan0", and its part of the host's memory and threads.
+base::Result<std::vector<node::WorkerOptions>> make_workers(const BackendArguments& arguments,
+                                                            const node::WorkerOptions& common);
 
 }  // namespace helix::cli

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -18,11 +19,15 @@ struct App {
     CLI::App parser{"Helix serves one large language model on whatever machines there are.",
                     "helix"};
     std::function<base::Status()> action;  // of the subcommand that was named
+    // What it calls models: paths, names of a hub or addresses. They are paths when action runs.
+    std::vector<std::string*> models;
 };
 
 void add_serve(App& app);
 void add_worker(App& app);
 void add_model(App& app);
+void add_pull(App& app);
+void add_model_cache(CLI::App& model, App& app);  // to `helix model`
 void add_plan(App& app);
 void add_machines(App& app);
 void add_devices(App& app);

@@ -9,6 +9,7 @@
 
 #include "base/machine.h"
 #include "cli/command.h"
+#include "cli/device_choice.h"
 #include "engine/devices.h"
 #include "spec/units.h"
 
@@ -28,7 +29,7 @@ nlohmann::ordered_json device_json(const engine::VulkanDescription& d) {
     }
     json["fma"] = d.fused_fma ? "fused" : "emulated";
     json["keeps_subnormals"] = d.keeps_subnormals;
-    json["integer_dot"] = d.integer_dot;
+    json["integer_dot"] = engine::to_string(d.integer_dot);
     return json;
 }
 
@@ -55,9 +56,11 @@ std::string device_text(const engine::VulkanDescription& d) {
     if (!d.driver.empty()) text += fmt::format("{}driver {}\n", indent, d.driver);
     if (!d.uuid.empty()) text += fmt::format("{}UUID {}\n", indent, d.uuid);
     if (!d.refused.empty()) return text + fmt::format("{}refused: {}\n", indent, d.refused);
-    return text + fmt::format("{}fma {}, subnormals {}, {} integer dot product\n", indent,
+    return text + fmt::format("{}fma {}, subnormals {}, integer dot product {}{}\n", indent,
                               d.fused_fma ? "fused" : "emulated",
-                              d.keeps_subnormals ? "kept" : "lost", d.integer_dot ? "has" : "no");
+                              d.keeps_subnormals ? "kept" : "lost",
+                              engine::to_string(d.integer_dot),
+                              d.integer_dot == engine::IntegerDot::wrong ? " and not used" : "");
 }
 
 std::string devices_text(const base::Allowance& cpu, const engine::VulkanList& vulkan) {
@@ -78,15 +81,64 @@ base::Status show_devices(bool json) {
     return base::Ok{};
 }
 
+// Options that say how the device is tried, without --prove or --measure.
+base::Status check_arguments(const DevicesArguments& a) {
+    if (a.full && !a.measure) return base::invalid("--full: goes with --measure");
+    if (!a.like.empty() && !a.measure) return base::invalid("--like: goes with --measure");
+    if (a.prove || a.measure) return base::Ok{};
+    const struct {
+        const char* option;
+        bool given;
+    } options[] = {{"--device", !a.device.empty()},
+                   {"--seed", !a.seed.empty()},
+                   {"--quick", a.quick},
+                   {"--record", !a.record.empty()}};
+    for (const auto& [option, given] : options) {
+        if (given) return base::invalid(std::string(option) + ": goes with --prove or --measure");
+    }
+    return base::Ok{};
+}
+
+base::Status run_devices(const DevicesArguments& a) {
+    TRY_VOID(check_arguments(a));
+    if (a.prove && a.measure)
+        return base::invalid("--measure: not at the same time as --prove; one after the other");
+    if (a.prove) return prove_devices(a);
+    if (a.measure) return measure_devices(a);
+    return show_devices(a.json);
+}
+
 }  // namespace
 
 void add_devices(App& app) {
     CLI::App* devices = app.parser.add_subcommand(
         "devices", "What this machine can compute with, named as --device takes it");
-    auto json = std::make_shared<bool>(false);
-    devices->add_flag("--json", *json, "one JSON object");
-    devices->footer("Examples:\n  helix devices\n  helix devices --json");
-    devices->callback([&app, json] { app.action = [json] { return show_devices(*json); }; });
+    auto a = std::make_shared<DevicesArguments>();
+    devices->add_flag("--json", a->json, "one JSON object");
+    devices->add_flag("--prove", a->prove,
+                      "compare every operator, and whole models, with the CPU, bit for bit");
+    devices->add_flag("--measure", a->measure,
+                      "measure how fast devices copy and multiply, the CPU among them");
+    devices->add_flag("--full", a->full,
+                      "with --measure: also every weight format and attention, at the shapes of "
+                      "models with 1 and 8 billion weights");
+    devices->add_option("--device", a->device,
+                        "with these: only this one, like vulkan:0 [all GPUs; where there are "
+                        "none, devices of software]");
+    devices->add_option("--seed", a->seed, "of the random numbers [of the clock]");
+    devices->add_flag("--quick", a->quick, "little of everything, to try it out");
+    devices->add_option("--budget", a->budget, "with --full: about how long it may take")
+        ->capture_default_str();
+    devices->add_option("--like", a->like,
+                        "with --measure: a type of 'helix machines' to set figures against");
+    devices->add_option("--record", a->record, "a file that gets a line of JSON for each device");
+    devices->footer(
+        "Examples:\n"
+        "  helix devices\n"
+        "  helix devices --prove --device vulkan:0\n"
+        "  helix devices --measure --like 'RTX 4090'\n"
+        "  helix devices --measure --full --device vulkan:0 --record speed.jsonl");
+    devices->callback([&app, a] { app.action = [a] { return run_devices(*a); }; });
 }
 
 }  // namespace helix::cli

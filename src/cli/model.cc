@@ -1,4 +1,4 @@
-// helix model info FILE · helix model synth OUT
+// helix model info FILE · helix model synth OUT (list and rm are in pull.cc)
 
 #include <cstdio>
 #include <memory>
@@ -42,12 +42,13 @@ std::string shape_names() {
 }  // namespace
 
 void add_model(App& app) {
-    CLI::App* model =
-        app.parser.add_subcommand("model", "Look at model files, make synthetic ones");
+    CLI::App* model = app.parser.add_subcommand(
+        "model", "Look at model files, list and remove pulled ones, make synthetic ones");
     model->require_subcommand(1);
     model->footer(
         "Examples:\n"
         "  helix model info llama.gguf\n"
+        "  helix model list\n"
         "  helix model synth --shape llama-1b --quant q8_0 out.gguf\n"
         "\n'helix model COMMAND --help' says more.");
 
@@ -56,15 +57,18 @@ void add_model(App& app) {
     auto path = std::make_shared<std::string>();
     auto json = std::make_shared<bool>(false);
     auto weights = std::make_shared<model::WeightOptions>();
-    info->add_option("FILE", *path, "a GGUF file, or a folder of safetensors")->required();
+    info->add_option("FILE", *path, "a GGUF file, a folder of safetensors, or OWNER/REPO:TAG")
+        ->required();
     info->add_option("--quantize", weights->quantize,
                      "q8_0 or q4_0: as the folder would be loaded with this option");
     info->add_flag("--json", *json, "one JSON object instead of lines for people");
     info->footer("Example:\n  helix model info llama.gguf");
     info->callback([&app, path, weights, json] {
+        app.models = {path.get()};
         app.action = [=] { return show_info(*path, *weights, *json); };
     });
 
+    add_model_cache(*model, app);
     CLI::App* synth = model->add_subcommand(
         "synth", "Writes a model of a real shape with random weights, for tests and benchmarks");
     auto options = std::make_shared<model::SynthOptions>();

@@ -59,7 +59,10 @@ void add_plan(App& app) {
         "  helix plan office.toml --model llama3-8b --current plan.json --remove den\n"
         "  helix plan office.toml --model llama3-8b --advise 3\n"
         "\nInterrupt it (Ctrl-C) and it shows the best plan so far.");
-    plan->callback([&app, a] { app.action = [a] { return run_plan(*a); }; });
+    plan->callback([&app, a] {
+        app.models = {&a->problem.model};
+        app.action = [a] { return run_plan(*a); };
+    });
 }
 
 }  // namespace helix::cli

@@ -6,8 +6,8 @@ void add_problem_options(CLI::App& command, lab::ProblemSource& problem) {
     command.add_option("CLUSTER", problem.cluster, "a cluster file, .json or .toml")->required();
     command
         .add_option("--model", problem.model,
-                    "a model's name (llama3-8b), a GGUF file, a folder of safetensors, or a "
-                    "Hugging Face config.json")
+                    "a model's name (llama3-8b), a GGUF file, a folder of safetensors, a "
+                    "Hugging Face config.json, or OWNER/REPO:TAG of a hub")
         ->required();
     command
         .add_option("--weights", problem.weights,

@@ -11,10 +11,12 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cli/backend_option.h"
 #include "cli/command.h"
 #include "cli/kv_option.h"
 #include "cli/progress.h"
 #include "cli/size_option.h"
+#include "engine/backends.h"
 #include "model/weight_source.h"
 #include "node/machine_tables.h"
 #include "spec/profile_tables.h"
@@ -30,6 +32,7 @@ struct ProfileArguments {
     std::string output;
     std::string type;
     std::string name;
+    std::string device;
     std::string memory;
     int threads = 0;
     std::string cpus;
@@ -86,13 +89,22 @@ base::Result<node::TableQuestion> table_question(const ProfileArguments& a) {
     if (!a.memory.empty()) {
         TRY(question.memory_bytes, parse_size("--memory", a.memory));
     }
-    question.engine.threads = a.threads;
-    question.engine.block_size = a.block_size;
-    if (!a.cpus.empty()) {
-        TRY(question.engine.cpus, parse_cpu_list("--cpus", a.cpus));
+    question.threads = a.threads;
+    TRY_VOID(parse_kv("--kv", a.kv));
+    question.kv_type = a.kv;
+    question.request.block_size = a.block_size;
+    BackendArguments device;
+    device.device = a.device;
+    TRY(const BackendChoice choice, choose_backend(device));
+    engine::BackendOptions options;
+    options.ranks = a.tp;
+    options.cpus = a.cpus;
+    options.devices = choice.devices;
+    TRY(question.backend, engine::make_backend_provider(choice.backend, options));
+    if (choice.backend != "cpu" && a.type.empty()) {
+        question.type =
+            fmt::format("{}-{}{}", host_name(), choice.backend, fmt::join(choice.devices, "-"));
     }
-    question.engine.ranks = a.tp;
-    TRY(question.engine.kv_type, parse_kv("--kv", a.kv));
     question.request.context = a.context;
     question.request.most_prompt = a.most_prompt;
     question.request.most_sequences = a.most_sequences;
@@ -126,21 +138,29 @@ base::Status run_profile(const ProfileArguments& a) {
 
 void add_profile(App& app) {
     CLI::App* profile = app.parser.add_subcommand(
-        "profile", "Measures how fast this machine runs a model's layers, as tables");
+        "profile",
+        "Measures how fast this machine, or a GPU of it, runs a model's layers, as tables");
     auto a = std::make_shared<ProfileArguments>();
-    profile->add_option("--model", a->model, "a GGUF file, or a folder of safetensors")->required();
+    profile
+        ->add_option("--model", a->model, "a GGUF file, a folder of safetensors, or OWNER/REPO:TAG")
+        ->required();
     profile->add_option("--quantize", a->weights.quantize,
                         "q8_0 or q4_0: what a folder's matrices become when they are loaded");
     profile->add_option("--output", a->output, "folder for the tables; other machines' stay")
         ->required();
-    profile->add_option("--type", a->type, "what this kind of machine is called [host name]");
+    profile->add_option("--device", a->device,
+                        "what is measured, as 'helix devices' lists it: cpu, vulkan:N or "
+                        "vulkan:UUID, vulkan:0+vulkan:1 as one, auto [cpu]");
+    profile->add_option("--type", a->type,
+                        "what this kind of machine is called [host name, and the GPU's after it]");
     profile->add_option("--name", a->name, "what the model is called [from the file]");
     profile->add_option("--threads", a->threads, "of the engine [one per core]");
     profile->add_option("--cpus", a->cpus, "pin the engine's threads to these cores, like 0-3");
     profile->add_option("--tp", a->tp, "tensor parallel ranks, as the worker will have")
         ->capture_default_str();
     profile->add_option("--memory", a->memory,
-                        "for weights and KV cache, like 6GB [four fifths of what is free]");
+                        "for weights and KV cache, like 6GB [four fifths of what is free, of a GPU "
+                        "nine tenths]");
     profile->add_option("--kv", a->kv, kKvHelp)->capture_default_str();
     profile->add_option("--block-size", a->block_size, "tokens of a KV page")
         ->capture_default_str();
@@ -156,8 +176,12 @@ void add_profile(App& app) {
         "Examples:\n"
         "  helix profile --model llama.gguf --output profiles --type big-server\n"
         "  helix profile --model llama.gguf --output profiles --type laptop --threads 4 "
-        "--memory 6GB");
-    profile->callback([&app, a] { app.action = [a] { return run_profile(*a); }; });
+        "--memory 6GB\n"
+        "  helix profile --model llama.gguf --output profiles --type rtx4090 --device vulkan:0");
+    profile->callback([&app, a] {
+        app.models = {&a->model};
+        app.action = [a] { return run_profile(*a); };
+    });
 }
 
 }  // namespace helix::cli

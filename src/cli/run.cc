@@ -5,8 +5,10 @@
 
 #include "base/escape.h"
 #include "base/log.h"
+#include "base/version.h"
 #include "cli/command.h"
 #include "cli/help_text.h"
+#include "cli/pull_line.h"
 
 namespace helix::cli {
 namespace {
@@ -16,6 +18,7 @@ constexpr const char* kExamples =
     "  helix serve --model llama.gguf                      one machine, nothing to configure\n"
     "  helix worker --join 192.0.2.7:8080 --key den.key    adds this machine to a cluster\n"
     "  helix plan office.toml --model llama3-8b            which layers would go where\n"
+    "  helix pull Qwen/Qwen3-8B-GGUF:Q4_K_M                a model from a hub\n"
     "  helix model info llama.gguf                         what a model file holds\n"
     "  helix bench --concurrency 8                         load on a server, measured\n"
     "  helix key new                                       keys for machines on a network\n"
@@ -43,7 +46,7 @@ int report(const base::Status& status) {
 int run(int argc, const char* const* argv) {
     App app;
     std::string level = "info";
-    app.parser.set_version_flag("--version", "helix 0.1.0");
+    app.parser.set_version_flag("--version", std::string("helix ") + base::kVersion);
     app.parser.add_option("--log-level", level, "debug, info, warn, error or off")
         ->envname("HELIX_LOG");
     app.parser.require_subcommand(1);
@@ -57,6 +60,7 @@ int run(int argc, const char* const* argv) {
     add_simulate(app);
     add_experiment(app);
     add_model(app);
+    add_pull(app);
     add_trace(app);
     add_profile(app);
     add_bench(app);
@@ -77,6 +81,9 @@ int run(int argc, const char* const* argv) {
     }
     const base::Status levels = set_level(level);
     if (!levels.ok()) return report(levels);
+    for (std::string* model : app.models) {
+        if (const base::Status found = resolve_model(*model); !found.ok()) return report(found);
+    }
     return report(app.action());
 }
 

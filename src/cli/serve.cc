@@ -209,24 +209,29 @@ base::Status fill_cluster_address(const ServeArguments& a, const HostPort& http,
     return base::Ok{};
 }
 
-// worker: its backend is filled.
-base::Result<node::WorkerOptions> local_worker(const ServeArguments& a, const Served& served,
-                                               node::WorkerOptions worker) {
-    if (worker.backend->ranks() > 1) {
-        TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
-        TRY_VOID(check_tensor_parallel(worker, config));
-    }
+// The workers in this process, one for each device.
+base::Result<std::vector<node::WorkerOptions>> local_workers(const ServeArguments& a) {
+    if (a.no_worker) return std::vector<node::WorkerOptions>();
+    node::WorkerOptions worker;
     worker.name = "local";
     TRY(worker.role, role_of(a.role));
     worker.model_file = a.model;
     worker.model_options = a.weights;
-    return worker;
+    return make_workers(a.backend, worker);
 }
 
-base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments& a,
-                                                           const HostPort& http,
-                                                           const Served& served,
-                                                           node::WorkerOptions worker) {
+base::Status check_ranks(const std::vector<node::WorkerOptions>& workers, const Served& served) {
+    for (const node::WorkerOptions& worker : workers) {
+        if (worker.backend->ranks() == 1) continue;
+        TRY(const model::ModelConfig config, model::read_model_config(*served.weights));
+        TRY_VOID(check_tensor_parallel(worker, config));
+    }
+    return base::Ok{};
+}
+
+base::Result<node::CoordinatorOptions> coordinator_options(
+    const ServeArguments& a, const HostPort& http, const Served& served,
+    std::vector<node::WorkerOptions> workers) {
     node::CoordinatorOptions options;
     if (a.min_workers < 1) return base::invalid("--min-workers: expected at least 1");
     options.model = served.model;
@@ -253,10 +258,9 @@ base::Result<node::CoordinatorOptions> coordinator_options(const ServeArguments&
         options.planner = std::move(fixed.planner);
         options.planned_workers = std::move(fixed.workers);
     }
-    if (!a.no_worker) {
-        TRY(options.local_worker, local_worker(a, served, std::move(worker)));
-        options.local_worker->transport = options.transport;
-    }
+    TRY_VOID(check_ranks(workers, served));
+    options.local_workers = std::move(workers);
+    for (node::WorkerOptions& worker : options.local_workers) worker.transport = options.transport;
     return options;
 }
 
@@ -419,12 +423,11 @@ base::Status serve(const ServeArguments& a) {
     TRY_VOID(net::require_open_files("helix serve", kLeastServeFiles));
     TRY(const HostPort http, listen_address("--listen", a.listen));
     TRY(api::ApiOptions with_pages, api_options(a, http));
-    node::WorkerOptions worker;
-    if (!a.no_worker) TRY_VOID(fill_backend(a.backend, worker));
+    TRY(std::vector<node::WorkerOptions> workers, local_workers(a));
     TRY(const Served served, open_model(a));
     TRY(const std::string chat_template, read_template(a, served.weights->file()));
     TRY(auto codec, api::ModelCodec::create(served.weights->file(), chat_template, a.tool_parser));
-    TRY(auto options, coordinator_options(a, http, served, std::move(worker)));
+    TRY(auto options, coordinator_options(a, http, served, std::move(workers)));
     TRY(const auto coordinator, node::CoordinatorServer::start(std::move(options)));
     TRY(with_pages.jobs, job_options(a));
     with_pages.pages = extra_pages(*coordinator, served);
@@ -507,7 +510,8 @@ void add_serve(App& app) {
     ServeArguments& a = *arguments;
     command
         ->add_option("--model", a.model,
-                     "a GGUF file, or a folder of safetensors with config.json and tokenizer.json")
+                     "a GGUF file, a folder of safetensors with config.json and tokenizer.json, or "
+                     "OWNER/REPO:TAG of a hub, which is pulled when it is not there")
         ->required();
     command->add_option(
         "--quantize", a.weights.quantize,
@@ -517,7 +521,7 @@ void add_serve(App& app) {
                         "HOST:PORT that workers connect to [the API's host, any free port]");
     command->add_flag("--no-worker", a.no_worker,
                       "only coordinate: do not compute on this machine");
-    command->add_option("--role", a.role, "of this machine's worker; " + std::string(kRoleHelp))
+    command->add_option("--role", a.role, "of this machine's workers; " + std::string(kRoleHelp))
         ->capture_default_str();
     command
         ->add_option("--handovers", a.handovers,
@@ -579,12 +583,16 @@ void add_serve(App& app) {
         "              --tls-cert cert.pem --tls-key key.pem\n"
         "  helix serve --model llama.gguf --threads 32 --tp 2\n"
         "  helix serve --model llama.gguf --device vulkan:0\n"
+        "  helix serve --model llama.gguf --device all\n"
         "  helix serve --model llama.gguf --no-worker --min-workers 3\n"
         "  helix serve --model llama.gguf --state-dir ~/.helix/state --rejoin-wait 10\n\n"
         "Then: curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' "
         "\\\n"
         "        -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");
-    command->callback([&app, arguments] { app.action = [=] { return serve(*arguments); }; });
+    command->callback([&app, arguments] {
+        app.models = {&arguments->model, &arguments->draft_model};
+        app.action = [=] { return serve(*arguments); };
+    });
 }
 
 }  // namespace helix::cli

@@ -181,7 +181,10 @@ void add_simulate(App& app) {
         "  helix simulate office.toml --model llama3-8b --placement plan.json --html run.html\n"
         "  helix simulate office.toml --model llama3-8b --load 75% --arrivals gamma\n"
         "  helix simulate office.toml --model llama3-8b --placement plan.json --trace day.csv");
-    simulate->callback([&app, a] { app.action = [a] { return run_simulate(*a); }; });
+    simulate->callback([&app, a] {
+        app.models = {&a->problem.model};
+        app.action = [a] { return run_simulate(*a); };
+    });
 }
 
 }  // namespace helix::cli

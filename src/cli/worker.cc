@@ -1,9 +1,14 @@
 // helix worker --join HOST:PORT
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "base/log.h"
 #include "cli/backend_option.h"
@@ -13,9 +18,9 @@
 #include "cli/role_option.h"
 #include "net/key.h"
 #include "net/open_files.h"
+#include "node/host_workers.h"
 #include "node/join.h"
 #include "node/wire_weights.h"
-#include "node/worker_server.h"
 
 namespace helix::cli {
 namespace {
@@ -57,12 +62,22 @@ base::Status fill_address(const std::string& text, node::WorkerOptions& options)
     return base::Ok{};
 }
 
+// The workers of several devices have the ports from the one that was given on.
+base::Status move_port(const char* option, std::size_t device, std::uint16_t& port) {
+    if (port == 0) return base::Ok{};
+    if (port + device > 65535) {
+        return base::invalid(
+            fmt::format("{}: {} is too high for one port for each device", option, port));
+    }
+    port = static_cast<std::uint16_t>(port + device);
+    return base::Ok{};
+}
+
 constexpr std::size_t kLeastWorkerFiles = 128;
 
 base::Status run_worker(const WorkerArguments& arguments) {
     TRY_VOID(net::require_open_files("helix worker", kLeastWorkerFiles));
     node::WorkerOptions options;
-    TRY_VOID(fill_backend(arguments.backend, options));
     options.name = arguments.name;
     options.host = arguments.host;
     options.region = arguments.region;
@@ -80,9 +95,14 @@ base::Status run_worker(const WorkerArguments& arguments) {
     if (!arguments.key.empty()) {
         TRY(options.key, net::read_worker_key(arguments.key));
     }
-    node::WorkerServer server(std::move(options));
-    const Interrupt interrupt([&server] { server.stop(); });
-    return server.run(arguments.join);
+    TRY(std::vector<node::WorkerOptions> devices, make_workers(arguments.backend, options));
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        TRY_VOID(move_port("--port", i, devices[i].listen_port));
+        TRY_VOID(move_port("--address", i, devices[i].peer_port));
+    }
+    node::HostWorkers workers(std::move(devices));
+    const Interrupt interrupt([&workers] { workers.stop(); });
+    return workers.run(arguments.join);
 }
 
 }  // namespace
@@ -105,12 +125,16 @@ void add_worker(App& app) {
                        "workers with one host id share its cores [this machine's]");
     worker->add_option("--address", a.address,
                        "HOST or HOST:PORT at which other workers reach it, where that is not what "
-                       "this machine sees of itself: behind NAT or port forwarding [found out]");
-    worker->add_option("--port", a.port, "it listens on for other workers [any that is free]");
-    add_lost_after(*worker, a.lost_after_s);
+                       "this machine sees of itself: behind NAT or port forwarding; each further "
+                       "device has the next port [found out]");
     worker->add_option(
-        "--model", a.model,
-        "a local copy of the model: used if it is the same, else weights are received");
+        "--port", a.port,
+        "it listens on for other workers; each further device has the next [any that is "
+        "free]");
+    add_lost_after(*worker, a.lost_after_s);
+    worker->add_option("--model", a.model,
+                       "a local copy of the model, or OWNER/REPO:TAG of a hub: used if it is the "
+                       "same, else weights are received");
     worker->add_option("--quantize", a.weights.quantize,
                        "of a folder of safetensors as --model: as the coordinator was told");
     worker->add_option("--cache", a.cache,
@@ -123,10 +147,16 @@ void add_worker(App& app) {
         "  helix worker --join 192.0.2.7:8080 --key den.key --threads 32 --tp 2\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --device vulkan:0\n"
         "  helix worker --join 192.0.2.7:8080 --key den.key --device vulkan:0+vulkan:1\n"
+        "  helix worker --join 192.0.2.7:8080 --key dens.key --name den --device all\n"
+        "  helix worker --join 127.0.0.1:8080 --device vulkan:0,cpu --memory "
+        "vulkan:0=6GB,cpu=4GB\n"
         "  helix worker --join 192.0.2.7:8080 --key rack.key --role prefill\n"
         "  helix worker --join 127.0.0.1:8080 --backend modelled --type T4 \\\n"
         "               --profiles DIR --profile llama2-70b");
-    worker->callback([&app, arguments] { app.action = [=] { return run_worker(*arguments); }; });
+    worker->callback([&app, arguments] {
+        app.models = {&arguments->model};
+        app.action = [=] { return run_worker(*arguments); };
+    });
 }
 
 }  // namespace helix::cli

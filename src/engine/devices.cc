@@ -2,7 +2,15 @@
 
 #include <memory>
 
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/machine.h"
+#include "engine/cpu/cpu_device.h"
+#include "engine/measure/timing.h"
+#include "engine/vulkan/dot_peak.h"
 #include "engine/vulkan/vulkan_context.h"
+#include "engine/vulkan/vulkan_device.h"
 #include "engine/vulkan/vulkan_instance.h"
 #include "engine/vulkan/vulkan_proof.h"
 
@@ -36,6 +44,34 @@ VulkanDescription description(const std::shared_ptr<const VulkanInstance>& insta
     return d;
 }
 
+// As the kernel calls it; "" where it does not say.
+std::string processor_name() {
+    constexpr std::uint64_t kMostBytes = 1 << 20;
+    const auto info = base::read_file("/proc/cpuinfo", kMostBytes);
+    if (!info.ok()) return "";
+    const std::size_t line = info->find("model name");
+    const std::size_t colon = line == std::string::npos ? line : info->find(": ", line);
+    if (colon == std::string::npos) return "";
+    return info->substr(colon + 2, info->find('\n', colon) - colon - 2);
+}
+
+// As many rounds as a dispatch of some milliseconds has.
+base::Result<measure::Speed> measure_dot_peak(VulkanDotPeak& peak, double budget_s) {
+    constexpr std::uint32_t kFewRounds = 4;
+    constexpr std::uint32_t kMostRounds = 1 << 16;
+    constexpr double kDispatch_s = 0.005;
+    TRY_VOID(peak.run(1, kFewRounds));
+    TRY_VOID(peak.check(kFewRounds));
+    for (std::uint32_t rounds = kFewRounds;; rounds *= 2) {
+        TRY(const measure::Timing tried,
+            measure::time_calls(0, [&](std::int64_t n) { return peak.run(n, rounds); }));
+        if (tried.seconds < kDispatch_s && rounds < kMostRounds) continue;
+        TRY(const measure::Timing timing,
+            measure::time_calls(budget_s, [&](std::int64_t n) { return peak.run(n, rounds); }));
+        return measure::Speed{VulkanDotPeak::operations(rounds) / timing.seconds, timing};
+    }
+}
+
 }  // namespace
 
 VulkanList list_vulkan_devices() {
@@ -60,6 +96,42 @@ const VulkanDescription* best_device(const VulkanList& list) {
             best = &d;
     }
     return best;
+}
+
+NamedDevice cpu_device(std::optional<ops::Isa> isa) {
+    NamedDevice cpu;
+    cpu.name = "cpu";
+    cpu.type = "CPU";
+    const int threads = base::usable_threads();
+    const std::string processor = processor_name();
+    cpu.device = fmt::format("{}{} {}, {}", processor.empty() ? "" : processor + ", ", threads,
+                             threads == 1 ? "thread" : "threads",
+                             ops::to_string(isa.value_or(ops::best_isa())));
+    cpu.open = [isa](const model::ModelConfig& config) {
+        CpuDeviceOptions options;
+        options.isa = isa;
+        return CpuDevice::create(options, config);
+    };
+    return cpu;
+}
+
+base::Result<NamedDevice> vulkan_device(std::string_view device) {
+    TRY(const auto instance, VulkanInstance::create());
+    TRY(const VulkanDeviceInfo* info, instance->find(device));
+    NamedDevice named;
+    named.name = fmt::format("vulkan:{}", info->index);
+    named.device = info->name;
+    named.type = info->type;
+    named.driver = info->driver;
+    named.uuid = info->uuid;
+    named.open = [instance, index = std::to_string(info->index)](const model::ModelConfig&) {
+        return VulkanDevice::create(instance, {.device = index, .threads = 0});
+    };
+    named.dot_peak = [instance, info](double budget_s) -> base::Result<measure::Speed> {
+        TRY(const auto peak, VulkanDotPeak::create(instance, *info));
+        return measure_dot_peak(*peak, budget_s);
+    };
+    return named;
 }
 
 }  // namespace helix::engine

@@ -1,8 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/result.h"
+#include "engine/device/device.h"
+#include "engine/kernels/kernels.h"
+#include "engine/measure/device_speed.h"
+#include "engine/vulkan/integer_dot.h"
+#include "model/model_config.h"
 
 namespace helix::engine {
 
@@ -18,7 +29,7 @@ struct VulkanDescription {
     std::string refused;    // why it cannot compute; "": it can, and the rest holds
     bool fused_fma = false;
     bool keeps_subnormals = false;
-    bool integer_dot = false;
+    IntegerDot integer_dot = IntegerDot::none;
 };
 
 struct VulkanList {
@@ -32,5 +43,23 @@ VulkanList list_vulkan_devices();
 // The first discrete GPU that is not refused, else the first such device that is no software. Null:
 // none.
 const VulkanDescription* best_device(const VulkanList& list);
+
+// A device by itself, without a model.
+struct NamedDevice {
+    std::string name;    // as --device takes it: "cpu", "vulkan:0"
+    std::string device;  // like "NVIDIA H200"; of "cpu" its processor, threads and instruction set
+    std::string type;
+    std::string driver;
+    std::string uuid;
+    // Opens it, as often as it is asked.
+    std::function<base::Result<std::unique_ptr<Device>>(const model::ModelConfig& config)> open;
+    // How many operations (multiplications and additions of bytes in dot products of four) it does
+    // in a second where nothing is read or written, measured for about so long. Empty: of "cpu".
+    std::function<base::Result<measure::Speed>(double budget_s)> dot_peak;
+};
+// isa: empty = the best of this machine.
+NamedDevice cpu_device(std::optional<ops::Isa> isa = {});
+// By index or UUID; "" = the first GPU. not_found: none such; says which there are.
+base::Result<NamedDevice> vulkan_device(std::string_view device);
 
 }  // namespace helix::engine

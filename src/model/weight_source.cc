@@ -7,6 +7,7 @@
 
 #include "model/local_weights.h"
 #include "model/model_folder.h"
+#include "model/split_weights.h"
 
 namespace helix::model {
 
@@ -30,8 +31,12 @@ base::Result<std::shared_ptr<WeightSource>> open_weights(const std::string& path
         return base::invalid(fmt::format(
             "{}: only folders of safetensors are quantised when they are loaded", path));
     }
-    TRY(auto weights, LocalWeights::open(path));
-    return std::shared_ptr<WeightSource>(std::move(weights));
+    TRY(auto file, GgufFile::open(path));
+    if (SplitWeights::is_part(*file)) {
+        TRY(auto split, SplitWeights::open(std::move(file)));
+        return std::shared_ptr<WeightSource>(std::move(split));
+    }
+    return std::shared_ptr<WeightSource>(std::make_shared<LocalWeights>(std::move(file)));
 }
 
 }  // namespace helix::model

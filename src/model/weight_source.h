@@ -42,7 +42,8 @@ struct WeightOptions {
     std::string quantize;
 };
 
-// Opens a GGUF file, or a folder of safetensors. Errors name the path.
+// Opens a GGUF file, the first of a model in several files, or a folder of safetensors. Errors name
+// the path.
 base::Result<std::shared_ptr<WeightSource>> open_weights(const std::string& path,
                                                          const WeightOptions& options = {});
 

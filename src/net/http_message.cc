@@ -145,7 +145,7 @@ std::string format_head(const ResponseHead& head) {
     out += "\r\n";
     if (!head.content_type.empty()) append_header(out, "content-type", head.content_type);
     if (head.framing == Framing::chunked) append_header(out, "transfer-encoding", "chunked");
-    if (head.framing == Framing::length && head.status != 204) {
+    if (head.framing == Framing::length && head.status != 204 && head.status != 304) {
         append_header(out, "content-length", std::to_string(head.content_length));
     }
     if (!head.date.empty()) append_header(out, "date", head.date);

@@ -330,6 +330,7 @@ void CoordinatorServer::on_session_message(const std::string& connection, Worker
                 send_weights_of(chunk.model, [&] { return answer_chunk(options_.model, chunk); });
             },
             [&](wire::Goodbye& bye) {
+                if (bye.device_lost) return lose(connection, "was lost (" + bye.reason + ")");
                 lose(connection, bye.reason.empty() ? "left" : "left (" + bye.reason + ")", true);
             },
             [&](base::OneOf<core::AssignLayers, core::StageInputs, core::FreeSequences,

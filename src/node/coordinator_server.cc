@@ -82,7 +82,7 @@ Result<std::unique_ptr<CoordinatorServer>> CoordinatorServer::start(CoordinatorO
         new CoordinatorServer(std::move(options), std::move(keeper)));
     TRY_VOID(server->open());
     server->thread_ = std::thread([raw = server.get()] { raw->run(); });
-    server->start_local_worker();
+    server->start_local_workers();
     return server;
 }
 
@@ -140,29 +140,32 @@ Status CoordinatorServer::read_allow_list() {
     return Ok{};
 }
 
-void CoordinatorServer::start_local_worker() {
-    if (!options_.local_worker.has_value()) return;
-    WorkerOptions worker = *options_.local_worker;
-    if (options_.key.has_value()) {
-        worker.key = net::WorkerKey{worker.name, options_.key->pair, options_.key->pair.public_key};
-    }
+void CoordinatorServer::start_local_workers() {
+    if (options_.local_workers.empty()) return;
     local_place_.context = context_;
     local_place_.endpoint = inproc_endpoint_;
     local_place_.weights = options_.model.weights;
     const std::string host = bind_host(options_.listen_host);
     local_place_.listen_endpoint = fmt::format("tcp://{}:0", host);
     const bool every = host == "*" || host == "0.0.0.0" || host == "[::]";
-    if (every && worker.peer_host.empty()) worker.peer_host = "*";
-    local_worker_ = std::make_unique<WorkerServer>(std::move(worker));
+    std::vector<WorkerOptions> workers = options_.local_workers;
+    for (WorkerOptions& worker : workers) {
+        if (options_.key.has_value()) {
+            worker.key =
+                net::WorkerKey{worker.name, options_.key->pair, options_.key->pair.public_key};
+        }
+        if (every && worker.peer_host.empty()) worker.peer_host = "*";
+    }
+    local_workers_ = std::make_unique<HostWorkers>(std::move(workers));
     local_thread_ = std::thread([this] {
-        const Status ended = local_worker_->run(local_place_);
-        if (!ended.ok()) LOG_ERROR("the worker in this process: {}", ended.error().message);
+        const Status ended = local_workers_->run(local_place_);
+        if (!ended.ok()) LOG_ERROR("a worker in this process: {}", ended.error().message);
     });
 }
 
 CoordinatorServer::~CoordinatorServer() {
     closing_.store(true);
-    if (local_worker_ != nullptr) local_worker_->stop();
+    if (local_workers_ != nullptr) local_workers_->stop();
     if (local_thread_.joinable()) local_thread_.join();
     stopping_.store(true);
     wakeup_.wake();

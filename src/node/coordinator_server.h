@@ -13,6 +13,7 @@
 #include "base/log_budget.h"
 #include "net/private_file.h"
 #include "node/draft_proposer.h"
+#include "node/host_workers.h"
 #include "node/idle_workers.h"
 #include "node/join.h"
 #include "node/node_scaler.h"
@@ -22,7 +23,6 @@
 #include "node/served_model.h"
 #include "node/worker_options.h"
 #include "node/worker_roster.h"
-#include "node/worker_server.h"
 
 namespace helix::node {
 
@@ -39,8 +39,8 @@ struct CoordinatorOptions {
     // they are not kept. The next start takes up the placement unless planner is given, and the
     // drains but for those of planned_workers.
     std::string state_dir;
-    std::unique_ptr<DraftModel> draft_model;    // asked when core.speculation.draft_tokens > 0
-    std::optional<WorkerOptions> local_worker;  // if set, this process is a worker, too
+    std::unique_ptr<DraftModel> draft_model;   // asked when core.speculation.draft_tokens > 0
+    std::vector<WorkerOptions> local_workers;  // that this process is, too
     net::TransportOptions transport;
 };
 
@@ -86,7 +86,7 @@ class CoordinatorServer final : public api::Service {
     CoordinatorServer(CoordinatorOptions options, std::unique_ptr<PlacementKeeper> keeper);
     base::Status open();
     base::Status open_key_check();
-    void start_local_worker();
+    void start_local_workers();
 
     // ---- the loop's thread
     void run();
@@ -188,7 +188,7 @@ class CoordinatorServer final : public api::Service {
     std::unique_ptr<NodeProvider> provider_;  // until it is needed
     StageWatcher stage_watcher_;
 
-    std::unique_ptr<WorkerServer> local_worker_;
+    std::unique_ptr<HostWorkers> local_workers_;  // null: this process is none
     CoordinatorPlace local_place_;
     std::thread local_thread_;
     std::thread thread_;

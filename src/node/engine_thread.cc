@@ -82,10 +82,16 @@ EngineEvent EngineThread::perform(const ProfileTask& /*task*/) {
             profile->decode_batch_s_per_layer /= speed_;
             profile->prefill_s_per_token_layer /= speed_;
         }
-        return EngineProfiled{std::move(profile)};
+        const bool lost = !profile.ok() && is_useless(profile.error().code);
+        return EngineProfiled{std::move(profile), lost};
     } catch (const std::exception& exception) {  // from a library, or for lack of memory
         return EngineProfiled{Error{Errc::unavailable, exception.what()}};
     }
+}
+
+// Whether the device is to blame for what failed when it was opened. It has to prove itself.
+bool EngineThread::is_useless(Errc failed) const {
+    return failed != Errc::invalid && !provider_->prove().ok();
 }
 
 Result<std::int64_t> EngineThread::load_layers(spec::LayerRange layers) {
@@ -109,7 +115,11 @@ EngineEvent EngineThread::perform(const LoadTask& task) {
     EngineLoaded loaded{task.epoch, task.layers, load_layers(task.layers), 0, {}, 0, nullptr};
     loaded.read_bytes = read_bytes() - before;
     loaded.took = now() - start;
-    if (!loaded.pages.ok()) return loaded;
+    if (!loaded.pages.ok()) {
+        loaded.lost = kept_.backend != nullptr ? kept_.backend->lost()
+                                               : is_useless(loaded.pages.error().code);
+        return loaded;
+    }
     loaded.swap_pages = kept_.backend->swap_pages();
     loaded.backend = kept_.backend;
     return loaded;
@@ -131,6 +141,7 @@ EngineEvent EngineThread::perform(const RunTask& task) {
     try {
         EngineRan ran{task.plan.id, kept_.backend->run(task.plan, rows), {}};
         ran.took = now() - start;
+        ran.lost = !ran.result.ok() && kept_.backend->lost();
         if (speed_ < 1) {
             const base::Duration rest = base::from_seconds(ran.took.seconds() * (1 / speed_ - 1));
             std::this_thread::sleep_for(std::chrono::nanoseconds(rest.ns));

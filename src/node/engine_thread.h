@@ -20,6 +20,7 @@ namespace helix::node {
 // What the engine has done, in the order of the tasks.
 struct EngineProfiled {
     base::Result<engine::SelfProfile> profile;
+    bool lost = false;  // profile is an error, and the device does not work at all
 };
 struct EngineLoaded {
     std::uint64_t epoch = 0;
@@ -30,11 +31,13 @@ struct EngineLoaded {
     std::int64_t swap_pages = 0;
     // Gives access to pages that move to and from other workers; null where they do not move.
     std::shared_ptr<engine::Backend> backend;
+    bool lost = false;  // pages is an error, since the device is gone
 };
 struct EngineRan {
     std::uint64_t batch = 0;
     base::Result<engine::BatchResult> result;
     base::Duration took;
+    bool lost = false;  // result is an error, since the device is gone
 };
 using EngineEvent = std::variant<EngineProfiled, EngineLoaded, EngineRan>;
 
@@ -73,6 +76,7 @@ class EngineThread {
     EngineEvent perform(const ProfileTask& task);
     EngineEvent perform(const LoadTask& task);
     EngineEvent perform(const RunTask& task);
+    bool is_useless(base::Errc failed) const;
     base::Result<std::int64_t> load_layers(spec::LayerRange layers);
 
     std::shared_ptr<engine::BackendProvider> provider_;

@@ -19,6 +19,11 @@ void KeptModel::begin(const wire::Welcome& welcome) {
     of_ = std::move(of);
 }
 
+void KeptModel::forget_backend() {
+    backend.reset();
+    offered_memory_bytes = 0;
+}
+
 void KeptModel::end() {
     if (backend != nullptr) backend->drop_kv();
 }

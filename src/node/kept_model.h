@@ -20,6 +20,8 @@ class KeptModel {
 
     // A session begins. Weights of another model than this one, or for other pages, are given back.
     void begin(const wire::Welcome& welcome);
+    // The device was lost: what it held is gone, and it may offer another amount of memory.
+    void forget_backend();
     // The session ends, and its engine thread is gone: the KV memory is given back.
     void end();
 

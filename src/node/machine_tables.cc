@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "base/machine.h"
 #include "engine/ops/kv_layout.h"
+#include "engine/ops/kv_type.h"
 #include "model/gguf.h"
 #include "spec/units.h"
 
@@ -29,7 +30,7 @@ constexpr double kNoisy = 0.15;
 
 std::string as_file_name(std::string name) {
     for (char& c : name) {
-        if (c == ' ' || c == '/' || c == ',' || c == '"' || c == '\\') c = '-';
+        if (std::string_view(" /,:+\"\\").find(c) != std::string_view::npos) c = '-';
     }
     return name;
 }
@@ -116,25 +117,39 @@ base::Result<TableSubject> prepare_tables(TableQuestion a) {
     s.type = as_file_name(a.type);
     TRY(std::shared_ptr<model::WeightSource> source, model::open_weights(a.model, a.weights));
     TRY(s.config, model::read_model_config(*source));
+    TRY_VOID(a.backend->check(s.config, a.threads));
     TRY(s.spec, model::read_model_spec(source->file()));
     s.spec.name = as_file_name(a.name.empty() ? model::model_name(source->file()) : a.name);
-    s.memory_bytes = a.memory_bytes > 0 ? a.memory_bytes : base::usable_memory_bytes() / 5 * 4;
-    engine::CpuOptions& options = a.engine;
-    s.page_bytes = engine::ops::KvLayout{options.kv_type, s.config.n_kv_heads, s.config.head_dim,
-                                         options.block_size}
-                       .page_bytes();
+    const std::int64_t offered_bytes = a.backend->memory().offered_bytes;
+    s.memory_bytes = a.memory_bytes > 0 ? a.memory_bytes : offered_bytes;
+    TRY(const engine::ops::KvType kv_type, engine::ops::parse_kv_type(a.kv_type));
+    s.page_bytes =
+        engine::ops::KvLayout{kv_type, s.config.n_kv_heads, s.config.head_dim, a.request.block_size}
+            .page_bytes();
     s.request = a.request;
     s.request.layers = measured_layers(s.spec);
-    s.request.block_size = options.block_size;
-    // Packed weights may be larger than stored ones; what is not used takes no memory.
     const std::int64_t pages =
         std::min(pages_to_profile(s.request), s.memory_bytes / kPageShare / s.page_bytes);
-    options.memory_bytes = 8 * s.spec.layer_bytes * s.request.layers.size() +
+    engine::BackendRequest request;
+    request.model = s.spec;
+    request.hidden_size = s.config.hidden;
+    request.vocab_size = s.config.vocab;
+    request.block_size = a.request.block_size;
+    request.kv_type = a.kv_type;
+    request.threads = a.threads;
+    // Packed weights may be larger than stored ones. What is not used takes no memory of a CPU; of
+    // another device it is no more than a worker would take.
+    request.memory_bytes = 8 * s.spec.layer_bytes * s.request.layers.size() +
                            8 * (s.spec.embedding_bytes + s.spec.head_bytes) + pages * s.page_bytes;
-    TRY(s.backend, engine::make_cpu_backend(std::move(source), s.config, options));
+    if (a.backend->name() != "cpu")
+        request.memory_bytes = std::min(request.memory_bytes, offered_bytes);
+    request.weights = [source]() -> base::Result<std::shared_ptr<model::WeightSource>> {
+        return source;
+    };
+    TRY(s.backend, a.backend->make(request));
     TRY(const std::int64_t total, s.backend->load(s.request.layers));
     s.request.pages = std::min(total, pages);
-    s.packed_layer_bytes = (options.memory_bytes - total * s.page_bytes) / s.request.layers.size();
+    s.packed_layer_bytes = (request.memory_bytes - total * s.page_bytes) / s.request.layers.size();
     return s;
 }
 

@@ -6,7 +6,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "engine/cpu/cpu_backend.h"
+#include "engine/backend/backend.h"
+#include "engine/backend/provider.h"
 #include "model/model_config.h"
 #include "model/weight_source.h"
 #include "node/machine_profile.h"
@@ -21,10 +22,12 @@ namespace helix::node {
 struct TableQuestion {
     std::string model;  // a GGUF file, or a folder of safetensors
     model::WeightOptions weights;
-    std::string type;               // what this kind of machine is called
-    std::string name;               // what the model is called; "": as its file says
-    engine::CpuOptions engine;      // all but its memory
-    std::int64_t memory_bytes = 0;  // for weights and KV cache; 0: four fifths of what is free
+    std::string type;  // what this kind of machine is called
+    std::string name;  // what the model is called; "": as its file says
+    std::shared_ptr<engine::BackendProvider> backend;  // what is measured
+    std::int32_t threads = 0;                          // of this machine; 0: one for each core
+    std::string kv_type = "f16";
+    std::int64_t memory_bytes = 0;  // for weights and KV cache; 0: what the device offers
     // What is measured; layers and pages are chosen by the model and the memory.
     ProfileRequest request;
 };

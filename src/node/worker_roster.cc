@@ -20,11 +20,9 @@ namespace {
 base::Status check_texts(const wire::Hello& hello) {
     TRY_VOID(net::check_worker_name(hello.name));
     constexpr std::size_t kMostBytes = 256;
-    const std::pair<const char*, const std::string*> texts[] = {{"host", &hello.host},
-                                                                {"type", &hello.type},
-                                                                {"region", &hello.region},
-                                                                {"backend", &hello.backend},
-                                                                {"endpoint", &hello.endpoint}};
+    const std::pair<const char*, const std::string*> texts[] = {
+        {"host", &hello.host},       {"type", &hello.type},     {"region", &hello.region},
+        {"backend", &hello.backend}, {"device", &hello.device}, {"endpoint", &hello.endpoint}};
     for (const auto& [what, text] : texts) {
         if (text->size() <= kMostBytes && base::escaped(*text) == *text) continue;
         return base::invalid(
@@ -142,6 +140,7 @@ core::WorkerJoined to_joined(const WorkerEntry& entry, const wire::ProfileReport
     joined.node.type = entry.hello.type;
     joined.node.region = entry.hello.region;
     joined.node.host = entry.hello.host;
+    joined.node.device = entry.hello.device;
     joined.node.memory_bytes = entry.hello.memory_bytes;
     joined.node.role = entry.hello.role;
     joined.node.decode_s_per_layer = report.decode_s_per_layer;

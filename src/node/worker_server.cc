@@ -2,15 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
 #include <fmt/format.h>
 
-#include "base/backoff.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "node/clock.h"
+#include "node/host_link.h"
 #include "node/join.h"
 
 namespace helix::node {
@@ -27,13 +28,19 @@ constexpr base::Duration kFirstPause = base::from_ms(200);
 // workers that it remembers.
 constexpr base::Duration kLongestPause = base::from_ms(2000);
 constexpr int kAskTimeoutMs = 2000;
+// A device that was lost is tried after a pause, which grows; one that worked for so long since it
+// was regained begins anew.
+constexpr base::Duration kFirstDevicePause = base::from_ms(500);
+constexpr base::Duration kLongestDevicePause = base::from_seconds(60);
+constexpr base::Duration kDeviceWorks = base::from_seconds(120);
 
-std::string default_name(std::string prefix = "") {
+std::string default_name(std::string prefix = "", const std::string& device = "") {
     std::array<char, 256> host = {};
     ::gethostname(host.data(), host.size() - 1);
-    const std::string process = fmt::format("-{}", ::getpid());
+    const std::string process =
+        fmt::format("-{}{}{}", ::getpid(), device.empty() ? "" : "-", device);
     prefix += host.data();
-    std::string name = prefix.substr(0, 64 - process.size()) + process;
+    std::string name = prefix.substr(0, 64 - std::min<std::size_t>(process.size(), 64)) + process;
     for (char& c : name) {
         if (!net::is_worker_name(std::string_view(&c, 1))) c = '-';
     }
@@ -41,6 +48,21 @@ std::string default_name(std::string prefix = "") {
 }
 
 }  // namespace
+
+Result<std::string> name_of_several(const std::string& name,
+                                    const std::optional<net::WorkerKey>& key,
+                                    const std::string& device) {
+    if (key.has_value() && !key->name.ends_with('*')) {
+        return base::invalid(fmt::format(
+            "--device: each of several devices is a worker with a name of its own, and this key is "
+            "for one worker, \"{}\": make one for several (helix key new --worker '{}-*')",
+            key->name, key->name));
+    }
+    const std::string prefix = key.has_value() ? key->name.substr(0, key->name.size() - 1) : "";
+    const std::string made = name.empty() ? default_name(prefix, device) : name + "-" + device;
+    TRY_VOID(net::check_worker_name(made));
+    return made;
+}
 
 WorkerServer::WorkerServer(WorkerOptions options) : options_(std::move(options)) {
     CHECK(options_.backend != nullptr);
@@ -69,13 +91,34 @@ void WorkerServer::pause_until(base::TimePoint until) {
     }
 }
 
+// Waits until the device proves itself, or until stop().
+void WorkerServer::regain_device(base::Backoff& again) {
+    kept_.forget_backend();
+    while (!stopping_.load()) {
+        again.failed(now(), kFirstDevicePause, kLongestDevicePause);
+        pause_until(again.next());
+        if (stopping_.load()) return;
+        const Status proven = options_.backend->prove();
+        if (proven.ok()) {
+            LOG_INFO("worker \"{}\": its device works again", options_.name);
+            return;
+        }
+        LOG_WARN("worker \"{}\": its device does not work: {}", options_.name,
+                 proven.error().message);
+    }
+}
+
 template <typename Find>
 Status WorkerServer::run_sessions(const Find& find) {
+    // Now, before there is anything else to do.
+    if (!options_.probe_same_host) host_link(options_.key.has_value());
     base::Backoff again;
+    base::Backoff device;
     std::string said;
     while (!stopping_.load()) {
         Result<CoordinatorPlace> place = find();
         SessionResult result;
+        const base::TimePoint began = now();
         if (place.ok()) {
             WorkerSession session(options_, *place, ++incarnation_, kept_, wakeup_, stopping_);
             result = session.run();
@@ -86,12 +129,20 @@ Status WorkerServer::run_sessions(const Find& find) {
         }
         if (result.end == SessionEnd::stopped) break;
         if (result.end == SessionEnd::dismissed) {
-            LOG_INFO("the coordinator dismisses this worker: {}", result.reason);
+            LOG_INFO("the coordinator dismisses worker \"{}\": {}", options_.name, result.reason);
             break;
         }
         if (result.end == SessionEnd::refused) return Error{Errc::denied, result.reason};
+        if (now() - began > kDeviceWorks) device.clear();
+        if (result.end == SessionEnd::no_device) {
+            LOG_ERROR("worker \"{}\": {}; it joins again when its device works", options_.name,
+                      result.reason);
+            regain_device(device);
+            continue;
+        }
         if (result.joined) again.clear();
-        if (result.reason != said) LOG_WARN("{}; trying again", result.reason);
+        if (result.reason != said)
+            LOG_WARN("worker \"{}\": {}; trying again", options_.name, result.reason);
         said = result.joined ? "" : result.reason;
         again.failed(now(), kFirstPause, kLongestPause);
         pause_until(again.next());

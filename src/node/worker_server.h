@@ -1,17 +1,27 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/backoff.h"
 #include "base/result.h"
 #include "node/worker_options.h"
 #include "node/worker_session.h"
 
 namespace helix::node {
 
+// How one of several workers of a host is called: `name`, which may be "", and its device, like
+// "den-vulkan0". invalid: it is too long, or the key is for a worker of one name.
+base::Result<std::string> name_of_several(const std::string& name,
+                                          const std::optional<net::WorkerKey>& key,
+                                          const std::string& device);
+
 // A worker, which joins its coordinator and serves. When the coordinator was gone it joins again as
-// a new incarnation, with the weights that it has.
+// a new incarnation, with the weights that it has. When its device was lost it leaves, waits until
+// the device proves itself again, longer each time, and joins again with nothing on it.
 class WorkerServer {
   public:
     explicit WorkerServer(WorkerOptions options);
@@ -31,6 +41,7 @@ class WorkerServer {
     template <typename Find>
     base::Status run_sessions(const Find& find);
     void pause_until(base::TimePoint until);
+    void regain_device(base::Backoff& again);
 
     WorkerOptions options_;
     std::shared_ptr<net::ZmqContext> context_;

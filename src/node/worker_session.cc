@@ -18,6 +18,7 @@
 #include "model/manifest.h"
 #include "node/clock.h"
 #include "node/grammar_filter.h"
+#include "node/host_link.h"
 #include "node/wire_weights.h"
 
 namespace helix::node {
@@ -34,9 +35,6 @@ constexpr base::Duration kWelcomeWithin = base::from_ms(5000);
 constexpr base::Duration kBrokenGrace = base::from_ms(500);
 constexpr base::Duration kProbeAgain = base::from_ms(3000);
 constexpr int kMostWorkerMessagesAtOnce = 4096;  // that are handled before the engine gets its turn
-// Links between processes of one machine, where nobody measures them.
-constexpr double kSameHostBytesPerS = 2e9;
-constexpr double kSameHostLatencyS = 50e-6;
 constexpr std::int64_t kTransferBytes = 32 << 20;  // of KV in one message, about
 
 }  // namespace
@@ -56,21 +54,21 @@ WorkerSession::~WorkerSession() {
 }
 
 void WorkerSession::end(SessionEnd how, std::string reason) {
-    if (!result_.has_value()) result_ = SessionResult{how, std::move(reason), welcome_.has_value()};
+    if (!result_.has_value()) result_ = SessionResult{how, std::move(reason), profiled_};
 }
 
 SessionResult WorkerSession::run() {
     const Status opened = open();
     if (!opened.ok()) return {SessionEnd::lost, opened.error().message, false};
     while (!result_.has_value()) loop();
-    if (result_->end == SessionEnd::stopped) {
+    if (result_->end == SessionEnd::stopped || result_->end == SessionEnd::no_device) {
         coordinator_->set_linger(base::from_ms(500));
-        send(wire::Goodbye{result_->reason});
+        send(wire::Goodbye{result_->reason, false, result_->end == SessionEnd::no_device});
     }
     kept_.fetcher.cancel(result_->reason);
     mover_.reset();
     engine_.reset();
-    kept_.end();
+    if (result_->end != SessionEnd::no_device) kept_.end();
     return *result_;
 }
 
@@ -118,6 +116,7 @@ wire::Hello WorkerSession::make_hello() const {
     }
     if (options_.key.has_value()) hello.public_key = options_.key->pair.public_key;
     hello.backend = options_.backend->name();
+    hello.device = options_.backend->processors();
     return hello;
 }
 
@@ -228,7 +227,7 @@ void WorkerSession::take_engine_events() {
     if (engine_ == nullptr) return;
     for (EngineEvent& event : engine_->take_events()) {
         std::visit(base::Overloaded{
-                       [&](EngineProfiled& profiled) { on_profiled(profiled.profile); },
+                       [&](EngineProfiled& profiled) { on_profiled(profiled); },
                        [&](EngineLoaded& loaded) { on_loaded(std::move(loaded)); },
                        [&](EngineRan& ran) { on_ran(std::move(ran)); },
                    },
@@ -239,6 +238,7 @@ void WorkerSession::take_engine_events() {
 
 void WorkerSession::on_loaded(EngineLoaded loaded) {
     if (!loaded.pages.ok()) {
+        if (loaded.lost) return end(SessionEnd::no_device, loaded.pages.error().message);
         return step(core::LayersNotLoaded{loaded.epoch, loaded.pages.error().message});
     }
     if (!loaded.layers.empty()) {
@@ -352,14 +352,17 @@ void WorkerSession::on_profile_request(const wire::ProfileRequest& request) {
     engine_->profile();
 }
 
-void WorkerSession::on_profiled(const Result<engine::SelfProfile>& profile) {
+void WorkerSession::on_profiled(const EngineProfiled& profiled) {
+    const Result<engine::SelfProfile>& profile = profiled.profile;
     if (!profile.ok()) {
-        send(wire::Goodbye{"cannot measure itself: " + profile.error().message});
         // Error invalid means that the worker's options do not suit the model, so trying again
         // would not help.
         const bool final = profile.error().code == base::Errc::invalid;
+        const std::string& why = profile.error().message;
+        if (profiled.lost) return end(SessionEnd::no_device, why);
+        send(wire::Goodbye{"cannot measure itself: " + why});
         return end(final ? SessionEnd::refused : SessionEnd::lost,
-                   "cannot measure this machine: " + profile.error().message);
+                   "cannot measure this machine: " + why);
     }
     report_.decode_s_per_layer = profile->decode_s_per_layer;
     report_.decode_batch_s_per_layer = profile->decode_batch_s_per_layer;
@@ -367,11 +370,13 @@ void WorkerSession::on_profiled(const Result<engine::SelfProfile>& profile) {
     const auto self = static_cast<std::int32_t>(welcome_->worker.value);
     std::deque<std::int32_t> targets{spec::kCoordinator};
     std::vector<core::Peer> peers;
+    std::optional<HostLink> host;
+    if (!options_.probe_same_host) host = host_link(options_.key.has_value());
     for (const wire::ProbePeer& peer : probe_peers_) {
         const auto other = static_cast<std::int32_t>(peer.worker.value);
-        if (peer.host == hello_.host && !options_.probe_same_host) {
-            report_.links.push_back({self, other, kSameHostBytesPerS, kSameHostLatencyS});
-            report_.links.push_back({other, self, kSameHostBytesPerS, kSameHostLatencyS});
+        if (peer.host == hello_.host && host.has_value()) {
+            report_.links.push_back({self, other, host->bandwidth_bytes_per_s, host->latency_s});
+            report_.links.push_back({other, self, host->bandwidth_bytes_per_s, host->latency_s});
             continue;
         }
         targets.push_back(other);
@@ -460,6 +465,7 @@ void WorkerSession::add_blocks(core::KvBlocks blocks, net::Frame payload) {
 }
 
 void WorkerSession::on_ran(EngineRan ran) {
+    if (!ran.result.ok() && ran.lost) return end(SessionEnd::no_device, ran.result.error().message);
     if (!ran.result.ok()) {
         LOG_ERROR("batch {} failed: {}", ran.batch - core::kFirstBatch, ran.result.error().message);
         return step(core::BatchFailed{ran.batch, ran.result.error().message});

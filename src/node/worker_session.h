@@ -35,11 +35,12 @@ enum class SessionEnd {
     lost,       // the coordinator went away or makes no sense: try again
     refused,    // trying again is useless
     dismissed,  // not needed any more
+    no_device,  // it was lost, with all that it held
 };
 struct SessionResult {
     SessionEnd end = SessionEnd::lost;
     std::string reason;
-    bool joined = false;  // it had been let in
+    bool joined = false;  // it had been let in, and had measured itself
 };
 
 // One incarnation of a worker, from Hello to the end. Performs the actions of a core::Worker. When
@@ -69,7 +70,7 @@ class WorkerSession {
     void on_message(wire::Message message, net::Frame payload);
     void on_welcome(const wire::Welcome& welcome);
     void on_profile_request(const wire::ProfileRequest& request);
-    void on_profiled(const base::Result<engine::SelfProfile>& profile);
+    void on_profiled(const EngineProfiled& profiled);
     void probe(std::deque<std::int32_t> targets);
     void finish_probe();
     void on_ran(EngineRan ran);

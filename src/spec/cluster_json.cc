@@ -79,6 +79,7 @@ base::Result<NodeSpec> read_node(const JsonPlace& place, std::size_t index,
     TRY(node.name, place.text_or("name", fmt::format("node{}", id)));
     TRY(node.type, place.text_or("type", ""));
     TRY(node.host, place.text_or("host", ""));
+    TRY(node.device, place.text_or("device", ""));
     TRY(const std::string role, place.text_or("role", "both"));
     const std::optional<NodeRole> known_role = parse_role(role);
     if (!known_role) return place.child("role").error(kRoleNames);
@@ -191,6 +192,7 @@ json node_json(const NodeSpec& node, std::size_t index) {
                 {"memory_bytes", node.memory_bytes},
                 {"vram_gb", static_cast<double>(node.memory_bytes) / 1e9}};
     if (!node.host.empty()) out["host"] = node.host;
+    if (!node.device.empty()) out["device"] = node.device;
     if (node.role != NodeRole::both) out["role"] = to_string(node.role);
     const std::pair<const char*, double> optional[] = {
         {"nic_in_bytes_per_s", node.nic_in_bytes_per_s},

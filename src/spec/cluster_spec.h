@@ -21,7 +21,7 @@ struct NodeSpec {
     std::string name;  // unique in the cluster
     std::string type;  // machine type: a key of measured tables or of the catalogue ("A100", "cpu")
     std::string region;  // "" when unknown
-    std::string host;    // two nodes with one host share its cores; "" = a host of its own
+    std::string host;    // nodes with one host are one machine; "" = a machine of its own
     std::int64_t memory_bytes = 0;  // for weights and KV together
     double nic_in_bytes_per_s = 0;  // 0 = never binds
     double nic_out_bytes_per_s = 0;
@@ -30,7 +30,14 @@ struct NodeSpec {
     double decode_batch_s_per_layer = 0;   // one layer, one token of each of 8 sequences
     double prefill_s_per_token_layer = 0;  // one layer, per token of a long chunk
     NodeRole role = NodeRole::both;
+    // Of a machine's nodes those with one device share what computes; "" = the machine's cores.
+    std::string device = {};
 };
+
+// Whether they cannot compute at the same time without taking it from each other.
+inline bool share_processors(const NodeSpec& a, const NodeSpec& b) {
+    return !a.host.empty() && a.host == b.host && a.device == b.device;
+}
 
 constexpr std::int32_t kCoordinator = -1;
 

@@ -69,7 +69,7 @@ class Reader {
         const toml::table& machine = *node.as_table();
         TRY_VOID(file_.only(
             machine, "a machine",
-            {"name", "type", "count", "region", "host", "role", "memory", "nic", "nic_in",
+            {"name", "type", "count", "region", "host", "device", "role", "memory", "nic", "nic_in",
              "nic_out", "decode_per_layer", "decode_batch8_per_layer", "prefill_per_token_layer"}));
         TRY(const std::string type, file_.text(machine, "type", ""));
         NodeSpec read;
@@ -80,6 +80,7 @@ class Reader {
         if (read.name.empty()) return file_.wrong(node, "a machine needs a name or a type");
         TRY(read.region, file_.text(machine, "region", ""));
         TRY(read.host, file_.text(machine, "host", ""));
+        TRY(read.device, file_.text(machine, "device", ""));
         TRY(const std::string role, file_.text(machine, "role", "both"));
         const std::optional<NodeRole> known_role = parse_role(role);
         if (!known_role) {

@@ -346,6 +346,7 @@ Result<Message> get(const pb::Hello& from) {
     TRY_VOID(text("endpoint", from.endpoint()));
     TRY_VOID(text("public_key", from.public_key()));
     TRY_VOID(text("backend", from.backend()));
+    TRY_VOID(text("device", from.device()));
     TRY_VOID(in_range("cores", from.cores(), 1, 1 << 16));
     TRY_VOID(in_range("memory_bytes", from.memory_bytes(), 1, std::int64_t{1} << 50));
     TRY_VOID(in_range("role", from.role(), 0, static_cast<std::int64_t>(spec::NodeRole::decode)));
@@ -362,6 +363,7 @@ Result<Message> get(const pb::Hello& from) {
     message.public_key = from.public_key();
     message.backend = from.backend();
     message.role = static_cast<spec::NodeRole>(from.role());
+    message.device = from.device();
     return Message{std::move(message)};
 }
 
@@ -579,7 +581,8 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
                                      from.peer_hello().incarnation()}};
         case pb::Envelope::kGoodbye: {
             TRY_VOID(text("reason", from.goodbye().reason()));
-            return Message{Goodbye{from.goodbye().reason(), from.goodbye().dismissed()}};
+            return Message{Goodbye{from.goodbye().reason(), from.goodbye().dismissed(),
+                                   from.goodbye().device_lost()}};
         }
         case pb::Envelope::kAllowKeys:
             return get(from.allow_keys());

@@ -266,6 +266,7 @@ struct Encoder {
         to.set_public_key(m.public_key);
         to.set_backend(m.backend);
         to.set_role(static_cast<std::uint32_t>(m.role));
+        to.set_device(m.device);
     }
     void operator()(const Welcome& m) const {
         pb::Welcome& to = *out.mutable_welcome();
@@ -351,6 +352,7 @@ struct Encoder {
     void operator()(const Goodbye& m) const {
         out.mutable_goodbye()->set_reason(m.reason);
         out.mutable_goodbye()->set_dismissed(m.dismissed);
+        out.mutable_goodbye()->set_device_lost(m.device_lost);
     }
 };
 

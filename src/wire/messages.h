@@ -36,6 +36,7 @@ struct Hello {
     std::string public_key;  // Z85, empty without CURVE
     std::string backend;     // "cpu", "modelled"
     spec::NodeRole role = spec::NodeRole::both;
+    std::string device;  // what computes, where it is not the host's cores: unique on the host
     bool operator==(const Hello&) const = default;
 };
 
@@ -61,6 +62,8 @@ struct Refused {
 struct Goodbye {
     std::string reason;
     bool dismissed = false;  // the coordinator dismisses it: it is not to come back
+    // The worker's device was lost, perhaps by what it ran: this counts as its death.
+    bool device_lost = false;
     bool operator==(const Goodbye&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "engine/devices.h"
 #include "spec/profile_tables.h"
 
 namespace helix::cli::profile_test {
@@ -50,6 +51,28 @@ TEST(Profile, TheDemoModelsTablesAreWhatOthersRead) {
     std::filesystem::remove_all(folder);
 }
 
+// The planner reads a GPU's tables as it reads those of a CPU.
+TEST(Profile, AVulkanDeviceHasTablesOfItsOwn) {
+    if (engine::list_vulkan_devices().devices.empty()) GTEST_SKIP() << "no Vulkan device";
+    const std::string folder = ::testing::TempDir() + "helix-profile-vulkan-test";
+    std::filesystem::remove_all(folder);
+    std::string output;
+    ASSERT_EQ(
+        helix({"profile", "--model", HELIX_SOURCE_DIR "/models/helix-demo.gguf", "--output", folder,
+               "--type", "card", "--device", "vulkan:0", "--memory", "100MB", "--context", "32",
+               "--max-prompt", "64", "--max-sequences", "4", "--budget", "300ms"},
+              output),
+        0);
+    EXPECT_NE(output.find("--profile helix-demo --type card"), std::string::npos) << output;
+    const auto tables = spec::ProfileTables::read(folder, "helix-demo");
+    ASSERT_TRUE(tables.ok()) << tables.error().message;
+    const spec::ProfileTables::Machine& machine = tables->machines().at("card");
+    EXPECT_GT(machine.decode_s.at(1), 0);
+    EXPECT_GT(machine.prompt_s.at(2), 0);  // more where compiling shaders leaves time for it
+    EXPECT_GT(machine.held[8].kv_tokens_per_layer, 1000);
+    std::filesystem::remove_all(folder);
+}
+
 TEST(Profile, BadOptionsAreNamed) {
     std::string output;
     ::testing::internal::CaptureStderr();
@@ -59,6 +82,13 @@ TEST(Profile, BadOptionsAreNamed) {
     EXPECT_EQ(helix({"profile", "--model", "x", "--output", "x", "--context", "1"}, output), 1);
     EXPECT_NE(::testing::internal::GetCapturedStderr().find("--context: 1: expected 2 to"),
               std::string::npos);
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(helix({"profile", "--model", "x", "--output", "x", "--device", "gpu"}, output), 1);
+    EXPECT_NE(::testing::internal::GetCapturedStderr().find("--device: 'gpu' is none of"),
+              std::string::npos);
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(helix({"profile", "--model", "x", "--output", "x", "--cpus", "1-"}, output), 1);
+    EXPECT_NE(::testing::internal::GetCapturedStderr().find("--cpus: "), std::string::npos);
 }
 
 }  // namespace

@@ -65,9 +65,9 @@ def check_pipelines(base):
 
 
 class Cluster:
-    """A coordinator, and three workers with so many bytes each."""
+    """A coordinator, and three workers with so many bytes each and these further options."""
 
-    def __init__(self, binary, model, worker_bytes, folder):
+    def __init__(self, binary, model, worker_bytes, folder, worker_options=()):
         port = processes.free_port()
         self.folder = folder
         self.base = f"http://127.0.0.1:{port}"
@@ -75,7 +75,7 @@ class Cluster:
         commands = [["serve", "--no-worker", "--min-workers", "3", "--model", str(model),
                      "--listen", f"127.0.0.1:{port}", "--state-dir", folder]]
         commands += [["worker", "--join", f"127.0.0.1:{port}", "--name", f"w{i}", "--threads", "1",
-                      "--memory", str(worker_bytes), "--cache", "none"] for i in range(3)]
+                      "--memory", str(worker_bytes), "--cache", "none", *worker_options] for i in range(3)]
         self.processes = [subprocess.Popen([binary] + command, stdout=self.log, stderr=self.log)
                           for command in commands]
 
@@ -95,10 +95,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def serving(binary, model, worker_bytes):
+def serving(binary, model, worker_bytes, worker_options=()):
     """A cluster that is ready, until the block ends."""
     with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(binary, model, worker_bytes, folder)
+        cluster = Cluster(binary, model, worker_bytes, folder, worker_options)
         try:
             wait_ready(cluster.base, 60)
             yield cluster

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/vulkan/vulkan_provider.h"
@@ -16,21 +17,24 @@ namespace helix::engine::test {
 // they object to is kept. It has to outlive what computes on it.
 class CheckedVulkan {
   public:
-    // Null: there is no device.
-    static std::unique_ptr<CheckedVulkan> open() {
+    // Null: there is no device. check_addresses: what shaders read and write, too, which is slow;
+    // null also where there are no layers.
+    static std::unique_ptr<CheckedVulkan> open(bool check_addresses = false) {
         std::unique_ptr<CheckedVulkan> made(new CheckedVulkan);
-        auto instance =
-            VulkanInstance::create({.validate = true, .on_message = [kept = made.get()](auto text) {
-                                        const std::lock_guard lock(kept->mutex_);
-                                        kept->objections_ += std::string(text) + "\n";
-                                    }});
-        if (!instance.ok() && instance.error().code == base::Errc::unavailable)
+        auto instance = VulkanInstance::create({.validate = true,
+                                                .check_addresses = check_addresses,
+                                                .on_message = [kept = made.get()](auto text) {
+                                                    const std::lock_guard lock(kept->mutex_);
+                                                    kept->objections_ += std::string(text) + "\n";
+                                                }});
+        if (!instance.ok() && instance.error().code == base::Errc::unavailable && !check_addresses)
             instance = VulkanInstance::create();
         if (!instance.ok() || (*instance)->devices().empty()) return nullptr;
         made->instance_ = *instance;
         return made;
     }
 
+    const std::shared_ptr<const VulkanInstance>& instance() const { return instance_; }
     std::shared_ptr<BackendProvider> provider() const {
         return std::make_shared<VulkanProvider>(
             instance_, std::vector<VulkanDeviceInfo>{instance_->devices()[0]});
@@ -52,6 +56,11 @@ class CheckedVulkan {
     std::string objections() {
         const std::lock_guard lock(mutex_);
         return objections_;
+    }
+    // Those that were expected.
+    std::string take_objections() {
+        const std::lock_guard lock(mutex_);
+        return std::exchange(objections_, "");
     }
 
   private:

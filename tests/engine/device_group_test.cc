@@ -174,6 +174,35 @@ TEST_P(DeviceGroups, GiveTheBitsOfOneDevice) {
     }
 }
 
+// From what rows are reduced to, each rank its part of the vocabulary, and from whole rows.
+TEST_P(DeviceGroups, DrawAsOneDeviceDoes) {
+    const SynthFile file(shape_of(GetParam()), GetParam().type);
+    Runner one = single(file);
+    Runner all = grouped(file);
+    std::uint64_t request = 0;
+    for (const bool logprobs : {false, true}) {
+        std::vector<Piece> pieces;
+        for (const std::int32_t top_k : {0, 1, 20, 128}) {
+            for (const float temperature : {0.0F, 1.0F}) {
+                Piece piece = piece_of(++request, kAll, 0, {5, 7, 11});
+                piece.sampling.temperature = temperature;
+                piece.sampling.top_k = top_k;
+                piece.sampling.n_logprobs = logprobs ? 5 : -1;
+                if (top_k == 20) piece.sampling.logit_bias = {{3, 2.0F}, {390, 4.0F}};
+                pieces.push_back(std::move(piece));
+            }
+        }
+        const auto expected = must_run(one, pieces);
+        const auto got = must_run(all, pieces);
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            EXPECT_EQ(got[i].token.token, expected[i].token.token) << "request " << i;
+            EXPECT_EQ(got[i].token.logprob, expected[i].token.logprob) << "request " << i;
+            EXPECT_EQ(got[i].token.top, expected[i].token.top) << "request " << i;
+            EXPECT_EQ(got[i].token.top.size(), logprobs ? 5U : 0U);
+        }
+    }
+}
+
 std::vector<std::byte> pages_out(Runner& from, std::int32_t layer) {
     const std::vector<core::PageId>& pages = from.pages(1, layer);
     std::vector<std::byte> bytes(pages.size() *
@@ -228,14 +257,14 @@ TEST(VulkanRanks, AreAsManyAsTheDevicesThatAreNamed) {
     EXPECT_EQ(refusal({.ranks = 2}),
               "--tp: each of 2 ranks of --backend vulkan is a device, as in --device "
               "vulkan:0+vulkan:1; 0 are named");
-    EXPECT_EQ(refusal({.ranks = 3, .device = "0+1"}),
+    EXPECT_EQ(refusal({.ranks = 3, .devices = {"0", "1"}}),
               "--tp: each of 3 ranks of --backend vulkan is a device, as in --device "
               "vulkan:0+vulkan:1; 2 are named");
     const auto instance = VulkanInstance::create();
     if (!instance.ok() || (*instance)->devices().empty()) GTEST_SKIP() << "no Vulkan device";
-    EXPECT_NE(refusal({.device = "0+9"}).find("no Vulkan device '9'"), std::string::npos);
+    EXPECT_NE(refusal({.devices = {"0", "9"}}).find("no Vulkan device '9'"), std::string::npos);
     if (!(*instance)->devices()[0].software) {
-        EXPECT_EQ(refusal({.device = "0+0"}), "--device: vulkan:0 is named twice");
+        EXPECT_EQ(refusal({.devices = {"0", "0"}}), "--device: vulkan:0 is named twice");
     }
 }
 
@@ -262,7 +291,7 @@ TEST(VulkanRanks, AreOfOneKindAndNamedOnce) {
 }
 
 TEST(VulkanRanks, DivideTheModelsHeads) {
-    const auto two = VulkanProvider::create({.ranks = 2, .device = "0+0"});
+    const auto two = VulkanProvider::create({.ranks = 2, .devices = {"0", "0"}});
     if (!two.ok()) GTEST_SKIP() << two.error().message;
     EXPECT_EQ((*two)->ranks(), 2);
     EXPECT_LE((*two)->memory().offered_bytes, (*two)->memory().free_bytes);

@@ -37,11 +37,11 @@ class DrawTokens : public testing::Test {
         chunk.sampling.n_logprobs = n_logprobs;
         chunk.sampling.grammar.thought = {"", "</think>", {}, 1};
         const ChunkLogits from{&chunk, 0};
-        DrawnTokens drawn = draw_tokens(pool_, {&sampler_, 1}, {&from, 1}, logits,
-                                        static_cast<std::int64_t>(logits.size()), &filter_);
-        EXPECT_TRUE(drawn.failed.empty());
-        EXPECT_EQ(drawn.tokens.size(), 1U);
-        return drawn.tokens.at(0);
+        const DrawLogits rows{std::ssize(logits), logits};
+        const auto drawn = draw_tokens(pool_, {&sampler_, 1}, {&from, 1}, rows, &filter_);
+        EXPECT_TRUE(drawn.ok() && drawn->failed.empty());
+        EXPECT_EQ(drawn->tokens.size(), 1U);
+        return drawn->tokens.at(0);
     }
     ThreadPool pool_{1};
     Sampler sampler_{ops::kernels(ops::best_isa())};

@@ -6,9 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/runner/pool_rows.h"
+#include "pooled_prompt.h"
 #include "reference_model.h"
-#include "served_worker.h"
-#include "synth_file.h"
 
 namespace helix::engine::test::embedding_test {
 namespace {
@@ -20,36 +19,9 @@ constexpr Pooling kAll[] = {Pooling::mean, Pooling::cls, Pooling::last};
 
 class Embedding : public ::testing::Test {
   protected:
-    // Of a worker whose batches have at most so many rows; company: others that share them.
-    Values embed(const std::vector<spec::Token>& tokens, Pooling pooling, std::int32_t max_rows,
-                 int company = 0) {
-        CpuOptions options = test_options();
-        options.kv_type = ops::KvType::f32;
-        auto backend = open_backend(file_.path(), options);
-        if (!backend.ok()) {
-            ADD_FAILURE() << backend.error().message;
-            return {};
-        }
-        core::WorkerConfig config;
-        config.n_layers = kLayers;
-        config.block_size = options.block_size;
-        config.max_batch_rows = config.mixed_prefill_rows = max_rows;
-        ServedWorker worker(**backend, config, 4096);
-        base::Random random(5);
-        spec::SamplingParams sampling;
-        for (int i = 0; i < company; ++i) {
-            const auto id = static_cast<std::uint64_t>(10 + i);
-            const Pooling other = i % 2 == 0 ? Pooling::none : kAll[i % 3];
-            worker.start({{id}, 1}, random_tokens(random, 3 + random.below(20)), sampling, 1, 0,
-                         false, other);
-        }
-        worker.start({{1}, 1}, tokens, sampling, 1, 0, false, pooling);
-        EXPECT_TRUE(worker.take({{1}, 1}).empty()) << "a token was drawn";
-        Values values;
-        for (const core::PromptEmbedding& one : worker.take_embeddings()) {
-            if (one.key.request.value == 1) values = one.values;
-        }
-        return values;
+    Values embed(const std::vector<spec::Token>& tokens, Pooling pooling,
+                 std::int32_t max_rows = 256, int company = 0) {
+        return pooled_prompt(file_, tokens, {pooling, max_rows, company});
     }
 
     std::vector<double> reference(const std::vector<spec::Token>& tokens, Pooling pooling) {
@@ -76,7 +48,7 @@ TEST_F(Embedding, IsThePooledHiddenStateOfAReferenceForward) {
     const auto tokens = random_tokens(random, 150);
     for (const Pooling pooling : kAll) {
         SCOPED_TRACE(spec::to_string(pooling));
-        const Values got = embed(tokens, pooling, 256);
+        const Values got = embed(tokens, pooling);
         const auto expected = reference(tokens, pooling);
         ASSERT_EQ(got.size(), expected.size());
         double squares = 0;
@@ -94,7 +66,7 @@ TEST_F(Embedding, HasTheSameBitsHoweverThePromptIsCutAndWithWhomeverItRuns) {
         const auto tokens = random_tokens(random, length);
         for (const Pooling pooling : kAll) {
             SCOPED_TRACE(spec::to_string(pooling));
-            const Values whole = embed(tokens, pooling, 256);
+            const Values whole = embed(tokens, pooling);
             ASSERT_FALSE(whole.empty());
             for (const std::int32_t rows : {1, 5, 64, 66}) {
                 EXPECT_EQ(embed(tokens, pooling, rows), whole) << "batches of " << rows;

@@ -28,6 +28,29 @@ inline float nearest_even(float x) {
     return std::nearbyint(x);
 }
 
+// Sixteen sums of what is equal modulo 16, folded.
+inline float folded_sum(std::span<const float> x) {
+    std::array<float, 16> sums{};
+    for (std::size_t i = 0; i < x.size(); ++i) sums[i % 16] += x[i];
+    for (std::size_t apart = 8; apart > 0; apart /= 2) {
+        for (std::size_t i = 0; i < apart; ++i) sums[i] += sums[i + apart];
+    }
+    return sums[0];
+}
+
+// Of a row of logits: pieces' sums, then those of pieces of these, until one is left.
+inline float sum_of_pieces(std::vector<float> values, std::size_t piece) {
+    do {
+        std::vector<float> sums;
+        for (std::size_t first = 0; first < values.size(); first += piece) {
+            const std::size_t n = std::min(piece, values.size() - first);
+            sums.push_back(folded_sum(std::span(values).subspan(first, n)));
+        }
+        values = sums;
+    } while (values.size() > 1);
+    return values[0];
+}
+
 // 32 activations as int8.
 struct Activations {
     std::array<int, 32> q{};
@@ -247,6 +270,14 @@ inline std::vector<float> attention(std::span<const float> q, const Cache& cache
     const float factor = 1.0F / so_far.sum;
     for (float& value : so_far.values) value *= factor;
     return so_far.values;
+}
+
+// The sum of a row's weights.
+inline float logit_weights(std::span<const float> logits, std::size_t piece) {
+    const float top = *std::max_element(logits.begin(), logits.end());
+    std::vector<float> weights;
+    for (const float logit : logits) weights.push_back(exp_or_zero(logit - top));
+    return sum_of_pieces(weights, piece);
 }
 
 }  // namespace helix::engine::test::numerics

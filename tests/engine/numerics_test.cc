@@ -5,6 +5,7 @@
 #include "engine/cpu/attention_cpu.h"
 #include "engine/cpu/kv_store_cpu.h"
 #include "engine/cpu/matmul_cpu.h"
+#include "engine/kernels/reduce_row.h"
 #include "engine/ops/kv_type.h"
 #include "numerics_reference.h"
 #include "op_helpers.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr std::size_t kSegment = 256;
 constexpr std::size_t kFloatSegment = 64;
 constexpr std::size_t kChunk = 128;
+constexpr std::size_t kPiece = 256;
 
 constexpr std::size_t kOutputs = 19;
 constexpr std::size_t kRows = 3;
@@ -154,6 +156,38 @@ TEST(Numerics, NormsGatesAndExpAreTheDefinitionBitByBit) {
             kernels.exp_row(x.data(), size, 30.0F, 1.0F, y.data());
             EXPECT_TRUE(same_bits(y, powers)) << ops::to_string(isa);
         }
+    }
+}
+
+TEST(Numerics, WeightsOfARowOfLogitsAreSummedInPiecesBitByBit) {
+    base::Random random(64);
+    int seen = 0;
+    for (const std::size_t vocab : {1U, 15U, 256U, 300U, 5000U, 65536U, 70001U}) {
+        const auto logits = random_floats(random, vocab);
+        const float sum = numerics::logit_weights(logits, kPiece);
+        for (const ops::Isa isa : machine_isas()) {
+            ops::RowReducer reducer(ops::kernels(isa));
+            const float got = reducer.reduce(logits, 1, true).sum;
+            EXPECT_TRUE(same_bits({&got, 1}, {&sum, 1}))
+                << ops::to_string(isa) << ", " << vocab << " tokens";
+        }
+        if (sum != numerics::logit_weights(logits, kPiece / 2)) ++seen;
+    }
+    EXPECT_GT(seen, 0) << "another length is not seen";
+}
+
+// Flat rows are the worst: every token's weight counts.
+TEST(Numerics, TheSumOfALargeVocabularysWeightsIsAccurate) {
+    base::Random random(65);
+    ops::RowReducer reducer(ops::kernels(ops::best_isa()));
+    for (const double scale : {0.01, 1.0, 4.0}) {
+        const auto logits = random_floats(random, 262144, scale);
+        const float top = *std::max_element(logits.begin(), logits.end());
+        double exact = 0;
+        for (const float logit : logits)
+            exact += std::exp(static_cast<double>(logit) - static_cast<double>(top));
+        const auto sum = static_cast<double>(reducer.reduce(logits, 1, true).sum);
+        EXPECT_LT(std::abs(sum / exact - 1), 1e-6) << "logits of about " << scale;
     }
 }
 

@@ -6,9 +6,8 @@
 #include <gmock/gmock.h>
 
 #include "engine/runner/rank_rows.h"
+#include "pooled_prompt.h"
 #include "reference_model.h"
-#include "served_worker.h"
-#include "synth_file.h"
 
 namespace helix::engine::test::rank_test {
 namespace {
@@ -22,42 +21,10 @@ constexpr SynthKind kReranker{"reranker", [](model::SynthShape& s) {
                                   s.reranks = true;
                               }};
 
-// Of a worker whose batches have at most so many rows; company: others that share them.
 std::vector<float> score(const SynthFile& file, const std::vector<spec::Token>& tokens,
-                         std::int32_t max_rows, int company = 0, std::size_t cached = 0) {
-    CpuOptions options = test_options();
-    options.kv_type = ops::KvType::f32;
-    auto backend = open_backend(file.path(), options);
-    if (!backend.ok()) {
-        ADD_FAILURE() << backend.error().message;
-        return {};
-    }
-    core::WorkerConfig config;
-    config.n_layers = kLayers;
-    config.block_size = options.block_size;
-    config.max_batch_rows = config.mixed_prefill_rows = max_rows;
-    config.prefix_cache = cached > 0;
-    ServedWorker worker(**backend, config, 4096);
-    base::Random random(5);
-    spec::SamplingParams sampling;
-    for (int i = 0; i < company; ++i) {
-        const auto id = static_cast<std::uint64_t>(10 + i);
-        const Pooling other = static_cast<Pooling>(i % 5);
-        worker.start({{id}, 1}, random_tokens(random, 3 + random.below(20)), sampling, 1, 0, false,
-                     other);
-    }
-    if (cached > 0) {
-        worker.start({{2}, 1}, tokens, sampling);
-        worker.take({{2}, 1});
-        worker.say(core::FreeSequences{{{{2}, 1}}});
-    }
-    worker.start({{1}, 1}, tokens, sampling, 1, cached, false, Pooling::rank);
-    EXPECT_TRUE(worker.take({{1}, 1}).empty()) << "a token was drawn";
-    for (const core::PromptEmbedding& one : worker.take_embeddings()) {
-        if (one.key.request.value == 1) return one.values;
-    }
-    for (const core::SequenceStuck& one : worker.take_stuck()) ADD_FAILURE() << one.reason;
-    return {};
+                         PooledRun run = {}) {
+    run.pooling = Pooling::rank;
+    return pooled_prompt(file, tokens, run);
 }
 
 class Rank : public ::testing::Test {
@@ -77,7 +44,7 @@ TEST_F(Rank, IsTheSoftmaxOverTheHeadsRowsOfAReferenceForward) {
         const auto logits = reference.products("cls.output.weight", state);
         ASSERT_EQ(logits.size(), 2U);
         const double expected = 1 / (1 + std::exp(logits[1] - logits[0]));
-        const auto got = score(file_, tokens, 256);
+        const auto got = score(file_, tokens);
         ASSERT_EQ(got.size(), 1U);
         EXPECT_NEAR(static_cast<double>(got[0]), expected, 2e-6);
         EXPECT_GT(std::abs(expected - 0.5), 1e-3) << "it says nothing";
@@ -88,15 +55,16 @@ TEST_F(Rank, HasTheSameBitsHoweverThePromptIsCutAndWithWhomeverItRuns) {
     base::Random random(32);
     for (const std::size_t length : {1U, 2U, 67U}) {
         const auto tokens = random_tokens(random, length);
-        const auto whole = score(file_, tokens, 256);
+        const auto whole = score(file_, tokens);
         ASSERT_EQ(whole.size(), 1U);
         for (const std::int32_t rows : {1, 5, 64, 66}) {
-            EXPECT_EQ(score(file_, tokens, rows), whole) << "batches of " << rows;
-            EXPECT_EQ(score(file_, tokens, rows, 6), whole) << "in company, of " << rows;
+            EXPECT_EQ(score(file_, tokens, {.max_rows = rows}), whole) << "batches of " << rows;
+            EXPECT_EQ(score(file_, tokens, {.max_rows = rows, .company = 6}), whole)
+                << "in company, of " << rows;
         }
     }
     const auto tokens = random_tokens(random, 70);
-    EXPECT_EQ(score(file_, tokens, 64, 0, 48), score(file_, tokens, 64))
+    EXPECT_EQ(score(file_, tokens, {.max_rows = 64, .cached = 48}), score(file_, tokens))
         << "behind a cached prefix";
 }
 

@@ -130,6 +130,8 @@ class ReferenceKv final : public KvArena {
 
 class ReferenceDevice final : public Device {
   public:
+    std::int64_t floats_read = 0;
+
     std::int64_t memory_bytes() const override { return std::int64_t{64} << 20; }
     std::int32_t compute_threads() const override { return 0; }
     ThreadPool& host_threads() override { return pool_; }
@@ -162,6 +164,7 @@ class ReferenceDevice final : public Device {
     }
     base::Result<std::span<const float>> read(const Buffer& buffer, std::int64_t first,
                                               std::int64_t count) override {
+        floats_read += count;
         return std::span<const float>(of(buffer) + first, base::size_of(count));
     }
 
@@ -267,6 +270,16 @@ class ReferenceDevice final : public Device {
         }
     }
 
+    void reduce_logits(const ops::ReduceLogits& op) override {
+        const std::int64_t floats = ops::ReducedRowAt::floats(op.n_top);
+        const float* first = of(op.logits) + op.first_row * op.vocab;
+        for (std::int64_t row = 0; row < op.rows; ++row)
+            reduce(op, {first + row * op.vocab, base::size_of(op.vocab)},
+                   of(op.out) + row * floats);
+        float* named = of(op.out) + op.rows * floats;
+        for (const ops::LogitAt& at : op.named) *named++ = first[at.row * op.vocab + at.token];
+    }
+
   private:
     static float* of(Buffer& b) { return static_cast<ReferenceBuffer&>(b).values.data(); }
     static const float* of(const Buffer& b) {
@@ -282,6 +295,25 @@ class ReferenceDevice final : public Device {
         for (std::int64_t i = 0; i < n; ++i) {
             y[i] = static_cast<float>(static_cast<double>(x[i]) * factor *
                                       static_cast<double>(weight[i]));
+        }
+    }
+
+    static void reduce(const ops::ReduceLogits& op, std::span<const float> logits, float* out) {
+        const auto broken = std::find_if_not(logits.begin(), logits.end(),
+                                             [](float x) { return std::isfinite(x); });
+        out[0] = broken == logits.end() ? -1.0F : static_cast<float>(broken - logits.begin());
+        if (broken != logits.end()) return;
+        std::vector<std::size_t> order(logits.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+        double sum = 0;
+        for (const float logit : logits)
+            sum += std::exp(static_cast<double>(logit) - static_cast<double>(logits[order[0]]));
+        out[1] = op.sum ? static_cast<float>(sum) : 0.0F;
+        for (std::size_t i = 0; i < base::size_of(op.n_top); ++i) {
+            out[2 + i] = logits[order[i]];
+            out[2 + base::size_of(op.n_top) + i] = static_cast<float>(order[i]);
         }
     }
 

@@ -42,7 +42,9 @@ Runner on_cpu(const SynthFile& file, spec::LayerRange layers, ops::KvType kv_typ
     return make_runner(file, layers, options, 1);
 }
 
-Runner on_reference(const SynthFile& file, spec::LayerRange layers, ops::KvType kv_type) {
+Runner on_reference(const SynthFile& file, spec::LayerRange layers, ops::KvType kv_type,
+                    std::unique_ptr<ReferenceDevice> device = nullptr) {
+    if (device == nullptr) device = std::make_unique<ReferenceDevice>();
     auto weights = model::LocalWeights::open(file.path());
     CHECK(weights.ok());
     auto config = model::read_model_config(**weights);
@@ -52,7 +54,7 @@ Runner on_reference(const SynthFile& file, spec::LayerRange layers, ops::KvType 
     options.kv_type = kv_type;
     options.swap_bytes = 1 << 20;
     auto backend = ModelRunner::create(std::shared_ptr<model::WeightSource>(std::move(*weights)),
-                                       *config, std::make_unique<ReferenceDevice>(), options);
+                                       *config, std::move(device), options);
     CHECK(backend.ok());
     return Runner(std::move(*backend), layers, kBlock, 2);
 }
@@ -151,6 +153,37 @@ TEST_P(ReferenceDeviceTokens, AreThoseOfAPipelineOfBothAndPagesTravelBetweenThem
             stage = &other;
         }
     }
+}
+
+// Of the rows of logits those that are drawn from as a whole; of the others the greatest.
+TEST(ReferenceDeviceReads, AreTheRowsThatDrawsNeed) {
+    const SynthFile file(shape_of(kQwen3), TensorType::bf16);
+    auto owned = std::make_unique<ReferenceDevice>();
+    ReferenceDevice& device = *owned;
+    Runner runner = on_reference(file, kAllLayers, ops::KvType::f32, std::move(owned));
+    const std::int64_t vocab = kVocab;
+    // What a batch reads besides the activations that the pieces put out.
+    const auto reads = [&](const std::vector<Piece>& pieces) {
+        const std::int64_t before = device.floats_read;
+        must_run(runner, pieces);
+        return device.floats_read - before - std::ssize(pieces) * runner.hidden();
+    };
+    std::uint64_t request = 0;
+    const auto piece = [&](float temperature, std::int32_t top_k, std::int32_t n_logprobs) {
+        Piece one = greedy(++request, kAllLayers, 0, {5});
+        one.sampling.temperature = temperature;
+        one.sampling.top_k = top_k;
+        one.sampling.n_logprobs = n_logprobs;
+        return one;
+    };
+    EXPECT_EQ(reads({piece(0, 0, -1)}), ops::reduced_floats(1, 1, 0));
+    EXPECT_EQ(reads({piece(0, 0, 5)}), ops::reduced_floats(1, 5, 0));
+    EXPECT_EQ(reads({piece(1, 0, 5)}), vocab);
+    EXPECT_EQ(reads({piece(0, 0, 5), piece(1, 0, -1), piece(1, 20, -1)}),
+              vocab + ops::reduced_floats(2, 20, 0));
+    Piece biased = piece(0, 0, -1);
+    biased.sampling.logit_bias = {{7, 1.0F}, {9, 2.0F}};
+    EXPECT_EQ(reads({biased}), ops::reduced_floats(1, 3, 2));
 }
 
 }  // namespace

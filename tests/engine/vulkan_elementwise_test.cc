@@ -11,104 +11,44 @@ namespace {
 
 using VulkanElementwise = VulkanTest;
 
-struct Shape {
-    std::int64_t rows, width;
-};
-constexpr Shape kShapes[] = {{1, 1}, {1, 16}, {3, 5}, {2, 31}, {7, 64}, {5, 172}, {2, 2048}};
+constexpr proof::WidthCase kShapes[] = {{1, 1},  {1, 16},  {3, 5},   {2, 31},
+                                        {7, 64}, {5, 172}, {2, 2048}};
 
 TEST_F(VulkanElementwise, RmsNorm) {
-    base::Random random(71);
-    for (const Shape& shape : kShapes) {
-        const std::int64_t rows = shape.rows;
-        const std::int64_t width = shape.width;
-        const auto x = random_floats(random, base::size_of(rows * width), 5);
-        const auto weight = random_floats(random, base::size_of(width));
-        const auto on = [&](Device& device) {
-            const auto from = make(device, x);
-            const auto by = make(device, weight);
-            const auto to = poisoned(device, rows * width);
-            device.rms_norm({*from, *by, *to, rows, width, 1e-5F});
-            device.rms_norm({*from, *by, *from, rows, width, 1e-5F});  // in place
-            auto both = values_of(device, *to);
-            const auto in_place = values_of(device, *from);
-            both.insert(both.end(), in_place.begin(), in_place.end());
-            return both;
-        };
-        EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_))) << rows << " x " << width;
+    for (const proof::WidthCase& c : kShapes) {
+        EXPECT_TRUE(same_values(proof::rms_norm_values(*vulkan_, c, 71),
+                                proof::rms_norm_values(*cpu_, c, 71)))
+            << c.rows << " x " << c.width;
     }
 }
 
 TEST_F(VulkanElementwise, Swiglu) {
-    base::Random random(72);
-    for (const Shape& shape : kShapes) {
-        const std::int64_t rows = shape.rows;
-        const std::int64_t width = shape.width;
-        auto gate = random_floats(random, base::size_of(rows * width), 20);
-        if (gate.size() > 8) {
-            gate[1] = 90;
-            gate[2] = -95;
-            gate[3] = -0.0F;
-            gate[4] = std::numeric_limits<float>::infinity();
-            gate[5] = -std::numeric_limits<float>::infinity();
-            gate[6] = std::numeric_limits<float>::quiet_NaN();
-        }
-        const auto up = random_floats(random, base::size_of(rows * width));
-        const auto on = [&](Device& device) {
-            const auto to = make(device, gate);
-            device.swiglu({*to, *make(device, up), rows, width});
-            return values_of(device, *to);
-        };
-        EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_))) << rows << " x " << width;
+    for (const proof::WidthCase& c : kShapes) {
+        EXPECT_TRUE(
+            same_values(proof::swiglu_values(*vulkan_, c, 72), proof::swiglu_values(*cpu_, c, 72)))
+            << c.rows << " x " << c.width;
     }
 }
 
-struct RopeShape {
-    std::int64_t rows;
-    int n_heads, head_dim, rope_dim;
-    bool bias, norm, rotate;
-    model::RopePairs pairs;
-};
-constexpr RopeShape kRopes[] = {
-    {1, 1, 8, 8, false, false, true, model::RopePairs::adjacent},
-    {3, 2, 20, 12, true, false, true, model::RopePairs::halves},
-    {5, 4, 64, 64, false, true, true, model::RopePairs::halves},
-    {2, 3, 128, 64, true, true, true, model::RopePairs::adjacent},
-    {2, 3, 96, 96, true, true, false, model::RopePairs::adjacent},
-};
-
 TEST_F(VulkanElementwise, RopeWithBiasAndNorm) {
-    base::Random random(73);
-    for (const RopeShape& s : kRopes) {
-        const auto width = base::size_of(std::int64_t{s.n_heads} * s.head_dim);
-        const auto x = random_floats(random, base::size_of(s.rows) * width);
-        const auto bias = random_floats(random, width);
-        const auto norm = random_floats(random, base::size_of(s.head_dim));
-        const auto angles = random_floats(random, base::size_of(s.rows * s.rope_dim));
-        const auto on = [&](Device& device) {
-            const auto heads = make(device, x);
-            const auto biases = make(device, bias);
-            const auto norms = make(device, norm);
-            const auto table = make(device, angles);
-            const ops::ProjectedHeads of[] = {{*heads, s.n_heads, s.bias ? biases.get() : nullptr,
-                                               s.norm ? norms.get() : nullptr, s.rotate}};
-            device.rope({of, *table, s.rows, s.head_dim, s.rope_dim, s.pairs, 1e-6F});
-            return values_of(device, *heads);
-        };
-        EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_))) << s.rows << " x " << s.head_dim;
+    constexpr auto kAdjacent = model::RopePairs::adjacent;
+    constexpr auto kHalves = model::RopePairs::halves;
+    constexpr proof::RopeCase kCases[] = {
+        {1, 1, 8, 8, false, false, true, kAdjacent},  {3, 2, 20, 12, true, false, true, kHalves},
+        {5, 4, 64, 64, false, true, true, kHalves},   {2, 3, 128, 64, true, true, true, kAdjacent},
+        {2, 3, 96, 96, true, true, false, kAdjacent},
+    };
+    for (const proof::RopeCase& c : kCases) {
+        EXPECT_TRUE(
+            same_values(proof::rope_values(*vulkan_, c, 73), proof::rope_values(*cpu_, c, 73)))
+            << c.rows << " x " << c.head_dim;
     }
 }
 
 TEST_F(VulkanElementwise, CopiesOfRowsLeaveTheOthers) {
-    base::Random random(74);
-    const auto x = random_floats(random, 6 * 5);
-    const ops::RowRange ranges[] = {{0, 3, 2}, {4, 0, 1}, {5, 6, 1}, {2, 2, 0}};
-    const auto on = [&](Device& device) {
-        const auto from = make(device, x);
-        const auto to = make(device, std::vector<float>(7 * 5, 42.0F));
-        device.copy_rows({*from, *to, 5, ranges});
-        return values_of(device, *to);
-    };
-    EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_)));
+    const proof::WidthCase c{6, 5};
+    EXPECT_TRUE(same_values(proof::copy_rows_values(*vulkan_, c, 74),
+                            proof::copy_rows_values(*cpu_, c, 74)));
 }
 
 TEST_F(VulkanElementwise, ManyOperatorsTakeEffectInTheirOrder) {

@@ -5,10 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -16,7 +13,9 @@
 #include "base/check.h"
 #include "base/index.h"
 #include "base/random.h"
+#include "checked_vulkan.h"
 #include "engine/cpu/cpu_device.h"
+#include "engine/proof/operator_values.h"
 #include "engine/vulkan/vulkan_device.h"
 #include "op_helpers.h"
 
@@ -27,16 +26,9 @@ namespace helix::engine::test {
 class VulkanTest : public testing::Test {
   protected:
     void SetUp() override {
-        auto instance = VulkanInstance::create({.validate = true, .on_message = [this](auto text) {
-                                                    const std::lock_guard lock(mutex_);
-                                                    objections_ += std::string(text) + "\n";
-                                                }});
-        if (!instance.ok() && instance.error().code == base::Errc::unavailable)
-            instance = VulkanInstance::create();
-        if (!instance.ok()) GTEST_SKIP() << instance.error().message;
-        if ((*instance)->devices().empty()) GTEST_SKIP() << "no Vulkan device";
-        instance_ = *instance;
-        auto device = VulkanDevice::create(instance_, {.device = "0", .threads = 1});
+        checked_ = CheckedVulkan::open();
+        if (checked_ == nullptr) GTEST_SKIP() << "no Vulkan device";
+        auto device = VulkanDevice::create(checked_->instance(), {.device = "0", .threads = 1});
         ASSERT_TRUE(device.ok()) << device.error().message;
         vulkan_ = std::move(*device);
         CpuDeviceOptions options;
@@ -50,8 +42,9 @@ class VulkanTest : public testing::Test {
 
     void TearDown() override {
         vulkan_ = nullptr;
-        instance_ = nullptr;
-        EXPECT_EQ(objections_, "");
+        if (checked_ != nullptr) {
+            EXPECT_EQ(checked_->objections(), "");
+        }
     }
 
     static std::unique_ptr<Buffer> make(Device& device, std::span<const float> values) {
@@ -71,27 +64,21 @@ class VulkanTest : public testing::Test {
         return {read->begin(), read->end()};
     }
 
+    std::unique_ptr<CheckedVulkan> checked_;
     std::unique_ptr<Device> vulkan_, cpu_;
-
-  private:
-    std::shared_ptr<const VulkanInstance> instance_;
-    std::mutex mutex_;
-    std::string objections_;
 };
 
 // As bits; a NaN is as good as another, since devices choose its payload.
 inline testing::AssertionResult same_floats(std::span<const float> got,
                                             std::span<const float> right) {
-    if (got.size() != right.size()) {
-        return testing::AssertionFailure() << got.size() << " floats, not " << right.size();
-    }
-    for (std::size_t i = 0; i < got.size(); ++i) {
-        if (std::isnan(got[i]) && std::isnan(right[i])) continue;
-        if (same_bits(got.subspan(i, 1), right.subspan(i, 1))) continue;
-        return testing::AssertionFailure()
-               << "float " << i << " is " << got[i] << ", not " << right[i];
-    }
-    return testing::AssertionSuccess();
+    const std::string difference = proof::first_difference(got, right);
+    if (difference.empty()) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << difference;
+}
+inline testing::AssertionResult same_values(const proof::Values& got, const proof::Values& right) {
+    if (!got.ok()) return testing::AssertionFailure() << got.error().message;
+    if (!right.ok()) return testing::AssertionFailure() << right.error().message;
+    return same_floats(*got, *right);
 }
 
 }  // namespace helix::engine::test

@@ -8,6 +8,7 @@
 #include "engine/backends.h"
 #include "engine/vulkan/vulkan_commands.h"
 #include "engine/vulkan/vulkan_proof.h"
+#include "engine/vulkan/vulkan_provider.h"
 #include "shaders/helix_engine.h"
 #include "vulkan_fixture.h"
 
@@ -48,7 +49,7 @@ TEST(VulkanInstance, ADeviceThatIsNotThereIsAnErrorThatNamesWhatIs) {
     EXPECT_EQ(found.error().code, base::Errc::not_found);
     EXPECT_EQ(found.error().message.substr(0, 39),
               "no Vulkan device '99'; there are: 0 (" + vulkan->devices()[0].name.substr(0, 2));
-    const auto provider = make_backend_provider("vulkan", {.device = "99"});
+    const auto provider = make_backend_provider("vulkan", {.devices = {"99"}});
     ASSERT_FALSE(provider.ok());
     EXPECT_EQ(provider.error().message, "--device: " + found.error().message);
 }
@@ -56,13 +57,37 @@ TEST(VulkanInstance, ADeviceThatIsNotThereIsAnErrorThatNamesWhatIs) {
 TEST(VulkanInstance, TheProviderOffersLessThanTheDeviceHas) {
     const auto vulkan = instance();
     if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
-    const auto provider = make_backend_provider("vulkan", {.device = "0"});
+    const auto provider = make_backend_provider("vulkan", {.devices = {"0"}});
     ASSERT_TRUE(provider.ok()) << provider.error().message;
     const DeviceMemory memory = (*provider)->memory();
     EXPECT_EQ(memory.bound, "the device " + vulkan->devices()[0].name);
     EXPECT_GT(memory.offered_bytes, 0);
     EXPECT_LT(memory.offered_bytes, memory.free_bytes);
     EXPECT_LE(memory.free_bytes, vulkan->devices()[0].memory_bytes);
+}
+
+TEST(VulkanProvider, AModelLargerThanShadersTakeIsRefusedByNameAndLimit) {
+    VulkanDeviceInfo info;
+    info.index = 2;
+    info.name = "Card";
+    VulkanProvider provider(nullptr, {info});
+    model::ModelConfig config;
+    config.n_heads = 2;
+    config.n_kv_heads = 2;
+    config.head_dim = 1024;
+    config.vocab = 1'048'560;
+    EXPECT_TRUE(provider.check(config, 1).ok());
+    config.vocab = 1'048'561;
+    const base::Status rows = provider.check(config, 1);
+    ASSERT_FALSE(rows.ok());
+    EXPECT_EQ(rows.error().message,
+              "the model has a matrix of 1048561 rows; vulkan:2 (Card) takes up to 1048560");
+    config.head_dim = 1032;
+    const base::Status heads = provider.check(config, 1);
+    ASSERT_FALSE(heads.ok());
+    EXPECT_EQ(heads.error().code, base::Errc::invalid);
+    EXPECT_EQ(heads.error().message,
+              "the model's heads have 1032 dimensions; vulkan:2 (Card) takes up to 1024");
 }
 
 TEST(VulkanContext, ADeviceWithoutWhatShadersNeedIsRefusedByName) {
@@ -113,6 +138,43 @@ TEST(VulkanProof, AnyDeviceProvesItsArithmeticAndWrongShadersAreFound) {
     EXPECT_EQ((*context)->exact_fma(), !proof->fused_fma);
     RecordProperty("fused_fma", proof->fused_fma ? "yes" : "no");
     RecordProperty("keeps_subnormals", proof->keeps_subnormals ? "yes" : "no");
+}
+
+TEST(VulkanProof, AWrongIntegerDotProductIsNotUsed) {
+    const auto vulkan = instance();
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device";
+    VulkanDeviceInfo info = vulkan->devices()[0];
+    if (!info.integer_dot) GTEST_SKIP() << "no integer dot product";
+    const auto context = VulkanContext::create(vulkan, info);
+    ASSERT_TRUE(context.ok());
+    const auto right = prove(*context);
+    ASSERT_TRUE(right.ok()) << right.error().message;
+    EXPECT_EQ(right->integer_dot, IntegerDot::proven);
+    EXPECT_TRUE((*context)->integer_dot());
+    // As if the device had been off by one in the last case.
+    std::vector<DotCase> dots = make_dot_cases();
+    ++dots.back().right;
+    const auto wrong = prove(*context, dots);
+    ASSERT_TRUE(wrong.ok()) << wrong.error().message;
+    EXPECT_EQ(wrong->integer_dot, IntegerDot::wrong);
+    EXPECT_FALSE((*context)->integer_dot());
+
+    info.integer_dot = false;
+    const auto without = VulkanContext::create(vulkan, info);
+    ASSERT_TRUE(without.ok());
+    const auto none = prove(*without);
+    ASSERT_TRUE(none.ok()) << none.error().message;
+    EXPECT_EQ(none->integer_dot, IntegerDot::none);
+    EXPECT_FALSE((*without)->integer_dot());
+}
+
+TEST(VulkanProof, TheCasesOfTheIntegerDotProductAreTheSumsOfProductsOfBytes) {
+    const std::vector<DotCase> dots = make_dot_cases();
+    EXPECT_EQ(dots[0].sum, 0);
+    EXPECT_EQ(dots[0].w[3], 0x80808080U);
+    EXPECT_EQ(dots[0].x[3], 0x80808080U);
+    EXPECT_EQ(dots[0].right, 16 * 128 * 128);
+    EXPECT_EQ(dots[5].right, -16 * 128 * 127);
 }
 
 // Results of sums and products that a compiler may contract are not decorated so (NoContraction).

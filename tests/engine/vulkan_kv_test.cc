@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -41,49 +42,13 @@ ops::KvLayout layout_of(ops::KvType type, int heads, int head_dim, int block_siz
     return layout;
 }
 
-constexpr ops::KvType kTypes[] = {ops::KvType::f16, ops::KvType::bf16, ops::KvType::f32,
-                                  ops::KvType::q8};
-
-// Keys and values that round up and down, overflow, are subnormal, no numbers, or all zero.
-std::vector<float> hostile_floats(base::Random& random, std::size_t n, std::size_t head_dim) {
-    auto x = random_floats(random, n);
-    const float special[] = {1e-6F, 6e-8F, 3e-8F, 70000.0F, -65520.0F, 65519.0F, 1e-40F, -0.0F};
-    for (std::size_t i = 0; i < std::min<std::size_t>(n, 8); ++i) x[i] = special[i];
-    if (n > 2 * head_dim) {
-        for (std::size_t i = n - head_dim; i < n; ++i) x[i] = 1e-31F;
-        x[head_dim + 1] = std::numeric_limits<float>::infinity();
-        x[head_dim + 2] = std::numeric_limits<float>::quiet_NaN();
-    }
-    return x;
-}
-
 TEST_F(VulkanKv, StoresRowsOfSeveralSequences) {
-    base::Random random(81);
-    for (const ops::KvType type : kTypes) {
+    for (const ops::KvType type :
+         {ops::KvType::f16, ops::KvType::bf16, ops::KvType::f32, ops::KvType::q8}) {
         for (const auto& [heads, dim, block] : {std::tuple{1, 8, 5}, {2, 20, 16}, {4, 64, 7}}) {
-            const ops::KvLayout layout = layout_of(type, heads, dim, block);
-            const auto width = base::size_of(std::int64_t{heads} * dim);
-            const auto keys = hostile_floats(random, 9 * width, base::size_of(dim));
-            const auto values = hostile_floats(random, 9 * width, base::size_of(dim));
-            const auto page = random_page(random, layout);
-            const core::PageId first[] = {3, 0};
-            const core::PageId second[] = {1, 2};
-            // Rows 0 to 5 cross from one page to the next where the block is small.
-            const ops::SequenceRows rows[] = {{0, 6, 2, first}, {6, 3, block, second}};
-            const auto on = [&](Device& device) {
-                const auto kv = arena(device, layout, 4, 0);
-                for (core::PageId i = 0; i < 4; ++i) CHECK(kv->write(i, page.data()).ok());
-                const auto k = make(device, keys);
-                const auto v = make(device, values);
-                device.kv_store({*kv, *k, *v, rows});
-                std::vector<std::byte> all;
-                for (core::PageId i = 0; i < 4; ++i) {
-                    const auto bytes = page_of(*kv, i, layout);
-                    all.insert(all.end(), bytes.begin(), bytes.end());
-                }
-                return all;
-            };
-            EXPECT_TRUE(on(*vulkan_) == on(*cpu_))
+            const proof::KvStoreCase c{type, heads, dim, block};
+            EXPECT_TRUE(same_values(proof::kv_store_values(*vulkan_, c, 81),
+                                    proof::kv_store_values(*cpu_, c, 81)))
                 << "type " << static_cast<int>(type) << ", head " << dim << ", block " << block;
         }
     }

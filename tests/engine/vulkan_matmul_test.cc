@@ -1,8 +1,8 @@
 // Matrices of every format on a Vulkan device: the CPU device's bits, with the device's integer dot
 // product and without.
 
-#include <algorithm>
-#include <limits>
+#include <span>
+#include <vector>
 
 #include "engine/kernels/packed_matrix.h"
 #include "vulkan_fixture.h"
@@ -15,13 +15,12 @@ struct Shape {
 };
 // Rows around the sizes of tiles; columns of one segment, of several, and of several with a short
 // last one; the last is more segments than a workgroup takes at a time.
-constexpr Shape kShapes[] = {{1, 16, 256}, {2, 5, 32},    {7, 33, 800}, {8, 40, 512},
-                             {9, 17, 96},  {33, 20, 288}, {1, 3, 4608}};
-
-std::int64_t fitting_cols(TensorType type, std::int64_t cols) {
-    const std::int64_t block = model::tensor_type_info(type)->block_size;
-    return (cols + block - 1) / block * block;
-}
+constexpr Shape kShapes[] = {{1, 16, 256}, {2, 5, 32}, {7, 33, 800}, {8, 40, 512}, {1, 3, 4608}};
+// Tiles in shared memory, full and not: of 16 rows, of 64, and enough of them for four panels each.
+constexpr Shape kTiledShapes[] = {{9, 17, 96},  {16, 32, 544},  {63, 20, 256},  {64, 16, 800},
+                                  {65, 50, 32}, {100, 40, 288}, {200, 2037, 64}};
+// Of 32 rows, and of two panels.
+constexpr Shape kMoreTiledShapes[] = {{17, 33, 288}, {130, 1367, 32}};
 
 std::unique_ptr<Matrix> make_matrix(Device& device, const MatrixShape& shape,
                                     std::span<const std::byte> bytes) {
@@ -33,90 +32,53 @@ std::unique_ptr<Matrix> make_matrix(Device& device, const MatrixShape& shape,
 class VulkanMatmul : public VulkanTest, public testing::WithParamInterface<TensorType> {
   protected:
     VulkanDevice& vulkan() { return static_cast<VulkanDevice&>(*vulkan_); }
+    // With what the CPU device computes.
+    void compare(std::span<const Shape> shapes);
 };
 
 class VulkanMatmulOfSome : public VulkanMatmul {};
 
-TEST_P(VulkanMatmul, GivesTheBitsOfTheCpu) {
-    const TensorType type = GetParam();
-    base::Random random(811 + static_cast<std::uint64_t>(type));
-    for (const Shape& shape : kShapes) {
-        const std::int64_t cols = fitting_cols(type, shape.cols);
-        const auto w =
-            random_matrix(random, type, base::size_of(shape.outputs), base::size_of(cols));
-        const auto x = random_floats(random, base::size_of(shape.rows * cols), 3);
-        const auto y = random_floats(random, base::size_of(shape.rows * shape.outputs), 2);
-        const MatrixShape of{type, 1, shape.outputs, cols};
-        const auto on = [&](Device& device) {
-            const auto matrix = make_matrix(device, of, w.bytes);
-            const auto from = make(device, x);
-            const auto to = poisoned(device, std::ssize(y));
-            const auto added = make(device, y);
-            const ops::Projection both[] = {{*matrix, *to, false}, {*matrix, *added, true}};
-            device.matmul({*from, shape.rows, both});
-            auto values = values_of(device, *to);
-            const auto sums = values_of(device, *added);
-            values.insert(values.end(), sums.begin(), sums.end());
-            return values;
-        };
-        const auto right = on(*cpu_);
+void VulkanMatmul::compare(std::span<const Shape> shapes) {
+    std::uint64_t seed = 811;
+    for (const Shape& shape : shapes) {
+        const proof::MatmulCase c{GetParam(), shape.rows, shape.outputs, shape.cols};
+        const auto right = proof::matmul_values(*cpu_, c, ++seed);
         for (const bool dot : {true, false}) {
             vulkan().use_integer_dot(dot);
-            EXPECT_TRUE(same_floats(on(*vulkan_), right))
-                << shape.rows << " x " << shape.outputs << " x " << cols << ", dot " << dot;
+            EXPECT_TRUE(same_values(proof::matmul_values(*vulkan_, c, seed), right))
+                << c.rows << " x " << c.outputs << " x " << c.cols << ", dot " << dot;
         }
     }
 }
 
+TEST_P(VulkanMatmul, GivesTheBitsOfTheCpu) {
+    compare(kShapes);
+}
+
+TEST_P(VulkanMatmul, GivesTheBitsOfTheCpuInTiles) {
+    compare(kTiledShapes);
+}
+
+TEST_P(VulkanMatmulOfSome, GivesTheBitsOfTheCpuInMoreTiles) {
+    compare(kMoreTiledShapes);
+}
+
 // Blocks of zeros, of tiny numbers, with an infinity and with a NaN.
 TEST_P(VulkanMatmulOfSome, TakesActivationsThatAreNoNumbers) {
-    const TensorType type = GetParam();
-    base::Random random(911);
-    const std::int64_t cols = 256;
-    const std::int64_t rows = 4;
-    const auto w = random_matrix(random, type, 16, base::size_of(cols));
-    auto x = random_floats(random, base::size_of(rows * cols));
-    std::fill_n(x.begin(), cols, 0.0F);
-    std::fill_n(x.begin() + cols, cols / 2, 1e-31F);
-    x[base::size_of(2 * cols + 40)] = std::numeric_limits<float>::infinity();
-    x[base::size_of(3 * cols + 70)] = std::numeric_limits<float>::quiet_NaN();
-    const auto on = [&](Device& device) {
-        const auto matrix = make_matrix(device, {type, 1, 16, cols}, w.bytes);
-        const auto to = poisoned(device, rows * 16);
-        const ops::Projection one[] = {{*matrix, *to, false}};
-        device.matmul({*make(device, x), rows, one});
-        return values_of(device, *to);
-    };
-    EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_)));
+    for (const std::int64_t rows : {4, 20}) {
+        const proof::MatmulCase c{GetParam(), rows, 16, 256, true};
+        EXPECT_TRUE(same_values(proof::matmul_values(*vulkan_, c, 911),
+                                proof::matmul_values(*cpu_, c, 911)))
+            << rows << " rows";
+    }
 }
 
 TEST_P(VulkanMatmulOfSome, MultipliesVisitsByTheirExperts) {
-    const TensorType type = GetParam();
-    base::Random random(1011);
-    const std::int64_t cols = 256;
-    constexpr std::int64_t kExperts = 5;
-    constexpr std::int64_t kUsed = 2;
-    constexpr std::int64_t kOutputs = 19;
-    const auto w = random_matrix(random, type, kExperts * kOutputs, base::size_of(cols));
-    for (const std::int64_t rows : {1, 6, 31}) {
-        const auto x = random_floats(random, base::size_of(rows * cols));
-        const auto scores = random_floats(random, base::size_of(rows * kExperts));
-        const auto on = [&](Device& device) {
-            const auto routing = device.make_routing();
-            const auto of_rows = make(device, scores);
-            device.route_rows({*of_rows, rows, kExperts, kUsed, true, *routing});
-            const auto from = make(device, x);
-            const auto visits = poisoned(device, rows * kUsed * cols);
-            device.gather_visits({*routing, *from, *visits, cols});
-            const auto matrix = make_matrix(device, {type, kExperts, kOutputs, cols}, w.bytes);
-            const auto products = poisoned(device, rows * kUsed * kOutputs);
-            const ops::Projection one[] = {{*matrix, *products, false}};
-            device.expert_matmul({*routing, *visits, one});
-            const auto sums = make(device, std::vector<float>(base::size_of(rows * kOutputs)));
-            device.add_visits({*routing, *products, *sums, kOutputs});
-            return values_of(device, *sums);
-        };
-        EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_))) << rows << " rows";
+    for (const std::int64_t rows : {1, 6, 31, 90}) {
+        const proof::ExpertsCase c{GetParam(), rows, 5, 2, 19, 256};
+        EXPECT_TRUE(same_values(proof::experts_values(*vulkan_, c, 1011),
+                                proof::experts_values(*cpu_, c, 1011)))
+            << rows << " rows";
     }
 }
 
@@ -145,17 +107,20 @@ TEST_F(VulkanMatrices, RefuseWhatIsNoMatrix) {
 TEST_F(VulkanMatrices, OfFloatsHaveAnyNumberOfColumns) {
     base::Random random(1111);
     for (const TensorType type : {TensorType::f32, TensorType::f16, TensorType::bf16}) {
-        for (const std::int64_t cols : {1, 7, 67, 129}) {
+        for (const Shape& shape : {Shape{3, 18, 1}, Shape{3, 18, 7}, Shape{3, 18, 67},
+                                   Shape{3, 18, 129}, Shape{10, 18, 7}, Shape{19, 18, 131}}) {
+            const std::int64_t cols = shape.cols;
             const auto w = random_matrix(random, type, 18, base::size_of(cols));
-            const auto x = random_floats(random, base::size_of(3 * cols));
+            const auto x = random_floats(random, base::size_of(shape.rows * cols));
             const auto on = [&](Device& device) {
                 const auto matrix = make_matrix(device, {type, 1, 18, cols}, w.bytes);
-                const auto to = poisoned(device, std::int64_t{3} * 18);
+                const auto to = poisoned(device, shape.rows * 18);
                 const ops::Projection one[] = {{*matrix, *to, false}};
-                device.matmul({*make(device, x), 3, one});
+                device.matmul({*make(device, x), shape.rows, one});
                 return values_of(device, *to);
             };
-            EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_))) << cols << " columns";
+            EXPECT_TRUE(same_floats(on(*vulkan_), on(*cpu_)))
+                << shape.rows << " rows, " << cols << " columns";
         }
     }
 }

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "checked_vulkan.h"
 #include "engine/runner/model_runner.h"
 #include "engine/vulkan/vulkan_device.h"
 #include "model/local_weights.h"
@@ -59,6 +60,7 @@ class VulkanModel : public testing::TestWithParam<Case> {
         CHECK(config.ok());
         auto device = VulkanDevice::create(instance_, {.device = "0", .threads = 1});
         CHECK(device.ok());
+        device_ = static_cast<VulkanDevice*>(device->get());
         RunnerOptions options;
         options.memory_bytes = 64 << 20;
         options.block_size = kBlock;
@@ -70,6 +72,8 @@ class VulkanModel : public testing::TestWithParam<Case> {
         CHECK(backend.ok());
         return Runner(std::move(*backend), layers, kBlock, 2);
     }
+
+    VulkanDevice* device_ = nullptr;  // of the last runner on Vulkan
 
   private:
     std::shared_ptr<const VulkanInstance> instance_;
@@ -113,6 +117,38 @@ TEST_P(VulkanModel, SaysWhatTheCpuSays) {
     }
 }
 
+// Positions, pages and chunks of positions change from step to step; the commands do so but rarely.
+TEST_P(VulkanModel, MostDecodeStepsAreNotRecordedAgain) {
+    const SynthFile file(shape_of(GetParam().kind), GetParam().weights);
+    Runner cpu = on_cpu(file, kAllLayers);
+    Runner vulkan = on_vulkan(file, kAllLayers);
+    base::Random random(85);
+    std::vector<std::vector<Token>> tokens;
+    for (const std::size_t length : {110U, 40U, 7U})
+        tokens.push_back(random_tokens(random, length));
+    std::vector<std::int32_t> at(tokens.size());
+    VulkanRecorded before;
+    for (int step = 0; step <= 40; ++step) {
+        std::vector<Piece> pieces;
+        for (std::size_t i = 0; i < tokens.size(); ++i)
+            pieces.push_back(piece_of(i + 1, kAllLayers, at[i], tokens[i]));
+        const auto right = must_run(cpu, pieces);
+        const auto got = must_run(vulkan, pieces);
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            expect_same(got[i], right[i], step);
+            at[i] += static_cast<std::int32_t>(tokens[i].size());
+            tokens[i] = {right[i].token.token};
+        }
+        if (step == 0) before = device_->recorded();
+    }
+    const VulkanRecorded after = device_->recorded();
+    // A step has four batches or more, and in one of them are the layers.
+    EXPECT_LE(after.recorded - before.recorded, 24);
+    EXPECT_GE(after.used_again - before.used_again, 136);
+    RecordProperty("recorded", std::to_string(after.recorded - before.recorded));
+    RecordProperty("used_again", std::to_string(after.used_again - before.used_again));
+}
+
 // A pipeline of a CPU worker and a Vulkan one; then the first one's pages go to a Vulkan device,
 // which goes on in its place.
 TEST_P(VulkanModel, GoesOnWhereTheCpuWas) {
@@ -147,6 +183,30 @@ TEST_P(VulkanModel, GoesOnWhereTheCpuWas) {
         }
         stage = &other;
     }
+}
+
+TEST(VulkanModelAddresses, AreWithinTheDevicesMemory) {
+    const auto vulkan = CheckedVulkan::open(true);
+    if (vulkan == nullptr) GTEST_SKIP() << "no Vulkan device, or no layers";
+    const SynthFile file(shape_of(kQwen3Moe), TensorType::q4_0);
+    {
+        auto backend = vulkan->open_backend(file.path(), kBlock);
+        ASSERT_TRUE(backend.ok()) << backend.error().message;
+        Runner device(std::move(*backend), kAllLayers, kBlock, 2);
+        Runner cpu = make_runner(file, kAllLayers, test_options(kBlock, 2), 1);
+        base::Random random(86);
+        std::vector<Token> tokens = random_tokens(random, 13);
+        std::int32_t at = 0;
+        for (int step = 0; step < 3; ++step) {
+            const std::vector<Piece> pieces = {piece_of(1, kAllLayers, at, tokens)};
+            const auto right = must_run(cpu, pieces);
+            const auto got = must_run(device, pieces);
+            expect_same(got[0], right[0], step);
+            at += static_cast<std::int32_t>(tokens.size());
+            tokens = {right[0].token.token};
+        }
+    }
+    EXPECT_EQ(vulkan->objections(), "");
 }
 
 }  // namespace

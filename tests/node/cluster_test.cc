@@ -15,7 +15,7 @@ std::unique_ptr<CoordinatorServer> start(CoordinatorOptions options) {
 
 TEST(Cluster, AWorkerInTheCoordinatorsProcessAnswers) {
     CoordinatorOptions options = modelled_coordinator(1);
-    options.local_worker = modelled_worker("local", 12);
+    options.local_workers = {modelled_worker("local", 12)};
     const auto server = start(std::move(options));
     const auto sink = std::make_shared<RecordingSink>();
     server->submit(greedy({1, 2, 3}, 20), sink);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,19 +18,25 @@ namespace helix::node::test_support {
 
 using ChangeOptions = std::function<void(CoordinatorOptions&)>;
 
-// Every machine has as many layers as the others, whatever was measured while other things ran
-// beside the test; those for prompts together all layers, and those that decode, too.
+// Every machine has as many layers as the others, in the order of their names, whatever was
+// measured while other things ran beside the test; those for prompts together all layers, and those
+// that decode, too.
 inline auto dealt_evenly(spec::ModelSpec model) {
     return [model = std::move(model)](const spec::ClusterSpec& cluster) {
-        std::map<spec::NodeRole, std::int32_t> of_role;
-        for (const spec::NodeSpec& node : cluster.nodes) ++of_role[node.role];
+        std::map<spec::NodeRole, std::map<std::string, std::size_t>> of_role;
+        for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
+            of_role[cluster.nodes[i].role][cluster.nodes[i].name] = i;
+        }
         plan::PlanOptions manual;
         manual.method = plan::Method::manual;
-        std::map<spec::NodeRole, std::int32_t> seen;
-        for (const spec::NodeSpec& node : cluster.nodes) {
-            const std::int32_t i = seen[node.role]++;
-            const std::int32_t n = of_role[node.role];
-            manual.manual.layers.push_back({model.n_layers * i / n, model.n_layers * (i + 1) / n});
+        manual.manual.layers.resize(cluster.nodes.size());
+        for (const auto& [role, named] : of_role) {
+            const auto n = static_cast<std::int32_t>(named.size());
+            std::int32_t i = 0;
+            for (const auto& [name, node] : named) {
+                manual.manual.layers[node] = {model.n_layers * i / n, model.n_layers * (i + 1) / n};
+                ++i;
+            }
         }
         return plan::plan(cluster, model, manual);
     };

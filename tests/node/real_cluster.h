@@ -29,14 +29,14 @@ class RealCluster : public ::testing::Test {
         std::filesystem::remove_all(dir_);
     }
 
-    // Workers that have the file, with the layers dealt out evenly.
+    // Workers a, b, c that have the file, with the layers dealt out evenly in this order.
     void serve(const std::string& path, const std::function<void(CoordinatorOptions&)>& change,
                std::int32_t n_workers = 3) {
         workers_.clear();
         server_.reset();
         CoordinatorOptions options = even_coordinator(
             path, n_workers,
-            [](CoordinatorOptions& made) { made.model.spec.context_length = 256; });
+            [this](CoordinatorOptions& made) { made.model.spec.context_length = context_tokens_; });
         change(options);
         server_ = start_coordinator(std::move(options));
         ASSERT_NE(server_, nullptr);
@@ -46,7 +46,6 @@ class RealCluster : public ::testing::Test {
             worker.memory_bytes = worker_memory_;
             worker.swap_bytes = swap_bytes_;
             worker.threads = 1;
-            worker.speed = worker_speed_;
             worker.backend = backend_of_(i);
             worker.model_file = path;
             workers_.push_back(
@@ -64,6 +63,19 @@ class RealCluster : public ::testing::Test {
         return sink->tokens_;
     }
 
+    // Of one that joins, once the view has it.
+    core::WorkerView worker_called(const std::string& name) const {
+        core::WorkerView found;
+        EXPECT_TRUE(eventually([&] {
+            for (const core::WorkerView& worker : server_->view().workers) {
+                if (worker.node.name == name) found = worker;
+            }
+            return found.node.name == name;
+        })) << "no worker "
+            << name;
+        return found;
+    }
+
     std::string synthetic(const std::string& shape = "tiny") const {
         model::SynthOptions synth;
         synth.shape = shape;
@@ -73,9 +85,9 @@ class RealCluster : public ::testing::Test {
     }
 
     std::filesystem::path dir_;
+    std::int32_t context_tokens_ = 256;
     std::int64_t worker_memory_ = 64 << 20;
     std::int64_t swap_bytes_ = 0;
-    double worker_speed_ = 1;
     // What worker i of serve() computes with.
     std::function<std::shared_ptr<engine::BackendProvider>(std::int32_t i)> backend_of_ =
         [](std::int32_t) { return std::make_shared<engine::CpuProvider>(); };

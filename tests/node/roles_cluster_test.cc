@@ -6,8 +6,8 @@
 #include <map>
 #include <vector>
 
-#include "base/effort.h"
 #include "node/real_cluster.h"
+#include "node/watched_backend.h"
 
 namespace helix::node::roles_cluster_test {
 namespace {
@@ -17,7 +17,7 @@ using core::MigrationPhase;
 using core::MigrationReason;
 
 // Tokens of an answer that is not over before it can be handed over.
-constexpr std::int32_t kLong = kSanitized ? 70 : 150;
+constexpr std::int32_t kLong = 150;
 
 class RolesCluster : public RealCluster {
   protected:
@@ -34,7 +34,7 @@ class RolesCluster : public RealCluster {
     void start(const std::string& name) {
         WorkerOptions worker = cpu_worker(name, dir_ / name);
         worker.role = name[0] == 'p' ? spec::NodeRole::prefill : spec::NodeRole::decode;
-        worker.speed = worker_speed_;
+        worker.backend = unhurried(worker.backend);
         worker.model_file = path_;
         by_name_[name] =
             std::make_unique<RunningWorker>(std::move(worker), cluster_address(*server_));
@@ -82,7 +82,6 @@ class RolesCluster : public RealCluster {
 TEST_F(RolesCluster, RequestsDecodeElsewhereAndSayTheSame) {
     constexpr std::int32_t kRequests = 4;
     auto said = plain(kRequests, kLong);
-    worker_speed_ = 0.02;  // so that an answer is not over before it can be handed over
     serve_apart();
     std::vector<Sink> sinks;
     for (std::int32_t n = 1; n <= kRequests; ++n) sinks.push_back(submit(n, kLong));
@@ -108,7 +107,6 @@ TEST_F(RolesCluster, RequestsDecodeElsewhereAndSayTheSame) {
 TEST_F(RolesCluster, WhenWorkersOfEitherRoleGoAnswersGoOnAndRolesComeBack) {
     constexpr std::int32_t kRequests = 6;
     auto said = plain(kRequests, kLong);
-    worker_speed_ = 0.02;
     serve_apart();
     std::int32_t next = 1;
     for (const char* leaves : {"d2", "p1"}) {

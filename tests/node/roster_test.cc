@@ -53,6 +53,16 @@ TEST(WorkerRoster, AKeyLetsInTheWorkerThatItWasMadeForOnly) {
     EXPECT_NE(second.error().message.find("key of \"den\" is here already"), std::string::npos);
 }
 
+TEST(WorkerRoster, WhatComputesIsToldToTheCore) {
+    WorkerEntry entry;
+    entry.hello = hello("den-vulkan0");
+    entry.hello.host = "den";
+    entry.hello.device = "card";
+    const core::WorkerJoined joined = to_joined(entry, {});
+    EXPECT_EQ(joined.node.host, "den");
+    EXPECT_EQ(joined.node.device, "card");
+}
+
 TEST(WorkerRoster, ARestartTakesThePlaceOfASilentSessionOnly) {
     WorkerRoster roster;
     const base::Duration limit = base::from_ms(3000);

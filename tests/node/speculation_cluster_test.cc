@@ -37,7 +37,7 @@ class SpeculationCluster : public RealCluster {
         std::int64_t now = 0;
         EXPECT_TRUE(eventually([&] {
             std::this_thread::sleep_for(std::chrono::milliseconds(1200));
-            last = std::exchange(now, server_->view().workers.at(2).batches);
+            last = std::exchange(now, worker_called("c").batches);
             return last == now;
         }));
         return now;

@@ -1,12 +1,14 @@
-// A pipeline of two processors and a Vulkan device, in the order in which they joined: whatever is
-// asked, it answers what three processors do, bit for bit.
+// A pipeline of a processor, a Vulkan device and a processor: whatever is asked, it answers what
+// three processors do that nothing is drafted for, bit for bit.
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <tuple>
 
 #include "engine/checked_vulkan.h"
 #include "node/real_cluster.h"
+#include "node/watched_backend.h"
 
 namespace helix::node::vulkan_cluster_test {
 namespace {
@@ -25,6 +27,8 @@ struct Answer {
     core::FinishReason reason;
     bool operator==(const Answer&) const = default;
 };
+
+const std::string kDemo = HELIX_SOURCE_DIR "/models/helix-demo.gguf";
 
 struct Case {
     std::string name;
@@ -55,6 +59,15 @@ std::vector<core::Request> repeating() {
     core::Request seeded = request;
     seeded.sampling.temperature = 0.7F;
     seeded.sampling.top_k = 3;
+    seeded.sampling.seed = 17;
+    return {request, seeded};
+}
+
+// The demo model's, once greedily and once not.
+std::vector<core::Request> stories() {
+    const core::Request request = greedy({1, 663, 445, 262, 374}, 60);
+    core::Request seeded = request;
+    seeded.sampling.temperature = 0.8F;
     seeded.sampling.seed = 17;
     return {request, seeded};
 }
@@ -114,6 +127,21 @@ std::vector<Case> cases() {
     const auto accepted = [](const core::ClusterView& view) {
         return view.accepted_draft_tokens > 0;
     };
+    // What the model says greedily is not always what is drawn.
+    const auto drafted_by_itself = [](CoordinatorOptions& options) {
+        options.core.speculation.draft_tokens = 5;
+        // The clock must not decide how many tokens are drafted.
+        options.core.speculation.draft_timeout = base::from_seconds(60);
+        DraftModelOptions small;
+        small.path = kDemo;
+        small.threads = 1;
+        auto opened = DraftModel::open(small, options.model.weights->file());
+        ASSERT_TRUE(opened.ok()) << opened.error().message;
+        options.draft_model = std::move(*opened);
+    };
+    const auto accepted_some = [](const core::ClusterView& view) {
+        return view.accepted_draft_tokens > 0 && view.accepted_draft_tokens < view.draft_tokens;
+    };
     const auto cache = [](CoordinatorOptions& options) { options.core.prefix_cache = true; };
     const auto swap = [](CoordinatorOptions& options) {
         options.core.block_size = 4;
@@ -133,6 +161,11 @@ std::vector<Case> cases() {
              },
          .change = cache},
         {.name = "Drafts", .requests = repeating, .change = speculate, .happened = accepted},
+        {.name = "DraftModel",
+         .requests = stories,
+         .change = drafted_by_itself,
+         .happened = accepted_some,
+         .demo = true},
         {.name = "Grammar", .requests = under_a_grammar, .demo = true},
         {.name = "Swap", .requests = crowd, .change = swap, .happened = preempted, .tight = true}};
 }
@@ -152,9 +185,10 @@ class VulkanCluster : public RealCluster, public ::testing::WithParamInterface<C
     }
 
     // Those of a case with little memory come at once, others one after the other.
-    std::vector<Answer> answers() {
+    std::vector<Answer> answers(bool drafted) {
         std::vector<std::shared_ptr<RecordingSink>> sinks;
-        for (const core::Request& request : GetParam().requests()) {
+        for (core::Request request : GetParam().requests()) {
+            if (!drafted) request.max_draft_tokens = 0;
             sinks.push_back(std::make_shared<RecordingSink>());
             server_->submit(request, sinks.back());
             if (!GetParam().tight) sinks.back()->wait_done(60);
@@ -164,6 +198,7 @@ class VulkanCluster : public RealCluster, public ::testing::WithParamInterface<C
             EXPECT_TRUE(sink->wait_done(60));
             EXPECT_EQ(sink->rejection_ + sink->error_, "");
             EXPECT_EQ(sink->pipeline_.size(), 3U);
+            EXPECT_EQ(sink->pipeline_.at(1).worker, worker_called("b").worker);
             all.push_back({sink->choices_, produced(sink->produced_), produced(sink->scored_),
                            sink->embedding_, sink->reason_});
             cached_ = sink->cached_tokens_;
@@ -172,6 +207,9 @@ class VulkanCluster : public RealCluster, public ::testing::WithParamInterface<C
     }
 
     std::unique_ptr<CheckedVulkan> vulkan_;
+    // Of the device.
+    std::atomic<std::size_t> pages_out_ = 0;
+    std::atomic<std::size_t> pages_in_ = 0;
 
   private:
     static std::vector<Answer::Produced> produced(const std::vector<core::ProducedToken>& tokens) {
@@ -183,23 +221,31 @@ class VulkanCluster : public RealCluster, public ::testing::WithParamInterface<C
 };
 
 TEST_P(VulkanCluster, BetweenProcessorsItAnswersWhatTheyDo) {
-    const std::string path =
-        GetParam().demo ? std::string(HELIX_SOURCE_DIR) + "/models/helix-demo.gguf" : synthetic();
+    const std::string path = GetParam().demo ? kDemo : synthetic();
     serve(path, GetParam().change);
-    const std::vector<Answer> right = answers();
+    const std::vector<Answer> right = answers(false);
     workers_.clear();
     server_.reset();
     const auto processor = backend_of_;
-    backend_of_ = [&](std::int32_t i) { return i == 1 ? vulkan_->provider() : processor(i); };
+    const auto device =
+        std::make_shared<WatchedProvider>(vulkan_->provider(), [this](const core::BatchPlan& plan) {
+            pages_out_ += plan.swap_out.size();
+            pages_in_ += plan.swap_in.size();
+        });
+    backend_of_ = [&](std::int32_t i) { return i == 1 ? device : processor(i); };
     if (GetParam().tight) {
         worker_memory_ = 600'000;
         swap_bytes_ = 8 << 20;
     }
     serve(path, GetParam().change);
-    const std::vector<Answer> got = answers();
+    const std::vector<Answer> got = answers(true);
     ASSERT_EQ(got.size(), right.size());
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i] == right[i]) << "request " << i;
     EXPECT_TRUE(eventually([&] { return GetParam().happened(server_->view()); }));
+    if (GetParam().tight) {
+        EXPECT_GT(pages_out_, 0U);
+        EXPECT_EQ(pages_in_, pages_out_);
+    }
     if (GetParam().name == "PrefixCache") {
         EXPECT_EQ(cached_, 96);
     }

@@ -80,6 +80,19 @@ TEST(PerformanceModel, DecodesAloneTakeTheirPassThroughEveryMachine) {
     EXPECT_LT(p.tpot_s, 0.120);
 }
 
+TEST(PerformanceModel, DevicesOfOneHostComputeAtTheSameTimeUnlessTheyShareItsCores) {
+    TwoStages two;
+    const auto tpot_s = [&] {
+        return two.predict(with(Batching::helix, fixed_lengths(1, 200)), 0.01, 1e-9).tpot_s;
+    };
+    const double apart = tpot_s();
+    two.cluster.nodes[0].host = two.cluster.nodes[1].host = "den";
+    const double shared = tpot_s();
+    two.cluster.nodes[0].device = "card";
+    EXPECT_EQ(tpot_s(), apart);
+    EXPECT_NE(shared, apart);
+}
+
 TEST(PerformanceModel, MoreMemoryNeverHurtsUntilTheMachinesAreBusy) {
     for (const Batching batching : kBoth) {
         double before = 0;

@@ -11,33 +11,17 @@
 namespace helix::sim::embedding_test {
 namespace {
 
+using test_support::crowded_stages;
 using test_support::FlatCost;
 using test_support::kLayers;
+using test_support::kPromptVocab;
+using test_support::random_prompt;
 using test_support::three_stages;
 
-constexpr std::int32_t kVocab = 50;
-
-FaultyClusterConfig config() {
-    FaultyClusterConfig config;
-    config.coordinator.n_layers = config.worker.n_layers = kLayers;
-    config.coordinator.block_size = config.worker.block_size = 4;
-    config.coordinator.context_length = 256;
-    config.coordinator.expected_output_tokens = 1;  // far too few: memory runs short
-    config.coordinator.prefix_cache = config.worker.prefix_cache = true;
-    config.coordinator.speculation.ngram_tokens = 3;
-    config.worker.max_batch_rows = 16;
-    config.worker.mixed_prefill_rows = 8;
-    config.vocab = kVocab;
-    return config;
-}
-
-// Prompts that begin alike, so that there is something cached; most want an embedding.
+// Most want an embedding.
 core::Request random_request(base::Random& random) {
     core::Request request;
-    for (std::int32_t i = 0; i < 24; ++i) request.prompt.push_back(i);
-    request.prompt.resize(static_cast<std::size_t>(random.between(1, 24)));
-    for (std::int64_t n = random.between(0, 60); n > 0; --n)
-        request.prompt.push_back(static_cast<core::Token>(random.below(kVocab)));
+    request.prompt = random_prompt(random);
     request.sampling.seed = random.next();
     request.pooling = static_cast<spec::Pooling>(random.below(5));
     request.max_tokens =
@@ -48,7 +32,7 @@ core::Request random_request(base::Random& random) {
 void expect_answer(const core::Request& request, const Outcome& outcome) {
     if (!request.wants_embedding()) {
         EXPECT_EQ(outcome.tokens, toy_generate(request.prompt, request.max_tokens, kLayers,
-                                               request.sampling.seed, kVocab));
+                                               request.sampling.seed, kPromptVocab));
         EXPECT_TRUE(outcome.embedding.empty());
         return;
     }
@@ -69,7 +53,7 @@ struct Seen {
 
 void run(std::uint64_t seed, core::Preemption preemption, bool dies, Seen& seen) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    FaultyClusterConfig settings = config();
+    FaultyClusterConfig settings = crowded_stages();
     settings.coordinator.preemption = preemption;
     const FlatCost cost;
     FaultyCluster world(settings, three_stages, cost);

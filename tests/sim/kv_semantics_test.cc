@@ -197,10 +197,12 @@ TEST_P(KvSemantics, WhateverHappensToThePagesTheAnswersStay) {
     EXPECT_GT(hits, 500);
 }
 
-// Each of 16 requests is pushed out by one of higher priority while it runs.
+// Each of 16 requests is pushed out by one of higher priority while it runs; under a sanitizer, of
+// the first eight, which are of every kind.
 TEST_P(KvSemantics, EveryRequestIsPreemptedAndSaysTheSame) {
     const std::uint64_t seed = 7;
-    const auto asked = long_requests(seed);
+    auto asked = long_requests(seed);
+    if (kSanitized && !whole_sweeps()) asked.resize(8);
     const Result undisturbed = run({20000, 0}, seed, asked);
     for (const bool everything : {false, true}) {
         if (kSanitized && !everything) continue;

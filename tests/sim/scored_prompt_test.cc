@@ -13,34 +13,17 @@
 namespace helix::sim::scored_prompt_test {
 namespace {
 
+using test_support::crowded_stages;
 using test_support::FlatCost;
 using test_support::kLayers;
+using test_support::kPromptVocab;
+using test_support::random_prompt;
 using test_support::three_stages;
 
-constexpr std::int32_t kVocab = 50;
-
-FaultyClusterConfig config() {
-    FaultyClusterConfig config;
-    config.coordinator.n_layers = config.worker.n_layers = kLayers;
-    config.coordinator.block_size = config.worker.block_size = 4;
-    config.coordinator.context_length = 256;
-    config.coordinator.expected_output_tokens = 1;  // far too few: memory runs short
-    config.coordinator.prefix_cache = config.worker.prefix_cache = true;
-    config.coordinator.speculation.ngram_tokens = 3;
-    config.coordinator.speculation.ngram_min = 1;
-    config.worker.max_batch_rows = 16;
-    config.worker.mixed_prefill_rows = 8;
-    config.vocab = kVocab;
-    return config;
-}
-
-// Prompts that begin alike, so that there is something cached; some are scored.
+// Some are scored.
 core::Request random_request(base::Random& random) {
     core::Request request;
-    for (std::int32_t i = 0; i < 24; ++i) request.prompt.push_back(i);
-    request.prompt.resize(static_cast<std::size_t>(random.between(1, 24)));
-    for (std::int64_t n = random.between(0, 60); n > 0; --n)
-        request.prompt.push_back(static_cast<core::Token>(random.below(kVocab)));
+    request.prompt = random_prompt(random);
     request.max_tokens = static_cast<std::int32_t>(random.between(1, 60));
     request.sampling.seed = random.next();
     request.n = random.chance(0.2) ? 2 : 1;
@@ -60,7 +43,8 @@ void expect_scored(const core::Request& request, const Outcome& outcome) {
     for (std::size_t i = 0; i < outcome.scored.size(); ++i) {
         EXPECT_EQ(outcome.scored[i].position, static_cast<std::int32_t>(i) + 1);
         EXPECT_EQ(outcome.scored[i].token, request.prompt[i + 1]);
-        EXPECT_EQ(outcome.scored[i].top, toy_top(rows[i], request.sampling.n_logprobs, kVocab));
+        EXPECT_EQ(outcome.scored[i].top,
+                  toy_top(rows[i], request.sampling.n_logprobs, kPromptVocab));
     }
 }
 
@@ -71,7 +55,8 @@ struct Seen {
 
 void run(std::uint64_t seed, core::Preemption preemption, Seen& seen) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    FaultyClusterConfig settings = config();
+    FaultyClusterConfig settings = crowded_stages();
+    settings.coordinator.speculation.ngram_min = 1;
     settings.coordinator.preemption = preemption;
     const FlatCost cost;
     FaultyCluster world(settings, three_stages, cost);
@@ -90,7 +75,7 @@ void run(std::uint64_t seed, core::Preemption preemption, Seen& seen) {
         EXPECT_EQ(outcome.reason, core::FinishReason::length) << outcome.error;
         expect_scored(request, outcome);
         EXPECT_EQ(outcome.tokens, toy_generate(request.prompt, request.max_tokens, kLayers,
-                                               request.sampling.seed, kVocab));
+                                               request.sampling.seed, kPromptVocab));
         if (outcome.scored.empty()) continue;
         const bool twice = outcome.scored.front().key.attempt != outcome.scored.back().key.attempt;
         seen.resumed += twice ? 1 : 0;
@@ -112,7 +97,7 @@ TEST(ScoredPrompt, EveryPositionComesOnceAndInOrderWhateverIsPreempted) {
 
 // What the judge says of these positions' log-probabilities, then of a right token.
 std::string verdict(const std::vector<std::int32_t>& positions, core::Token shift = 0) {
-    Judge judge({kLayers, kVocab, 64, 4, 10, 10, true, true});
+    Judge judge({kLayers, kPromptVocab, 64, 4, 10, 10, true, true});
     core::Request request;
     request.id = {1};
     request.prompt = {1, 2, 3, 4};
@@ -125,12 +110,13 @@ std::string verdict(const std::vector<std::int32_t>& positions, core::Token shif
     core::ScoreTokens scored{{1}, {}};
     for (const std::int32_t at : positions) {
         const auto i = static_cast<std::size_t>(at);
-        auto top = toy_top(rows[i - 1], 2, kVocab);
+        auto top = toy_top(rows[i - 1], 2, kPromptVocab);
         top[1].token += shift;
         scored.tokens.push_back({{{1}, 1}, at, request.prompt[i], 0, top});
     }
     judge.scored({}, scored);
-    const auto right = toy_generate(request.prompt, 1, kLayers, request.sampling.seed, kVocab);
+    const auto right =
+        toy_generate(request.prompt, 1, kLayers, request.sampling.seed, kPromptVocab);
     judge.token({}, {{1}, 0, {{{1}, 1}, 4, right[0], 0, {}}});
     return judge.verdict();
 }

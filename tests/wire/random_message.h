@@ -66,7 +66,7 @@ class RandomMessages {
             case 19:
                 return PeerHello{kProtocolVersion, worker(), random_.next()};
             case 20:
-                return Goodbye{text(), random_.below(2) == 0};
+                return Goodbye{text(), random_.below(2) == 0, random_.below(2) == 0};
             case 21:
                 return AllowKeys{{std::string(40, 'k'), std::string(40, 'q')}};
             case 22:
@@ -311,7 +311,8 @@ class RandomMessages {
                 text(),
                 text(),
                 text(),
-                static_cast<spec::NodeRole>(random_.below(3))};
+                static_cast<spec::NodeRole>(random_.below(3)),
+                text()};
     }
     Welcome welcome() {
         Welcome m;

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/coordinator/transition_steps.h"
 
@@ -11,20 +12,18 @@ namespace helix::core {
 namespace {
 
 // Returns how many machines can compute at the same time along one pipeline. Workers of one host
-// share its cores and count as one.
+// that share its cores, or one of its devices, count as one.
 std::int32_t machines_in_pipeline(const PipelineGraph& graph, const Fleet& fleet) {
-    std::set<std::string> hosts;
-    std::int32_t nameless = 0;
+    std::vector<const spec::NodeSpec*> computing;
     for (const PipelineNode& node : graph.nodes()) {
         if (node.layers.empty()) continue;
-        const std::string& host = fleet.at(node.worker).joined.node.host;
-        if (host.empty()) {
-            ++nameless;
-        } else {
-            hosts.insert(host);
-        }
+        const spec::NodeSpec& one = fleet.at(node.worker).joined.node;
+        const bool counted =
+            std::any_of(computing.begin(), computing.end(),
+                        [&](const auto* other) { return spec::share_processors(*other, one); });
+        if (!counted) computing.push_back(&one);
     }
-    const auto machines = static_cast<std::int32_t>(hosts.size()) + nameless;
+    const auto machines = static_cast<std::int32_t>(computing.size());
     return std::max(1, std::min(machines, graph.min_depth()));
 }
 

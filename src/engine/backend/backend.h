@@ -47,6 +47,8 @@ class Backend {
     virtual std::int64_t swap_pages() const { return 0; }
     // Threads of this machine that batches are computed with; 0: they are computed elsewhere.
     virtual std::int32_t compute_threads() const { return 0; }
+    // Its device was lost, with all that it holds: nothing more will succeed.
+    virtual bool lost() const { return false; }
     // Floats per activation row.
     virtual std::int32_t hidden_size() const = 0;
 

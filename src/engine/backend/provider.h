@@ -36,6 +36,7 @@ struct DeviceMemory {
     std::string bound;            // what says so, like "the machine"
     // That a worker should take for weights and KV pages, unless it is told how much.
     std::int64_t offered_bytes = 0;
+    bool of_host = true;  // it is this machine's, which all such devices share
 };
 
 // Seconds of one layer.
@@ -53,7 +54,11 @@ class BackendProvider {
     virtual std::string name() const = 0;
     // Tensor parallel, each with threads of its own.
     virtual std::int32_t ranks() const { return 1; }
+    // What computes, where it is not this machine's cores: unique on the machine. Like a UUID.
+    virtual std::string processors() const { return ""; }
     virtual DeviceMemory memory() const = 0;
+    // Whether a device that was lost can be used again: it is opened and proves its arithmetic.
+    virtual base::Status prove() const { return base::Ok{}; }
     // invalid: the model cannot be run with so many threads; says why.
     virtual base::Status check(const model::ModelConfig& config, std::int32_t threads) const = 0;
     virtual base::Result<std::unique_ptr<Backend>> make(const BackendRequest& request) = 0;
@@ -70,8 +75,8 @@ struct BackendOptions {
     std::string profiles = {};  // --profiles: folder of measured tables
     std::string profile = {};   // --profile: model of the tables
     double time_scale = 1;      // --time-scale
-    // Of vulkan: index or UUID; "" = the first GPU. With '+' between several: one for each rank.
-    std::string device = {};
+    // Of vulkan: the index or UUID of each rank's device; empty = the first GPU.
+    std::vector<std::string> devices = {};
 };
 
 // The memory of this machine, of which four fifths are offered.

@@ -6,11 +6,21 @@
 #include "engine/cpu/cpu_memory.h"
 
 namespace helix::engine {
+namespace {
+
+constexpr std::int64_t kCopiedFloats = 1 << 18;  // by one thread at a time
+
+}  // namespace
 
 void CpuDevice::copy_rows(const ops::CopyRows& op) {
     for (const ops::RowRange& range : op.ranges) {
-        std::copy_n(data_of(op.from) + range.from * op.width, range.count * op.width,
-                    data_of(op.to) + range.to * op.width);
+        const float* from = data_of(op.from) + range.from * op.width;
+        float* to = data_of(op.to) + range.to * op.width;
+        const std::int64_t floats = range.count * op.width;
+        pool_.run((floats + kCopiedFloats - 1) / kCopiedFloats, [&](std::int64_t piece, int) {
+            const std::int64_t first = piece * kCopiedFloats;
+            std::copy_n(from + first, std::min(kCopiedFloats, floats - first), to + first);
+        });
     }
 }
 

@@ -59,7 +59,9 @@ base::Result<std::unique_ptr<Device>> CpuDevice::create(CpuDeviceOptions options
 }
 
 CpuDevice::CpuDevice(const ops::Kernels& kernels, ThreadPlaces places)
-    : kernels_(kernels), pool_(std::move(places)) {}
+    : kernels_(kernels),
+      pool_(std::move(places)),
+      reducers_(base::size_of(pool_.size()), ops::RowReducer(kernels)) {}
 
 std::int64_t CpuDevice::memory_bytes() const {
     return base::usable_memory_bytes() / 5 * 4;

@@ -13,6 +13,7 @@
 #include "engine/host/thread_pool.h"
 #include "engine/kernels/kernels.h"
 #include "engine/kernels/packed_matrix.h"
+#include "engine/kernels/reduce_row.h"
 #include "model/model_config.h"
 
 namespace helix::engine {
@@ -66,6 +67,7 @@ class CpuDevice final : public Device {
     void gather_visits(const ops::GatherVisits& op) override;
     void expert_matmul(const ops::ExpertMatmul& op) override;
     void add_visits(const ops::AddVisits& op) override;
+    void reduce_logits(const ops::ReduceLogits& op) override;
 
   private:
     CpuDevice(const ops::Kernels& kernels, ThreadPlaces places);
@@ -83,6 +85,7 @@ class CpuDevice final : public Device {
     ops::PagedAttention attention_;
     std::vector<const std::byte*> pages_;
     std::vector<ops::AttentionRows> sequences_;
+    std::vector<ops::RowReducer> reducers_;  // one for each thread
 };
 
 }  // namespace helix::engine

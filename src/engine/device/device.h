@@ -14,6 +14,7 @@
 #include "engine/ops/kv_layout.h"
 #include "engine/ops/kv_store.h"
 #include "engine/ops/matmul.h"
+#include "engine/ops/reduce_logits.h"
 #include "engine/ops/rms_norm.h"
 #include "engine/ops/rope.h"
 #include "engine/ops/swiglu.h"
@@ -44,6 +45,8 @@ class Device {
     virtual std::int32_t compute_threads() const = 0;
     // This machine's threads for what no device does: drawing tokens.
     virtual ThreadPool& host_threads() = 0;
+    // It is gone, or its driver reset it: nothing more will succeed.
+    virtual bool lost() const { return false; }
     // What was called so far begins now, where the device would rather wait until it is more or
     // until someone reads.
     virtual void start() {}
@@ -82,6 +85,7 @@ class Device {
     virtual void gather_visits(const ops::GatherVisits& op) = 0;
     virtual void expert_matmul(const ops::ExpertMatmul& op) = 0;
     virtual void add_visits(const ops::AddVisits& op) = 0;
+    virtual void reduce_logits(const ops::ReduceLogits& op) = 0;
 };
 
 // Work space that grows as it is needed and never shrinks; its content is lost when it grows.

@@ -49,6 +49,10 @@ std::int32_t DeviceGroup::compute_threads() const {
     return sum;
 }
 
+bool DeviceGroup::lost() const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank->lost(); });
+}
+
 void DeviceGroup::start() {
     for (const auto& rank : ranks_) rank->start();
 }
@@ -173,15 +177,18 @@ base::Status DeviceGroup::allocate_parts(State& state, std::int64_t rows, std::i
     return base::Ok{};
 }
 
-base::Result<std::span<const float>> DeviceGroup::collect(const State& state) {
+base::Result<std::span<const float>> DeviceGroup::collect(const State& state,
+                                                          std::int64_t first_row,
+                                                          std::int64_t rows) {
     start();
-    collected_.resize(base::size_of(state.rows * state.width));
+    collected_.resize(base::size_of(rows * state.width));
     for (std::int64_t rank = 0; rank < ranks(); ++rank) {
         const std::int64_t own = columns(state.width, rank);
         TRY(const std::span<const float> part,
-            ranks_[base::at(rank)]->read(*state.parts[base::at(rank)], 0, state.rows * own));
+            ranks_[base::at(rank)]->read(*state.parts[base::at(rank)], first_row * own,
+                                         rows * own));
         float* to = collected_.data() + first_column(state.width, rank, ranks());
-        for (std::int64_t row = 0; row < state.rows; ++row) {
+        for (std::int64_t row = 0; row < rows; ++row) {
             std::copy_n(part.data() + row * own, own, to + row * state.width);
         }
     }
@@ -190,7 +197,7 @@ base::Result<std::span<const float>> DeviceGroup::collect(const State& state) {
 
 base::Status DeviceGroup::gather(const GroupBuffer& buffer) {
     State& state = buffer.state();
-    TRY(const std::span<const float> values, collect(state));
+    TRY(const std::span<const float> values, collect(state, 0, state.rows));
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
         TRY_VOID(ranks_[rank]->write(*state.whole[rank], 0, values));
     return base::Ok{};
@@ -281,12 +288,17 @@ base::Result<std::span<const float>> DeviceGroup::read(const Buffer& buffer, std
         state.parts_valid && !state.whole_valid && first + count <= state.rows * state.width;
     if (!in_parts && !need_whole(buffer)) return fail();
     if (error_) return fail();
-    auto values = in_parts ? collect(state) : ranks_.front()->read(*state.whole[0], first, count);
+    // Of the parts only rows that are asked for.
+    const std::int64_t first_row = in_parts ? first / state.width : 0;
+    const std::int64_t end_row = in_parts ? (first + count + state.width - 1) / state.width : 0;
+    auto values = in_parts ? collect(state, first_row, end_row - first_row)
+                           : ranks_.front()->read(*state.whole[0], first, count);
     if (!values.ok()) {
         keep(values.error());
         return fail();
     }
-    return in_parts ? values->subspan(base::size_of(first), base::size_of(count)) : *values;
+    if (!in_parts) return *values;
+    return values->subspan(base::size_of(first - first_row * state.width), base::size_of(count));
 }
 
 }  // namespace helix::engine

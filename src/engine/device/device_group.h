@@ -30,6 +30,7 @@ class DeviceGroup final : public Device {
     std::int64_t memory_bytes() const override;
     std::int32_t compute_threads() const override;
     ThreadPool& host_threads() override { return ranks_.front()->host_threads(); }
+    bool lost() const override;
     void start() override;
 
     // Takes memory of the devices once it is known how it is divided.
@@ -58,6 +59,7 @@ class DeviceGroup final : public Device {
     void gather_visits(const ops::GatherVisits& op) override;
     void expert_matmul(const ops::ExpertMatmul& op) override;
     void add_visits(const ops::AddVisits& op) override;
+    void reduce_logits(const ops::ReduceLogits& op) override;
 
   private:
     using State = GroupBuffer::State;
@@ -86,7 +88,12 @@ class DeviceGroup final : public Device {
     base::Status gather(const GroupBuffer& buffer);
     base::Status divide(State& state, std::int64_t rows, std::int64_t width);
     // [rows, width], from all parts.
-    base::Result<std::span<const float>> collect(const State& state);
+    base::Result<std::span<const float>> collect(const State& state, std::int64_t first_row,
+                                                 std::int64_t rows);
+    // Rows that are divided: whole on the first rank, or the greatest of each rank's columns and
+    // then of all ranks'.
+    base::Status reduce_gathered(const ops::ReduceLogits& op);
+    base::Status reduce_parts(const ops::ReduceLogits& op);
     bool prepare_products(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to);
     std::vector<ops::Projection> products_of(std::size_t rank,
                                              std::span<const ops::Projection> to) const;
@@ -95,6 +102,9 @@ class DeviceGroup final : public Device {
     std::vector<std::unique_ptr<Buffer>> nothing_;  // one float of each rank, to wait for
     std::vector<float> collected_;
     std::vector<ops::RowRange> ranges_;
+    std::vector<std::unique_ptr<Buffer>> reduced_;  // of each rank
+    std::unique_ptr<Buffer> gathered_;              // of the first
+    std::vector<float> merged_;
     std::optional<base::Error> error_;
 };
 

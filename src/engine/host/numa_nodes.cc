@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/split.h"
 
 namespace helix::engine {
 namespace {
@@ -49,10 +50,7 @@ std::pair<std::size_t, std::size_t> part_of(int rank, int ranks, std::size_t siz
 
 base::Result<std::vector<int>> parse_cpu_list(std::string_view text) {
     std::vector<int> cores;
-    std::size_t at = 0;
-    while (at <= text.size()) {
-        const std::size_t comma = std::min(text.find(',', at), text.size());
-        const std::string_view part = text.substr(at, comma - at);
+    for (const std::string_view part : base::split(text, ',')) {
         const std::size_t dash = part.find('-');
         int first = 0;
         bool good = parse_number(part.substr(0, dash), first);
@@ -62,7 +60,6 @@ base::Result<std::vector<int>> parse_cpu_list(std::string_view text) {
             return base::invalid(fmt::format("'{}' is no list of CPUs; write it like 0-3,8", text));
         }
         for (int core = first; core <= last; ++core) cores.push_back(core);
-        at = comma + 1;
     }
     return cores;
 }

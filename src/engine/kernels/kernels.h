@@ -77,6 +77,11 @@ struct Kernels {
     void (*swiglu)(const float* gate, const float* up, std::int64_t n, float* y);
     // y = exp((x - shift) * factor), 0 below e^-87; relative error under 2e-7.
     void (*exp_row)(const float* x, std::int64_t n, float shift, float factor, float* y);
+    // Of every piece of ops::kLogitSegment logits, the last may be shorter: the greatest, or a NaN
+    // where one of them is no number or infinite.
+    void (*logit_tops)(const float* x, std::int64_t n, float* tops);
+    // Of the same pieces the sum of exp(x - top), which is 0 below e^-87.
+    void (*weight_sums)(const float* x, std::int64_t n, float top, float* sums);
     void (*to_half)(const float* x, std::int64_t n, std::uint16_t* y);
     // x[n] -> q[n], |q| <= 127; x is about the returned scale * q, to the nearest, ties to even. A
     // NaN or an infinity in x makes the scale NaN; magnitudes all below 1e-30 count as zeros.

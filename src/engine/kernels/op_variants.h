@@ -10,6 +10,8 @@
 
 #include "engine/kernels/op_elementwise_kernel.h"
 
+#include "engine/kernels/op_logits_kernel.h"
+
 #include "engine/kernels/op_attention_kernel.h"
 
 Kernels make_table(Isa isa) {
@@ -33,6 +35,8 @@ Kernels make_table(Isa isa) {
     k.rms_norm = rms_norm;
     k.swiglu = swiglu;
     k.exp_row = exp_row;
+    k.logit_tops = logit_tops;
+    k.weight_sums = weight_sums;
     k.to_half = to_half;
     k.quantise_kv = quantise_kv;
     k.attention_f16 = attention<KvF16>;

@@ -15,5 +15,8 @@ constexpr int kFloatSegmentColumns = 64;
 // Of attention: chunk c is positions [c, c + 1) * kChunkPositions of the sequence, however long the
 // blocks of its KV are. A multiple of 16.
 constexpr int kChunkPositions = 128;
+// Of the weights of a row of logits, and of the sums of these pieces, until one is left. A multiple
+// of 16.
+constexpr int kLogitSegment = 256;
 
 }  // namespace helix::engine::ops

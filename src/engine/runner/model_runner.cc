@@ -377,7 +377,6 @@ base::Status ModelRunner::run_layer(std::int32_t layer) {
 // Hands on the rows of the chunks whose last layer this was.
 base::Status ModelRunner::finish_chunks(std::int32_t layer, BatchResult& result) {
     const std::int64_t hidden = config_.hidden;
-    ranges_.clear();
     for (const ActiveChunk& active : active_) {
         const core::BatchChunk& chunk = *active.chunk;
         if (chunk.layers.end != layer + 1) continue;
@@ -391,15 +390,30 @@ base::Status ModelRunner::finish_chunks(std::int32_t layer, BatchResult& result)
         const bool pools = chunk.pooling != spec::Pooling::none;
         if (pools) TRY_VOID(pool(chunk, active.first_row, result));
         if (chunk.sample && !pools) {
-            const std::int64_t last = chunk.drafts + 1;
-            to_sample_.push_back({&chunk, n_head_rows_});
-            ranges_.push_back({active.first_row + n - last, n_head_rows_, last});
-            n_head_rows_ += last;
+            to_sample_.push_back({&chunk, 0});
+            sampled_rows_.push_back(
+                {active.first_row + n - (chunk.drafts + 1), reduction_needs(chunk, config_.vocab)});
         }
     }
     // Only the model's last layer is followed by sampling: here are all the rows of the batch.
-    if (ranges_.empty()) return base::Ok{};
+    if (to_sample_.empty()) return base::Ok{};
+    place_head_rows();
     return norm_for_head(ranges_, last_rows_, n_head_rows_);
+}
+
+void ModelRunner::place_head_rows() {
+    ranges_.clear();
+    n_head_rows_ = 0;
+    for (const bool whole : {true, false}) {
+        for (std::size_t i = 0; i < to_sample_.size(); ++i) {
+            if (sampled_rows_[i].needs.has_value() == whole) continue;
+            const std::int64_t rows = to_sample_[i].chunk->drafts + 1;
+            to_sample_[i].first_row = n_head_rows_;
+            ranges_.push_back({sampled_rows_[i].first_row, n_head_rows_, rows});
+            n_head_rows_ += rows;
+        }
+        if (whole) n_whole_rows_ = n_head_rows_;
+    }
 }
 
 base::Status ModelRunner::norm_for_head(std::span<const ops::RowRange> ranges,
@@ -421,14 +435,30 @@ base::Status ModelRunner::score(const core::BatchChunk& chunk, std::int64_t firs
         const std::int64_t count = std::min(kScoredRows, n - first);
         const ops::RowRange range[] = {{first_row + first, 0, count}};
         TRY_VOID(norm_for_head(range, scored_rows_, count));
-        TRY(const std::span<const float> logits, apply_head(*scored_rows_, count));
+        TRY_VOID(apply_head(*scored_rows_, count));
         const auto scored =
             std::span(result.scored).subspan(first_scored + size_of(first), size_of(count));
-        const base::Status piece =
-            score_tokens(device_->host_threads(), samplers_, chunk, first, logits, scored);
-        if (status.ok()) status = piece;
+        TRY_VOID(score_rows(chunk, first, scored, status));
     }
     if (!status.ok()) result.failed.push_back({chunk.key, status.error().message});
+    return base::Ok{};
+}
+
+// The chunk's tokens after its rows from `first` on, whose logits_ these are. status: the chunk's
+// own; the first error stays.
+base::Status ModelRunner::score_rows(const core::BatchChunk& chunk, std::int64_t first,
+                                     std::span<core::ProducedToken> scored, base::Status& status) {
+    if (const auto needs = scoring_needs(chunk, config_.vocab)) {
+        reduced_.clear();
+        const auto tokens = std::span(chunk.scored).subspan(size_of(first), scored.size());
+        for (const spec::Token& token : tokens) reduced_.add_row({&token, 1});
+        TRY_VOID(reduce(0, needs->n_top, needs->sum));
+        if (score_tokens(chunk, first, reduced_, scored)) return base::Ok{};
+    }
+    TRY(const std::span<const float> logits, read_logits(0, std::ssize(scored)));
+    const base::Status piece =
+        score_tokens(device_->host_threads(), samplers_, chunk, first, logits, scored);
+    if (status.ok()) status = piece;
     return base::Ok{};
 }
 
@@ -462,18 +492,51 @@ base::Result<std::vector<float>> ModelRunner::score_alone(std::span<const double
     return std::vector<float>{score};
 }
 
-base::Result<std::span<const float>> ModelRunner::apply_head(const Buffer& rows, std::int64_t n) {
+base::Status ModelRunner::apply_head(const Buffer& rows, std::int64_t n) {
     TRY_VOID(make_room(*device_, logits_, n * config_.vocab));
     const ops::Projection head[] = {{*head_, *logits_}};
     device_->matmul({rows, n, head});
-    return device_->read(*logits_, 0, n * config_.vocab);
+    return base::Ok{};
+}
+
+base::Result<std::span<const float>> ModelRunner::read_logits(std::int64_t first_row,
+                                                              std::int64_t count) {
+    return device_->read(*logits_, first_row * config_.vocab, count * config_.vocab);
+}
+
+base::Status ModelRunner::reduce(std::int64_t first_row, int n_top, bool sum) {
+    const std::int64_t floats =
+        ops::reduced_floats(reduced_.rows(), n_top, std::ssize(reduced_.named()));
+    TRY_VOID(make_room(*device_, reduction_, floats));
+    device_->reduce_logits({*logits_, first_row, reduced_.rows(), config_.vocab, n_top, sum,
+                            reduced_.named(), *reduction_});
+    TRY(const std::span<const float> read, device_->read(*reduction_, 0, floats));
+    reduced_.set(read, config_.vocab, n_top);
+    return base::Ok{};
 }
 
 base::Status ModelRunner::sample(BatchResult& result) {
     if (n_head_rows_ == 0) return base::Ok{};
-    TRY(const std::span<const float> logits, apply_head(*last_rows_, n_head_rows_));
-    DrawnTokens drawn = draw_tokens(device_->host_threads(), samplers_, to_sample_, logits,
-                                    config_.vocab, options_.filter.get());
+    TRY_VOID(apply_head(*last_rows_, n_head_rows_));
+    reduced_.clear();
+    int n_top = 1;
+    bool sum = false;
+    for (std::size_t i = 0; i < to_sample_.size(); ++i) {
+        const std::optional<ReductionNeeds>& needs = sampled_rows_[i].needs;
+        if (!needs) continue;
+        n_top = std::max(n_top, needs->n_top);
+        sum = sum || needs->sum;
+        for (std::int32_t row = 0; row <= to_sample_[i].chunk->drafts; ++row)
+            reduced_.add_row(needs->named);
+    }
+    if (reduced_.rows() > 0) TRY_VOID(reduce(n_whole_rows_, n_top, sum));
+    DrawLogits logits{config_.vocab, {}, &reduced_};
+    if (n_whole_rows_ > 0) {
+        TRY(logits.whole, read_logits(0, n_whole_rows_));
+    }
+    logits.read = [this](std::int64_t first, std::int64_t n) { return read_logits(first, n); };
+    TRY(DrawnTokens drawn,
+        draw_tokens(device_->host_threads(), samplers_, to_sample_, logits, options_.filter.get()));
     result.tokens = std::move(drawn.tokens);
     for (core::FailedSequence& failed : drawn.failed) {
         const bool known = std::any_of(result.failed.begin(), result.failed.end(),
@@ -497,7 +560,8 @@ base::Result<BatchResult> ModelRunner::run(const core::BatchPlan& plan,
     result.output.resize(size_of(std::int64_t{plan.output_rows} * config_.hidden));
     active_.clear();
     to_sample_.clear();
-    n_head_rows_ = 0;
+    sampled_rows_.clear();
+    n_head_rows_ = n_whole_rows_ = 0;
     for (std::int32_t layer = all.begin; layer < all.end; ++layer) {
         TRY_VOID(activate(plan, layer, payload));
         if (active_.empty()) continue;

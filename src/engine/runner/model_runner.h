@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "engine/device/device.h"
 #include "engine/ops/kv_layout.h"
 #include "engine/runner/draw_tokens.h"
+#include "engine/runner/reduced_logits.h"
 #include "engine/runner/sampler.h"
 #include "model/model_config.h"
 #include "model/weight_source.h"
@@ -42,6 +44,7 @@ class ModelRunner final : public Backend {
     void drop_kv() override;
     base::Result<BatchResult> run(const core::BatchPlan& plan, const PayloadRows& payload) override;
     std::int32_t compute_threads() const override { return device_->compute_threads(); }
+    bool lost() const override { return device_->lost(); }
     std::int32_t hidden_size() const override { return config_.hidden; }
     std::int64_t swap_pages() const override { return kv_ == nullptr ? 0 : kv_->swap_pages(); }
     std::string kv_format() const override;
@@ -89,9 +92,17 @@ class ModelRunner final : public Backend {
     // Rows of hidden_ to the head's rows, normed.
     base::Status norm_for_head(std::span<const ops::RowRange> ranges, std::unique_ptr<Buffer>& to,
                                std::int64_t rows);
-    // The logits after normed rows, [n, vocab]; until the device's next call.
-    base::Result<std::span<const float>> apply_head(const Buffer& rows, std::int64_t n);
+    // logits_ after normed rows.
+    base::Status apply_head(const Buffer& rows, std::int64_t n);
+    // [count, vocab]; until the device's next call.
+    base::Result<std::span<const float>> read_logits(std::int64_t first_row, std::int64_t count);
+    // Rows of hidden_ that the head gets, those first that have to be read whole.
+    void place_head_rows();
     base::Status sample(BatchResult& result);
+    // Rows of logits_ from first_row on, for which reduced_ says what is named, to reduced_.
+    base::Status reduce(std::int64_t first_row, int n_top, bool sum);
+    base::Status score_rows(const core::BatchChunk& chunk, std::int64_t first,
+                            std::span<core::ProducedToken> scored, base::Status& status);
 
     std::shared_ptr<model::WeightSource> weights_;
     model::ModelConfig config_;
@@ -116,11 +127,19 @@ class ModelRunner final : public Backend {
     std::vector<float> embedded_, host_angles_;     // on their way to the device
     std::vector<ops::RowRange> ranges_;
     std::vector<ops::SequenceRows> sequences_;
+    struct SampledRows {
+        std::int64_t first_row = 0;           // in hidden_
+        std::optional<ReductionNeeds> needs;  // nothing: they are read whole
+    };
     std::vector<ChunkLogits> to_sample_;
+    std::vector<SampledRows> sampled_rows_;  // of these
     std::int64_t n_head_rows_ = 0;
+    std::int64_t n_whole_rows_ = 0;  // of these, the first
+    ReducedLogits reduced_;
     std::unique_ptr<Buffer> last_rows_;    // [n_head_rows, hidden], normed: what the head gets
     std::unique_ptr<Buffer> scored_rows_;  // likewise
     std::unique_ptr<Buffer> logits_;
+    std::unique_ptr<Buffer> reduction_;
     std::vector<Sampler> samplers_;  // one for each of the host's threads
 };
 

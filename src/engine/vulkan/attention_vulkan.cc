@@ -1,6 +1,7 @@
 #include "engine/ops/attention.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -19,48 +20,81 @@ namespace helix::engine {
 namespace {
 
 constexpr std::int64_t kChunk = ops::kChunkPositions;
-static_assert(kChunk == 128);               // as attention_common.glsl has it
-constexpr std::int64_t kMaxHeadDim = 1024;  // of attention_common.glsl
-// Workgroups that keep a device busy: with fewer rows and heads than that, chunks are taken apart.
+static_assert(kChunk == 128);             // as attention_common.glsl has it
+constexpr std::int64_t kMostQueries = 8;  // of attention.comp
+// Workgroups that keep a device busy: with fewer, chunks are taken apart, as far as there is room
+// for their sums.
 constexpr std::int64_t kEnoughGroups = 256;
+constexpr std::int64_t kMostPartialBytes = 128 << 20;
 
-// As Row and Params of attention_common.glsl.
+// As Row, Tile and Params of attention_common.glsl.
 struct AttentionRow {
     VkDeviceAddress pages;
     std::uint32_t row, begin, end, unused;
 };
+struct AttentionTile {
+    std::uint32_t first, rows;
+};
 struct AttentionPush {
-    VkDeviceAddress rows, q, out, partials;
+    VkDeviceAddress rows, tiles, q, out, partials;
     std::uint32_t n_heads, group, head_dim, block_size, positions, dims, head_keys, head_values,
         values, chunks;
     float scale;
 };
 
-std::vector<AttentionRow> rows_of(VulkanCommands::Operator& record, const ops::Attention& op,
-                                  const VulkanKvArena& kv) {
+// Queries that read keys and values together: heads of a group, and rows of a sequence.
+struct AttentionQueries {
+    std::int64_t heads, rows;
+};
+
+AttentionQueries queries_of(const ops::Attention& op, const ops::KvLayout& layout) {
+    std::int64_t most = 1;
+    for (const ops::SequenceRows& s : op.sequences) most = std::max<std::int64_t>(most, s.rows);
+    const std::int64_t all = std::min(kMostQueries, kMaxHeadDim / layout.head_dim);
+    const std::int64_t heads = std::min<std::int64_t>(all, op.n_heads / layout.n_kv_heads);
+    return {heads, most == 1 ? 1 : all / heads};
+}
+
+// What a call attends with, in the order of its sequences.
+struct AttentionRows {
     std::vector<AttentionRow> rows;
+    std::vector<AttentionTile> tiles;
+};
+
+// The page tables lie one after the other, so that what is put keeps its size for long.
+AttentionRows rows_of(VulkanCommands::Operator& record, const ops::Attention& op,
+                      const VulkanKvArena& kv, std::int64_t tile_rows) {
+    AttentionRows of;
     std::vector<VkDeviceAddress> pages;
     for (const ops::SequenceRows& s : op.sequences) {
-        if (s.rows == 0) continue;
-        pages.clear();
         for (const core::PageId page : s.pages) pages.push_back(kv.address(page));
-        const VkDeviceAddress table = record.put(std::span<const VkDeviceAddress>(pages));
+    }
+    VkDeviceAddress table = record.put(std::span<const VkDeviceAddress>(pages));
+    for (const ops::SequenceRows& s : op.sequences) {
         for (std::int64_t r = 0; r < s.rows; ++r) {
+            if (r % tile_rows == 0)
+                of.tiles.push_back(
+                    {word(std::ssize(of.rows)), word(std::min(tile_rows, s.rows - r))});
             const std::int64_t end = s.first_position + r + 1;
             const std::int64_t begin =
                 op.window > 0 ? std::max<std::int64_t>(0, end - op.window) : 0;
-            rows.push_back({table, word(s.first_row + r), word(begin), word(end), 0});
+            of.rows.push_back({table, word(s.first_row + r), word(begin), word(end), 0});
         }
+        table += s.pages.size() * sizeof(VkDeviceAddress);
     }
-    return rows;
+    return of;
 }
 
-std::int64_t most_chunks(std::span<const AttentionRow> rows) {
+// That the rows of a tile attend to together, up to the next power of two: so steps that follow
+// each other are the same to the device. What of it a tile has not, shaders leave alone.
+std::int64_t most_chunks(const AttentionRows& of) {
     std::int64_t most = 0;
-    for (const AttentionRow& row : rows) {
-        most = std::max<std::int64_t>(most, (row.end - 1) / kChunk - row.begin / kChunk + 1);
+    for (const AttentionTile& tile : of.tiles) {
+        const std::int64_t begin = of.rows[tile.first].begin;
+        const std::int64_t end = of.rows[tile.first + tile.rows - 1].end;
+        most = std::max(most, (end - 1) / kChunk - begin / kChunk + 1);
     }
-    return most;
+    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));
 }
 
 AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
@@ -80,6 +114,21 @@ AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
     return push;
 }
 
+// Of all tiles of rows (y), as many at once as a dispatch takes. x: parts of the heads; z: a
+// workgroup for each chunk, or 0: one for all of them.
+void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, VulkanGroups groups,
+                    const ops::KvLayout& layout, AttentionQueries queries) {
+    const std::uint32_t constants[] = {static_cast<std::uint32_t>(layout.type),
+                                       groups.z > 0 ? 1U : 0U, word(queries.heads),
+                                       word(queries.rows)};
+    for (std::int64_t first = 0; first < groups.y; first += kMostGroups) {
+        const std::int64_t count = std::min(kMostGroups, groups.y - first);
+        record.dispatch(shaders::attention, push,
+                        {groups.x, count, std::max<std::int64_t>(1, groups.z)}, constants);
+        push.tiles += static_cast<VkDeviceAddress>(count) * sizeof(AttentionTile);
+    }
+}
+
 }  // namespace
 
 void VulkanDevice::attention(const ops::Attention& op) {
@@ -87,16 +136,22 @@ void VulkanDevice::attention(const ops::Attention& op) {
     const ops::KvLayout& layout = kv.layout();
     CHECK(layout.head_dim <= kMaxHeadDim);
     VulkanCommands::Operator record(*commands_);
-    const std::vector<AttentionRow> rows = rows_of(record, op, kv);
-    if (rows.empty()) return;
-    const std::int64_t n = std::ssize(rows);
-    const std::int64_t chunks = most_chunks(rows);
-    const bool split = chunks > 1 && n * op.n_heads < kEnoughGroups;
+    const AttentionQueries queries = queries_of(op, layout);
+    const AttentionRows of = rows_of(record, op, kv, queries.rows);
+    if (of.rows.empty()) return;
+    const std::int64_t n = std::ssize(of.rows);
+    const std::int64_t tiles = std::ssize(of.tiles);
+    const std::int64_t group = op.n_heads / layout.n_kv_heads;
+    const std::int64_t parts = layout.n_kv_heads * ((group + queries.heads - 1) / queries.heads);
+    const std::int64_t chunks = most_chunks(of);
+    const std::int64_t bytes = 4 * n * op.n_heads * chunks * (layout.head_dim + 2);
+    const bool split = chunks > 1 && chunks <= kMostGroups && tiles * parts < kEnoughGroups &&
+                       bytes <= kMostPartialBytes;
     AttentionPush push = push_of(op, layout);
-    push.rows = record.put(std::span<const AttentionRow>(rows));
+    push.rows = record.put(std::span<const AttentionRow>(of.rows));
+    push.tiles = record.put(std::span<const AttentionTile>(of.tiles));
     push.chunks = word(chunks);
     if (split) {
-        const std::int64_t bytes = 4 * n * op.n_heads * chunks * (layout.head_dim + 2);
         if (attention_room_.slice().bytes < bytes) {
             auto part = buffers_->take(bytes);
             if (!part.ok()) return record.fail(part.error());
@@ -104,8 +159,7 @@ void VulkanDevice::attention(const ops::Attention& op) {
         }
         push.partials = attention_room_.slice().address();
     }
-    const std::uint32_t constants[] = {static_cast<std::uint32_t>(layout.type), split ? 1U : 0U};
-    record.dispatch(shaders::attention, push, {op.n_heads, n, split ? chunks : 1}, constants);
+    dispatch_tiles(record, push, {parts, tiles, split ? chunks : 0}, layout, queries);
     if (!split) return;
     record.barrier();
     record.dispatch(shaders::attention_combine, push, {op.n_heads, n, 1});

@@ -19,40 +19,74 @@ using model::TensorType;
 constexpr std::int64_t kOutputs = 16;  // of a panel
 constexpr std::int64_t kLaneBytes = 16;
 
-// Where a unit of the CPU's panels has planes [count][16 outputs][4 bytes], which become [16
-// outputs][count][4 bytes] here. Offsets in bytes.
-struct Planes {
-    int offset;
-    int count;
+constexpr std::int64_t kBlockColumns = 32;
+
+// What every part of a unit of the CPU's panels has, or its head: [count][16 outputs][bytes], from
+// `offset` on.
+struct UnitField {
+    int offset = 0;
+    int count = 0;
+    int bytes = 0;
+    bool of_head = false;
 };
-// A unit is a head, and then parts alike.
-struct UnitPlanes {
+// A plane of a panel here: [groups of blocks][16 outputs][lane_bytes], where an output has for each
+// block of the group what a field gives it. A second field begins in the middle of its bytes.
+struct PanelPlane {
+    int lane_bytes = 0;
+    int blocks = 0;  // of a group
+    std::array<UnitField, 2> fields;
+    std::int64_t bytes(std::int64_t n_blocks) const {
+        return blocks == 0 ? 0 : (n_blocks + blocks - 1) / blocks * kOutputs * lane_bytes;
+    }
+};
+// A unit is a head, and then parts alike, which are blocks of 32 columns.
+struct PanelLayout {
     int head_bytes;
     int part_bytes;
     int parts;
-    std::array<Planes, 2> planes;  // from the part's begin
+    std::array<PanelPlane, 4> planes;
 };
 
-UnitPlanes planes_of(TensorType type) {
+// As dot_FORMAT.glsl reads them. So many bytes of a block begin at a part's `offset`:
+constexpr PanelPlane sixteen_bytes(int offset) {
+    return {16, 1, {{{offset, 4, 4}}}};
+}
+constexpr PanelPlane eight_bytes(int offset) {
+    return {8, 1, {{{offset, 2, 4}}}};
+}
+constexpr PanelPlane four_bytes(int offset) {
+    return {16, 4, {{{offset, 1, 4}}}};
+}
+constexpr PanelPlane two_bytes(int offset) {
+    return {16, 8, {{{offset, 1, 2}}}};
+}
+// The scales of each of eight blocks, and what is theirs together.
+constexpr PanelPlane kByteScales{16, 8, {{{0, 1, 1}, {16, 1, 1}}}};
+constexpr PanelPlane kTwoHalves{4, 8, {{{0, 1, 2, true}, {32, 1, 2, true}}}};
+constexpr PanelPlane kOneHalf{2, 8, {{{0, 1, 2, true}}}};
+
+PanelLayout layout_of(TensorType type) {
     switch (type) {
         case TensorType::q8_0:
-            return {32, 512, 1, {{{0, 4}, {256, 4}}}};
+            return {0, 544, 1, {sixteen_bytes(32), sixteen_bytes(288), two_bytes(0)}};
         case TensorType::q4_0:
         case TensorType::iq4_nl:
         case TensorType::mxfp4:
-        case TensorType::q5_0:
-            return {32, 256, 1, {{{0, 4}, {0, 0}}}};
+            return {0, 288, 1, {sixteen_bytes(32), two_bytes(0)}};
         case TensorType::q4_1:
+            return {0, 320, 1, {sixteen_bytes(64), two_bytes(0), two_bytes(32)}};
+        case TensorType::q5_0:
+            return {0, 352, 1, {sixteen_bytes(32), four_bytes(288), two_bytes(0)}};
         case TensorType::q5_1:
-            return {64, 256, 1, {{{0, 4}, {0, 0}}}};
+            return {0, 384, 1, {sixteen_bytes(64), four_bytes(320), two_bytes(0), two_bytes(32)}};
         case TensorType::q4_k:
-            return {64, 288, 8, {{{32, 4}, {0, 0}}}};
+            return {64, 288, 8, {sixteen_bytes(32), kByteScales, kTwoHalves}};
         case TensorType::q5_k:
-            return {64, 352, 8, {{{32, 4}, {0, 0}}}};
+            return {64, 352, 8, {sixteen_bytes(32), four_bytes(288), kByteScales, kTwoHalves}};
         case TensorType::q6_k:
-            return {32, 416, 8, {{{32, 4}, {288, 2}}}};
+            return {32, 416, 8, {sixteen_bytes(32), eight_bytes(288), kByteScales, kOneHalf}};
         case TensorType::q3_k:
-            return {32, 224, 8, {{{32, 2}, {0, 0}}}};
+            return {32, 224, 8, {eight_bytes(32), four_bytes(160), kByteScales, kOneHalf}};
         case TensorType::f32:
         case TensorType::f16:
         case TensorType::bf16:
@@ -61,19 +95,36 @@ UnitPlanes planes_of(TensorType type) {
     CHECK(false);
 }
 
-void turn_planes(const UnitPlanes& unit, std::byte* bytes) {
-    std::array<std::byte, 256> turned;
-    for (int part = 0; part < unit.parts; ++part) {
-        for (const Planes& planes : unit.planes) {
-            if (planes.count == 0) continue;
-            std::byte* at = bytes + unit.head_bytes + part * unit.part_bytes + planes.offset;
-            for (int plane = 0; plane < planes.count; ++plane) {
-                for (int output = 0; output < kOutputs; ++output) {
-                    std::memcpy(turned.data() + (output * planes.count + plane) * 4,
-                                at + (plane * kOutputs + output) * 4, 4);
-                }
-            }
-            std::memcpy(at, turned.data(), base::size_of(64 * planes.count));
+// A field of one part, or of a head, to where an output's share of it begins in a plane.
+template <int Bytes>
+void copy_field(int count, const std::byte* from, int lane_bytes, std::byte* to) {
+    for (int i = 0; i < count; ++i) {
+        for (int output = 0; output < kOutputs; ++output) {
+            std::memcpy(to + output * lane_bytes + i * Bytes, from, Bytes);
+            from += Bytes;
+        }
+    }
+}
+
+// What a unit has for a plane, which begins at `to`. first: the number of the unit's first block.
+void place_plane(const PanelLayout& layout, const PanelPlane& plane, const std::byte* unit,
+                 std::int64_t first, std::byte* to) {
+    for (int which = 0; which < 2; ++which) {
+        const UnitField& field = plane.fields[base::at(which)];
+        if (field.count == 0) continue;
+        const int parts = field.of_head ? 1 : layout.parts;
+        for (int part = 0; part < parts; ++part) {
+            const std::byte* from =
+                unit + field.offset +
+                (field.of_head ? 0 : layout.head_bytes + part * layout.part_bytes);
+            const std::int64_t block = first + part;
+            std::byte* at = to + block / plane.blocks * kOutputs * plane.lane_bytes +
+                            which * plane.lane_bytes / 2 +
+                            block % plane.blocks * field.count * field.bytes;
+            const auto copy = field.bytes == 1   ? copy_field<1>
+                              : field.bytes == 2 ? copy_field<2>
+                                                 : copy_field<4>;
+            copy(field.count, from, plane.lane_bytes, at);
         }
     }
 }
@@ -99,9 +150,12 @@ base::Result<DevicePanels> DevicePanels::create(const MatrixShape& shape) {
     panels.row_bytes_ = shape.cols / format->block_cols * format->block_bytes;
     panels.panels_of_matrix_ = (shape.rows + kOutputs - 1) / kOutputs;
     const std::int64_t lane_units = (panels.row_bytes_ + kLaneBytes - 1) / kLaneBytes;
-    panels.panel_bytes_ = format->quantised_input
-                              ? shape.cols / format->block_cols * format->unit_bytes
-                              : lane_units * kLaneBytes * kOutputs;
+    if (!format->quantised_input) {
+        panels.panel_bytes_ = lane_units * kLaneBytes * kOutputs;
+        return panels;
+    }
+    for (const PanelPlane& plane : layout_of(shape.type).planes)
+        panels.panel_bytes_ += plane.bytes(shape.cols / kBlockColumns);
     return panels;
 }
 
@@ -111,8 +165,8 @@ void DevicePanels::pack_panel(std::span<const std::byte> data, std::int64_t pane
     const std::int64_t first = panel % panels_of_matrix_ * kOutputs;
     const std::byte* matrix = data.data() + panel / panels_of_matrix_ * rows_ * row_bytes_;
     const std::int64_t outputs = std::min(kOutputs, rows_ - first);
+    std::memset(out, 0, base::size_of(panel_bytes_));
     if (!format.quantised_input) {
-        std::memset(out, 0, base::size_of(panel_bytes_));
         for (std::int64_t output = 0; output < outputs; ++output) {
             const std::byte* row = matrix + (first + output) * row_bytes_;
             for (std::int64_t at = 0; at < row_bytes_; at += kLaneBytes) {
@@ -124,15 +178,23 @@ void DevicePanels::pack_panel(std::span<const std::byte> data, std::int64_t pane
     }
     // Blocks of zero bytes are zeros in every format.
     const std::vector<std::byte> zeros(base::size_of(format.block_bytes));
-    const UnitPlanes planes = planes_of(type_);
-    for (std::int64_t at = 0; at < row_bytes_; at += format.block_bytes, out += format.unit_bytes) {
+    std::vector<std::byte> unit(base::size_of(format.unit_bytes));
+    const PanelLayout layout = layout_of(type_);
+    const std::int64_t n_units = row_bytes_ / format.block_bytes;
+    for (std::int64_t u = 0; u < n_units; ++u) {
         std::array<const std::byte*, kOutputs> blocks;
         for (std::int64_t output = 0; output < kOutputs; ++output) {
             blocks[base::at(output)] =
-                output < outputs ? matrix + (first + output) * row_bytes_ + at : zeros.data();
+                output < outputs ? matrix + (first + output) * row_bytes_ + u * format.block_bytes
+                                 : zeros.data();
         }
-        format.pack_unit(blocks.data(), out);
-        turn_planes(planes, out);
+        format.pack_unit(blocks.data(), unit.data());
+        std::byte* to = out;
+        for (const PanelPlane& plane : layout.planes) {
+            if (plane.blocks == 0) break;
+            place_plane(layout, plane, unit.data(), u * layout.parts, to);
+            to += plane.bytes(n_units * layout.parts);
+        }
     }
 }
 

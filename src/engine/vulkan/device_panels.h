@@ -11,10 +11,11 @@
 namespace helix::engine {
 
 // Weight matrices as matmul shaders read them. Panels of 16 outputs, as the CPU's (see
-// ops::PackedMatrix), but with the bytes of one output beside each other, 16 of them at a time, so
-// that a lane reads them at once and the lanes of a panel read in one stream. Shaders'
-// dot_FORMAT.glsl say what is in a unit; a float matrix has [16 outputs][16 bytes of columns], the
-// last filled up. The matrices of several experts follow each other.
+// ops::PackedMatrix), but what a lane reads at once of its output is together, up to 16 bytes, and
+// the lanes of a panel read in one stream. A panel of a quantised matrix is planes: one of what
+// every block has most of, one of each kind of scales, of eight blocks together; the shaders'
+// dot_FORMAT.glsl say which. A float matrix has [16 outputs][16 bytes of columns], the last filled
+// up. The matrices of several experts follow each other.
 class DevicePanels {
   public:
     // invalid: no such format, or no such size.

@@ -4,39 +4,61 @@
 #include "shaders/helix_engine.h"
 
 namespace helix::engine {
+namespace {
 
-const Shader& matmul_shader(model::TensorType type, bool integer_dot) {
+// Those of one type of matrix.
+struct MatmulShaders {
+    const Shader& plain;
+    const Shader& dot;
+    const Shader& tiled;
+    const Shader& tiled_dot;
+};
+
+MatmulShaders matmul_shaders(model::TensorType type) {
+    using namespace shaders;
     switch (type) {
         case model::TensorType::f32:
-            return shaders::matmul_f32;
+            return {matmul_f32, matmul_f32, matmul_f32_tiled, matmul_f32_tiled};
         case model::TensorType::f16:
-            return shaders::matmul_f16;
+            return {matmul_f16, matmul_f16, matmul_f16_tiled, matmul_f16_tiled};
         case model::TensorType::bf16:
-            return shaders::matmul_bf16;
+            return {matmul_bf16, matmul_bf16, matmul_bf16_tiled, matmul_bf16_tiled};
         case model::TensorType::q8_0:
-            return integer_dot ? shaders::matmul_q8_0_dot : shaders::matmul_q8_0;
+            return {matmul_q8_0, matmul_q8_0_dot, matmul_q8_0_tiled, matmul_q8_0_tiled_dot};
         case model::TensorType::q4_0:
-            return integer_dot ? shaders::matmul_q4_0_dot : shaders::matmul_q4_0;
+            return {matmul_q4_0, matmul_q4_0_dot, matmul_q4_0_tiled, matmul_q4_0_tiled_dot};
         case model::TensorType::q4_1:
-            return integer_dot ? shaders::matmul_q4_1_dot : shaders::matmul_q4_1;
+            return {matmul_q4_1, matmul_q4_1_dot, matmul_q4_1_tiled, matmul_q4_1_tiled_dot};
         case model::TensorType::q5_0:
-            return integer_dot ? shaders::matmul_q5_0_dot : shaders::matmul_q5_0;
+            return {matmul_q5_0, matmul_q5_0_dot, matmul_q5_0_tiled, matmul_q5_0_tiled_dot};
         case model::TensorType::q5_1:
-            return integer_dot ? shaders::matmul_q5_1_dot : shaders::matmul_q5_1;
+            return {matmul_q5_1, matmul_q5_1_dot, matmul_q5_1_tiled, matmul_q5_1_tiled_dot};
         case model::TensorType::q3_k:
-            return integer_dot ? shaders::matmul_q3_k_dot : shaders::matmul_q3_k;
+            return {matmul_q3_k, matmul_q3_k_dot, matmul_q3_k_tiled, matmul_q3_k_tiled_dot};
         case model::TensorType::q4_k:
-            return integer_dot ? shaders::matmul_q4_k_dot : shaders::matmul_q4_k;
+            return {matmul_q4_k, matmul_q4_k_dot, matmul_q4_k_tiled, matmul_q4_k_tiled_dot};
         case model::TensorType::q5_k:
-            return integer_dot ? shaders::matmul_q5_k_dot : shaders::matmul_q5_k;
+            return {matmul_q5_k, matmul_q5_k_dot, matmul_q5_k_tiled, matmul_q5_k_tiled_dot};
         case model::TensorType::q6_k:
-            return integer_dot ? shaders::matmul_q6_k_dot : shaders::matmul_q6_k;
+            return {matmul_q6_k, matmul_q6_k_dot, matmul_q6_k_tiled, matmul_q6_k_tiled_dot};
         case model::TensorType::iq4_nl:
-            return integer_dot ? shaders::matmul_iq4_nl_dot : shaders::matmul_iq4_nl;
+            return {matmul_iq4_nl, matmul_iq4_nl_dot, matmul_iq4_nl_tiled, matmul_iq4_nl_tiled_dot};
         case model::TensorType::mxfp4:
-            return integer_dot ? shaders::matmul_mxfp4_dot : shaders::matmul_mxfp4;
+            return {matmul_mxfp4, matmul_mxfp4_dot, matmul_mxfp4_tiled, matmul_mxfp4_tiled_dot};
     }
     CHECK(false);
+}
+
+}  // namespace
+
+const Shader& matmul_shader(model::TensorType type, bool integer_dot) {
+    const MatmulShaders of = matmul_shaders(type);
+    return integer_dot ? of.dot : of.plain;
+}
+
+const Shader& tiled_matmul_shader(model::TensorType type, bool integer_dot) {
+    const MatmulShaders of = matmul_shaders(type);
+    return integer_dot ? of.tiled_dot : of.tiled;
 }
 
 }  // namespace helix::engine

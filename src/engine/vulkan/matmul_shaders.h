@@ -7,5 +7,7 @@ namespace helix::engine {
 
 // That multiplies by matrices of a type; integer_dot: with the device's own dot product of bytes.
 const Shader& matmul_shader(model::TensorType type, bool integer_dot);
+// The same for many rows (shaders/matmul_tiled.glsl).
+const Shader& tiled_matmul_shader(model::TensorType type, bool integer_dot);
 
 }  // namespace helix::engine

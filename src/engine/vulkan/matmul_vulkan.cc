@@ -24,6 +24,12 @@ namespace {
 constexpr std::int64_t kUploadBytes = 16 << 20;  // that are packed at a time
 constexpr std::int64_t kBlockBytes = 48;         // of 32 quantised activations
 constexpr std::int64_t kMaxTileRows = 8;         // kMaxRows of weights.glsl
+constexpr std::int64_t kPanelOutputs = 16;       // of matmul_rows.glsl
+// Of matmul_tiled.glsl: lanes beside each other, and the most panels or rows of a lane.
+constexpr std::int64_t kTileLanes = 16;
+constexpr std::int64_t kMostEach = 4;
+// Workgroups that keep a device busy: with fewer, tiles have fewer outputs.
+constexpr std::int64_t kEnoughTiles = 128;
 
 // As matmul_quantised.glsl and matmul_float.glsl have them.
 static_assert(ops::kSegmentColumns == 256 && ops::kFloatSegmentColumns == 64);
@@ -34,10 +40,34 @@ struct MatmulPush {
     std::uint32_t rows, cols, outputs, panel_words, experts, accumulate;
 };
 
-// Rows that share a reading of the weights.
-std::int64_t tile_rows(std::int64_t rows) {
-    std::int64_t tile = 1;
-    while (tile < rows && tile < kMaxTileRows) tile *= 2;
+// What a workgroup computes at once.
+struct MatmulTile {
+    std::int64_t rows = 1;    // that share a reading of the weights
+    std::int64_t panels = 1;  // of 16 outputs, that share a reading of the rows
+    bool tiled = false;       // in shared memory
+};
+
+std::int64_t tiles_of(std::int64_t rows, std::int64_t experts, std::int64_t tile_rows) {
+    if (experts == 0) return (rows + tile_rows - 1) / tile_rows;
+    // Every expert may have a tile that is not full.
+    return std::min(rows, rows / tile_rows + experts);
+}
+
+// Up to kMaxTileRows the weights are read once by either kernel, and the one without shared memory
+// has sixteen times as many lanes. Beyond, a tile in shared memory reads them fewer times. It is as
+// wide as leaves enough workgroups.
+MatmulTile matmul_tile(std::int64_t rows, std::int64_t experts, std::int64_t panels) {
+    const std::int64_t each = experts == 0 ? rows : rows / experts;
+    MatmulTile tile;
+    if (each <= kMaxTileRows) {
+        while (tile.rows < each) tile.rows *= 2;
+        return tile;
+    }
+    tile = {16, kMostEach, true};
+    while (tile.rows < each && tile.rows < kTileLanes * kMostEach) tile.rows *= 2;
+    const std::int64_t tiles = tiles_of(rows, experts, tile.rows);
+    const auto groups = [&] { return tiles * ((panels + tile.panels - 1) / tile.panels); };
+    while (tile.panels > 1 && groups() < kEnoughTiles) tile.panels /= 2;
     return tile;
 }
 
@@ -57,18 +87,25 @@ void record_projection(VulkanCommands::Operator& record, const ops::Projection& 
     const auto panels = DevicePanels::create(shape);
     CHECK(panels.ok());
     const std::int64_t experts = routing == nullptr ? 0 : shape.count;
-    const std::int64_t each = tile_rows(experts == 0 ? x.rows : x.rows / experts);
-    // Every expert may have a tile that is not full.
-    const std::int64_t tiles =
-        experts == 0 ? (x.rows + each - 1) / each : std::min(x.rows, x.rows / each + experts);
+    const std::int64_t n_panels = (shape.rows + kPanelOutputs - 1) / kPanelOutputs;
+    const MatmulTile tile = matmul_tile(x.rows, experts, n_panels);
+    const std::int64_t tiles = tiles_of(x.rows, experts, tile.rows);
     const MatmulPush push{matrix.address(),       quantised ? x.quantised : x.floats,
                           vulkan(to.y).address(), routing == nullptr ? 0 : routing->first_visit(),
                           word(x.rows),           word(shape.cols),
                           word(shape.rows),       word(panels->panel_bytes() / 4),
                           word(experts),          to.accumulate ? 1U : 0U};
-    const std::uint32_t constants[] = {word(each)};
-    record.dispatch(matmul_shader(shape.type, integer_dot), push,
-                    {(shape.rows + 15) / 16, tiles, 1}, constants);
+    if (!tile.tiled) {
+        const std::uint32_t constants[] = {word(tile.rows)};
+        record.dispatch(matmul_shader(shape.type, integer_dot), push, {n_panels, tiles, 1},
+                        constants);
+        return;
+    }
+    // As many columns at a time as 16 KiB have room for: that much every device has.
+    const std::int64_t stage_blocks = 128 / std::max(tile.rows, kPanelOutputs * tile.panels);
+    const std::uint32_t constants[] = {word(tile.rows), word(tile.panels), word(stage_blocks)};
+    record.dispatch(tiled_matmul_shader(shape.type, integer_dot), push,
+                    {tiles, (n_panels + tile.panels - 1) / tile.panels, 1}, constants);
 }
 
 }  // namespace
@@ -127,7 +164,7 @@ void VulkanDevice::multiply(const Buffer& x, std::int64_t rows, std::span<const 
         record.barrier();
     }
     for (const ops::Projection& one : to)
-        record_projection(record, one, inputs, routing, proof_.integer_dot);
+        record_projection(record, one, inputs, routing, context_->integer_dot());
 }
 
 void VulkanDevice::matmul(const ops::Matmul& op) {

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <initializer_list>
 
 #include <fmt/format.h>
@@ -6,6 +7,17 @@
 #include "engine/vulkan/vulkan_result.h"
 
 namespace helix::engine {
+namespace {
+
+std::uint64_t next_block_number() {
+    static std::atomic<std::uint64_t> last = 0;
+    return ++last;
+}
+
+}  // namespace
+
+VulkanBlock::VulkanBlock(const VulkanContext& context)
+    : number(next_block_number()), context_(context) {}
 
 VulkanBlock::~VulkanBlock() {
     vkDestroyBuffer(context_.device(), buffer, nullptr);

@@ -1,19 +1,29 @@
 #include "engine/vulkan/vulkan_commands.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "engine/vulkan/vulkan_groups.h"
 #include "engine/vulkan/vulkan_result.h"
 
 namespace helix::engine {
 namespace {
 
-constexpr std::size_t kBatches = 3;              // that are under way or recorded
-constexpr std::int32_t kMostCommands = 512;      // of a batch
+constexpr std::size_t kBatches = 3;          // that are under way or open
+constexpr std::size_t kKeptRecordings = 32;  // of a batch
+// Of a batch: few enough that a device begins long before all layers are on the list.
+constexpr std::int32_t kMostCommands = 128;
 constexpr std::int64_t kStagingBytes = 4 << 20;  // of a batch
 constexpr std::int64_t kAlignment = 64;
+
+// With few sizes what is put in the next step lies where it did in this one.
+std::int64_t rounded_up(std::int64_t bytes) {
+    return std::max(kAlignment,
+                    static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(bytes))));
+}
 
 }  // namespace
 
@@ -21,17 +31,11 @@ base::Result<std::unique_ptr<VulkanCommands>> VulkanCommands::create(
     std::shared_ptr<VulkanContext> context) {
     std::unique_ptr<VulkanCommands> made(new VulkanCommands(std::move(context)));
     TRY(made->pool_, made->context_->make_command_pool());
-    VkCommandBufferAllocateInfo allocate{};
-    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = made->pool_;
-    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    allocate.commandBufferCount = 1;
-    made->batches_.resize(kBatches);
-    for (Batch& batch : made->batches_) {
-        TRY_VOID(vulkan_status(
-            vkAllocateCommandBuffers(made->context_->device(), &allocate, &batch.commands),
-            "making a command buffer"));
-        TRY(batch.staging, made->context_->allocate(kStagingBytes, VulkanMemory::upload));
+    for (std::size_t i = 0; i < kBatches; ++i) {
+        made->batches_.push_back({{*made->context_, made->pool_, kKeptRecordings}});
+        Batch& batch = made->batches_.back();
+        TRY(auto block, made->context_->allocate(kStagingBytes, VulkanMemory::upload));
+        batch.staging.push_back(std::move(block));
     }
     return made;
 }
@@ -51,17 +55,14 @@ base::Status VulkanCommands::settle(std::uint64_t submission) {
 
 base::Status VulkanCommands::begin() {
     Batch& batch = batches_[now_];
-    // An operator that began in this one may have ended in the next.
-    TRY_VOID(settle(std::max(batch.submission, batches_[(now_ + 1) % batches_.size()].submission)));
+    TRY_VOID(settle(batch.submission));
     batch.submission = 0;
+    batch.staging.resize(1);
     batch.staged_bytes = 0;
-    VkCommandBufferBeginInfo info{};
-    info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-    TRY_VOID(vulkan_status(vkBeginCommandBuffer(batch.commands, &info), "beginning commands"));
     open_ = true;
     count_ = 0;
-    record_barrier();
+    list_.clear();
+    add({});
     return base::Ok{};
 }
 
@@ -78,49 +79,58 @@ void VulkanCommands::submit() {
     if (!open_) return;
     open_ = false;
     Batch& batch = batches_[now_];
-    const VkResult ended = vkEndCommandBuffer(batch.commands);
-    if (ended != VK_SUCCESS) return fail(vulkan_status(ended, "ending commands").error());
-    auto submitted = context_->submit(batch.commands);
+    const auto commands = batch.recordings.of(list_);
+    if (!commands.ok()) return fail(commands.error());
+    auto submitted = context_->submit(*commands);
     if (!submitted.ok()) return fail(submitted.error());
     batch.submission = last_ = *submitted;
     now_ = (now_ + 1) % batches_.size();
 }
 
-// Whatever was written before is seen by whatever reads or writes after.
-void VulkanCommands::record_barrier() {
-    VkMemoryBarrier barrier{};
-    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-    barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-    barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                            VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-    constexpr VkPipelineStageFlags kStages =
-        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    vkCmdPipelineBarrier(batches_[now_].commands, kStages, kStages, 0, 1, &barrier, 0, nullptr, 0,
-                         nullptr);
+bool VulkanCommands::has_room(std::int64_t bytes) const {
+    const Batch& batch = batches_[now_];
+    return batch.staged_bytes + bytes <= batch.staging.back()->bytes;
 }
 
-// Room in the open batch's staging memory; a batch that has none left is submitted.
-base::Result<VulkanSlice> VulkanCommands::stage(std::int64_t bytes) {
-    const std::int64_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    if (batches_[now_].staged_bytes + room > batches_[now_].staging->bytes) {
-        if (batches_[now_].staged_bytes > 0) {
-            submit();
-            if (!ready()) return *error_;
-        }
-        if (room > batches_[now_].staging->bytes) {
-            TRY(batches_[now_].staging, context_->allocate(room, VulkanMemory::upload));
-        }
-    }
+// Room in the open batch's staging memory, which takes another block where it has none left.
+base::Result<VulkanSlice> VulkanCommands::stage(std::int64_t bytes, std::int64_t room) {
     Batch& batch = batches_[now_];
-    const VulkanSlice slice{batch.staging.get(), batch.staged_bytes, bytes};
+    if (!has_room(room)) {
+        TRY(auto block, context_->allocate(std::max(room, kStagingBytes), VulkanMemory::upload));
+        batch.staging.push_back(std::move(block));
+        batch.staged_bytes = 0;
+    }
+    const VulkanSlice slice{batch.staging.back().get(), batch.staged_bytes, bytes};
     batch.staged_bytes += room;
     return slice;
+}
+
+void VulkanCommands::add_copy(const VulkanSlice& from, const VulkanSlice& to) {
+    VulkanCommand command{.kind = VulkanCommand::Kind::copy};
+    command.from = from.block->buffer;
+    command.to = to.block->buffer;
+    command.from_number = from.block->number;
+    command.to_number = to.block->number;
+    command.region = {static_cast<VkDeviceSize>(from.offset), static_cast<VkDeviceSize>(to.offset),
+                      static_cast<VkDeviceSize>(from.bytes)};
+    add(command);
 }
 
 void VulkanCommands::finish() {
     submit();
     const base::Status waited = settle(last_);
-    if (!waited.ok()) fail(waited.error());
+    if (!waited.ok()) return fail(waited.error());
+    now_ = 0;  // so that the next step has the addresses of this one
+}
+
+VulkanRecorded VulkanCommands::recorded() {
+    const std::lock_guard lock(mutex_);
+    VulkanRecorded all;
+    for (const Batch& batch : batches_) {
+        all.recorded += batch.recordings.counts().recorded;
+        all.used_again += batch.recordings.counts().used_again;
+    }
+    return all;
 }
 
 void VulkanCommands::start() {
@@ -151,16 +161,9 @@ base::Status VulkanCommands::download(const VulkanSlice& from, std::byte* to) {
             TRY(download_, context_->allocate(bytes, VulkanMemory::readback));
         }
         if (!ready()) return *error_;
-        record_barrier();
-        const VkBufferCopy region{static_cast<VkDeviceSize>(from.offset + at), 0,
-                                  static_cast<VkDeviceSize>(bytes)};
-        vkCmdCopyBuffer(batches_[now_].commands, from.block->buffer, download_->buffer, 1, &region);
-        VkMemoryBarrier barrier{};
-        barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
-        barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
-        barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
-        vkCmdPipelineBarrier(batches_[now_].commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                             VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+        add({});
+        add_copy(from.part(at, bytes), {download_.get(), 0, bytes});
+        add({.kind = VulkanCommand::Kind::host_barrier});
         finish();
         if (error_) return *error_;
         std::memcpy(to + at, download_->mapped, base::size_of(bytes));
@@ -176,20 +179,24 @@ VulkanCommands::Operator::Operator(VulkanCommands& commands)
 }
 
 VulkanCommands::Operator::~Operator() {
-    if (commands_.open_ && commands_.count_ >= kMostCommands) commands_.submit();
+    if (!commands_.open_) return;
+    const bool took_more_staging = commands_.batches_[commands_.now_].staging.size() > 1;
+    if (commands_.count_ >= kMostCommands || took_more_staging) commands_.submit();
 }
 
 void VulkanCommands::Operator::barrier() {
-    if (commands_.ready()) commands_.record_barrier();
+    if (commands_.ready()) commands_.add({});
 }
 
 VkDeviceAddress VulkanCommands::Operator::put_bytes(std::span<const std::byte> bytes) {
     if (!commands_.ready()) return 0;
-    auto slice = commands_.stage(static_cast<std::int64_t>(std::max<std::size_t>(1, bytes.size())));
+    const auto size = static_cast<std::int64_t>(bytes.size());
+    auto slice = commands_.stage(size, rounded_up(size));
     if (!slice.ok()) {
         commands_.fail(slice.error());
         return 0;
     }
+    has_put_ = true;
     std::copy(bytes.begin(), bytes.end(), slice->mapped());
     return slice->address();
 }
@@ -200,24 +207,20 @@ void VulkanCommands::Operator::dispatch_bytes(const Shader& shader, std::span<co
     if (!commands_.ready() || groups.x == 0 || groups.y == 0 || groups.z == 0) return;
     const auto pipeline = commands_.context_->pipeline(shader, constants);
     if (!pipeline.ok()) return commands_.fail(pipeline.error());
-    const VkCommandBuffer to = commands_.batches_[commands_.now_].commands;
-    vkCmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, *pipeline);
-    vkCmdPushConstants(to, commands_.context_->layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                       static_cast<std::uint32_t>(push.size()), push.data());
-    constexpr std::int64_t kMostGroups = 65535;  // what every device takes
     CHECK(groups.x <= kMostGroups && groups.y <= kMostGroups && groups.z <= kMostGroups);
-    vkCmdDispatch(to, static_cast<std::uint32_t>(groups.x), static_cast<std::uint32_t>(groups.y),
-                  static_cast<std::uint32_t>(groups.z));
+    VulkanCommand command{.kind = VulkanCommand::Kind::dispatch};
+    command.pipeline = *pipeline;
+    command.groups = {static_cast<std::uint32_t>(groups.x), static_cast<std::uint32_t>(groups.y),
+                      static_cast<std::uint32_t>(groups.z)};
+    command.push_bytes = static_cast<std::uint32_t>(push.size());
+    std::copy(push.begin(), push.end(), command.push.begin());
+    commands_.add(command);
     ++commands_.count_;
 }
 
 void VulkanCommands::Operator::copy(const VulkanSlice& from, const VulkanSlice& to) {
     if (!commands_.ready() || from.bytes == 0) return;
-    const VkBufferCopy region{static_cast<VkDeviceSize>(from.offset),
-                              static_cast<VkDeviceSize>(to.offset),
-                              static_cast<VkDeviceSize>(from.bytes)};
-    vkCmdCopyBuffer(commands_.batches_[commands_.now_].commands, from.block->buffer,
-                    to.block->buffer, 1, &region);
+    commands_.add_copy(from, to);
     ++commands_.count_;
 }
 
@@ -226,7 +229,13 @@ void VulkanCommands::Operator::upload(std::span<const std::byte> from, const Vul
     for (std::int64_t at = 0; at < to.bytes; at += kStagingBytes) {
         const std::int64_t bytes = std::min(kStagingBytes, to.bytes - at);
         if (!commands_.ready()) return;
-        auto slice = commands_.stage(bytes);
+        // What was put would be overwritten when its batch begins again.
+        const std::int64_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+        if (!has_put_ && !commands_.has_room(room)) {
+            commands_.submit();
+            if (!commands_.ready()) return;
+        }
+        auto slice = commands_.stage(bytes, room);
         if (!slice.ok()) return commands_.fail(slice.error());
         std::memcpy(slice->mapped(), from.data() + at, base::size_of(bytes));
         copy(*slice, to.part(at, bytes));

@@ -14,6 +14,7 @@
 #include "base/index.h"
 #include "base/result.h"
 #include "engine/vulkan/vulkan_context.h"
+#include "engine/vulkan/vulkan_recordings.h"
 
 namespace helix::engine {
 
@@ -24,8 +25,10 @@ struct VulkanGroups {
     std::int64_t z = 1;
 };
 
-// Records commands, and submits them when they are many or someone waits. What goes wrong is kept:
-// the next wait says it, and a lost device stays lost. Any thread may record.
+// Takes commands, and submits them when they are many or someone waits. A batch of commands that is
+// the same as one before it, down to its addresses, is not recorded again; so that this happens,
+// what changes from step to step is put, where shaders read it. What goes wrong is kept: the next
+// wait says it, and a lost device stays lost. Any thread may record.
 class VulkanCommands {
   public:
     // What one operator records. Nobody else records while it lives. Its commands come after all
@@ -37,7 +40,8 @@ class VulkanCommands {
         Operator(const Operator&) = delete;
         Operator& operator=(const Operator&) = delete;
 
-        // Where shaders find a copy of these; until the operator is done.
+        // Where shaders find a copy of these; until the operator is done. What is put after it lies
+        // where it would if these were more, up to the next power of two in bytes.
         template <typename T>
         VkDeviceAddress put(std::span<const T> values) {
             static_assert(std::is_trivially_copyable_v<T>);
@@ -66,6 +70,7 @@ class VulkanCommands {
 
         VulkanCommands& commands_;
         std::unique_lock<std::mutex> lock_;
+        bool has_put_ = false;  // so its batch is not submitted before it is done
     };
 
     static base::Result<std::unique_ptr<VulkanCommands>> create(
@@ -75,6 +80,7 @@ class VulkanCommands {
     VulkanCommands& operator=(const VulkanCommands&) = delete;
 
     VulkanContext& context() { return *context_; }
+    VulkanRecorded recorded();
     // Submits what was recorded.
     void start();
     // Until all that was recorded has ended. The error is what went wrong since the last wait.
@@ -85,12 +91,13 @@ class VulkanCommands {
     base::Status download(const VulkanSlice& from, std::byte* to);
 
   private:
-    // A command buffer, and what it reads of the host.
+    // What is submitted at once, and what it reads of the host.
     struct Batch {
-        VkCommandBuffer commands = VK_NULL_HANDLE;
+        VulkanRecordings recordings;
         std::uint64_t submission = 0;  // 0: none under way
-        std::unique_ptr<VulkanBlock> staging;
-        std::int64_t staged_bytes = 0;
+        // The first is kept; those beside it go when the batch begins again.
+        std::vector<std::unique_ptr<VulkanBlock>> staging = {};
+        std::int64_t staged_bytes = 0;  // of the last
     };
 
     explicit VulkanCommands(std::shared_ptr<VulkanContext> context)
@@ -100,9 +107,12 @@ class VulkanCommands {
     void submit();
     base::Status begin();  // the next batch
     base::Status settle(std::uint64_t submission);
-    void finish();  // submits, and waits for all
-    base::Result<VulkanSlice> stage(std::int64_t bytes);
-    void record_barrier();
+    void finish();                            // submits, and waits for all
+    bool has_room(std::int64_t bytes) const;  // in the open batch's last block of staging memory
+    // room: that it takes of the staging memory, at least `bytes`.
+    base::Result<VulkanSlice> stage(std::int64_t bytes, std::int64_t room);
+    void add(const VulkanCommand& command) { list_.push_back(command); }
+    void add_copy(const VulkanSlice& from, const VulkanSlice& to);
     bool ready();  // a batch is open and nothing has failed
 
     std::shared_ptr<VulkanContext> context_;
@@ -110,8 +120,9 @@ class VulkanCommands {
     VkCommandPool pool_ = VK_NULL_HANDLE;
     std::vector<Batch> batches_;
     std::size_t now_ = 0;     // of batches_
-    bool open_ = false;       // it is recorded into
-    std::int32_t count_ = 0;  // commands of it
+    bool open_ = false;       // it takes commands
+    std::int32_t count_ = 0;  // of them, without barriers
+    std::vector<VulkanCommand> list_;
     std::uint64_t last_ = 0;  // submission
     std::unique_ptr<VulkanBlock> download_;
     std::optional<base::Error> error_;

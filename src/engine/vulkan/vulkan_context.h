@@ -27,11 +27,12 @@ enum class VulkanMemory { device, upload, readback };
 // One allocation of memory, with one buffer over all of it.
 class VulkanBlock {
   public:
-    explicit VulkanBlock(const VulkanContext& context) : context_(context) {}
+    explicit VulkanBlock(const VulkanContext& context);
     ~VulkanBlock();
     VulkanBlock(const VulkanBlock&) = delete;
     VulkanBlock& operator=(const VulkanBlock&) = delete;
 
+    const std::uint64_t number;  // that no other block of the process has or had
     VkBuffer buffer = VK_NULL_HANDLE;
     VkDeviceMemory memory = VK_NULL_HANDLE;
     VkDeviceAddress address = 0;  // where shaders find it
@@ -78,6 +79,9 @@ class VulkanContext {
     // Which variant of shaders the pipelines made from here on have; fused at first.
     void use_exact_fma(bool exact) { exact_fma_ = exact; }
     bool exact_fma() const { return exact_fma_; }
+    // Whether matmul shaders are those with the device's integer dot product; not at first.
+    void use_integer_dot(bool use) { integer_dot_ = use; }
+    bool integer_dot() const { return integer_dot_; }
     // constants: of the specialisation ids 0, 1, 2... of the shader.
     base::Result<VkPipeline> pipeline(const Shader& shader,
                                       std::span<const std::uint32_t> constants);
@@ -112,6 +116,7 @@ class VulkanContext {
     std::int64_t largest_block_bytes_ = 0;
     VkPipelineLayout layout_ = VK_NULL_HANDLE;
     bool exact_fma_ = false;
+    bool integer_dot_ = false;
     std::map<PipelineKey, VkPipeline> pipelines_[2];  // fused, exact
     std::mutex queue_mutex_;
     VkSemaphore timeline_ = VK_NULL_HANDLE;

@@ -34,13 +34,19 @@ class VulkanDevice final : public Device {
     ~VulkanDevice() override;
 
     const VulkanProof& proof() const { return proof_; }
-    // Whether it multiplies bytes by its integer dot product, where it has one: the same integers
-    // either way. At first it does.
-    void use_integer_dot(bool use) { proof_.integer_dot = use && context_->info().integer_dot; }
+    // Whether it multiplies bytes by its integer dot product, where that is proven: the same
+    // integers either way. At first it does.
+    void use_integer_dot(bool use) {
+        context_->use_integer_dot(use && proof_.integer_dot == IntegerDot::proven);
+    }
+
+    // Batches of commands so far.
+    VulkanRecorded recorded() { return commands_->recorded(); }
 
     std::int64_t memory_bytes() const override;
     std::int32_t compute_threads() const override { return 0; }
     ThreadPool& host_threads() override { return threads_; }
+    bool lost() const override { return context_->lost(); }
     void start() override { commands_->start(); }
 
     base::Result<std::unique_ptr<Buffer>> make_buffer(std::int64_t floats) override;
@@ -68,6 +74,7 @@ class VulkanDevice final : public Device {
     void gather_visits(const ops::GatherVisits& op) override;
     void expert_matmul(const ops::ExpertMatmul& op) override;
     void add_visits(const ops::AddVisits& op) override;
+    void reduce_logits(const ops::ReduceLogits& op) override;
 
   private:
     VulkanDevice(std::shared_ptr<VulkanContext> context, const VulkanProof& proof, int threads);
@@ -82,7 +89,7 @@ class VulkanDevice final : public Device {
     std::shared_ptr<VulkanPool> buffers_, matrices_;
     std::vector<float> read_;
     // Work space of the operators.
-    VulkanMemoryPart matmul_room_, attention_room_;
+    VulkanMemoryPart matmul_room_, attention_room_, logits_room_;
 };
 
 }  // namespace helix::engine

@@ -75,15 +75,23 @@ base::Status VulkanInstance::open(VulkanInstanceOptions options) {
     application.pApplicationName = "helix";
     application.apiVersion = VK_API_VERSION_1_2;
     const char* layer = kValidationLayer;
-    const char* extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
+    const char* extensions[] = {VK_EXT_DEBUG_UTILS_EXTENSION_NAME,
+                                VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME};
+    constexpr VkValidationFeatureEnableEXT kOnDevice =
+        VK_VALIDATION_FEATURE_ENABLE_GPU_ASSISTED_EXT;
+    VkValidationFeaturesEXT features{};
+    features.sType = VK_STRUCTURE_TYPE_VALIDATION_FEATURES_EXT;
+    features.enabledValidationFeatureCount = 1;
+    features.pEnabledValidationFeatures = &kOnDevice;
     VkInstanceCreateInfo create{};
     create.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
     create.pApplicationInfo = &application;
     if (options.validate) {
         create.enabledLayerCount = 1;
         create.ppEnabledLayerNames = &layer;
-        create.enabledExtensionCount = 1;
-        create.ppEnabledExtensionNames = &extension;
+        create.enabledExtensionCount = options.check_addresses ? 2 : 1;
+        create.ppEnabledExtensionNames = extensions;
+        if (options.check_addresses) create.pNext = &features;
     }
     const VkResult created = vkCreateInstance(&create, nullptr, &instance_);
     if (created == VK_ERROR_INCOMPATIBLE_DRIVER) return no_driver();

@@ -24,6 +24,7 @@ struct VulkanDeviceInfo {
     std::string uuid;    // of the device, 32 hexadecimal digits
     std::uint32_t api_version = 0;
     bool software = false;             // computes on this machine's processors
+    bool host_memory = false;          // has no memory of its own: software, or integrated
     std::int64_t memory_bytes = 0;     // of its largest heap of its own
     std::int32_t compute_family = -1;  // a queue family that computes; -1: none
     bool memory_budget = false;        // says how much memory is free
@@ -36,6 +37,8 @@ struct VulkanDeviceInfo {
 struct VulkanInstanceOptions {
     // The validation layers check every call, and say what is wrong. They are slow.
     bool validate = false;
+    // They also check every address that shaders read or write, on the device.
+    bool check_addresses = false;
     std::function<void(std::string_view)> on_message = {};
 };
 

@@ -105,6 +105,8 @@ VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device) {
     info.name = properties.properties.deviceName;
     info.type = type_name(properties.properties.deviceType);
     info.software = properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    info.host_memory =
+        info.software || properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     info.compute_family = compute_family(device);
     if (info.api_version < VK_API_VERSION_1_2) {
         info.missing.emplace_back("Vulkan 1.2");
@@ -119,6 +121,10 @@ VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device) {
     info.memory_bytes = static_cast<std::int64_t>(memory.memoryHeaps[largest_heap(memory)].size);
     info.memory_budget = has_extension(device, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (info.compute_family < 0) info.missing.emplace_back("a compute queue");
+    // What prove.comp has and, like the matmul shaders, in one direction or two.
+    const VkPhysicalDeviceLimits& limits = properties.properties.limits;
+    if (limits.maxComputeWorkGroupInvocations < 256 || limits.maxComputeWorkGroupSize[0] < 256)
+        info.missing.emplace_back("workgroups of 256");
     describe_features(info);
     return info;
 }
@@ -136,11 +142,11 @@ std::int64_t free_device_bytes(const VulkanDeviceInfo& device) {
         bytes = std::max<std::int64_t>(0, static_cast<std::int64_t>(budget.heapBudget[heap]) -
                                               static_cast<std::int64_t>(budget.heapUsage[heap]));
     }
-    return device.software ? std::min(bytes, base::usable_memory_bytes()) : bytes;
+    return device.host_memory ? std::min(bytes, base::usable_memory_bytes()) : bytes;
 }
 
 std::int64_t offered_device_bytes(const VulkanDeviceInfo& device, std::int64_t free_bytes) {
-    return device.software ? free_bytes / 5 * 4 : free_bytes / 10 * 9;
+    return device.host_memory ? free_bytes / 5 * 4 : free_bytes / 10 * 9;
 }
 
 }  // namespace helix::engine

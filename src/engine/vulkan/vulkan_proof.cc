@@ -3,6 +3,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -15,6 +17,7 @@
 #include "engine/kernels/kernels.h"
 #include "engine/vulkan/vulkan_commands.h"
 #include "engine/vulkan/vulkan_pool.h"
+#include "model/quant/half.h"
 #include "shaders/helix_engine.h"
 
 namespace helix::engine {
@@ -109,34 +112,182 @@ Wrong compare(std::span<const Case> cases, std::span<const float> results) {
     return wrong;
 }
 
-base::Result<std::vector<float>> run_cases(const std::shared_ptr<VulkanContext>& context,
-                                           std::span<const Case> cases) {
+// What a shader writes, of `words` 32-bit words, for what it reads.
+template <typename T>
+base::Result<std::vector<T>> run_cases(const std::shared_ptr<VulkanContext>& context,
+                                       const Shader& shader, std::span<const std::byte> cases,
+                                       std::size_t count, std::size_t words) {
+    static_assert(sizeof(T) == 4);
     TRY(auto commands, VulkanCommands::create(context));
     const auto pool = std::make_shared<VulkanPool>(context, 0);
-    std::vector<float> results(cases.size() * kResults);
+    std::vector<T> results(words);
     TRY(const VulkanMemoryPart y, pool->take(4 * std::ssize(results)));
     {
         VulkanCommands::Operator record(*commands);
         struct {
             VkDeviceAddress x, y;
             std::uint32_t count;
-        } const push{record.put(cases), y.slice().address(),
-                     static_cast<std::uint32_t>(cases.size())};
-        record.dispatch(shaders::prove, push, {});
+        } const push{record.put(cases), y.slice().address(), static_cast<std::uint32_t>(count)};
+        record.dispatch(shader, push, {});
     }
     TRY_VOID(commands->download(y.slice(), std::as_writable_bytes(std::span(results)).data()));
     return results;
 }
 
+base::Result<Wrong> try_arithmetic(const std::shared_ptr<VulkanContext>& context,
+                                   std::span<const Case> cases) {
+    TRY(const std::vector<float> results,
+        run_cases<float>(context, shaders::prove, std::as_bytes(cases), cases.size(),
+                         kResults * cases.size()));
+    return compare(cases, results);
+}
+
+// ---- bits
+
+constexpr std::size_t kBits = 5;  // words of results
+constexpr const char* kBitNames[kBits] = {"float of a half", "half or bfloat of a float",
+                                          "bytes of a word", "float of an integer",
+                                          "first bit of a word"};
+
+std::vector<std::uint32_t> make_words() {
+    std::vector<std::uint32_t> words{
+        0,           0x80000000U, 0xffffffffU, 0x80808080U, 0x7f7f7f7fU, 0x00010000, 0x477fefff,
+        0x477ff000,  0x33000000,  0x33000001,  0x387fffff,  0x38801000,  0x38803000, 0x7f800000U,
+        0xff800000U, 0x3f808000,  0x3f818000,  0x00ff00ff,  0x01000000,  0xfeffffffU};
+    base::Random random(43);
+    while (words.size() < 4096) words.push_back(static_cast<std::uint32_t>(random.next()));
+    // A device may lose subnormal floats.
+    for (std::uint32_t& word : words) {
+        if ((word & 0x7f800000U) == 0 && (word & 0x7fffffU) != 0) word |= 0x800000U;
+    }
+    return words;
+}
+
+bool is_nan_word(std::uint32_t bits) {
+    return (bits & 0x7fffffffU) > 0x7f800000U;
+}
+
+// Results of a case; where `got` may be any NaN it is taken as right.
+std::array<std::uint32_t, kBits> expected_bits(std::uint32_t word,
+                                               std::span<const std::uint32_t> got) {
+    const auto byte = [word](int i) {
+        return static_cast<int>(static_cast<std::int8_t>(word >> (8 * i)));
+    };
+    const auto whole = static_cast<std::int32_t>(word);
+    const float wide = model::quant::half_to_float(static_cast<std::uint16_t>(word));
+    const auto value = std::bit_cast<float>(word);
+    const std::uint32_t half = model::quant::float_to_half(value);
+    const std::uint32_t bfloat = model::quant::float_to_bfloat(value);
+    std::array<std::uint32_t, kBits> right{
+        std::bit_cast<std::uint32_t>(wide), half | bfloat << 16,
+        static_cast<std::uint32_t>(byte(0) + 3 * byte(1) + 5 * byte(2) + 7 * byte(3)),
+        std::bit_cast<std::uint32_t>(static_cast<float>(whole >> 8)),
+        static_cast<std::uint32_t>(31 - std::countl_zero(word))};
+    if (std::isnan(wide) && is_nan_word(got[0])) right[0] = got[0];
+    if (is_nan_word(word) && (got[1] & 0x7fffU) > 0x7c00U && (got[1] >> 16 & 0x7fffU) > 0x7f80U)
+        right[1] = got[1];
+    return right;
+}
+
+// "": all is right.
+std::string wrong_bits(std::span<const std::uint32_t> words,
+                       std::span<const std::uint32_t> results) {
+    const std::size_t n = words.size();
+    const std::span<const std::byte> shorts = std::as_bytes(results.subspan(kBits * n, n / 2));
+    const std::span<const std::byte> chars = std::as_bytes(results.subspan(kBits * n + n / 2));
+    for (std::size_t i = 0; i < n; ++i) {
+        const auto got = results.subspan(kBits * i, kBits);
+        const auto right = expected_bits(words[i], got);
+        for (std::size_t k = 0; k < kBits; ++k) {
+            if (got[k] == right[k]) continue;
+            return fmt::format("{} {:#x} is {:#x}, not {:#x}", kBitNames[k], words[i], got[k],
+                               right[k]);
+        }
+        std::uint16_t stored = 0;
+        std::memcpy(&stored, shorts.data() + 2 * i, 2);
+        const float quotient = static_cast<float>(static_cast<std::int32_t>(words[i]) >> 17) / 256;
+        const auto rounded = static_cast<std::int8_t>(std::nearbyint(quotient));
+        if (stored != (words[i] & 0xffffU))
+            return fmt::format("16 bits {:#x} are stored as {:#x}", words[i] & 0xffffU, stored);
+        if (static_cast<std::int8_t>(chars[i]) != rounded) {
+            return fmt::format("{} is rounded and stored as {}, not {}", quotient,
+                               static_cast<int>(chars[i]), rounded);
+        }
+    }
+    return "";
+}
+
+base::Result<std::string> try_bits(const std::shared_ptr<VulkanContext>& context) {
+    const std::vector<std::uint32_t> words = make_words();
+    const std::size_t n = words.size();
+    TRY(const std::vector<std::uint32_t> results,
+        run_cases<std::uint32_t>(context, shaders::prove_bits, std::as_bytes(std::span(words)), n,
+                                 kBits * n + n / 2 + n / 4));
+    return wrong_bits(words, results);
+}
+
+// ---- the integer dot product
+
+DotCase dot_case(std::int32_t sum, const std::array<std::uint32_t, 4>& w,
+                 const std::array<std::uint32_t, 4>& x) {
+    DotCase made{sum, w, x, sum};
+    for (std::size_t k = 0; k < 4; ++k) {
+        for (int byte = 0; byte < 32; byte += 8) {
+            made.right +=
+                static_cast<std::int8_t>(w[k] >> byte) * static_cast<std::int8_t>(x[k] >> byte);
+        }
+    }
+    return made;
+}
+
+base::Result<IntegerDot> try_dots(const std::shared_ptr<VulkanContext>& context,
+                                  std::span<const DotCase> dots) {
+    static_assert(sizeof(DotCase) == 40);  // as prove_dot.comp has it
+    if (!context->info().integer_dot) return IntegerDot::none;
+    TRY(const std::vector<std::uint32_t> results,
+        run_cases<std::uint32_t>(context, shaders::prove_dot, std::as_bytes(dots), dots.size(),
+                                 dots.size()));
+    for (std::size_t i = 0; i < dots.size(); ++i) {
+        if (results[i] != static_cast<std::uint32_t>(dots[i].right)) return IntegerDot::wrong;
+    }
+    return IntegerDot::proven;
+}
+
 }  // namespace
 
-base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context) {
+std::vector<DotCase> make_dot_cases() {
+    constexpr std::uint32_t kLeast = 0x80808080U;
+    constexpr std::uint32_t kMost = 0x7f7f7f7fU;
+    std::vector<DotCase> cases;
+    for (const std::uint32_t w : {kLeast, kMost, 0xffffffffU, 0x01010101U}) {
+        for (const std::uint32_t x : {kLeast, kMost, 0xffffffffU, 0x01010101U}) {
+            for (const std::int32_t sum : {0, 1 << 24, -(1 << 24), 2'000'000'000, -2'000'000'000})
+                cases.push_back(dot_case(sum, {w, w, w, w}, {x, x, x, x}));
+        }
+    }
+    // A byte meets only the one of its own place.
+    for (int i = 0; i < 32; i += 8) {
+        for (int k = 0; k < 32; k += 8) {
+            cases.push_back(
+                dot_case(7, {0x85U << i, 0, 0x35U << i, 0}, {0x93U << k, 1, 0x4bU << k, 1}));
+        }
+    }
+    base::Random random(44);
+    const auto word = [&] { return static_cast<std::uint32_t>(random.next()); };
+    while (cases.size() < 1000) {
+        const auto sum = static_cast<std::int32_t>(word()) / 4;
+        cases.push_back(
+            dot_case(sum, {word(), word(), word(), word()}, {word(), word(), word(), word()}));
+    }
+    return cases;
+}
+
+base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context,
+                                std::span<const DotCase> dots) {
     const std::vector<Case> cases = make_cases();
     VulkanProof proof;
-    proof.integer_dot = context->info().integer_dot;
     context->use_exact_fma(false);
-    TRY(std::vector<float> results, run_cases(context, cases));
-    Wrong wrong = compare(cases, results);
+    TRY(Wrong wrong, try_arithmetic(context, cases));
     const auto name = [&] {
         return fmt::format("Vulkan device {} ({})", context->info().index, context->info().name);
     };
@@ -148,12 +299,20 @@ base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context) {
                                  "to compute one with");
         }
         context->use_exact_fma(true);
-        TRY(results, run_cases(context, cases));
-        wrong = compare(cases, results);
+        TRY(wrong, try_arithmetic(context, cases));
+    }
+    if (wrong.first.empty()) {
+        TRY(wrong.first, try_bits(context));
     }
     if (!wrong.first.empty()) return base::invalid(name() + " computes wrongly: " + wrong.first);
     proof.keeps_subnormals = wrong.with_subnormals == 0;
+    TRY(proof.integer_dot, try_dots(context, dots));
+    context->use_integer_dot(proof.integer_dot == IntegerDot::proven);
     return proof;
+}
+
+base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context) {
+    return prove(context, make_dot_cases());
 }
 
 }  // namespace helix::engine

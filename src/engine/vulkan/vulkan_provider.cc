@@ -10,20 +10,36 @@
 #include "engine/device/device_group.h"
 #include "engine/ops/kv_type.h"
 #include "engine/vulkan/vulkan_device.h"
+#include "engine/vulkan/vulkan_groups.h"
 #include "engine/vulkan/vulkan_physical_device.h"
 
 namespace helix::engine {
 
 namespace {
 
-std::vector<std::string> names_of(const std::string& devices) {
-    std::vector<std::string> names;
-    std::size_t begin = 0;
-    for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
-        end = devices.find('+', begin);
-        names.push_back(devices.substr(begin, end == std::string::npos ? end : end - begin));
+// "vulkan:0+vulkan:1", as --device has it.
+std::string device_option(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "vulkan:" : "+vulkan:") + name;
+    return text;
+}
+
+// invalid: the model is larger than the shaders take; names what.
+base::Status check_sizes(const VulkanDeviceInfo& device, const model::ModelConfig& config) {
+    const std::string name = fmt::format("vulkan:{} ({})", device.index, device.name);
+    if (config.head_dim > kMaxHeadDim) {
+        return base::invalid(fmt::format("the model's heads have {} dimensions; {} takes up to {}",
+                                         config.head_dim, name, kMaxHeadDim));
     }
-    return names;
+    const std::int64_t heads = std::int64_t{config.n_heads} * config.head_dim;
+    const std::int64_t rows =
+        std::max({heads, std::int64_t{config.hidden}, std::int64_t{config.ffn},
+                  std::int64_t{config.vocab}, std::int64_t{config.n_experts}});
+    if (rows > kMaxOutputs) {
+        return base::invalid(fmt::format("the model has a matrix of {} rows; {} takes up to {}",
+                                         rows, name, kMaxOutputs));
+    }
+    return base::Ok{};
 }
 
 }  // namespace
@@ -49,25 +65,24 @@ base::Status check_ranks_of(std::span<const VulkanDeviceInfo> devices) {
 
 base::Result<std::shared_ptr<BackendProvider>> VulkanProvider::create(
     const BackendOptions& options) {
-    const std::vector<std::string> names = names_of(options.device);
+    const std::vector<std::string>& names = options.devices;
     if (options.ranks != 1 && options.ranks != std::ssize(names)) {
         return base::invalid(
             fmt::format("--tp: each of {} ranks of --backend vulkan is a device, as in --device "
                         "vulkan:0+vulkan:1; {} {} named",
-                        options.ranks, options.device.empty() ? 0 : names.size(),
-                        names.size() == 1 && !options.device.empty() ? "is" : "are"));
+                        options.ranks, names.size(), names.size() == 1 ? "is" : "are"));
     }
     if (!options.cpus.empty())
         return base::invalid("--cpus: --backend vulkan computes on no cores of this machine");
     auto instance = VulkanInstance::create();
     if (!instance.ok()) {
         const std::string asked =
-            options.device.empty() ? "--backend vulkan" : "--device vulkan:" + options.device;
+            names.empty() ? "--backend vulkan" : "--device " + device_option(names);
         return base::Error{instance.error().code,
                            asked + ": " + instance.error().message + "; there is --device cpu"};
     }
     std::vector<VulkanDeviceInfo> devices;
-    for (const std::string& name : names) {
+    for (const std::string& name : names.empty() ? std::vector<std::string>{""} : names) {
         const auto info = (*instance)->find(name);
         if (!info.ok()) return base::Error{info.error().code, "--device: " + info.error().message};
         devices.push_back(**info);
@@ -75,6 +90,21 @@ base::Result<std::shared_ptr<BackendProvider>> VulkanProvider::create(
     TRY_VOID(check_ranks_of(devices));
     return std::shared_ptr<BackendProvider>(
         std::make_shared<VulkanProvider>(*instance, std::move(devices)));
+}
+
+std::string VulkanProvider::processors() const {
+    if (devices_.front().software) return "";
+    std::string all;
+    for (const VulkanDeviceInfo& device : devices_) {
+        all += (all.empty() ? "" : "+") +
+               (device.uuid.empty() ? std::to_string(device.index) : device.uuid);
+    }
+    return all;
+}
+
+base::Status VulkanProvider::prove() const {
+    TRY([[maybe_unused]] const auto device, open(1));
+    return base::Ok{};
 }
 
 DeviceMemory VulkanProvider::memory() const {
@@ -92,11 +122,13 @@ DeviceMemory VulkanProvider::memory() const {
     least.free_bytes *= n;
     least.offered_bytes *= n;
     if (n > 1) least.bound = fmt::format("{} devices {}", n, devices_.front().name);
+    least.of_host = devices_.front().host_memory;
     return least;
 }
 
 base::Status VulkanProvider::check(const model::ModelConfig& config,
                                    std::int32_t /*threads*/) const {
+    TRY_VOID(check_sizes(devices_.front(), config));
     return check_heads(ranks(), config);
 }
 
@@ -116,7 +148,7 @@ base::Result<std::unique_ptr<Backend>> VulkanProvider::make_runner(
     const BackendRequest& request, RunnerOptions options) const {
     TRY(options.kv_type, ops::parse_kv_type(request.kv_type));
     options.block_size = request.block_size;
-    TRY_VOID(check_heads(ranks(), config));
+    TRY_VOID(check(config, request.threads));
     TRY(auto device, open(request.threads));
     return ModelRunner::create(std::move(weights), config, std::move(device), std::move(options));
 }

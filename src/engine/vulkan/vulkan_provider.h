@@ -28,8 +28,12 @@ class VulkanProvider final : public BackendProvider {
 
     std::string name() const override { return "vulkan"; }
     std::int32_t ranks() const override { return static_cast<std::int32_t>(devices_.size()); }
+    // The UUIDs of its devices; "" of software, which computes on this machine's cores.
+    std::string processors() const override;
+    base::Status prove() const override;
     // Of all devices together: as many times as there are that of the one with the least.
     DeviceMemory memory() const override;
+    // invalid: the ranks cannot share the heads, or heads or matrices are larger than shaders take.
     base::Status check(const model::ModelConfig& config, std::int32_t threads) const override;
     base::Result<std::unique_ptr<Backend>> make(const BackendRequest& request) override;
     // Runs a middle layer of the model's shape, filled with made-up weights.

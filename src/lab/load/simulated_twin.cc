@@ -53,6 +53,10 @@ base::Status read_worker(const spec::JsonPlace& worker, ServedCluster& cluster,
     TRY(const spec::JsonPlace host, worker.member("host"));
     TRY(const std::int64_t host_number, host.integer());
     node.host = std::to_string(host_number);
+    if (worker.has("processors")) {
+        TRY(const std::int64_t processors, worker.child("processors").integer());
+        node.device = std::to_string(processors);
+    }
     TRY(const spec::JsonPlace pages_place, worker.member("kv_pages"));
     TRY(const std::int64_t pages, pages_place.integer());
     TRY(const spec::LayerRange layers, read_layers(worker));

@@ -105,6 +105,7 @@ base::Result<NodeSpec> machine_of(const ClusterSpec& cluster, const std::string&
     if (like != nullptr) {
         machine = *like;
         machine.host.clear();
+        machine.device.clear();
         return machine;
     }
     TRY(const spec::MachineType known, spec::find_machine_type(type));
@@ -308,6 +309,7 @@ base::Status apply(const UpgradeMachine& upgrade, ChangedCluster& changed) {
     machine.name = node.name;
     machine.region = node.region;
     machine.host = node.host;
+    machine.device = node.device;
     machine.nic_in_bytes_per_s = node.nic_in_bytes_per_s;
     machine.nic_out_bytes_per_s = node.nic_out_bytes_per_s;
     node = std::move(machine);

@@ -56,8 +56,8 @@ PerformanceModel::Impl::Impl(const Problem& p, const spec::CostModel& costs,
     }
     for (std::size_t i = 0; i < p.cluster.nodes.size(); ++i) {
         std::size_t machine = i;
-        for (std::size_t k = 0; k < i && !p.cluster.nodes[i].host.empty(); ++k) {
-            if (p.cluster.nodes[k].host != p.cluster.nodes[i].host) continue;
+        for (std::size_t k = 0; k < i; ++k) {
+            if (!spec::share_processors(p.cluster.nodes[k], p.cluster.nodes[i])) continue;
             machine = k;
             break;
         }

@@ -30,8 +30,17 @@ struct Row {
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Rows {
     Row v[];
 };
+// Rows of one sequence that follow each other, from one of Rows on.
+struct Tile {
+    uint first;
+    uint rows;
+};
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer Tiles {
+    Tile v[];
+};
 layout(push_constant, std430) uniform Params {
     Rows rows;
+    Tiles tiles;
     Floats q;         // [rows, n_heads, head_dim]
     Floats out_;      // [rows, n_heads, head_dim]
     Floats partials;  // [rows of the call, n_heads, chunks]: maximum, sum of weights, [head_dim] sums of values

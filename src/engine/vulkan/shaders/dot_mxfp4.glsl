@@ -1,16 +1,27 @@
-// Unit of 32 columns: [16] bfloat scales, nibbles [16][16], each the number of a level.
+// Planes: nibbles [blocks][16 lanes][16], each the number of a level, bfloat scales [eights][16 lanes][8].
 #include "matmul_common.glsl"
 #include "levels.glsl"
 #define HELIX_SCALE_ONE
 
 const int kLevels[16] = int[](0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
 
-WeightBlock load_block(uint panel, uint lane, uint block) {
-    const uint unit = panel + 72 * block;
+// Of eight blocks.
+struct WeightHead {
+    uvec4 scales;
+};
+
+WeightHead load_head(uint panel, uint lane, uint eight) {
+    const uint own = 64 * eight + 4 * lane;
+    WeightHead head;
+    head.scales = load4(panel + plane_words(1) + own);
+    return head;
+}
+
+WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(unit + 8 + 4 * lane), w);
+    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
     w.lower = look_up(kLevels, w.lower);
     w.upper = look_up(kLevels, w.upper);
-    w.d = uintBitsToFloat(load_short(unit, lane) << 16);
+    w.d = bfloat_to_float(pick_short(head.scales, block % 8));
     return w;
 }

@@ -1,12 +1,23 @@
-// Unit of 32 columns: [16] half scales, nibbles [16][16].
+// Planes: nibbles [blocks][16 lanes][16], half scales [eights][16 lanes][8].
 #include "matmul_common.glsl"
 #define HELIX_SCALE_ONE
 #define HELIX_OFFSET_BITS 3
 
-WeightBlock load_block(uint panel, uint lane, uint block) {
-    const uint unit = panel + 72 * block;
+// Of eight blocks.
+struct WeightHead {
+    uvec4 scales;
+};
+
+WeightHead load_head(uint panel, uint lane, uint eight) {
+    const uint own = 64 * eight + 4 * lane;
+    WeightHead head;
+    head.scales = load4(panel + plane_words(1) + own);
+    return head;
+}
+
+WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(unit + 8 + 4 * lane), w);
-    w.d = load_half(unit, lane);
+    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
+    w.d = pick_half(head.scales, block % 8);
     return w;
 }

@@ -1,12 +1,26 @@
-// Unit of 32 columns: [16] half scales, [16] half minima, nibbles [16][16].
+// Planes: nibbles [blocks][16 lanes][16], half scales [eights][16 lanes][8], half minima as they.
 #include "matmul_common.glsl"
 #define HELIX_SCALE_MIN
 
-WeightBlock load_block(uint panel, uint lane, uint block) {
-    const uint unit = panel + 80 * block;
+// Of eight blocks.
+struct WeightHead {
+    uvec4 scales;
+    uvec4 minima;
+};
+
+WeightHead load_head(uint panel, uint lane, uint eight) {
+    const uint own = 64 * eight + 4 * lane;
+    WeightHead head;
+    const uint scales = panel + plane_words(1) + own;
+    head.scales = load4(scales);
+    head.minima = load4(scales + plane_words(8));
+    return head;
+}
+
+WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(unit + 16 + 4 * lane), w);
-    w.d = load_half(unit, lane);
-    w.d2 = load_half(unit + 8, lane);
+    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
+    w.d = pick_half(head.scales, block % 8);
+    w.d2 = pick_half(head.minima, block % 8);
     return w;
 }

@@ -1,14 +1,31 @@
-// Unit of 256 columns: [16] half d, [16] half dmin, then 8 x ([16] scale, [16] min, nibbles [16][16]).
+// Planes: nibbles [blocks][16 lanes][16], [eights][16 lanes] of 8 scales and 8 minima, d and dmin [eights][16 lanes][2]
+// halves.
 #include "matmul_common.glsl"
 #define HELIX_SCALE_MIN
 
-WeightBlock load_block(uint panel, uint lane, uint block) {
-    const uint unit = panel + 592 * (block / 8);
-    const uint eighth = unit + 16 + 72 * (block % 8);
+// Of eight blocks.
+struct WeightHead {
+    uvec4 scales;
+    float d;
+    float min;
+};
+
+WeightHead load_head(uint panel, uint lane, uint eight) {
+    const uint own = 64 * eight + 4 * lane;
+    WeightHead head;
+    const uint scales = panel + plane_words(1);
+    head.scales = load4(scales + own);
+    const vec2 d = unpack_halves(params.weights.v[scales + plane_words(8) + 16 * eight + lane]);
+    head.d = d.x;
+    head.min = d.y;
+    return head;
+}
+
+WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(eighth + 8 + 4 * lane), w);
-    precise const float d = load_half(unit, lane) * float(load_u8(eighth, lane));
-    precise const float min = -load_half(unit + 8, lane) * float(load_u8(eighth + 4, lane));
+    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
+    precise const float d = head.d * float(pick_u8(head.scales.xy, block % 8));
+    precise const float min = -head.min * float(pick_u8(head.scales.zw, block % 8));
     w.d = d;
     w.d2 = min;
     return w;

@@ -1,13 +1,28 @@
-// Unit of 32 columns: [16] half scales, nibbles [16][16], fifth bits [16][4].
+// Planes: nibbles [blocks][16 lanes][16], fifth bits [fours][16 lanes][4][4], half scales [eights][16 lanes][8].
 #include "matmul_common.glsl"
 #define HELIX_SCALE_ONE
 #define HELIX_OFFSET_BITS 4
 
-WeightBlock load_block(uint panel, uint lane, uint block) {
-    const uint unit = panel + 88 * block;
+// Of eight blocks.
+struct WeightHead {
+    uvec4 fifth_bits[2];
+    uvec4 scales;
+};
+
+WeightHead load_head(uint panel, uint lane, uint eight) {
+    const uint own = 64 * eight + 4 * lane;
+    WeightHead head;
+    const uint fifth_bits = panel + plane_words(1) + 128 * eight + 4 * lane;
+    head.fifth_bits[0] = load4(fifth_bits);
+    head.fifth_bits[1] = load4(fifth_bits + 64);
+    head.scales = load4(panel + plane_words(1) + plane_words(4) + own);
+    return head;
+}
+
+WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(unit + 8 + 4 * lane), w);
-    add_fifth_bits(params.weights.v[unit + 72 + lane], w);
-    w.d = load_half(unit, lane);
+    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
+    add_fifth_bits(pick_bits(head.fifth_bits, block % 8), w);
+    w.d = pick_half(head.scales, block % 8);
     return w;
 }

@@ -1,21 +1,33 @@
-// Unit of 256 columns: [16] half d, then 8 x ([16] scale of columns 0-15, [16] of 16-31, nibbles [16][16], high bits
-// [16][8]: bits 2g and 2g + 1 of a byte are those of group g of its half).
+// Planes: nibbles [blocks][16 lanes][16], high bits [blocks][16 lanes][8] (bits 2g and 2g + 1 of a byte are those of group
+// g of its half), [eights][16 lanes] of 8 scales of columns 0-15 and 8 of 16-31, half d [eights][16 lanes].
 #include "matmul_common.glsl"
 #define HELIX_SCALE_HALVES
 #define HELIX_OFFSET_BITS 5
 
-WeightBlock load_block(uint panel, uint lane, uint block) {
-    const uint unit = panel + 840 * (block / 8);
-    const uint eighth = unit + 8 + 104 * (block % 8);
+// Of eight blocks.
+struct WeightHead {
+    uvec4 scales;
+    float d;
+};
+
+WeightHead load_head(uint panel, uint lane, uint eight) {
+    const uint own = 64 * eight + 4 * lane;
+    WeightHead head;
+    const uint scales = panel + plane_words(1) + plane_words(2);
+    head.scales = load4(scales + own);
+    head.d = load_half(scales + plane_words(8) + 8 * eight, lane);
+    return head;
+}
+
+WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
     WeightBlock w;
-    unpack_nibbles(load4(eighth + 8 + 4 * lane), w);
-    const uint high = eighth + 72 + 2 * lane;
+    unpack_nibbles(load4(panel + 64 * block + 4 * lane), w);
+    const uvec2 high = load2(panel + plane_words(1) + 32 * block + 2 * lane);
     const uvec4 shift = uvec4(0, 2, 4, 6);
-    w.lower |= ((uvec4(params.weights.v[high]) >> shift) & 0x03030303) << 4;
-    w.upper |= ((uvec4(params.weights.v[high + 1]) >> shift) & 0x03030303) << 4;
-    const float scale = load_half(unit, lane);
-    precise const float d = scale * float(load_i8(eighth, lane));
-    precise const float d2 = scale * float(load_i8(eighth + 4, lane));
+    w.lower |= ((uvec4(high.x) >> shift) & 0x03030303) << 4;
+    w.upper |= ((uvec4(high.y) >> shift) & 0x03030303) << 4;
+    precise const float d = head.d * float(pick_i8(head.scales.xy, block % 8));
+    precise const float d2 = head.d * float(pick_i8(head.scales.zw, block % 8));
     w.d = d;
     w.d2 = d2;
     return w;

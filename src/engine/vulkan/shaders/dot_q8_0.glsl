@@ -1,12 +1,25 @@
-// Unit of 32 columns: [16] half scales, lower bytes [16][16], upper bytes [16][16], all 128 too large.
+// Planes: bytes of columns 0-15 [blocks][16 lanes][16], of 16-31 as they, all 128 too large, half scales [eights][16
+// lanes][8].
 #include "matmul_common.glsl"
 #define HELIX_SCALE_ONE
 
-WeightBlock load_block(uint panel, uint lane, uint block) {
-    const uint unit = panel + 136 * block;
+// Of eight blocks.
+struct WeightHead {
+    uvec4 scales;
+};
+
+WeightHead load_head(uint panel, uint lane, uint eight) {
+    const uint own = 64 * eight + 4 * lane;
+    WeightHead head;
+    head.scales = load4(panel + 2 * plane_words(1) + own);
+    return head;
+}
+
+WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block) {
     WeightBlock w;
-    w.d = load_half(unit, lane);
-    w.lower = load4(unit + 8 + 4 * lane) ^ 0x80808080;
-    w.upper = load4(unit + 72 + 4 * lane) ^ 0x80808080;
+    const uint lower = panel + 64 * block + 4 * lane;
+    w.lower = load4(lower) ^ 0x80808080;
+    w.upper = load4(lower + plane_words(1)) ^ 0x80808080;
+    w.d = pick_half(head.scales, block % 8);
     return w;
 }

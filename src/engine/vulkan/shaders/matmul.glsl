@@ -7,45 +7,18 @@
 // A workgroup computes the 16 outputs of a panel for a tile of rows. Its lanes lie in 16 x 16: one for each output
 // and segment. After every 16 segments the lanes of the first rows add the segments' sums to their totals, in order.
 
-const uint kPanelRows = 16;
+#include "matmul_rows.glsl"
+
 const uint kSegmentLanes = 16;
 
-shared float segment_sums[kMaxRows][kSegmentLanes][kPanelRows];
-
-// The tile's rows are [first, end) of the input, for this expert's matrix.
-struct RowTile {
-    uint first;
-    uint end;
-    uint expert;
-};
-
-// Tiles are counted expert by expert. first == end: there are not so many.
-RowTile find_tile(uint tile) {
-    if (params.experts == 0) return RowTile(tile * kRows, params.rows, 0);
-    uint begin = uint(params.first_visit.v[0]);
-    for (uint e = 0; e < params.experts; ++e) {
-        const uint end = uint(params.first_visit.v[e + 1]);
-        const uint tiles = (end - begin + kRows - 1) / kRows;
-        if (tile < tiles) return RowTile(begin + tile * kRows, end, e);
-        tile -= tiles;
-        begin = end;
-    }
-    return RowTile(0, 0, 0);
-}
-
-void store_total(float total, uint row, uint column) {
-    const uint at = row * params.outputs + column;
-    precise float result = total;
-    if (params.accumulate != 0) result = params.y.v[at] + total;
-    params.y.v[at] = result;
-}
+shared float segment_sums[kMaxRows][kSegmentLanes][kPanelOutputs];
 
 void main() {
     const uint lane = gl_LocalInvocationID.x;
     const uint own = gl_LocalInvocationID.y;
     const RowTile tile = find_tile(gl_WorkGroupID.y);
     if (tile.first >= tile.end) return;
-    const uint panels = (params.outputs + kPanelRows - 1) / kPanelRows;
+    const uint panels = (params.outputs + kPanelOutputs - 1) / kPanelOutputs;
     const uint panel = (tile.expert * panels + gl_WorkGroupID.x) * params.panel_words;
     const uint segments = (params.cols + kSegmentColumns - 1) / kSegmentColumns;
 
@@ -67,6 +40,6 @@ void main() {
         barrier();
     }
     const uint row = tile.first + own;
-    const uint column = gl_WorkGroupID.x * kPanelRows + lane;
+    const uint column = gl_WorkGroupID.x * kPanelOutputs + lane;
     if (own < kRows && row < tile.end && column < params.outputs) store_total(total, row, column);
 }

@@ -5,6 +5,9 @@
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Words4 {
     uvec4 v[];
 };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Words2 {
+    uvec2 v[];
+};
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Words {
     uint v[];
 };

@@ -1,67 +1,14 @@
-// Segments of quantised matmul: for each block of 32 columns the exact int32 sum of byte products, scaled and added
-// by one fma (docs/numerics.md). Included after dot_FORMAT.glsl, which gives
-//   WeightBlock load_block(uint panel, uint lane, uint block)
-// and one of HELIX_SCALE_ONE, HELIX_SCALE_MIN and HELIX_SCALE_HALVES; HELIX_OFFSET_BITS: weights are so many powers of
-// two too large.
-
-const uint kSegmentColumns = 256;
-
-#ifdef HELIX_INTEGER_DOT
-#extension GL_EXT_spirv_intrinsics : require
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
-int sdot4x8(uint a, uint b, spirv_literal int packed_format);
-int add_dot(int sum, uint w, uint x) {
-    return sum + sdot4x8(w, x, 0);
-}
-#else
-int add_dot(int sum, uint w, uint x) {
-    const int a = int(w);
-    const int b = int(x);
-    sum += bitfieldExtract(a, 0, 8) * bitfieldExtract(b, 0, 8);
-    sum += bitfieldExtract(a, 8, 8) * bitfieldExtract(b, 8, 8);
-    sum += bitfieldExtract(a, 16, 8) * bitfieldExtract(b, 16, 8);
-    return sum + (a >> 24) * (b >> 24);
-}
-#endif
-
-int add_half_dot(int sum, uvec4 w, uvec4 x) {
-    sum = add_dot(sum, w.x, x.x);
-    sum = add_dot(sum, w.y, x.y);
-    sum = add_dot(sum, w.z, x.z);
-    return add_dot(sum, w.w, x.w);
-}
-
-// Adds a block of weights times one of activations. More: minus the sum of its bytes, minus that of the upper half,
-// its scale, and the scale times the sum.
-float add_block(float sum, WeightBlock w, uvec4 x_lower, uvec4 x_upper, uvec4 more) {
-    const float scale = uintBitsToFloat(more.z);
-#ifdef HELIX_SCALE_HALVES
-    const int minus_lower = int(more.x) - int(more.y);
-    const int lower_sum = add_half_dot(minus_lower << HELIX_OFFSET_BITS, w.lower, x_lower);
-    const int upper_sum = add_half_dot(int(more.y) << HELIX_OFFSET_BITS, w.upper, x_upper);
-    precise const float lower = float(lower_sum) * w.d;
-    precise const float both = fma_exact(float(upper_sum), w.d2, lower);
-    return fma_exact(both, scale, sum);
-#else
-#ifdef HELIX_OFFSET_BITS
-    const int offset = int(more.x) << HELIX_OFFSET_BITS;
-#else
-    const int offset = 0;
-#endif
-    const int dot = add_half_dot(add_half_dot(offset, w.lower, x_lower), w.upper, x_upper);
-    precise const float d = w.d * scale;
-    sum = fma_exact(float(dot), d, sum);
-#ifdef HELIX_SCALE_MIN
-    sum = fma_exact(uintBitsToFloat(more.w), w.d2, sum);
-#endif
-    return sum;
-#endif
-}
+// Segments of quantised matmul. Included after dot_FORMAT.glsl, which gives
+//   WeightHead load_head(uint panel, uint lane, uint eight)
+//   WeightBlock load_block(WeightHead head, uint panel, uint lane, uint block)
+// what eight blocks of a lane share, and one of them.
+#include "matmul_block.glsl"
 
 void add_segment(uint panel, uint lane, uint first, uint end, uint row, uint end_row, inout float sums[kMaxRows]) {
     const uint row_blocks = params.cols / 32;
+    const WeightHead head = load_head(panel, lane, first / kSegmentColumns);
     for (uint block = first / 32; block < end / 32; ++block) {
-        const WeightBlock w = load_block(panel, lane, block);
+        const WeightBlock w = load_block(head, panel, lane, block);
         for (uint r = 0; r < kRows; ++r) {
             if (row + r >= end_row) break;
             const uint at = ((row + r) * row_blocks + block) * 3;

@@ -9,20 +9,45 @@ struct WeightBlock {
 
 const uint kMaxRows = 8;
 
+// A panel is planes, one after the other (device_panels.cc), each [groups of blocks][16 lanes][bytes]. The words of one
+// whose lanes have 16 bytes for so many blocks:
+uint plane_words(uint blocks) {
+    return 64 * ((params.cols / 32 + blocks - 1) / blocks);
+}
+
 uvec4 load4(uint word) {
     return Words4(params.weights).v[word / 4];
 }
-uint load_short(uint word, uint i) {
-    return (params.weights.v[word + i / 2] >> (16 * (i % 2))) & 0xffff;
+uvec2 load2(uint word) {
+    return Words2(params.weights).v[word / 2];
 }
+
 float load_half(uint word, uint i) {
-    return half_to_float(load_short(word, i));
+    return half_to_float(bitfieldExtract(params.weights.v[word + i / 2], int(16 * (i % 2)), 16));
 }
-uint load_u8(uint word, uint i) {
-    return (params.weights.v[word + i / 4] >> (8 * (i % 4))) & 0xff;
+vec2 unpack_halves(uint word) {
+    return vec2(half_to_float(word & 0xffff), half_to_float(word >> 16));
 }
-int load_i8(uint word, uint i) {
-    return bitfieldExtract(int(params.weights.v[word + i / 4]), int(8 * (i % 4)), 8);
+
+// Of what a lane has for eight blocks, that of block i.
+uint pick_word(uvec4 words, uint i) {
+    const uvec2 two = (i & 2) == 0 ? words.xy : words.zw;
+    return (i & 1) == 0 ? two.x : two.y;
+}
+uint pick_short(uvec4 shorts, uint i) {
+    return bitfieldExtract(pick_word(shorts, i / 2), int(16 * (i % 2)), 16);
+}
+float pick_half(uvec4 halves, uint i) {
+    return half_to_float(pick_short(halves, i));
+}
+uint pick_u8(uvec2 bytes, uint i) {
+    return bitfieldExtract(i < 4 ? bytes.x : bytes.y, int(8 * (i % 4)), 8);
+}
+int pick_i8(uvec2 bytes, uint i) {
+    return bitfieldExtract(int(i < 4 ? bytes.x : bytes.y), int(8 * (i % 4)), 8);
+}
+uint pick_bits(uvec4 words[2], uint i) {
+    return pick_word(i < 4 ? words[0] : words[1], i % 4);
 }
 
 // 16 bytes of two nibbles each.

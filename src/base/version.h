@@ -1,0 +1,7 @@
+#pragma once
+
+namespace helix::base {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+}  // namespace helix::base

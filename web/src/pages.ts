@@ -1,0 +1,17 @@
+import type { Component } from 'svelte';
+import ChatPage from './chat/ChatPage.svelte';
+import ConversationList from './chat/ConversationList.svelte';
+import type { IconName } from './lib/Icon.svelte';
+
+// The pages behind '#/ID'. One that is added here is in the side bar, too.
+export interface Page {
+  id: string;
+  title: string;
+  icon: IconName;
+  component: Component;
+  aside?: Component; // its own part of the side bar
+}
+
+export const pages: [Page, ...Page[]] = [
+  { id: 'chat', title: 'Chat', icon: 'chat', component: ChatPage, aside: ConversationList },
+];
