@@ -326,6 +326,13 @@ Result<Message> get(const pb::WorkerReport& from) {
     return Message{std::move(message)};
 }
 
+Result<Message> get(const pb::KvRefused& from) {
+    TRY_VOID(text("reason", from.reason()));
+    TRY_VOID(in_range("cause", from.cause(), 0, kMaxKvRefusal));
+    return Message{core::KvRefused{get(from.key()), static_cast<core::KvRefusal>(from.cause()),
+                                   from.reason()}};
+}
+
 Result<Message> get(const pb::StageTimes& from) {
     constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
     TRY_VOID(in_range("batches", from.batches(), 1, kMost));
@@ -517,14 +524,8 @@ Result<Message> get_body(const pb::Envelope& from, std::size_t payload_bytes,
             return Message{core::KvReserved{get(from.kv_reserved().key())}};
         case pb::Envelope::kKvArrived:
             return decode_kv(from.kv_arrived(), limits);
-        case pb::Envelope::kKvRefused: {
-            const pb::KvRefused& refused = from.kv_refused();
-            TRY_VOID(text("reason", refused.reason()));
-            TRY_VOID(in_range("cause", refused.cause(), 0, kMaxKvRefusal));
-            return Message{core::KvRefused{get(refused.key()),
-                                           static_cast<core::KvRefusal>(refused.cause()),
-                                           refused.reason()}};
-        }
+        case pb::Envelope::kKvRefused:
+            return get(from.kv_refused());
         case pb::Envelope::kPeerLost:
             TRY_VOID(text("endpoint", from.peer_lost().endpoint()));
             return Message{core::PeerLost{core::WorkerId{from.peer_lost().peer()},
