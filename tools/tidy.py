@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """clang-tidy over src/, on all cores.
 
-Files that are compiled as one source are looked at as one, and of those that are compiled alone up to 24
-of a room that are compiled alike: most of the time goes into the headers, which are then read once.
+Up to 100 files of a room that are compiled alike are looked at as one source: most of the time goes into the
+headers, which are then read once. Those that are compiled alone are kept from those that are not.
 A bunch that is refused is halved until it is clean or a single file, and only single files are
 reported: two files may well use one name for different things of their own, which is no fault. A file
 is skipped when neither it, nor any header of ours, nor the configuration changed since it last passed
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-BUNCH = 24
+BUNCH = 100
 
 
 def files_of(*patterns):
@@ -105,13 +105,13 @@ def main():
         if path not in commands:
             sys.exit(f"{path}: not in {build}/compile_commands.json; configure again")
         if not os.path.exists(stamp(path)):
-            source = commands[path]["file"]
-            together = source if "/Unity/" in source else path.split(os.sep)[1]
-            alike[together, tuple(flags_of(commands[path]))].append(path)
+            apart = "/Unity/" not in commands[path]["file"]
+            alike[path.split(os.sep)[1], apart, tuple(flags_of(commands[path]))].append(path)
     bunches = []
-    for (together, flags), paths in alike.items():
-        size = len(paths) if "/Unity/" in together else BUNCH
+    for (_, _, flags), paths in alike.items():
+        size = -(-len(paths) // -(-len(paths) // BUNCH))
         bunches += [(paths[i:i + size], flags) for i in range(0, len(paths), size)]
+    bunches.sort(key=lambda bunch: -len(bunch[0]))  # none of the long ones at the end
 
     def passed(path):
         open(stamp(path), "w", encoding="utf-8").close()

@@ -9,7 +9,7 @@ namespace helix::core::test::scheduler_fuzz_test {
 namespace {
 
 TEST(SchedulerFuzz, RandomLivesOfGroupsKeepToThePlainModel) {
-    constexpr std::int64_t kShare = kSanitized ? 4 : 1;
+    constexpr std::int64_t kShare = kSanitized ? 10 : 1;
     SchedulerDrive::Counts sum;
     for (std::uint64_t seed = 0; seed < 400 / kShare; ++seed) {
         base::Random random(seed);

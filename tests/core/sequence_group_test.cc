@@ -359,7 +359,7 @@ TEST(SequenceGroup, AbortFreesEverythingInEveryState) {
 TEST(SequenceGroup, PreemptionNeverChangesAnAnswer) {
     std::int64_t preemptions = 0;
     std::int64_t swaps = 0;
-    for (std::uint64_t seed = 1; seed <= (kSanitized ? 60 : 300); ++seed) {
+    for (std::uint64_t seed = 1; seed <= (kSanitized ? 20 : 300); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         base::Random random(seed);
         const auto mode = static_cast<Preemption>(random.below(3));
@@ -404,8 +404,8 @@ TEST(SequenceGroup, PreemptionNeverChangesAnAnswer) {
         preemptions += cluster.coordinator().view().preemptions;
         swaps += swapped_out(cluster) ? 1 : 0;
     }
-    EXPECT_GT(preemptions, kSanitized ? 50 : 300);
-    EXPECT_GT(swaps, kSanitized ? 5 : 50);
+    EXPECT_GT(preemptions, kSanitized ? 15 : 300);
+    EXPECT_GT(swaps, kSanitized ? 1 : 50);
 }
 
 }  // namespace

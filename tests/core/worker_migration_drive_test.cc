@@ -276,7 +276,7 @@ void run_seed(std::uint64_t seed, bool prefix_cache) {
 }
 
 TEST(WorkerMigrationDrive, AnyPlanGivesEachSequenceItsOwnKvAndLeavesNothing) {
-    for (std::uint64_t seed = 1; seed <= (kSanitized ? 15 : 80); ++seed) {
+    for (std::uint64_t seed = 1; seed <= (kSanitized ? 6 : 80); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         run_seed(seed, false);
         if (HasFatalFailure() || HasNonfatalFailure()) return;
@@ -284,7 +284,7 @@ TEST(WorkerMigrationDrive, AnyPlanGivesEachSequenceItsOwnKvAndLeavesNothing) {
 }
 
 TEST(WorkerMigrationDrive, AlsoWithAPrefixCacheThatSharesTheBlocks) {
-    for (std::uint64_t seed = 1; seed <= (kSanitized ? 15 : 80); ++seed) {
+    for (std::uint64_t seed = 1; seed <= (kSanitized ? 6 : 80); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         run_seed(seed, true);
         if (HasFatalFailure() || HasNonfatalFailure()) return;

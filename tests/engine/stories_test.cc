@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/effort.h"
 #include "checked_vulkan.h"
 #include "reference_model.h"
 #include "runner.h"
@@ -58,7 +59,8 @@ void expect_recorded_answers(Runner& runner) {
     std::ifstream in(kAnswers);
     std::uint64_t request = 0;
     for (const nlohmann::json& answer : nlohmann::json::parse(in)) {
-        const auto expected = answer["tokens"].get<std::vector<spec::Token>>();
+        auto expected = answer["tokens"].get<std::vector<spec::Token>>();
+        expected.resize(few(expected.size()));
         auto next = answer["prompt_tokens"].get<std::vector<spec::Token>>();
         std::int32_t position = 0;
         std::vector<spec::Token> got;

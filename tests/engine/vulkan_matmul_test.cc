@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "base/effort.h"
 #include "engine/kernels/packed_matrix.h"
 #include "vulkan_fixture.h"
 
@@ -82,14 +83,23 @@ TEST_P(VulkanMatmulOfSome, MultipliesVisitsByTheirExperts) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, VulkanMatmul, testing::ValuesIn(kAllTypes), [](const auto& type) {
-    return std::string(model::tensor_type_info(type.param)->name);
-});
-
 // One for each way of scaling.
-INSTANTIATE_TEST_SUITE_P(Types, VulkanMatmulOfSome,
-                         testing::Values(TensorType::bf16, TensorType::q8_0, TensorType::q4_k,
-                                         TensorType::q6_k),
+const std::vector<TensorType> kSomeTypes = {TensorType::bf16, TensorType::q8_0, TensorType::q4_k,
+                                            TensorType::q6_k};
+
+// No sanitizer sees what a device computes, and what the machine does for it differs little between
+// formats.
+std::vector<TensorType> types_to_run(std::span<const TensorType> types) {
+    if (kSanitized) return {TensorType::q8_0, TensorType::q4_k};
+    return {types.begin(), types.end()};
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, VulkanMatmul, testing::ValuesIn(types_to_run(kAllTypes)),
+                         [](const auto& type) {
+                             return std::string(model::tensor_type_info(type.param)->name);
+                         });
+
+INSTANTIATE_TEST_SUITE_P(Types, VulkanMatmulOfSome, testing::ValuesIn(types_to_run(kSomeTypes)),
                          [](const auto& type) {
                              return std::string(model::tensor_type_info(type.param)->name);
                          });

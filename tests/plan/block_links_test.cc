@@ -59,9 +59,10 @@ CapacityTable paired_types(base::Random& random, std::int32_t n) {
 }
 
 TEST(BlockLinks, PlansOfTwoSitesAreSound) {
+    constexpr int kSeeds = kSanitized ? 8 : 40;
     int planned = 0;
     int good = 0;
-    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
         base::Random random(seed);
         const auto n = static_cast<std::int32_t>(random.between(2, 4));
         const spec::ModelSpec model =
@@ -79,7 +80,7 @@ TEST(BlockLinks, PlansOfTwoSitesAreSound) {
         EXPECT_LE(plan->flow, best * (1 + 1e-9)) << context;
         good += plan->flow >= 0.8 * best ? 1 : 0;
     }
-    EXPECT_GE(planned, 15);
+    EXPECT_GE(planned, kSeeds * 3 / 8);
     EXPECT_GE(good, planned / 3);  // of so few nodes a plan in pure blocks is often not the best
 }
 
@@ -121,13 +122,13 @@ TEST(BlockLinks, HasNothingToSayWhereAllLinksAreWide) {
 }
 
 TEST(BlockLinks, CrossesTheRegionsOfThePublishedClusters) {
+    if (kSanitized) GTEST_SKIP() << "a minute's search; plans of two sites take the same ways";
     const struct {
         const char* model;
         double least;
         bool optimal;
     } known[] = {{"llama2-70b", 1754.38, true}, {"llama1-30b", 1419.9, false}};
     for (const auto& [name, least, optimal] : known) {
-        if (kSanitized && optimal) continue;
         const PublishedProblem problem = published_problem("distributed24", name, "single24");
         const double bound = config_bound({problem.cluster, problem.model, problem.capacities}, {});
         BlockOptions options;

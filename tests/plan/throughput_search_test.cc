@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/effort.h"
 #include "plan/flow/split.h"
 #include "plan/plan_fixtures.h"
 #include "plan/reference_data.h"
@@ -107,7 +108,7 @@ TEST(SearchThroughput, LimitsAreKept) {
     const Small small;
     ThroughputOptions options;
     options.models = {&small.predictor};
-    options.iterations = 20'000;
+    options.iterations = kSanitized ? 2'000 : 20'000;
     options.max_depth = 2;
     const auto starts = simple_starts(small.capacities, 6);
     const auto shallow =
@@ -193,12 +194,14 @@ TEST(SearchThroughput, LeavesThePublishedPlacementFarBehindInSeconds) {
                                      problem.tables, {.batching = Batching::reference});
     ThroughputOptions options;
     options.models = {&predictor};
-    options.iterations = 16'000;
+    options.iterations = kSanitized ? 500 : 16'000;
     const ThroughputResult result =
         search_throughput({problem.cluster, problem.model(), problem.capacities},
                           simple_starts(problem.capacities, 80), options);
     ASSERT_FALSE(result.shortlist.empty());
-    EXPECT_GT(result.shortlist[0].score, 290);
+    if (!kSanitized) {
+        EXPECT_GT(result.shortlist[0].score, 290);
+    }
 
     const auto table =
         pareto_table({problem.cluster, problem.model(), problem.capacities}, {}, result.shortlist);

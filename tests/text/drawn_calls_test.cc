@@ -138,7 +138,7 @@ TEST_F(DrawnCalls, AreReadBackInEveryForm) {
             if (!grammar) continue;
             ++forms;
             GrammarMasks masks(tokenizer_);
-            for (std::uint64_t seed = 1; seed <= (kSanitized ? 4 : 12); ++seed) {
+            for (std::uint64_t seed = 1; seed <= (kSanitized ? 2 : 12); ++seed) {
                 const std::string text = draw(masks, *tokenizer_, *grammar, seed, "");
                 SCOPED_TRACE(std::string(format.name) + ", seed " + std::to_string(seed) + ": " +
                              text);
@@ -152,7 +152,7 @@ TEST_F(DrawnCalls, AreReadBackInEveryForm) {
         }
     }
     EXPECT_EQ(forms, 2 * (std::ssize(tool_formats()) - 1));
-    EXPECT_GT(several_calls, kSanitized ? 1 : 5);
+    EXPECT_GT(several_calls, kSanitized ? 0 : 5);
 }
 
 // Any text may come first, also what looks like the beginning of a call.
@@ -166,7 +166,7 @@ TEST_F(DrawnCalls, AreHeldToTheirSchemasWhereTheyBegin) {
         const Json form = Json::parse(grammar->text);
         const Json& any = form["trigger"];
         const std::string trigger = any.is_array() ? any[0] : any;
-        for (std::uint64_t seed = 1; seed <= (kSanitized ? 4 : 12); ++seed) {
+        for (std::uint64_t seed = 1; seed <= (kSanitized ? 2 : 12); ++seed) {
             const std::string said =
                 form["headers_end"] != "" ? "<|channel|>analysis<|message|>so to=functions.q "
                                             "we<|end|><|start|>assistant<|channel|>commentary "
@@ -184,7 +184,7 @@ TEST_F(DrawnCalls, AreHeldToTheirSchemasWhereTheyBegin) {
         // Free text is cut where the tokens end, and goes nowhere that cannot be ended.
         spec::OutputGrammar small = *grammar;
         small.within_tokens = 5;
-        for (std::uint64_t seed = 1; seed <= (kSanitized ? 4 : 12); ++seed) {
+        for (std::uint64_t seed = 1; seed <= (kSanitized ? 2 : 12); ++seed) {
             const std::string text = draw(masks, *tokenizer_, small, seed, "");
             EXPECT_EQ(text.find(trigger), std::string::npos) << text;
             EXPECT_EQ(text.rfind("allowed: ", 0), std::string::npos) << text;
@@ -215,7 +215,7 @@ Json random_tool(std::uint64_t seed) {
 
 TEST_F(DrawnCalls, OfRandomSchemasAreReadBackInEveryForm) {
     std::map<std::string_view, int> calls;
-    for (std::uint64_t seed = 1; seed <= (kSanitized ? 8 : 40); ++seed) {
+    for (std::uint64_t seed = 1; seed <= (kSanitized ? 3 : 40); ++seed) {
         const Json offered = random_tool(seed);
         named_ = tools_to_call(offered);
         for (const ToolFormat& format : tool_formats()) {
@@ -233,7 +233,7 @@ TEST_F(DrawnCalls, OfRandomSchemasAreReadBackInEveryForm) {
         }
     }
     for (const char* name : {"hermes", "pythonic", "lfm2", "gemma4"})
-        EXPECT_GE(calls[name], kSanitized ? 3 : 20);
+        EXPECT_GE(calls[name], kSanitized ? 1 : 20);
 }
 
 TEST_F(DrawnCalls, FunctionGemmasMarksAreItsOwn) {

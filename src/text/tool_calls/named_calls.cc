@@ -38,8 +38,8 @@ std::optional<CallHead> read_kimi_head(std::string_view head) {
         !without_blanks(head.substr(at + kSeparator.size())).empty())
         return {};
     const std::string_view id = without_blanks(head.substr(0, at));
-    constexpr std::string_view kSpace = "functions.";
-    std::string_view name = id.starts_with(kSpace) ? id.substr(kSpace.size()) : id;
+    constexpr std::string_view kNamespace = "functions.";
+    std::string_view name = id.starts_with(kNamespace) ? id.substr(kNamespace.size()) : id;
     return head_of(name.substr(0, name.rfind(':')), id);
 }
 
