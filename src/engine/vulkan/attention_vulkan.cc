@@ -131,6 +131,13 @@ void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, Vulkan
 
 }  // namespace
 
+bool VulkanDevice::make_attention_room(std::int64_t bytes) {
+    if (attention_room_.slice().bytes >= bytes) return true;
+    auto part = buffers_->take(bytes);
+    if (part.ok()) attention_room_ = std::move(*part);
+    return part.ok();
+}
+
 void VulkanDevice::attention(const ops::Attention& op) {
     const auto& kv = static_cast<const VulkanKvArena&>(op.kv);
     const ops::KvLayout& layout = kv.layout();
@@ -145,20 +152,14 @@ void VulkanDevice::attention(const ops::Attention& op) {
     const std::int64_t parts = layout.n_kv_heads * ((group + queries.heads - 1) / queries.heads);
     const std::int64_t chunks = most_chunks(of);
     const std::int64_t bytes = 4 * n * op.n_heads * chunks * (layout.head_dim + 2);
-    const bool split = chunks > 1 && chunks <= kMostGroups && tiles * parts < kEnoughGroups &&
-                       bytes <= kMostPartialBytes;
+    const bool wished = chunks > 1 && chunks <= kMostGroups && tiles * parts < kEnoughGroups &&
+                        bytes <= kMostPartialBytes;
+    const bool split = wished && make_attention_room(bytes);
     AttentionPush push = push_of(op, layout);
     push.rows = record.put(std::span<const AttentionRow>(of.rows));
     push.tiles = record.put(std::span<const AttentionTile>(of.tiles));
     push.chunks = word(chunks);
-    if (split) {
-        if (attention_room_.slice().bytes < bytes) {
-            auto part = buffers_->take(bytes);
-            if (!part.ok()) return record.fail(part.error());
-            attention_room_ = std::move(*part);
-        }
-        push.partials = attention_room_.slice().address();
-    }
+    if (split) push.partials = attention_room_.slice().address();
     dispatch_tiles(record, push, {parts, tiles, split ? chunks : 0}, layout, queries);
     if (!split) return;
     record.barrier();

@@ -20,6 +20,7 @@ VulkanBlock::VulkanBlock(const VulkanContext& context)
     : number(next_block_number()), context_(context) {}
 
 VulkanBlock::~VulkanBlock() {
+    if (kind == VulkanMemory::device) context_.taken_bytes_ -= bytes;
     vkDestroyBuffer(context_.device(), buffer, nullptr);
     vkFreeMemory(context_.device(), memory, nullptr);  // and unmaps it
 }
@@ -51,7 +52,13 @@ base::Result<std::unique_ptr<VulkanBlock>> VulkanContext::allocate(std::int64_t 
             base::Errc::unavailable,
             fmt::format("Vulkan, {}: the device gives {} at a time", doing, largest_block_bytes_)};
     }
+    if (kind == VulkanMemory::device && bytes > room_bytes()) {
+        return base::Error{
+            base::Errc::unavailable,
+            fmt::format("Vulkan, {}: {} of {} are taken", doing, taken_bytes_.load(), most_bytes_)};
+    }
     auto block = std::make_unique<VulkanBlock>(*this);
+    block->kind = kind;
     VkBufferCreateInfo create{};
     create.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
     create.size = static_cast<VkDeviceSize>(bytes);
@@ -80,6 +87,7 @@ base::Result<std::unique_ptr<VulkanBlock>> VulkanContext::allocate(std::int64_t 
     where.buffer = block->buffer;
     block->address = vkGetBufferDeviceAddress(device_, &where);
     block->bytes = bytes;
+    if (kind == VulkanMemory::device) taken_bytes_ += bytes;
     if (kind != VulkanMemory::device) {
         void* mapped = nullptr;
         TRY_VOID(vulkan_status(vkMapMemory(device_, block->memory, 0, VK_WHOLE_SIZE, 0, &mapped),

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,7 @@ class VulkanBlock {
     VulkanBlock& operator=(const VulkanBlock&) = delete;
 
     const std::uint64_t number;  // that no other block of the process has or had
+    VulkanMemory kind = VulkanMemory::device;
     VkBuffer buffer = VK_NULL_HANDLE;
     VkDeviceMemory memory = VK_NULL_HANDLE;
     VkDeviceAddress address = 0;  // where shaders find it
@@ -72,6 +74,10 @@ class VulkanContext {
     const VulkanDeviceInfo& info() const { return info_; }
     std::int64_t largest_block_bytes() const { return largest_block_bytes_; }
 
+    // Of the device's own memory, from here on: as if it had no more.
+    void take_at_most(std::int64_t bytes) { most_bytes_ = bytes; }
+    // Of that, what is not taken yet.
+    std::int64_t room_bytes() const { return most_bytes_ - taken_bytes_; }
     // unavailable: no memory.
     base::Result<std::unique_ptr<VulkanBlock>> allocate(std::int64_t bytes,
                                                         VulkanMemory kind) const;
@@ -96,6 +102,7 @@ class VulkanContext {
     bool lost() const { return lost_; }
 
   private:
+    friend class VulkanBlock;
     using PipelineKey = std::pair<const Shader*, std::vector<std::uint32_t>>;
 
     VulkanContext(std::shared_ptr<const VulkanInstance> instance, const VulkanDeviceInfo& info)
@@ -114,6 +121,8 @@ class VulkanContext {
     VkQueue queue_ = VK_NULL_HANDLE;
     VkPhysicalDeviceMemoryProperties memory_{};
     std::int64_t largest_block_bytes_ = 0;
+    std::int64_t most_bytes_ = std::numeric_limits<std::int64_t>::max();
+    mutable std::atomic<std::int64_t> taken_bytes_ = 0;
     VkPipelineLayout layout_ = VK_NULL_HANDLE;
     bool exact_fma_ = false;
     bool integer_dot_ = false;

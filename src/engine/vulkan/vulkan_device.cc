@@ -22,6 +22,7 @@ base::Result<std::unique_ptr<Device>> VulkanDevice::create(
     std::shared_ptr<const VulkanInstance> instance, const VulkanDeviceOptions& options) {
     TRY(const VulkanDeviceInfo* info, instance->find(options.device));
     TRY(std::shared_ptr<VulkanContext> context, VulkanContext::create(std::move(instance), *info));
+    if (options.most_bytes > 0) context->take_at_most(options.most_bytes);
     TRY(const VulkanProof proof, prove(context));
     const int threads = options.threads > 0 ? options.threads : base::usable_threads();
     std::unique_ptr<VulkanDevice> device(new VulkanDevice(context, proof, threads));
@@ -42,7 +43,8 @@ VulkanDevice::~VulkanDevice() {
 }
 
 std::int64_t VulkanDevice::memory_bytes() const {
-    return offered_device_bytes(context_->info(), free_device_bytes(context_->info()));
+    return std::min(context_->room_bytes(),
+                    offered_device_bytes(context_->info(), free_device_bytes(context_->info())));
 }
 
 base::Result<std::unique_ptr<Buffer>> VulkanDevice::make_buffer(std::int64_t floats) {

@@ -21,6 +21,8 @@ class VulkanRouting;
 struct VulkanDeviceOptions {
     std::string_view device;  // as VulkanInstance::find() takes it
     int threads = 0;          // of this machine, to draw tokens with; 0: one for each core
+    // Of its own memory it takes no more, as if it had no more. 0: whatever it has.
+    std::int64_t most_bytes = 0;
 };
 
 // A device with a Vulkan driver. All operators give the CPU device's bits: sums are taken in the
@@ -81,6 +83,8 @@ class VulkanDevice final : public Device {
     // routing: rows are visits of experts; null: one matrix for all rows.
     void multiply(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to,
                   const VulkanRouting* routing);
+    // For the sums of chunks that are taken apart; false: there is no memory for so much.
+    bool make_attention_room(std::int64_t bytes);
 
     std::shared_ptr<VulkanContext> context_;
     VulkanProof proof_;

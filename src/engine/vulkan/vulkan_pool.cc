@@ -48,7 +48,10 @@ base::Result<VulkanMemoryPart> VulkanPool::take(std::int64_t bytes) {
     }
     Block block;
     const std::int64_t most = std::min(block_bytes_, context_->largest_block_bytes());
-    TRY(block.block, context_->allocate(std::max(room, most), VulkanMemory::device));
+    auto made = context_->allocate(std::max(room, most), VulkanMemory::device);
+    // Where there is no memory for a whole block there may be some for this part.
+    if (!made.ok() && most > room) made = context_->allocate(room, VulkanMemory::device);
+    TRY(block.block, std::move(made));
     block.free.emplace(0, block.block->bytes);
     blocks_.push_back(std::move(block));
     return VulkanMemoryPart(shared_from_this(), take_from(blocks_.back()));
