@@ -43,8 +43,8 @@ VulkanDevice::~VulkanDevice() {
 }
 
 std::int64_t VulkanDevice::memory_bytes() const {
-    return std::min(context_->room_bytes(),
-                    offered_device_bytes(context_->info(), free_device_bytes(context_->info())));
+    const VulkanDeviceInfo& info = context_->info();
+    return offered_device_bytes(info, std::min(free_device_bytes(info), context_->room_bytes()));
 }
 
 base::Result<std::unique_ptr<Buffer>> VulkanDevice::make_buffer(std::int64_t floats) {
