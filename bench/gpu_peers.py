@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """llama.cpp on the same card and the same files, beside what bench/gpu_serve.py measured.
 
-usage: bench/gpu_peers.py --helix FILE [--llama-bench FILE] [--llama-server FILE] [and the options of bench/gpu_serve.py]
+usage: bench/gpu_peers.py --helix FILE [--llama-bench FILE] [--llama-server FILE] [the options of bench/gpu_serve.py]
 
 llama-bench measures prompts and answers without HTTP. llama-server has 64 slots and gets the load that `helix serve` got, of
 XX"""
@@ -46,7 +46,8 @@ def run_llama_bench(args, path, load, deadline):
 
 
 def bench_rows(name, found, ours, load):
-    rows = [f"\n| {name} | prompt of {load.prompt_tokens}, tokens/s | answer of {load.output_tokens}, tokens/s |\n|---|---|---|",
+    rows = [f"\n| {name} | prompt of {load.prompt_tokens}, tokens/s | answer of {load.output_tokens}, tokens/s |",
+            "|---|---|---|",
             f"| llama-bench, build {found['build']}, {found['backends']}, {found['on']} "
             f"| {found['prompt']['tokens_per_s']:.1f} ± {found['prompt']['deviation']:.1f} "
             f"| {found['answer']['tokens_per_s']:.1f} ± {found['answer']['deviation']:.1f} |"]
@@ -116,7 +117,8 @@ def compare_bench(args, model, path, load, ours, deadline, record):
 
 def compare(args, load, deadline, record):
     """Each model with each program; what fails or has no time is said and kept."""
-    programs = [program for program, given in ((compare_bench, args.llama_bench), (compare_server, args.llama_server)) if given]
+    programs = [compare_bench] if args.llama_bench else []
+    programs += [compare_server] if args.llama_server else []
     runs = served_runs(args.record)
     for model in load.models:
         name = " ".join(model)

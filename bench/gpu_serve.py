@@ -104,7 +104,7 @@ def ask(port, bodies, what, deadline):
         asked = asyncio.run(all_of_them())
     except asyncio.TimeoutError:
         raise NoTime(f"{what}: no time left") from None
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise Failed(f"{what}: {error}") from None
     failed = [stream.error for stream in asked if stream.error]
     if failed:
@@ -114,7 +114,10 @@ def ask(port, bodies, what, deadline):
 
 def make_bodies(port, load, seed):
     """A request for each stream, with ids of any ordinary tokens; every second answer is drawn, by a seed."""
-    vocabulary = asyncio.run(streams.get_json(port, "/v1/models"))["data"][0]["meta"]["n_vocab"]
+    try:
+        vocabulary = int(asyncio.run(streams.get_json(port, "/v1/models"))["data"][0]["meta"]["n_vocab"])
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise Failed(f"GET /v1/models does not say data[0].meta.n_vocab: {error!r}") from None
     rng = random.Random(seed)
     return [{"prompt": [rng.randrange(vocabulary // 2, vocabulary)
                         for _ in range(rng.randint((load.prompt_tokens + 1) // 2, load.prompt_tokens))],
@@ -186,8 +189,8 @@ def measure_all(helix, port, load, together_s, seed, deadline):
     yield measure(helix, port, STREAMS, requests, load, seed + 1, deadline)
 
 
-HEAD = ("| {} | streams | requests | first token, median | first token, p99 | tokens/s | tokens/s a stream, after the first "
-        "| failed |\n|---|---|---|---|---|---|---|---|")
+HEAD = ("| {} | streams | requests | first token, median | first token, p99 | tokens/s | tokens/s a stream, after the first |"
+        " failed |\n|---|---|---|---|---|---|---|---|")
 
 
 def row_text(name, row):
