@@ -204,7 +204,7 @@ def parse():
                         "[1; 0.3 with Vulkan workers]")
     parser.add_argument("--every", type=int, default=60, help="a fault after 1 to so many pieces of text")
     parser.add_argument("--stops", type=float, default=0.25, help="share of SIGSTOP among the faults")
-    parser.add_argument("--limit", type=float, default=120, help="seconds that a request may take")
+    parser.add_argument("--limit", type=float, default=300, help="seconds that a request may take")
     parser.add_argument("--model", help="GGUF file [a small synthetic one]")
     parser.add_argument("--memory", default="900kB", help="of each worker")
     parser.add_argument("--speed", type=float, help="share of full speed of each CPU worker [0.1; 0.006 beside Vulkan ones]")
