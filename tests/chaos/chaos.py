@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Kills and stops workers of a real cluster at random tokens while it serves, and compares every answer.
 
-    tests/chaos/chaos.py HELIX [--faults 1000] [--seed 1] [--workers 4] [--roles] [--vulkan N] [--streams 8]
+    tests/chaos/chaos.py HELIX [--faults 1000] [--seed 1] [--workers 4] [--roles] [--vulkan N] [--streams N]
                          [--model FILE.gguf]
 
-Every request is first answered undisturbed. Then they are asked again and again, several at a time, while after every
-few tokens a worker gets SIGKILL (and is started again) or SIGSTOP (and later SIGCONT). Each answer must come to its
-end and be the undisturbed one, to the letter. Ends with 1 otherwise. With --roles the first half of the workers computes
-prompts and the others decode: every answer moves after its first token. Where the machine has a Vulkan device, of
-software or not, the second worker computes on it; --vulkan N says how many do. Standard library only.
+Every request is first answered undisturbed, by CPU workers at full speed. Then they are asked again and again, several
+at a time, while after every few tokens a worker gets SIGKILL (and is started again) or SIGSTOP (and later SIGCONT). Each
+answer must come to its end and be the undisturbed one, to the letter. Ends with 1 otherwise. With --roles the first half
+of the workers computes prompts and the others decode: every answer moves after its first token. Where the machine has a
+Vulkan device, of software or not, the second worker computes on it; --vulkan N says how many do. CPU workers are then so
+slow that the plan has use for it; a run in which no Vulkan worker held layers has failed. Standard library only.
 """
 import argparse
 import asyncio
@@ -24,13 +25,14 @@ import time
 
 import cluster as processes
 import streams
+import vulkan_share
 
 
 class Chaos:
-    def __init__(self, args, cluster):
-        self.args, self.cluster = args, cluster
+    def __init__(self, args, cluster, vulkan):
+        self.args, self.cluster, self.vulkan = args, cluster, vulkan
         self.rng = random.Random(args.seed)
-        self.bodies = streams.make_requests(args.requests, args.seed)
+        self.bodies = streams.make_requests(args.requests, args.seed, args.length)
         self.expected = []
         self.pieces = 0
         self.counts = collections.Counter()
@@ -38,31 +40,16 @@ class Chaos:
         self.gaps = []        # the longest of each request that a fault fell into
         self.calm_gaps = []   # of the others
         self.wrong = []
+        self.faults_since = {}  # request under way -> faults since its last piece of text
         self.busy = {}        # worker -> the task that brings it back
         self.over = False
 
-    async def vulkan_worker_holds_layers(self, limit_s=10):
-        """Ends the program when none does: every answer would come from CPUs alone."""
-        until = time.monotonic() + limit_s
-        while True:
-            view = await streams.get_json(self.cluster.port, "/helix/cluster")
-            holding = [f"{worker['name']} holds layers [{begin}, {end})" for worker in view["workers"]
-                       for begin, end in [worker["layers"]]
-                       if self.cluster.devices.get(worker["name"], "cpu") != "cpu" and worker["ready"] and end > begin]
-            if holding:
-                print(f"Vulkan workers: {', '.join(holding)}", flush=True)
-                return
-            if time.monotonic() > until:
-                if self.args.vulkan is None:  # nobody asked for one
-                    print("skipped: Vulkan; the plan gives layers to quicker workers alone", flush=True)
-                    return
-                raise SystemExit(f"no Vulkan worker holds layers: {view['workers']}")
-            await asyncio.sleep(0.2)
-
-    async def learn(self):
+    async def learn(self, calm):
+        """The right answers, from a cluster that nothing happens to."""
+        await calm.ready()
         for body in self.bodies:
             stream = streams.Stream(body)
-            await stream.run(self.cluster.port)
+            await stream.run(calm.port)
             if stream.error or not stream.finished:
                 raise SystemExit(f"an undisturbed request failed: {stream.error}\n{body}")
             self.expected.append(stream.answer())
@@ -72,16 +59,24 @@ class Chaos:
             which = self.rng.randrange(len(self.bodies))
             stream = streams.Stream(self.bodies[which])
             began = time.monotonic()
+            self.faults_since[stream] = 0
             try:
-                await asyncio.wait_for(stream.run(self.cluster.port, self.count), self.args.limit)
+                await asyncio.wait_for(stream.run(self.cluster.port, lambda: self.count(stream)), self.args.limit)
             except asyncio.TimeoutError:
                 stream.error = f"no end after {self.args.limit} s"
             except OSError as error:
                 stream.error = str(error)
+            del self.faults_since[stream]
             self.judge(which, stream, began)
 
-    def count(self):
+    async def watch(self, every_s=0.25):
+        while not self.over:
+            await self.vulkan.look()
+            await asyncio.sleep(every_s)
+
+    def count(self, stream):
         self.pieces += 1
+        self.faults_since[stream] = 0
 
     def judge(self, which, stream, began):
         self.counts["requests"] += 1
@@ -101,7 +96,7 @@ class Chaos:
         while self.counts["faults"] < self.args.faults and not self.over:
             due = self.pieces + self.rng.randint(1, self.args.every)
             waited = time.monotonic()
-            while self.pieces < due and time.monotonic() - waited < 10 and not self.over:
+            while not self.over and (self.poisonous() or (self.pieces < due and time.monotonic() - waited < 10)):
                 await asyncio.sleep(0.005)
             up = [name for name in self.cluster.names if name not in self.busy]
             if len(up) <= self.args.keep:
@@ -111,11 +106,18 @@ class Chaos:
                 print(f"{time.monotonic() - began:6.0f} s  {self.line()}", flush=True)
         self.over = True
 
+    def poisonous(self):
+        """One more could make the coordinator give up a request: it had no token while three workers died that ran it."""
+        return max(self.faults_since.values(), default=0) >= 2
+
     def hurt(self, name):
+        for stream in self.faults_since:
+            self.faults_since[stream] += 1
         stop = self.rng.random() < self.args.stops
         self.cluster.signal(name, signal.SIGSTOP if stop else signal.SIGKILL)
         self.fault_times.append(time.monotonic())
         self.counts["faults"] += 1
+        self.vulkan.faults += name in self.vulkan.names
         self.counts["stopped" if stop else "killed"] += 1
         self.busy[name] = asyncio.create_task(self.bring_back(name, stop))
 
@@ -126,6 +128,7 @@ class Chaos:
         else:
             self.cluster.start_worker(name)
         await asyncio.sleep(1.0)  # to join; without it a worker may never serve before its next turn
+        await self.vulkan.hold_again(name)  # it takes longer to measure itself
         del self.busy[name]
 
     def line(self):
@@ -135,11 +138,11 @@ class Chaos:
 
     async def run(self):
         await self.cluster.ready()
-        if self.cluster.devices:
-            await self.vulkan_worker_holds_layers()
-        await self.learn()
-        print(f"{len(self.bodies)} requests answered undisturbed; now with faults (seed {self.args.seed})", flush=True)
+        if self.vulkan.names:
+            await self.vulkan.hold_layers()
         asking = [asyncio.create_task(self.ask()) for _ in range(self.args.streams)]
+        if self.vulkan.names:
+            asking.append(asyncio.create_task(self.watch()))
         await self.disturb()
         await asyncio.gather(*asking)
         for task in list(self.busy.values()):
@@ -195,34 +198,66 @@ def parse():
     parser.add_argument("--vulkan", type=int, metavar="N",
                         help="workers on Vulkan devices [1 where helix devices lists one, else 0]")
     parser.add_argument("--keep", type=int, default=2, help="so many workers are left alone at any time")
-    parser.add_argument("--streams", type=int, default=8, help="requests at a time")
+    parser.add_argument("--streams", type=int, help="requests at a time [8; 4 with Vulkan workers]")
     parser.add_argument("--requests", type=int, default=24, help="different ones")
+    parser.add_argument("--length", type=float, help="of prompts and answers, as a share of 60 words and 120 tokens at most "
+                        "[1; 0.3 with Vulkan workers]")
     parser.add_argument("--every", type=int, default=60, help="a fault after 1 to so many pieces of text")
     parser.add_argument("--stops", type=float, default=0.25, help="share of SIGSTOP among the faults")
-    parser.add_argument("--limit", type=float, default=120, help="seconds that a request may take")
+    parser.add_argument("--limit", type=float, default=300, help="seconds that a request may take")
     parser.add_argument("--model", help="GGUF file [a small synthetic one]")
     parser.add_argument("--memory", default="900kB", help="of each worker")
-    parser.add_argument("--speed", type=float, default=0.1, help="share of full speed of each worker")
+    parser.add_argument("--speed", type=float, help="share of full speed of each CPU worker [0.1; 0.006 beside Vulkan ones]")
     return parser.parse_args()
+
+
+def suit_devices(args, devices):
+    """A Vulkan device of software takes milliseconds for a layer and token: beside quicker CPUs the plan has no use for
+    it, and what a fault makes it compute anew has to be little."""
+    args.speed = args.speed or (0.006 if devices else 0.1)
+    args.streams = args.streams or (4 if devices else 8)
+    args.length = args.length or (0.3 if devices else 1)
+
+
+def answers_of_cpus(chaos, helix, model, folder, serve):
+    """Learns the right answers from as many CPU workers, quick ones to which nothing happens."""
+    folder.mkdir()
+    calm = processes.Cluster(helix, model, chaos.args.workers, folder, chaos.args.memory, 1, serve=serve)
+    try:
+        calm.start()
+        asyncio.run(chaos.learn(calm))
+    finally:
+        calm.stop()
+    print(f"{len(chaos.bodies)} requests answered undisturbed, by CPUs; now with faults (seed {chaos.args.seed})", flush=True)
 
 
 def main():
     args = parse()
     devices = devices_of(args)
+    suit_devices(args, devices)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="helix-chaos-"))
     model = args.model or processes.tiny_model(args.helix, folder)
     template = folder / "chat.jinja"
     template.write_text(streams.CHAT_TEMPLATE)
+    serve = ["--chat-template", str(template)]
     half = args.workers // 2
     roles = ["prefill"] * half + ["decode"] * (args.workers - half) if args.roles else []
-    cluster = processes.Cluster(args.helix, model, args.workers, folder, args.memory, args.speed,
-                                serve=["--chat-template", str(template)], roles=roles, devices=devices)
-    chaos = Chaos(args, cluster)
+    cluster = processes.Cluster(args.helix, model, args.workers, folder, args.memory, args.speed, serve=serve, roles=roles,
+                                devices=devices, speeds=[args.speed if device == "cpu" else 1 for device in devices])
+    vulkan = vulkan_share.VulkanShare(cluster, [name for name, device in cluster.devices.items() if device != "cpu"])
+    chaos = Chaos(args, cluster, vulkan)
+    answers_of_cpus(chaos, args.helix, model, folder / "calm", serve)
     try:
         cluster.start()
         asyncio.run(chaos.run())
     finally:
         cluster.stop()
+    report(chaos, args, folder)
+
+
+def report(chaos, args, folder):
+    """Prints what came out; ends the program with 1 when that is not what has to."""
+    cluster = chaos.cluster
     print(chaos.line())
     print("longest gap between two pieces of text of a request")
     print(gaps_text("with a fault in its time", chaos.gaps))
@@ -230,6 +265,10 @@ def main():
     print(bound_text(cluster.log("coordinator"), args, chaos.gaps))
     placements = sorted(set(re.findall(r"in force: (.*)", cluster.log("coordinator"))))
     print(f"{len(placements)} different placements, such as: {'; or '.join(placements[:2])}")
+    if chaos.vulkan.names:
+        print(chaos.vulkan.text())
+        if chaos.vulkan.placements_with() == 0:
+            chaos.wrong.append("no placement in force gave a Vulkan worker layers")
     for text in chaos.wrong:
         print(text)
     if chaos.wrong or chaos.counts["requests"] == 0:

@@ -52,12 +52,13 @@ def vulkan_devices(helix):
 
 
 class Cluster:
-    def __init__(self, helix, model, workers, folder, memory, speed, serve=(), roles=(), devices=()):
+    def __init__(self, helix, model, workers, folder, memory, speed, serve=(), roles=(), devices=(), speeds=()):
         self.helix, self.model, self.folder = helix, model, pathlib.Path(folder)
         self.names = [f"w{i}" for i in range(workers)]
         self.memory, self.speed, self.serve = memory, speed, list(serve)
         self.roles = dict(zip(self.names, roles))
         self.devices = dict(zip(self.names, devices))  # others compute on CPUs
+        self.speeds = dict(zip(self.names, speeds))    # others have the one speed
         self.port = free_port()
         self.processes = {}
 
@@ -72,14 +73,16 @@ class Cluster:
 
     def start_worker(self, name):
         self.run(name, ["worker", "--join", f"127.0.0.1:{self.port}", "--name", name, "--host-id", name,
-                        "--threads", "1", "--memory", str(self.memory), "--speed", str(self.speed),
+                        "--threads", "1", "--memory", str(self.memory),
+                        "--speed", str(self.speeds.get(name, self.speed)),
                         "--role", self.roles.get(name, "both"),
                         "--device", self.devices.get(name, "cpu"), "--cache", str(self.folder / "cache")])
 
     def run(self, name, arguments):
+        environment = dict(os.environ, LP_NUM_THREADS="1")  # a device of software has one thread, too
         with open(self.folder / f"{name}.log", "a", encoding="utf-8") as log:
-            self.processes[name] = subprocess.Popen([self.helix] + arguments, stdin=subprocess.DEVNULL,
-                                                    stdout=log, stderr=log, preexec_fn=die_with_parent)
+            self.processes[name] = subprocess.Popen([self.helix] + arguments, stdin=subprocess.DEVNULL, stdout=log,
+                                                    stderr=log, env=environment, preexec_fn=die_with_parent)
 
     def signal(self, name, what):
         self.processes[name].send_signal(what)

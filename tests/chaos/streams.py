@@ -7,13 +7,14 @@ import time
 WORDS = "once upon a time there was little big red dog cat house tree sun they went to play with the and".split()
 
 
-def make_requests(count, seed):
-    """Different prompts, lengths and ways to sample; each gives one certain answer."""
+def make_requests(count, seed, length=1.0):
+    """Different prompts, lengths and ways to sample; each gives one certain answer. length: 0.5 halves the longest."""
     rng = random.Random(seed)
+    longest_prompt, longest_answer = max(3, round(60 * length)), max(20, round(120 * length))
     made = []
     for i in range(count):
-        body = {"model": "default", "prompt": " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, 60))),
-                "max_tokens": rng.randint(20, 120), "stream": True, "ignore_eos": True, "seed": 1000 + i,
+        body = {"model": "default", "prompt": " ".join(rng.choice(WORDS) for _ in range(rng.randint(3, longest_prompt))),
+                "max_tokens": rng.randint(20, longest_answer), "stream": True, "ignore_eos": True, "seed": 1000 + i,
                 "temperature": rng.choice([0, 0.7, 1.0])}
         if rng.random() < 0.2:
             body["n"] = rng.choice([2, 3])
