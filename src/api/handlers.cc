@@ -291,9 +291,10 @@ void start_page(ApiContext& context, const Exchange& exchange, Words) {
     response.headers = {{"vary", "Accept, Accept-Encoding"}};
     response.body = fmt::format(
         "Helix serves {} here: OpenAI's API under /v1, like POST /v1/chat/completions\n\n"
-        "/                 in a browser: a page to chat on\n"
+        "/                 in a browser: a page to chat on, and to watch the cluster\n"
         "/helix/plan       which layers are on which machine; /helix/plan.svg draws it\n"
         "/helix/cluster    workers, KV memory, recent requests and their pipelines, as JSON\n"
+        "/helix/events     the same without requests, as server-sent events while it changes\n"
         "/metrics          for Prometheus\n"
         "/health/ready     may requests come?\n",
         fmt::join(names, ", "));
