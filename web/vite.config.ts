@@ -32,7 +32,7 @@ export default defineConfig({
   // npm run dev shows the page in front of a server that runs at this address.
   server: {
     proxy: Object.fromEntries(
-      ['/v1', '/health', '/version'].map((path) => [path, process.env.HELIX_URL ?? 'http://127.0.0.1:8080']),
+      ['/v1', '/health', '/helix', '/version'].map((path) => [path, process.env.HELIX_URL ?? 'http://127.0.0.1:8080']),
     ),
   },
 });

@@ -40,6 +40,7 @@ struct ApiServer::Impl {
         if (context.access_log) context.access_log->on_tick(now);
         for (const auto& answer : context.active) answer->on_tick(now);
         if (context.tracer) context.tracer->on_tick(now);
+        context.feed.on_tick(context);
     }
 
     // To be called on another thread than the HTTP server's.
@@ -57,6 +58,7 @@ struct ApiServer::Impl {
         }
         const auto active = context.active;  // ends change it
         for (const auto& answer : active) answer->shut_down();
+        context.feed.shut_down();
     }
 
     ApiContext context;

@@ -9,6 +9,7 @@
 #include "api/access_log.h"
 #include "api/active_answer.h"
 #include "api/api_server.h"
+#include "api/cluster_feed.h"
 #include "api/heavy_work.h"
 #include "api/jobs.h"
 #include "api/key_quotas.h"
@@ -83,6 +84,7 @@ struct ApiContext {
     std::function<std::size_t()> connections;
     std::set<std::shared_ptr<HeavyRequest>> heavy;   // with the pool
     std::set<std::shared_ptr<ActiveAnswer>> active;  // with the service
+    ClusterFeed feed;
     std::atomic<bool> draining{false};
     std::unique_ptr<Jobs> jobs;      // null without files and batches
     std::unique_ptr<Tracer> tracer;  // null without a collector

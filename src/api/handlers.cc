@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/cluster_state.h"
 #include "api/completion/completion.h"
 #include "api/completion_request.h"
 #include "api/error.h"
@@ -261,7 +262,15 @@ void metrics(ApiContext& context, const Exchange& exchange, Words) {
 }
 
 void cluster(ApiContext& context, const Exchange& exchange, Words) {
-    context.respond(*exchange, json_response(cluster_json(context.cluster().view(), context.log)));
+    const ModelInfo& model = context.models.first().info;
+    json body = cluster_state(context.cluster().view(), context.cluster().plan_figures(),
+                              {model.name, model.n_layers});
+    body["requests"] = context.log.to_json();
+    context.respond(*exchange, json_response(body));
+}
+
+void cluster_events(ApiContext& context, const Exchange& exchange, Words) {
+    context.feed.add(context, exchange);
 }
 
 void nodes(ApiContext& context, const Exchange& exchange, Words) {
@@ -282,9 +291,10 @@ void start_page(ApiContext& context, const Exchange& exchange, Words) {
     response.headers = {{"vary", "Accept, Accept-Encoding"}};
     response.body = fmt::format(
         "Helix serves {} here: OpenAI's API under /v1, like POST /v1/chat/completions\n\n"
-        "/                 in a browser: a page to chat on\n"
+        "/                 in a browser: a page to chat on, and to watch the cluster\n"
         "/helix/plan       which layers are on which machine; /helix/plan.svg draws it\n"
         "/helix/cluster    workers, KV memory, recent requests and their pipelines, as JSON\n"
+        "/helix/events     the same without requests, as server-sent events while it changes\n"
         "/metrics          for Prometheus\n"
         "/health/ready     may requests come?\n",
         fmt::join(names, ", "));

@@ -39,6 +39,7 @@ std::vector<LimitRow> limit_table() {
          "`echo` with `logprobs` and `stream`: the prompts' log-probabilities times choices"},
         {"max_prediction_bytes", n(r.max_prediction_bytes), "text of `prediction`, bytes"},
         {"max_answer_bytes", r.max_answer_bytes, "an answer that is not streamed, bytes"},
+        {"max_event_readers", n(s.max_event_readers), "readers of `/helix/events` at once"},
         {"max_requests", s.max_requests, "requests of all clients that are not over"},
         {"max_request_bytes", s.max_request_bytes, "what those hold in memory, bytes"},
         {"max_preparing", n(s.max_preparing), "requests that wait to be read and tokenised"},

@@ -61,6 +61,7 @@ struct ServerLimits {
     std::int64_t max_request_bytes = std::int64_t{1} << 30U;
     // Requests that wait for a thread that prepares them.
     std::size_t max_preparing = 1024;
+    std::size_t max_event_readers = 64;  // of GET /helix/events
     int prepare_threads = 0;  // 0 = as many as the machine has cores to spare: from 2 to 8
 };
 

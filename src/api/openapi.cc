@@ -90,6 +90,7 @@ bool may_stream(std::uint16_t body) {
 Json answers_of(const Route& route) {
     const bool lines = (route.body & body::kOllama) != 0;
     Json content = {{"application/json", Json::object()}};
+    if (route.endless) content = {{"text/event-stream", Json::object()}};
     if (may_stream(route.body)) {
         content[lines ? "application/x-ndjson" : "text/event-stream"] = Json::object();
     }

@@ -57,7 +57,4 @@ class RequestLog {
     std::deque<std::shared_ptr<RequestRecord>> records_;
 };
 
-// The body of /helix/cluster.
-nlohmann::json cluster_json(const core::ClusterView& view, const RequestLog& log);
-
 }  // namespace helix::api

@@ -109,6 +109,10 @@ constexpr std::array kRoutes = {
     get("/version", handle::version, "the version").unversioned(),
     get("/helix/cluster", handle::cluster, "workers, requests and the placement in force")
         .unversioned(),
+    get("/helix/events", handle::cluster_events,
+        "the same without requests, as server-sent events: all of it, then what changes")
+        .unversioned()
+        .follows(),
     get("/helix/nodes", handle::nodes, "the machines; drained_away: drained ones that are not here")
         .unversioned(),
     post("/helix/nodes/{call...}", handle::node_action,

@@ -31,7 +31,13 @@ struct Route {
     std::string_view prefix = "/v1";  // of the path where it is shown
     OtherMethods others = OtherMethods::name_the_one;
     bool counted = false;  // it computes, so it counts towards the limits of its key
+    bool endless = false;  // it is answered with events, until the client leaves
 
+    constexpr Route follows() const {
+        Route changed = *this;
+        changed.endless = true;
+        return changed;
+    }
     constexpr Route counts() const {
         Route changed = *this;
         changed.counted = true;

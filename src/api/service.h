@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "api/plan_figures.h"
 #include "base/result.h"
 #include "core/coordinator/coordinator.h"
 #include "spec/sampling_params.h"
@@ -58,6 +60,9 @@ class Service {
     virtual void watch_stages(StageWatcher /*watcher*/) {}
     // Any thread; at most a second old.
     virtual core::ClusterView view() = 0;
+    // Any thread. What was planned, when the placement in force is one that was planned here; it is
+    // no older than view().
+    virtual std::optional<PlanFigures> plan_figures() { return {}; }
     // Any thread. What view() says of it, without a copy of all that it says.
     virtual std::int64_t capacity_tokens() { return view().capacity_tokens; }
 };

@@ -12,6 +12,7 @@
 #include "core/protocol/describe.h"
 #include "node/clock.h"
 #include "node/coordinator_server.h"
+#include "node/plan_figures.h"
 #include "spec/units.h"
 
 namespace helix::node {
@@ -111,6 +112,7 @@ void CoordinatorServer::take_plans() {
         }
         last_plan_ = LastPlan{std::move(*result.report), std::move(result.question.cluster),
                               std::move(result.question.workers)};
+        ++plans_taken_;
     }
 }
 
@@ -160,11 +162,22 @@ void CoordinatorServer::on_tick() {
     keep_drains();
     std::vector<OwedWeights> owed = std::exchange(owed_, {});
     for (const OwedWeights& one : owed) send_weights(one.connection, one.answer);
-    if (last_tick_ - last_view_ < kViewEvery) return;
+    if (last_tick_ - last_view_ >= kViewEvery) take_view();
+}
+
+void CoordinatorServer::take_view() {
     last_view_ = last_tick_;
     core::ClusterView view = core_.view();
+    view.taken = last_tick_;
+    const std::pair now_figured(view.epoch, plans_taken_);
     const std::lock_guard lock(mutex_);
     view_ = std::move(view);
+    if (figured_ == now_figured) return;
+    figured_ = now_figured;
+    if (plan_figures_.has_value() && plan_figures_->epoch != view_.epoch) plan_figures_.reset();
+    if (!is_last_plan_in_force()) return;  // what was not better than that in force is dropped
+    plan_figures_ = plan_figures_of(last_plan_->report, last_plan_->cluster, last_plan_->workers);
+    plan_figures_->epoch = view_.epoch;
 }
 
 // ---- workers
@@ -492,20 +505,28 @@ void CoordinatorServer::carry_out(const core::FinishRequest& finish) {
                 [&](api::TokenSink& sink) { sink.on_finish(finish.reason, finish.error); });
 }
 
-void CoordinatorServer::tell_stall_bound() {
-    if (core_.epoch() == told_epoch_) return;
-    told_epoch_ = core_.epoch();
-    const core::RememberedPlacement& in_force = *core_.placement_in_force();
-    const std::lock_guard lock(mutex_);
-    if (!last_plan_.has_value()) return;  // it was planned before a restart
+// With mutex_ held. It is not while that plan is on its way, or when it was dropped, or when what
+// is in force was planned before a restart.
+bool CoordinatorServer::is_last_plan_in_force() const {
+    const core::RememberedPlacement* in_force = core_.placement_in_force();
+    if (in_force == nullptr || !last_plan_.has_value()) return false;
     for (std::size_t i = 0; i < last_plan_->cluster.nodes.size(); ++i) {
         const std::string& name = last_plan_->cluster.nodes[i].name;
         const spec::LayerRange layers = last_plan_->report.placement.layers[i];
         const auto same = [&](const auto& holder) {
             return holder.worker == name && holder.layers == layers;
         };
-        if (std::none_of(in_force.holders.begin(), in_force.holders.end(), same)) return;
+        const auto& holders = in_force->holders;
+        if (std::none_of(holders.begin(), holders.end(), same)) return false;
     }
+    return true;
+}
+
+void CoordinatorServer::tell_stall_bound() {
+    if (core_.epoch() == told_epoch_) return;
+    told_epoch_ = core_.epoch();
+    const std::lock_guard lock(mutex_);
+    if (!is_last_plan_in_force()) return;
     std::string text = plan::describe_stalls(last_plan_->report.stalls, {});
     std::replace(text.begin(), text.end(), '\n', ';');
     while (text.ends_with(';')) text.pop_back();

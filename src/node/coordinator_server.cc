@@ -237,6 +237,11 @@ core::ClusterView CoordinatorServer::view() {
     return view_;
 }
 
+std::optional<api::PlanFigures> CoordinatorServer::plan_figures() {
+    const std::lock_guard lock(mutex_);
+    return plan_figures_;
+}
+
 std::int64_t CoordinatorServer::capacity_tokens() {
     const std::lock_guard lock(mutex_);
     return view_.capacity_tokens;

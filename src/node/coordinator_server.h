@@ -58,6 +58,7 @@ class CoordinatorServer final : public api::Service {
     void end(core::RequestId id, core::FinishReason reason) override;
     void end_choice(core::RequestId id, std::int32_t choice, core::FinishReason reason) override;
     core::ClusterView view() override;
+    std::optional<api::PlanFigures> plan_figures() override;
     std::int64_t capacity_tokens() override;
     void move(core::RequestId id) override { move(id, {}); }
     // Any thread. Moves a running request to this pipeline; empty: to the best other one.
@@ -118,6 +119,8 @@ class CoordinatorServer final : public api::Service {
     void keep_placement();
     void keep_drains();
     void tell_stall_bound();
+    bool is_last_plan_in_force() const;
+    void take_view();
     // One for each of core's actions: a new one does not compile without.
     void carry_out(core::SendToWorker action);
     void carry_out(core::PlanCluster question);
@@ -164,6 +167,9 @@ class CoordinatorServer final : public api::Service {
     std::uint64_t kept_epoch_ = 0;
     std::vector<core::RememberedDrain> kept_drains_;
     std::uint64_t told_epoch_ = 0;
+    std::uint64_t plans_taken_ = 0;
+    // The epoch and the plan that plan_figures_ was made of, or not made.
+    std::pair<std::uint64_t, std::uint64_t> figured_;
     IdleWorkers idle_workers_;
     WorkerRoster roster_;
     std::map<std::string, std::string> allowed_;  // names of workers by public key
@@ -185,6 +191,7 @@ class CoordinatorServer final : public api::Service {
     core::ClusterView view_;
     std::map<std::string, std::string> endpoints_;  // by worker name
     std::optional<LastPlan> last_plan_;
+    std::optional<api::PlanFigures> plan_figures_;
     std::unique_ptr<NodeProvider> provider_;  // until it is needed
     StageWatcher stage_watcher_;
 

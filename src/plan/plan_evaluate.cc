@@ -53,6 +53,7 @@ base::Result<PlanReport> evaluate_with(const Problem& problem, const spec::Place
     report.bounds = flow_bounds(problem);
     set_bound(report, report.bounds.best);
     report.min_cut_text = describe_cut(problem.cluster, placement, flow);
+    report.min_cut = flow.cut;
     report.mean_depth = flow.mean_depth;
     report.least_kv_tokens = Evaluator(problem, options).least_kv_tokens(placement.layers);
     for (std::size_t i = 0; i < problem.cluster.nodes.size(); ++i) {

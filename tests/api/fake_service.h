@@ -158,6 +158,14 @@ class FakeService : public Service {
         const std::lock_guard lock(mutex_);
         return ended_.count(id.value) > 0;
     }
+    std::optional<PlanFigures> plan_figures() override {
+        const std::lock_guard lock(mutex_);
+        return plan_;
+    }
+    void set_plan(PlanFigures plan) {
+        const std::lock_guard lock(mutex_);
+        plan_ = std::move(plan);
+    }
     void set_view(core::ClusterView view) {
         const std::lock_guard lock(mutex_);
         view_ = std::move(view);
@@ -176,6 +184,7 @@ class FakeService : public Service {
     std::map<std::pair<std::uint64_t, std::int32_t>, core::FinishReason> ended_choices_;
     std::optional<core::RejectRequest> reject_;
     core::ClusterView view_;
+    std::optional<PlanFigures> plan_;
     StageWatcher stage_watcher_;
     std::vector<core::DrainWorker> drains_;
     std::vector<core::RequestId> moves_;

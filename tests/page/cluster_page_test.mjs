@@ -1,6 +1,8 @@
 // The page in front of a real cluster: HELIX_BASE_URL is its address, HELIX_KILL the process of one of its workers, and
-// HELIX_KEYED_URL a server without workers that wants the key HELIX_KEY.
+// HELIX_WORKER the command (JSON) that starts another, w3; HELIX_KEYED_URL a server without workers that wants the key
+// HELIX_KEY.
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { check, finish } from './check.mjs';
 import { launch, Visitor } from './browser.mjs';
 
@@ -79,6 +81,40 @@ await check('the conversation is there again after a reload', async () => {
   assert.equal(await visitor.answerText(), story);
 });
 
+const watcher = await new Visitor(browser, base).open('/#/cluster');
+const machine = (name) => watcher.page.locator('.machine', { has: watcher.page.locator(`.name:text-is("${name}")`) });
+const news = (text) => watcher.page.locator('.news li').getByText(text).first().waitFor({ timeout: 30_000 });
+
+await check('the cluster is drawn as it was planned, and what flows is seen', async () => {
+  await watcher.page.getByText('Live', { exact: true }).waitFor();
+  for (const name of ['w0', 'w1', 'w2']) await machine(name).waitFor();
+  const { plan, flows, workers } = await (await fetch(`${base}/helix/cluster`)).json();
+  assert.equal(await watcher.page.locator('.edge').count(), flows.length);
+  assert.equal(workers.length, 3);
+  await watcher.page.getByText(`limited by ${plan.limited_by}`).waitFor();
+  const tiles = () => watcher.page.locator('.tiles').innerText();
+  const planned = Number((await tiles()).match(/Planned\s+([\d.,]+)/)[1].replace(',', ''));
+  assert.ok(Math.abs(planned / plan.max_flow_tokens_per_s - 1) < 0.02, `${planned}, not ${plan.max_flow_tokens_per_s}`);
+  assert.ok(plan.min_cut.length > 0 && plan.upper_bound_tokens_per_s >= plan.max_flow_tokens_per_s);
+  await visitor.button('New chat').click();
+  await visitor.say(STORY);
+  await watcher.page.waitForFunction(() => /Now\s+[\d.,]*[1-9]/.test(document.querySelector('.tiles').innerText));
+  await watcher.page.waitForFunction(() => document.querySelector('.edge :is(.load-1, .load-2, .load-3, .load-4)'));
+  await visitor.done();
+});
+
+await check("a browser's own EventSource reads the feed", async () => {
+  const first = await watcher.page.evaluate(() => new Promise((resolve, reject) => {
+    const source = new EventSource('/helix/events');
+    source.addEventListener('cluster', (event) => {
+      source.close();
+      resolve(JSON.parse(event.data));
+    });
+    source.onerror = () => reject(new Error('no feed'));
+  }));
+  assert.deepEqual(Object.values(first.workers).map((one) => one.name).sort(), ['w0', 'w1', 'w2']);
+});
+
 await check('a worker is killed in the middle of an answer, and nothing of it is seen', async () => {
   await visitor.button('New chat').click();
   await visitor.say(STORY);
@@ -87,6 +123,32 @@ await check('a worker is killed in the middle of an answer, and nothing of it is
   await visitor.done();
   assert.equal(await visitor.answerText(), story);
   assert.equal(await page.locator('.problem, .banner, .note:not(:has-text("limit"))').count(), 0);
+});
+
+await check('but for those who watch the cluster: they see who was lost', async () => {
+  await news('w2 was lost');
+  await news(/Placement \d+ is in force/);
+});
+
+await check('a machine that joins is seen, and one that drains', async () => {
+  const [program, ...words] = JSON.parse(process.env.HELIX_WORKER);
+  const joined = spawn(program, words, { stdio: 'ignore' });
+  try {
+    await news('w3 joined');
+    await machine('w3').waitFor();
+    const body = { method: 'POST', headers: { 'content-type': 'application/json' } };
+    assert.equal((await fetch(`${base}/helix/nodes/w3/drain`, body)).status, 202);
+    await news('w3 is drained');
+    await machine('w3').getByText('drained').waitFor();
+    await watcher.checkAccess('the cluster');
+  } finally {
+    joined.kill('SIGKILL');
+  }
+  await news('w3 was lost');
+  await watcher.page.screenshot({ path: `${process.env.HELIX_PICTURES}/cluster-live.png` });
+  watcher.checkConsole();
+  watcher.checkOrigins();
+  await watcher.close();
 });
 
 await check('nothing was wrong on the console, and nothing was asked of others', async () => {

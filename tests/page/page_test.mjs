@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { check, finish } from './check.mjs';
 import { launch, NEIGHBOUR, Visitor } from './browser.mjs';
+import { fortyTwo, three, work, worker } from './modelled_clusters.mjs';
 import { HOSTILE, StandIn } from './stand_in.mjs';
 
 const pictures = process.env.HELIX_PICTURES;
@@ -219,6 +220,153 @@ await check('all conversations go into a file and come back, and a hostile file 
 });
 
 await visitor.close();
+
+const watcher = await new Visitor(browser, url);
+standIn.showCluster(three());
+await watcher.open('/#/cluster');
+const machines = watcher.page.locator('.picture button.machine');
+const machine = (name) => machines.filter({ has: watcher.page.locator(`.name:text-is("${name}")`) });
+const news = watcher.page.locator('.news li');
+const tile = (name) => watcher.page.locator('.tiles div', { has: watcher.page.locator(`dt:text-is("${name}")`) }).locator('dd');
+const busyFor = async (times, part) => {
+  for (let i = 0; i < times; ++i) standIn.changeCluster(work(standIn.cluster, part));
+  await watcher.page.waitForTimeout(50);
+};
+
+await check('the cluster: what is planned, what flows, and what limits it', async () => {
+  await watcher.page.getByText('Live', { exact: true }).waitFor();
+  await busyFor(4, 0.8);
+  assert.equal(await machines.count(), 3);
+  assert.match(await tile('Planned').innerText(), /^390 tokens/);
+  assert.match(await tile('Now').innerText(), /^312 tokens/);
+  assert.match(await tile('Bound').innerText(), /^421 tokens/);
+  assert.match(await tile('Gap').innerText(), /^7.4 %/);
+  await watcher.page.getByText('limited by the link atlas -> den and attic').waitFor();
+  assert.match(await machine('attic').innerText(), /limits the flow/);
+  assert.equal(await watcher.page.locator('.edge .cut').count(), 1);
+  const widths = await watcher.page.locator('.edge path:not(.cut)').evaluateAll((all) => all.map((one) => Number(one.getAttribute('stroke-width'))));
+  assert.equal(widths.length, 5);
+  assert.ok(Math.abs(Math.max(...widths) / Math.min(...widths) - 300 / 90) < 0.01, String(widths));
+  assert.equal(await watcher.page.locator('.edge .load-3').count(), 5, 'all carry 80 % of what is planned');
+  const rows = watcher.page.getByRole('group', { name: 'Table of machines' }).getByRole('row');
+  assert.deepEqual((await rows.nth(1).locator('th, td').allInnerTexts()).map((text) => text.trim()),
+    ['atlas', 'home', 'serving', '0–5', '240', '300', '360', '55 %', '8', '26 %', '1']);
+  const links = watcher.page.getByRole('group', { name: 'Table of links' }).getByRole('row');
+  assert.equal(await links.count(), 6);
+  await busyFor(12, 0);
+  assert.match(await tile('Now').innerText(), /^0 tokens/, 'nothing flows any more');
+});
+
+await check('a machine is chosen by the keyboard', async () => {
+  await machine('den').focus();
+  await watcher.page.keyboard.press('Enter');
+  assert.equal(await machine('den').getAttribute('aria-pressed'), 'true');
+  assert.equal(await watcher.page.locator('.edge.faded').count(), 3);
+  await watcher.page.keyboard.press('Enter');
+  assert.equal(await watcher.page.locator('.edge.faded').count(), 0);
+});
+
+await check('a machine joins, another is lost, one drains, a request moves: all seen as it happens', async () => {
+  standIn.happens('joined', { worker: 4, name: 'cellar' });
+  standIn.changeCluster({ workers: { 4: worker(4, 'cellar', 'home', [0, 0]) } });
+  await machine('cellar').waitFor();
+  assert.match(await machine('cellar').innerText(), /idle/);
+  standIn.happens('lost', { worker: 2, name: 'den' });
+  standIn.changeCluster({ workers: { 2: null } });
+  await watcher.page.locator('.machine.lost .name').getByText('den').waitFor();
+  assert.match(await watcher.page.locator('[role=status].off-screen').innerText(), /den was lost/, 'said aloud');
+  standIn.happens('draining', { worker: 3, name: 'attic' });
+  standIn.changeCluster({ workers: { 3: { state: 'draining', drain_waits: 'request 7 needs it' } } });
+  await machine('attic').getByText('draining').waitFor();
+  await watcher.page.getByText('waits: request 7 needs it').waitFor();
+  standIn.happens('moved', { request: 'chatcmpl-17', from: [3], to: [1, 4], reason: 'moved' });
+  await watcher.page.locator('.moves .arc').first().waitFor();
+  await news.first().getByText('Request chatcmpl-17 moved while it ran: attic, now atlas → cellar').waitFor();
+  standIn.happens('placement', { epoch: 2 });
+  await news.first().getByText('Placement 2 is in force').waitFor();
+  assert.equal(await news.count(), 5);
+});
+
+await check('names from outside run nothing, whatever they say', async () => {
+  const name = `<img src=x onerror="window.pwned=1"><script>window.pwned=2</script> "'\u202e ${'long '.repeat(60)}`;
+  const state = three();
+  state.model = state.plan.limited_by = name;
+  Object.assign(state.workers[1], { name, region: name, type: name, drain_refused: name });
+  standIn.showCluster(state);
+  standIn.happens('joined', { worker: 1, name });
+  standIn.happens('moved', { request: name, from: [1], to: [2], reason: name });
+  standIn.changeCluster({ workers: { __proto__: null, 9: { ...worker(9, '', '', [0, 0]), name: '' } } });
+  await news.first().waitFor();
+  await watcher.page.waitForTimeout(200);
+  assert.equal(await watcher.page.evaluate(() => window.pwned), undefined);
+  assert.equal(await watcher.page.locator('main :is(img, script, iframe)').count(), 0);
+  assert.ok(!(await watcher.page.locator('main').innerText()).includes('\u202e'), 'text is turned round');
+  for (const width of [1280, 360]) {
+    await watcher.page.setViewportSize({ width, height: 800 });
+    const wider = await watcher.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(wider <= 0, `${width}: ${wider} pixels too wide`);
+  }
+  watcher.checkOrigins();
+});
+
+await check('a feed that breaks off is missed, and taken up again', async () => {
+  await standIn.stop();
+  await watcher.page.locator('.banner').getByText('This is how it was').waitFor();
+  assert.ok((await machines.count()) >= 3, 'what was known stays');
+  await standIn.start();
+  await watcher.page.getByText('Live', { exact: true }).waitFor();
+  assert.equal(standIn.readers.size, 1);
+});
+
+await check('three and 42 machines at three widths and in both themes, without faults of access', async () => {
+  for (const [name, state] of [['three', three()], ['42', fortyTwo()]]) {
+    standIn.showCluster(state);
+    for (const theme of ['Light', 'Dark']) {
+      await watcher.page.setViewportSize({ width: 1280, height: 900 });
+      await watcher.button(theme).click();
+      for (const [width, height] of [[1280, 1000], [768, 1000], [360, 800]]) {
+        await watcher.page.setViewportSize({ width, height });
+        await busyFor(4, 0.8);
+        const look = () => watcher.page.evaluate(() => ({
+          wider: document.documentElement.scrollWidth - innerWidth,
+          // Cards lie beside each other, and nothing of them is cut off.
+          overlaps: [...document.querySelectorAll('.machine')].flatMap((one, i, all) => all.slice(i + 1).map((other) => [one, other]))
+            .filter(([one, other]) => {
+              const [a, b] = [one.getBoundingClientRect(), other.getBoundingClientRect()];
+              return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+            }).length,
+          cut: [...document.querySelectorAll('.machine')].filter((one) => one.scrollHeight > one.clientHeight + 1).length,
+        }));
+        let found = await look();
+        for (let i = 0; i < 30 && found.wider + found.overlaps + found.cut > 0; ++i) {
+          await watcher.page.waitForTimeout(100); // it is still being laid out
+          found = await look();
+        }
+        assert.deepEqual(found, { wider: Math.min(0, found.wider), overlaps: 0, cut: 0 }, `${name}, ${theme}, ${width}`);
+        await watcher.page.screenshot({ path: path.join(pictures, `cluster-${name}-${theme.toLowerCase()}-${width}.png`) });
+        if (name === 'three' || width === 1280) await watcher.checkAccess(`${name}, ${theme}, ${width}`);
+      }
+    }
+  }
+  watcher.checkConsole('away');
+});
+await watcher.close();
+
+await check('the cluster is followed with a key where one is wanted', async () => {
+  standIn.key = 'the-key';
+  const keyed = await new Visitor(browser, url).open('/#/cluster');
+  const dialog = keyed.page.getByRole('dialog');
+  await dialog.getByLabel('API key').fill('the-key');
+  await keyed.button('Use this key').click();
+  await keyed.page.getByText('Live', { exact: true }).waitFor();
+  await keyed.page.getByRole('link', { name: 'Chat', exact: true }).click();
+  await keyed.composer.waitFor();
+  for (let i = 0; i < 50 && standIn.readers.size > 0; ++i) await keyed.page.waitForTimeout(100);
+  assert.equal(standIn.readers.size, 0, 'the feed is read by those who look at it');
+  keyed.checkConsole(401);
+  await keyed.close();
+});
+
 await browser.close();
 await standIn.stop();
 finish();

@@ -6,6 +6,7 @@ usage: page_test.py HELIX_BINARY MODEL WORK_FOLDER
 The packages go to WORK_FOLDER, pictures of the page to WORK_FOLDER/pictures. Exits 77 (skipped) without node, npm, the
 packages or Chromium.
 """
+import json
 import os
 import pathlib
 import shutil
@@ -80,6 +81,9 @@ def main():
             with clusters.serving(binary, model, worker_bytes, ["--speed", "0.02"]) as cluster:
                 environment["HELIX_BASE_URL"] = cluster.base
                 environment["HELIX_KILL"] = str(cluster.processes[-1].pid)
+                environment["HELIX_WORKER"] = json.dumps(
+                    [binary, "worker", "--join", cluster.base.removeprefix("http://"), "--name", "w3", "--threads", "1",
+                     "--memory", str(worker_bytes), "--cache", "none", "--speed", "0.02"])
                 code = run(work, "page_test.mjs", environment) or run(work, "cluster_page_test.mjs", environment)
                 if code == 0:
                     cluster.check_alive(3)

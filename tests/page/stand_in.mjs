@@ -1,6 +1,7 @@
 // Stands between the browser and a Helix server: hands the page on as it is, with its headers, and answers chats itself,
 // with what a test wants to see: hostile text, errors, a server that goes away.
 import http from 'node:http';
+import { merge } from './modelled_clusters.mjs';
 
 const PIECE_MS = 8;
 
@@ -107,6 +108,9 @@ export class StandIn {
   constructor(upstream) {
     this.upstream = upstream;
     this.requests = []; // bodies of chats
+    this.cluster = null; // what /helix/events tells; null: the upstream's own
+    this.readers = new Set(); // of it
+    this.key = ''; // that they need
     this.port = 0;
   }
 
@@ -123,11 +127,39 @@ export class StandIn {
   }
 
   async stop() {
+    this.readers.clear();
     this.server.closeAllConnections();
     await new Promise((resolve) => this.server.close(resolve));
   }
 
+  // From now on this is the cluster.
+  showCluster(state) {
+    this.cluster = structuredClone(state);
+    this.#tell('cluster', this.cluster);
+  }
+  changeCluster(patch) {
+    merge(this.cluster, patch);
+    this.#tell('change', patch);
+  }
+  happens(event, data) {
+    this.#tell(event, data);
+  }
+  #tell(event, data) {
+    for (const one of this.readers) one.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+  }
+
+  #follow(response) {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(`retry: 1000\n\n: hello\n\nevent: cluster\ndata: ${JSON.stringify(this.cluster)}\n\n`);
+    this.readers.add(response);
+    response.on('close', () => this.readers.delete(response));
+  }
+
   #take(request, response, body) {
+    if (request.url === '/helix/events' && this.cluster) {
+      if (this.key && request.headers.authorization !== `Bearer ${this.key}`) return void refuse(response, 401, 'A key is needed.');
+      return void this.#follow(response);
+    }
     if (request.url === '/v1/chat/completions') {
       this.requests.push(JSON.parse(body));
       const said = this.requests.at(-1).messages.at(-1).content;

@@ -136,6 +136,8 @@ TEST(Planner, ANarrowLinkIsAvoidedAndNamedWhenItLimits) {
     ASSERT_TRUE(narrow.ok()) << narrow.error().message;
     EXPECT_NEAR(narrow->max_flow_tokens_per_s, 60, 1e-3);
     EXPECT_EQ(narrow->min_cut_text, "the link b -> a");
+    ASSERT_EQ(narrow->min_cut.size(), 1U);
+    EXPECT_EQ(narrow->min_cut[0].kind, FlowGraph::Kind::link);
 }
 
 TEST(Planner, ManualPlacementsAreJudgedOrRefused) {

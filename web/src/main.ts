@@ -2,6 +2,7 @@ import { mount } from 'svelte';
 import './style/base.css';
 import './style/frame.css';
 import './style/chat.css';
+import './style/cluster.css';
 import App from './App.svelte';
 import { app } from './lib/app.svelte';
 

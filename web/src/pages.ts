@@ -1,5 +1,6 @@
 import type { Component } from 'svelte';
 import ChatPage from './chat/ChatPage.svelte';
+import ClusterPage from './cluster/ClusterPage.svelte';
 import ConversationList from './chat/ConversationList.svelte';
 import type { IconName } from './lib/Icon.svelte';
 
@@ -14,4 +15,5 @@ export interface Page {
 
 export const pages: [Page, ...Page[]] = [
   { id: 'chat', title: 'Chat', icon: 'chat', component: ChatPage, aside: ConversationList },
+  { id: 'cluster', title: 'Cluster', icon: 'cluster', component: ClusterPage },
 ];

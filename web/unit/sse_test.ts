@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventData } from '../src/lib/sse';
+import { eventData, serverEvents } from '../src/lib/sse';
 
 async function read(pieces: Uint8Array[]): Promise<string[]> {
   const body = new ReadableStream<Uint8Array>({
@@ -26,4 +26,12 @@ test('events are the same wherever the network cuts them', async () => {
 
 test('an event that is not complete is none', async () => {
   assert.deepEqual(await read([new TextEncoder().encode('data: one\n\ndata: tw')]), ['one']);
+});
+
+test('events of the cluster have names, and comments are heard', async () => {
+  const text = ': ping\n\nretry: 1000\n\nevent: change\ndata: {"a":1}\n\nevent: lost\ndata: {}\n\n';
+  const body = new Response(text).body as ReadableStream<Uint8Array>;
+  const out: [string, string][] = [];
+  for await (const event of serverEvents(body)) out.push([event.name, event.data]);
+  assert.deepEqual(out, [[':', ''], ['change', '{"a":1}'], ['lost', '{}']]);
 });

@@ -195,6 +195,10 @@ void Completion::routed(std::size_t prompt, const core::RequestRouted& routed) {
     choices_[prompts_[prompt].first]->record.attempt(routed.attempt, routed.reason);
     accepted(prompt);
     if (over_) return;
+    const ChoiceRecord& first = choices_[prompts_[prompt].first]->record;
+    if (model_.service == &context_.cluster()) {
+        context_.feed.moved(head_.id, first.pipeline(), routed);
+    }
     for (std::size_t i = 0; i < made(); ++i) {
         Choice& c = *choices_[prompts_[prompt].first + i];
         if (!c.done) c.record.routed(now(), routed.pipeline, routed.cached_tokens);

@@ -32,6 +32,8 @@ class ChoiceRecord {
 
     AnswerTimes times(base::TimePoint now) const;
     std::int64_t tokens() const { return record_->completion_tokens; }
+    // The way that it went last; empty before it has one.
+    const core::Pipeline& pipeline() const { return record_->pipeline; }
     // Of its prompt, from the prefix cache; 0 where another choice of that prompt counts them.
     std::int64_t cached_tokens() const { return counts_prompt_ ? record_->cached_tokens : 0; }
 

@@ -101,6 +101,9 @@ void PooledAnswer::submit(std::size_t prompt) {
 void PooledAnswer::routed(std::size_t prompt, const core::RequestRouted& routed) {
     ChoiceRecord& record = prompts_[prompt].record;
     record.attempt(routed.attempt, routed.reason);
+    if (model_.service == &context_.cluster()) {
+        context_.feed.moved(id_, record.pipeline(), routed);
+    }
     if (!over_) record.routed(now(), routed.pipeline, routed.cached_tokens);
 }
 

@@ -64,6 +64,9 @@ ClusterView Coordinator::view() const {
         view.workers.push_back(std::move(w));
     }
     view.flows = state.placements.flows();
+    for (const auto& [ends, rows] : state.stages.link_rows()) {
+        view.link_rows.push_back({ends.first, ends.second, rows});
+    }
     view.epoch = state.placements.epoch();
     if (view.epoch != 0) view.capacity_tokens = state.room.capacity();
     view.serving = view.capacity_tokens > 0;

@@ -128,6 +128,7 @@ void Coordinator::Impl::lose_worker(TimePoint now, WorkerId worker, const std::s
     drains.keep_drain(gone, how == Loss::left);
     fleet.remove(worker);
     links.forget(worker);
+    stages.forget(worker);
     roles.note_workers();
     forget_failed_moves(fleet, requests);
     preempter.forget(worker);

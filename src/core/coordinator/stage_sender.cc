@@ -10,6 +10,24 @@ namespace helix::core {
 void StageSender::going(RequestState& state, std::int64_t rows) {
     state.rows_going = rows;
     placements_.router()->on_sent(state.path, rows);
+    count(state, rows);
+}
+
+void StageSender::count(const RequestState& state, std::int64_t rows) {
+    std::int32_t from = spec::kCoordinator;
+    for (const Stage& stage : state.pipeline) {
+        const auto to = static_cast<std::int32_t>(stage.worker.value);
+        link_rows_[{from, to}] += rows;
+        from = to;
+    }
+    link_rows_[{from, spec::kCoordinator}] += rows;
+}
+
+void StageSender::forget(WorkerId worker) {
+    const auto id = static_cast<std::int32_t>(worker.value);
+    std::erase_if(link_rows_, [id](const auto& link) {
+        return link.first.first == id || link.first.second == id;
+    });
 }
 
 void StageSender::to_stages(const RequestState& state, const WorkerMessage& message) const {
@@ -53,6 +71,7 @@ StageInput& StageSender::send_member(TimePoint now, RequestState& state, GroupMe
     member.sent_at = now;
     state.rows_going += member.rows_going;
     placements_.router()->on_sent(state.path, member.rows_going);
+    count(state, member.rows_going);
     return out_.add_rows(state.pipeline.front().worker, std::move(input));
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/coordinator/fleet.h"
@@ -32,10 +34,19 @@ class StageSender {
     static spec::SamplingParams sampling_of(const RequestState& state);
     StageInput& send_member(TimePoint now, RequestState& state, GroupMember& member);
 
+    // The rows that were sent into pipelines so far, for each link that these lead over; ends are
+    // worker ids. Links of workers that are not here are forgotten.
+    using LinkEnds = std::pair<std::int32_t, std::int32_t>;
+    const std::map<LinkEnds, std::int64_t>& link_rows() const { return link_rows_; }
+    void forget(WorkerId worker);
+
   private:
+    void count(const RequestState& state, std::int64_t rows);
+
     Outbox& out_;
     const Fleet& fleet_;
     const Placements& placements_;
+    std::map<LinkEnds, std::int64_t> link_rows_;
 };
 
 }  // namespace helix::core

@@ -54,9 +54,18 @@ struct MigrationCounts {
     }
     std::int64_t committed() const { return of(MigrationPhase::committed); }
 };
+// The rows sent so far into pipelines that lead over a link: tokens of prompts, and one for each
+// token of an answer, with what is drafted ahead. Ends are worker ids, or spec::kCoordinator.
+struct LinkRows {
+    std::int32_t from = spec::kCoordinator;
+    std::int32_t to = spec::kCoordinator;
+    std::int64_t rows = 0;
+};
 struct ClusterView {
+    TimePoint taken;  // when it was so, by the clock of whoever asked core for it
     std::vector<WorkerView> workers;
     std::vector<spec::LinkFlow> flows;  // node indices are worker ids
+    std::vector<LinkRows> link_rows;    // of the links between workers that are here
     std::uint64_t epoch = 0;            // of the placement in force, 0 = none
     bool serving = false;
     std::int64_t capacity_tokens = 0;  // that one request may have, its prompt's among them

@@ -21,12 +21,13 @@ struct PlanReport {
     spec::Placement placement;          // nodes that get no flow are left out
     std::vector<spec::LinkFlow> flows;  // the links used, by (from, to)
     double max_flow_tokens_per_s = 0;
-    double upper_bound_tokens_per_s = 0;  // of any placement on this cluster (config_bound.h)
-    Bounds bounds;                        // the simpler ones
-    double gap = 0;                       // 1 - max flow / bound
-    bool proven_optimal = false;          // the flow, within a millionth: no placement has more
-    std::string method;                   // what found the placement: "search", "even", ...
-    std::string min_cut_text;             // what limits the flow, in words
+    double upper_bound_tokens_per_s = 0;      // of any placement on this cluster (config_bound.h)
+    Bounds bounds;                            // the simpler ones
+    double gap = 0;                           // 1 - max flow / bound
+    bool proven_optimal = false;              // the flow, within a millionth: no placement has more
+    std::string method;                       // what found the placement: "search", "even", ...
+    std::string min_cut_text;                 // what limits the flow, in words
+    std::vector<FlowGraph::Meaning> min_cut;  // the same; indices are those of the cluster
 
     double mean_depth = 0;                  // stages a token passes
     double least_kv_tokens = 0;             // context the layer with least KV memory can hold

@@ -1,4 +1,4 @@
-import { eventData } from './sse';
+import { eventData, serverEvents, type ServerEvent } from './sse';
 import type { Problem } from './types';
 
 // The server's API, as far as the page needs it.
@@ -117,4 +117,17 @@ export async function* streamChat(body: object, key: string, signal: AbortSignal
     throw problem('broken', 'The connection broke off in the middle of the answer.');
   }
   throw problem('broken', 'The connection broke off in the middle of the answer.');
+}
+
+// What happens in the cluster, for as long as the connection lasts. It is read by fetch and not by an
+// EventSource, which cannot bring a key.
+export async function* followCluster(key: string, signal: AbortSignal): AsyncGenerator<ServerEvent> {
+  const response = await ask('/helix/events', key, { signal, cache: 'no-store' });
+  if (!response.body) throw problem('broken', 'The server answered without a text.');
+  try {
+    yield* serverEvents(response.body);
+  } catch (error) {
+    if (signal.aborted) throw error;
+  }
+  throw problem('offline', 'The connection broke off.');
 }
