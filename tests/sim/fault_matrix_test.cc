@@ -255,8 +255,10 @@ TEST_P(FaultMatrix, WhateverGoesWrongOnceTheAnswerStaysAndNothingIsLeft) {
     const std::size_t first = one == nullptr ? 0 : std::strtoull(one, nullptr, 10);
     const std::size_t end = one == nullptr ? cases.size() : first + 1;
     ASSERT_LE(end, cases.size());
+    // With fewer cases not every kind of end would come.
+    constexpr std::size_t kStride = kSanitized ? 5 : 1;
     FaultCounts total;
-    for (std::size_t i = first; i < end; i += kSweepStride) {
+    for (std::size_t i = first; i < end; i += kStride) {
         const Result result = matrix.run(cases[i], one != nullptr);
         total.add(result.counts);
         const std::string which =
@@ -271,7 +273,7 @@ TEST_P(FaultMatrix, WhateverGoesWrongOnceTheAnswerStaysAndNothingIsLeft) {
         "fault matrix, %s: %zu cases over %lld messages: %lld migrations committed, given up while "
         "reserving %lld, while copying %lld, in the last round %lld; kills %lld, failovers %lld, "
         "wrong = 0, leaked = 0\n",
-        GetParam().name, (end - first + kSweepStride - 1) / kSweepStride,
+        GetParam().name, (end - first + kStride - 1) / kStride,
         static_cast<long long>(calm.last_letter), static_cast<long long>(moves.committed),
         static_cast<long long>(moves.given_up[0]), static_cast<long long>(moves.given_up[1]),
         static_cast<long long>(moves.given_up[2]), static_cast<long long>(total.kills),
