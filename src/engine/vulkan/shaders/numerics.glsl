@@ -137,8 +137,10 @@ float exp_of(float x) {
     return uintBitsToFloat(floatBitsToUint(y) + (uint(int(n)) << 23));
 }
 
-// e^x, and 0 where x is below the smallest argument of exp_of.
+// e^x, and 0 where x is below the smallest argument of exp_of. What is no number is kept by a test of its bits: a device
+// may take the comparison at the end for a maximum, which loses it.
 float exp_or_zero(float x) {
+    if (is_nan(x)) return x;
     float smallest = exp_of(-100.0);
     precise float y = exp_of(x) - smallest;
     return 0.0 > y ? 0.0 : y;
