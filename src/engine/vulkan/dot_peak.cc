@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "engine/vulkan/vulkan_proof.h"
 #include "shaders/helix_engine.h"
 
 namespace helix::engine {
@@ -43,6 +44,7 @@ base::Result<std::unique_ptr<VulkanDotPeak>> VulkanDotPeak::create(
     std::shared_ptr<const VulkanInstance> instance, const VulkanDeviceInfo& info) {
     std::unique_ptr<VulkanDotPeak> made(new VulkanDotPeak);
     TRY(made->context_, VulkanContext::create(std::move(instance), info));
+    TRY_VOID(prove(made->context_));  // which finds out whether there is an integer dot product
     TRY(made->commands_, VulkanCommands::create(made->context_));
     const auto pool = std::make_shared<VulkanPool>(made->context_, 0);
     TRY(made->results_, pool->take(std::int64_t{4} * kPeakResults));

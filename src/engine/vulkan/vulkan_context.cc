@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "engine/vulkan/float_controls.h"
 #include "engine/vulkan/vulkan_result.h"
 
 namespace helix::engine {
@@ -138,10 +139,11 @@ base::Result<VkPipeline> VulkanContext::pipeline(const Shader& shader,
 
 base::Result<VkPipeline> VulkanContext::make_pipeline(
     const Shader& shader, std::span<const std::uint32_t> constants) const {
-    const auto code = exact_fma_ ? shader.exact : shader.fused;
+    const std::vector<std::uint32_t> code =
+        with_float_controls(exact_fma_ ? shader.exact : shader.fused, info_.float_controls);
     VkShaderModuleCreateInfo of_module{};
     of_module.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-    of_module.codeSize = code.size_bytes();
+    of_module.codeSize = code.size() * sizeof(std::uint32_t);
     of_module.pCode = code.data();
     VkShaderModule module = VK_NULL_HANDLE;
     TRY_VOID(

@@ -14,6 +14,12 @@
 
 namespace helix::engine {
 
+// What shaders may tell a device to keep of 32-bit floats (VK_KHR_shader_float_controls).
+struct VulkanFloatControls {
+    bool keeps_subnormals = false;
+    bool keeps_nan = false;  // and infinity, and the sign of zero
+};
+
 // A physical device as its driver describes it.
 struct VulkanDeviceInfo {
     int index = 0;  // in the loader's order
@@ -30,6 +36,7 @@ struct VulkanDeviceInfo {
     bool memory_budget = false;        // says how much memory is free
     bool doubles = false;
     bool integer_dot = false;
+    VulkanFloatControls float_controls = {};
     // What every shader needs and the device has not, like "bufferDeviceAddress"; empty: nothing.
     std::vector<std::string> missing;
 };

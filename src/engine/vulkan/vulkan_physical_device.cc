@@ -88,6 +88,19 @@ void describe_features(VulkanDeviceInfo& info) {
     need(of11.storageBuffer16BitAccess, "storageBuffer16BitAccess");
 }
 
+VulkanFloatControls float_controls(VkPhysicalDevice device) {
+    VkPhysicalDeviceFloatControlsProperties of{};
+    of.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
+    VkPhysicalDeviceProperties2 all{};
+    all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    all.pNext = &of;
+    vkGetPhysicalDeviceProperties2(device, &all);
+    // Where widths depend on each other, doubles would have to be told the same.
+    const bool alone = of.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+    return {alone && of.shaderDenormPreserveFloat32 == VK_TRUE,
+            of.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE};
+}
+
 }  // namespace
 
 VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device) {
@@ -126,6 +139,7 @@ VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device) {
     if (limits.maxComputeWorkGroupInvocations < 256 || limits.maxComputeWorkGroupSize[0] < 256)
         info.missing.emplace_back("workgroups of 256");
     describe_features(info);
+    info.float_controls = float_controls(device);
     return info;
 }
 

@@ -1,5 +1,6 @@
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_scalar_block_layout : require
+#extension GL_EXT_control_flow_attributes : require
 
 // As many dot products of four bytes as a device can do, with nothing else to wait for: eight chains in each lane,
 // each product needing the one before.
@@ -14,11 +15,11 @@ void main() {
     uint lane = gl_GlobalInvocationID.x;
     uint by = lane * 0x9e3779b9u + 0x01020304u;
     int sums[8];
-    for (int i = 0; i < 8; ++i) sums[i] = int(lane) * 8 + i + 1;
+    [[unroll]] for (int i = 0; i < 8; ++i) sums[i] = int(lane) * 8 + i + 1;
     for (uint round = 0u; round < rounds; ++round) {
-        for (int i = 0; i < 8; ++i) sums[i] = add_dot(sums[i], uint(sums[i]), by);
+        [[unroll]] for (int i = 0; i < 8; ++i) sums[i] = add_dot(sums[i], uint(sums[i]), by);
     }
     int all = 0;
-    for (int i = 0; i < 8; ++i) all ^= sums[i];
+    [[unroll]] for (int i = 0; i < 8; ++i) all ^= sums[i];
     results.v[lane] = all;
 }

@@ -1,10 +1,10 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
-#include "rms_norm.glsl"
 
 // A workgroup prepares one head of one row at a time: bias, norm, rotation.
 layout(local_size_x = 64) in;
+#include "rms_norm.glsl"
 layout(push_constant, scalar) uniform Push {
     Floats x, bias, norm, angles;
     uint rows, n_heads, head_dim, rope_dim;
