@@ -28,7 +28,7 @@ nlohmann::ordered_json device_json(const engine::VulkanDescription& d) {
         return json;
     }
     json["fma"] = d.fused_fma ? "fused" : "emulated";
-    json["keeps_subnormals"] = d.keeps_subnormals;
+    json["flushes_subnormals"] = d.flushes_subnormals;
     json["integer_dot"] = engine::to_string(d.integer_dot);
     return json;
 }
@@ -58,7 +58,7 @@ std::string device_text(const engine::VulkanDescription& d) {
     if (!d.refused.empty()) return text + fmt::format("{}refused: {}\n", indent, d.refused);
     return text + fmt::format("{}fma {}, subnormals {}, integer dot product {}{}\n", indent,
                               d.fused_fma ? "fused" : "emulated",
-                              d.keeps_subnormals ? "kept" : "lost",
+                              d.flushes_subnormals ? "flushed" : "kept",
                               engine::to_string(d.integer_dot),
                               d.integer_dot == engine::IntegerDot::wrong ? " and not used" : "");
 }

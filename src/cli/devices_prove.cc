@@ -79,7 +79,7 @@ std::string start_up_text(const engine::NamedDevice& device) {
         if (fmt::format("vulkan:{}", d.index) != device.name) continue;
         if (!d.refused.empty()) return "refused: " + d.refused;
         return fmt::format("fma {}, subnormals {}", d.fused_fma ? "fused" : "by doubles",
-                           d.keeps_subnormals ? "kept" : "lost");
+                           d.flushes_subnormals ? "flushed" : "kept");
     }
     return "";
 }

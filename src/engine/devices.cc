@@ -39,7 +39,7 @@ VulkanDescription description(const std::shared_ptr<const VulkanInstance>& insta
         return d;
     }
     d.fused_fma = proof->fused_fma;
-    d.keeps_subnormals = proof->keeps_subnormals;
+    d.flushes_subnormals = proof->flushes_subnormals;
     d.integer_dot = proof->integer_dot;
     return d;
 }

@@ -28,7 +28,7 @@ struct VulkanDescription {
     bool software = false;  // computes on this machine's processors
     std::string refused;    // why it cannot compute; "": it can, and the rest holds
     bool fused_fma = false;
-    bool keeps_subnormals = false;
+    bool flushes_subnormals = false;
     IntegerDot integer_dot = IntegerDot::none;
 };
 

@@ -108,7 +108,7 @@ TEST(Devices, TheCpuIsFirstAndEveryVulkanDeviceIsProvenOrRefused) {
         } else {
             EXPECT_NE(text.find("fma " + device["fma"].get<std::string>() + ", subnormals "),
                       std::string::npos);
-            EXPECT_TRUE(device["keeps_subnormals"].is_boolean());
+            EXPECT_TRUE(device["flushes_subnormals"].is_boolean());
             EXPECT_NE(text.find("integer dot product " + device["integer_dot"].get<std::string>()),
                       std::string::npos);
         }

@@ -137,7 +137,7 @@ TEST(VulkanProof, AnyDeviceProvesItsArithmeticAndWrongShadersAreFound) {
     ASSERT_TRUE(proof.ok()) << proof.error().message;
     EXPECT_EQ((*context)->exact_fma(), !proof->fused_fma);
     RecordProperty("fused_fma", proof->fused_fma ? "yes" : "no");
-    RecordProperty("keeps_subnormals", proof->keeps_subnormals ? "yes" : "no");
+    RecordProperty("flushes_subnormals", proof->flushes_subnormals ? "yes" : "no");
 }
 
 TEST(VulkanProof, AWrongIntegerDotProductIsNotUsed) {

@@ -61,6 +61,7 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::drain(int thread) {
+    const FlushedSubnormals flushed;
     const int rank = by_rank_ ? thread * ranks() / size() : 0;
     std::atomic<std::int64_t>& next = queues_[static_cast<std::size_t>(rank)].next;
     for (;;) {

@@ -6,12 +6,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "engine/host/flushed_subnormals.h"
 #include "engine/host/numa_nodes.h"
 
 namespace helix::engine {
 
 // Threads that run the tasks of one step together with the caller. Which thread runs which task is
-// left to chance, so tasks must not depend on it. One thread calls run() at a time.
+// left to chance, so tasks must not depend on it. One thread calls run() at a time. In tasks
+// subnormal numbers are zeros (FlushedSubnormals).
 //
 // Idle threads spin for some tens of microseconds and then sleep: several processes may share these
 // cores. A job does not wait for threads that were not there to take part: when the cores are busy
@@ -38,6 +40,7 @@ class ThreadPool {
     template <typename Task>
     void run(std::int64_t count, Task&& task) {
         if (size() == 1 || count <= 1) {
+            const FlushedSubnormals flushed;
             for (std::int64_t i = 0; i < count; ++i) task(i, 0);
             return;
         }

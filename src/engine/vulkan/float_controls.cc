@@ -16,7 +16,7 @@ constexpr std::size_t kHeaderWords = 5;
 struct FloatControl {
     std::uint32_t capability, mode;
 };
-constexpr FloatControl kDenormPreserve{4464, 4459};
+constexpr FloatControl kDenormFlushToZero{4465, 4460};
 constexpr FloatControl kSignedZeroInfNanPreserve{4466, 4461};
 
 constexpr std::uint32_t instruction(std::uint32_t words, std::uint32_t opcode) {
@@ -28,7 +28,7 @@ constexpr std::uint32_t instruction(std::uint32_t words, std::uint32_t opcode) {
 std::vector<std::uint32_t> with_float_controls(std::span<const std::uint32_t> code,
                                                const VulkanFloatControls& controls) {
     std::vector<FloatControl> wanted;
-    if (controls.keeps_subnormals) wanted.push_back(kDenormPreserve);
+    if (controls.flushes_subnormals) wanted.push_back(kDenormFlushToZero);
     if (controls.keeps_nan) wanted.push_back(kSignedZeroInfNanPreserve);
     std::vector<std::uint32_t> made(code.begin(), code.begin() + kHeaderWords);
     for (const FloatControl& control : wanted) {

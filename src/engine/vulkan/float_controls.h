@@ -8,9 +8,9 @@
 
 namespace helix::engine {
 
-// SPIR-V code of a shader with one entry point, told to keep of 32-bit floats what the device can
-// keep and drops unless told to: subnormal numbers, and the difference between zeros and what is no
-// number. `code` as it is where there is nothing to tell.
+// SPIR-V code of a shader with one entry point, told of 32-bit floats what the device takes orders
+// for: that subnormal numbers are zeros, and that the sign of zero, infinity and what is no number
+// are kept.
 std::vector<std::uint32_t> with_float_controls(std::span<const std::uint32_t> code,
                                                const VulkanFloatControls& controls);
 

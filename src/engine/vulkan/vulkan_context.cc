@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "engine/host/flushed_subnormals.h"
 #include "engine/vulkan/float_controls.h"
 #include "engine/vulkan/vulkan_result.h"
 
@@ -56,6 +57,7 @@ base::Result<std::shared_ptr<VulkanContext>> VulkanContext::create(
                                          joined(info.missing)));
     }
     std::shared_ptr<VulkanContext> context(new VulkanContext(std::move(instance), info));
+    const FlushedSubnormals flushed;  // for a device of software: its threads inherit it
     TRY_VOID(context->open());
     return context;
 }

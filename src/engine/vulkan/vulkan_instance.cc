@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "engine/host/flushed_subnormals.h"
 #include "engine/vulkan/vulkan_physical_device.h"
 #include "engine/vulkan/vulkan_result.h"
 
@@ -58,6 +59,7 @@ std::string list_of(std::span<const VulkanDeviceInfo> devices) {
 base::Result<std::shared_ptr<const VulkanInstance>> VulkanInstance::create(
     VulkanInstanceOptions options) {
     std::shared_ptr<VulkanInstance> instance(new VulkanInstance);
+    const FlushedSubnormals flushed;  // for devices of software: their threads inherit it
     TRY_VOID(instance->open(std::move(options)));
     return std::shared_ptr<const VulkanInstance>(std::move(instance));
 }

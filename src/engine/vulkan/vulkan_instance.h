@@ -14,9 +14,10 @@
 
 namespace helix::engine {
 
-// What shaders may tell a device to keep of 32-bit floats (VK_KHR_shader_float_controls).
+// What shaders may tell a device about 32-bit floats (VK_KHR_shader_float_controls); where they may
+// not, it does as it likes.
 struct VulkanFloatControls {
-    bool keeps_subnormals = false;
+    bool flushes_subnormals = false;
     bool keeps_nan = false;  // and infinity, and the sign of zero
 };
 

@@ -97,7 +97,7 @@ VulkanFloatControls float_controls(VkPhysicalDevice device) {
     vkGetPhysicalDeviceProperties2(device, &all);
     // Where widths depend on each other, doubles would have to be told the same.
     const bool alone = of.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
-    return {alone && of.shaderDenormPreserveFloat32 == VK_TRUE,
+    return {alone && of.shaderDenormFlushToZeroFloat32 == VK_TRUE,
             of.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE};
 }
 

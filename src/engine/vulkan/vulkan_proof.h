@@ -17,7 +17,7 @@ namespace helix::engine {
 // device where they are not is refused.
 struct VulkanProof {
     bool fused_fma = false;  // by itself; else shaders round once with doubles
-    bool keeps_subnormals = false;
+    bool flushes_subnormals = false;  // as the CPU's kernels do
     IntegerDot integer_dot = IntegerDot::none;
 };
 
@@ -31,8 +31,8 @@ struct DotCase {
 std::vector<DotCase> make_dot_cases();
 
 // Runs the arithmetic that all shaders rely on, on numbers that tell right from wrong, and has the
-// context use the shaders that suit. Subnormals may be lost: then numbers below 1.2e-38 are zeros,
-// and results may differ there from those of other devices. An integer dot product that is wrong is
+// context use the shaders that suit. A device may keep subnormals: then results below 1.2e-38 may
+// differ from those of other devices, where they are zeros. An integer dot product that is wrong is
 // not used. invalid: the device computes something else wrongly; names what.
 base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context,
                                 std::span<const DotCase> dots);

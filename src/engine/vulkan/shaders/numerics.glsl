@@ -1,43 +1,47 @@
 // Arithmetic with the same bits on every device: those of the CPU's kernels (engine/kernels). Vulkan promises correctly
 // rounded sums and products alone; the rest is here. Every float is `precise`: nothing is contracted or reordered.
+// Subnormal numbers are zeros, read and made.
 
 // m * 2^exponent, to the nearest float, ties to even. m has 26 bits or more; its last one says whether anything
-// that is not zero was cut off.
+// that is not zero was cut off. What is below the least normal number once it has 24 bits is zero.
 float compose(uint sign, uint m, int exponent) {
     int top = findMSB(m);
     int e = top + exponent;
-    if (e > 127) return uintBitsToFloat(sign | 0x7f800000u);
-    int shift = top - 23 + max(0, -126 - e);
-    if (shift > 31) return uintBitsToFloat(sign);
+    int shift = top - 23;
     uint kept = m >> shift;
     uint rest = m << (32 - shift);
     if (rest > 0x80000000u || (rest == 0x80000000u && (kept & 1u) != 0u)) ++kept;
-    return uintBitsToFloat(sign | ((e < -126 ? 0u : uint(e + 126) << 23) + kept));
+    if (kept == 0x1000000u) {
+        kept >>= 1;
+        ++e;
+    }
+    if (e > 127) return uintBitsToFloat(sign | 0x7f800000u);
+    if (e < -126) return uintBitsToFloat(sign);
+    return uintBitsToFloat(sign | ((uint(e + 126) << 23) + kept));
 }
 
 bool is_nan(float x) {
     return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
 }
 
-// The fraction of a number that is not zero, in [2^23, 2^24), and its exponent: fraction * 2^(exponent - 23).
+// The fraction of a normal number, in [2^23, 2^24), and its exponent: fraction * 2^(exponent - 23).
 void split(uint magnitude, out uint fraction, out int exponent) {
-    fraction = magnitude & 0x7fffffu;
+    fraction = (magnitude & 0x7fffffu) | 0x800000u;
     exponent = int(magnitude >> 23) - 127;
-    if (magnitude < 0x800000u) {
-        int up = 23 - findMSB(fraction);
-        fraction <<= up;
-        exponent = -126 - up;
-    } else {
-        fraction |= 0x800000u;
-    }
+}
+
+// The bits of a number's magnitude; those of a subnormal one are none.
+uint flushed_magnitude(uint bits) {
+    const uint magnitude = bits & 0x7fffffffu;
+    return magnitude < 0x800000u ? 0u : magnitude;
 }
 
 // a / b, correctly rounded. The device's quotient, which may be some units off, is mended in integers: its remainder
 // fits 32 bits.
 float div(float a, float b) {
     uint sign = (floatBitsToUint(a) ^ floatBitsToUint(b)) & 0x80000000u;
-    uint ua = floatBitsToUint(a) & 0x7fffffffu;
-    uint ub = floatBitsToUint(b) & 0x7fffffffu;
+    uint ua = flushed_magnitude(floatBitsToUint(a));
+    uint ub = flushed_magnitude(floatBitsToUint(b));
     const uint infinity = 0x7f800000u;
     if (ua > infinity || ub > infinity || (ua == ub && (ua == 0u || ua == infinity)))
         return uintBitsToFloat(0x7fc00000u);
@@ -65,8 +69,9 @@ float div(float a, float b) {
 // The square root, correctly rounded; mended as a quotient is.
 float square_root(float x) {
     uint u = floatBitsToUint(x);
-    uint magnitude = u & 0x7fffffffu;
-    if (magnitude == 0u || u == 0x7f800000u) return x;
+    uint magnitude = flushed_magnitude(u);
+    if (magnitude == 0u) return uintBitsToFloat(u & 0x80000000u);
+    if (u == 0x7f800000u) return x;
     if (u > 0x7f800000u) return uintBitsToFloat(0x7fc00000u);
     uint m;
     int e;
