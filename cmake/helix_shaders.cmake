@@ -1,6 +1,7 @@
 # helix_shaders(TARGET FOLDER): compiles each FOLDER/*.comp into SPIR-V, twice: "fused" for devices whose fma rounds
 # once, "exact" (HELIX_EXACT_FMA defined) for the others, where numerics.glsl rounds once with doubles. The target gets
 # both as constants: #include "shaders/TARGET.h" declares helix::engine::shaders::NAME for NAME.comp.
+# FOLDER/matrix/*.spv are kept as they are: their sources need a newer compiler (tools/matrix_shaders.sh).
 function(helix_shaders target folder)
     set(out ${CMAKE_BINARY_DIR}/shaders)
     file(GLOB shaders CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.comp)
@@ -26,6 +27,18 @@ function(helix_shaders target folder)
         endforeach()
         string(APPEND declared "extern const Shader ${name};\n")
         string(APPEND defined "${arrays}const Shader ${name}{\"${name}\", ${name}_fused, ${name}_exact};\n")
+        string(APPEND listed "&${name}, ")
+    endforeach()
+    file(GLOB kept CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/matrix/*.spv)
+    foreach(shader ${kept})
+        cmake_path(GET shader STEM name)
+        file(READ ${shader} bytes HEX)
+        string(REGEX REPLACE "(..)(..)(..)(..)" "0x\\4\\3\\2\\1," words "${bytes}")
+        file(CONFIGURE OUTPUT ${out}/${name}_fused.inc CONTENT
+            "constexpr std::uint32_t ${name}_fused[] = {${words}};\n")
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shader})
+        string(APPEND declared "extern const Shader ${name};\n")
+        string(APPEND defined "#include \"${name}_fused.inc\"\nconst Shader ${name}{\"${name}\", ${name}_fused, {}};\n")
         string(APPEND listed "&${name}, ")
     endforeach()
     set(space "namespace helix::engine::shaders {\n")

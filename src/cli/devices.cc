@@ -30,6 +30,7 @@ nlohmann::ordered_json device_json(const engine::VulkanDescription& d) {
     json["fma"] = d.fused_fma ? "fused" : "emulated";
     json["flushes_subnormals"] = d.flushes_subnormals;
     json["integer_dot"] = engine::to_string(d.integer_dot);
+    json["matrix_cores"] = engine::to_string(d.matrix_cores);
     return json;
 }
 
@@ -50,17 +51,21 @@ std::string row(const std::string& name, const std::string& type, std::int64_t b
     return fmt::format("{:<10} {:<14} {:>8}  {}\n", name, type, spec::format_bytes(bytes), device);
 }
 
+std::string feature_text(engine::FeatureProof proof) {
+    return std::string(engine::to_string(proof)) +
+           (proof == engine::FeatureProof::wrong ? " and not used" : "");
+}
+
 std::string device_text(const engine::VulkanDescription& d) {
     std::string text = row(fmt::format("vulkan:{}", d.index), d.type, d.memory_bytes, d.name);
     const std::string indent(11, ' ');
     if (!d.driver.empty()) text += fmt::format("{}driver {}\n", indent, d.driver);
     if (!d.uuid.empty()) text += fmt::format("{}UUID {}\n", indent, d.uuid);
     if (!d.refused.empty()) return text + fmt::format("{}refused: {}\n", indent, d.refused);
-    return text + fmt::format("{}fma {}, subnormals {}, integer dot product {}{}\n", indent,
-                              d.fused_fma ? "fused" : "emulated",
+    return text + fmt::format("{}fma {}, subnormals {}, integer dot product {}, matrix cores {}\n",
+                              indent, d.fused_fma ? "fused" : "emulated",
                               d.flushes_subnormals ? "flushed" : "kept",
-                              engine::to_string(d.integer_dot),
-                              d.integer_dot == engine::IntegerDot::wrong ? " and not used" : "");
+                              feature_text(d.integer_dot), feature_text(d.matrix_cores));
 }
 
 std::string devices_text(const base::Allowance& cpu, const engine::VulkanList& vulkan) {

@@ -78,8 +78,10 @@ std::string start_up_text(const engine::NamedDevice& device) {
     for (const auto& d : engine::list_vulkan_devices().devices) {
         if (fmt::format("vulkan:{}", d.index) != device.name) continue;
         if (!d.refused.empty()) return "refused: " + d.refused;
-        return fmt::format("fma {}, subnormals {}", d.fused_fma ? "fused" : "by doubles",
-                           d.flushes_subnormals ? "flushed" : "kept");
+        return fmt::format("fma {}, subnormals {}, integer dot product {}, matrix cores {}",
+                           d.fused_fma ? "fused" : "by doubles",
+                           d.flushes_subnormals ? "flushed" : "kept",
+                           engine::to_string(d.integer_dot), engine::to_string(d.matrix_cores));
     }
     return "";
 }

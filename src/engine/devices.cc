@@ -41,6 +41,7 @@ VulkanDescription description(const std::shared_ptr<const VulkanInstance>& insta
     d.fused_fma = proof->fused_fma;
     d.flushes_subnormals = proof->flushes_subnormals;
     d.integer_dot = proof->integer_dot;
+    d.matrix_cores = proof->matrix_cores;
     return d;
 }
 

@@ -12,7 +12,7 @@
 #include "engine/device/device.h"
 #include "engine/kernels/kernels.h"
 #include "engine/measure/device_speed.h"
-#include "engine/vulkan/integer_dot.h"
+#include "engine/vulkan/feature_proof.h"
 #include "model/model_config.h"
 
 namespace helix::engine {
@@ -29,7 +29,8 @@ struct VulkanDescription {
     std::string refused;    // why it cannot compute; "": it can, and the rest holds
     bool fused_fma = false;
     bool flushes_subnormals = false;
-    IntegerDot integer_dot = IntegerDot::none;
+    FeatureProof integer_dot = FeatureProof::none;
+    FeatureProof matrix_cores = FeatureProof::none;
 };
 
 struct VulkanList {

@@ -149,14 +149,14 @@ TEST(VulkanProof, AWrongIntegerDotProductIsNotUsed) {
     ASSERT_TRUE(context.ok());
     const auto right = prove(*context);
     ASSERT_TRUE(right.ok()) << right.error().message;
-    EXPECT_EQ(right->integer_dot, IntegerDot::proven);
+    EXPECT_EQ(right->integer_dot, FeatureProof::proven);
     EXPECT_TRUE((*context)->integer_dot());
     // As if the device had been off by one in the last case.
     std::vector<DotCase> dots = make_dot_cases();
     ++dots.back().right;
-    const auto wrong = prove(*context, dots);
+    const auto wrong = prove(*context, dots, make_matrix_cases());
     ASSERT_TRUE(wrong.ok()) << wrong.error().message;
-    EXPECT_EQ(wrong->integer_dot, IntegerDot::wrong);
+    EXPECT_EQ(wrong->integer_dot, FeatureProof::wrong);
     EXPECT_FALSE((*context)->integer_dot());
 
     info.integer_dot = false;
@@ -164,7 +164,7 @@ TEST(VulkanProof, AWrongIntegerDotProductIsNotUsed) {
     ASSERT_TRUE(without.ok());
     const auto none = prove(*without);
     ASSERT_TRUE(none.ok()) << none.error().message;
-    EXPECT_EQ(none->integer_dot, IntegerDot::none);
+    EXPECT_EQ(none->integer_dot, FeatureProof::none);
     EXPECT_FALSE((*without)->integer_dot());
 }
 

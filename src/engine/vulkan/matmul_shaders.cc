@@ -12,6 +12,7 @@ struct MatmulShaders {
     const Shader& dot;
     const Shader& tiled;
     const Shader& tiled_dot;
+    const Shader* matrix = nullptr;
 };
 
 MatmulShaders matmul_shaders(model::TensorType type) {
@@ -24,27 +25,38 @@ MatmulShaders matmul_shaders(model::TensorType type) {
         case model::TensorType::bf16:
             return {matmul_bf16, matmul_bf16, matmul_bf16_tiled, matmul_bf16_tiled};
         case model::TensorType::q8_0:
-            return {matmul_q8_0, matmul_q8_0_dot, matmul_q8_0_tiled, matmul_q8_0_tiled_dot};
+            return {matmul_q8_0, matmul_q8_0_dot, matmul_q8_0_tiled, matmul_q8_0_tiled_dot,
+                    &matmul_q8_0_matrix};
         case model::TensorType::q4_0:
-            return {matmul_q4_0, matmul_q4_0_dot, matmul_q4_0_tiled, matmul_q4_0_tiled_dot};
+            return {matmul_q4_0, matmul_q4_0_dot, matmul_q4_0_tiled, matmul_q4_0_tiled_dot,
+                    &matmul_q4_0_matrix};
         case model::TensorType::q4_1:
-            return {matmul_q4_1, matmul_q4_1_dot, matmul_q4_1_tiled, matmul_q4_1_tiled_dot};
+            return {matmul_q4_1, matmul_q4_1_dot, matmul_q4_1_tiled, matmul_q4_1_tiled_dot,
+                    &matmul_q4_1_matrix};
         case model::TensorType::q5_0:
-            return {matmul_q5_0, matmul_q5_0_dot, matmul_q5_0_tiled, matmul_q5_0_tiled_dot};
+            return {matmul_q5_0, matmul_q5_0_dot, matmul_q5_0_tiled, matmul_q5_0_tiled_dot,
+                    &matmul_q5_0_matrix};
         case model::TensorType::q5_1:
-            return {matmul_q5_1, matmul_q5_1_dot, matmul_q5_1_tiled, matmul_q5_1_tiled_dot};
+            return {matmul_q5_1, matmul_q5_1_dot, matmul_q5_1_tiled, matmul_q5_1_tiled_dot,
+                    &matmul_q5_1_matrix};
         case model::TensorType::q3_k:
-            return {matmul_q3_k, matmul_q3_k_dot, matmul_q3_k_tiled, matmul_q3_k_tiled_dot};
+            return {matmul_q3_k, matmul_q3_k_dot, matmul_q3_k_tiled, matmul_q3_k_tiled_dot,
+                    &matmul_q3_k_matrix};
         case model::TensorType::q4_k:
-            return {matmul_q4_k, matmul_q4_k_dot, matmul_q4_k_tiled, matmul_q4_k_tiled_dot};
+            return {matmul_q4_k, matmul_q4_k_dot, matmul_q4_k_tiled, matmul_q4_k_tiled_dot,
+                    &matmul_q4_k_matrix};
         case model::TensorType::q5_k:
-            return {matmul_q5_k, matmul_q5_k_dot, matmul_q5_k_tiled, matmul_q5_k_tiled_dot};
+            return {matmul_q5_k, matmul_q5_k_dot, matmul_q5_k_tiled, matmul_q5_k_tiled_dot,
+                    &matmul_q5_k_matrix};
         case model::TensorType::q6_k:
-            return {matmul_q6_k, matmul_q6_k_dot, matmul_q6_k_tiled, matmul_q6_k_tiled_dot};
+            return {matmul_q6_k, matmul_q6_k_dot, matmul_q6_k_tiled, matmul_q6_k_tiled_dot,
+                    &matmul_q6_k_matrix};
         case model::TensorType::iq4_nl:
-            return {matmul_iq4_nl, matmul_iq4_nl_dot, matmul_iq4_nl_tiled, matmul_iq4_nl_tiled_dot};
+            return {matmul_iq4_nl, matmul_iq4_nl_dot, matmul_iq4_nl_tiled, matmul_iq4_nl_tiled_dot,
+                    &matmul_iq4_nl_matrix};
         case model::TensorType::mxfp4:
-            return {matmul_mxfp4, matmul_mxfp4_dot, matmul_mxfp4_tiled, matmul_mxfp4_tiled_dot};
+            return {matmul_mxfp4, matmul_mxfp4_dot, matmul_mxfp4_tiled, matmul_mxfp4_tiled_dot,
+                    &matmul_mxfp4_matrix};
     }
     CHECK(false);
 }
@@ -59,6 +71,10 @@ const Shader& matmul_shader(model::TensorType type, bool integer_dot) {
 const Shader& tiled_matmul_shader(model::TensorType type, bool integer_dot) {
     const MatmulShaders of = matmul_shaders(type);
     return integer_dot ? of.tiled_dot : of.tiled;
+}
+
+const Shader* matrix_matmul_shader(model::TensorType type) {
+    return matmul_shaders(type).matrix;
 }
 
 }  // namespace helix::engine

@@ -30,6 +30,9 @@ constexpr std::int64_t kTileLanes = 16;
 constexpr std::int64_t kMostEach = 4;
 // Workgroups that keep a device busy: with fewer, tiles have fewer outputs.
 constexpr std::int64_t kEnoughTiles = 128;
+// The same of matmul_matrix.glsl, and the most rows of a tile there.
+constexpr std::int64_t kEnoughMatrixGroups = 256;
+constexpr std::int64_t kMostMatrixRows = 128;
 
 // As matmul_quantised.glsl and matmul_float.glsl have them.
 static_assert(ops::kSegmentColumns == 256 && ops::kFloatSegmentColumns == 64);
@@ -51,6 +54,27 @@ std::int64_t tiles_of(std::int64_t rows, std::int64_t experts, std::int64_t tile
     if (experts == 0) return (rows + tile_rows - 1) / tile_rows;
     // Every expert may have a tile that is not full.
     return std::min(rows, rows / tile_rows + experts);
+}
+
+// What a workgroup on matrix cores computes at once: as constants of matmul_matrix.glsl.
+struct MatrixTile {
+    std::int64_t rows, panels, stage_blocks, panels_each, rows_each;
+};
+
+// Eight subgroups have a tile of 16 x 16 or more each, where there are as many.
+MatrixTile matrix_tile(std::int64_t rows, std::int64_t experts, std::int64_t panels, bool halves) {
+    const std::int64_t each = experts == 0 ? rows : rows / experts;
+    MatrixTile tile{16, 8, 4, 1, 1};
+    while (tile.rows < each && tile.rows < kMostMatrixRows) tile.rows *= 2;
+    const std::int64_t tiles = tiles_of(rows, experts, tile.rows);
+    const auto groups = [&] { return tiles * ((panels + tile.panels - 1) / tile.panels); };
+    while (tile.panels > 1 && groups() < kEnoughMatrixGroups) tile.panels /= 2;
+    const std::int64_t of_subgroup = std::max<std::int64_t>(1, tile.rows / 16 * tile.panels / 8);
+    tile.rows_each = std::min<std::int64_t>(
+        tile.rows / 16, of_subgroup > 4 ? 4 : std::min<std::int64_t>(of_subgroup, 2));
+    tile.panels_each = of_subgroup / tile.rows_each;
+    if (halves || tile.rows * tile.panels >= 128 * 8) tile.stage_blocks = 2;
+    return tile;
 }
 
 // Up to kMaxTileRows the weights are read once by either kernel, and the one without shared memory
@@ -79,8 +103,21 @@ struct MatmulInputs {
     std::int64_t rows = 0;
 };
 
+void record_on_cores(VulkanCommands::Operator& record, const Shader& shader, const MatmulPush& push,
+                     model::TensorType type, std::int64_t panels) {
+    const bool halves = type == model::TensorType::q6_k || type == model::TensorType::q3_k;
+    const MatrixTile tile = matrix_tile(push.rows, push.experts, panels, halves);
+    const std::uint32_t constants[] = {word(tile.rows), word(tile.panels), word(tile.stage_blocks),
+                                       word(tile.panels_each), word(tile.rows_each)};
+    record.dispatch(
+        shader, push,
+        {tiles_of(push.rows, push.experts, tile.rows), (panels + tile.panels - 1) / tile.panels, 1},
+        constants);
+}
+
 void record_projection(VulkanCommands::Operator& record, const ops::Projection& to,
-                       const MatmulInputs& x, const VulkanRouting* routing, bool integer_dot) {
+                       const MatmulInputs& x, const VulkanRouting* routing,
+                       const VulkanContext& context) {
     const VulkanMatrix& matrix = vulkan(to.matrix);
     const MatrixShape& shape = matrix.shape();
     const bool quantised = ops::takes_quantised_input(shape.type);
@@ -88,13 +125,17 @@ void record_projection(VulkanCommands::Operator& record, const ops::Projection& 
     CHECK(panels.ok());
     const std::int64_t experts = routing == nullptr ? 0 : shape.count;
     const std::int64_t n_panels = (shape.rows + kPanelOutputs - 1) / kPanelOutputs;
-    const MatmulTile tile = matmul_tile(x.rows, experts, n_panels);
-    const std::int64_t tiles = tiles_of(x.rows, experts, tile.rows);
     const MatmulPush push{matrix.address(),       quantised ? x.quantised : x.floats,
                           vulkan(to.y).address(), routing == nullptr ? 0 : routing->first_visit(),
                           word(x.rows),           word(shape.cols),
                           word(shape.rows),       word(panels->panel_bytes() / 4),
                           word(experts),          to.accumulate ? 1U : 0U};
+    const Shader* cores = context.matrix_cores() ? matrix_matmul_shader(shape.type) : nullptr;
+    if (cores != nullptr && (experts == 0 ? x.rows : x.rows / experts) > kMaxTileRows)
+        return record_on_cores(record, *cores, push, shape.type, n_panels);
+    const MatmulTile tile = matmul_tile(x.rows, experts, n_panels);
+    const std::int64_t tiles = tiles_of(x.rows, experts, tile.rows);
+    const bool integer_dot = context.integer_dot();
     if (!tile.tiled) {
         const std::uint32_t constants[] = {word(tile.rows)};
         record.dispatch(matmul_shader(shape.type, integer_dot), push, {n_panels, tiles, 1},
@@ -164,7 +205,7 @@ void VulkanDevice::multiply(const Buffer& x, std::int64_t rows, std::span<const 
         record.barrier();
     }
     for (const ops::Projection& one : to)
-        record_projection(record, one, inputs, routing, context_->integer_dot());
+        record_projection(record, one, inputs, routing, *context_);
 }
 
 void VulkanDevice::matmul(const ops::Matmul& op) {

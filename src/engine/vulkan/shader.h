@@ -10,7 +10,8 @@ namespace helix::engine {
 struct Shader {
     const char* name;
     std::span<const std::uint32_t> fused;  // for devices whose fma rounds once
-    std::span<const std::uint32_t> exact;  // for others that have doubles
+    // For others that have doubles; empty in what is for matrix cores, whose devices are no such.
+    std::span<const std::uint32_t> exact;
 };
 
 namespace shaders {

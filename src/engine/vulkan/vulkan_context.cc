@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "engine/host/flushed_subnormals.h"
+#include "engine/vulkan/cooperative_matrix.h"
 #include "engine/vulkan/float_controls.h"
 #include "engine/vulkan/vulkan_result.h"
 
@@ -22,7 +23,7 @@ std::string joined(const std::vector<std::string>& names) {
     return all;
 }
 
-// The features that shaders use; `dot` is chained where the device has it.
+// The features that shaders use; `dot` and `matrices` are chained where the device has them.
 struct Features {
     explicit Features(const VulkanDeviceInfo& info) {
         all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
@@ -33,7 +34,11 @@ struct Features {
         of11.pNext = &of12;
         of11.storageBuffer16BitAccess = VK_TRUE;
         of12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
-        of12.pNext = info.integer_dot ? &dot : nullptr;
+        if (info.integer_dot) add(dot);
+        if (info.matrix_cores) {
+            add(matrices);
+            of12.vulkanMemoryModel = VK_TRUE;
+        }
         of12.storageBuffer8BitAccess = VK_TRUE;
         of12.shaderInt8 = VK_TRUE;
         of12.bufferDeviceAddress = VK_TRUE;
@@ -41,11 +46,19 @@ struct Features {
         of12.scalarBlockLayout = VK_TRUE;
         dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR;
         dot.shaderIntegerDotProduct = VK_TRUE;
+        matrices.sType = CooperativeMatrixFeatures::kType;
+        matrices.cooperativeMatrix = VK_TRUE;
+    }
+    template <typename Of>
+    void add(Of& more) {
+        more.pNext = of12.pNext;
+        of12.pNext = &more;
     }
     VkPhysicalDeviceFeatures2 all{};
     VkPhysicalDeviceVulkan11Features of11{};
     VkPhysicalDeviceVulkan12Features of12{};
     VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dot{};
+    CooperativeMatrixFeatures matrices;
 };
 
 }  // namespace
@@ -92,15 +105,17 @@ base::Status VulkanContext::open_device() {
     queue.queueFamilyIndex = static_cast<std::uint32_t>(info_.compute_family);
     queue.queueCount = 1;
     queue.pQueuePriorities = &priority;
-    const char* dot = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    std::vector<const char*> extensions;
+    if (info_.integer_dot) extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    if (info_.matrix_cores) extensions.push_back(kCooperativeMatrixExtension);
     const Features features(info_);
     VkDeviceCreateInfo create{};
     create.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
     create.pNext = &features.all;
     create.queueCreateInfoCount = 1;
     create.pQueueCreateInfos = &queue;
-    create.enabledExtensionCount = info_.integer_dot ? 1 : 0;
-    create.ppEnabledExtensionNames = &dot;
+    create.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+    create.ppEnabledExtensionNames = extensions.data();
     return vulkan_status(vkCreateDevice(info_.handle, &create, nullptr, &device_),
                          "opening a device");
 }

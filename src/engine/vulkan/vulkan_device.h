@@ -39,7 +39,7 @@ class VulkanDevice final : public Device {
     // Whether it multiplies bytes by its integer dot product, where that is proven: the same
     // integers either way. At first it does.
     void use_integer_dot(bool use) {
-        context_->use_integer_dot(use && proof_.integer_dot == IntegerDot::proven);
+        context_->use_integer_dot(use && proof_.integer_dot == FeatureProof::proven);
     }
 
     // Batches of commands so far.

@@ -135,7 +135,7 @@ base::Status VulkanInstance::list_devices() {
     TRY_VOID(vulkan_status(vkEnumeratePhysicalDevices(instance_, &count, handles.data()),
                            "listing its devices"));
     for (const VkPhysicalDevice handle : handles) {
-        devices_.push_back(describe_physical_device(handle));
+        devices_.push_back(describe_physical_device(instance_, handle));
         devices_.back().index = static_cast<int>(devices_.size()) - 1;
     }
     return base::Ok{};

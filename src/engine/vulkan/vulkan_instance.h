@@ -37,6 +37,7 @@ struct VulkanDeviceInfo {
     bool memory_budget = false;        // says how much memory is free
     bool doubles = false;
     bool integer_dot = false;
+    bool matrix_cores = false;  // that multiply matrices of bytes as shaders/matrix/ does
     VulkanFloatControls float_controls = {};
     // What every shader needs and the device has not, like "bufferDeviceAddress"; empty: nothing.
     std::vector<std::string> missing;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/machine.h"
+#include "engine/vulkan/cooperative_matrix.h"
 
 namespace helix::engine {
 namespace {
@@ -88,6 +89,52 @@ void describe_features(VulkanDeviceInfo& info) {
     need(of11.storageBuffer16BitAccess, "storageBuffer16BitAccess");
 }
 
+// Whether a subgroup multiplies 16 x 32 signed bytes by 32 x 16.
+bool multiplies_bytes(VkInstance instance, VkPhysicalDevice device) {
+    const auto get = reinterpret_cast<GetCooperativeMatrixProperties>(
+        vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
+    if (get == nullptr) return false;
+    std::uint32_t count = 0;
+    if (get(device, &count, nullptr) != VK_SUCCESS) return false;
+    std::vector<CooperativeMatrixProperties> all(count);
+    for (CooperativeMatrixProperties& one : all) one.sType = CooperativeMatrixProperties::kType;
+    if (get(device, &count, all.data()) != VK_SUCCESS) return false;
+    using Of = CooperativeMatrixProperties;
+    return std::any_of(all.begin(), all.end(), [](const Of& one) {
+        return one.m == 16 && one.n == 16 && one.k == 32 && one.a_type == Of::kSigned8 &&
+               one.b_type == Of::kSigned8 && one.c_type == Of::kSigned32 &&
+               one.result_type == Of::kSigned32 && one.scope == Of::kSubgroup;
+    });
+}
+
+// As shaders/matrix/ needs them: with subgroups of 32 alone, of which a workgroup of 256 has eight,
+// and 48 KiB of shared memory.
+bool has_matrix_cores(VkInstance instance, VkPhysicalDevice device) {
+    constexpr std::uint32_t kSubgroupSize = 32;
+    constexpr std::uint32_t kSharedBytes = 48 << 10;
+    if (!has_extension(device, kCooperativeMatrixExtension) ||
+        !has_extension(device, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
+        return false;
+    VkPhysicalDeviceSubgroupSizeControlPropertiesEXT sizes{};
+    sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT;
+    VkPhysicalDeviceProperties2 properties{};
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &sizes;
+    vkGetPhysicalDeviceProperties2(device, &properties);
+    CooperativeMatrixFeatures matrices;
+    VkPhysicalDeviceVulkan12Features of12{};
+    of12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    of12.pNext = &matrices;
+    VkPhysicalDeviceFeatures2 features{};
+    features.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    features.pNext = &of12;
+    vkGetPhysicalDeviceFeatures2(device, &features);
+    return sizes.minSubgroupSize == kSubgroupSize && sizes.maxSubgroupSize == kSubgroupSize &&
+           properties.properties.limits.maxComputeSharedMemorySize >= kSharedBytes &&
+           of12.vulkanMemoryModel == VK_TRUE && matrices.cooperativeMatrix == VK_TRUE &&
+           multiplies_bytes(instance, device);
+}
+
 VulkanFloatControls float_controls(VkPhysicalDevice device) {
     VkPhysicalDeviceFloatControlsProperties of{};
     of.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
@@ -103,7 +150,7 @@ VulkanFloatControls float_controls(VkPhysicalDevice device) {
 
 }  // namespace
 
-VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device) {
+VulkanDeviceInfo describe_physical_device(VkInstance instance, VkPhysicalDevice device) {
     VulkanDeviceInfo info;
     info.handle = device;
     VkPhysicalDeviceDriverProperties driver{};
@@ -140,6 +187,7 @@ VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device) {
         info.missing.emplace_back("workgroups of 256");
     describe_features(info);
     info.float_controls = float_controls(device);
+    info.matrix_cores = has_matrix_cores(instance, device);
     return info;
 }
 

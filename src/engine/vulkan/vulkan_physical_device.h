@@ -5,7 +5,7 @@
 namespace helix::engine {
 
 // All of it but the index.
-VulkanDeviceInfo describe_physical_device(VkPhysicalDevice device);
+VulkanDeviceInfo describe_physical_device(VkInstance instance, VkPhysicalDevice device);
 
 // What of its memory is free for this process: by VK_EXT_memory_budget, else all of the heap; of a
 // device without memory of its own no more than what the machine has.

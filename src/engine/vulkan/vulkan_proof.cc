@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -236,32 +237,101 @@ base::Result<std::string> try_bits(const std::shared_ptr<VulkanContext>& context
 
 // ---- the integer dot product
 
+std::uint32_t dot_of_words(std::uint32_t a, std::uint32_t b) {
+    std::int32_t sum = 0;
+    for (int byte = 0; byte < 32; byte += 8)
+        sum += static_cast<std::int8_t>(a >> byte) * static_cast<std::int8_t>(b >> byte);
+    return static_cast<std::uint32_t>(sum);
+}
+
 DotCase dot_case(std::int32_t sum, const std::array<std::uint32_t, 4>& w,
                  const std::array<std::uint32_t, 4>& x) {
     DotCase made{sum, w, x, sum};
-    for (std::size_t k = 0; k < 4; ++k) {
-        for (int byte = 0; byte < 32; byte += 8) {
-            made.right +=
-                static_cast<std::int8_t>(w[k] >> byte) * static_cast<std::int8_t>(x[k] >> byte);
-        }
-    }
+    for (std::size_t k = 0; k < 4; ++k)
+        made.right += static_cast<std::int32_t>(dot_of_words(w[k], x[k]));
     return made;
 }
 
-base::Result<IntegerDot> try_dots(const std::shared_ptr<VulkanContext>& context,
-                                  std::span<const DotCase> dots) {
+base::Result<FeatureProof> try_dots(const std::shared_ptr<VulkanContext>& context,
+                                    std::span<const DotCase> dots) {
     static_assert(sizeof(DotCase) == 40);  // as prove_dot.comp has it
-    if (!context->info().integer_dot) return IntegerDot::none;
+    if (!context->info().integer_dot) return FeatureProof::none;
     TRY(const std::vector<std::uint32_t> results,
         run_cases<std::uint32_t>(context, shaders::prove_dot, std::as_bytes(dots), dots.size(),
                                  dots.size()));
     for (std::size_t i = 0; i < dots.size(); ++i) {
-        if (results[i] != static_cast<std::uint32_t>(dots[i].right)) return IntegerDot::wrong;
+        if (results[i] != static_cast<std::uint32_t>(dots[i].right)) return FeatureProof::wrong;
     }
-    return IntegerDot::proven;
+    return FeatureProof::proven;
+}
+
+// ---- matrix cores
+
+// As prove_matrix.comp has a case: all but what is right.
+constexpr std::size_t kMatrixWords = 288;
+static_assert(offsetof(MatrixCase, right) == 4 * kMatrixWords);
+
+void set_right(MatrixCase& of) {
+    const FlushedSubnormals flushed;
+    for (std::size_t r = 0; r < 16; ++r) {
+        for (std::size_t o = 0; o < 16; ++o) {
+            std::uint32_t sum = 0;
+            for (std::size_t k = 0; k < 8; ++k)
+                sum += dot_of_words(of.outputs[o][k], of.rows[r][k]);
+            const float scale = of.output_scales[o] * of.row_scales[r];
+            of.right[r][o] =
+                std::fma(static_cast<float>(static_cast<std::int32_t>(sum)), scale, 0.0F);
+        }
+    }
+}
+
+base::Result<FeatureProof> try_matrices(const std::shared_ptr<VulkanContext>& context,
+                                        std::span<const MatrixCase> matrices) {
+    if (!context->info().matrix_cores || context->exact_fma()) return FeatureProof::none;
+    std::vector<std::uint32_t> words;
+    for (const MatrixCase& of : matrices) {
+        std::array<std::uint32_t, kMatrixWords> given;
+        std::memcpy(given.data(), &of, sizeof given);
+        words.insert(words.end(), given.begin(), given.end());
+    }
+    constexpr std::size_t kResultsOfCase = 256;
+    TRY(const std::vector<float> results,
+        run_cases<float>(context, shaders::prove_matrix, std::as_bytes(std::span(words)),
+                         matrices.size(), kResultsOfCase * matrices.size()));
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+        for (std::size_t k = 0; k < kResultsOfCase; ++k) {
+            if (!same(results[kResultsOfCase * i + k], matrices[i].right[k / 16][k % 16]))
+                return FeatureProof::wrong;
+        }
+    }
+    return FeatureProof::proven;
 }
 
 }  // namespace
+
+std::vector<MatrixCase> make_matrix_cases() {
+    constexpr std::uint32_t kLeast = 0x80808080U;
+    constexpr std::uint32_t kMost = 0x7f7f7f7fU;
+    base::Random random(45);
+    std::vector<MatrixCase> cases(64);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+        MatrixCase& made = cases[i];
+        const auto any = [&](std::uint32_t extreme) {
+            return i == 0 || random.chance(0.1) ? extreme
+                                                : static_cast<std::uint32_t>(random.next());
+        };
+        for (std::size_t r = 0; r < 16; ++r) {
+            for (std::size_t k = 0; k < 8; ++k) {
+                made.outputs[r][k] = any(r % 2 == 0 ? kLeast : kMost);
+                made.rows[r][k] = any(r % 3 == 0 ? kLeast : kMost);
+            }
+            made.output_scales[r] = static_cast<float>(random.uniform() * 2 - 1);
+            made.row_scales[r] = static_cast<float>(random.uniform() * 2 - 1);
+        }
+        set_right(made);
+    }
+    return cases;
+}
 
 std::vector<DotCase> make_dot_cases() {
     constexpr std::uint32_t kLeast = 0x80808080U;
@@ -291,7 +361,8 @@ std::vector<DotCase> make_dot_cases() {
 }
 
 base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context,
-                                std::span<const DotCase> dots) {
+                                std::span<const DotCase> dots,
+                                std::span<const MatrixCase> matrices) {
     const std::vector<Case> cases = make_cases();
     VulkanProof proof;
     context->use_exact_fma(false);
@@ -315,12 +386,14 @@ base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context,
     if (!wrong.first.empty()) return base::invalid(name() + " computes wrongly: " + wrong.first);
     proof.flushes_subnormals = wrong.with_subnormals == 0;
     TRY(proof.integer_dot, try_dots(context, dots));
-    context->use_integer_dot(proof.integer_dot == IntegerDot::proven);
+    context->use_integer_dot(proof.integer_dot == FeatureProof::proven);
+    TRY(proof.matrix_cores, try_matrices(context, matrices));
+    context->use_matrix_cores(proof.matrix_cores == FeatureProof::proven);
     return proof;
 }
 
 base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context) {
-    return prove(context, make_dot_cases());
+    return prove(context, make_dot_cases(), make_matrix_cases());
 }
 
 }  // namespace helix::engine

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/vulkan/integer_dot.h"
+#include "engine/vulkan/feature_proof.h"
 #include "engine/vulkan/vulkan_context.h"
 
 namespace helix::engine {
@@ -16,9 +16,10 @@ namespace helix::engine {
 // conversions and what is done to bits, across the edges of subgroups, are always the CPU's: a
 // device where they are not is refused.
 struct VulkanProof {
-    bool fused_fma = false;  // by itself; else shaders round once with doubles
+    bool fused_fma = false;           // by itself; else shaders round once with doubles
     bool flushes_subnormals = false;  // as the CPU's kernels do
-    IntegerDot integer_dot = IntegerDot::none;
+    FeatureProof integer_dot = FeatureProof::none;
+    FeatureProof matrix_cores = FeatureProof::none;
 };
 
 // right = sum + the dot product of 16 signed bytes, four to a word.
@@ -30,12 +31,24 @@ struct DotCase {
 // Those that tell whether a device's integer dot product is right.
 std::vector<DotCase> make_dot_cases();
 
+// right, of each row and output: the products' sum, times (the output's scale times the row's).
+struct MatrixCase {
+    std::array<std::array<std::uint32_t, 8>, 16> outputs;  // signed bytes, four to a word
+    std::array<std::array<std::uint32_t, 8>, 16> rows;
+    std::array<float, 16> output_scales, row_scales;
+    std::array<std::array<float, 16>, 16> right;  // [row][output]
+};
+// Those that tell whether a device's matrix cores are right.
+std::vector<MatrixCase> make_matrix_cases();
+
 // Runs the arithmetic that all shaders rely on, on numbers that tell right from wrong, and has the
 // context use the shaders that suit. A device may keep subnormals: then results below 1.2e-38 may
-// differ from those of other devices, where they are zeros. An integer dot product that is wrong is
-// not used. invalid: the device computes something else wrongly; names what.
+// differ from those of other devices, where they are zeros. An integer dot product and matrix
+// cores that are wrong are not used. invalid: the device computes something else wrongly; names
+// what.
 base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context,
-                                std::span<const DotCase> dots);
+                                std::span<const DotCase> dots,
+                                std::span<const MatrixCase> matrices);
 base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context);
 
 }  // namespace helix::engine

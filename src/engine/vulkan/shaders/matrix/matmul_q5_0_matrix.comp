@@ -1,0 +1,4 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "dot_q5_0.glsl"
+#include "matmul_matrix.glsl"
