@@ -20,12 +20,23 @@ namespace helix::engine {
 namespace {
 
 constexpr std::int64_t kChunk = ops::kChunkPositions;
-static_assert(kChunk == 128);             // as attention_common.glsl has it
-constexpr std::int64_t kMostQueries = 8;  // of attention.comp
-// Workgroups that keep a device busy: with fewer, chunks are taken apart, as far as there is room
-// for their sums.
-constexpr std::int64_t kEnoughGroups = 256;
+static_assert(kChunk == 128);  // as attention_common.glsl has it
+// Of attention.comp.
+constexpr std::int64_t kMostQueryFloats = 2048;  // of a workgroup
+constexpr std::int64_t kMostParts = 4;
 constexpr std::int64_t kMostPartialBytes = 128 << 20;
+
+// What suits a kind of device.
+struct AttentionSizes {
+    std::int64_t most_queries;  // of a workgroup, up to 16
+    std::int64_t ahead;         // elements that a lane reads before it adds the first: 4, 8 or 16
+    // Workgroups that keep it busy: with fewer, chunks are taken apart, as far as there is room for
+    // their sums.
+    std::int64_t enough_groups;
+};
+constexpr AttentionSizes kCardSizes{16, 16, 512};
+// The larger they are the longer is the program, which a device of software is long in compiling.
+constexpr AttentionSizes kSoftwareSizes{8, 4, 256};
 
 // As Row, Tile and Params of attention_common.glsl.
 struct AttentionRow {
@@ -42,17 +53,60 @@ struct AttentionPush {
     float scale;
 };
 
+// The greatest power of two that is no more than n, and 1 where there is none.
+std::int64_t floor_power(std::int64_t n) {
+    return static_cast<std::int64_t>(
+        std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(1, n))));
+}
+// The greatest that divides n.
+std::int64_t lowest_power(std::int64_t n) {
+    return n & -n;
+}
+
 // Queries that read keys and values together: heads of a group, and rows of a sequence.
 struct AttentionQueries {
     std::int64_t heads, rows;
 };
 
-AttentionQueries queries_of(const ops::Attention& op, const ops::KvLayout& layout) {
+AttentionQueries queries_of(const ops::Attention& op, const ops::KvLayout& layout,
+                            const AttentionSizes& sizes) {
     std::int64_t most = 1;
     for (const ops::SequenceRows& s : op.sequences) most = std::max<std::int64_t>(most, s.rows);
-    const std::int64_t all = std::min(kMostQueries, kMaxHeadDim / layout.head_dim);
+    // In powers of two, which lanes divide among them.
+    const std::int64_t padded = (layout.head_dim + 3) / 4 * 4;
+    const std::int64_t all = std::min(sizes.most_queries, floor_power(kMostQueryFloats / padded));
     const std::int64_t heads = std::min<std::int64_t>(all, op.n_heads / layout.n_kv_heads);
     return {heads, most == 1 ? 1 : all / heads};
+}
+
+// How the lanes of a workgroup divide its work, as the constants of attention.comp have it.
+struct AttentionLanes {
+    std::int64_t score_parts, together, value_parts, value_words, keys_ahead, values_ahead;
+};
+
+AttentionLanes lanes_of(const ops::KvLayout& layout, AttentionQueries queries,
+                        const AttentionSizes& sizes) {
+    const std::int64_t all = queries.heads * queries.rows;
+    const bool many = 2 * all > sizes.most_queries;
+    const std::int64_t elements = 4 / layout.element_bytes();  // of a word
+    const std::int64_t words = (layout.head_dim + elements - 1) / elements;
+    AttentionLanes lanes{};
+    // Each key and each part of a query that a lane reads is multiplied several times.
+    lanes.score_parts = many ? kMostParts : (all >= 4 ? 2 : 1);
+    lanes.together = layout.block_size % elements == 0 ? std::min(elements, lanes.score_parts) : 1;
+    // Few queries: as many parts as leave a word of a head to each lane.
+    lanes.value_parts = many ? kMostParts : 1;
+    while (2 * lanes.value_parts <= std::min(all, kMostParts) &&
+           2 * lanes.value_parts * words <= kChunk)
+        lanes.value_parts *= 2;
+    const std::int64_t words_of_lane = words * lanes.value_parts / kChunk;
+    lanes.value_words = many ? std::min(floor_power(words_of_lane), 4 / elements) : 1;
+    lanes.keys_ahead = sizes.ahead;
+    // Those that are read together lie in one page.
+    lanes.values_ahead =
+        std::clamp<std::int64_t>(lowest_power(layout.block_size), 4,
+                                 std::max<std::int64_t>(4, sizes.ahead / lanes.value_words));
+    return lanes;
 }
 
 // What a call attends with, in the order of its sequences.
@@ -117,10 +171,17 @@ AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
 // Of all tiles of rows (y), as many at once as a dispatch takes. x: parts of the heads; z: a
 // workgroup for each chunk, or 0: one for all of them.
 void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, VulkanGroups groups,
-                    const ops::KvLayout& layout, AttentionQueries queries) {
+                    const ops::KvLayout& layout, AttentionQueries queries, AttentionLanes lanes) {
     const std::uint32_t constants[] = {static_cast<std::uint32_t>(layout.type),
-                                       groups.z > 0 ? 1U : 0U, word(queries.heads),
-                                       word(queries.rows)};
+                                       groups.z > 0 ? 1U : 0U,
+                                       word(queries.heads),
+                                       word(queries.rows),
+                                       word(lanes.score_parts),
+                                       word(lanes.together),
+                                       word(lanes.value_parts),
+                                       word(lanes.value_words),
+                                       word(lanes.keys_ahead),
+                                       word(lanes.values_ahead)};
     for (std::int64_t first = 0; first < groups.y; first += kMostGroups) {
         const std::int64_t count = std::min(kMostGroups, groups.y - first);
         record.dispatch(shaders::attention, push,
@@ -142,8 +203,9 @@ void VulkanDevice::attention(const ops::Attention& op) {
     const auto& kv = static_cast<const VulkanKvArena&>(op.kv);
     const ops::KvLayout& layout = kv.layout();
     CHECK(layout.head_dim <= kMaxHeadDim);
+    const AttentionSizes& sizes = context_->info().software ? kSoftwareSizes : kCardSizes;
     VulkanCommands::Operator record(*commands_);
-    const AttentionQueries queries = queries_of(op, layout);
+    const AttentionQueries queries = queries_of(op, layout, sizes);
     const AttentionRows of = rows_of(record, op, kv, queries.rows);
     if (of.rows.empty()) return;
     const std::int64_t n = std::ssize(of.rows);
@@ -152,18 +214,20 @@ void VulkanDevice::attention(const ops::Attention& op) {
     const std::int64_t parts = layout.n_kv_heads * ((group + queries.heads - 1) / queries.heads);
     const std::int64_t chunks = most_chunks(of);
     const std::int64_t bytes = 4 * n * op.n_heads * chunks * (layout.head_dim + 2);
-    const bool wished = chunks > 1 && chunks <= kMostGroups && tiles * parts < kEnoughGroups &&
-                        bytes <= kMostPartialBytes;
+    const bool wished = chunks > 1 && chunks <= kMostGroups &&
+                        tiles * parts < sizes.enough_groups && bytes <= kMostPartialBytes;
     const bool split = wished && make_attention_room(bytes);
     AttentionPush push = push_of(op, layout);
     push.rows = record.put(std::span<const AttentionRow>(of.rows));
     push.tiles = record.put(std::span<const AttentionTile>(of.tiles));
     push.chunks = word(chunks);
     if (split) push.partials = attention_room_.slice().address();
-    dispatch_tiles(record, push, {parts, tiles, split ? chunks : 0}, layout, queries);
+    dispatch_tiles(record, push, {parts, tiles, split ? chunks : 0}, layout, queries,
+                   lanes_of(layout, queries, sizes));
     if (!split) return;
     record.barrier();
-    record.dispatch(shaders::attention_combine, push, {op.n_heads, n, 1});
+    record.dispatch(shaders::attention_combine, push,
+                    {op.n_heads, n, (layout.head_dim + kChunk - 1) / kChunk});
 }
 
 }  // namespace helix::engine

@@ -3,8 +3,10 @@
 #extension GL_EXT_control_flow_attributes : require
 // Causal attention (docs/numerics.md has the order of its sums). A workgroup has some queries that share what is read
 // of keys and values: kHeads heads of a KV head's group in kRows rows of a sequence that follow each other. It goes
-// along the chunks of positions; or, where kSplit, takes one of them and leaves its sums to attention_combine.comp. A
-// lane has a position of the chunk when scores are computed, and a dimension when values are added up.
+// along the chunks of positions; or, where kSplit, takes one of them and leaves its sums to attention_combine.comp.
+// Lanes divide the queries among them into parts. When scores are computed a lane has some positions of the chunk and
+// the queries of a part; when values are added up it has some dimensions and the queries of a part. What it reads it
+// reads several steps ahead, since the memory is slow to answer.
 #include "attention_common.glsl"
 
 // As ops::KvType.
@@ -16,20 +18,58 @@ layout(constant_id = 0) const uint kType = kF16;
 layout(constant_id = 1) const uint kSplit = 0;
 layout(constant_id = 2) const uint kHeads = 1;
 layout(constant_id = 3) const uint kRows = 1;
+// Into how many parts queries are divided for scores, and positions of a lane: 1, 2 or 4.
+layout(constant_id = 4) const uint kScoreParts = 1;
+// Of its positions, those that lie in one word of keys: 1, 2 or 4.
+layout(constant_id = 5) const uint kTogether = 1;
+// Into how many parts queries are divided for values: 1, 2 or 4.
+layout(constant_id = 6) const uint kValueParts = 1;
+// Words of values that a lane adds up at once.
+layout(constant_id = 7) const uint kValueWords = 1;
+// Dimensions of keys, and positions of values, that are read before the first is added: 4, 8 or 16.
+layout(constant_id = 8) const uint kKeysAhead = 4;
+layout(constant_id = 9) const uint kValuesAhead = 4;
 
-const uint kMostQueries = 8;
-const uint kQueries = kHeads * kRows;  // kQueries * head_dim is up to kMaxHeadDim
+const uint kElements = kType == kF32 ? 1 : kType == kQ8 ? 4 : 2;  // of a word
+// Of queries, what a lane has; some may not be used.
+const uint kScoreQueries = (kHeads * kRows + kScoreParts - 1) / kScoreParts;
+const uint kValueQueries = (kHeads * kRows + kValueParts - 1) / kValueParts;
+const uint kPartedQueries = kScoreParts * kScoreQueries;
+const uint kQueries = kPartedQueries > kValueParts * kValueQueries ? kPartedQueries : kValueParts * kValueQueries;
+const uint kScoreLanes = kChunkPositions / kScoreParts;  // that have the queries of one part
+const uint kValueLanes = kChunkPositions / kValueParts;
+const uint kScoreWords = kScoreParts / kTogether;  // of keys, in a dimension
+const uint kQuarter = kChunkPositions / 4;
 
-shared float query[kMaxHeadDim];                     // [head_dim][kQueries]
-shared float total_values[kMaxHeadDim];              // [head_dim][kQueries]
-shared float weights[kQueries * kChunkPositions];    // [kQueries][positions]
-shared float lane_sums[kQueries * 16];
+// Arrays of a lane are as long as the largest that any constants make: glslang takes two whose sizes are made of
+// specialisation constants for different types.
+const uint kMostAhead = 16;
+const uint kMostScores = 16;   // kScoreParts * kScoreQueries
+const uint kMostParts = 4;
+const uint kMostQueries = 16;  // kScoreQueries, kValueQueries
+const uint kMostValues = 32;   // kValueWords * kElements * kValueQueries
 
-// What a query attends to of a chunk: positions [begin, end) of it. begin == end: nothing.
+const uint kMostQueryFours = kMaxHeadDim / 2;
+// [part][dimension / 4] of kScoreQueries fours: four dimensions of each query, [dimension % 4][query].
+shared vec4 query[kMostQueryFours];
+shared vec4 weights[kQueries * kQuarter];  // [query][position]
+shared float lane_results[kQueries * 16];
+
+// What a query attends to of the chunk: positions [begin, end) of it. begin == end: nothing.
 struct Span {
     uint begin;
     uint end;
 };
+shared Span spans[kQueries];
+// Of a query: of this chunk, and of it and those before it.
+shared Softmax chunks[kQueries];
+shared Softmax totals[kQueries];
+// How a chunk's values become those of a query.
+const uint kNothing = 0;   // not at all
+const uint kReplaces = 1;  // they are all so far
+const uint kAdds = 2;
+shared uint ways[kQueries];
+shared Factors factors[kQueries];
 
 // The heads and rows of the workgroup, and the chunk that it is at.
 struct Place {
@@ -55,11 +95,11 @@ Span span_of(Place at, uint q) {
                 clamp(row.end, at.first, at.first + kChunkPositions) - at.first);
 }
 
-// Element i of those that begin at a word of the page.
-float load_element(Words page, uint word, uint i) {
-    if (kType == kF32) return uintBitsToFloat(page.v[word + i]);
-    if (kType == kQ8) return float(bitfieldExtract(int(page.v[word + i / 4]), int(8 * (i % 4)), 8));
-    const uint bits = (page.v[word + i / 2] >> (16 * (i % 2))) & 0xffff;
+// Element i of a word.
+float element_of(uint word, uint i) {
+    if (kType == kF32) return uintBitsToFloat(word);
+    if (kType == kQ8) return float(bitfieldExtract(int(word), int(8 * i), 8));
+    const uint bits = bitfieldExtract(word, int(16 * i), 16);
     return kType == kBf16 ? bfloat_to_float(bits) : half_to_float(bits);
 }
 
@@ -68,162 +108,315 @@ float scale_of(Words page, uint end, uint in_block) {
     return uintBitsToFloat(page.v[end - params.positions + in_block]);
 }
 
-// Of all queries with one key.
-void score(Words page, uint keys, uint in_block, inout float scores[kMostQueries]) {
-    for (uint d = 0; d < params.head_dim; ++d) {
-        const float key = load_element(page, keys, d * params.positions + in_block);
-        [[unroll]] for (uint q = 0; q < kQueries; ++q)
-            scores[q] = fma_exact(key, query[d * kQueries + q], scores[q]);
+// ---- scores
+
+// Of a lane's positions, the i-th in the chunk.
+uint score_position(uint lane, uint i) {
+    return (i / kTogether * kScoreLanes + lane % kScoreLanes) * kTogether + i % kTogether;
+}
+
+// Where the keys of a lane are: its words of dimension 0, and which of their elements is the first that it takes.
+struct Keys {
+    Page pages[kMostParts];
+    uint words[kMostParts];
+    uint elements[kMostParts];
+};
+
+// Where a position of the chunk is: one of those that any row attends to, if it is not.
+void find_position(Place at, uint position, out Words page, out uint in_block) {
+    const uint read = clamp(at.first + position, at.begin, at.end - 1);
+    page = at.pages.v[read / params.block_size].words;
+    in_block = read % params.block_size;
+}
+
+Keys find_keys(Place at, uint lane) {
+    Keys keys;
+    [[unroll]] for (uint w = 0; w < kScoreWords; ++w) {
+        uint in_block;
+        find_position(at, score_position(lane, w * kTogether), keys.pages[w].words, in_block);
+        // All of the word's elements, since the first may lie before what any row attends to.
+        in_block = in_block / kTogether * kTogether;
+        keys.words[w] = at.kv_head * params.head_keys + in_block / kElements;
+        keys.elements[w] = kTogether == kElements ? 0 : in_block % kElements;
     }
-    const float key_scale = kType == kQ8 ? scale_of(page, keys + params.head_keys, in_block) : 1.0;
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-        precise float scaled = scores[q];
-        if (kType == kQ8) scaled = scaled * key_scale;
-        scaled = scaled * params.scale;
-        scores[q] = scaled;
+    return keys;
+}
+
+// Adds a dimension: words of the lane's keys, times q, what its queries have of it.
+void add_dimension(Keys keys, uint words[kMostParts], float q[kMostQueries], inout float scores[kMostScores]) {
+    [[unroll]] for (uint i = 0; i < kScoreParts; ++i) {
+        const float key = element_of(words[i / kTogether], keys.elements[i / kTogether] + i % kTogether);
+        [[unroll]] for (uint j = 0; j < kScoreQueries; ++j)
+            scores[i * kScoreQueries + j] = fma_exact(key, q[j], scores[i * kScoreQueries + j]);
     }
 }
 
-// Of what lanes have in weights, for each query.
-void find_tops(uint lane, inout Softmax chunk[kMostQueries]) {
-    for (uint n = kChunkPositions / 2; n > 0; n /= 2) {
-        barrier();
-        if (lane >= n) continue;
-        for (uint at = lane; at < kQueries * kChunkPositions; at += kChunkPositions)
-            if (weights[at + n] > weights[at]) weights[at] = weights[at + n];
+// kKeysAhead dimensions from d on.
+void add_dimensions(Keys keys, uint fours, uint d, inout float scores[kMostScores]) {
+    const uint stride = params.positions / kElements;
+    uint words[kMostAhead][kMostParts];
+    [[unroll]] for (uint i = 0; i < kKeysAhead; ++i) {
+        [[unroll]] for (uint w = 0; w < kScoreWords; ++w)
+            words[i][w] = keys.pages[w].words.v[keys.words[w] + (d + i) * stride];
+    }
+    [[unroll]] for (uint i = 0; i < kKeysAhead; i += 4) {
+        vec4 four[kMostQueries];
+        [[unroll]] for (uint j = 0; j < kScoreQueries; ++j) four[j] = query[fours + (d + i) / 4 * kScoreQueries + j];
+        [[unroll]] for (uint k = 0; k < 4; ++k) {
+            float q[kMostQueries];
+            [[unroll]] for (uint j = 0; j < kScoreQueries; ++j) {
+                const uint element = k * kScoreQueries + j;
+                q[j] = four[element / 4][element % 4];
+            }
+            add_dimension(keys, words[i + k], q, scores);
+        }
+    }
+}
+
+// Of the lane's positions with its queries: scores[position][query].
+void find_scores(Place at, uint lane, out float scores[kMostScores]) {
+    [[unroll]] for (uint i = 0; i < kScoreParts * kScoreQueries; ++i) scores[i] = 0.0;
+    Keys keys = find_keys(at, lane);
+    const uint fours = lane / kScoreLanes * kScoreQueries * ((params.head_dim + 3) / 4);
+    uint d = 0;
+    for (; d + kKeysAhead <= params.head_dim; d += kKeysAhead) add_dimensions(keys, fours, d, scores);
+    for (; d < params.head_dim; ++d) {
+        uint words[kMostParts];
+        [[unroll]] for (uint w = 0; w < kScoreWords; ++w)
+            words[w] = keys.pages[w].words.v[keys.words[w] + d * (params.positions / kElements)];
+        float q[kMostQueries];
+        [[unroll]] for (uint j = 0; j < kScoreQueries; ++j) {
+            const uint element = d % 4 * kScoreQueries + j;
+            q[j] = query[fours + d / 4 * kScoreQueries + element / 4][element % 4];
+        }
+        add_dimension(keys, words, q, scores);
+    }
+    [[unroll]] for (uint i = 0; i < kScoreParts; ++i) {
+        Words page;
+        uint in_block;
+        float key_scale = 1.0;
+        if (kType == kQ8) {
+            find_position(at, score_position(lane, i), page, in_block);
+            key_scale = scale_of(page, (at.kv_head + 1) * params.head_keys, in_block);
+        }
+        [[unroll]] for (uint j = 0; j < kScoreQueries; ++j) {
+            precise float scaled = scores[i * kScoreQueries + j];
+            if (kType == kQ8) scaled = scaled * key_scale;
+            scaled = scaled * params.scale;
+            scores[i * kScoreQueries + j] = scaled;
+        }
+    }
+}
+
+// ---- weights
+
+void set_weight(uint q, uint position, float weight) {
+    weights[q * kQuarter + position / 4][position % 4] = weight;
+}
+float weight_of(uint q, uint position) {
+    return weights[q * kQuarter + position / 4][position % 4];
+}
+
+// The largest of what is in weights, for each query: sixteen lanes for a query, then one.
+void find_tops(uint lane) {
+    barrier();
+    for (uint at = lane; at < kQueries * 16; at += kChunkPositions) {
+        float top = weight_of(at / 16, at % 16);
+        [[unroll]] for (uint p = 16; p < kChunkPositions; p += 16) {
+            const float other = weight_of(at / 16, at % 16 + p);
+            if (other > top) top = other;
+        }
+        lane_results[at] = top;
     }
     barrier();
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) chunk[q].top = weights[q * kChunkPositions];
+    if (lane < kQueries) {
+        float top = lane_results[16 * lane];
+        [[unroll]] for (uint i = 1; i < 16; ++i) {
+            const float other = lane_results[16 * lane + i];
+            if (other > top) top = other;
+        }
+        chunks[lane].top = top;
+    }
     barrier();
 }
 
 // Sixteen lanes for each query.
-void add_weights(Place at, uint lane, inout Softmax chunk[kMostQueries]) {
+void add_weights(uint lane) {
     barrier();
-    const uint own = lane % 16;
-    const bool adds = lane < kQueries * 16;
-    if (adds) {
-        const Span span = span_of(at, lane / 16);
+    for (uint at = lane; at < kQueries * 16; at += kChunkPositions) {
+        const Span span = spans[at / 16];
         precise float sum = 0.0;
-        for (uint p = own; p < span.end; p += 16) {
-            if (p >= span.begin) sum = sum + weights[lane / 16 * kChunkPositions + p];
+        [[unroll]] for (uint i = 0; i < kChunkPositions; i += 16) {
+            const uint p = at % 16 + i;
+            if (p >= span.begin && p < span.end) sum = sum + weight_of(at / 16, p);
         }
-        lane_sums[lane] = sum;
-    }
-    for (uint n = 8; n > 0; n /= 2) {
-        barrier();
-        if (adds && own < n) {
-            precise const float both = lane_sums[lane] + lane_sums[lane + n];
-            lane_sums[lane] = both;
-        }
+        lane_results[at] = sum;
     }
     barrier();
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) chunk[q].sum = lane_sums[16 * q];
 }
 
-// Fills weights, times the scales of the values.
-void weigh_chunk(Place at, uint lane, out Softmax chunk[kMostQueries]) {
-    const uint position = at.first + lane;
-    const uint in_block = position % params.block_size;
-    const bool reads = position >= at.begin && position < at.end;
-    float scores[kMostQueries];
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) scores[q] = 0.0;
-    float value_scale = 1.0;
-    if (reads) {
-        Words page = at.pages.v[position / params.block_size].words;
-        score(page, at.kv_head * params.head_keys, in_block, scores);
-        if (kType == kQ8) value_scale = scale_of(page, params.values + (at.kv_head + 1) * params.head_values, in_block);
+// The fold of sixteen sums.
+float fold_sums(uint q) {
+    float sums[16];
+    [[unroll]] for (uint i = 0; i < 16; ++i) sums[i] = lane_results[16 * q + i];
+    [[unroll]] for (uint n = 8; n > 0; n /= 2) {
+        [[unroll]] for (uint i = 0; i < n; ++i) {
+            precise const float both = sums[i] + sums[i + n];
+            sums[i] = both;
+        }
     }
-    barrier();  // the chunk before is done with weights
+    return sums[0];
+}
+
+// Adds the chunk's sum of weights to those of query q.
+void add_chunk(Place at, uint q) {
+    const Softmax chunk = Softmax(chunks[q].top, fold_sums(q));
+    chunks[q] = chunk;
+    ways[q] = kNothing;
+    if (spans[q].begin >= spans[q].end) return;
+    if (kSplit != 0 || params.rows.v[at.first_row + q / kHeads].begin >= at.first) {
+        ways[q] = kReplaces;
+        totals[q] = chunk;
+        return;
+    }
+    ways[q] = kAdds;
+    const Softmax total = totals[q];
+    const float top = total.top > chunk.top ? total.top : chunk.top;
+    factors[q] = factors_of(total.top, chunk.top, top);
+    totals[q] = Softmax(top, add_next(total.sum, chunk.sum, factors[q]));
+}
+
+// Fills weights, times the scales of the values, and what is shared of each query.
+void weigh_chunk(Place at, uint lane) {
+    float scores[kMostScores];
+    find_scores(at, lane, scores);
+    barrier();  // the chunk before is done with what is shared
+    if (lane < kQueries) spans[lane] = span_of(at, lane);
+    barrier();
+    const uint first = lane / kScoreLanes * kScoreQueries;  // query
     const float least = uintBitsToFloat(0xff7fffffu);
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-        const Span span = span_of(at, q);
-        const bool counts = lane >= span.begin && lane < span.end && scores[q] > least;
-        weights[q * kChunkPositions + lane] = counts ? scores[q] : least;
+    [[unroll]] for (uint j = 0; j < kScoreQueries; ++j) {
+        const Span span = spans[first + j];
+        [[unroll]] for (uint i = 0; i < kScoreParts; ++i) {
+            const uint p = score_position(lane, i);
+            const float score = scores[i * kScoreQueries + j];
+            set_weight(first + j, p, p >= span.begin && p < span.end && score > least ? score : least);
+        }
     }
-    find_tops(lane, chunk);
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-        precise const float relative = scores[q] - chunk[q].top;
-        scores[q] = exp_or_zero(relative);
-        weights[q * kChunkPositions + lane] = scores[q];
+    find_tops(lane);
+    [[unroll]] for (uint j = 0; j < kScoreQueries; ++j) {
+        [[unroll]] for (uint i = 0; i < kScoreParts; ++i) {
+            precise const float relative = scores[i * kScoreQueries + j] - chunks[first + j].top;
+            scores[i * kScoreQueries + j] = exp_or_zero(relative);
+            set_weight(first + j, score_position(lane, i), scores[i * kScoreQueries + j]);
+        }
     }
-    add_weights(at, lane, chunk);
+    add_weights(lane);
+    if (lane < kQueries) add_chunk(at, lane);
     if (kType == kQ8) {
-        [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-            precise const float weight = scores[q] * value_scale;
-            weights[q * kChunkPositions + lane] = weight;
+        [[unroll]] for (uint i = 0; i < kScoreParts; ++i) {
+            Words page;
+            uint in_block;
+            find_position(at, score_position(lane, i), page, in_block);
+            const float scale = scale_of(page, params.values + (at.kv_head + 1) * params.head_values, in_block);
+            [[unroll]] for (uint j = 0; j < kScoreQueries; ++j) {
+                precise const float weight = scores[i * kScoreQueries + j] * scale;
+                set_weight(first + j, score_position(lane, i), weight);
+            }
         }
     }
     barrier();
 }
 
-void add_values_of_chunk(Place at, uint d, inout float sums[kMostQueries]) {
-    Span spans[kMostQueries];
-    Span all = Span(0, kChunkPositions);  // positions of every query that is used
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-        spans[q] = span_of(at, q);
+// ---- values
+
+// Words of a position's values.
+uint value_words() {
+    return (params.head_dim + kElements - 1) / kElements;
+}
+
+// Of the words that a lane has from `word` on, the k-th. It may be beyond the last.
+uint value_word(uint word, uint k) {
+    return word + k * kValueLanes;
+}
+
+// Where the values of a position are: words from `first` on; those of the next position are `stride` words further.
+struct ValueRun {
+    Page page;
+    uint first;
+    uint stride;
+};
+
+void read_values(ValueRun run, uint n, uint word, out uint words[kMostParts]) {
+    [[unroll]] for (uint k = 0; k < kValueWords; ++k)
+        words[k] = run.page.words.v[run.first + n * run.stride + min(value_word(word, k), value_words() - 1)];
+}
+
+// sums[word][element][query], of query q.
+void add_value(uint words[kMostParts], float weight, uint q, inout float sums[kMostValues]) {
+    [[unroll]] for (uint k = 0; k < kValueWords; ++k) {
+        [[unroll]] for (uint e = 0; e < kElements; ++e) {
+            const uint at = (k * kElements + e) * kValueQueries + q;
+            sums[at] = fma_exact(element_of(words[k], e), weight, sums[at]);
+        }
+    }
+}
+
+// kValuesAhead positions from p on, a multiple of 4, that all queries attend to.
+void add_positions(ValueRun run, uint p, uint word, uint first, inout float sums[kMostValues]) {
+    uint words[kMostAhead][kMostParts];
+    [[unroll]] for (uint i = 0; i < kValuesAhead; ++i) read_values(run, i, word, words[i]);
+    [[unroll]] for (uint i = 0; i < kValuesAhead; i += 4) {
+        vec4 four[kMostQueries];
+        [[unroll]] for (uint j = 0; j < kValueQueries; ++j) four[j] = weights[(first + j) * kQuarter + (p + i) / 4];
+        [[unroll]] for (uint k = 0; k < 4; ++k) {
+            [[unroll]] for (uint j = 0; j < kValueQueries; ++j) add_value(words[i + k], four[j][k], j, sums);
+        }
+    }
+}
+
+// Position p, which some queries attend to.
+void add_position(ValueRun run, uint p, uint word, uint first, inout float sums[kMostValues]) {
+    uint words[kMostParts];
+    read_values(run, 0, word, words);
+    [[unroll]] for (uint j = 0; j < kValueQueries; ++j) {
+        const Span span = spans[first + j];
+        if (p >= span.begin && p < span.end) add_value(words, weight_of(first + j, p), j, sums);
+    }
+}
+
+// Positions of the chunk that every query which is used attends to.
+Span span_of_all(Place at) {
+    Span all = Span(0, kChunkPositions);
+    for (uint q = 0; q < kQueries; ++q) {
         if (is_used(at, q)) all = Span(max(all.begin, spans[q].begin), min(all.end, spans[q].end));
-        sums[q] = 0.0;
     }
+    return all;
+}
+
+// Of the lane's words from `word` on, for kValueQueries queries from `first` on. `all`: see span_of_all().
+void add_values(Place at, Span all, uint word, uint first, out float sums[kMostValues]) {
+    [[unroll]] for (uint i = 0; i < kValueWords * kElements * kValueQueries; ++i) sums[i] = 0.0;
     const uint end = min(at.end - at.first, kChunkPositions);
-    for (uint p = max(at.begin, at.first) - at.first; p < end; ++p) {
-        const uint position = at.first + p;
-        Words page = at.pages.v[position / params.block_size].words;
-        const float value = load_element(page, params.values + at.kv_head * params.head_values,
-                                         position % params.block_size * params.dims + d);
-        const bool by_all = p >= all.begin && p < all.end;
-        [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-            if (by_all || (p >= spans[q].begin && p < spans[q].end))
-                sums[q] = fma_exact(value, weights[q * kChunkPositions + p], sums[q]);
-        }
-    }
-}
-
-// The sums of a chunk, for attention_combine.comp.
-void store_partials(Place at, uint lane, Softmax chunk[kMostQueries]) {
-    for (uint d = lane; d < params.head_dim; d += kChunkPositions) {
-        float sums[kMostQueries];
-        add_values_of_chunk(at, d, sums);
-        [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-            const Span span = span_of(at, q);
-            if (span.begin >= span.end) continue;
-            const uint row = at.first_row + q / kHeads;
-            const uint before = params.rows.v[row].begin / kChunkPositions;
-            const uint partial = partial_at(row, at.first_head + q % kHeads, at.first / kChunkPositions - before);
-            if (d == 0) {
-                params.partials.v[partial] = chunk[q].top;
-                params.partials.v[partial + 1] = chunk[q].sum;
+    uint p = max(at.begin, at.first) - at.first;
+    uint block = (at.first + p) / params.block_size;
+    uint in_block = (at.first + p) % params.block_size;
+    ValueRun run;
+    run.stride = params.dims / kElements;
+    for (; p < end; ++block, in_block = 0) {
+        run.page = at.pages.v[block];
+        run.first = params.values + at.kv_head * params.head_values + in_block * run.stride;
+        const uint end_in_page = min(end, p + params.block_size - in_block);
+        while (p < end_in_page) {
+            const bool by_all = p >= all.begin && p + kValuesAhead <= min(all.end, end_in_page) && p % 4 == 0;
+            if (by_all) {
+                add_positions(run, p, word, first, sums);
+            } else {
+                add_position(run, p, word, first, sums);
             }
-            params.partials.v[partial + 2 + d] = sums[q];
-        }
-    }
-}
-
-void add_partials(Place at, uint lane, Softmax chunk[kMostQueries], inout Softmax totals[kMostQueries]) {
-    Factors factors[kMostQueries];
-    bool is_first[kMostQueries];
-    bool is_any[kMostQueries];
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-        const Span span = span_of(at, q);
-        is_any[q] = span.begin < span.end;
-        is_first[q] = is_any[q] && params.rows.v[at.first_row + q / kHeads].begin >= at.first;
-        factors[q] = Factors(0.0, 0.0);
-        if (is_first[q]) {
-            totals[q] = chunk[q];
-        } else if (is_any[q]) {
-            factors[q] = add_chunk(totals[q], chunk[q]);
-        }
-    }
-    for (uint d = lane; d < params.head_dim; d += kChunkPositions) {
-        float sums[kMostQueries];
-        add_values_of_chunk(at, d, sums);
-        [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-            const uint own = d * kQueries + q;
-            if (is_first[q]) {
-                total_values[own] = sums[q];
-            } else if (is_any[q]) {
-                total_values[own] = add_values(total_values[own], sums[q], factors[q]);
-            }
+            const uint added = by_all ? kValuesAhead : 1;
+            p += added;
+            run.first += added * run.stride;
         }
     }
 }
@@ -231,6 +424,57 @@ void add_partials(Place at, uint lane, Softmax chunk[kMostQueries], inout Softma
 uint row_of(Place at, uint q) {
     return (params.rows.v[at.first_row + q / kHeads].row * params.n_heads + at.first_head + q % kHeads) *
            params.head_dim;
+}
+
+// For attention_combine.comp.
+uint partial_of(Place at, uint q) {
+    const uint row = at.first_row + q / kHeads;
+    const uint before = params.rows.v[row].begin / kChunkPositions;
+    return partial_at(row, at.first_head + q % kHeads, at.first / kChunkPositions - before);
+}
+
+// Adds the chunk's values to a query's row of the result; or leaves them as a partial.
+void store_values(Place at, uint q, uint j, uint word, float sums[kMostValues]) {
+    const uint way = ways[q];
+    if (way == kNothing) return;
+    const uint row = kSplit != 0 ? partial_of(at, q) + 2 : row_of(at, q);
+    [[unroll]] for (uint i = 0; i < kValueWords * kElements; ++i) {
+        const uint d = value_word(word, i / kElements) * kElements + i % kElements;
+        if (d >= params.head_dim) continue;
+        const float next = sums[i * kValueQueries + j];
+        if (kSplit != 0) {
+            params.partials.v[row + d] = next;
+        } else {
+            params.out_.v[row + d] = way == kReplaces ? next : add_next(params.out_.v[row + d], next, factors[q]);
+        }
+    }
+}
+
+void add_values_of_chunk(Place at, uint lane) {
+    const uint first = lane / kValueLanes * kValueQueries;  // query
+    const Span all = span_of_all(at);
+    for (uint word = lane % kValueLanes; word < value_words(); word += kValueLanes * kValueWords) {
+        float sums[kMostValues];
+        add_values(at, all, word, first, sums);
+        [[unroll]] for (uint j = 0; j < kValueQueries; ++j) store_values(at, first + j, j, word, sums);
+    }
+}
+
+// Divides results by the sums of weights: a lane those elements that it has added up.
+void normalise(Place at, uint lane) {
+    const uint first = lane / kValueLanes * kValueQueries;
+    for (uint q = first; q < first + kValueQueries; ++q) {
+        if (!is_used(at, q)) continue;
+        const uint row = row_of(at, q);
+        const float norm = div(1.0, totals[q].sum);
+        for (uint word = lane % kValueLanes; word < value_words(); word += kValueLanes) {
+            const uint end = min((word + 1) * kElements, params.head_dim);
+            for (uint d = word * kElements; d < end; ++d) {
+                precise const float result = params.out_.v[row + d] * norm;
+                params.out_.v[row + d] = result;
+            }
+        }
+    }
 }
 
 Place find_place() {
@@ -251,32 +495,33 @@ Place find_place() {
     return at;
 }
 
+void fill_query(Place at, uint lane) {
+    const uint fours = kScoreQueries * ((params.head_dim + 3) / 4);  // of a part
+    [[unroll]] for (uint q = 0; q < kPartedQueries; ++q) {
+        const uint row = is_used(at, q) ? row_of(at, q) : 0;
+        for (uint d = lane; d < params.head_dim; d += kChunkPositions) {
+            const uint element = d % 4 * kScoreQueries + q % kScoreQueries;
+            query[q / kScoreQueries * fours + d / 4 * kScoreQueries + element / 4][element % 4] = params.q.v[row + d];
+        }
+    }
+    barrier();
+}
+
 void main() {
     const uint lane = gl_LocalInvocationID.x;
     Place at = find_place();
     if (at.first >= at.end) return;
-    for (uint q = 0; q < kQueries; ++q) {
-        for (uint d = lane; d < params.head_dim; d += kChunkPositions)
-            query[d * kQueries + q] = is_used(at, q) ? params.q.v[row_of(at, q) + d] : 0.0;
-    }
-    barrier();
-    Softmax totals[kMostQueries];
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) totals[q] = Softmax(0.0, 0.0);
+    fill_query(at, lane);
     for (; at.first < at.end; at.first += kChunkPositions) {
-        Softmax chunk[kMostQueries];
-        weigh_chunk(at, lane, chunk);
-        if (kSplit != 0) {
-            store_partials(at, lane, chunk);
-            return;
+        weigh_chunk(at, lane);
+        add_values_of_chunk(at, lane);
+        if (kSplit == 0) continue;
+        if (lane < kQueries && ways[lane] != kNothing) {
+            const uint partial = partial_of(at, lane);
+            params.partials.v[partial] = chunks[lane].top;
+            params.partials.v[partial + 1] = chunks[lane].sum;
         }
-        add_partials(at, lane, chunk, totals);
+        return;
     }
-    [[unroll]] for (uint q = 0; q < kQueries; ++q) {
-        if (!is_used(at, q)) continue;
-        const float norm = div(1.0, totals[q].sum);
-        for (uint d = lane; d < params.head_dim; d += kChunkPositions) {
-            precise const float result = total_values[d * kQueries + q] * norm;
-            params.out_.v[row_of(at, q) + d] = result;
-        }
-    }
+    normalise(at, lane);
 }

@@ -7,7 +7,7 @@ const uint kMaxHeadDim = 1024;
 
 layout(local_size_x = 128) in;
 
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer Words {
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Words {
     uint v[];
 };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats {
@@ -17,7 +17,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats {
 struct Page {
     Words words;
 };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer Pages {
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Pages {
     Page v[];
 };
 // One row: it attends to positions [begin, end) of its sequence.
@@ -27,7 +27,7 @@ struct Row {
     uint begin;
     uint end;
 };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer Rows {
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Rows {
     Row v[];
 };
 // Rows of one sequence that follow each other, from one of Rows on.
@@ -35,7 +35,7 @@ struct Tile {
     uint first;
     uint rows;
 };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer Tiles {
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Tiles {
     Tile v[];
 };
 layout(push_constant, std430) uniform Params {
@@ -61,7 +61,7 @@ uint partial_at(uint row, uint head, uint chunk) {
     return ((row * params.n_heads + head) * params.chunks + chunk) * (params.head_dim + 2);
 }
 
-// Chunks that were added up so far: the largest score, the sum of weights relative to it.
+// Of a chunk, or of those that were added up so far: the largest score, the sum of weights relative to it.
 struct Softmax {
     float top;
     float sum;
@@ -72,17 +72,15 @@ struct Factors {
     float next;
 };
 
-Factors add_chunk(inout Softmax total, Softmax chunk) {
-    const float top = total.top > chunk.top ? total.top : chunk.top;
-    precise const float minus_so_far = total.top - top;
-    precise const float minus_next = chunk.top - top;
-    const Factors factors = Factors(exp_or_zero(minus_so_far), exp_or_zero(minus_next));
-    precise const float scaled = total.sum * factors.so_far;
-    total = Softmax(top, fma_exact(chunk.sum, factors.next, scaled));
-    return factors;
+// `top` is the larger one of the two.
+Factors factors_of(float so_far, float next, float top) {
+    precise const float minus_so_far = so_far - top;
+    precise const float minus_next = next - top;
+    return Factors(exp_or_zero(minus_so_far), exp_or_zero(minus_next));
 }
 
-float add_values(float so_far, float next, Factors factors) {
+// Of sums of weights, or of values.
+float add_next(float so_far, float next, Factors factors) {
     precise const float scaled = so_far * factors.so_far;
     return fma_exact(next, factors.next, scaled);
 }
