@@ -88,6 +88,9 @@ class VulkanContext {
     // Whether matmul shaders are those with the device's integer dot product; not at first.
     void use_integer_dot(bool use) { integer_dot_ = use; }
     bool integer_dot() const { return integer_dot_; }
+    // Whether shaders may take the device's own floats of halves; not at first.
+    void use_unpacked_halves(bool use) { unpacks_halves_ = use; }
+    bool unpacks_halves() const { return unpacks_halves_; }
     // constants: of the specialisation ids 0, 1, 2... of the shader.
     base::Result<VkPipeline> pipeline(const Shader& shader,
                                       std::span<const std::uint32_t> constants);
@@ -126,6 +129,7 @@ class VulkanContext {
     VkPipelineLayout layout_ = VK_NULL_HANDLE;
     bool exact_fma_ = false;
     bool integer_dot_ = false;
+    bool unpacks_halves_ = false;
     std::map<PipelineKey, VkPipeline> pipelines_[2];  // fused, exact
     std::mutex queue_mutex_;
     VkSemaphore timeline_ = VK_NULL_HANDLE;

@@ -253,6 +253,25 @@ base::Result<IntegerDot> try_dots(const std::shared_ptr<VulkanContext>& context,
     return IntegerDot::proven;
 }
 
+// ---- the device's own floats of halves
+
+// Of all halves, each as the lower one of a word and as the upper one.
+base::Result<bool> try_halves(const std::shared_ptr<VulkanContext>& context) {
+    std::vector<std::uint32_t> words(0x10000);
+    for (std::uint32_t i = 0; i < words.size(); ++i) words[i] = i | (~i << 16);
+    TRY(const std::vector<float> results,
+        run_cases<float>(context, shaders::prove_halves, std::as_bytes(std::span(words)),
+                         words.size(), 2 * words.size()));
+    const auto is_right = [&](std::uint32_t word, float got) {
+        return same(got, model::quant::half_to_float(static_cast<std::uint16_t>(word)));
+    };
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (!is_right(words[i], results[2 * i])) return false;
+        if (!is_right(words[i] >> 16, results[2 * i + 1])) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 std::vector<DotCase> make_dot_cases() {
@@ -308,6 +327,8 @@ base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context,
     proof.keeps_subnormals = wrong.with_subnormals == 0;
     TRY(proof.integer_dot, try_dots(context, dots));
     context->use_integer_dot(proof.integer_dot == IntegerDot::proven);
+    TRY(proof.unpacks_halves, try_halves(context));
+    context->use_unpacked_halves(proof.unpacks_halves);
     return proof;
 }
 

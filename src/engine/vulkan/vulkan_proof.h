@@ -19,6 +19,7 @@ struct VulkanProof {
     bool fused_fma = false;  // by itself; else shaders round once with doubles
     bool keeps_subnormals = false;
     IntegerDot integer_dot = IntegerDot::none;
+    bool unpacks_halves = false;  // into floats, by itself and exactly; else shaders do in integers
 };
 
 // right = sum + the dot product of 16 signed bytes, four to a word.
