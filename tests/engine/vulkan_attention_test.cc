@@ -77,6 +77,16 @@ TEST_P(VulkanAttention, GivesTheBitsOfTheCpu) {
     if (GetParam() == ops::KvType::f16) compare(kMoreCases);
 }
 
+class VulkanHalves : public VulkanAttention {};
+
+TEST_P(VulkanHalves, AreTheSameFloatsWhereTheDeviceDoesNotUnpackThem) {
+    static_cast<VulkanDevice&>(*vulkan_).use_unpacked_halves(false);
+    compare(std::vector<proof::AttentionCase>{{GetParam(), 4, 2, 20, 5, 130, 1},
+                                              {GetParam(), 4, 2, 16, 16, 37, 37}});
+}
+
+INSTANTIATE_TEST_SUITE_P(F16, VulkanHalves, testing::Values(ops::KvType::f16),
+                         [](const auto& type) { return std::string(ops::to_string(type.param)); });
 INSTANTIATE_TEST_SUITE_P(Types, VulkanAttention,
                          testing::Values(ops::KvType::f16, ops::KvType::bf16, ops::KvType::f32,
                                          ops::KvType::q8),

@@ -138,6 +138,8 @@ TEST(VulkanProof, AnyDeviceProvesItsArithmeticAndWrongShadersAreFound) {
     EXPECT_EQ((*context)->exact_fma(), !proof->fused_fma);
     RecordProperty("fused_fma", proof->fused_fma ? "yes" : "no");
     RecordProperty("flushes_subnormals", proof->flushes_subnormals ? "yes" : "no");
+    EXPECT_EQ((*context)->unpacks_halves(), proof->unpacks_halves);
+    RecordProperty("unpacks_halves", proof->unpacks_halves ? "yes" : "no");
 }
 
 TEST(VulkanProof, AWrongIntegerDotProductIsNotUsed) {

@@ -102,6 +102,7 @@ Check attention_check(ops::KvType type, base::Random& random, bool quick) {
         {type, 2, 1, 136, 32, 150, 70, 130},  // many dimensions
         {type, 24, 2, 64, 16, 140, 5},        // more heads of a group than a workgroup takes
         {type, 2, 1, 16, 16, 140, 2, 0, true},
+        {type, 64, 64, 8, 16, 140, 128},  // so many rows and heads that chunks are not taken apart
     };
     if (quick) cases.resize(3);
     for (int i = 0; i < (quick ? 1 : 3); ++i) {

@@ -101,11 +101,12 @@ AttentionLanes lanes_of(const ops::KvLayout& layout, AttentionQueries queries,
         lanes.value_parts *= 2;
     const std::int64_t words_of_lane = words * lanes.value_parts / kChunk;
     lanes.value_words = many ? std::min(floor_power(words_of_lane), 4 / elements) : 1;
-    lanes.keys_ahead = sizes.ahead;
+    const auto ahead = [&](std::int64_t most, std::int64_t words_at_once) {
+        return std::max<std::int64_t>(4, std::min(most, sizes.ahead / words_at_once));
+    };
+    lanes.keys_ahead = ahead(sizes.ahead, lanes.score_parts / lanes.together);
     // Those that are read together lie in one page.
-    lanes.values_ahead =
-        std::clamp<std::int64_t>(lowest_power(layout.block_size), 4,
-                                 std::max<std::int64_t>(4, sizes.ahead / lanes.value_words));
+    lanes.values_ahead = ahead(lowest_power(layout.block_size), lanes.value_words);
     return lanes;
 }
 
@@ -171,7 +172,8 @@ AttentionPush push_of(const ops::Attention& op, const ops::KvLayout& layout) {
 // Of all tiles of rows (y), as many at once as a dispatch takes. x: parts of the heads; z: a
 // workgroup for each chunk, or 0: one for all of them.
 void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, VulkanGroups groups,
-                    const ops::KvLayout& layout, AttentionQueries queries, AttentionLanes lanes) {
+                    const ops::KvLayout& layout, AttentionQueries queries, AttentionLanes lanes,
+                    bool unpacks_halves) {
     const std::uint32_t constants[] = {static_cast<std::uint32_t>(layout.type),
                                        groups.z > 0 ? 1U : 0U,
                                        word(queries.heads),
@@ -181,7 +183,8 @@ void dispatch_tiles(VulkanCommands::Operator& record, AttentionPush push, Vulkan
                                        word(lanes.value_parts),
                                        word(lanes.value_words),
                                        word(lanes.keys_ahead),
-                                       word(lanes.values_ahead)};
+                                       word(lanes.values_ahead),
+                                       unpacks_halves ? 1U : 0U};
     for (std::int64_t first = 0; first < groups.y; first += kMostGroups) {
         const std::int64_t count = std::min(kMostGroups, groups.y - first);
         record.dispatch(shaders::attention, push,
@@ -223,7 +226,7 @@ void VulkanDevice::attention(const ops::Attention& op) {
     push.chunks = word(chunks);
     if (split) push.partials = attention_room_.slice().address();
     dispatch_tiles(record, push, {parts, tiles, split ? chunks : 0}, layout, queries,
-                   lanes_of(layout, queries, sizes));
+                   lanes_of(layout, queries, sizes), context_->unpacks_halves());
     if (!split) return;
     record.barrier();
     record.dispatch(shaders::attention_combine, push,

@@ -91,6 +91,9 @@ class VulkanContext {
     // Whether products of many rows are those of the device's matrix cores; not at first.
     void use_matrix_cores(bool use) { matrix_cores_ = use; }
     bool matrix_cores() const { return matrix_cores_; }
+    // Whether shaders may take the device's own floats of halves; not at first.
+    void use_unpacked_halves(bool use) { unpacks_halves_ = use; }
+    bool unpacks_halves() const { return unpacks_halves_; }
     // constants: of the specialisation ids 0, 1, 2... of the shader.
     base::Result<VkPipeline> pipeline(const Shader& shader,
                                       std::span<const std::uint32_t> constants);
@@ -130,6 +133,7 @@ class VulkanContext {
     bool exact_fma_ = false;
     bool integer_dot_ = false;
     bool matrix_cores_ = false;
+    bool unpacks_halves_ = false;
     std::map<PipelineKey, VkPipeline> pipelines_[2];  // fused, exact
     std::mutex queue_mutex_;
     VkSemaphore timeline_ = VK_NULL_HANDLE;

@@ -42,6 +42,12 @@ class VulkanDevice final : public Device {
         context_->use_integer_dot(use && proof_.integer_dot == FeatureProof::proven);
     }
 
+    // Whether it turns halves into floats by itself, where that is proven: the same floats either
+    // way. At first it does.
+    void use_unpacked_halves(bool use) {
+        context_->use_unpacked_halves(use && proof_.unpacks_halves);
+    }
+
     // Batches of commands so far.
     VulkanRecorded recorded() { return commands_->recorded(); }
 

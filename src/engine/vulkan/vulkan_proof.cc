@@ -307,6 +307,25 @@ base::Result<FeatureProof> try_matrices(const std::shared_ptr<VulkanContext>& co
     return FeatureProof::proven;
 }
 
+// ---- the device's own floats of halves
+
+// Of all halves, each as the lower one of a word and as the upper one.
+base::Result<bool> try_halves(const std::shared_ptr<VulkanContext>& context) {
+    std::vector<std::uint32_t> words(0x10000);
+    for (std::uint32_t i = 0; i < words.size(); ++i) words[i] = i | (~i << 16);
+    TRY(const std::vector<float> results,
+        run_cases<float>(context, shaders::prove_halves, std::as_bytes(std::span(words)),
+                         words.size(), 2 * words.size()));
+    const auto is_right = [&](std::uint32_t word, float got) {
+        return same(got, model::quant::half_to_float(static_cast<std::uint16_t>(word)));
+    };
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (!is_right(words[i], results[2 * i])) return false;
+        if (!is_right(words[i] >> 16, results[2 * i + 1])) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 std::vector<MatrixCase> make_matrix_cases() {
@@ -389,6 +408,8 @@ base::Result<VulkanProof> prove(const std::shared_ptr<VulkanContext>& context,
     context->use_integer_dot(proof.integer_dot == FeatureProof::proven);
     TRY(proof.matrix_cores, try_matrices(context, matrices));
     context->use_matrix_cores(proof.matrix_cores == FeatureProof::proven);
+    TRY(proof.unpacks_halves, try_halves(context));
+    context->use_unpacked_halves(proof.unpacks_halves);
     return proof;
 }
 

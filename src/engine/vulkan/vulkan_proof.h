@@ -20,6 +20,7 @@ struct VulkanProof {
     bool flushes_subnormals = false;  // as the CPU's kernels do
     FeatureProof integer_dot = FeatureProof::none;
     FeatureProof matrix_cores = FeatureProof::none;
+    bool unpacks_halves = false;  // into floats, by itself and exactly; else shaders do in integers
 };
 
 // right = sum + the dot product of 16 signed bytes, four to a word.

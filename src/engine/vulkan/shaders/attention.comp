@@ -29,13 +29,16 @@ layout(constant_id = 7) const uint kValueWords = 1;
 // Dimensions of keys, and positions of values, that are read before the first is added: 4, 8 or 16.
 layout(constant_id = 8) const uint kKeysAhead = 4;
 layout(constant_id = 9) const uint kValuesAhead = 4;
+// 1: the device itself turns halves into floats, exactly; 0: half_to_float() does.
+layout(constant_id = 10) const uint kUnpacks = 0;
 
 const uint kElements = kType == kF32 ? 1 : kType == kQ8 ? 4 : 2;  // of a word
 // Of queries, what a lane has; some may not be used.
 const uint kScoreQueries = (kHeads * kRows + kScoreParts - 1) / kScoreParts;
 const uint kValueQueries = (kHeads * kRows + kValueParts - 1) / kValueParts;
-const uint kPartedQueries = kScoreParts * kScoreQueries;
-const uint kQueries = kPartedQueries > kValueParts * kValueQueries ? kPartedQueries : kValueParts * kValueQueries;
+const uint kScored = kScoreParts * kScoreQueries;  // of all lanes
+const uint kAdded = kValueParts * kValueQueries;
+const uint kQueries = kScored > kAdded ? kScored : kAdded;
 const uint kScoreLanes = kChunkPositions / kScoreParts;  // that have the queries of one part
 const uint kValueLanes = kChunkPositions / kValueParts;
 const uint kScoreWords = kScoreParts / kTogether;  // of keys, in a dimension
@@ -44,8 +47,9 @@ const uint kQuarter = kChunkPositions / 4;
 // Arrays of a lane are as long as the largest that any constants make: glslang takes two whose sizes are made of
 // specialisation constants for different types.
 const uint kMostAhead = 16;
-const uint kMostScores = 16;   // kScoreParts * kScoreQueries
+const uint kMostScores = 16;   // kScored
 const uint kMostParts = 4;
+const uint kMostElements = 4;  // kValueWords * kElements
 const uint kMostQueries = 16;  // kScoreQueries, kValueQueries
 const uint kMostValues = 32;   // kValueWords * kElements * kValueQueries
 
@@ -99,6 +103,7 @@ Span span_of(Place at, uint q) {
 float element_of(uint word, uint i) {
     if (kType == kF32) return uintBitsToFloat(word);
     if (kType == kQ8) return float(bitfieldExtract(int(word), int(8 * i), 8));
+    if (kType == kF16 && kUnpacks != 0) return unpackHalf2x16(word)[i];
     const uint bits = bitfieldExtract(word, int(16 * i), 16);
     return kType == kBf16 ? bfloat_to_float(bits) : half_to_float(bits);
 }
@@ -175,7 +180,7 @@ void add_dimensions(Keys keys, uint fours, uint d, inout float scores[kMostScore
 
 // Of the lane's positions with its queries: scores[position][query].
 void find_scores(Place at, uint lane, out float scores[kMostScores]) {
-    [[unroll]] for (uint i = 0; i < kScoreParts * kScoreQueries; ++i) scores[i] = 0.0;
+    [[unroll]] for (uint i = 0; i < kScored; ++i) scores[i] = 0.0;
     Keys keys = find_keys(at, lane);
     const uint fours = lane / kScoreLanes * kScoreQueries * ((params.head_dim + 3) / 4);
     uint d = 0;
@@ -352,14 +357,16 @@ void read_values(ValueRun run, uint n, uint word, out uint words[kMostParts]) {
         words[k] = run.page.words.v[run.first + n * run.stride + min(value_word(word, k), value_words() - 1)];
 }
 
+// values[word][element] of a position.
+void values_of(uint words[kMostParts], out float values[kMostElements]) {
+    [[unroll]] for (uint i = 0; i < kValueWords * kElements; ++i)
+        values[i] = element_of(words[i / kElements], i % kElements);
+}
+
 // sums[word][element][query], of query q.
-void add_value(uint words[kMostParts], float weight, uint q, inout float sums[kMostValues]) {
-    [[unroll]] for (uint k = 0; k < kValueWords; ++k) {
-        [[unroll]] for (uint e = 0; e < kElements; ++e) {
-            const uint at = (k * kElements + e) * kValueQueries + q;
-            sums[at] = fma_exact(element_of(words[k], e), weight, sums[at]);
-        }
-    }
+void add_weighted(float values[kMostElements], float weight, uint q, inout float sums[kMostValues]) {
+    [[unroll]] for (uint i = 0; i < kValueWords * kElements; ++i)
+        sums[i * kValueQueries + q] = fma_exact(values[i], weight, sums[i * kValueQueries + q]);
 }
 
 // kValuesAhead positions from p on, a multiple of 4, that all queries attend to.
@@ -370,7 +377,9 @@ void add_positions(ValueRun run, uint p, uint word, uint first, inout float sums
         vec4 four[kMostQueries];
         [[unroll]] for (uint j = 0; j < kValueQueries; ++j) four[j] = weights[(first + j) * kQuarter + (p + i) / 4];
         [[unroll]] for (uint k = 0; k < 4; ++k) {
-            [[unroll]] for (uint j = 0; j < kValueQueries; ++j) add_value(words[i + k], four[j][k], j, sums);
+            float values[kMostElements];
+            values_of(words[i + k], values);
+            [[unroll]] for (uint j = 0; j < kValueQueries; ++j) add_weighted(values, four[j][k], j, sums);
         }
     }
 }
@@ -379,9 +388,11 @@ void add_positions(ValueRun run, uint p, uint word, uint first, inout float sums
 void add_position(ValueRun run, uint p, uint word, uint first, inout float sums[kMostValues]) {
     uint words[kMostParts];
     read_values(run, 0, word, words);
+    float values[kMostElements];
+    values_of(words, values);
     [[unroll]] for (uint j = 0; j < kValueQueries; ++j) {
         const Span span = spans[first + j];
-        if (p >= span.begin && p < span.end) add_value(words, weight_of(first + j, p), j, sums);
+        if (p >= span.begin && p < span.end) add_weighted(values, weight_of(first + j, p), j, sums);
     }
 }
 
@@ -497,7 +508,7 @@ Place find_place() {
 
 void fill_query(Place at, uint lane) {
     const uint fours = kScoreQueries * ((params.head_dim + 3) / 4);  // of a part
-    [[unroll]] for (uint q = 0; q < kPartedQueries; ++q) {
+    [[unroll]] for (uint q = 0; q < kScored; ++q) {
         const uint row = is_used(at, q) ? row_of(at, q) : 0;
         for (uint d = lane; d < params.head_dim; d += kChunkPositions) {
             const uint element = d % 4 * kScoreQueries + q % kScoreQueries;
