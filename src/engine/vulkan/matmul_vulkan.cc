@@ -166,6 +166,7 @@ base::Result<std::unique_ptr<Matrix>> VulkanDevice::make_matrix(const MatrixShap
                                          data.size()));
     }
     TRY(auto part, matrices_->take(panels.bytes()));
+    if (ops::takes_quantised_input(shape.type)) has_quantised_matrices_ = true;
     const std::int64_t step = std::max<std::int64_t>(1, kUploadBytes / panels.panel_bytes());
     std::vector<std::byte> packed;
     for (std::int64_t first = 0; first < panels.panels(); first += step) {
@@ -178,12 +179,35 @@ base::Result<std::unique_ptr<Matrix>> VulkanDevice::make_matrix(const MatrixShap
     return std::unique_ptr<Matrix>(std::make_unique<VulkanMatrix>(shape, std::move(part)));
 }
 
+base::Result<VkDeviceAddress> VulkanDevice::quantised_room(std::int64_t blocks) {
+    if (matmul_room_.slice().bytes < blocks * kBlockBytes) {
+        TRY(matmul_room_, buffers_->take(blocks * kBlockBytes));
+    }
+    return matmul_room_.slice().address();
+}
+
+VkDeviceAddress VulkanDevice::quantised_room_of_next(std::int64_t floats, std::int64_t width) {
+    if (!has_quantised_matrices_ || width % 32 != 0) return 0;
+    const auto room = quantised_room(floats / 32);
+    return room.ok() ? *room : 0;
+}
+
+void VulkanDevice::note_quantised(const Buffer& x, std::int64_t floats) {
+    quantised_ = {vulkan(x).address(), floats, commands_->operators()};
+}
+
+bool VulkanDevice::is_quantised(const Buffer& x, std::int64_t floats) const {
+    return quantised_.x == vulkan(x).address() && quantised_.floats == floats &&
+           quantised_.operators == commands_->operators();
+}
+
 // Every projection reads the same activations, which are quantised once.
 void VulkanDevice::multiply(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to,
                             const VulkanRouting* routing) {
     if (rows == 0) return;
     const std::int64_t cols = to[0].matrix.shape().cols;
     MatmulInputs inputs{vulkan(x).address(), 0, rows};
+    const bool is_there = is_quantised(x, rows * cols);
     VulkanCommands::Operator record(*commands_);
     const bool quantise = std::any_of(to.begin(), to.end(), [](const ops::Projection& one) {
         return ops::takes_quantised_input(one.matrix.shape().type);
@@ -191,18 +215,17 @@ void VulkanDevice::multiply(const Buffer& x, std::int64_t rows, std::span<const 
     if (quantise) {
         CHECK(cols % 32 == 0);
         const std::int64_t blocks = rows * cols / 32;
-        if (matmul_room_.slice().bytes < blocks * kBlockBytes) {
-            auto part = buffers_->take(blocks * kBlockBytes);
-            if (!part.ok()) return record.fail(part.error());
-            matmul_room_ = std::move(*part);
+        const auto room = quantised_room(blocks);
+        if (!room.ok()) return record.fail(room.error());
+        inputs.quantised = *room;
+        if (!is_there) {
+            struct {
+                VkDeviceAddress x, blocks;
+                std::uint32_t count;
+            } const push{inputs.floats, inputs.quantised, word(blocks)};
+            record.dispatch(shaders::quantise_rows, push, groups_for(blocks, 64));
+            record.barrier();
         }
-        inputs.quantised = matmul_room_.slice().address();
-        struct {
-            VkDeviceAddress x, blocks;
-            std::uint32_t count;
-        } const push{inputs.floats, inputs.quantised, word(blocks)};
-        record.dispatch(shaders::quantise_rows, push, groups_for(blocks, 64));
-        record.barrier();
     }
     for (const ops::Projection& one : to)
         record_projection(record, one, inputs, routing, *context_);

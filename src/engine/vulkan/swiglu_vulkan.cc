@@ -8,12 +8,16 @@
 namespace helix::engine {
 
 void VulkanDevice::swiglu(const ops::Swiglu& op) {
+    const std::int64_t floats = op.rows * op.width;
     struct {
-        VkDeviceAddress gate, up;
-        std::uint32_t count;
-    } const push{vulkan(op.gate).address(), vulkan(op.up).address(), word(op.rows * op.width)};
+        VkDeviceAddress gate, up, blocks;
+        std::uint32_t count, unused;
+    } const push{vulkan(op.gate).address(), vulkan(op.up).address(),
+                 quantised_room_of_next(floats, op.width), word(floats), 0};
+    const std::uint32_t constants[] = {push.blocks != 0 ? 1U : 0U};
     VulkanCommands::Operator(*commands_)
-        .dispatch(shaders::swiglu, push, groups_for(op.rows * op.width, 128));
+        .dispatch(shaders::swiglu, push, groups_for(floats, 128), constants);
+    if (push.blocks != 0) note_quantised(op.gate, floats);
 }
 
 }  // namespace helix::engine

@@ -175,6 +175,7 @@ base::Status VulkanCommands::download(const VulkanSlice& from, std::byte* to) {
 
 VulkanCommands::Operator::Operator(VulkanCommands& commands)
     : commands_(commands), lock_(commands.mutex_) {
+    ++commands_.operators_;
     barrier();
 }
 

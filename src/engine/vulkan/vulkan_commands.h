@@ -2,6 +2,7 @@
 
 #include <volk.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -80,6 +81,8 @@ class VulkanCommands {
     VulkanCommands& operator=(const VulkanCommands&) = delete;
 
     VulkanContext& context() { return *context_; }
+    // That have recorded so far.
+    std::uint64_t operators() const { return operators_; }
     VulkanRecorded recorded();
     // Submits what was recorded.
     void start();
@@ -126,6 +129,7 @@ class VulkanCommands {
     std::uint64_t last_ = 0;  // submission
     std::unique_ptr<VulkanBlock> download_;
     std::optional<base::Error> error_;
+    std::atomic<std::uint64_t> operators_ = 0;
 };
 
 }  // namespace helix::engine

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -89,6 +90,14 @@ class VulkanDevice final : public Device {
     // routing: rows are visits of experts; null: one matrix for all rows.
     void multiply(const Buffer& x, std::int64_t rows, std::span<const ops::Projection> to,
                   const VulkanRouting* routing);
+    // Where activations lie as int8, so many blocks of 32; null: there is no memory for so much.
+    base::Result<VkDeviceAddress> quantised_room(std::int64_t blocks);
+    // The same for an operator that makes what quantised matrices may be multiplied by next: 0
+    // where floats will do.
+    VkDeviceAddress quantised_room_of_next(std::int64_t floats, std::int64_t width);
+    // Operators that follow each other know what lies there.
+    void note_quantised(const Buffer& x, std::int64_t floats);
+    bool is_quantised(const Buffer& x, std::int64_t floats) const;
     // For the sums of chunks that are taken apart; false: there is no memory for so much.
     bool make_attention_room(std::int64_t bytes);
 
@@ -99,6 +108,12 @@ class VulkanDevice final : public Device {
     std::shared_ptr<VulkanPool> buffers_, matrices_;
     std::vector<float> read_;
     // Work space of the operators.
+    struct {
+        VkDeviceAddress x = 0;
+        std::int64_t floats = 0;
+        std::uint64_t operators = 0;  // had recorded when it was made
+    } quantised_;
+    std::atomic<bool> has_quantised_matrices_ = false;  // matrices may come while others compute
     VulkanMemoryPart matmul_room_, attention_room_, logits_room_;
 };
 

@@ -1,72 +1,23 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
-// Activations as int8: a lane for each 32 of them. A block is three uvec4: 32 bytes q, then minus their sum, minus the
-// sum of the upper half, the scale, and the scale times the sum. docs/numerics.md says how they are rounded.
+// Activations as int8: a lane for each block of 32.
 #extension GL_EXT_buffer_reference : require
 #include "numerics.glsl"
+#include "quantise.glsl"
 
 layout(local_size_x = 64) in;
 
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Input {
-    uvec4 v[];
-};
-layout(buffer_reference, std430, buffer_reference_align = 16) writeonly buffer Blocks {
-    uvec4 v[];
-};
 layout(push_constant, std430) uniform Params {
-    Input x;
+    Quads x;
     Blocks blocks;
     uint count;  // of blocks
 } params;
 
-uint largest(uvec4 bits) {
-    const uvec4 magnitude = bits & 0x7fffffff;
-    return max(max(magnitude.x, magnitude.y), max(magnitude.z, magnitude.w));
-}
-
-int rounded(uint bits, float inverse) {
-    precise const float scaled = uintBitsToFloat(bits) * inverse;
-    return int(roundEven(scaled));
-}
-
-uint pack(uvec4 bits, float inverse, inout int sum) {
-    uint word = 0;
-    for (int i = 0; i < 4; ++i) {
-        const int q = rounded(bits[i], inverse);
-        sum += q;
-        word |= (uint(q) & 0xff) << (8 * i);
-    }
-    return word;
-}
-
-void quantise(uint block) {
-    uvec4 x[8];
-    uint top = 0;
-    for (int i = 0; i < 8; ++i) {
-        x[i] = params.x.v[8 * block + i];
-        top = max(top, largest(x[i]));
-    }
-    const float most = uintBitsToFloat(top);
-    const bool broken = top >= 0x7f800000;
-    const bool zero = !broken && most < 1e-30;
-    uvec4 q[2] = uvec4[](uvec4(0), uvec4(0));
-    int sums[2] = int[](0, 0);
-    float scale = 0.0;
-    if (!broken && !zero) {
-        const float inverse = div(127.0, most);
-        for (int i = 0; i < 8; ++i) q[i / 4][i % 4] = pack(x[i], inverse, sums[i / 4]);
-        scale = div(most, 127.0);
-    }
-    const int sum = sums[0] + sums[1];
-    precise const float scaled_sum = scale * float(sum);
-    uvec4 more = uvec4(uint(-sum), uint(-sums[1]), floatBitsToUint(scale), floatBitsToUint(scaled_sum));
-    if (broken) more.zw = uvec2(0x7fc00000);
-    params.blocks.v[3 * block] = q[0];
-    params.blocks.v[3 * block + 1] = q[1];
-    params.blocks.v[3 * block + 2] = more;
-}
-
 void main() {
     const uint step = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
-    for (uint block = gl_GlobalInvocationID.x; block < params.count; block += step) quantise(block);
+    for (uint block = gl_GlobalInvocationID.x; block < params.count; block += step) {
+        uvec4 x[8];
+        for (int i = 0; i < 8; ++i) x[i] = params.x.v[8 * block + i];
+        quantise(x, params.blocks, block);
+    }
 }
